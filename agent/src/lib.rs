@@ -1,0 +1,1 @@
+//! etcd-lun: see ARCHITECTURE.md.

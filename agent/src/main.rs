@@ -1,0 +1,2 @@
+//! etcd-lun.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The test bed.
+fn main() {}
