@@ -1,0 +1,195 @@
+//! Running the node's own tools: which ones, how, and what came back.
+
+use std::{fmt, time::Duration};
+
+/// Every program that etcd-lun may run. Packaging must require exactly these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tool {
+    /// Low-level probing of what a device holds (util-linux).
+    Blkid,
+    /// open-iscsi's front end.
+    Iscsiadm,
+    /// Makes XFS (xfsprogs).
+    MkfsXfs,
+    /// Copies trees.
+    Rsync,
+}
+
+impl Tool {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Blkid, Self::Iscsiadm, Self::MkfsXfs, Self::Rsync];
+
+    /// The file name of the program.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Blkid => "blkid",
+            Self::Iscsiadm => "iscsiadm",
+            Self::MkfsXfs => "mkfs.xfs",
+            Self::Rsync => "rsync",
+        }
+    }
+
+    /// The package that brings it, on RHEL and on Debian: the cure when it is missing.
+    pub fn package(self) -> &'static str {
+        match self {
+            Self::Blkid => "util-linux",
+            Self::Iscsiadm => "iscsi-initiator-utils (Debian: open-iscsi)",
+            Self::MkfsXfs => "xfsprogs",
+            Self::Rsync => "rsync",
+        }
+    }
+}
+
+/// Where programs are looked for. Not `PATH`: what runs as root must not depend on who calls.
+pub const SEARCH: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// One run of a program: exactly what will be executed. Holds no secret: arguments are public.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// The program.
+    pub tool: Tool,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// It is killed after this long.
+    pub limit: Duration,
+}
+
+impl Invocation {
+    /// A run of `tool`, limited to 60 s.
+    pub fn new<'a>(tool: Tool, args: impl IntoIterator<Item = &'a str>) -> Self {
+        let args = args.into_iter().map(str::to_owned).collect();
+        Self { tool, args, limit: Duration::from_secs(60) }
+    }
+
+    /// The same with another limit.
+    pub fn limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+}
+
+impl fmt::Display for Invocation {
+    /// A line that can be pasted into a shell.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.tool.program())?;
+        for arg in &self.args {
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./:=,@%+[]".contains(&b);
+            if !arg.is_empty() && arg.bytes().all(plain) {
+                write!(f, " {arg}")?;
+            } else {
+                write!(f, " '{}'", arg.replace('\'', r"'\''"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a program left behind. A code other than 0 is not an error here: many tools speak by it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Output {
+    /// Exit code.
+    pub code: i32,
+    /// Standard output, invalid UTF-8 replaced.
+    pub stdout: String,
+    /// Standard error, likewise, its last 1,024 bytes.
+    pub stderr: String,
+}
+
+impl Output {
+    /// The output, or an error when the code isn't 0.
+    pub fn success(self, what: &Invocation) -> Result<Self, ExecError> {
+        if self.code == 0 { Ok(self) } else { Err(self.failure(what)) }
+    }
+
+    /// The error that this output is, for a caller that knows the good codes.
+    pub fn failure(&self, what: &Invocation) -> ExecError {
+        let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
+        ExecError::Failed { what: what.to_string(), code: self.code, said: one_line(said) }
+    }
+}
+
+/// Why a program did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// It is not on this machine.
+    #[error("{} is missing: install the package {}", .0.program(), .0.package())]
+    Missing(Tool),
+    /// It could not be started or waited for.
+    #[error("running `{what}`")]
+    Io {
+        /// The command line.
+        what: String,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// It ended with a code that means failure.
+    #[error("`{what}` exited with {code}: {said}")]
+    Failed {
+        /// The command line.
+        what: String,
+        /// The exit code.
+        code: i32,
+        /// The end of what it said, on one line.
+        said: String,
+    },
+    /// A signal ended it.
+    #[error("`{what}` was ended by a signal")]
+    Signalled {
+        /// The command line.
+        what: String,
+    },
+    /// It took too long and was killed.
+    #[error("`{what}` did not end within {} s and was killed", .limit.as_secs())]
+    TimedOut {
+        /// The command line.
+        what: String,
+        /// The limit.
+        limit: Duration,
+    },
+    /// Somebody asked etcd-lun to stop; the program was ended.
+    #[error("interrupted while running `{what}`")]
+    Interrupted {
+        /// The command line.
+        what: String,
+    },
+}
+
+/// Runs programs. In production the only implementor is the machine.
+pub trait Runner: fmt::Debug {
+    /// Runs a program to its end. `watch` sees each piece of standard output that ends in a
+    /// newline or carriage return, while it runs.
+    fn run(&self, what: &Invocation, watch: &mut dyn FnMut(&str)) -> Result<Output, ExecError>;
+
+    /// Runs several at once; results in the order of the invocations.
+    fn run_all(&self, what: &[Invocation]) -> Vec<Result<Output, ExecError>> {
+        what.iter().map(|one| self.run(one, &mut |_| {})).collect()
+    }
+
+    /// Whether the program is on this machine.
+    fn has(&self, tool: Tool) -> bool;
+}
+
+/// The lines of a text, blank ones left out, joined by `; `.
+pub fn one_line(text: &str) -> String {
+    let clean = |line: &str| line.trim().chars().filter(|c| !c.is_control()).collect::<String>();
+    let lines: Vec<_> = text.lines().map(clean).filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() { "no message".into() } else { lines.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pasteable() {
+        let what =
+            Invocation::new(Tool::Iscsiadm, ["-m", "node", "-T", "iqn.2024-02.x:y", "a b", "it's", ""]);
+        assert_eq!(what.to_string(), r"iscsiadm -m node -T iqn.2024-02.x:y 'a b' 'it'\''s' ''");
+    }
+
+    #[test]
+    fn error_is_one_line() {
+        let what = Invocation::new(Tool::Blkid, ["-p"]);
+        let output = Output { code: 8, stdout: String::new(), stderr: "a\n\n b\u{1b}[1m\n".into() };
+        assert_eq!(output.failure(&what).to_string(), "`blkid -p` exited with 8: a; b[1m");
+    }
+}

@@ -1,0 +1,55 @@
+//! The only code that touches the machine. No policy: a stranger's program could use it.
+//!
+//! Side effects leave through two seams: a command runner ([`exec`]) and a directory root
+//! ([`root`]). Each module here wraps one tool or one kernel interface, splits reading from
+//! parsing, and returns typed values. What to do with them is decided elsewhere.
+#![allow(clippy::disallowed_methods)] // this is the place that the fence in clippy.toml points to
+
+pub mod exec;
+pub mod interrupt;
+pub mod root;
+mod system;
+
+pub use exec::{ExecError, Invocation, Output, Runner, Tool};
+pub use interrupt::Interrupt;
+pub use root::Root;
+
+use std::{future::Future, io};
+
+/// Everything that etcd-lun can touch.
+#[derive(Debug)]
+pub struct Host {
+    /// The directory that paths are looked up beneath: `/` in production.
+    pub root: Root,
+    /// What runs programs: the machine in production, a transcript in tests.
+    pub runner: Box<dyn Runner>,
+    /// Set when the operator or systemd asks this process to stop.
+    pub interrupt: Interrupt,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Host {
+    /// The machine that this process runs on. Installs the signal handlers.
+    pub fn machine() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let interrupt = Interrupt::install()?;
+        let runner = Box::new(system::SystemRunner::new(interrupt.clone())?);
+        Ok(Self { root: Root::new("/"), runner, interrupt, runtime })
+    }
+
+    /// A fixture tree and a scripted runner.
+    pub fn fixture(root: Root, runner: Box<dyn Runner>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { root, runner, interrupt: Interrupt::never(), runtime })
+    }
+
+    /// Runs a program to its end.
+    pub fn run(&self, what: &Invocation) -> Result<Output, ExecError> {
+        self.runner.run(what, &mut |_| {})
+    }
+
+    /// Waits for asynchronous work: D-Bus calls, which have no other form.
+    pub fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+}

@@ -1,0 +1,173 @@
+//! Files beneath one directory: `/` in production, a fixture in tests.
+
+use crate::terms::AbsPath;
+use rustix::fs::{CWD, RenameFlags};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// The largest text file that is read: everything here is small, and sysfs, procfs and foreign
+/// files must not fill memory.
+const MAX_TEXT: u64 = 16 << 20;
+
+/// A directory that absolute paths are looked up beneath.
+#[derive(Debug, Clone)]
+pub struct Root {
+    base: PathBuf,
+}
+
+impl Root {
+    /// The root at `base`.
+    pub fn new(base: impl Into<PathBuf>) -> Self {
+        Self { base: base.into() }
+    }
+
+    /// Where an absolute path lies on this machine.
+    pub fn locate(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.base.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The text of a file; invalid UTF-8 is an error.
+    pub fn read(&self, path: impl AsRef<Path>) -> io::Result<String> {
+        let path = path.as_ref();
+        let mut text = String::new();
+        let file = File::open(self.locate(path)).map_err(|error| at(path, &error))?;
+        file.take(MAX_TEXT).read_to_string(&mut text).map_err(|error| at(path, &error))?;
+        Ok(text)
+    }
+
+    /// The text of a file, or nothing when there is no such file.
+    pub fn read_opt(&self, path: impl AsRef<Path>) -> io::Result<Option<String>> {
+        absent_is_none(self.read(path))
+    }
+
+    /// The names in a directory, sorted.
+    pub fn list(&self, path: impl AsRef<Path>) -> io::Result<Vec<String>> {
+        let path = path.as_ref();
+        let entries = fs::read_dir(self.locate(path)).map_err(|error| at(path, &error))?;
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(|error| at(path, &error))?.file_name();
+            names.push(
+                name.into_string()
+                    .map_err(|name| io::Error::other(format!("{path:?} holds {name:?}, not UTF-8")))?,
+            );
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The names in a directory, or nothing when there is no such directory.
+    pub fn list_opt(&self, path: impl AsRef<Path>) -> io::Result<Option<Vec<String>>> {
+        absent_is_none(self.list(path))
+    }
+
+    /// Where a symbolic link leads, one step; nothing when there is no such link.
+    pub fn read_link(&self, path: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
+        let path = path.as_ref();
+        absent_is_none(fs::read_link(self.locate(path)).map_err(|error| at(path, &error)))
+    }
+
+    /// The path with all symbolic links resolved, seen from inside this root; nothing when it is absent.
+    pub fn resolve(&self, path: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
+        let path = path.as_ref();
+        let full = absent_is_none(fs::canonicalize(self.locate(path)).map_err(|error| at(path, &error)))?;
+        Ok(full.map(|full| match full.strip_prefix(&self.base) {
+            Ok(inner) => Path::new("/").join(inner),
+            Err(_) => full,
+        }))
+    }
+
+    /// Permission bits of a file; nothing when it is absent.
+    pub fn mode(&self, path: impl AsRef<Path>) -> io::Result<Option<u32>> {
+        let path = path.as_ref();
+        let found = absent_is_none(fs::metadata(self.locate(path)).map_err(|error| at(path, &error)))?;
+        Ok(found.map(|found| found.permissions().mode() & 0o7777))
+    }
+
+    /// Replaces a file so that after a crash either the old or the new text is there, whole:
+    /// temporary file in the same directory, fsync, rename, fsync of the directory.
+    pub fn write_durably(&self, path: &AbsPath, text: &str, mode: u32) -> io::Result<()> {
+        let target = self.locate(path.as_path());
+        let dir = self.locate(path.parent().as_path());
+        let temporary = dir.join(format!(".{}.new", path.name()));
+        let attempt = || -> io::Result<()> {
+            absent_is_none(fs::remove_file(&temporary))?; // left by a crash; never followed, if a link
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+            file.set_permissions(fs::Permissions::from_mode(mode))?; // whatever the umask is
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            rustix::fs::renameat_with(CWD, &temporary, CWD, &target, RenameFlags::empty())?;
+            File::open(&dir)?.sync_all()
+        };
+        attempt().map_err(|error| at(path.as_path(), &error))
+    }
+
+    /// Makes a directory and its parents. Existing ones stay as they are.
+    pub fn make_dir(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
+        let path = path.as_ref();
+        let full = self.locate(path);
+        if full.is_dir() {
+            return Ok(());
+        }
+        let attempt = || -> io::Result<()> {
+            fs::create_dir_all(&full)?;
+            fs::set_permissions(&full, fs::Permissions::from_mode(mode))
+        };
+        attempt().map_err(|error| at(path, &error))
+    }
+
+    /// Writes to a file that exists, in one write: sysfs attributes.
+    pub fn poke(&self, path: impl AsRef<Path>, text: &str) -> io::Result<()> {
+        let path = path.as_ref();
+        let attempt = || OpenOptions::new().write(true).open(self.locate(path))?.write_all(text.as_bytes());
+        attempt().map_err(|error| at(path, &error))
+    }
+
+    /// Removes a file; absent is well.
+    pub fn remove(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let path = path.as_ref();
+        absent_is_none(fs::remove_file(self.locate(path)).map_err(|error| at(path, &error))).map(|_| ())
+    }
+}
+
+/// Names the path in an error of the operating system, which never does.
+pub fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// Turns "no such file" into nothing.
+pub fn absent_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durable_write_replaces_and_keeps_mode() {
+        let base = std::env::temp_dir().join(format!("etcd-lun-root-{}", std::process::id()));
+        let root = Root::new(&base);
+        let path: AbsPath = "/state/record.json".parse().unwrap();
+        root.make_dir("/state", 0o700).unwrap();
+        assert_eq!(root.read_opt(path.as_path()).unwrap(), None);
+        // A left-over of a crash, and a hostile one: a link that must not be followed.
+        std::os::unix::fs::symlink("/etc/passwd", base.join("state/.record.json.new")).unwrap();
+        for text in ["one", "two"] {
+            root.write_durably(&path, text, 0o600).unwrap();
+            assert_eq!(root.read(path.as_path()).unwrap(), text);
+        }
+        assert_eq!(root.mode(path.as_path()).unwrap(), Some(0o600));
+        assert_eq!(root.list("/state").unwrap(), ["record.json"]);
+        fs::remove_dir_all(&base).unwrap();
+    }
+}

@@ -1,0 +1,193 @@
+//! The runner of the machine itself.
+
+use super::{
+    Interrupt,
+    exec::{ExecError, Invocation, Output, Runner, SEARCH, Tool},
+};
+use std::{io, path::PathBuf, process::Stdio};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::{Child, Command},
+    runtime::{Builder, Runtime},
+};
+
+/// How much of standard error is kept: its end says what went wrong.
+const STDERR_KEPT: usize = 1024;
+/// How much of standard output is kept: no tool here says as much; a broken one must not fill memory.
+const STDOUT_KEPT: usize = 4 << 20;
+
+/// Runs programs with no input, an environment of our own and a time limit.
+#[derive(Debug)]
+pub(super) struct SystemRunner {
+    interrupt: Interrupt,
+    runtime: Runtime,
+}
+
+impl SystemRunner {
+    pub(super) fn new(interrupt: Interrupt) -> io::Result<Self> {
+        Ok(Self { interrupt, runtime: Builder::new_current_thread().enable_all().build()? })
+    }
+
+    async fn run_one(&self, what: &Invocation, watch: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
+        let path = find(what.tool).ok_or(ExecError::Missing(what.tool))?;
+        let io_error = |source| ExecError::Io { what: what.to_string(), source };
+        tracing::debug!("running {what}");
+        let mut child = Command::new(path)
+            .args(&what.args)
+            .env_clear()
+            .env("PATH", SEARCH.join(":"))
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(io_error)?;
+        let finished = tokio::select! {
+            finished = finish(&mut child, watch) => Some(finished.map_err(io_error)?),
+            () = tokio::time::sleep(what.limit) => None,
+            () = self.interrupt.requested() => {
+                stop(&mut child).await;
+                return Err(ExecError::Interrupted { what: what.to_string() });
+            }
+        };
+        let Some((status, stdout, stderr)) = finished else {
+            stop(&mut child).await;
+            return Err(ExecError::TimedOut { what: what.to_string(), limit: what.limit });
+        };
+        let code = status.code().ok_or_else(|| ExecError::Signalled { what: what.to_string() })?;
+        let output = Output { code, stdout, stderr };
+        tracing::trace!(code, stdout = output.stdout, stderr = output.stderr, "ran {what}");
+        Ok(output)
+    }
+}
+
+impl Runner for SystemRunner {
+    fn run(&self, what: &Invocation, watch: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
+        self.runtime.block_on(self.run_one(what, watch))
+    }
+
+    fn run_all(&self, what: &[Invocation]) -> Vec<Result<Output, ExecError>> {
+        self.runtime.block_on(async {
+            let mut results: Vec<Option<Result<Output, ExecError>>> = what.iter().map(|_| None).collect();
+            let mut running: Vec<_> = what
+                .iter()
+                .map(|one| Box::pin(async move { self.run_one(one, &mut |_| {}).await }))
+                .collect();
+            // All are polled by one task; each wake-up costs a poll of every one that still runs.
+            std::future::poll_fn(|context| {
+                for (slot, future) in results.iter_mut().zip(&mut running) {
+                    if slot.is_none()
+                        && let std::task::Poll::Ready(result) = future.as_mut().poll(context)
+                    {
+                        *slot = Some(result);
+                    }
+                }
+                if results.iter().all(Option::is_some) {
+                    std::task::Poll::Ready(())
+                } else {
+                    std::task::Poll::Pending
+                }
+            })
+            .await;
+            results.into_iter().flatten().collect()
+        })
+    }
+
+    fn has(&self, tool: Tool) -> bool {
+        find(tool).is_some()
+    }
+}
+
+fn find(tool: Tool) -> Option<PathBuf> {
+    SEARCH.iter().map(|dir| PathBuf::from(dir).join(tool.program())).find(|path| path.is_file())
+}
+
+/// SIGKILL, then the wait that leaves no zombie: nothing that is run here needs a goodbye, and
+/// what was half done is judged by the next observation.
+async fn stop(child: &mut Child) {
+    if let Err(error) = child.kill().await {
+        tracing::debug!("killing a child: {error}");
+    }
+}
+
+type Finished = (std::process::ExitStatus, String, String);
+
+async fn finish(child: &mut Child, watch: &mut dyn FnMut(&str)) -> io::Result<Finished> {
+    let stdout = child.stdout.take();
+    let stderr = child.stderr.take();
+    let (stdout, stderr) =
+        tokio::try_join!(read(stdout, STDOUT_KEPT, Some(watch)), read(stderr, STDERR_KEPT, None))?;
+    Ok((child.wait().await?, stdout, stderr))
+}
+
+/// Reads to the end, keeping the last `keep` bytes.
+async fn read(
+    from: Option<impl AsyncRead + Unpin>,
+    keep: usize,
+    mut watch: Option<&mut dyn FnMut(&str)>,
+) -> io::Result<String> {
+    let Some(mut from) = from else { return Ok(String::new()) };
+    let mut kept = Vec::new();
+    let mut line = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let count = from.read(&mut buffer).await?;
+        let Some(piece) = buffer.get(..count).filter(|piece| !piece.is_empty()) else { break };
+        kept.extend_from_slice(piece);
+        if kept.len() > keep {
+            kept.drain(..kept.len() - keep);
+        }
+        if let Some(watch) = &mut watch {
+            for byte in piece {
+                if matches!(byte, b'\n' | b'\r') {
+                    watch(&String::from_utf8_lossy(&line));
+                    line.clear();
+                } else if line.len() < 4096 {
+                    line.push(*byte);
+                }
+            }
+        }
+    }
+    Ok(String::from_utf8_lossy(&kept).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn runner() -> SystemRunner {
+        SystemRunner::new(Interrupt::never()).unwrap()
+    }
+
+    #[test]
+    fn speaks_by_codes() {
+        let what = Invocation::new(Tool::Blkid, ["-p", "/nonexistent"]);
+        if runner().has(Tool::Blkid) {
+            let output = runner().run(&what, &mut |_| {}).unwrap();
+            assert_ne!(output.code, 0);
+        }
+    }
+
+    #[test]
+    fn limit_is_kept_and_all_run_at_once() {
+        // blkid on a pipe that nobody writes to waits for ever.
+        let dir = std::env::temp_dir().join(format!("etcd-lun-limit-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let fifo = dir.join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        let what = Invocation::new(Tool::Rsync, ["--files-from", fifo.to_str().unwrap(), "/", "/nowhere"])
+            .limit(Duration::from_millis(300));
+        if runner().has(Tool::Rsync) {
+            let start = Instant::now();
+            let results = runner().run_all(&[what.clone(), what]);
+            assert!(
+                results.iter().all(|result| matches!(result, Err(ExecError::TimedOut { .. }))),
+                "{results:?}"
+            );
+            assert!(start.elapsed() < Duration::from_secs(20));
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,221 @@
+//! Names of RFC 7143: initiator and target names, portals.
+
+use super::TermError;
+use std::{fmt, net::IpAddr, str::FromStr};
+
+/// The TCP port of a portal that names none (RFC 7143, section 13; IANA).
+const DEFAULT_PORT: u16 = 3260;
+
+/// An iSCSI name of type `iqn.`, `eui.` or `naa.` (RFC 7143, section 4.2.7).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Iqn(String);
+
+/// Longest iSCSI name in bytes (RFC 7143, section 4.2.7.1).
+const MAX_NAME: usize = 223;
+
+const IQN_FORM: &str =
+    "an iSCSI name, such as \"iqn.2024-02.com.example:etcd\" (lower case, at most 223 bytes)";
+
+impl Iqn {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Iqn {
+    type Err = TermError;
+
+    fn from_str(text: &str) -> Result<Self, TermError> {
+        let wrong = || TermError::new(text, IQN_FORM);
+        // RFC 3722 (stringprep) leaves letters, digits, '-', '.', ':' of ASCII. Other scripts are
+        // legal on paper; open-iscsi keeps records in folders of that name, so they stay out.
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c);
+        if text.len() > MAX_NAME || !text.chars().all(plain) {
+            return Err(wrong());
+        }
+        let valid = if let Some(rest) = text.strip_prefix("iqn.") {
+            is_iqn_rest(rest)
+        } else if let Some(hex) = text.strip_prefix("eui.") {
+            hex.len() == 16 && is_hex(hex)
+        } else if let Some(hex) = text.strip_prefix("naa.") {
+            (hex.len() == 16 || hex.len() == 32) && is_hex(hex)
+        } else {
+            false
+        };
+        if valid { Ok(Self(text.to_owned())) } else { Err(wrong()) }
+    }
+}
+
+/// `yyyy-mm.reversed.domain[:anything]`
+fn is_iqn_rest(rest: &str) -> bool {
+    let Some((date, authority)) = rest.split_once('.') else { return false };
+    let Some((year, month)) = date.split_once('-') else { return false };
+    let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
+    let domain = authority.split(':').next().unwrap_or_default();
+    digits(year, 4) && digits(month, 2) && !domain.is_empty() && !authority.ends_with(':')
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+impl fmt::Display for Iqn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A target's portal: IPv4 address, IPv6 address or host name, and TCP port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Portal {
+    host: PortalHost,
+    port: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum PortalHost {
+    Address(IpAddr),
+    Name(String),
+}
+
+const PORTAL_FORM: &str = "a portal, such as \"192.168.10.5\", \"192.168.10.5:3260\", \"[2001:db8::5]:3260\" or \"san1.example:3260\"";
+
+impl Portal {
+    /// A portal at an address.
+    pub fn at(address: IpAddr, port: u16) -> Self {
+        Self { host: PortalHost::Address(address), port }
+    }
+
+    /// The host part as open-iscsi keeps it in records: an address without brackets, or a name.
+    pub fn host(&self) -> String {
+        match &self.host {
+            PortalHost::Address(address) => address.to_string(),
+            PortalHost::Name(name) => name.clone(),
+        }
+    }
+
+    /// The TCP port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address, unless the portal is given by name.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self.host {
+            PortalHost::Address(address) => Some(address),
+            PortalHost::Name(_) => None,
+        }
+    }
+}
+
+impl FromStr for Portal {
+    type Err = TermError;
+
+    fn from_str(text: &str) -> Result<Self, TermError> {
+        let wrong = || TermError::new(text, PORTAL_FORM);
+        // A bare IPv6 address has colons of its own, so it can carry no port without brackets.
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self::at(address, DEFAULT_PORT));
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => {
+                let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+                let port = port.parse().ok().filter(|port| digits && *port != 0).ok_or_else(wrong)?;
+                (host, port)
+            }
+            _ => (text, DEFAULT_PORT),
+        };
+        if let Some(inner) = host.strip_prefix('[') {
+            let address = inner.strip_suffix(']').and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
+            return Ok(Self::at(IpAddr::V6(address), port));
+        }
+        if let Ok(address) = host.parse() {
+            return Ok(Self::at(IpAddr::V4(address), port));
+        }
+        if !is_host_name(host) {
+            return Err(wrong());
+        }
+        Ok(Self { host: PortalHost::Name(host.to_ascii_lowercase()), port })
+    }
+}
+
+/// RFC 1123 host name; a name of digits and dots only would be a mistyped address.
+fn is_host_name(text: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(label) && text.bytes().any(|b| b.is_ascii_alphabetic())
+}
+
+impl fmt::Display for Portal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            PortalHost::Address(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
+            PortalHost::Address(IpAddr::V4(address)) => write!(f, "{address}:{}", self.port),
+            PortalHost::Name(name) => write!(f, "{name}:{}", self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portals() {
+        for (text, shown, host) in [
+            ("192.168.10.5", "192.168.10.5:3260", "192.168.10.5"),
+            ("192.168.10.5:3261", "192.168.10.5:3261", "192.168.10.5"),
+            ("[2001:db8::5]", "[2001:db8::5]:3260", "2001:db8::5"),
+            ("[2001:db8::5]:860", "[2001:db8::5]:860", "2001:db8::5"),
+            ("2001:db8::5", "[2001:db8::5]:3260", "2001:db8::5"),
+            ("SAN1.example", "san1.example:3260", "san1.example"),
+            ("san1:860", "san1:860", "san1"),
+        ] {
+            let portal: Portal = text.parse().unwrap();
+            assert_eq!((portal.to_string().as_str(), portal.host().as_str()), (shown, host), "{text}");
+        }
+        for text in [
+            "",
+            ":3260",
+            "1.2.3",
+            "1.2.3.4:",
+            "1.2.3.4:0",
+            "1.2.3.4:99999",
+            "[::1",
+            "[::1]x",
+            "a b",
+            "-a",
+            "a:+1",
+            "[1.2.3.4]",
+        ] {
+            assert!(text.parse::<Portal>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        for text in ["iqn.2024-02.com.example:etcd", "iqn.1994-05.com.redhat:master0", "eui.02004567a425678d"]
+        {
+            assert_eq!(text.parse::<Iqn>().unwrap().as_str(), text);
+        }
+        for text in [
+            "",
+            "iqn.",
+            "iqn.2024-02",
+            "iqn.24-02.com.example",
+            "iqn.2024-02.com.example:a b",
+            "iqn.2024-02.com.x/../y",
+            "IQN.2024-02.com.example",
+            "iqn.2024-02.com.example:",
+            "eui.12",
+            "2024-02.com.example:x",
+        ] {
+            assert!(text.parse::<Iqn>().is_err(), "{text}");
+        }
+    }
+}

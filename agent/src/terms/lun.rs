@@ -1,0 +1,100 @@
+//! How a LUN is known: its number at the target, and its name for life.
+
+use super::TermError;
+use std::{fmt, str::FromStr};
+
+/// The LUN's number at the target, as sysfs and SCSI host scans take it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
+#[serde(transparent)]
+pub struct LunNumber(pub u16);
+
+impl fmt::Display for LunNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The LUN's world wide identifier, in the kernel's form: `naa.…`, `eui.…` or `t10.…`
+/// (`/sys/block/*/device/wwid`, from VPD page 0x83; kernel `drivers/scsi/scsi_lib.c`,
+/// `scsi_vpd_lun_id`). White space is folded to single blanks: the kernel pads `t10.` names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Wwid(String);
+
+const WWID_FORM: &str =
+    "a WWID, such as \"naa.60014051…\", \"eui.…\", \"t10.…\", or udev's and multipath's \"360014051…\"";
+
+impl Wwid {
+    /// The identifier as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Wwid {
+    type Err = TermError;
+
+    /// Also takes udev's `ID_SERIAL` and multipath's form (a type digit, then hex) and `wwn-0x…`,
+    /// so that what an administrator copies from `multipath -ll` or `/dev/disk/by-id` works.
+    fn from_str(text: &str) -> Result<Self, TermError> {
+        let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let wrong = || TermError::new(text, WWID_FORM);
+        let lower = folded.to_ascii_lowercase();
+        let is_hex =
+            |hex: &str| (hex.len() == 16 || hex.len() == 32) && hex.bytes().all(|b| b.is_ascii_hexdigit());
+        if let Some(hex) = lower.strip_prefix("naa.") {
+            return if is_hex(hex) { Ok(Self(lower)) } else { Err(wrong()) };
+        }
+        if let Some(hex) = lower.strip_prefix("eui.") {
+            let known = is_hex(hex) || (hex.len() == 24 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+            return if known { Ok(Self(lower)) } else { Err(wrong()) };
+        }
+        if let Some(name) = folded.strip_prefix("t10.") {
+            let printable = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
+            return if printable { Ok(Self(folded)) } else { Err(wrong()) };
+        }
+        if let Some(hex) = lower.strip_prefix("wwn-0x").or_else(|| lower.strip_prefix("0x")) {
+            return if is_hex(hex) { Ok(Self(format!("naa.{hex}"))) } else { Err(wrong()) };
+        }
+        // scsi_id(8): the first digit is the designator's type, 3 for NAA, 2 for EUI-64.
+        let name = lower.strip_prefix("scsi-").unwrap_or(&lower);
+        match name.split_at_checked(1) {
+            Some(("3", hex)) if is_hex(hex) => Ok(Self(format!("naa.{hex}"))),
+            Some(("2", hex)) if is_hex(hex) => Ok(Self(format!("eui.{hex}"))),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Wwid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_name_for_every_form() {
+        let naa = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4";
+        for text in [
+            naa,
+            "NAA.60014051D8E4A3BD5A94F3F9A1A2B3C4",
+            "360014051d8e4a3bd5a94f3f9a1a2b3c4",
+            "scsi-360014051d8e4a3bd5a94f3f9a1a2b3c4",
+            "wwn-0x60014051d8e4a3bd5a94f3f9a1a2b3c4",
+            "0x60014051d8e4a3bd5a94f3f9a1a2b3c4",
+        ] {
+            assert_eq!(text.parse::<Wwid>().unwrap().as_str(), naa, "{text}");
+        }
+        assert_eq!("t10.IET     00010001  \n".parse::<Wwid>().unwrap().as_str(), "t10.IET 00010001");
+    }
+
+    #[test]
+    fn refused() {
+        for text in ["", "naa.", "naa.xyz", "naa.6001", "t10.", "sda", "/dev/sda", "t10.a\u{7}b"] {
+            assert!(text.parse::<Wwid>().is_err(), "{text}");
+        }
+    }
+}
