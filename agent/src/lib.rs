@@ -3,14 +3,7 @@
 //! `observe → plan → apply → observe again`; ARCHITECTURE.md has the laws and the map.
 //!
 //! * [`terms`]: the words of the domain as types, parsed once
-//! * [`config`]: what is wanted
-//! * [`node`]: what was seen
-//! * [`plan`]: what will be done, or why nothing will; pure
-//! * [`apply`]: the loop that does it
-//! * [`health`]: what we think of what was seen; pure
-//! * [`unit`]: the systemd units, rendered; pure
 //! * [`host`]: the only code that touches the machine
-//! * [`cli`]: verbs, exit codes, and the only printing
 
 pub mod host;
 pub mod terms;

@@ -14,7 +14,7 @@ pub use exec::{ExecError, Invocation, Output, Runner, Tool};
 pub use interrupt::Interrupt;
 pub use root::Root;
 
-use std::{future::Future, io};
+use std::{future::Future, io, time::Duration};
 
 /// Everything that etcd-lun can touch.
 #[derive(Debug)]
@@ -46,6 +46,16 @@ impl Host {
     /// Runs a program to its end.
     pub fn run(&self, what: &Invocation) -> Result<Output, ExecError> {
         self.runner.run(what, &mut |_| {})
+    }
+
+    /// Lets time pass; an error when somebody asks this process to stop meanwhile.
+    pub fn pause(&self, span: Duration) -> io::Result<()> {
+        self.wait(async {
+            tokio::select! {
+                () = tokio::time::sleep(span) => Ok(()),
+                () = self.interrupt.requested() => Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted")),
+            }
+        })
     }
 
     /// Waits for asynchronous work: D-Bus calls, which have no other form.

@@ -2,13 +2,17 @@
 //!
 //! Nothing here does anything; every other module may use it.
 
+mod chap;
 mod file;
+mod fingerprint;
 mod iscsi;
 mod lun;
 mod quantity;
 mod secret;
 
+pub use chap::{Chap, ChapError};
 pub use file::{AbsPath, FsLabel, FsUuid};
+pub use fingerprint::Fingerprint;
 pub use iscsi::{Iqn, Portal};
 pub use lun::{LunNumber, Wwid};
 pub use quantity::{Bytes, Span};
@@ -47,4 +51,4 @@ macro_rules! serde_as_text {
         }
     )+};
 }
-serde_as_text!(AbsPath, FsLabel, FsUuid, Iqn, Portal, Wwid, Bytes, Span);
+serde_as_text!(AbsPath, FsLabel, FsUuid, Fingerprint, Iqn, Portal, Wwid, Bytes, Span);

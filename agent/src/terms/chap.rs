@@ -1,0 +1,123 @@
+//! What CHAP needs: who we are, and who the target must be.
+
+use super::Secret;
+
+/// CHAP credentials: one-way, or mutual when the target has to prove itself too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chap {
+    username: String,
+    password: Secret,
+    mutual: Option<(String, Secret)>,
+}
+
+/// Longest name or secret in bytes. open-iscsi keeps them in 256 bytes with the final zero
+/// (`AUTH_STR_MAX_LEN`, usr/auth.h) and reads longer values past the end of its buffer
+/// (`idbm_recinfo_config`, usr/idbm.c).
+const MAX_BYTES: usize = 255;
+
+impl Chap {
+    /// Takes name and secret that the initiator proves itself with, and for mutual CHAP those that
+    /// the target has to.
+    ///
+    /// Refuses what open-iscsi can't keep on one line of its records, and equal secrets for both
+    /// directions, which it takes for a reflected answer and refuses at login
+    /// (`AUTH_DBG_STATUS_PASSWD_IDENTICAL`, usr/auth.c).
+    pub fn new(
+        username: String,
+        password: Secret,
+        mutual: Option<(String, Secret)>,
+    ) -> Result<Self, ChapError> {
+        storable("user name", &username)?;
+        storable("secret", password.reveal())?;
+        if let Some((username, password_in)) = &mutual {
+            storable("user name of the target", username)?;
+            storable("secret of the target", password_in.reveal())?;
+            if *password_in == password {
+                return Err(ChapError { part: "secret of the target", fault: "equals the initiator's" });
+            }
+        }
+        Ok(Self { username, password, mutual })
+    }
+
+    /// The name that the initiator proves itself with.
+    pub fn username(&self) -> &str {
+        &self.username
+    }
+
+    /// The secret that belongs to it.
+    pub fn password(&self) -> &Secret {
+        &self.password
+    }
+
+    /// Name and secret that the target has to prove itself with.
+    pub fn mutual(&self) -> Option<(&str, &Secret)> {
+        self.mutual.as_ref().map(|(username, password)| (username.as_str(), password))
+    }
+}
+
+/// Why credentials can't be used. Never shows them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the CHAP {part} {fault}")]
+pub struct ChapError {
+    /// Which of the four values.
+    pub part: &'static str,
+    /// What is wrong with it.
+    pub fault: &'static str,
+}
+
+fn storable(part: &'static str, text: &str) -> Result<(), ChapError> {
+    let fault = if text.is_empty() {
+        "is empty"
+    } else if text.len() > MAX_BYTES {
+        "is longer than 255 bytes"
+    } else if text.chars().any(char::is_control) {
+        "holds a control character or a line break"
+    } else if text.trim() != text {
+        "begins or ends with white space"
+    } else {
+        return Ok(());
+    };
+    Err(ChapError { part, fault })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chap(username: &str, password: &str, mutual: Option<(&str, &str)>) -> Result<Chap, ChapError> {
+        let secret = |text: &str| Secret::new(text.into());
+        let mutual = mutual.map(|(username, password)| (username.to_owned(), secret(password)));
+        Chap::new(username.into(), secret(password), mutual)
+    }
+
+    #[test]
+    fn accepted() {
+        let longest = "x".repeat(255);
+        for (username, password) in [("initiator1", "secretsecret1"), ("a b", "p w=#'\" ü"), ("n", &longest)]
+        {
+            let chap = chap(username, password, Some(("target", "othersecret12"))).unwrap();
+            assert_eq!((chap.username(), chap.password().reveal()), (username, password));
+            assert_eq!(chap.mutual().unwrap().1.reveal(), "othersecret12");
+        }
+    }
+
+    #[test]
+    fn refused_without_showing() {
+        let long = format!("hunter2{}", "x".repeat(249));
+        for password in ["", "hunter2\n", "hunter2\0x", "hunter2\u{85}x", " hunter2", "hunter2\t", &long] {
+            for result in [
+                chap("initiator1", password, None),
+                chap("initiator1", "secretsecret1", Some(("target", password))),
+            ] {
+                let error = result.unwrap_err();
+                assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+            }
+            assert!(chap(password, "secretsecret1", None).is_err(), "{password}");
+        }
+        assert_eq!(
+            chap("initiator1", "hunter2", Some(("target", "hunter2"))).unwrap_err().to_string(),
+            "the CHAP secret of the target equals the initiator's"
+        );
+        assert!(!format!("{:?}", chap("initiator1", "hunter2", Some(("t", "hunter3")))).contains("hunter"));
+    }
+}
