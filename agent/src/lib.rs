@@ -3,7 +3,9 @@
 //! `observe → plan → apply → observe again`; ARCHITECTURE.md has the laws and the map.
 //!
 //! * [`terms`]: the words of the domain as types, parsed once
+//! * [`config`]: what is wanted
 //! * [`host`]: the only code that touches the machine
 
+pub mod config;
 pub mod host;
 pub mod terms;

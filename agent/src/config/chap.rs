@@ -1,0 +1,68 @@
+//! Where CHAP credentials come from.
+
+use super::{ConfigError, fragment::ChapFragment};
+use crate::terms::{AbsPath, Secret};
+use serde::{Serialize, Serializer};
+
+/// Credentials as the config names them; the secrets themselves are read when they are needed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChapSource {
+    /// The name that the initiator proves to the target.
+    pub username: String,
+    /// Its secret.
+    pub password: SecretSource,
+    /// The name and secret that the target proves to the initiator (mutual CHAP).
+    pub mutual: Option<(String, SecretSource)>,
+}
+
+/// Where one secret comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretSource {
+    /// It is in the config itself.
+    Inline(#[serde(serialize_with = "hidden")] Secret),
+    /// It is the content of a file, without a final newline.
+    File(AbsPath),
+    /// It is a credential of the unit, a file in `$CREDENTIALS_DIRECTORY` (systemd.exec(5)).
+    Credential(String),
+}
+
+fn hidden<S: Serializer>(_: &Secret, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str("***")
+}
+
+pub(super) fn validate(table: &'static str, written: ChapFragment) -> Result<ChapSource, ConfigError> {
+    let given = |what: &str| format!("{what} is missing");
+    let form = "username with one of password, password_file, credential";
+    let form_in = "username_in with one of password_in, password_in_file, credential_in";
+    let username = written.username.ok_or_else(|| ConfigError::value(table, &given("username"), form))?;
+    let password = one_of(written.password, written.password_file, written.credential)
+        .ok_or_else(|| ConfigError::value(table, "no secret, or more than one", form))?;
+    let secrets_in =
+        [written.password_in.is_some(), written.password_in_file.is_some(), written.credential_in.is_some()];
+    let mutual = match written.username_in {
+        Some(name) => {
+            let secret = one_of(written.password_in, written.password_in_file, written.credential_in)
+                .ok_or_else(|| {
+                    ConfigError::value(table, "no secret for username_in, or more than one", form_in)
+                })?;
+            Some((name, secret))
+        }
+        None if secrets_in.contains(&true) => {
+            return Err(ConfigError::value(table, &given("username_in"), form_in));
+        }
+        None => None,
+    };
+    Ok(ChapSource { username, password, mutual })
+}
+
+fn one_of(inline: Option<String>, file: Option<AbsPath>, credential: Option<String>) -> Option<SecretSource> {
+    match (inline, file, credential) {
+        (Some(text), None, None) => Some(SecretSource::Inline(Secret::new(text))),
+        (None, Some(path), None) => Some(SecretSource::File(path)),
+        (None, None, Some(name)) if !name.is_empty() && !name.contains('/') && !name.starts_with('.') => {
+            Some(SecretSource::Credential(name))
+        }
+        _ => None,
+    }
+}

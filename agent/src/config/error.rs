@@ -1,0 +1,124 @@
+//! What can be wrong with a config: where, what was found, what was expected.
+
+use super::Source;
+use crate::terms::TermError;
+
+/// Why a config isn't taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// There is no file at all.
+    #[error("no config: write {} (README.md has an example)", super::MAIN_FILE)]
+    NoFile,
+    /// A file isn't TOML, has a key that is not known, or a value of the wrong form.
+    #[error("reading {path}, line {line}: {said}")]
+    Toml {
+        /// The file.
+        path: String,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong, and what was expected.
+        said: String,
+    },
+    /// A key that must be there isn't.
+    #[error("`{key}` is missing from the config, expected for example `{key} = {example}`")]
+    Missing {
+        /// The key, with its table.
+        key: &'static str,
+        /// A value as one would write it.
+        example: &'static str,
+    },
+    /// A value is of the right type and still wrong.
+    #[error("`{key}` in the config: {found}, expected {expected}")]
+    Value {
+        /// The key, with its table.
+        key: &'static str,
+        /// What was found.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// No `[[node]]` entry is for this host.
+    #[error(
+        "no [[node]] entry in the config matches this host (hostname `{hostname}`, machine id {machine_id}); tried {}; add an entry with its initiator and lun",
+        list(tried)
+    )]
+    NoEntry {
+        /// This host's name.
+        hostname: String,
+        /// This host's machine id.
+        machine_id: String,
+        /// The entries there are.
+        tried: Vec<String>,
+    },
+    /// More than one entry is for this host.
+    #[error(
+        "{} [[node]] entries in the config match this host (hostname `{hostname}`, machine id {machine_id}): {}; leave one",
+        matching.len(),
+        list(matching)
+    )]
+    SeveralEntries {
+        /// This host's name.
+        hostname: String,
+        /// This host's machine id.
+        machine_id: String,
+        /// The entries that match.
+        matching: Vec<String>,
+    },
+    /// A word is of the wrong form.
+    #[error(transparent)]
+    Term(TermError),
+    /// A file could not be read.
+    #[error("reading the config")]
+    Read(#[from] std::io::Error),
+    /// A secret could not be had.
+    #[error("{what}: {why}")]
+    Secret {
+        /// Which secret, by key and place.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl ConfigError {
+    pub(super) fn value(key: &'static str, found: &str, expected: &'static str) -> Self {
+        Self::Value { key, found: found.to_owned(), expected }
+    }
+
+    /// The parser's error in our words: serde says "field" where a config has keys.
+    pub(super) fn toml(source: &Source, error: &toml::de::Error) -> Self {
+        let start = error.span().map_or(0, |span| span.start);
+        let line = 1 + source.text.bytes().take(start).filter(|byte| *byte == b'\n').count();
+        let said = error
+            .message()
+            .lines()
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .join(" ")
+            .replace("unknown field", "unknown key")
+            .replace("duplicate field", "duplicate key")
+            .replace("unknown variant", "unknown value");
+        // A parser quotes what it found; what it found may be a secret in the wrong place.
+        let said = if is_secret_line(&source.text, line) { hide_quotes(&said) } else { said };
+        Self::Toml { path: source.path.clone(), line, said }
+    }
+}
+
+fn is_secret_line(text: &str, line: usize) -> bool {
+    text.lines().nth(line - 1).is_some_and(|line| line.trim_start().starts_with("password"))
+}
+
+/// Blanks out everything between the first and the last quote of any kind.
+fn hide_quotes(said: &str) -> String {
+    let quote = |c: char| "\"`'".contains(c);
+    match (said.find(quote), said.rfind(quote)) {
+        (Some(first), Some(last)) if first < last => {
+            format!("{}***{}", said.get(..=first).unwrap_or_default(), said.get(last..).unwrap_or_default())
+        }
+        _ => "the value is of the wrong form".into(),
+    }
+}
+
+fn list(items: &[String]) -> String {
+    if items.is_empty() { "none: the config has no [[node]] entry".into() } else { items.join(", ") }
+}

@@ -1,0 +1,120 @@
+//! Config as written: TOML fragments, every key optional, and how they merge.
+
+use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, LunNumber, Portal, Span, Wwid};
+use serde::Deserialize;
+
+/// One file, or several merged.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fragment {
+    #[serde(default)]
+    pub target: TargetFragment,
+    #[serde(default)]
+    pub etcd: EtcdFragment,
+    #[serde(default)]
+    pub lun: LunFragment,
+    #[serde(default)]
+    pub boot: BootFragment,
+    #[serde(default)]
+    pub node: Vec<NodeFragment>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TargetFragment {
+    pub iqn: Option<Iqn>,
+    pub portals: Option<Vec<Portal>>,
+    pub discovery: Option<Discovery>,
+    pub chap: Option<ChapFragment>,
+    pub discovery_chap: Option<ChapFragment>,
+}
+
+/// How the target's portals are learnt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Discovery {
+    /// The target is asked (RFC 7143, SendTargets).
+    SendTargets,
+    /// The config's portals are taken as they are.
+    Static,
+}
+
+/// A CHAP table is merged as a whole: half a credential from one file and half from another is
+/// never what somebody meant.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChapFragment {
+    pub username: Option<String>,
+    pub password: Option<String>,
+    pub password_file: Option<AbsPath>,
+    pub credential: Option<String>,
+    pub username_in: Option<String>,
+    pub password_in: Option<String>,
+    pub password_in_file: Option<AbsPath>,
+    pub credential_in: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EtcdFragment {
+    pub data_dir: Option<AbsPath>,
+    pub runtime: Option<RuntimeName>,
+    pub unit: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum RuntimeName {
+    Systemd,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LunFragment {
+    pub min_size: Option<Bytes>,
+    pub mount_options: Option<Vec<String>>,
+    pub label: Option<FsLabel>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BootFragment {
+    pub attach_timeout: Option<Span>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NodeFragment {
+    pub hostname: Option<String>,
+    pub machine_id: Option<String>,
+    pub initiator: Option<Iqn>,
+    pub lun: Option<LunNumber>,
+    pub wwid: Option<Wwid>,
+    /// Where the entry was written; filled in after parsing.
+    #[serde(skip)]
+    pub written_in: String,
+}
+
+impl Fragment {
+    /// Lays a later fragment over this one: its keys win; its node entries are added.
+    pub fn merge(&mut self, later: Self) {
+        fn over<T>(slot: &mut Option<T>, later: Option<T>) {
+            if later.is_some() {
+                *slot = later;
+            }
+        }
+        over(&mut self.target.iqn, later.target.iqn);
+        over(&mut self.target.portals, later.target.portals);
+        over(&mut self.target.discovery, later.target.discovery);
+        over(&mut self.target.chap, later.target.chap);
+        over(&mut self.target.discovery_chap, later.target.discovery_chap);
+        over(&mut self.etcd.data_dir, later.etcd.data_dir);
+        over(&mut self.etcd.runtime, later.etcd.runtime);
+        over(&mut self.etcd.unit, later.etcd.unit);
+        over(&mut self.lun.min_size, later.lun.min_size);
+        over(&mut self.lun.mount_options, later.lun.mount_options);
+        over(&mut self.lun.label, later.lun.label);
+        over(&mut self.boot.attach_timeout, later.boot.attach_timeout);
+        self.node.extend(later.node);
+    }
+}

@@ -1,0 +1,144 @@
+//! Configs as people write them, right and wrong.
+
+use super::*;
+
+const GOOD: &str = r#"
+[target]
+iqn = "iqn.2024-02.com.example:etcd"
+portals = ["192.168.10.5:3260", "[2001:db8::5]", "san1.example"]
+[target.chap]
+username = "initiator1"
+password_file = "/etc/etcd-lun/chap.secret"
+[etcd]
+runtime = "systemd"
+[[node]]
+hostname = "master-0"
+initiator = "iqn.1994-05.com.redhat:master0"
+lun = 1
+[[node]]
+machine_id = "0123456789abcdef0123456789abcdef"
+initiator = "iqn.1994-05.com.redhat:master1"
+lun = 2
+wwid = "360014051d8e4a3bd5a94f3f9a1a2b3c4"
+"#;
+
+const ID: &str = "fedcba9876543210fedcba9876543210";
+
+fn source(path: &str, text: &str) -> Source {
+    Source { path: path.into(), text: text.into() }
+}
+
+fn load(texts: &[&str], machine_id: &str, hostname: &str) -> Result<Config, String> {
+    let sources: Vec<_> =
+        texts.iter().enumerate().map(|(at, text)| source(&format!("{at}.toml"), text)).collect();
+    Config::load(&sources, machine_id, hostname).map_err(|error| error.to_string())
+}
+
+#[test]
+fn entry_by_short_name_fqdn_and_machine_id() {
+    let id = "0123456789ABCDEF0123456789ABCDEF";
+    for (machine_id, hostname, lun) in
+        [(ID, "master-0", 1), (ID, "master-0.cluster.example", 1), (ID, "MASTER-0", 1), (id, "anything", 2)]
+    {
+        let config = load(&[GOOD], machine_id, hostname).unwrap();
+        assert_eq!(config.node.lun, crate::terms::LunNumber(lun), "{hostname}");
+    }
+    let fqdn = GOOD.replace("master-0\"", "master-0.a.example\"");
+    assert!(load(&[&fqdn], ID, "master-0").is_ok());
+    assert!(load(&[&fqdn], ID, "master-0.a.example").is_ok());
+    assert!(load(&[&fqdn], ID, "master-0.b.example").unwrap_err().contains("no [[node]] entry"));
+}
+
+#[test]
+fn none_or_two_entries_say_what_was_tried() {
+    let error = load(&[GOOD], ID, "worker-7").unwrap_err();
+    for part in ["worker-7", ID, "hostname = \"master-0\" in 0.toml", "machine_id = \"0123"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let error = load(&[GOOD], "0123456789abcdef0123456789abcdef", "master-0").unwrap_err();
+    assert!(error.starts_with("2 [[node]] entries"), "{error}");
+    let none = load(&["[target]\niqn = \"iqn.2024-02.a.b:c\""], ID, "x").unwrap_err();
+    assert!(none.contains("the config has no [[node]] entry"), "{none}");
+}
+
+#[test]
+fn later_fragments_win_key_by_key_and_add_entries() {
+    let later = "[lun]\nmin_size = \"20GiB\"\n[target]\nportals = [\"10.0.0.1\"]\n[[node]]\nhostname = \"b\"\ninitiator = \"iqn.2024-02.a.b:c\"\nlun = 9";
+    let config = load(&[GOOD, later], ID, "b").unwrap();
+    assert_eq!(config.lun.min_size.to_string(), "20GiB");
+    assert_eq!(config.target.portals.len(), 1);
+    assert_eq!(config.target.iqn.as_str(), "iqn.2024-02.com.example:etcd");
+    assert_eq!(config.node.lun.0, 9);
+}
+
+#[test]
+fn defaults() {
+    let config = load(&[GOOD], ID, "master-0").unwrap();
+    assert_eq!(config.etcd.data_dir.as_str(), "/var/lib/etcd");
+    assert_eq!(config.etcd.runtime, Runtime::Systemd { unit: "etcd.service".into() });
+    assert_eq!(config.unit_options(), ["_netdev", "prjquota"]);
+    assert_eq!(config.boot.attach_timeout.to_string(), "5min");
+    assert_eq!(config.lun.label.as_str(), "etcd-lun");
+    let asked = format!("{GOOD}\n[lun]\nmount_options = [\"prjquota\", \"_netdev\", \"noatime\"]");
+    assert_eq!(load(&[&asked], ID, "master-0").unwrap().unit_options(), ["_netdev", "prjquota", "noatime"]);
+}
+
+#[test]
+fn wrong_configs_name_file_key_and_what_was_expected() {
+    let with = |from: &str, to: &str| GOOD.replace(from, to);
+    for (text, parts) in [
+        (with("lun = 1", "lun = 1\nwwn = \"x\""), vec!["0.toml, line 14", "unknown key `wwn`", "`wwid`"]),
+        (with("[etcd]", "[etdc]"), vec!["line 8", "unknown key `etdc`", "`etcd`"]),
+        (with("runtime = \"systemd\"", ""), vec!["`etcd.runtime` is missing", "\"systemd\""]),
+        (with("\"systemd\"", "\"upstart\""), vec!["line 9", "unknown value `upstart`", "systemd"]),
+        (with("lun = 1", "lun = \"1\""), vec!["line 13", "invalid type", "u16"]),
+        (with("lun = 1", "lun = -1"), vec!["line 13", "u16"]),
+        (with("192.168.10.5:3260", "192.168.10.5:0"), vec!["line 4", "is not a portal"]),
+        (with("iqn.2024-02.com.example:etcd", "etcd"), vec!["line 3", "`etcd` is not an iSCSI name"]),
+        (
+            with("portals = [\"192.168.10.5:3260\", \"[2001:db8::5]\", \"san1.example\"]", "portals = []"),
+            vec!["`target.portals`", "at least one"],
+        ),
+        (with("\"san1.example\"", "\"192.168.10.5\""), vec!["listed twice"]),
+        (with("username = \"initiator1\"", ""), vec!["`target.chap`", "username is missing"]),
+        (with("password_file", "password = \"a\"\npassword_file"), vec!["`target.chap`", "more than one"]),
+        (with("password_file = \"/etc/etcd-lun/chap.secret\"", ""), vec!["no secret"]),
+        (with("[etcd]", "password_in = \"x\"\n[etcd]"), vec!["username_in is missing"]),
+        (with("[etcd]", "[lun]\nmin_size = 8\n[etcd]"), vec!["line 9", "invalid type"]),
+        (with("[etcd]", "[lun]\nmin_size = \"8\"\n[etcd]"), vec!["line 9", "is not a size"]),
+        (with("[etcd]", "[lun]\nmin_size = \"1MiB\"\n[etcd]"), vec!["at least 300MiB"]),
+        (
+            with("[etcd]", "[lun]\nmount_options = [\"ro\"]\n[etcd]"),
+            vec!["`lun.mount_options` in the config: ro"],
+        ),
+        (with("[etcd]", "[etcd]\ndata_dir = \"var/lib\""), vec!["line 9", "absolute path"]),
+        (with("[etcd]", "[etcd]\ndata_dir = \"/etcd\""), vec!["below a directory"]),
+        (with("[etcd]", "[etcd]\nunit = \"etcd\""), vec!["`etcd.unit`", "service unit"]),
+        (with("hostname = \"master-0\"", ""), vec!["neither hostname nor machine_id"]),
+        (with("[target]\n", "[target\n"), vec!["0.toml, line 2"]),
+    ] {
+        let error = load(&[&text], ID, "master-0").unwrap_err();
+        for part in parts {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+    assert!(load(&[], ID, "x").unwrap_err().contains("/etc/etcd-lun/config.toml"));
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    let inline =
+        GOOD.replace("password_file = \"/etc/etcd-lun/chap.secret\"", "password = \"hunter2hunter2\"");
+    let config = load(&[&inline], ID, "master-0").unwrap();
+    let shown = format!("{config:?} {}", serde_json::to_string(&config).unwrap());
+    assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
+    for wrong in [
+        "password = hunter2hunter2",
+        "password = [\"hunter2hunter2\"]",
+        "password = 77777777777777777777777777",
+    ] {
+        let text = GOOD.replace("password_file = \"/etc/etcd-lun/chap.secret\"", wrong);
+        let error = load(&[&text], ID, "master-0").unwrap_err();
+        assert!(!error.contains("hunter2") && !error.contains("7777777"), "{error}");
+    }
+}
