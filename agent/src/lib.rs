@@ -4,8 +4,10 @@
 //!
 //! * [`terms`]: the words of the domain as types, parsed once
 //! * [`config`]: what is wanted
+//! * [`unit`]: the systemd units, rendered; pure
 //! * [`host`]: the only code that touches the machine
 
 pub mod config;
 pub mod host;
 pub mod terms;
+pub mod unit;

@@ -1,0 +1,91 @@
+//! The systemd units, rendered, and whether an installed one is what would be rendered. Pure.
+//!
+//! The texts are templates in `units/`, with the reason of each line above it; what is filled in
+//! is escaped for systemd or refused. Installing and starting them is done elsewhere.
+
+mod escape;
+mod for_config;
+mod mount;
+
+pub use escape::{device_unit_name, escape_path, mount_unit_name};
+pub use for_config::{data_mount_for, for_config};
+pub use mount::{DataMount, UnitError, data_mount};
+
+use std::fmt;
+
+/// A unit as it is to be installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// The file name, such as `var-lib-etcd.mount`.
+    pub name: String,
+    /// The whole text.
+    pub text: String,
+}
+
+/// Where an installed text first parts from the rendered one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is there; nothing when the text ends before.
+    pub installed: Option<String>,
+    /// What should be there; nothing when the text should have ended.
+    pub rendered: Option<String>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |line: &Option<String>| match line {
+            Some(line) => format!("`{}`", line.escape_debug()),
+            None => "the end".into(),
+        };
+        write!(f, "line {} is {}, expected {}", self.line, shown(&self.installed), shown(&self.rendered))
+    }
+}
+
+/// Compares an installed unit with the rendered one, line by line.
+///
+/// Only white space at the ends of lines and empty lines at the end of the text are forgiven:
+/// they mean nothing to systemd (`config_parse` in its `src/shared/conf-parser.c` strips them).
+pub fn unit_text_matches(installed: &str, rendered: &str) -> Result<(), Difference> {
+    let (installed, rendered) = (lines(installed), lines(rendered));
+    let length = installed.len().max(rendered.len());
+    match (0..length).find(|&at| installed.get(at) != rendered.get(at)) {
+        None => Ok(()),
+        Some(at) => {
+            let line = |lines: &[&str]| lines.get(at).map(|&line| line.to_owned());
+            Err(Difference { line: at + 1, installed: line(&installed), rendered: line(&rendered) })
+        }
+    }
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.trim_end_matches(SPACE).split('\n').map(|line| line.trim_end_matches(SPACE)).collect()
+}
+
+/// What systemd calls white space (`WHITESPACE` in its `src/fundamental/string-util-fundamental.h`).
+const SPACE: &[char] = &[' ', '\t', '\n', '\r'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matching() {
+        let rendered = "[Unit]\nA=1\n\nB=2\n";
+        for same in [rendered, "[Unit]\nA=1\n\nB=2", "[Unit]  \r\nA=1\t\n \nB=2\n\n \n"] {
+            assert_eq!(unit_text_matches(same, rendered), Ok(()), "{same:?}");
+        }
+        for (other, said) in [
+            ("", "line 1 is ``, expected `[Unit]`"),
+            ("[Unit]\nA=1\n", "line 3 is the end, expected ``"),
+            ("[Unit]\nA=1\n\nB=2\nC=3", "line 5 is `C=3`, expected the end"),
+            ("[Unit]\nA=1\\\n\nB=2\n", r"line 2 is `A=1\\`, expected `A=1`"),
+            ("[Unit]\n A=1\n\nB=2\n", "line 2 is ` A=1`, expected `A=1`"),
+            ("[Unit]\nA=1\u{a0}\n\nB=2\n", r"line 2 is `A=1\u{a0}`, expected `A=1`"),
+            ("[Unit]\nA=1\u{1b}[2K\n\nB=2\n", r"line 2 is `A=1\u{1b}[2K`, expected `A=1`"),
+        ] {
+            assert_eq!(unit_text_matches(other, rendered).unwrap_err().to_string(), said);
+        }
+    }
+}

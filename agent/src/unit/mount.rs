@@ -1,0 +1,250 @@
+//! The mount unit of the data directory.
+
+use super::{Rendered, mount_unit_name};
+use crate::terms::{AbsPath, FsLabel, Span};
+
+/// The text that is filled in.
+const TEMPLATE: &str = include_str!("../../../units/data.mount.in");
+
+/// Everything in the mount unit that is not the same for everybody.
+#[derive(Debug, Clone, Copy)]
+pub struct DataMount<'a> {
+    /// The label that the filesystem is found by.
+    pub label: &'a FsLabel,
+    /// Where it is mounted.
+    pub place: &'a AbsPath,
+    /// Mount options in order, `_netdev` among them where the LUN is behind the network.
+    pub options: &'a [String],
+    /// Units that start after the mount and end before it; may be empty.
+    pub before: &'a [String],
+    /// How long mounting, and unmounting, may take.
+    pub limit: Span,
+}
+
+/// A value that a unit file can't carry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("rendering {unit}: {key} can't be `{}`: {why}", .value.escape_debug())]
+pub struct UnitError {
+    /// The unit.
+    pub unit: String,
+    /// The setting.
+    pub key: &'static str,
+    /// The value.
+    pub value: String,
+    /// The reason.
+    pub why: &'static str,
+}
+
+/// Renders the mount unit, the same bytes for the same values.
+///
+/// Fails on a value that a unit file would carry as something else: systemd has no escape for
+/// a control character, for white space at an end, or for a backslash at the end of a line
+/// (systemd.syntax(7)).
+pub fn data_mount(of: &DataMount<'_>) -> Result<Rendered, UnitError> {
+    let name = mount_unit_name(of.place);
+    let refuse =
+        |key, value: &str, why| Err(UnitError { unit: name.clone(), key, value: value.to_owned(), why });
+    if name.len() > NAME_MAX {
+        return refuse("Where=", of.place.as_str(), "the unit's name would be longer than 255 bytes");
+    }
+    if of.place.as_str() == "/" {
+        return refuse("Where=", "/", "the root is not a data directory");
+    }
+    if let Some(why) = unfit(of.place.as_str()) {
+        return refuse("Where=", of.place.as_str(), why);
+    }
+    for option in of.options {
+        if let Some(why) = unfit(option) {
+            return refuse("Options=", option, why);
+        }
+    }
+    for unit in of.before {
+        if !is_unit_name(unit) {
+            return refuse("Before=", unit, "it is not the name of a unit");
+        }
+    }
+    if of.limit.0.is_zero() {
+        return refuse("TimeoutSec=", &of.limit.to_string(), "0 means no limit to systemd");
+    }
+    let values = [
+        ("@LABEL@", of.label.as_str().to_owned()),
+        ("@BEFORE@", of.before.join(" ")),
+        ("@WHERE@", of.place.as_str().to_owned()),
+        ("@OPTIONS@", of.options.join(",")),
+        ("@TIMEOUT@", of.limit.to_string()),
+    ];
+    let filled: Vec<_> = TEMPLATE.split("\n\n").map(|part| fill(part, &values)).collect();
+    // A setting without a value goes, and its reason with it.
+    let kept: Vec<_> = filled.iter().map(String::as_str).filter(|part| !part.ends_with('=')).collect();
+    Ok(Rendered { name, text: kept.join("\n\n") })
+}
+
+/// The longest name of a unit, which is the longest name of a file.
+const NAME_MAX: usize = 255;
+
+/// Puts values in the places of their names. One pass: what is filled in is not looked at again.
+fn fill(part: &str, values: &[(&str, String)]) -> String {
+    let mut text = String::new();
+    let mut rest = part;
+    while let Some((at, (name, value))) =
+        values.iter().filter_map(|entry| rest.find(entry.0).map(|at| (at, entry))).min_by_key(|(at, _)| *at)
+    {
+        text.push_str(rest.get(..at).unwrap_or_default());
+        // In unit files `%` starts a specifier (systemd.unit(5)).
+        text.push_str(&value.replace('%', "%%"));
+        rest = rest.get(at + name.len()..).unwrap_or_default();
+    }
+    text + rest
+}
+
+/// Why a value can't stand at the end of a line of a unit file.
+fn unfit(value: &str) -> Option<&'static str> {
+    if value.is_empty() {
+        Some("it is empty")
+    } else if value.chars().any(char::is_control) {
+        Some("it holds a control character")
+    } else if value.starts_with(' ') || value.ends_with(' ') {
+        Some("it begins or ends with a space")
+    } else if value.ends_with('\\') {
+        Some("it ends with a backslash, which joins lines")
+    } else {
+        None
+    }
+}
+
+/// Whether a text has the form of a unit's name: systemd.unit(5), "Description".
+fn is_unit_name(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || br":-_.\@".contains(&b);
+    let kinds = [
+        "service",
+        "socket",
+        "device",
+        "mount",
+        "automount",
+        "swap",
+        "target",
+        "path",
+        "timer",
+        "slice",
+        "scope",
+    ];
+    text.len() <= NAME_MAX
+        && text.bytes().all(plain)
+        && text.rsplit_once('.').is_some_and(|(prefix, kind)| !prefix.is_empty() && kinds.contains(&kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn render(place: &str, options: &[&str], before: &[&str]) -> Result<Rendered, UnitError> {
+        let own = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        data_mount(&DataMount {
+            label: &"etcd-lun".parse().unwrap(),
+            place: &place.parse().unwrap(),
+            options: &own(options),
+            before: &own(before),
+            limit: Span(Duration::from_secs(90)),
+        })
+    }
+
+    #[test]
+    fn golden() {
+        let before = ["crio.service", "kubelet.service", "kubelet-dependencies.target"];
+        let rendered = render("/var/lib/etcd", &["_netdev", "prjquota"], &before).unwrap();
+        assert_eq!(rendered.name, "var-lib-etcd.mount");
+        let golden = include_str!("../../../units/example/var-lib-etcd.mount");
+        assert!(rendered.text == golden, "{}", rendered.text);
+    }
+
+    #[test]
+    fn every_setting_has_its_reason_above_it() {
+        let text = render("/srv/e", &["prjquota"], &["etcd.service"]).unwrap().text;
+        let mut before = "";
+        for line in text.lines() {
+            if line.contains('=') && !line.starts_with('#') {
+                assert!(before.starts_with('#'), "{line}");
+            }
+            before = line;
+        }
+        assert!(!text.contains('@'), "{text}");
+        assert!(!text.contains("\n[Install]"));
+    }
+
+    #[test]
+    fn odd_values() {
+        let text = render("/srv/50% @BEFORE@ \"x\"", &["prjquota", "logdev=/dev/a%b"], &[]).unwrap().text;
+        assert!(text.contains("\nWhere=/srv/50%% @BEFORE@ \"x\"\n"), "{text}");
+        assert!(text.contains("\nOptions=prjquota,logdev=/dev/a%%b\n"), "{text}");
+        assert!(!text.contains("Before=") && !text.contains("Whoever"), "{text}");
+        let none = render("/srv/x", &[], &["a.service"]).unwrap().text;
+        assert!(!none.contains("Options=") && none.ends_with("TimeoutSec=90s\n"), "{none}");
+    }
+
+    #[test]
+    fn refused() {
+        let long = format!("/{}", "-".repeat(70));
+        for (place, options, before, said) in [
+            ("/", vec![], vec![], "rendering -.mount: Where= can't be `/`: the root is not a data directory"),
+            (
+                "/a/b ",
+                vec![],
+                vec![],
+                r"rendering a-b\x20.mount: Where= can't be `/a/b `: it begins or ends with a space",
+            ),
+            (
+                "/a\\",
+                vec![],
+                vec![],
+                r"rendering a\x5c.mount: Where= can't be `/a\\`: it ends with a backslash, which joins lines",
+            ),
+            ("/a", vec![""], vec![], "rendering a.mount: Options= can't be ``: it is empty"),
+            (
+                "/a",
+                vec!["ro\nExecStart=x"],
+                vec![],
+                r"rendering a.mount: Options= can't be `ro\nExecStart=x`: it holds a control character",
+            ),
+            (
+                "/a",
+                vec![],
+                vec!["a b.service"],
+                "rendering a.mount: Before= can't be `a b.service`: it is not the name of a unit",
+            ),
+            (
+                "/a",
+                vec![],
+                vec!["etcd"],
+                "rendering a.mount: Before= can't be `etcd`: it is not the name of a unit",
+            ),
+        ] {
+            assert_eq!(render(place, &options, &before).unwrap_err().to_string(), said);
+        }
+        assert_eq!(
+            render(&long, &[], &[]).unwrap_err().why,
+            "the unit's name would be longer than 255 bytes"
+        );
+    }
+
+    /// Runs where the tool is. It refuses a Where= that doesn't fit the name, so it judges both.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // the oracle of a test
+    fn systemd_accepts_it() {
+        let dir = std::env::temp_dir().join(format!("etcd-lun-unit-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for place in ["/var/lib/etcd", "/srv/a b-c", "/srv/100% ü", "/.x/\"y'", r"/a\x20b/$c#;d"] {
+            let rendered =
+                render(place, &["_netdev", "prjquota"], &["kubelet.service", r"srv-a\x2db.mount"]).unwrap();
+            let file = dir.join(&rendered.name);
+            std::fs::write(&file, &rendered.text).unwrap();
+            // man=no: the page of etcd-lun itself may not be installed where this test runs.
+            let mut verify = std::process::Command::new("systemd-analyze");
+            let verify = verify.args(["verify", "--man=no", "--recursive-errors=no"]).arg(&file);
+            let Ok(output) = verify.output() else { break };
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && !said.contains(&rendered.name), "{place}: {said}");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
