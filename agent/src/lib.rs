@@ -4,10 +4,12 @@
 //!
 //! * [`terms`]: the words of the domain as types, parsed once
 //! * [`config`]: what is wanted
+//! * [`node`]: what was seen
 //! * [`unit`]: the systemd units, rendered; pure
 //! * [`host`]: the only code that touches the machine
 
 pub mod config;
 pub mod host;
+pub mod node;
 pub mod terms;
 pub mod unit;

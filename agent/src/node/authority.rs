@@ -1,0 +1,197 @@
+//! Which copy is the truth: the record on the node, the stamp on the LUN.
+//!
+//! Both are small JSON texts with a `version`. A text of an unknown version, or with a key that
+//! is not known, is an error and never "absent": somebody newer wrote it.
+
+use crate::terms::{AbsPath, Fingerprint, FsUuid, Wwid};
+use serde::{Deserialize, Serialize};
+use std::{ffi::CStr, fmt};
+
+/// The format that this program writes.
+const VERSION: u32 = 1;
+
+/// Which copy etcd may run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Authority {
+    /// The directory on the node's own disk.
+    Local,
+    /// The filesystem on the LUN.
+    Lun,
+}
+
+impl fmt::Display for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Local => "local disk",
+            Self::Lun => "LUN",
+        })
+    }
+}
+
+/// The node's record, `/var/lib/etcd-lun/authority.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    version: u32,
+    /// Which copy is the truth.
+    pub authority: Authority,
+    /// Counts migrations: each attempt takes the next number.
+    pub generation: u64,
+    /// The UUID of the filesystem on the LUN: set before the filesystem is made.
+    pub uuid: FsUuid,
+    /// The LUN.
+    pub wwid: Wwid,
+    /// The data directory that was migrated.
+    pub data_dir: AbsPath,
+    /// The local data as it was when it was copied; none before the commit point, and none when
+    /// there was no data to copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
+    /// How often the LUN was mounted for use.
+    pub activations: u64,
+}
+
+/// What is wrong with the text of a record or stamp.
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    /// It isn't JSON of the known form.
+    #[error("not of the known form")]
+    Form(#[from] serde_json::Error),
+    /// It was written by another version.
+    #[error("written in format {found}, this program knows {VERSION}: use the etcd-lun that wrote it")]
+    Version {
+        /// The version in the text.
+        found: u32,
+    },
+}
+
+/// Only the version, to judge a text before its form.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, FormatError> {
+    let Versioned { version } = serde_json::from_str(text)?;
+    if version != VERSION {
+        return Err(FormatError::Version { found: version });
+    }
+    Ok(serde_json::from_str(text)?)
+}
+
+impl Record {
+    /// The record of an attempt that begins: the truth is local.
+    pub fn begin(generation: u64, uuid: FsUuid, wwid: Wwid, data_dir: AbsPath) -> Self {
+        Self {
+            version: VERSION,
+            authority: Authority::Local,
+            generation,
+            uuid,
+            wwid,
+            data_dir,
+            fingerprint: None,
+            activations: 0,
+        }
+    }
+
+    /// The record at the commit point: the truth is on the LUN, mounted for use once.
+    pub fn commit(self, fingerprint: Option<Fingerprint>) -> Self {
+        Self { authority: Authority::Lun, fingerprint, activations: FIRST_ACTIVATION, ..self }
+    }
+
+    /// The record with another count of activations.
+    pub fn activated(self, activations: u64) -> Self {
+        Self { activations, ..self }
+    }
+
+    /// Reads the text of a record.
+    pub fn parse(text: &str) -> Result<Self, FormatError> {
+        parse(text)
+    }
+
+    /// The text of the record, with a newline.
+    pub fn to_text(&self) -> Result<String, FormatError> {
+        Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
+    }
+}
+
+/// The count that a migration itself gives: committing is the first use.
+pub const FIRST_ACTIVATION: u64 = 1;
+
+/// The stamp on the LUN: an extended attribute of the filesystem's root directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stamp {
+    version: u32,
+    /// The generation whose data this is.
+    pub generation: u64,
+    /// The machine id of the node that it belongs to.
+    pub machine_id: String,
+    /// That node's name, for people.
+    pub node: String,
+    /// How often the LUN was mounted for use.
+    pub activations: u64,
+}
+
+impl Stamp {
+    /// The attribute's name. `trusted.`: only a privileged process may read or write it, and
+    /// rsync without `-X` leaves it alone (xattr(7)).
+    pub const ATTRIBUTE: &CStr = c"trusted.etcd-lun.stamp";
+
+    /// A stamp in the format of this program.
+    pub fn new(generation: u64, machine_id: String, node: String, activations: u64) -> Self {
+        Self { version: VERSION, generation, machine_id, node, activations }
+    }
+
+    /// The stamp with another count of activations.
+    pub fn activated(self, activations: u64) -> Self {
+        Self { activations, ..self }
+    }
+
+    /// Reads the text of a stamp.
+    pub fn parse(text: &str) -> Result<Self, FormatError> {
+        parse(text)
+    }
+
+    /// The text of the stamp.
+    pub fn to_text(&self) -> Result<String, FormatError> {
+        Ok(serde_json::to_string(self)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts as version 1 writes them. They must parse for ever.
+    const RECORD_1: &str = r#"{"version":1,"authority":"lun","generation":3,"uuid":"0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b",
+        "wwid":"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4","data_dir":"/var/lib/etcd",
+        "fingerprint":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff","activations":7}"#;
+    const STAMP_1: &str = r#"{"version":1,"generation":3,"machine_id":"0123456789abcdef0123456789abcdef","node":"master-0","activations":7}"#;
+
+    #[test]
+    fn version_1_is_read() {
+        let record = Record::parse(RECORD_1).unwrap();
+        assert_eq!((record.authority, record.generation, record.activations), (Authority::Lun, 3, 7));
+        assert_eq!(Record::parse(&record.to_text().unwrap()).unwrap(), record);
+        let stamp = Stamp::parse(STAMP_1).unwrap();
+        assert_eq!(stamp.to_text().unwrap(), STAMP_1);
+    }
+
+    #[test]
+    fn anything_else_is_an_error() {
+        let cases = [
+            ("", "not of the known form"),
+            ("{}", "not of the known form"),
+            (&RECORD_1[..80], "not of the known form"),
+            (&RECORD_1.replace("\"generation\"", "\"generations\""), "not of the known form"),
+            (&RECORD_1.replace("\"version\":1", "\"version\":2"), "written in format 2"),
+        ]
+        .map(|(text, error)| (text.to_owned(), error));
+        for (text, error) in cases {
+            let found = Record::parse(&text).unwrap_err().to_string();
+            assert!(found.contains(error), "{text}: {found}");
+        }
+    }
+}

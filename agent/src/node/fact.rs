@@ -1,0 +1,56 @@
+//! Known, or unknown and why. Unknown is not absent.
+
+use serde::Serialize;
+use std::fmt;
+
+/// One fact about the node, or the reason why it could not be learnt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fact<T> {
+    /// What was seen.
+    Known(T),
+    /// Why nothing could be seen.
+    Unknown(String),
+}
+
+impl<T> Fact<T> {
+    /// The value, when it is known.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// The value, or the reason why it isn't known.
+    pub fn require(&self) -> Result<&T, &str> {
+        match self {
+            Self::Known(value) => Ok(value),
+            Self::Unknown(why) => Err(why),
+        }
+    }
+}
+
+impl<T, E: std::error::Error + 'static> From<Result<T, E>> for Fact<T> {
+    fn from(result: Result<T, E>) -> Self {
+        match result {
+            Ok(value) => Self::Known(value),
+            Err(error) => Self::Unknown(chain(&error)),
+        }
+    }
+}
+
+/// An error and its sources on one line.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+impl<T: fmt::Display> fmt::Display for Fact<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(value) => value.fmt(f),
+            Self::Unknown(why) => write!(f, "unknown: {why}"),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The node's own side: the data directory, its mount, the mount unit, etcd.
+
+use crate::terms::{Bytes, Fingerprint};
+use serde::Serialize;
+
+/// The data directory on the local disk, as it is beneath any mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LocalDir {
+    /// There is none.
+    Absent,
+    /// There is one.
+    Present {
+        /// Names in it.
+        entries: Vec<String>,
+        /// Whether it is immutable; none when the filesystem has no such flag.
+        immutable: Option<bool>,
+        /// Its fingerprint; taken only when a record says that the LUN is the truth and there is
+        /// something here all the same, for it means reading everything.
+        fingerprint: Option<Fingerprint>,
+        /// Whether it lies on the same mount as etcd-lun's own state directory, so that a rename
+        /// can retire it.
+        with_state: bool,
+        /// Bytes below it, when counted (before a migration).
+        size: Option<Bytes>,
+    },
+}
+
+impl LocalDir {
+    /// Whether there is nothing in it, or no directory at all.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Absent => true,
+            Self::Present { entries, .. } => entries.is_empty(),
+        }
+    }
+
+    /// Whether etcd could neither read old data here nor write new.
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Self::Present { entries, immutable: Some(true), .. } if entries.is_empty())
+    }
+}
+
+/// What PID 1 sees mounted on the data directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DataMount {
+    /// The device number, `major:minor`.
+    pub devno: String,
+    /// The device as named when it was mounted.
+    pub source: String,
+    /// The filesystem's type.
+    pub fs_type: String,
+    /// Options of the mount and of its superblock.
+    pub options: Vec<String>,
+    /// How many mounts lie on top of each other here.
+    pub layers: usize,
+    /// Bytes free for etcd, and in all.
+    pub free: Option<(Bytes, Bytes)>,
+    /// Whether a look at it gave an I/O error: XFS has shut down.
+    pub io_error: bool,
+}
+
+/// The mount unit as systemd knows it, against what `render units` writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MountUnit {
+    /// systemd knows no such unit.
+    Absent,
+    /// The file is another.
+    Differs {
+        /// The file that systemd reads.
+        path: String,
+        /// What differs.
+        how: String,
+    },
+    /// The file is right, and systemd has not read it yet.
+    NotLoaded,
+    /// As rendered.
+    Right,
+}
+
+/// etcd as its runtime sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Etcd {
+    /// Its unit.
+    pub unit: String,
+    /// Whether systemd knows the unit.
+    pub exists: bool,
+    /// systemd's word: `active`, `activating`, `failed`, `inactive`, …
+    pub state: String,
+    /// Whether it starts at boot (`enabled`, `enabled-runtime`).
+    pub enabled: bool,
+    /// Whether an earlier run of ours stopped it and did not put it back.
+    pub stopped_by_us: bool,
+    /// Who holds the database's lock on the local disk or on the LUN's mount, as `command (pid N)`.
+    pub lock_holders: Vec<String>,
+}
+
+impl Etcd {
+    /// Whether it runs, or is on its way up or down.
+    pub fn is_running(&self) -> bool {
+        !matches!(self.state.as_str(), "inactive" | "failed")
+    }
+
+    /// Whether it should run: it does, it starts at boot, it tried and failed, or we took it down.
+    pub fn is_wanted(&self) -> bool {
+        self.exists && (self.is_running() || self.enabled || self.state == "failed" || self.stopped_by_us)
+    }
+}

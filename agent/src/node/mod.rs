@@ -1,0 +1,60 @@
+//! What was seen: facts as values, serialisable, without behaviour but queries.
+
+pub mod authority;
+mod fact;
+mod iscsi;
+mod local;
+mod lun;
+
+pub use fact::Fact;
+pub use iscsi::{Initiator, Session};
+pub use local::{DataMount, Etcd, LocalDir, MountUnit};
+pub use lun::{Content, Lun, LunView, Multipath, User};
+
+use crate::terms::FsUuid;
+use authority::{Record, Stamp};
+use serde::Serialize;
+
+/// Everything that was seen of the node, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// Who this is.
+    pub identity: Identity,
+    /// Programs that are not on this machine.
+    pub missing_tools: Vec<String>,
+    /// Whether this process sees the mounts that PID 1 sees.
+    pub in_host_namespace: Fact<bool>,
+    /// open-iscsi.
+    pub initiator: Initiator,
+    /// All sessions, to whatever target.
+    pub sessions: Fact<Vec<Session>>,
+    /// The LUN.
+    pub lun: Fact<LunView>,
+    /// Which copy is the truth.
+    pub record: Fact<Option<Record>>,
+    /// The data directory on the local disk.
+    pub local: Fact<LocalDir>,
+    /// The generations whose local data lies retired.
+    pub retired: Fact<Vec<String>>,
+    /// What is mounted on the data directory.
+    pub mount: Fact<Option<DataMount>>,
+    /// The stamp, read through that mount.
+    pub mounted_stamp: Fact<Option<Stamp>>,
+    /// The mount unit.
+    pub mount_unit: Fact<MountUnit>,
+    /// etcd.
+    pub etcd: Fact<Etcd>,
+    /// A UUID that nobody has used: what a new filesystem would get. Not a fact of the node, but
+    /// the planner is pure and must not make one up.
+    #[serde(skip)]
+    pub fresh_uuid: FsUuid,
+}
+
+/// Who this node is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    /// `/etc/machine-id`.
+    pub machine_id: String,
+    /// The kernel's host name.
+    pub hostname: String,
+}
