@@ -5,11 +5,13 @@
 //! * [`terms`]: the words of the domain as types, parsed once
 //! * [`config`]: what is wanted
 //! * [`node`]: what was seen
+//! * [`plan`]: what will be done, or why nothing will; pure
 //! * [`unit`]: the systemd units, rendered; pure
 //! * [`host`]: the only code that touches the machine
 
 pub mod config;
 pub mod host;
 pub mod node;
+pub mod plan;
 pub mod terms;
 pub mod unit;

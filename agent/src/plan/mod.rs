@@ -1,0 +1,184 @@
+//! What will be done, or why nothing will. Pure: config and facts in, steps or a refusal out.
+//!
+//! All behaviour is decided here. A plan can't see past a step that reveals new facts (before
+//! login there is no LUN to look at), so it ends at a horizon and says so; `apply` observes and
+//! plans again until nothing is left.
+//!
+//! * [`reach`]: from nothing to a LUN that can be looked at
+//! * [`lun`]: is it the right one, and free
+//! * [`migrate`]: from the local disk to the LUN
+//! * [`resume`]: the LUN is the truth: fence, count, mount, start
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod lun;
+mod migrate;
+mod reach;
+mod refusal;
+mod resume;
+mod step;
+
+pub use refusal::Refusal;
+pub use step::Step;
+
+use crate::{
+    config::{Config, Runtime},
+    node::{Etcd, Fact, LocalDir, LunView, MountUnit, Node, authority::Authority, authority::Record},
+    unit,
+};
+use serde::Serialize;
+use std::fmt;
+
+/// Our state: the record and retired data. No MachineConfig owns this path.
+pub const STATE: &str = "/var/lib/etcd-lun";
+/// The record.
+pub const RECORD: &str = "/var/lib/etcd-lun/authority.json";
+/// Retired local data, a directory per generation.
+pub const RETIRED: &str = "/var/lib/etcd-lun/retired";
+/// Exists from before etcd is stopped until it runs again. In the runtime directory: after a boot
+/// systemd starts etcd by itself.
+pub const ETCD_STOPPED: &str = "/run/etcd-lun/etcd-stopped";
+/// Where `apply` mounts the LUN for itself.
+pub const STAGING: &str = "/run/etcd-lun/staging";
+/// What keeps etcd out of the data directory between retiring and fence: an empty file where it
+/// must have a directory. In an empty directory it would bootstrap a new cluster.
+pub const BAR: &str = "member";
+
+/// Steps in their order, and what can't be planned yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// What can be decided now.
+    pub steps: Vec<Step>,
+    /// The question that the last step will answer; none when the plan is whole.
+    pub horizon: Option<Horizon>,
+}
+
+/// What must be seen before more can be planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Horizon {
+    /// What the LUN holds.
+    Lun,
+    /// What its stamp says, which needs its log replayed.
+    Stamp,
+}
+
+impl fmt::Display for Horizon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lun => "further steps depend on what the LUN is and holds",
+            Self::Stamp => "further steps depend on the LUN's stamp",
+        })
+    }
+}
+
+impl Plan {
+    fn whole(steps: Vec<Step>) -> Self {
+        Self { steps, horizon: None }
+    }
+
+    fn until(steps: Vec<Step>, horizon: Horizon) -> Self {
+        Self { steps, horizon: Some(horizon) }
+    }
+
+    /// Whether nothing is to be done.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.horizon.is_none()
+    }
+}
+
+/// Decides what brings the node to what the config wants.
+pub fn plan(config: &Config, node: &Node) -> Result<Plan, Refusal> {
+    if !*require("the mount namespace", &node.in_host_namespace)? {
+        return Err(Refusal::OtherNamespace);
+    }
+    let sight = Sight::of(config, node)?;
+    if let Some(record) = sight.record
+        && record.data_dir != config.etcd.data_dir
+    {
+        return Err(Refusal::OtherDataDir {
+            recorded: record.data_dir.to_string(),
+            configured: config.etcd.data_dir.to_string(),
+        });
+    }
+    if !sight.etcd.exists {
+        return Err(Refusal::NoEtcd { unit: sight.etcd.unit.clone() });
+    }
+    if let Some(mount) = require("what is mounted on the data directory", &node.mount)? {
+        return resume::mounted(&sight, mount);
+    }
+    match sight.record {
+        Some(record) if record.authority == Authority::Lun => resume::unmounted(&sight, record),
+        Some(_) | None => migrate::plan(&sight),
+    }
+}
+
+/// The facts that every decision needs, known.
+#[derive(Debug)]
+struct Sight<'a> {
+    config: &'a Config,
+    node: &'a Node,
+    record: Option<&'a Record>,
+    local: &'a LocalDir,
+    etcd: &'a Etcd,
+}
+
+impl<'a> Sight<'a> {
+    fn of(config: &'a Config, node: &'a Node) -> Result<Self, Refusal> {
+        Ok(Self {
+            config,
+            node,
+            record: require("which copy is the truth (the record)", &node.record)?.as_ref(),
+            local: require("the data directory on the local disk", &node.local)?,
+            etcd: require("whether etcd runs", &node.etcd)?,
+        })
+    }
+
+    fn view(&self) -> Result<&'a LunView, Refusal> {
+        require("the LUN", &self.node.lun)
+    }
+
+    fn data_dir(&self) -> String {
+        self.config.etcd.data_dir.to_string()
+    }
+
+    fn etcd_unit(&self) -> String {
+        let Runtime::Systemd { unit } = &self.config.etcd.runtime;
+        unit.clone()
+    }
+
+    fn mount_unit(&self) -> String {
+        unit::mount_unit_name(&self.config.etcd.data_dir)
+    }
+
+    fn start_etcd(&self) -> Step {
+        Step::StartEtcd { unit: self.etcd_unit(), data_dir: self.config.etcd.data_dir.clone() }
+    }
+
+    /// The step that has PID 1 mount what the record names.
+    fn mount_data(&self, record: &Record) -> Step {
+        Step::MountData {
+            unit: self.mount_unit(),
+            at: self.config.etcd.data_dir.clone(),
+            wwid: record.wwid.clone(),
+            uuid: record.uuid,
+            label: self.config.lun.label.clone(),
+            options: self.config.lun.mount_options.clone(),
+        }
+    }
+}
+
+/// The value of a fact, or the refusal to act without it.
+fn require<'a, T>(what: &'static str, fact: &'a Fact<T>) -> Result<&'a T, Refusal> {
+    fact.require().map_err(|why| Refusal::Unknown { what, why: why.to_owned() })
+}
+
+/// The data can only be mounted by a unit that says what we mean.
+fn mount_unit(sight: &Sight<'_>) -> Result<(), Refusal> {
+    let found = match require("the mount unit", &sight.node.mount_unit)? {
+        MountUnit::Right => return Ok(()),
+        MountUnit::Absent => "systemd knows none".to_owned(),
+        MountUnit::Differs { path, how } => format!("{path} is not what this config asks for: {how}"),
+        MountUnit::NotLoaded => "its file has changed since systemd read it".to_owned(),
+    };
+    Err(Refusal::MountUnit { unit: sight.mount_unit(), found })
+}

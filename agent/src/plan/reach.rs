@@ -1,0 +1,64 @@
+//! From nothing to a LUN that can be looked at: initiator name, login, scan.
+
+use super::{Horizon, Plan, Refusal, Sight, Step, require};
+use crate::node::{LunView, Session};
+
+/// The steps that make the LUN visible, or none when it is.
+pub(super) fn plan(sight: &Sight<'_>) -> Result<Option<Plan>, Refusal> {
+    let (config, node) = (sight.config, sight.node);
+    let sessions = require("iSCSI sessions", &node.sessions)?;
+    let ours: Vec<_> =
+        sessions.iter().filter(|session| session.target == config.target.iqn.as_str()).collect();
+    let mut steps = rename(sight, sessions, &ours)?;
+    let renamed = !steps.is_empty();
+    let attached = match sight.view()? {
+        LunView::Seen(_) => true,
+        LunView::NoSession | LunView::NotAttached => false,
+    };
+    let logged_in = ours.iter().any(|session| session.is_logged_in());
+    if attached && logged_in && !renamed {
+        return Ok(None);
+    }
+    let limit = config.boot.attach_timeout;
+    if renamed || !logged_in {
+        steps.push(Step::LogIn {
+            target: config.target.iqn.clone(),
+            portals: config.target.portals.clone(),
+            discovery: config.target.discovery,
+            all: *require("whether multipathd runs", &node.initiator.multipathd_active)?,
+            limit,
+        });
+    }
+    steps.push(Step::AttachLun { target: config.target.iqn.clone(), lun: config.node.lun, limit });
+    Ok(Some(Plan::until(steps, Horizon::Lun)))
+}
+
+/// The steps that give this node its initiator name. A session keeps the name that it was made
+/// with, and iscsid the one that it read when it started.
+fn rename(sight: &Sight<'_>, sessions: &[Session], ours: &[&Session]) -> Result<Vec<Step>, Refusal> {
+    let wanted = &sight.config.node.initiator;
+    let name = require("the initiator name", &sight.node.initiator.name)?;
+    let in_file = name.as_deref() == Some(wanted.as_str());
+    let other =
+        |session: &&&Session| session.initiator.as_deref().is_some_and(|name| name != wanted.as_str());
+    let stale: Vec<_> = ours.iter().filter(other).collect();
+    if in_file && stale.is_empty() {
+        return Ok(Vec::new());
+    }
+    if let Some(session) = sessions.iter().find(|session| !session.in_use.is_empty()) {
+        return Err(Refusal::InitiatorInUse {
+            found: session.initiator.clone().or_else(|| name.clone()).unwrap_or_else(|| "not set".into()),
+            wanted: wanted.to_string(),
+            sid: session.sid,
+            target: session.target.clone(),
+        });
+    }
+    let mut steps: Vec<_> = stale.iter().map(|session| Step::LogOut { sid: session.sid }).collect();
+    if !in_file {
+        steps.push(Step::SetInitiatorName { name: wanted.clone() });
+    }
+    if *require("whether iscsid runs", &sight.node.initiator.iscsid_active)? {
+        steps.push(Step::RestartIscsid);
+    }
+    Ok(steps)
+}

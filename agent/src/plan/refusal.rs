@@ -1,0 +1,278 @@
+//! Why etcd-lun will not act: what was looked at, what was found, and the cure.
+//!
+//! There is no force flag. Each refusal leaves everything as it was.
+
+use crate::{
+    node::User,
+    terms::{Bytes, Wwid},
+};
+use serde::Serialize;
+
+/// A situation in which nothing is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "refusal", rename_all = "kebab-case")]
+pub enum Refusal {
+    /// Something that must be known could not be seen.
+    #[error("{what} can't be told: {why}")]
+    Unknown {
+        /// The fact.
+        what: &'static str,
+        /// Why it isn't known.
+        why: String,
+    },
+    /// A program is not installed.
+    #[error("{tools} missing: install it, then apply again")]
+    ToolMissing {
+        /// Program and package.
+        tools: String,
+    },
+    /// This process can't see the host's mounts.
+    #[error(
+        "this process is not in PID 1's mount namespace, so its mounts would be lost; run it as `nsenter -t 1 -m etcd-lun …`"
+    )]
+    OtherNamespace,
+    /// The config names another data directory than the one that was migrated.
+    #[error(
+        "the record is for {recorded}, the config says {configured}: set `etcd.data_dir` back to {recorded}"
+    )]
+    OtherDataDir {
+        /// From the record.
+        recorded: String,
+        /// From the config.
+        configured: String,
+    },
+    /// There is no etcd to move.
+    #[error("systemd knows no unit {unit}: name etcd's unit with `etcd.unit`")]
+    NoEtcd {
+        /// The unit.
+        unit: String,
+    },
+    /// The mount unit isn't there, or isn't ours.
+    #[error(
+        "mount unit {unit}: {found}; write it with `etcd-lun render units --into /etc/systemd/system` and run `systemctl daemon-reload`"
+    )]
+    MountUnit {
+        /// Its name.
+        unit: String,
+        /// What was found.
+        found: String,
+    },
+    /// Something else is mounted on the data directory.
+    #[error(
+        "{at} is a mount point already, of {source_device} ({fs_type}); etcd-lun moves a plain directory: unmount it and move its data to the local disk first"
+    )]
+    ForeignMount {
+        /// The data directory.
+        at: String,
+        /// The device.
+        source_device: String,
+        /// The filesystem.
+        fs_type: String,
+    },
+    /// The local filesystem can't hold the fence.
+    #[error(
+        "the filesystem of {at} has no immutable flag, so nothing could keep etcd from starting on old data there; use a local disk with XFS or ext4"
+    )]
+    NoImmutableFlag {
+        /// The data directory.
+        at: String,
+    },
+    /// The data directory can't be retired by a rename.
+    #[error(
+        "{at} is not on the filesystem of {state}, so its data can't be retired by a rename; make both one filesystem"
+    )]
+    OtherFilesystem {
+        /// The data directory.
+        at: String,
+        /// Our state directory.
+        state: &'static str,
+    },
+    /// The data directory is immutable, and no record says why.
+    #[error(
+        "{at} is immutable though no record says that its data moved to a LUN; find out why, then `chattr -i {at}`, or restore {record}"
+    )]
+    FencedWithoutRecord {
+        /// The data directory.
+        at: String,
+        /// The record's path.
+        record: &'static str,
+    },
+    /// The initiator name must change, and a session is in use.
+    #[error(
+        "the initiator name is {found}, the config wants {wanted}, and session {sid} to {target} is in use: free it, or keep the name"
+    )]
+    InitiatorInUse {
+        /// The name in effect.
+        found: String,
+        /// The config's.
+        wanted: String,
+        /// The session.
+        sid: u32,
+        /// Its target.
+        target: String,
+    },
+    /// Several paths, and no multipathd that makes them one.
+    #[error(
+        "LUN {lun} is there as {paths} and multipathd has not made them one device; start multipathd for it, or log out all sessions but one"
+    )]
+    SeveralPaths {
+        /// The LUN number.
+        lun: u16,
+        /// Kernel names.
+        paths: String,
+    },
+    /// multipathd wants it and hasn't got it.
+    #[error(
+        "LUN {lun} ({paths}) is claimed by multipath, and there is no map; see `multipath -ll` and `journalctl -u multipathd`"
+    )]
+    MultipathPending {
+        /// The LUN number.
+        lun: u16,
+        /// Kernel names.
+        paths: String,
+    },
+    /// Another LUN than the config or the record names.
+    #[error(
+        "LUN {lun} at the target is {found}, {source_of_wish} {wanted}: correct the mapping at the target, or the config"
+    )]
+    WrongLun {
+        /// The LUN number.
+        lun: u16,
+        /// Its WWID.
+        found: Wwid,
+        /// `the config wants` or `the record names`.
+        source_of_wish: &'static str,
+        /// The expected WWID.
+        wanted: Wwid,
+    },
+    /// It can't be written.
+    #[error("LUN {wwid} is read-only: allow this initiator to write it at the target, then log in again")]
+    ReadOnly {
+        /// The LUN.
+        wwid: Wwid,
+    },
+    /// It is too small.
+    #[error("LUN {wwid} has {found}, {wanted} wanted: grow it at the target, or lower `lun.min_size`")]
+    TooSmall {
+        /// The LUN.
+        wwid: Wwid,
+        /// Its size.
+        found: Bytes,
+        /// What it takes.
+        wanted: Bytes,
+    },
+    /// The data doesn't fit.
+    #[error(
+        "LUN {wwid} has {found} of space, and etcd's data with room for its next files takes {wanted}: grow it at the target, or name a larger LUN"
+    )]
+    NoRoom {
+        /// The LUN.
+        wwid: Wwid,
+        /// Its size.
+        found: Bytes,
+        /// What it takes.
+        wanted: Bytes,
+    },
+    /// Something is stacked on it.
+    #[error("LUN {wwid} is held by {holders}: free it first (see `lsblk`)")]
+    Held {
+        /// The LUN.
+        wwid: Wwid,
+        /// Device names.
+        holders: String,
+    },
+    /// Somebody has it mounted.
+    #[error("LUN {wwid} is in use at {} by {} (pid {}): free it first", user.at, user.command, user.pid)]
+    InUse {
+        /// The LUN.
+        wwid: Wwid,
+        /// The first user.
+        user: User,
+    },
+    /// It isn't blank and isn't ours.
+    #[error(
+        "LUN {wwid} holds {found}; nothing was written to it. If that can go, clear all of it by hand (`blkdiscard -z`), or name another LUN"
+    )]
+    ForeignContent {
+        /// The LUN.
+        wwid: Wwid,
+        /// What.
+        found: String,
+    },
+    /// Stamped, and this node has no record of it.
+    #[error(
+        "LUN {wwid} holds etcd data of {owner}, generation {generation}, and this node has no record of it; nothing was written to it. If that data can go, clear all of it by hand (`blkdiscard -z`), or name another LUN"
+    )]
+    StampedByOther {
+        /// The LUN.
+        wwid: Wwid,
+        /// Whose.
+        owner: String,
+        /// Its generation.
+        generation: u64,
+    },
+    /// The same label elsewhere.
+    #[error(
+        "{devices} carries the label {label} too, so a mount by label could take the wrong one: relabel or detach it"
+    )]
+    SameLabel {
+        /// Kernel names.
+        devices: String,
+        /// The label.
+        label: String,
+    },
+    /// The record says LUN, and the LUN says otherwise.
+    #[error(
+        "the record says that generation {generation} on LUN {wwid} is the truth, but {found}; etcd stays down. {cure}"
+    )]
+    NotTheTruth {
+        /// The recorded generation.
+        generation: u64,
+        /// The LUN.
+        wwid: Wwid,
+        /// What is wrong with the LUN.
+        found: String,
+        /// What to do.
+        cure: &'static str,
+    },
+    /// Data on both sides.
+    #[error(
+        "two histories: the record says that generation {generation} on the LUN is the truth, and {at} holds other data that is not the copied one; etcd must not start on either. Stop etcd, find out who wrote {at}, move it away, then apply again"
+    )]
+    TwoHistories {
+        /// The recorded generation.
+        generation: u64,
+        /// The data directory.
+        at: String,
+    },
+    /// An attempt was cut short and the local data went away.
+    #[error(
+        "the record says that the local disk is the truth, {at} is empty, and LUN {wwid} holds a copy of generation {generation}; restore the local data, or clear the LUN if a new member is meant"
+    )]
+    LocalDataGone {
+        /// The data directory.
+        at: String,
+        /// The LUN.
+        wwid: Wwid,
+        /// The copy's generation.
+        generation: u64,
+    },
+    /// Somebody else's process uses the database.
+    #[error("{holders} holds etcd's database though {unit} is not running: end it first")]
+    DatabaseHeld {
+        /// `command (pid N)`, several joined.
+        holders: String,
+        /// etcd's unit.
+        unit: String,
+    },
+    /// XFS has shut down after an I/O error.
+    #[error(
+        "the filesystem at {at} has shut down after an I/O error: stop etcd, `systemctl stop {unit}`, see that the target is reachable, then apply again"
+    )]
+    ShutDown {
+        /// The data directory.
+        at: String,
+        /// The mount unit.
+        unit: String,
+    },
+}

@@ -1,0 +1,149 @@
+//! The LUN is the truth: make the local side harmless, count the use, mount, start etcd.
+
+use super::{Horizon, Plan, Refusal, Sight, Step, lun, mount_unit, reach, require};
+use crate::node::{
+    Content, DataMount, LocalDir, Lun, LunView,
+    authority::{Authority, Record, Stamp},
+};
+
+const WAIT_OR_RESTORE: &str = "See at the target what happened to the LUN; if its data is lost, replace this etcd member (remove it from the cluster, clear the LUN, remove the record)";
+const NO_SNAPSHOTS: &str = "A restored snapshot is an out-of-date member: replace this etcd member (remove it from the cluster, clear the LUN, remove the record)";
+
+/// Something is mounted on the data directory.
+pub(super) fn mounted(sight: &Sight<'_>, mount: &DataMount) -> Result<Plan, Refusal> {
+    let foreign = || Refusal::ForeignMount {
+        at: sight.data_dir(),
+        source_device: mount.source.clone(),
+        fs_type: mount.fs_type.clone(),
+    };
+    let record = sight.record.filter(|record| record.authority == Authority::Lun).ok_or_else(foreign)?;
+    if mount.io_error {
+        return Err(Refusal::ShutDown { at: sight.data_dir(), unit: sight.mount_unit() });
+    }
+    let seen = match sight.view()? {
+        LunView::Seen(seen) if seen.devno == mount.devno && mount.layers == 1 => seen,
+        LunView::Seen(_) | LunView::NoSession | LunView::NotAttached => return Err(foreign()),
+    };
+    let wwid = require("the LUN's WWID", &seen.wwid)?;
+    if *wwid != record.wwid {
+        let (found, wanted) = (wwid.clone(), record.wwid.clone());
+        let lun = sight.config.node.lun.0;
+        return Err(Refusal::WrongLun { lun, found, source_of_wish: "the record names", wanted });
+    }
+    // Of a mounted LUN only the stamp is asked: it is read through the mount, so it is of this
+    // very filesystem, whatever a probe of the device would say beside it.
+    let stamp = require("the LUN's stamp", &sight.node.mounted_stamp)?;
+    check(sight, record, stamp.as_ref())?;
+    let mut steps = make_local_harmless(sight, record)?;
+    if sight.etcd.is_wanted() && !sight.etcd.is_running() {
+        steps.push(sight.start_etcd());
+    }
+    Ok(Plan::whole(steps))
+}
+
+/// Nothing is mounted there.
+pub(super) fn unmounted(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refusal> {
+    // First what needs no LUN: whatever is wrong with the target, the LUN or the units, etcd must
+    // not find old data. So this is a plan of its own, before anything else may refuse.
+    let harmless = make_local_harmless(sight, record)?;
+    if !harmless.is_empty() {
+        return Ok(Plan::until(harmless, Horizon::Lun));
+    }
+    mount_unit(sight)?;
+    if let Some(plan) = reach::plan(sight)? {
+        return Ok(plan);
+    }
+    match sight.view()? {
+        LunView::Seen(seen) => by_content(sight, record, seen),
+        // `reach` has planned for these.
+        LunView::NoSession | LunView::NotAttached => Ok(Plan::until(Vec::new(), Horizon::Lun)),
+    }
+}
+
+/// The local directory must end up empty and immutable.
+fn make_local_harmless(sight: &Sight<'_>, record: &Record) -> Result<Vec<Step>, Refusal> {
+    let from = sight.config.etcd.data_dir.clone();
+    let mut steps = Vec::new();
+    if let LocalDir::Present { entries, fingerprint, .. } = sight.local
+        && !entries.is_empty()
+    {
+        if record.fingerprint.is_none()
+            || record.fingerprint != *fingerprint
+            || !sight.etcd.lock_holders.is_empty()
+        {
+            return Err(Refusal::TwoHistories { generation: record.generation, at: sight.data_dir() });
+        }
+        let generation = record.generation;
+        steps.push(Step::Retire { from: from.clone(), generation, fingerprint: record.fingerprint });
+    }
+    if !sight.local.is_fenced() {
+        steps.push(Step::Fence { at: from });
+    }
+    Ok(steps)
+}
+
+fn by_content(sight: &Sight<'_>, record: &Record, seen: &Lun) -> Result<Plan, Refusal> {
+    let wwid = lun::usable(sight, seen)?;
+    let not_the_truth = |found: &str| Refusal::NotTheTruth {
+        generation: record.generation,
+        wwid: wwid.clone(),
+        found: found.to_owned(),
+        cure: WAIT_OR_RESTORE,
+    };
+    let stamp = match require("what the LUN holds", &seen.content)? {
+        Content::Blank => return Err(not_the_truth("it is blank")),
+        Content::Unfinished { .. } => return Err(not_the_truth("it holds an unfinished filesystem")),
+        Content::Foreign { found } => return Err(not_the_truth(&format!("it holds {found}"))),
+        Content::Xfs { uuid, .. } if *uuid != record.uuid => {
+            return Err(not_the_truth(&format!("it holds another XFS, UUID {uuid}")));
+        }
+        Content::Xfs { uuid, settled: false, .. } => {
+            let stage = Step::Stage { wwid: wwid.clone(), uuid: *uuid };
+            return Ok(Plan::until(vec![stage], Horizon::Stamp));
+        }
+        Content::Xfs { stamp, .. } => require("the LUN's stamp", stamp)?.as_ref(),
+    };
+    let stamp = check(sight, record, stamp)?;
+    lun::label_is_unique(sight, seen)?;
+    let activations = record.activations.saturating_add(1);
+    let mut steps = vec![Step::Activate {
+        // Never below what the LUN has counted already.
+        stamp: stamp.clone().activated(activations.max(stamp.activations)),
+        record: record.clone().activated(activations.max(stamp.activations)),
+    }];
+    if sight.etcd.is_running() {
+        // It can only be failing against the fence; nothing is mounted over a running etcd.
+        steps.push(Step::StopEtcd { unit: sight.etcd_unit() });
+    }
+    steps.push(sight.mount_data(record));
+    if sight.etcd.is_wanted() {
+        steps.push(sight.start_etcd());
+    }
+    Ok(Plan::whole(steps))
+}
+
+/// The stamp, when it is that of the record: generation, owner, and not from the past.
+fn check<'a>(sight: &Sight<'_>, record: &Record, stamp: Option<&'a Stamp>) -> Result<&'a Stamp, Refusal> {
+    let wrong = |found: String, cure| Refusal::NotTheTruth {
+        generation: record.generation,
+        wwid: record.wwid.clone(),
+        found,
+        cure,
+    };
+    let stamp = stamp.ok_or_else(|| wrong("it has no stamp".into(), WAIT_OR_RESTORE))?;
+    if stamp.machine_id != sight.node.identity.machine_id {
+        let found = format!("it is stamped for {} (machine id {})", stamp.node, stamp.machine_id);
+        return Err(wrong(found, WAIT_OR_RESTORE));
+    }
+    if stamp.generation != record.generation {
+        return Err(wrong(format!("its stamp is of generation {}", stamp.generation), WAIT_OR_RESTORE));
+    }
+    if stamp.activations < record.activations {
+        let found = format!(
+            "it has gone back in time: its stamp counts {} uses, the record {}",
+            stamp.activations, record.activations
+        );
+        return Err(wrong(found, NO_SNAPSHOTS));
+    }
+    Ok(stamp)
+}

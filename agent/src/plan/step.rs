@@ -1,0 +1,281 @@
+//! What can be done, one value per act. A step carries every choice; `apply` has none left.
+
+use crate::{
+    config::Discovery,
+    node::authority::{Record, Stamp},
+    terms::{AbsPath, Bytes, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
+};
+use serde::Serialize;
+use std::fmt;
+
+/// One act of `apply`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "step", rename_all = "kebab-case")]
+pub enum Step {
+    /// Writes the initiator name where iscsid reads it.
+    SetInitiatorName {
+        /// The name.
+        name: Iqn,
+    },
+    /// Makes a running iscsid read the initiator name again.
+    RestartIscsid,
+    /// Ends a session that was made with another initiator name and that nobody uses.
+    LogOut {
+        /// The session's number.
+        sid: u32,
+    },
+    /// Discovers the target, writes its records and logs in.
+    LogIn {
+        /// The target.
+        target: Iqn,
+        /// Its portals.
+        portals: Vec<Portal>,
+        /// How portals are learnt.
+        discovery: Discovery,
+        /// To all portals (multipath), or to the first one that works.
+        all: bool,
+        /// How long transient failures are retried.
+        limit: Span,
+    },
+    /// Scans for the LUN, and only it, and waits for udev to have finished with its disk.
+    AttachLun {
+        /// The target.
+        target: Iqn,
+        /// Its number.
+        lun: LunNumber,
+        /// How long it is waited for.
+        limit: Span,
+    },
+    /// Writes the record that announces an attempt: the truth stays local.
+    BeginRecord {
+        /// The record.
+        record: Record,
+    },
+    /// Removes what a `mkfs.xfs` of ours left when it was cut short.
+    ClearUnfinished {
+        /// The LUN.
+        wwid: Wwid,
+        /// The UUID that everything to be removed carries.
+        uuid: FsUuid,
+    },
+    /// Makes the filesystem on a LUN that is blank.
+    Format {
+        /// The LUN.
+        wwid: Wwid,
+        /// The filesystem's UUID.
+        uuid: FsUuid,
+        /// Its label.
+        label: FsLabel,
+    },
+    /// Mounts the LUN in a mount namespace of this process's own; the log is replayed.
+    Stage {
+        /// The LUN.
+        wwid: Wwid,
+        /// The filesystem's UUID.
+        uuid: FsUuid,
+    },
+    /// Takes the stamp off a filesystem whose data is about to be replaced.
+    Unstamp,
+    /// Copies while etcd still runs, so that the copy that counts is short.
+    PreCopy {
+        /// The data directory.
+        from: AbsPath,
+        /// About how much there is.
+        size: Option<Bytes>,
+        /// Whether nothing can have been copied there before.
+        onto_empty: bool,
+    },
+    /// Stops etcd and waits until nobody holds its database.
+    StopEtcd {
+        /// Its unit.
+        unit: String,
+    },
+    /// Copies with etcd stopped.
+    Copy {
+        /// The data directory.
+        from: AbsPath,
+        /// About how much there is.
+        size: Option<Bytes>,
+        /// Whether nothing can have been copied there before.
+        onto_empty: bool,
+    },
+    /// Compares both trees, the LUN's side read from the device.
+    Prove {
+        /// The data directory.
+        from: AbsPath,
+    },
+    /// Stamps the LUN: its data is complete.
+    Stamp {
+        /// The stamp.
+        stamp: Stamp,
+    },
+    /// The commit point: from here on the truth is on the LUN.
+    Commit {
+        /// The record, still without the fingerprint that the proof gives.
+        record: Record,
+    },
+    /// Moves the local data out of the data directory.
+    Retire {
+        /// The data directory.
+        from: AbsPath,
+        /// The generation that the data became.
+        generation: u64,
+        /// What the data must be, when it was not proven in this very run.
+        fingerprint: Option<Fingerprint>,
+    },
+    /// Leaves the directory beneath the mount point empty and immutable.
+    Fence {
+        /// The data directory.
+        at: AbsPath,
+    },
+    /// Counts a use of the LUN, on its stamp and then in the record.
+    Activate {
+        /// The stamp as it will be.
+        stamp: Stamp,
+        /// The record as it will be.
+        record: Record,
+    },
+    /// Has PID 1 mount the LUN on the data directory.
+    MountData {
+        /// The mount unit.
+        unit: String,
+        /// Where.
+        at: AbsPath,
+        /// The LUN.
+        wwid: Wwid,
+        /// The filesystem's UUID.
+        uuid: FsUuid,
+        /// Its label.
+        label: FsLabel,
+        /// Options that must be in effect afterwards.
+        options: Vec<String>,
+    },
+    /// Starts etcd on the LUN.
+    StartEtcd {
+        /// Its unit.
+        unit: String,
+        /// The data directory.
+        data_dir: AbsPath,
+    },
+}
+
+impl Step {
+    /// A stable name for the journal and JSON.
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::SetInitiatorName { .. } => "set-initiator-name",
+            Self::RestartIscsid => "restart-iscsid",
+            Self::LogOut { .. } => "log-out",
+            Self::LogIn { .. } => "log-in",
+            Self::AttachLun { .. } => "attach-lun",
+            Self::BeginRecord { .. } => "begin-record",
+            Self::ClearUnfinished { .. } => "clear-unfinished",
+            Self::Format { .. } => "format",
+            Self::Stage { .. } => "stage",
+            Self::Unstamp => "unstamp",
+            Self::PreCopy { .. } => "pre-copy",
+            Self::StopEtcd { .. } => "stop-etcd",
+            Self::Copy { .. } => "copy",
+            Self::Prove { .. } => "prove",
+            Self::Stamp { .. } => "stamp",
+            Self::Commit { .. } => "commit",
+            Self::Retire { .. } => "retire",
+            Self::Fence { .. } => "fence",
+            Self::Activate { .. } => "activate",
+            Self::MountData { .. } => "mount-data",
+            Self::StartEtcd { .. } => "start-etcd",
+        }
+    }
+
+    /// Whether it overwrites or moves something that could be missed.
+    pub fn is_destructive(&self) -> bool {
+        match self {
+            Self::ClearUnfinished { .. }
+            | Self::Format { .. }
+            | Self::Unstamp
+            | Self::PreCopy { .. }
+            | Self::Copy { .. }
+            | Self::Commit { .. }
+            | Self::Retire { .. } => true,
+            Self::SetInitiatorName { .. }
+            | Self::RestartIscsid
+            | Self::LogOut { .. }
+            | Self::LogIn { .. }
+            | Self::AttachLun { .. }
+            | Self::BeginRecord { .. }
+            | Self::Stage { .. }
+            | Self::StopEtcd { .. }
+            | Self::Prove { .. }
+            | Self::Stamp { .. }
+            | Self::Fence { .. }
+            | Self::Activate { .. }
+            | Self::MountData { .. }
+            | Self::StartEtcd { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    /// An imperative phrase.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SetInitiatorName { name } => write!(f, "set the initiator name to {name}"),
+            Self::RestartIscsid => write!(f, "restart iscsid, so that it takes the new initiator name"),
+            Self::LogOut { sid } => {
+                write!(f, "log out session {sid}, which has another initiator name and no user")
+            }
+            Self::LogIn { target, portals, discovery, all, limit } => {
+                let portals = portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let how = match discovery {
+                    Discovery::SendTargets => "discover and log in to",
+                    Discovery::Static => "log in to",
+                };
+                let which = if *all { "at" } else { "at the first that works of" };
+                write!(f, "{how} {target} {which} {portals}, retrying for up to {limit}")
+            }
+            Self::AttachLun { target, lun, .. } => write!(f, "attach LUN {lun} of {target}, and no other"),
+            Self::BeginRecord { record } => {
+                write!(
+                    f,
+                    "record attempt {} with filesystem {}; the truth stays on the local disk",
+                    record.generation, record.uuid
+                )
+            }
+            Self::ClearUnfinished { wwid, uuid } => {
+                write!(f, "clear the unfinished filesystem {uuid} of an earlier attempt from LUN {wwid}")
+            }
+            Self::Format { wwid, uuid, label } => {
+                write!(f, "format LUN {wwid} as XFS labelled {label}, UUID {uuid}")
+            }
+            Self::Stage { wwid, .. } => write!(f, "mount LUN {wwid} for this program only"),
+            Self::Unstamp => write!(f, "take the old stamp off the LUN"),
+            Self::PreCopy { from, size, .. } => {
+                write!(f, "copy {from}{} to the LUN while etcd still runs", sized(*size))
+            }
+            Self::StopEtcd { unit } => write!(f, "stop {unit} and wait until nobody holds the database"),
+            Self::Copy { from, size, .. } => write!(f, "copy {from}{} to the LUN", sized(*size)),
+            Self::Prove { from } => {
+                write!(f, "compare {from} and the LUN, content and metadata, read from the device")
+            }
+            Self::Stamp { stamp } => {
+                write!(f, "stamp the LUN with generation {} for {}", stamp.generation, stamp.node)
+            }
+            Self::Commit { record } => {
+                write!(f, "commit: from here on generation {} on the LUN is the truth", record.generation)
+            }
+            Self::Retire { from, generation, .. } => {
+                write!(f, "retire the data in {from} to {}/{generation}", super::RETIRED)
+            }
+            Self::Fence { at } => write!(f, "fence {at}: empty and immutable beneath the mount"),
+            Self::Activate { stamp, .. } => {
+                write!(f, "count use {} of the LUN, on its stamp and in the record", stamp.activations)
+            }
+            Self::MountData { unit, at, .. } => write!(f, "have systemd mount {at} ({unit})"),
+            Self::StartEtcd { unit, .. } => write!(f, "start {unit} on the LUN"),
+        }
+    }
+}
+
+fn sized(size: Option<Bytes>) -> String {
+    size.map(|size| format!(" ({size})")).unwrap_or_default()
+}

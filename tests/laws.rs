@@ -1,0 +1,393 @@
+//! The safety laws, over every combination of facts, and over every place to be cut short.
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod support;
+
+use etcd_lun::{
+    node::{
+        Content, Etcd, Fact, LocalDir, Lun, LunView, MountUnit, Multipath, Node, User,
+        authority::{Authority, Record, Stamp},
+    },
+    plan::{Plan, Refusal, Step, plan},
+    terms::Bytes,
+};
+use support::*;
+
+fn unknown<T>() -> Fact<T> {
+    Fact::Unknown("it could not be read".into())
+}
+
+fn records() -> Vec<Fact<Option<Record>>> {
+    let committed = record().commit(Some(DATA));
+    vec![
+        Fact::Known(None),
+        Fact::Known(Some(record())),
+        Fact::Known(Some(committed.clone())),
+        Fact::Known(Some(record().commit(None))),
+        Fact::Known(Some(committed.activated(5))),
+        unknown(),
+    ]
+}
+
+fn stamps() -> Vec<Fact<Option<Stamp>>> {
+    let foreign = Stamp::new(1, OTHER_MACHINE.into(), "master-1".into(), 1);
+    vec![
+        Fact::Known(None),
+        Fact::Known(Some(stamp(1, 1))),
+        Fact::Known(Some(stamp(2, 9))),
+        Fact::Known(Some(foreign)),
+        unknown(),
+    ]
+}
+
+fn contents() -> Vec<Fact<Content>> {
+    let mut contents = vec![
+        Fact::Known(Content::Blank),
+        Fact::Known(Content::Unfinished { uuid: OURS }),
+        Fact::Known(Content::Unfinished { uuid: FOREIGN }),
+        Fact::Known(Content::Foreign { found: "an ext4 filesystem".into() }),
+        unknown(),
+    ];
+    for uuid in [OURS, FOREIGN] {
+        for stamp in stamps() {
+            for (settled, empty) in [(false, None), (true, Some(false)), (true, Some(true))] {
+                let label = "etcd-lun".parse().ok();
+                contents.push(Fact::Known(Content::Xfs {
+                    uuid,
+                    label,
+                    stamp: stamp.clone(),
+                    settled,
+                    empty,
+                }));
+            }
+        }
+    }
+    contents
+}
+
+/// Each a LUN that must not be touched, or one that may.
+fn luns() -> Vec<Lun> {
+    let mut luns = Vec::new();
+    for content in contents() {
+        let good = Lun { content, ..lun(Content::Blank) };
+        let user = User { at: "/mnt".into(), pid: 7, command: "sh".into() };
+        luns.extend([
+            Lun { wwid: Fact::Known(other_wwid()), ..good.clone() },
+            Lun { wwid: unknown(), ..good.clone() },
+            Lun { read_only: true, ..good.clone() },
+            Lun { size: Bytes(1 << 30), ..good.clone() },
+            Lun { holders: vec!["dm-3".into()], ..good.clone() },
+            Lun { partitions: vec!["sdb1".into()], ..good.clone() },
+            Lun { users: Fact::Known(vec![user]), ..good.clone() },
+            Lun { users: unknown(), ..good.clone() },
+            Lun { same_label: Fact::Known(vec!["sdz".into()]), ..good.clone() },
+            Lun { same_label: unknown(), ..good.clone() },
+            Lun { multipath: Multipath::Claimed, ..good.clone() },
+            Lun { paths: vec!["sdb".into(), "sdc".into()], ..good.clone() },
+            good,
+        ]);
+    }
+    luns
+}
+
+fn locals() -> Vec<Fact<LocalDir>> {
+    let with = |entries: &[&str], print| match dir(entries, false) {
+        LocalDir::Present { entries, immutable, with_state, size, .. } => {
+            LocalDir::Present { entries, immutable, fingerprint: print, with_state, size }
+        }
+        LocalDir::Absent => LocalDir::Absent,
+    };
+    let changed = |immutable, with_state| LocalDir::Present {
+        entries: vec!["member".into()],
+        immutable,
+        fingerprint: None,
+        with_state,
+        size: None,
+    };
+    [
+        Fact::Known(LocalDir::Absent),
+        Fact::Known(dir(&[], false)),
+        Fact::Known(dir(&[], true)),
+        Fact::Known(with(&["member"], Some(DATA))),
+        Fact::Known(with(&["member"], Some(OTHER_DATA))),
+        Fact::Known(with(&["member"], None)),
+        Fact::Known(changed(None, true)),
+        Fact::Known(changed(Some(false), false)),
+        unknown(),
+    ]
+    .into()
+}
+
+fn etcds() -> Vec<Fact<Etcd>> {
+    let held = Etcd { lock_holders: vec!["etcd (pid 9)".into()], ..etcd("inactive") };
+    let unwanted = Etcd { enabled: false, ..etcd("inactive") };
+    [
+        etcd("active"),
+        etcd("inactive"),
+        etcd("failed"),
+        held,
+        unwanted,
+        Etcd { exists: false, ..etcd("inactive") },
+    ]
+    .into_iter()
+    .map(Fact::Known)
+    .chain([unknown()])
+    .collect()
+}
+
+/// Every combination of facts about an attached LUN and an unmounted data directory, and the
+/// other views and mounts beside them.
+fn every_node(mut visit: impl FnMut(&Node)) -> usize {
+    let mut count = 0;
+    let mut views: Vec<_> = luns().into_iter().map(|lun| Fact::Known(LunView::Seen(Box::new(lun)))).collect();
+    views.extend([Fact::Known(LunView::NoSession), Fact::Known(LunView::NotAttached), unknown()]);
+    let mut node = attached(Content::Blank);
+    for view in views {
+        node.lun = view;
+        for record in records() {
+            node.record = record;
+            for local in locals() {
+                node.local = local;
+                for etcd in etcds() {
+                    node.etcd = etcd;
+                    for unit in [Fact::Known(MountUnit::Right), Fact::Known(MountUnit::Absent), unknown()] {
+                        node.mount_unit = unit;
+                        count += 1;
+                        visit(&node);
+                    }
+                }
+            }
+        }
+        node.mount_unit = Fact::Known(MountUnit::Right);
+        node.local = Fact::Known(dir(&[], true));
+        node.etcd = Fact::Known(etcd("inactive"));
+        for mount in [Fact::Known(Some(data_mount("8:16"))), Fact::Known(Some(data_mount("9:99"))), unknown()]
+        {
+            node.mount = mount;
+            for record in records() {
+                node.record = record;
+                for stamp in stamps() {
+                    node.mounted_stamp = stamp;
+                    count += 1;
+                    visit(&node);
+                }
+            }
+        }
+        node.mount = Fact::Known(None);
+    }
+    count
+}
+
+fn at(plan: &Plan, id: &str) -> Option<usize> {
+    plan.steps.iter().position(|step| step.id() == id)
+}
+
+#[test]
+fn laws_hold_for_every_combination_of_facts() {
+    let config = config();
+    let (mut plans, mut refusals) = (0, 0);
+    let count = every_node(|node| match plan(&config, node) {
+        Ok(plan) => {
+            plans += 1;
+            laws(node, &plan);
+        }
+        Err(refusal) => {
+            refusals += 1;
+            assert!(refusal.to_string().len() > 20, "{refusal:?}");
+        }
+    });
+    println!("{count} combinations of facts: {plans} plans, {refusals} refusals");
+    assert!(count > 100_000 && plans > 100 && refusals > 100);
+}
+
+fn laws(node: &Node, plan: &Plan) {
+    let fail = |law: &str| panic!("{law}\nplan: {plan:#?}\nnode: {node:#?}");
+    let content = match node.lun.known() {
+        Some(LunView::Seen(lun)) => lun.content.known(),
+        _ => None,
+    };
+    let record = node.record.known().cloned().flatten();
+    let truth_is_lun = record.as_ref().is_some_and(|record| record.authority == Authority::Lun);
+    let etcd_runs = node.etcd.known().is_none_or(Etcd::is_running);
+    let mounted = !matches!(node.mount, Fact::Known(None));
+
+    for pair in plan.steps.windows(2) {
+        if matches!(pair, [Step::StartEtcd { .. }, ..]) {
+            fail("etcd is started last");
+        }
+    }
+    if plan.steps.iter().any(Step::is_destructive)
+        && (node.record.known().is_none() || node.local.known().is_none() || node.etcd.known().is_none())
+    {
+        fail("a destructive step needs known facts");
+    }
+    if at(plan, "format").is_some() {
+        let cleared =
+            at(plan, "clear-unfinished") < at(plan, "format") && at(plan, "clear-unfinished").is_some();
+        match content {
+            Some(Content::Blank) => {}
+            Some(Content::Unfinished { uuid: OURS }) if cleared => {}
+            _ => fail("only what is provably blank is formatted"),
+        }
+    }
+    if truth_is_lun {
+        for id in
+            ["begin-record", "clear-unfinished", "format", "unstamp", "pre-copy", "copy", "stamp", "commit"]
+        {
+            if at(plan, id).is_some() {
+                fail("the truth is never written over");
+            }
+        }
+    }
+    if let Some(LunView::Seen(lun)) = node.lun.known() {
+        let bad = lun.wwid != Fact::Known(wwid()) && truth_is_lun
+            || lun.wwid.known().is_none()
+            || lun.read_only
+            || lun.size.0 < 8 << 30
+            || !lun.holders.is_empty()
+            || !lun.partitions.is_empty()
+            || lun.users != Fact::Known(Vec::new())
+            || lun.multipath == Multipath::Claimed
+            || lun.paths.len() > 1;
+        let touches = ["format", "stage", "clear-unfinished", "copy", "activate", "mount-data"];
+        if bad && !mounted && touches.iter().any(|id| at(plan, id).is_some()) {
+            fail("a LUN that is wrong, unknown or in use is never touched");
+        }
+    }
+    let order = [
+        "begin-record",
+        "format",
+        "stage",
+        "pre-copy",
+        "stop-etcd",
+        "copy",
+        "prove",
+        "stamp",
+        "commit",
+        "retire",
+        "fence",
+        "mount-data",
+        "start-etcd",
+    ];
+    let places: Vec<_> = order.iter().filter_map(|id| at(plan, id)).collect();
+    if !places.is_sorted() {
+        fail("the order of the protocol");
+    }
+    if at(plan, "copy").is_some() {
+        for id in ["begin-record", "prove", "stamp", "commit", "fence", "mount-data"] {
+            if at(plan, id).is_none() {
+                fail("a copy goes all the way");
+            }
+        }
+        if etcd_runs && at(plan, "stop-etcd").is_none() {
+            fail("the copy that counts is made with etcd stopped");
+        }
+    }
+    let fenced = node.local.known().is_some_and(LocalDir::is_fenced) || at(plan, "fence").is_some();
+    if at(plan, "mount-data").is_some()
+        && (!fenced || mounted || (etcd_runs && at(plan, "stop-etcd").is_none()))
+    {
+        fail("a mount needs a fence, a free mount point and a stopped etcd");
+    }
+    if at(plan, "start-etcd").is_some() {
+        if !mounted && at(plan, "mount-data").is_none() {
+            fail("etcd is started on the LUN");
+        }
+        if !truth_is_lun && at(plan, "commit").is_none() {
+            fail("etcd is started on the truth");
+        }
+    }
+    if let Some(Content::Xfs { uuid, .. }) = content
+        && record.as_ref().is_none_or(|record| record.uuid != *uuid)
+        && ["stage", "unstamp", "copy", "activate", "mount-data"].iter().any(|id| at(plan, id).is_some())
+    {
+        fail("a foreign filesystem is not even mounted");
+    }
+}
+
+/// Runs plans until nothing is left, cutting the run short after `crash` steps in all.
+fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
+    let config = config();
+    let mut steps = 0;
+    for _ in 0..6 {
+        let plan = plan(&config, &world.node)?;
+        if plan.is_empty() {
+            return Ok(steps);
+        }
+        for step in &plan.steps {
+            if crash == Some(steps) {
+                return Ok(steps);
+            }
+            world.step(step);
+            steps += 1;
+        }
+    }
+    panic!("plans without end: {:#?}", plan(&config, &world.node));
+}
+
+fn is_done(world: &World) -> bool {
+    let node = &world.node;
+    let truth = node.record.known().cloned().flatten().map(|record| record.authority);
+    truth == Some(Authority::Lun)
+        && world.lun_is_copy
+        && node.etcd.known().is_some_and(|etcd| etcd.state == "active")
+        && node.local.known().is_some_and(LocalDir::is_fenced)
+        && matches!(node.mount, Fact::Known(Some(_)))
+}
+
+#[test]
+fn stopping_anywhere_and_starting_again_reaches_the_same_end() {
+    let mut whole = World::new(node());
+    let steps = run(&mut whole, None).unwrap();
+    assert!(is_done(&whole), "{whole:#?}");
+    for first in 0..steps {
+        for second in 0..=steps {
+            let mut world = World::new(node());
+            for crash in [first, second] {
+                run(&mut world, Some(crash)).unwrap();
+                world.crash();
+                // etcd is enabled: a reboot starts it wherever it can start.
+                let truth_is_lun = world
+                    .node
+                    .record
+                    .known()
+                    .cloned()
+                    .flatten()
+                    .is_some_and(|record| record.authority == Authority::Lun);
+                if !truth_is_lun {
+                    world.lun_is_copy = false; // etcd went on writing locally
+                    known(&mut world.node.etcd).state = "active".into();
+                }
+            }
+            run(&mut world, None)
+                .unwrap_or_else(|refusal| panic!("cut at {first}, then {second}: {refusal}"));
+            assert!(is_done(&world), "cut at {first}, then {second}: {world:#?}");
+        }
+    }
+    println!("{steps} steps, cut short at every pair of places");
+}
+
+#[test]
+fn a_reboot_after_the_migration_counts_one_use() {
+    let mut world = World::new(node());
+    run(&mut world, None).unwrap();
+    // What a boot leaves: no session, no mount, etcd failed against the fence.
+    world.crash();
+    world.node.mount = Fact::Known(None);
+    world.node.sessions = Fact::Known(Vec::new());
+    world.node.lun = Fact::Known(LunView::NoSession);
+    known(&mut world.node.etcd).state = "failed".into();
+    run(&mut world, None).unwrap();
+    assert!(is_done(&world));
+    let uses = world.node.record.known().cloned().flatten().map(|record| record.activations);
+    assert_eq!(uses, Some(2));
+}
+
+#[test]
+fn a_new_member_starts_on_the_lun() {
+    let mut world = World::new(Node { local: Fact::Known(LocalDir::Absent), ..attached(Content::Blank) });
+    known(&mut world.node.etcd).state = "failed".into();
+    run(&mut world, None).unwrap();
+    assert!(is_done(&world), "{world:#?}");
+}

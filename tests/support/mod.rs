@@ -1,0 +1,320 @@
+//! A node made of facts, and what each step does to them.
+
+use etcd_lun::{
+    config::{Config, Source},
+    node::{
+        Content, DataMount, Etcd, Fact, Identity, Initiator, LocalDir, Lun, LunView, MountUnit, Multipath,
+        Node, Session,
+        authority::{Record, Stamp},
+    },
+    plan::Step,
+    terms::{Bytes, Fingerprint, FsUuid, Wwid},
+};
+
+pub const MACHINE: &str = "0123456789abcdef0123456789abcdef";
+pub const OTHER_MACHINE: &str = "ffffffffffffffffffffffffffffffff";
+pub const TARGET: &str = "iqn.2024-02.com.example:etcd";
+pub const INITIATOR: &str = "iqn.1994-05.com.redhat:master0";
+pub const DATA: Fingerprint = Fingerprint([7; 32]);
+pub const OTHER_DATA: Fingerprint = Fingerprint([8; 32]);
+pub const OURS: FsUuid = FsUuid([1; 16]);
+pub const FRESH: FsUuid = FsUuid([2; 16]);
+pub const FOREIGN: FsUuid = FsUuid([3; 16]);
+
+pub fn wwid() -> Wwid {
+    "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4".parse().unwrap()
+}
+
+pub fn other_wwid() -> Wwid {
+    "naa.60014051d8e4a3bd5a94f3f9ffffffff".parse().unwrap()
+}
+
+pub fn config() -> Config {
+    let text = format!(
+        "[target]\niqn = \"{TARGET}\"\nportals = [\"10.77.0.1\"]\n[etcd]\nruntime = \"systemd\"\n\
+         [[node]]\nhostname = \"master-0\"\ninitiator = \"{INITIATOR}\"\nlun = 1\n"
+    );
+    Config::load(&[Source { path: "config.toml".into(), text }], MACHINE, "master-0").unwrap()
+}
+
+pub fn record() -> Record {
+    Record::begin(1, OURS, wwid(), config().etcd.data_dir)
+}
+
+pub fn stamp(generation: u64, activations: u64) -> Stamp {
+    Stamp::new(generation, MACHINE.into(), "master-0".into(), activations)
+}
+
+pub fn xfs(uuid: FsUuid, stamp: Option<Stamp>, settled: bool) -> Content {
+    let empty = settled.then_some(false);
+    Content::Xfs { uuid, label: "etcd-lun".parse().ok(), stamp: Fact::Known(stamp), settled, empty }
+}
+
+pub fn lun(content: Content) -> Lun {
+    Lun {
+        device: "sdb".into(),
+        devno: "8:16".into(),
+        paths: vec!["sdb".into()],
+        multipath: Multipath::Unclaimed,
+        wwid: Fact::Known(wwid()),
+        serial: None,
+        size: Bytes(20 << 30),
+        read_only: false,
+        holders: Vec::new(),
+        partitions: Vec::new(),
+        users: Fact::Known(Vec::new()),
+        content: Fact::Known(content),
+        same_label: Fact::Known(Vec::new()),
+    }
+}
+
+pub fn session() -> Session {
+    Session {
+        sid: 1,
+        target: TARGET.into(),
+        portal: "10.77.0.1:3260".into(),
+        configured: "10.77.0.1".parse().ok(),
+        state: "LOGGED_IN".into(),
+        initiator: Some(INITIATOR.into()),
+        in_use: Vec::new(),
+    }
+}
+
+pub fn dir(entries: &[&str], immutable: bool) -> LocalDir {
+    LocalDir::Present {
+        entries: entries.iter().map(|&name| name.to_owned()).collect(),
+        immutable: Some(immutable),
+        fingerprint: None,
+        with_state: true,
+        size: Some(Bytes(1 << 30)),
+    }
+}
+
+pub fn etcd(state: &str) -> Etcd {
+    Etcd {
+        unit: "etcd.service".into(),
+        exists: true,
+        state: state.into(),
+        enabled: true,
+        stopped_by_us: false,
+        lock_holders: Vec::new(),
+    }
+}
+
+pub fn data_mount(devno: &str) -> DataMount {
+    DataMount {
+        devno: devno.into(),
+        source: "/dev/sdb".into(),
+        fs_type: "xfs".into(),
+        options: vec!["rw".into(), "prjquota".into()],
+        layers: 1,
+        free: None,
+        io_error: false,
+    }
+}
+
+/// A node before anything was done: etcd runs on the local disk, no session.
+pub fn node() -> Node {
+    Node {
+        identity: Identity { machine_id: MACHINE.into(), hostname: "master-0".into() },
+        missing_tools: Vec::new(),
+        in_host_namespace: Fact::Known(true),
+        initiator: Initiator {
+            name: Fact::Known(None),
+            iscsid_active: Fact::Known(false),
+            multipathd_active: Fact::Known(false),
+        },
+        sessions: Fact::Known(Vec::new()),
+        lun: Fact::Known(LunView::NoSession),
+        record: Fact::Known(None),
+        local: Fact::Known(dir(&["member"], false)),
+        retired: Fact::Known(Vec::new()),
+        mount: Fact::Known(None),
+        mounted_stamp: Fact::Known(None),
+        mount_unit: Fact::Known(MountUnit::Right),
+        etcd: Fact::Known(etcd("active")),
+        fresh_uuid: FRESH,
+    }
+}
+
+/// A node that sees a LUN with this content.
+pub fn attached(content: Content) -> Node {
+    Node {
+        initiator: Initiator { name: Fact::Known(Some(INITIATOR.into())), ..node().initiator },
+        sessions: Fact::Known(vec![session()]),
+        lun: Fact::Known(LunView::Seen(Box::new(lun(content)))),
+        ..node()
+    }
+}
+
+pub fn known<T>(fact: &mut Fact<T>) -> &mut T {
+    match fact {
+        Fact::Known(value) => value,
+        Fact::Unknown(why) => panic!("unknown: {why}"),
+    }
+}
+
+fn seen(node: &mut Node) -> &mut Lun {
+    match known(&mut node.lun) {
+        LunView::Seen(lun) => lun,
+        view => panic!("no LUN: {view:?}"),
+    }
+}
+
+/// What a run of `apply` keeps in memory and loses when it is cut short.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    proven: bool,
+    staged: bool,
+}
+
+/// The world: a node's facts, and what they don't show.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub node: Node,
+    /// What a login would show.
+    pub behind: Lun,
+    pub memory: Memory,
+    /// Whether the LUN's tree is whole and the same as the data that etcd wrote last.
+    pub lun_is_copy: bool,
+}
+
+impl World {
+    pub fn new(node: Node) -> Self {
+        let behind = match node.lun.known() {
+            Some(LunView::Seen(lun)) => (**lun).clone(),
+            _ => lun(Content::Blank),
+        };
+        Self { node, behind, memory: Memory::default(), lun_is_copy: false }
+    }
+
+    /// The process is gone; the facts of the node stay, staging does not.
+    pub fn crash(&mut self) {
+        self.memory = Memory::default();
+        self.node.mount = match &self.node.mount {
+            Fact::Known(mount) => Fact::Known(mount.clone()),
+            Fact::Unknown(why) => Fact::Unknown(why.clone()),
+        };
+        self.settle(false);
+        // The next observation fingerprints what lies beneath only when the record says LUN.
+        self.fingerprint();
+    }
+
+    fn settle(&mut self, now: bool) {
+        if let Fact::Known(LunView::Seen(lun)) = &mut self.node.lun
+            && let Fact::Known(Content::Xfs { settled, empty, .. }) = &mut lun.content
+        {
+            *settled = now;
+            *empty = now.then_some(!self.lun_is_copy);
+        }
+    }
+
+    fn fingerprint(&mut self) {
+        let lun_is_truth = self
+            .node
+            .record
+            .known()
+            .and_then(Option::as_ref)
+            .is_some_and(|record| record.fingerprint.is_some());
+        if let LocalDir::Present { entries, fingerprint, .. } = known(&mut self.node.local)
+            && !entries.is_empty()
+            && lun_is_truth
+        {
+            *fingerprint = Some(DATA);
+        }
+    }
+
+    /// What a step does, by its contract. The guards that the real one has are asserted.
+    pub fn step(&mut self, step: &Step) {
+        let running = known(&mut self.node.etcd).state == "active";
+        match step {
+            Step::SetInitiatorName { name } => self.node.initiator.name = Fact::Known(Some(name.to_string())),
+            Step::RestartIscsid => {}
+            Step::LogOut { sid } => known(&mut self.node.sessions).retain(|session| session.sid != *sid),
+            Step::LogIn { .. } => {
+                known(&mut self.node.sessions).push(session());
+                self.node.lun = Fact::Known(LunView::NotAttached);
+            }
+            Step::AttachLun { .. } => {
+                self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
+            }
+            Step::BeginRecord { record } => self.node.record = Fact::Known(Some(record.clone())),
+            Step::ClearUnfinished { .. } => seen(&mut self.node).content = Fact::Known(Content::Blank),
+            Step::Format { uuid, .. } => {
+                let lun = seen(&mut self.node);
+                assert_eq!(lun.content, Fact::Known(Content::Blank), "formatting what isn't blank");
+                lun.content = Fact::Known(xfs(*uuid, None, false));
+                self.lun_is_copy = false;
+            }
+            Step::Stage { .. } => {
+                self.memory.staged = true;
+                self.settle(true);
+            }
+            Step::Unstamp => self.set_stamp(None),
+            Step::PreCopy { .. } => assert!(self.memory.staged),
+            Step::StopEtcd { .. } => {
+                let etcd = known(&mut self.node.etcd);
+                etcd.state = "inactive".into();
+                etcd.stopped_by_us = true;
+            }
+            Step::Copy { .. } => {
+                assert!(self.memory.staged && !running, "copying under a running etcd");
+                self.lun_is_copy = true;
+            }
+            Step::Prove { .. } => self.memory.proven = self.lun_is_copy,
+            Step::Stamp { stamp } => {
+                assert!(self.memory.proven && self.lun_is_copy, "stamping without proof");
+                self.set_stamp(Some(stamp.clone()));
+            }
+            Step::Commit { record } => {
+                assert!(self.memory.proven && !running, "committing without proof");
+                self.node.record = Fact::Known(Some(record.clone().commit(Some(DATA))));
+                self.memory.staged = false;
+                self.fingerprint();
+            }
+            Step::Retire { .. } => {
+                let local = known(&mut self.node.local);
+                *local = dir(&[], false);
+            }
+            Step::Fence { .. } => {
+                let local = known(&mut self.node.local);
+                assert!(local.is_empty(), "fencing data");
+                *local = dir(&[], true);
+            }
+            Step::Activate { stamp, record } => {
+                self.set_stamp(Some(stamp.clone()));
+                self.node.record = Fact::Known(Some(record.clone()));
+                self.memory.staged = false;
+            }
+            Step::MountData { .. } => {
+                assert!(!running, "mounting over a running etcd");
+                let lun = seen(&mut self.node);
+                let stamp = match &lun.content {
+                    Fact::Known(Content::Xfs { stamp, .. }) => stamp.clone(),
+                    content => panic!("mounting {content:?}"),
+                };
+                self.node.mounted_stamp = stamp;
+                self.node.mount = Fact::Known(Some(data_mount("8:16")));
+            }
+            Step::StartEtcd { .. } => {
+                assert!(matches!(self.node.mount, Fact::Known(Some(_))), "starting etcd beside the LUN");
+                let etcd = known(&mut self.node.etcd);
+                etcd.state = "active".into();
+                etcd.stopped_by_us = false;
+            }
+        }
+        if self.memory.staged {
+            self.settle(true);
+        }
+        if let Fact::Known(LunView::Seen(lun)) = &self.node.lun {
+            self.behind = (**lun).clone();
+        }
+    }
+
+    fn set_stamp(&mut self, new: Option<Stamp>) {
+        match &mut seen(&mut self.node).content {
+            Fact::Known(Content::Xfs { stamp, .. }) => *stamp = Fact::Known(new),
+            content => panic!("stamping {content:?}"),
+        }
+    }
+}
