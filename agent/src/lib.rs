@@ -6,10 +6,12 @@
 //! * [`config`]: what is wanted
 //! * [`node`]: what was seen
 //! * [`plan`]: what will be done, or why nothing will; pure
+//! * [`health`]: what we think of what was seen; pure
 //! * [`unit`]: the systemd units, rendered; pure
 //! * [`host`]: the only code that touches the machine
 
 pub mod config;
+pub mod health;
 pub mod host;
 pub mod node;
 pub mod plan;

@@ -1,0 +1,127 @@
+//! Every check: ok on a good node, found when the thing is broken, and can't tell when it can't be seen.
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod support;
+
+use etcd_lun::{
+    health::{CHECKS, Outcome, assess},
+    node::{Fact, LocalDir, LunView, MountUnit, Node},
+    terms::Bytes,
+};
+use support::*;
+
+/// A node as it is after a migration.
+fn good() -> Node {
+    let stamp = stamp(1, 1);
+    let mut mount = data_mount("8:16");
+    mount.free = Some((Bytes(15 << 30), Bytes(20 << 30)));
+    Node {
+        record: Fact::Known(Some(record().commit(Some(DATA)))),
+        mount: Fact::Known(Some(mount)),
+        mounted_stamp: Fact::Known(Some(stamp.clone())),
+        local: Fact::Known(dir(&[], true)),
+        ..attached(xfs(OURS, Some(stamp), false))
+    }
+}
+
+fn outcome(node: &Node, check: &str) -> Outcome {
+    let report = assess(&config(), node);
+    report.rows.into_iter().find(|row| row.check == check).unwrap().outcome
+}
+
+fn unknown<T>() -> Fact<T> {
+    Fact::Unknown("it could not be read".into())
+}
+
+#[test]
+fn a_migrated_node_is_healthy() {
+    let report = assess(&config(), &good());
+    assert!(report.is_healthy(), "{report:#?}");
+    assert_eq!(report.rows.len(), CHECKS.len());
+    assert!(!assess(&config(), &node()).is_healthy());
+}
+
+#[test]
+fn every_check_finds_and_every_check_can_fail_to_tell() {
+    type Change = fn(&mut Node);
+    let session = |node: &mut Node| known(&mut node.sessions)[0].state = "FAILED".into();
+    let broken: &[(&str, Change, &str)] = &[
+        ("record", |node| node.record = Fact::Known(None), "not migrated"),
+        ("session", session, "is FAILED"),
+        ("portals", |node| known(&mut node.sessions).clear(), "no session at 10.77.0.1:3260"),
+        (
+            "initiator-name",
+            |node| node.initiator.name = Fact::Known(Some("iqn.2000-01.x:y".into())),
+            "the config says",
+        ),
+        (
+            "device-identity",
+            |node| {
+                let mut lun = lun(xfs(OURS, None, false));
+                lun.wwid = Fact::Known(other_wwid());
+                node.lun = Fact::Known(LunView::Seen(Box::new(lun)));
+            },
+            "expected naa.6001",
+        ),
+        ("mount", |node| node.mount = Fact::Known(Some(data_mount("9:99"))), "expected sdb"),
+        ("mount", |node| known(&mut node.mount).as_mut().unwrap().io_error = true, "has shut down"),
+        (
+            "mount-options",
+            |node| known(&mut node.mount).as_mut().unwrap().options = vec!["ro".into()],
+            "read-only",
+        ),
+        (
+            "mount-options",
+            |node| known(&mut node.mount).as_mut().unwrap().options = vec!["rw".into()],
+            "prjquota",
+        ),
+        ("mount-unit", |node| node.mount_unit = Fact::Known(MountUnit::Absent), "render units"),
+        ("stamp", |node| node.mounted_stamp = Fact::Known(None), "no stamp"),
+        ("stamp", |node| node.mounted_stamp = Fact::Known(Some(stamp(1, 0))), "went back in time"),
+        ("fence", |node| node.local = Fact::Known(dir(&[], false)), "is not immutable"),
+        ("fence", |node| node.local = Fact::Known(dir(&["member"], false)), "is not empty"),
+        (
+            "free-space",
+            |node| {
+                known(&mut node.mount).as_mut().unwrap().free = Some((Bytes(1 << 30), Bytes(20 << 30)));
+            },
+            "less than 20 %",
+        ),
+        ("etcd", |node| known(&mut node.etcd).state = "failed".into(), "is failed"),
+    ];
+    for (check, change, said) in broken {
+        let mut node = good();
+        change(&mut node);
+        match outcome(&node, check) {
+            Outcome::Found(detail) => assert!(detail.contains(said), "{check}: {detail}"),
+            other => panic!("{check}: {other:?}"),
+        }
+    }
+    let blind = Node {
+        sessions: unknown(),
+        lun: unknown(),
+        record: unknown(),
+        local: unknown(),
+        mount: unknown(),
+        mounted_stamp: unknown(),
+        mount_unit: unknown(),
+        etcd: unknown::<etcd_lun::node::Etcd>(),
+        initiator: etcd_lun::node::Initiator {
+            name: unknown(),
+            iscsid_active: unknown(),
+            multipathd_active: unknown(),
+        },
+        ..good()
+    };
+    let _: &Fact<LocalDir> = &blind.local;
+    for check in CHECKS {
+        let outcome = outcome(&blind, check.name);
+        assert!(
+            matches!(&outcome, Outcome::CannotTell(why) if why == "it could not be read"),
+            "{}: {outcome:?}",
+            check.name
+        );
+        assert!(broken.iter().any(|(name, _, _)| *name == check.name), "{} is never broken", check.name);
+    }
+}
