@@ -7,8 +7,11 @@
 
 pub mod exec;
 pub mod interrupt;
+pub mod iscsi;
 pub mod root;
 mod system;
+#[cfg(test)]
+pub mod transcript;
 
 pub use exec::{ExecError, Invocation, Output, Runner, Tool};
 pub use interrupt::Interrupt;

@@ -1,0 +1,312 @@
+//! Where open-iscsi keeps its records, and how their credentials are changed.
+//!
+//! ```text
+//! nodes/TARGET/HOST,PORT                 one record, made without a portal group tag
+//! nodes/TARGET/HOST,PORT,TAG/INTERFACE   one for each interface, made with one
+//! send_targets/HOST,PORT/st_config       how to discover at a portal
+//! ```
+//!
+//! A record is `key = value` lines between `# BEGIN RECORD` and `# END RECORD` (`idbm_print`,
+//! usr/idbm.c). iscsiadm writes it in place and without fsync, so a power cut can leave it empty;
+//! iscsiadm then neither uses nor removes it.
+
+use super::lock::DatabaseLock;
+use crate::{
+    host::{Host, root::absent_is_none, root::at},
+    terms::{AbsPath, Chap, Iqn, Portal},
+};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    net::IpAddr,
+    os::unix::fs::OpenOptionsExt,
+};
+
+/// Where databases are: fixed when open-iscsi is built. The first is upstream's, RHEL's and Debian's
+/// since 13, the second Debian's before.
+pub(super) const DATABASES: [&str; 2] = ["/var/lib/iscsi", "/etc/iscsi"];
+
+const END: &str = "# END RECORD";
+
+/// A record's file and the database that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RecordFile {
+    database: AbsPath,
+    pub(super) path: AbsPath,
+}
+
+/// The files of the node records of a target at a portal: several when interfaces are bound.
+pub(super) fn node_files(host: &Host, target: &Iqn, portal: &Portal) -> io::Result<Vec<RecordFile>> {
+    one_database(host, |database| {
+        let mut files = Vec::new();
+        let dir = database.join("nodes").join(target.as_str());
+        for name in entries(host, &dir, portal)? {
+            let path = dir.join(&name);
+            if name.split(',').count() == 2 {
+                files.push(path);
+            } else {
+                files.extend(host.root.list(path.as_path())?.iter().map(|name| path.join(name)));
+            }
+        }
+        Ok(files)
+    })
+}
+
+/// The file of the SendTargets record of a portal.
+pub(super) fn discovery_file(host: &Host, portal: &Portal) -> io::Result<Option<RecordFile>> {
+    let files = one_database(host, |database| {
+        let dir = database.join("send_targets");
+        let mut files = Vec::new();
+        for name in entries(host, &dir, portal)? {
+            let path = dir.join(&name).join("st_config");
+            if host.root.mode(path.as_path())?.is_some() {
+                files.push(path);
+            }
+        }
+        Ok(files)
+    })?;
+    Ok(files.into_iter().next())
+}
+
+/// Looks in all databases; only one of them may hold something, since nothing tells which one iscsiadm uses.
+fn one_database(
+    host: &Host,
+    look: impl Fn(&AbsPath) -> io::Result<Vec<AbsPath>>,
+) -> io::Result<Vec<RecordFile>> {
+    let mut found: Vec<RecordFile> = Vec::new();
+    let mut seen = Vec::new();
+    for text in DATABASES {
+        let Some(real) = host.root.resolve(text)? else { continue };
+        if seen.contains(&real) {
+            continue; // one is a link to the other
+        }
+        seen.push(real);
+        let database: AbsPath = text.parse().map_err(io::Error::other)?;
+        let paths = look(&database)?;
+        if let (Some(one), Some(other)) = (found.first(), paths.first()) {
+            return Err(io::Error::other(format!(
+                "both {} and {other} exist; remove the one that this node's open-iscsi doesn't use",
+                one.path
+            )));
+        }
+        let with = |path| RecordFile { database: database.clone(), path };
+        found.extend(paths.into_iter().map(with));
+    }
+    Ok(found)
+}
+
+/// The names in `dir` that are about a portal.
+fn entries(host: &Host, dir: &AbsPath, portal: &Portal) -> io::Result<Vec<String>> {
+    let mut names = host.root.list_opt(dir.as_path())?.unwrap_or_default();
+    names.retain(|name| {
+        let mut parts = name.split(',');
+        let (address, port) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        port.parse() == Ok(portal.port()) && is_host(portal, address)
+    });
+    Ok(names)
+}
+
+/// Whether a text names the portal's host; addresses are compared as such, since IPv6 has many spellings.
+pub(super) fn is_host(portal: &Portal, text: &str) -> bool {
+    match portal.address() {
+        Some(address) => {
+            text.parse::<IpAddr>().is_ok_and(|other| other.to_canonical() == address.to_canonical())
+        }
+        None => text.eq_ignore_ascii_case(&portal.host()),
+    }
+}
+
+impl DatabaseLock {
+    /// The text of a record; none when it is absent or a power cut left no whole one.
+    pub(super) fn read(&self, host: &Host, file: &RecordFile) -> io::Result<Option<String>> {
+        let text = host.root.read_opt(file.path.as_path())?;
+        Ok(text.filter(|text| text.lines().any(|line| line == END)))
+    }
+
+    /// Puts a text in the place of a record's, whole or not at all. The temporary file lies at the
+    /// top of the database: next to the record iscsiadm would take it for another record.
+    pub(super) fn replace(&self, host: &Host, file: &RecordFile, text: &str) -> io::Result<()> {
+        let temporary = host.root.locate(file.database.join(".etcd-lun.new").as_path());
+        let target = host.root.locate(file.path.as_path());
+        let attempt = || -> io::Result<()> {
+            absent_is_none(fs::remove_file(&temporary))?;
+            let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            new.write_all(text.as_bytes())?;
+            new.sync_all()?;
+            fs::rename(&temporary, &target)?;
+            File::open(host.root.locate(file.path.parent().as_path()))?.sync_all()
+        };
+        attempt().map_err(|error| at(file.path.as_path(), &error))
+    }
+
+    /// Removes a record, and its folder when nothing else is in it.
+    pub(super) fn remove(&self, host: &Host, file: &RecordFile) -> io::Result<()> {
+        host.root.remove(file.path.as_path())?;
+        let dir = file.path.parent();
+        match fs::remove_dir(host.root.locate(dir.as_path())) {
+            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(at(dir.as_path(), &error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where credentials stand in a record.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Credentials {
+    /// In a node record, for sessions.
+    Session,
+    /// In a SendTargets record, for discovery.
+    Discovery,
+}
+
+/// The record with these credentials and no others; without any, it proves nothing to the target.
+/// None when `text` has no end. Lines stand where iscsiadm puts them.
+pub(super) fn with_chap(text: &str, which: Credentials, chap: Option<&Chap>) -> Option<String> {
+    let prefix = match which {
+        Credentials::Session => "node.session.auth.",
+        Credentials::Discovery => "discovery.sendtargets.auth.",
+    };
+    let is_credential = |line: &str| {
+        let key = line.trim_start().split(['=', ' ', '\t']).next().unwrap_or_default();
+        key.strip_prefix(prefix).is_some_and(|name| CREDENTIALS.contains(&name))
+    };
+    let line = |name: &str, value: &str| format!("{prefix}{name} = {value}");
+    let mut credentials = vec![line("authmethod", if chap.is_some() { "CHAP" } else { "None" })];
+    if let Some(chap) = chap {
+        credentials.push(line("username", chap.username()));
+        credentials.push(line("password", chap.password().reveal()));
+        if let Some((username, password)) = chap.mutual() {
+            credentials.push(line("username_in", username));
+            credentials.push(line("password_in", password.reveal()));
+        }
+    }
+    let mut lines: Vec<&str> = text.lines().collect();
+    let end = lines.iter().position(|line| *line == END)?;
+    let place = lines.iter().position(|line| is_credential(line)).unwrap_or(end);
+    lines.splice(place..place, credentials.iter().map(String::as_str));
+    let mut index = 0;
+    lines.retain(|line| {
+        index += 1;
+        (place + 1..=place + credentials.len()).contains(&index) || !is_credential(line)
+    });
+    Some(lines.join("\n") + "\n")
+}
+
+/// Keys that credentials are kept under. The lengths are never written: they are worked out anew
+/// whenever a password is read (`idbm_rec_update_param`, usr/idbm.c).
+const CREDENTIALS: [&str; 7] = [
+    "authmethod",
+    "username",
+    "password",
+    "password_length",
+    "username_in",
+    "password_in",
+    "password_in_length",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{host::iscsi::tests::Fixture, terms::Secret};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn chap(mutual: bool) -> Chap {
+        let mutual = mutual.then(|| ("target".into(), Secret::new("othersecret12".into())));
+        Chap::new("initiator1".into(), Secret::new("secretsecret1".into()), mutual).unwrap()
+    }
+
+    /// As open-iscsi 2.1.8 writes it, shortened.
+    const PLAIN: &str = "# BEGIN RECORD 2.1.8\nnode.session.nr_sessions = 1\n\
+         node.session.auth.authmethod = None\nnode.session.auth.chap_algs = MD5\n# END RECORD\n";
+    const ONE_WAY: &str = "# BEGIN RECORD 2.1.8\nnode.session.nr_sessions = 1\n\
+         node.session.auth.authmethod = CHAP\nnode.session.auth.username = initiator1\n\
+         node.session.auth.password = secretsecret1\nnode.session.auth.chap_algs = MD5\n# END RECORD\n";
+    const MUTUAL: &str = "# BEGIN RECORD 2.1.8\nnode.session.nr_sessions = 1\n\
+         node.session.auth.authmethod = CHAP\nnode.session.auth.username = initiator1\n\
+         node.session.auth.password = secretsecret1\nnode.session.auth.username_in = target\n\
+         node.session.auth.password_in = othersecret12\nnode.session.auth.chap_algs = MD5\n# END RECORD\n";
+
+    #[test]
+    fn credentials_from_any_to_any() {
+        for from in [PLAIN, ONE_WAY, MUTUAL] {
+            for (chap, to) in [(None, PLAIN), (Some(chap(false)), ONE_WAY), (Some(chap(true)), MUTUAL)] {
+                assert_eq!(with_chap(from, Credentials::Session, chap.as_ref()).unwrap(), to);
+            }
+        }
+        // By hand: white space and order as iscsid.conf(5) allows them.
+        let hand = "# BEGIN RECORD 2.1.8\nnode.session.nr_sessions = 1\nnode.session.auth.chap_algs = MD5\n  \
+            node.session.auth.password=x\n\tnode.session.auth.password_in_length = 1\n# END RECORD\n";
+        assert!(!with_chap(hand, Credentials::Session, None).unwrap().contains("password"));
+        // No credentials at all, and keys of the other kind, which stay.
+        let odd = "# BEGIN RECORD\nnode.session.auth.chap_algs = MD5\n# END RECORD\n";
+        assert_eq!(
+            with_chap(odd, Credentials::Discovery, None).unwrap(),
+            "# BEGIN RECORD\nnode.session.auth.chap_algs = MD5\n\
+             discovery.sendtargets.auth.authmethod = None\n# END RECORD\n"
+        );
+        for broken in ["", "# BEGIN RECORD 2.1.8\nnode.session.auth.username = a\n", "# END RECOR"] {
+            assert_eq!(with_chap(broken, Credentials::Session, Some(&chap(true))), None);
+        }
+    }
+
+    #[test]
+    fn finds_both_forms_in_either_database() {
+        let target: Iqn = "iqn.2024-02.com.example:etcd".parse().unwrap();
+        for database in DATABASES {
+            let fixture = Fixture::new("find");
+            let nodes = format!("{database}/nodes/{target}");
+            for name in ["10.0.0.1,3260", "2001:0db8::0001,3260,1/default", "2001:db8::1,3260,1/eth1"] {
+                fixture.file(&format!("{nodes}/{name}"), PLAIN);
+            }
+            fixture.file(&format!("{nodes}/10.0.0.1,3261,1/default"), PLAIN);
+            fixture.file(&format!("{nodes}/san1.example,3260,2/default"), PLAIN);
+            for (portal, paths) in [
+                ("10.0.0.1", vec!["10.0.0.1,3260"]),
+                ("10.0.0.1:3261", vec!["10.0.0.1,3261,1/default"]),
+                ("[2001:db8::1]", vec!["2001:0db8::0001,3260,1/default", "2001:db8::1,3260,1/eth1"]),
+                ("SAN1.example", vec!["san1.example,3260,2/default"]),
+                ("10.0.0.2", vec![]),
+            ] {
+                let files = node_files(&fixture.host, &target, &portal.parse().unwrap()).unwrap();
+                let found: Vec<_> = files.iter().map(|file| file.path.as_str().to_owned()).collect();
+                let wanted: Vec<_> = paths.iter().map(|path| format!("{nodes}/{path}")).collect();
+                assert_eq!(found, wanted, "{portal}");
+                assert!(files.iter().all(|file| file.database.as_str() == database));
+            }
+        }
+    }
+
+    #[test]
+    fn two_databases_are_one_or_an_error() {
+        let target: Iqn = "iqn.2024-02.com.example:etcd".parse().unwrap();
+        let portal: Portal = "10.0.0.1".parse().unwrap();
+        let fixture = Fixture::new("two");
+        fixture.file(&format!("/var/lib/iscsi/nodes/{target}/10.0.0.1,3260"), PLAIN);
+        fs::create_dir_all(fixture.host.root.locate("/etc")).unwrap();
+        symlink("../var/lib/iscsi", fixture.host.root.locate("/etc/iscsi")).unwrap();
+        assert_eq!(node_files(&fixture.host, &target, &portal).unwrap().len(), 1);
+        fs::remove_file(fixture.host.root.locate("/etc/iscsi")).unwrap();
+        fixture.file(&format!("/etc/iscsi/nodes/{target}/10.0.0.1,3260"), PLAIN);
+        let error = node_files(&fixture.host, &target, &portal).unwrap_err().to_string();
+        assert!(error.starts_with("both /var/lib/iscsi/nodes/"), "{error}");
+    }
+
+    #[test]
+    fn replaces_and_removes_without_a_trace() {
+        let fixture = Fixture::new("replace");
+        let host = &fixture.host;
+        let dir = "/var/lib/iscsi/send_targets/10.0.0.1,3260";
+        fixture.file(&format!("{dir}/st_config"), PLAIN);
+        let file = discovery_file(host, &"10.0.0.1".parse().unwrap()).unwrap().unwrap();
+        let lock = DatabaseLock::take(host).unwrap();
+        lock.replace(host, &file, ONE_WAY).unwrap();
+        assert_eq!(lock.read(host, &file).unwrap().unwrap(), ONE_WAY);
+        assert_eq!(host.root.list(dir).unwrap(), ["st_config"]);
+        assert_eq!(host.root.list("/var/lib/iscsi").unwrap(), ["send_targets"]);
+        let mode = fs::metadata(host.root.locate(file.path.as_path())).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        lock.remove(host, &file).unwrap();
+        assert_eq!(discovery_file(host, &"10.0.0.1".parse().unwrap()).unwrap(), None);
+        assert_eq!(host.root.list("/var/lib/iscsi/send_targets").unwrap(), [""; 0]);
+    }
+}

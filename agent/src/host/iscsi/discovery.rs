@@ -1,0 +1,188 @@
+//! SendTargets discovery: what a portal says it has. Sample:
+//!
+//! ```text
+//! 10.77.0.1:3260,1 iqn.2024-02.com.example:etcd
+//! [2001:db8::1]:3260,1 iqn.2024-02.com.example:etcd
+//! ```
+
+use super::{
+    DATABASE_LIMIT, IscsiError, IscsiExit,
+    database::{Credentials, RecordFile, discovery_file, with_chap},
+    iscsiadm,
+    lock::DatabaseLock,
+};
+use crate::{
+    host::Host,
+    terms::{Chap, Portal},
+};
+use std::{io, net::IpAddr, time::Duration};
+
+/// A target at one of its portals, as it was announced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discovered {
+    /// The target's name. Text: names of others need not follow the rules.
+    pub target: String,
+    /// Where it can be reached.
+    pub portal: Portal,
+    /// The portal group tag.
+    pub tpgt: Option<u16>,
+}
+
+/// Asks a portal for its targets, with these credentials or with none. No targets: an empty list.
+///
+/// Leaves nothing behind: `-o nonpersistent` makes no node records, and yet uses the portal's
+/// discovery record (`exec_discover`, usr/iscsiadm.c). That is where the secret goes, so that it is no
+/// argument. A record made for this is removed afterwards, one that was there gets its text
+/// back; a run that is killed in between leaves the record, readable by root alone.
+pub fn discover(
+    host: &Host,
+    portal: &Portal,
+    chap: Option<&Chap>,
+    limit: Duration,
+) -> Result<Vec<Discovered>, IscsiError> {
+    let doing = format!("asking {portal} for its targets");
+    let text = portal.to_string();
+    let run = |args: &[&str], limit| {
+        let args = [&["-m", "discoverydb", "-t", "sendtargets", "-p", &text], args].concat();
+        iscsiadm(host, &doing, &args, limit, chap)
+    };
+    let io = IscsiError::io(&doing);
+    // Not `-o delete` at the end: it takes along all node records that others found at this portal.
+    let before = stored(host, portal).map_err(&io)?;
+    if before.is_none() {
+        run(&["-o", "new"], DATABASE_LIMIT)?;
+    }
+    set_credentials(host, portal, chap).map_err(&io)?;
+    let answer = match run(&["-D", "-o", "nonpersistent"], limit) {
+        Ok(output) => parse_discovered(&output.stdout)
+            .map_err(|found| IscsiError::Unexpected { doing: doing.clone(), found }),
+        Err(IscsiError::Exit { exit: IscsiExit::NothingFound, .. }) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    let restored = put_back(host, portal, before).map_err(&io);
+    let found = answer?;
+    restored?;
+    Ok(found)
+}
+
+/// The portal's discovery record, unless it is absent or broken.
+fn stored(host: &Host, portal: &Portal) -> io::Result<Option<(RecordFile, String)>> {
+    let lock = DatabaseLock::take(host)?;
+    let Some(file) = discovery_file(host, portal)? else { return Ok(None) };
+    Ok(lock.read(host, &file)?.map(|text| (file, text)))
+}
+
+fn set_credentials(host: &Host, portal: &Portal, chap: Option<&Chap>) -> io::Result<()> {
+    let lock = DatabaseLock::take(host)?;
+    let absent = || io::Error::other("iscsiadm left no discovery record where one is known to be");
+    let file = discovery_file(host, portal)?.ok_or_else(absent)?;
+    let text = lock.read(host, &file)?.ok_or_else(absent)?;
+    let new = with_chap(&text, Credentials::Discovery, chap).ok_or_else(absent)?;
+    if new == text { Ok(()) } else { lock.replace(host, &file, &new) }
+}
+
+fn put_back(host: &Host, portal: &Portal, before: Option<(RecordFile, String)>) -> io::Result<()> {
+    let lock = DatabaseLock::take(host)?;
+    match before {
+        Some((file, text)) => lock.replace(host, &file, &text),
+        None => match discovery_file(host, portal)? {
+            Some(file) => lock.remove(host, &file),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Parses `HOST:PORT,TAG NAME` lines; the error is what was found instead.
+fn parse_discovered(text: &str) -> Result<Vec<Discovered>, String> {
+    let parse = |line: &str| {
+        let (address, target) = line.split_once(' ')?;
+        let (address, tag) = address.rsplit_once(',')?;
+        // iscsiadm prints an unknown tag as -1, or as that number without its sign.
+        let tpgt = if matches!(tag, "-1" | "4294967295") { None } else { Some(tag.parse().ok()?) };
+        let name = !target.is_empty() && target.chars().all(|c| !c.is_control() && !c.is_whitespace());
+        name.then_some(())?;
+        Some(Discovered { target: target.to_owned(), portal: parse_portal(address)?, tpgt })
+    };
+    text.lines().map(|line| parse(line).ok_or_else(|| format!("`{}`", line.escape_debug()))).collect()
+}
+
+/// iscsiadm puts brackets around whatever holds no dot: IPv6 addresses, but plain names too
+/// (`idbm_print_node_flat`, usr/idbm.c).
+fn parse_portal(text: &str) -> Option<Portal> {
+    let (host, port) = text.rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    match host.parse::<IpAddr>() {
+        Ok(address) => Some(Portal::at(address, port.parse().ok()?)),
+        Err(_) => format!("{host}:{port}").parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        host::{iscsi::tests::Fixture, transcript::Transcript},
+        terms::Secret,
+    };
+
+    const DISCOVERY: &str = "iscsiadm -m discoverydb -t sendtargets -p 10.0.0.1:3260";
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn answers() {
+        let text = "10.77.0.1:3260,1 iqn.2024-02.com.example:etcd\n\
+            [fd00:99::1]:3260,2 iqn.1992-08.com.NetApp:SN.1\n\
+            [san1]:860,-1 iqn.2024-02.com.example:etcd\n\
+            ::ffff:10.0.0.1:3260,4294967295 eui.02004567a425678d\n";
+        let found = parse_discovered(text).unwrap();
+        let shown: Vec<_> = found.iter().map(|one| (one.portal.to_string(), one.tpgt)).collect();
+        assert_eq!(
+            shown,
+            [
+                ("10.77.0.1:3260".to_owned(), Some(1)),
+                ("[fd00:99::1]:3260".to_owned(), Some(2)),
+                ("san1:860".to_owned(), None),
+                ("[::ffff:10.0.0.1]:3260".to_owned(), None),
+            ]
+        );
+        assert_eq!(found[1].target, "iqn.1992-08.com.NetApp:SN.1");
+        assert_eq!(parse_discovered("").unwrap(), []);
+        for text in [
+            "No targets",
+            "10.77.0.1:3260,1",
+            "10.77.0.1:3260,1 ",
+            "10.77.0.1:3260 iqn.2024-02.com.example:etcd",
+            "10.77.0.1:3260,70000 iqn.2024-02.com.example:etcd",
+            "10.77.0.1:99999,1 iqn.2024-02.com.example:etcd",
+            "10.77.0.1:3260,1 iqn.2024-02.com.example:\u{1b}[2J",
+            "10.77.0.1:3260,1 iqn.2024-02.com.example:etcd\n\n",
+            "7.0.1:3260,1 iqn.2024-02.com.example:etcd",
+        ] {
+            let found = parse_discovered(text).unwrap_err();
+            assert!(!found.contains('\u{1b}'), "{found}");
+        }
+    }
+
+    #[test]
+    fn foreign_record_gets_its_text_back() {
+        let chap = Chap::new("disco".into(), Secret::new("secretsecret1".into()), None).unwrap();
+        let text = "# BEGIN RECORD 2.1.8\ndiscovery.sendtargets.address = 10.0.0.1\n\
+            discovery.sendtargets.auth.authmethod = CHAP\ndiscovery.sendtargets.auth.username = other\n\
+            discovery.sendtargets.auth.password = othersecret12\n# END RECORD\n";
+        for (code, stdout) in [(0, "10.0.0.1:3260,1 iqn.2024-02.com.example:etcd\n"), (21, ""), (24, "")] {
+            let transcript =
+                Transcript::default().on(&format!("{DISCOVERY} -D -o nonpersistent"), code, stdout, "");
+            let calls = transcript.calls();
+            let fixture = Fixture::with("disc", transcript);
+            let path = "/etc/iscsi/send_targets/10.0.0.1,3260/st_config";
+            fixture.file(path, text);
+            let result = discover(&fixture.host, &"10.0.0.1".parse().unwrap(), Some(&chap), LIMIT);
+            match code {
+                24 => assert!(!result.unwrap_err().is_transient()),
+                code => assert_eq!(result.unwrap().len(), usize::from(code == 0)),
+            }
+            assert_eq!(fixture.host.root.read(path).unwrap(), text);
+            assert_eq!(calls.borrow().len(), 1);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The initiator of this node: open-iscsi's records and verbs, and the kernel's sessions.
+//!
+//! Sessions are read from sysfs, and what open-iscsi has a verb for is done by `iscsiadm`, but for
+//! CHAP secrets, which it takes on its command line only: they are written into its records
+//! under its own lock (see [`write_record`]).
+//!
+//! Paths in comments (usr/idbm.c) are those of open-iscsi's repository after 2.1.11. What is used
+//! here was tried with 2.1.8 and 2.1.11.
+
+mod database;
+mod discovery;
+mod exit;
+mod initiator;
+mod lock;
+mod login;
+mod record;
+mod session;
+
+pub use discovery::{Discovered, discover};
+pub use exit::{IscsiError, IscsiExit};
+pub use initiator::{initiator_name, set_initiator_name};
+pub use lock::clear_stale_lock;
+pub use login::{LogIn, log_in, log_out};
+pub use record::{Record, record, write_record};
+pub use session::{Endpoint, Session, scan, sessions};
+
+use super::{Host, Invocation, Output, Tool};
+use crate::terms::Chap;
+use std::time::Duration;
+
+/// Time that iscsiadm gets for its database: it waits up to 30 s for its lock (usr/idbm.h).
+const DATABASE_LIMIT: Duration = Duration::from_secs(45);
+
+/// Runs iscsiadm; a code other than 0 is an error that begins with `doing`.
+fn iscsiadm(
+    host: &Host,
+    doing: &str,
+    args: &[&str],
+    limit: Duration,
+    chap: Option<&Chap>,
+) -> Result<Output, IscsiError> {
+    let what = Invocation::new(Tool::Iscsiadm, args.iter().copied()).limit(limit);
+    let output = host.run(&what).map_err(|source| IscsiError::Exec { doing: doing.to_owned(), source })?;
+    match IscsiExit::from_code(output.code) {
+        None => Ok(output),
+        Some(exit) => Err(IscsiError::exit(doing, exit, &output, chap)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::host::{Host, Root, transcript::Transcript};
+    use std::{fs, path::PathBuf};
+
+    /// A tree in the temporary directory, removed at the end.
+    #[derive(Debug)]
+    pub(super) struct Fixture {
+        pub(super) host: Host,
+        base: PathBuf,
+    }
+
+    impl Fixture {
+        pub(super) fn new(name: &str) -> Self {
+            Self::with(name, Transcript::default())
+        }
+
+        pub(super) fn with(name: &str, transcript: Transcript) -> Self {
+            let base = fs::canonicalize(std::env::temp_dir()).unwrap();
+            let base = base.join(format!("etcd-lun-iscsi-{name}-{}", std::process::id()));
+            fs::create_dir_all(&base).unwrap();
+            Self { host: Host::fixture(Root::new(&base), Box::new(transcript)).unwrap(), base }
+        }
+
+        pub(super) fn file(&self, path: &str, text: &str) {
+            let path = self.host.root.locate(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    impl Drop for Fixture {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.base).unwrap();
+        }
+    }
+}

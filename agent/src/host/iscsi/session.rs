@@ -1,0 +1,329 @@
+//! The kernel's sessions, as sysfs shows them.
+//!
+//! ```text
+//! /sys/class/iscsi_session/session3/{targetname,state,initiatorname,target_id,tpgt,recovery_tmo}
+//! /sys/class/iscsi_session/session3/device -> ../../../host2/session3
+//! /sys/class/iscsi_connection/connection3:0/{persistent_address,persistent_port,address,port,state}
+//! ```
+//!
+//! Nothing else is read there: other attributes are the CHAP secrets in clear. Formats: Linux
+//! drivers/scsi/scsi_transport_iscsi.c.
+
+use super::database::is_host;
+use crate::{
+    host::{Host, root::absent_is_none},
+    terms::{LunNumber, Portal},
+};
+use std::{fmt, io, net::Ipv6Addr, str::FromStr, time::Duration};
+
+const SESSIONS: &str = "/sys/class/iscsi_session";
+const CONNECTIONS: &str = "/sys/class/iscsi_connection";
+
+/// A session, connected or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// The kernel's number for it; never used twice between two boots.
+    pub sid: u32,
+    /// The target's name.
+    pub target: String,
+    /// `LOGGED_IN`, `FAILED` (iscsid tries to reconnect) or `FREE` (the first login goes on, or the
+    /// recovery time is over and I/O fails).
+    pub state: String,
+    /// The name that the initiator logged in with.
+    pub initiator: Option<String>,
+    /// The portal as its record has it; none while the session is being made.
+    pub portal: Option<Endpoint>,
+    /// Where the connection leads, which is elsewhere when the target redirected it; none while it is down.
+    pub address: Option<Endpoint>,
+    /// `up`, `bound`, `down` or `failed`; not in all kernels.
+    pub connection: Option<String>,
+    /// The SCSI host.
+    pub host_no: u32,
+    /// The SCSI target on that host; none while the session isn't bound to one, as during a logout.
+    pub target_id: Option<u32>,
+    /// The target's portal group tag.
+    pub tpgt: Option<u16>,
+    /// Seconds without connection after which I/O fails; none: it waits for ever.
+    pub recovery_timeout: Option<u32>,
+}
+
+/// A host and a port, as the kernel spells them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// An address without brackets, or a name.
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.parse::<Ipv6Addr>() {
+            Ok(address) => write!(f, "[{address}]:{}", self.port),
+            Err(_) => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl Session {
+    /// Whether it is connected and takes I/O, as far as the kernel knows: a portal that falls silent is
+    /// noticed by pings only.
+    pub fn is_logged_in(&self) -> bool {
+        self.state == "LOGGED_IN"
+    }
+
+    /// Whether it was made for this portal, or leads to its address. A name is compared with the record's only.
+    pub fn is_at(&self, portal: &Portal) -> bool {
+        let ends = [&self.portal, &self.address].into_iter().flatten();
+        ends.into_iter().any(|end| end.port == portal.port() && is_host(portal, &end.host))
+    }
+}
+
+/// How often and after what pause a session is read again that can't be read while it comes or goes.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// All sessions, by number; none when the kernel has no iSCSI loaded.
+///
+/// Left out are a session that ends while it is read, and one that has no target's name yet: the
+/// kernel has made it, iscsid is about to say where it leads.
+pub fn sessions(host: &Host) -> io::Result<Vec<Session>> {
+    let mut sessions = Vec::new();
+    for name in host.root.list_opt(SESSIONS)?.unwrap_or_default() {
+        sessions.extend(read_unless_gone(host, &name)?);
+    }
+    sessions.sort_by_key(|session| session.sid);
+    Ok(sessions)
+}
+
+/// Reads a session. While one is removed its attributes go first, with ENOENT or ENODEV, and it
+/// stays listed for a moment; seen on Linux 6.12.
+fn read_unless_gone(host: &Host, name: &str) -> io::Result<Option<Session>> {
+    let mut tries = 0;
+    loop {
+        let error = match read_session(host, name) {
+            Ok(session) => return Ok(session),
+            Err(error) => error,
+        };
+        tries += 1;
+        if host.root.mode(format!("{SESSIONS}/{name}"))?.is_none() {
+            tracing::debug!("{name} ended while it was read: {error}");
+            return Ok(None);
+        }
+        if tries == TRIES {
+            return Err(error);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn read_session(host: &Host, name: &str) -> io::Result<Option<Session>> {
+    let dir = format!("{SESSIONS}/{name}");
+    let sid = number(name, "session").ok_or_else(|| unknown(&dir, name))?;
+    let Some(target) = text(host, &dir, "targetname")? else { return Ok(None) };
+    let device = host.root.resolve(format!("{dir}/device"))?;
+    let device = device.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{dir}/device")))?;
+    let host_no = device.iter().rev().find_map(|part| number(part.to_str()?, "host"));
+    let connection = read_connection(host, sid)?;
+    Ok(Some(Session {
+        sid,
+        target,
+        state: text(host, &dir, "state")?.unwrap_or_else(|| "unknown".into()),
+        initiator: text(host, &dir, "initiatorname")?,
+        portal: connection.portal,
+        address: connection.address,
+        connection: connection.state,
+        host_no: host_no.ok_or_else(|| unknown(&dir, &device.display().to_string()))?,
+        target_id: absent_is_none(value(host, &dir, "target_id"))?.flatten(),
+        tpgt: value(host, &dir, "tpgt")?,
+        recovery_timeout: value(host, &dir, "recovery_tmo")?,
+    }))
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    portal: Option<Endpoint>,
+    address: Option<Endpoint>,
+    state: Option<String>,
+}
+
+/// The session's connection; open-iscsi never makes more than one.
+fn read_connection(host: &Host, sid: u32) -> io::Result<Connection> {
+    let names = host.root.list_opt(CONNECTIONS)?.unwrap_or_default();
+    let prefix = format!("connection{sid}:");
+    let Some(name) = names.iter().find(|name| name.starts_with(&prefix)) else {
+        return Ok(Connection::default());
+    };
+    let dir = format!("{CONNECTIONS}/{name}");
+    let endpoint = |address, port| -> io::Result<Option<Endpoint>> {
+        let host_name = text(host, &dir, address)?;
+        Ok(host_name.zip(value(host, &dir, port)?).map(|(host, port)| Endpoint { host, port }))
+    };
+    let address = match endpoint("address", "port") {
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => None,
+        other => other?,
+    };
+    Ok(Connection {
+        portal: endpoint("persistent_address", "persistent_port")?,
+        address,
+        state: absent_is_none(text(host, &dir, "state"))?.flatten(),
+    })
+}
+
+/// An attribute; none where the kernel has no value, which it prints as nothing or as a null pointer.
+fn text(host: &Host, dir: &str, attribute: &str) -> io::Result<Option<String>> {
+    let text = host.root.read(format!("{dir}/{attribute}"))?;
+    let text = text.trim_end_matches('\n');
+    if text.chars().any(char::is_control) {
+        return Err(unknown(&format!("{dir}/{attribute}"), text));
+    }
+    Ok((!matches!(text, "" | "(null)" | "<NULL>")).then(|| text.to_owned()))
+}
+
+/// A number; none where the kernel says `off` or -1.
+fn value<T: FromStr>(host: &Host, dir: &str, attribute: &str) -> io::Result<Option<T>> {
+    match text(host, dir, attribute)?.as_deref() {
+        None | Some("off" | "-1") => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|_| unknown(&format!("{dir}/{attribute}"), text)),
+    }
+}
+
+fn number(name: &str, prefix: &str) -> Option<u32> {
+    name.strip_prefix(prefix).filter(|rest| rest.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
+}
+
+fn unknown(path: &str, found: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{path}: found `{}`", found.escape_debug()))
+}
+
+/// Asks the session's target for one LUN, and waits until it was asked.
+///
+/// Well also when the target has no such LUN or the session isn't connected: the kernel tells
+/// nothing (`iscsi_user_scan`, drivers/scsi/scsi_transport_iscsi.c); whether the LUN came, its
+/// device tells. The channel is always 0, and all three numbers are given, since `-` means all.
+pub fn scan(host: &Host, session: &Session, lun: LunNumber) -> io::Result<()> {
+    let path = format!("/sys/class/scsi_host/host{}/scan", session.host_no);
+    let target_id = session.target_id.ok_or_else(|| {
+        io::Error::other(format!(
+            "session {} to {} is not bound to its SCSI host",
+            session.sid, session.target
+        ))
+    })?;
+    host.root.poke(path, &format!("0 {target_id} {lun}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::iscsi::tests::Fixture;
+    use std::{fs, os::unix::fs::symlink};
+
+    /// As Linux 6.12 shows a session of iscsi_tcp.
+    fn session(fixture: &Fixture, sid: u32, persistent: &str, address: Option<&str>) {
+        let device = format!("/sys/devices/platform/host{}/session{sid}", sid + 1);
+        let real = format!("{device}/iscsi_session/session{sid}");
+        for (name, text) in [
+            ("targetname", "iqn.2024-02.com.example:etcd\n"),
+            ("state", "LOGGED_IN\n"),
+            ("initiatorname", "iqn.1994-05.com.redhat:master0\n"),
+            ("target_id", "0\n"),
+            ("tpgt", "1\n"),
+            ("recovery_tmo", "120\n"),
+        ] {
+            fixture.file(&format!("{real}/{name}"), text);
+        }
+        let link = |target: &str, name: String| {
+            let path = fixture.host.root.locate(&name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink(fixture.host.root.locate(target), path).unwrap();
+        };
+        link(&device, format!("{real}/device"));
+        link(&real, format!("{SESSIONS}/session{sid}"));
+        let connection = format!("{CONNECTIONS}/connection{sid}:0");
+        for (name, text) in [("persistent_address", persistent), ("persistent_port", "3260")]
+            .into_iter()
+            .chain([("address", address.unwrap_or("(null)")), ("port", "3260"), ("state", "up")])
+        {
+            fixture.file(&format!("{connection}/{name}"), &format!("{text}\n"));
+        }
+    }
+
+    #[test]
+    fn none_and_some() {
+        let fixture = Fixture::new("sessions");
+        assert_eq!(sessions(&fixture.host).unwrap(), []);
+        session(&fixture, 10, "san1.example", Some("10.77.0.1"));
+        session(&fixture, 9, "2001:db8::1", Some("2001:0db8:0000:0000:0000:0000:0000:0001"));
+        session(&fixture, 11, "(null)", None);
+        let found = sessions(&fixture.host).unwrap();
+        assert_eq!(
+            found.iter().map(|one| (one.sid, one.host_no)).collect::<Vec<_>>(),
+            [(9, 10), (10, 11), (11, 12)]
+        );
+        let shown = |end: &Option<Endpoint>| end.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert_eq!(shown(&found[0].address), "[2001:db8::1]:3260");
+        assert_eq!(shown(&found[1].portal), "san1.example:3260");
+        assert_eq!((&found[2].portal, &found[2].address), (&None, &None));
+        for (index, portal, is_there) in [
+            (0, "[2001:DB8:0::1]", true),
+            (0, "[2001:db8::1]:3261", false),
+            (1, "SAN1.example", true),
+            (1, "10.77.0.1", true),
+            (1, "10.77.0.2", false),
+            (2, "10.77.0.1", false),
+        ] {
+            assert_eq!(found[index].is_at(&portal.parse().unwrap()), is_there, "{portal}");
+        }
+        let one = &found[1];
+        assert!(one.is_logged_in());
+        assert_eq!((one.target_id, one.tpgt, one.recovery_timeout), (Some(0), Some(1), Some(120)));
+        assert_eq!(one.initiator.as_deref(), Some("iqn.1994-05.com.redhat:master0"));
+    }
+
+    #[test]
+    fn unset_is_none_and_unknown_is_an_error() {
+        let fixture = Fixture::new("attributes");
+        session(&fixture, 1, "10.77.0.1", None);
+        let dir = format!("{SESSIONS}/session1");
+        let set = |name: &str, text: &str| fixture.file(&format!("{dir}/{name}"), text);
+        set("recovery_tmo", "off\n");
+        set("target_id", "-1\n");
+        set("initiatorname", "(null)\n");
+        set("state", "FAILED\n");
+        let found = sessions(&fixture.host).unwrap().remove(0);
+        assert_eq!((found.recovery_timeout, found.target_id, found.initiator.as_ref()), (None, None, None));
+        assert!(!found.is_logged_in());
+        assert!(scan(&fixture.host, &found, LunNumber(1)).is_err());
+        for (name, text) in [
+            ("recovery_tmo", "soon\n"),
+            ("tpgt", "70000\n"),
+            ("targetname", "iqn\u{7}\n"),
+            ("state", "\u{1b}[2J\n"),
+        ] {
+            let path = format!("{dir}/{name}");
+            let good = fixture.host.root.read(&path).unwrap();
+            set(name, text);
+            let error = sessions(&fixture.host).unwrap_err().to_string();
+            assert!(error.starts_with(&dir) && !error.contains('\u{1b}'), "{error}");
+            set(name, &good);
+        }
+        for unset in ["", "(null)\n"] {
+            set("targetname", unset);
+            assert_eq!(sessions(&fixture.host).unwrap(), [], "just being made");
+        }
+        fs::remove_file(fixture.host.root.locate(format!("{dir}/targetname"))).unwrap();
+        assert!(sessions(&fixture.host).is_err(), "the session is there, its name isn't");
+        fs::remove_dir_all(fixture.host.root.locate("/sys/devices")).unwrap();
+        assert_eq!(sessions(&fixture.host).unwrap(), [], "a link that leads nowhere any more");
+    }
+
+    #[test]
+    fn scan_asks_for_one_lun() {
+        let fixture = Fixture::new("scan");
+        session(&fixture, 1, "10.77.0.1", None);
+        fixture.file("/sys/class/scsi_host/host2/scan", "");
+        let found = sessions(&fixture.host).unwrap().remove(0);
+        scan(&fixture.host, &found, LunNumber(7)).unwrap();
+        assert_eq!(fixture.host.root.read("/sys/class/scsi_host/host2/scan").unwrap(), "0 0 7");
+    }
+}

@@ -1,0 +1,42 @@
+//! A runner that plays recorded output, for tests.
+
+use super::{ExecError, Invocation, Output, Runner, Tool};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+
+/// What each program is known to answer, by its command line. Any other call fails the test.
+#[derive(Debug, Default)]
+pub struct Transcript {
+    outputs: BTreeMap<String, Output>,
+    calls: Calls,
+}
+
+/// The command lines that were run, in order. Clones share one list.
+pub type Calls = Rc<RefCell<Vec<String>>>;
+
+impl Transcript {
+    /// One more answer: exit code, standard output, standard error.
+    pub fn on(mut self, line: &str, code: i32, stdout: &str, stderr: &str) -> Self {
+        let output = Output { code, stdout: stdout.into(), stderr: stderr.into() };
+        self.outputs.insert(line.into(), output);
+        self
+    }
+
+    /// The list of what was run, to be kept when the transcript moves into a host.
+    pub fn calls(&self) -> Calls {
+        Rc::clone(&self.calls)
+    }
+}
+
+impl Runner for Transcript {
+    fn run(&self, what: &Invocation, watch: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
+        let line = what.to_string();
+        let output = self.outputs.get(&line).unwrap_or_else(|| panic!("not in the transcript: {line}"));
+        self.calls.borrow_mut().push(line);
+        output.stdout.lines().for_each(watch);
+        Ok(output.clone())
+    }
+
+    fn has(&self, _tool: Tool) -> bool {
+        true
+    }
+}
