@@ -6,10 +6,15 @@
 #![allow(clippy::disallowed_methods)] // this is the place that the fence in clippy.toml points to
 
 pub mod exec;
+pub mod filelock;
+pub mod identity;
 pub mod interrupt;
 pub mod iscsi;
+pub mod namespace;
+pub mod notify;
 pub mod root;
 mod system;
+pub mod systemd;
 #[cfg(test)]
 pub mod transcript;
 

@@ -1,0 +1,230 @@
+//! What the processes of this machine have open: proc_pid_fd(5), proc_pid_maps(5).
+
+use super::locks::parse_device;
+use crate::host::{Host, root::at};
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::{self, BufRead, BufReader},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// Which file it is, whatever its path.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileId {
+    pub(super) device: (u32, u32),
+    pub(super) inode: u64,
+    pub(super) is_directory: bool,
+}
+
+impl PartialEq for FileId {
+    fn eq(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+impl FileId {
+    /// The file at a path, links followed; nothing when it is absent.
+    pub(super) fn of(path: &Path) -> io::Result<Option<Self>> {
+        Self::stat(path, AtFlags::empty())
+    }
+
+    /// The entry at a path, links not followed.
+    pub(super) fn of_entry(path: &Path) -> io::Result<Option<Self>> {
+        Self::stat(path, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    fn stat(path: &Path, flags: AtFlags) -> io::Result<Option<Self>> {
+        // Without the synchronisation: some process may have a file of a dead NFS server open, and
+        // asking that server would hang us too.
+        let flags = flags | AtFlags::STATX_DONT_SYNC;
+        let found = statx(CWD, path, flags, StatxFlags::INO | StatxFlags::TYPE).map_err(io::Error::from);
+        Ok(vanished(found).map_err(|error| at(path, &error))?.map(|found| Self {
+            device: (found.stx_dev_major, found.stx_dev_minor),
+            inode: found.stx_ino,
+            is_directory: FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory,
+        }))
+    }
+
+    pub(super) fn is_on_filesystem_of(self, other: Self) -> bool {
+        self.device == other.device
+    }
+}
+
+/// How a process uses a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum How {
+    /// An open descriptor, and the file that tells more about it.
+    Descriptor(PathBuf),
+    /// Working directory or root.
+    Directory,
+    /// Mapped into memory, perhaps with its descriptor closed since.
+    Mapping,
+}
+
+/// One use of one file.
+#[derive(Debug)]
+pub(super) struct Use {
+    pub(super) id: FileId,
+    /// As the kernel prints it.
+    pub(super) path: PathBuf,
+    pub(super) how: How,
+}
+
+impl Use {
+    /// Whether it is a descriptor that can write or that carries a lock. flock(2) takes an
+    /// exclusive lock through a descriptor that can only read.
+    pub(super) fn is_for_writing(&self) -> io::Result<bool> {
+        let How::Descriptor(info) = &self.how else { return Ok(false) };
+        let Some(text) = vanished(fs::read(info)).map_err(|error| at(info, &error))? else {
+            return Ok(false);
+        };
+        parse_fdinfo(&String::from_utf8_lossy(&text)).ok_or_else(|| invalid(info, "no flags of a descriptor"))
+    }
+}
+
+/// Shows every use of every file by every process.
+pub(super) fn each_use(host: &Host, visit: &mut dyn FnMut(u32, &Use) -> io::Result<()>) -> io::Result<()> {
+    for name in host.root.list("/proc")? {
+        let Ok(pid) = name.parse::<u32>() else { continue };
+        for base in tables(&host.root.locate(format!("/proc/{pid}")))? {
+            for fd in names(&base.join("fd"))? {
+                let how = How::Descriptor(base.join("fdinfo").join(&fd));
+                visit_link(pid, base.join("fd").join(&fd), how, visit)?;
+            }
+            for link in ["cwd", "root"] {
+                visit_link(pid, base.join(link), How::Directory, visit)?;
+            }
+            visit_maps(pid, &base.join("maps"), visit)?;
+        }
+    }
+    Ok(())
+}
+
+/// The directories that hold a process's descriptors and mappings: its own, or those of its other
+/// threads when the main one has ended before them.
+fn tables(process: &Path) -> io::Result<Vec<PathBuf>> {
+    if !names(&process.join("fd"))?.is_empty() {
+        return Ok(vec![process.to_owned()]);
+    }
+    let tasks = process.join("task");
+    Ok(names(&tasks)?.into_iter().map(|task| tasks.join(task)).collect())
+}
+
+fn visit_link(
+    pid: u32,
+    link: PathBuf,
+    how: How,
+    visit: &mut dyn FnMut(u32, &Use) -> io::Result<()>,
+) -> io::Result<()> {
+    let path = vanished(fs::read_link(&link)).map_err(|error| at(&link, &error))?;
+    match (path, FileId::of(&link)?) {
+        (Some(path), Some(id)) => visit(pid, &Use { id, path, how }),
+        _ => Ok(()),
+    }
+}
+
+fn visit_maps(pid: u32, maps: &Path, visit: &mut dyn FnMut(u32, &Use) -> io::Result<()>) -> io::Result<()> {
+    let named = |error| at(maps, &error);
+    let Some(file) = vanished(File::open(maps)).map_err(named)? else { return Ok(()) };
+    // Line by line and as bytes: maps can be large, and paths are whatever somebody made them.
+    for line in BufReader::new(file).split(b'\n') {
+        let Some(line) = vanished(line).map_err(named)? else { return Ok(()) };
+        let mapping = parse_mapping(&line).ok_or_else(|| invalid(maps, "a line that is no mapping"))?;
+        if let Some(used) = mapping {
+            visit(pid, &used)?;
+        }
+    }
+    Ok(())
+}
+
+/// One line of maps; nothing inside for memory that is no file's.
+///
+/// ```text
+/// 7f2c8a000000-7f2c9a000000 r--s 00000000 fe:00 47531      /var/lib/etcd/member/snap/db
+/// ```
+fn parse_mapping(line: &[u8]) -> Option<Option<Use>> {
+    let mut fields = line.splitn(6, |&b| b == b' ');
+    let (_addresses, _rights, _offset) = (fields.next()?, fields.next()?, fields.next()?);
+    let device = parse_device(std::str::from_utf8(fields.next()?).ok()?)?;
+    let inode: u64 = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let path = fields.next().unwrap_or_default().trim_ascii_start();
+    if inode == 0 {
+        return Some(None);
+    }
+    let id = FileId { device, inode, is_directory: false };
+    Some(Some(Use { id, path: Path::new(OsStr::from_bytes(path)).to_owned(), how: How::Mapping }))
+}
+
+/// Whether a descriptor can write or carries a lock: proc_pid_fdinfo(5).
+fn parse_fdinfo(text: &str) -> Option<bool> {
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
+    let locked = text.lines().any(|line| line.starts_with("lock:"));
+    Some(flags & 3 != 0 || locked) // O_ACCMODE is 3, O_RDONLY is 0: open(2)
+}
+
+/// The names in a directory of a process; none when it has ended.
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let named = |error| at(dir, &error);
+    let Some(entries) = vanished(fs::read_dir(dir)).map_err(named)? else { return Ok(Vec::new()) };
+    let mut names = Vec::new();
+    for entry in entries {
+        let Some(entry) = vanished(entry).map_err(named)? else { break };
+        let name = entry.file_name().into_string();
+        names.push(name.map_err(|_| invalid(dir, "a name that is no number"))?);
+    }
+    Ok(names)
+}
+
+/// Turns what /proc answers about a process or descriptor that has just gone into nothing.
+pub(super) fn vanished<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    let gone = [nix::libc::ENOENT, nix::libc::ESRCH];
+    match result {
+        Err(error) if error.raw_os_error().is_some_and(|code| gone.contains(&code)) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+fn invalid(path: &Path, found: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{} holds {found}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings() {
+        let line = b"7f2c8a000000-7f2c9a000000 r--s 00000000 fe:00 47531                      /var/lib/etcd/a b (deleted)";
+        let used = parse_mapping(line).unwrap().unwrap();
+        assert_eq!((used.id.device, used.id.inode), ((0xfe, 0), 47531));
+        assert_eq!(used.path, Path::new("/var/lib/etcd/a b (deleted)"));
+        for memory in
+            ["1-2 rw-p 00000000 00:00 0 ", "1-2 rw-p 00000000 00:00 0", "1-2 rw-p 0 00:00 0    [heap]"]
+        {
+            assert!(parse_mapping(memory.as_bytes()).unwrap().is_none(), "{memory}");
+        }
+        for wrong in ["", "x", "1-2 rw-p 00000000 fe:00", "1-2 rw-p 0 fe 1 /x", "1-2 rw-p 0 fe:00 x /x"] {
+            assert!(parse_mapping(wrong.as_bytes()).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn descriptors() {
+        for (text, holds) in [
+            ("pos:\t0\nflags:\t0100002\nmnt_id:\t27\n", Some(true)),
+            ("pos:\t0\nflags:\t0100001\n", Some(true)),
+            ("pos:\t0\nflags:\t0100000\n", Some(false)),
+            ("flags:\t0100000\nlock:\t1: FLOCK  ADVISORY  WRITE 7 fe:00:5 0 EOF\n", Some(true)),
+            ("flags:\t012000000\n", Some(false)),
+            ("", None),
+            ("flags:\n", None),
+            ("flags:\t8\n", None),
+        ] {
+            assert_eq!(parse_fdinfo(text), holds, "{text:?}");
+        }
+    }
+}

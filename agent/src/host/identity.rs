@@ -1,0 +1,115 @@
+//! Which machine this is, which boot, and as whom we run.
+
+use super::Host;
+use std::io;
+
+/// The hostname as the kernel has it, short or fully qualified as it was set.
+///
+/// Fails when none was set: `(none)` is the kernel's placeholder (`include/linux/uts.h`), not a name.
+pub fn hostname(host: &Host) -> io::Result<String> {
+    let path = "/proc/sys/kernel/hostname";
+    parse_hostname(&host.root.read(path)?).ok_or_else(|| invalid(path, "a hostname"))
+}
+
+/// The machine's id, 32 lower-case hexadecimal digits: machine-id(5).
+///
+/// Fails on an image's placeholder too: `uninitialized`, an empty file, or zeros only.
+pub fn machine_id(host: &Host) -> io::Result<String> {
+    let path = "/etc/machine-id";
+    parse_machine_id(&host.root.read(path)?)
+        .ok_or_else(|| invalid(path, "a machine id, 32 hexadecimal digits"))
+}
+
+/// The id of this boot, a UUID in its usual form: random(4).
+pub fn boot_id(host: &Host) -> io::Result<String> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    parse_boot_id(&host.root.read(path)?).ok_or_else(|| invalid(path, "a UUID"))
+}
+
+/// Whether our effective user is root: proc_pid_status(5).
+pub fn is_root(host: &Host) -> io::Result<bool> {
+    let path = "/proc/self/status";
+    parse_effective_uid(&host.root.read(path)?)
+        .map(|uid| uid == 0)
+        .ok_or_else(|| invalid(path, "a process's status"))
+}
+
+fn parse_hostname(text: &str) -> Option<String> {
+    let name = text.strip_suffix('\n').unwrap_or(text);
+    // HOST_NAME_MAX is 64: gethostname(2).
+    let plain = (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic());
+    (plain && name != "(none)").then(|| name.to_owned())
+}
+
+fn parse_machine_id(text: &str) -> Option<String> {
+    let id = text.strip_suffix('\n').unwrap_or(text);
+    let digits = id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
+    (digits && id.bytes().any(|b| b != b'0')).then(|| id.to_ascii_lowercase())
+}
+
+fn parse_boot_id(text: &str) -> Option<String> {
+    text.trim_end().parse().ok().map(|id: crate::terms::FsUuid| id.to_string())
+}
+
+fn parse_effective_uid(text: &str) -> Option<u32> {
+    let uids = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    uids.split_whitespace().nth(1)?.parse().ok() // real, effective, saved, filesystem
+}
+
+fn invalid(path: &str, wanted: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{path} doesn't hold {wanted}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostnames() {
+        let long = "a".repeat(65);
+        for (text, name) in [
+            ("master-0\n", Some("master-0")),
+            ("master-0.example.com", Some("master-0.example.com")),
+            ("(none)\n", None),
+            ("", None),
+            ("\n", None),
+            ("a b\n", None),
+            ("a\nb\n", None),
+            ("a\u{1b}[1m\n", None),
+            (long.as_str(), None),
+        ] {
+            assert_eq!(parse_hostname(text).as_deref(), name, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn machine_ids() {
+        let id = "4e9b1c0b7e3a4d0c9f6d2a1b3c4d5e6f";
+        let zeros = "0".repeat(32);
+        for (text, parsed) in [
+            ("4e9b1c0b7e3a4d0c9f6d2a1b3c4d5e6f\n", Some(id)),
+            ("4E9B1C0B7E3A4D0C9F6D2A1B3C4D5E6F", Some(id)),
+            ("uninitialized\n", None),
+            ("", None),
+            (zeros.as_str(), None),
+            ("4e9b1c0b7e3a4d0c9f6d2a1b3c4d5e6", None),
+            ("4e9b1c0b7e3a4d0c9f6d2a1b3c4d5e6g", None),
+            (" 4e9b1c0b7e3a4d0c9f6d2a1b3c4d5e6f", None),
+            ("4e9b1c0b7e3a4d0c9f6d2a1b3c4d5e6f\n\n", None),
+        ] {
+            assert_eq!(parse_machine_id(text).as_deref(), parsed, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn boot_ids_and_uids() {
+        let id = "0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b";
+        assert_eq!(parse_boot_id(&format!("{id}\n")).as_deref(), Some(id));
+        assert_eq!(parse_boot_id("0b8d7a5e\n"), None);
+        let status = "Name:\tx\nUmask:\t0022\nUid:\t1000\t0\t0\t0\nGid:\t1\t1\t1\t1\n";
+        assert_eq!(parse_effective_uid(status), Some(0));
+        for text in ["", "Uid:", "Uid:\t0\n", "Uid:\t0\tx\n"] {
+            assert_eq!(parse_effective_uid(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Mount namespaces: whether ours is PID 1's, and one of our own.
+
+use super::Host;
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+};
+use std::{io, path::PathBuf};
+
+/// Whether the calling thread sees the mounts that PID 1 sees.
+///
+/// PID 1 is the one of our PID namespace: in a container with PIDs of its own the answer says
+/// nothing about the node. Unknown is an error, such as without the right to look at PID 1
+/// (ptrace(2), "PTRACE_MODE_READ").
+pub fn is_in_namespace_of_pid1(host: &Host) -> io::Result<bool> {
+    // Not /proc/self: that is the main thread, and a mount namespace belongs to a thread.
+    Ok(mount_namespace(host, "/proc/thread-self/ns/mnt")? == mount_namespace(host, "/proc/1/ns/mnt")?)
+}
+
+fn mount_namespace(host: &Host, path: &str) -> io::Result<PathBuf> {
+    // Such as "mnt:[4026531841]": namespaces(7).
+    let absent =
+        || io::Error::new(io::ErrorKind::NotFound, format!("{path} is not there; is /proc mounted?"));
+    host.root.read_link(path)?.ok_or_else(absent)
+}
+
+/// Gives the calling thread a mount namespace of its own: what it mounts from here on nobody
+/// else sees, and it goes with the thread.
+///
+/// All mounts become slaves: what PID 1 mounts and unmounts later still arrives here, where `/`
+/// is shared (as under systemd). Other threads stay where they are; programs that this thread
+/// starts come along. Needs `CAP_SYS_ADMIN`: unshare(2), mount_namespaces(7).
+pub fn private_mounts() -> io::Result<()> {
+    let step = |doing: &str, done: nix::Result<()>| {
+        done.map_err(|errno| {
+            let error = io::Error::from(errno);
+            io::Error::new(error.kind(), format!("{doing}: {error}"))
+        })
+    };
+    step("making a mount namespace", unshare(CloneFlags::CLONE_NEWNS))?;
+    let flags = MsFlags::MS_REC | MsFlags::MS_SLAVE;
+    step("making all mounts slaves", mount(None::<&str>, "/", None::<&str>, flags, None::<&str>))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{ExecError, Invocation, Output, Root, Runner, Tool, identity};
+
+    #[derive(Debug)]
+    struct NoTools;
+
+    impl Runner for NoTools {
+        fn run(&self, what: &Invocation, _: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
+            Err(ExecError::Missing(what.tool))
+        }
+        fn has(&self, _: Tool) -> bool {
+            false
+        }
+    }
+
+    fn host(root: impl Into<PathBuf>) -> Host {
+        Host::fixture(Root::new(root), Box::new(NoTools)).unwrap()
+    }
+
+    #[test]
+    fn same_other_and_unknown() {
+        let base = std::env::temp_dir().join(format!("etcd-lun-namespace-{}", std::process::id()));
+        let host = host(&base);
+        for dir in ["1", "thread-self"] {
+            std::fs::create_dir_all(base.join("proc").join(dir).join("ns")).unwrap();
+        }
+        let link = |pid: &str, to: &str| {
+            let at = base.join("proc").join(pid).join("ns/mnt");
+            std::os::unix::fs::symlink(to, at).unwrap();
+        };
+        link("1", "mnt:[4026531841]");
+        assert!(is_in_namespace_of_pid1(&host).is_err());
+        link("thread-self", "mnt:[4026531841]");
+        assert!(is_in_namespace_of_pid1(&host).unwrap());
+        std::fs::remove_file(base.join("proc/1/ns/mnt")).unwrap();
+        link("1", "mnt:[4026532211]");
+        assert!(!is_in_namespace_of_pid1(&host).unwrap());
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    /// Does something only as root; in a thread of its own, which takes its namespace with it.
+    #[test]
+    fn mounts_stay_private() {
+        std::thread::spawn(|| {
+            let host = host("/");
+            if !identity::is_root(&host).unwrap() || private_mounts().is_err() {
+                return; // not root, or root in a container without CAP_SYS_ADMIN
+            }
+            let dir = std::env::temp_dir().join(format!("etcd-lun-private-{}", std::process::id()));
+            std::fs::create_dir_all(&dir).unwrap();
+            mount(Some("none"), &dir, Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
+            let seen = |by: &str| {
+                let text = std::fs::read_to_string(format!("/proc/{by}/mountinfo")).unwrap();
+                text.contains(dir.to_str().unwrap())
+            };
+            assert!(seen("thread-self") && !seen("self"));
+            // Unknown where PID 1 has more capabilities than we; never "the same".
+            assert!(!is_in_namespace_of_pid1(&host).unwrap_or(false));
+            nix::mount::umount(&dir).unwrap();
+            std::fs::remove_dir(&dir).unwrap();
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,203 @@
+//! What PID 1 knows of a unit.
+
+use super::{SystemdError, bus::Bus};
+use std::collections::HashMap;
+use zbus::{OwnedObjectPath, OwnedVariant};
+
+/// A unit as PID 1 sees it. States are systemd's own words: org.freedesktop.systemd1(5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// Its name; the real one when it was asked for by an alias.
+    pub name: String,
+    /// `loaded`, `not-found`, `bad-setting`, `error` or `masked`.
+    pub load_state: String,
+    /// `active`, `reloading`, `inactive`, `failed`, `activating` or `deactivating`.
+    pub active_state: String,
+    /// Finer, by type of unit: `mounted`, `running`, `dead` and others.
+    pub sub_state: String,
+    /// `enabled`, `disabled`, `static` and others; empty without a file.
+    pub unit_file_state: String,
+    /// The file that it was loaded from; empty without one.
+    pub fragment_path: String,
+    /// Files that change or add to it.
+    pub drop_in_paths: Vec<String>,
+    /// Whether the files have changed since they were loaded.
+    pub need_daemon_reload: bool,
+    /// Whether a job for it is queued or runs.
+    pub job_pending: bool,
+    /// The main process of a service, while there is one.
+    pub main_pid: Option<u32>,
+    /// How the last run of a service or mount ended: `success`, `exit-code`, `timeout` and others.
+    pub result: Option<String>,
+    /// What a mount unit mounts; nothing for other types.
+    pub mount: Option<MountProperties>,
+}
+
+/// What a mount unit mounts: the kernel's view while it is mounted, that of the file otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountProperties {
+    /// The source.
+    pub what: String,
+    /// The mount point.
+    pub place: String,
+    /// The options, joined by commas.
+    pub options: String,
+}
+
+impl Unit {
+    /// Whether PID 1 found the unit at all, be it masked or broken.
+    pub fn exists(&self) -> bool {
+        self.load_state != "not-found"
+    }
+
+    /// Whether it runs, or is mounted.
+    pub fn is_active(&self) -> bool {
+        matches!(self.active_state.as_str(), "active" | "reloading")
+    }
+
+    /// Whether it is fully down. Not the opposite of active: between the two it starts or stops.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.active_state.as_str(), "inactive" | "failed")
+            && self.main_pid.is_none()
+            && !self.job_pending
+    }
+}
+
+/// Loads the unit and reads its properties.
+pub(super) async fn read(bus: &Bus, name: &str) -> Result<Unit, SystemdError> {
+    let reply = bus.call("LoadUnit", &name).await?;
+    let path: OwnedObjectPath = reply.body().deserialize().map_err(|error| bus.explain(&error))?;
+    let general = bus.properties(&path, "org.freedesktop.systemd1.Unit").await?;
+    let kind = Kind::of(name);
+    let special = match kind {
+        Kind::Service => bus.properties(&path, "org.freedesktop.systemd1.Service").await?,
+        Kind::Mount => bus.properties(&path, "org.freedesktop.systemd1.Mount").await?,
+        Kind::Other => Properties::new(),
+    };
+    parse(kind, &general, &special).map_err(|said| bus.confused(said))
+}
+
+/// The types of units that have properties of their own here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Service,
+    Mount,
+    Other,
+}
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        match name.rsplit_once('.') {
+            Some((_, "service")) => Self::Service,
+            Some((_, "mount")) => Self::Mount,
+            _ => Self::Other,
+        }
+    }
+}
+
+type Properties = HashMap<String, OwnedVariant>;
+
+fn parse(kind: Kind, general: &Properties, special: &Properties) -> Result<Unit, String> {
+    let text = |key| value::<String>(general, key);
+    let special_text = |key| value::<String>(special, key);
+    let (_number, job) = value::<(u32, OwnedObjectPath)>(general, "Job")?;
+    let main_pid = match kind {
+        Kind::Service => Some(value::<u32>(special, "MainPID")?).filter(|&pid| pid != 0),
+        Kind::Mount | Kind::Other => None,
+    };
+    let result = match kind {
+        Kind::Service | Kind::Mount => Some(special_text("Result")?),
+        Kind::Other => None,
+    };
+    let mount = match kind {
+        Kind::Mount => Some(MountProperties {
+            what: special_text("What")?,
+            place: special_text("Where")?,
+            options: special_text("Options")?,
+        }),
+        Kind::Service | Kind::Other => None,
+    };
+    Ok(Unit {
+        name: text("Id")?,
+        load_state: text("LoadState")?,
+        active_state: text("ActiveState")?,
+        sub_state: text("SubState")?,
+        unit_file_state: text("UnitFileState")?,
+        fragment_path: text("FragmentPath")?,
+        drop_in_paths: value(general, "DropInPaths")?,
+        need_daemon_reload: value(general, "NeedDaemonReload")?,
+        job_pending: job.as_str() != "/",
+        main_pid,
+        result,
+        mount,
+    })
+}
+
+fn value<T: TryFrom<OwnedVariant>>(properties: &Properties, key: &str) -> Result<T, String> {
+    let variant = properties.get(key).ok_or_else(|| format!("the property {key} is missing"))?;
+    T::try_from(variant.clone()).map_err(|_| format!("the property {key} has an unexpected type"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zbus::Variant;
+
+    fn properties(pairs: &[(&str, Variant<'static>)]) -> Properties {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), OwnedVariant::try_from(value).unwrap())).collect()
+    }
+
+    fn general() -> Properties {
+        let no_job = (0_u32, OwnedObjectPath::try_from("/").unwrap());
+        properties(&[
+            ("Id", "x.service".into()),
+            ("LoadState", "loaded".into()),
+            ("ActiveState", "active".into()),
+            ("SubState", "running".into()),
+            ("UnitFileState", "static".into()),
+            ("FragmentPath", "/etc/systemd/system/x.service".into()),
+            ("DropInPaths", vec!["/etc/systemd/system/x.service.d/a.conf"].into()),
+            ("NeedDaemonReload", true.into()),
+            ("Job", no_job.into()),
+        ])
+    }
+
+    #[test]
+    fn a_service() {
+        let special = properties(&[("MainPID", 7_u32.into()), ("Result", "success".into())]);
+        let unit = parse(Kind::Service, &general(), &special).unwrap();
+        assert_eq!(
+            (unit.main_pid, unit.result.as_deref(), unit.mount.as_ref()),
+            (Some(7), Some("success"), None)
+        );
+        assert_eq!(unit.drop_in_paths, ["/etc/systemd/system/x.service.d/a.conf"]);
+        assert!(unit.need_daemon_reload && unit.exists() && unit.is_active() && !unit.is_stopped());
+        let stopped = Unit { active_state: "failed".into(), main_pid: None, ..unit.clone() };
+        assert!(stopped.is_stopped() && !stopped.is_active());
+        for other in [
+            Unit { active_state: "deactivating".into(), ..stopped.clone() },
+            Unit { main_pid: Some(7), ..stopped.clone() },
+            Unit { job_pending: true, ..stopped.clone() },
+        ] {
+            assert!(!other.is_stopped(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn missing_and_mistyped() {
+        let special = properties(&[("MainPID", 7_u32.into()), ("Result", "success".into())]);
+        for key in general().keys() {
+            let mut less = general();
+            less.remove(key);
+            let said = parse(Kind::Service, &less, &special).unwrap_err();
+            assert_eq!(said, format!("the property {key} is missing"));
+            less.insert(key.clone(), Variant::from(1.5).try_into().unwrap());
+            let said = parse(Kind::Service, &less, &special).unwrap_err();
+            assert_eq!(said, format!("the property {key} has an unexpected type"));
+        }
+        // What a type has is never taken for absent.
+        assert!(parse(Kind::Service, &general(), &Properties::new()).is_err());
+        assert!(parse(Kind::Mount, &general(), &special).is_err());
+        assert!(parse(Kind::Other, &general(), &Properties::new()).is_ok());
+    }
+}
