@@ -5,18 +5,23 @@
 //! parsing, and returns typed values. What to do with them is decided elsewhere.
 #![allow(clippy::disallowed_methods)] // this is the place that the fence in clippy.toml points to
 
+pub mod dir;
 pub mod exec;
 pub mod filelock;
 pub mod identity;
+pub mod inode;
 pub mod interrupt;
 pub mod iscsi;
 pub mod namespace;
 pub mod notify;
 pub mod root;
+pub mod rsync;
+pub mod staging;
 mod system;
 pub mod systemd;
 #[cfg(test)]
 pub mod transcript;
+pub mod tree;
 
 pub use exec::{ExecError, Invocation, Output, Runner, Tool};
 pub use interrupt::Interrupt;

@@ -1,0 +1,181 @@
+//! Directories by handle: what is in them, and what is made and removed in them.
+//!
+//! By handle, because the directories here are often beneath a mount, where no path leads.
+
+use super::{Host, root::at};
+use crate::terms::AbsPath;
+use rustix::{
+    fd::{AsFd, OwnedFd},
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, fsync, mkdirat, openat, stat, statat, unlinkat},
+    io::Errno,
+    mount::{OpenTreeFlags, open_tree},
+};
+use std::io;
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// The names in a directory, sorted; bytes that are no UTF-8 are replaced.
+pub fn names(dir: impl AsFd) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Opens a directory in a directory; a symbolic link is not followed.
+pub fn open(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+    Ok(openat(dir, name, DIRECTORY, Mode::empty())?)
+}
+
+/// Makes a directory, durably. One that is there stays as it is.
+pub fn make(dir: impl AsFd, name: &str, mode: u32) -> io::Result<()> {
+    match mkdirat(&dir, name, Mode::from_raw_mode(mode)) {
+        Ok(()) | Err(Errno::EXIST) => Ok(fsync(dir)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes an empty file, durably. It must not be there.
+pub fn make_file(dir: impl AsFd, name: &str) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fsync(openat(&dir, name, flags, Mode::RUSR)?)?;
+    Ok(fsync(dir)?)
+}
+
+/// Whether a name is that of an empty regular file.
+pub fn is_empty_file(dir: impl AsFd, name: &str) -> io::Result<bool> {
+    let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && found.st_size == 0)
+}
+
+/// Removes a file. Not made durable: the caller has more to write to the same directory.
+pub fn remove_file(dir: impl AsFd, name: &str) -> io::Result<()> {
+    Ok(unlinkat(dir, name, AtFlags::empty())?)
+}
+
+/// The sizes of all regular files below a directory, in bytes. An estimate where somebody writes:
+/// what vanishes meanwhile is left out.
+pub fn size(dir: impl AsFd) -> io::Result<u64> {
+    let mut sum = 0u64;
+    let own = fstat(&dir)?.st_dev;
+    for name in names(&dir)? {
+        let Some(found) = vanished_is_none(statat(&dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW))? else {
+            continue;
+        };
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => sum = sum.saturating_add(u64::try_from(found.st_size).unwrap_or(0)),
+            FileType::Directory if found.st_dev == own => {
+                if let Some(below) = vanished_is_none(openat(&dir, name.as_str(), DIRECTORY, Mode::empty()))?
+                {
+                    sum = sum.saturating_add(size(below)?);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(sum)
+}
+
+fn vanished_is_none<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A directory in which no mount below it can be seen: names looked up there lead beneath whatever
+/// is mounted on them.
+///
+/// Its mount is cloned without those below (`open_tree(2)`, which needs `CAP_SYS_ADMIN`) and
+/// attached nowhere; it goes with the last handle into it.
+pub fn without_mounts(host: &Host, path: &AbsPath) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = open_tree(CWD, host.root.locate(path.as_path()), flags);
+    // Opened anew: the handle of a clone is one that can't be listed (`O_PATH`).
+    tree.map_err(io::Error::from).and_then(|tree| open(tree, ".")).map_err(|error| at(path.as_path(), &error))
+}
+
+/// Two directories through one clone of their mount, as [`without_mounts`], so that names can be
+/// exchanged between them (`rename(2)`: not across mounts, not even of one filesystem).
+/// [`io::ErrorKind::CrossesDevices`] when they are not on one mount.
+pub fn both_without_mounts(host: &Host, one: &AbsPath, other: &AbsPath) -> io::Result<(OwnedFd, OwnedFd)> {
+    let shared = shared_parent(one, other);
+    let tree = without_mounts(host, &shared)?;
+    let apart =
+        || io::Error::new(io::ErrorKind::CrossesDevices, format!("{one} and {other} are not on one mount"));
+    let open = |path: &AbsPath| -> io::Result<OwnedFd> {
+        let real =
+            stat(host.root.locate(path.as_path())).map_err(|error| at(path.as_path(), &error.into()))?;
+        // A mount on the way hides the real one; what lies there in the clone is another directory.
+        let found = descend(&tree, &shared, path).map_err(|_| apart())?;
+        let same =
+            fstat(&found).is_ok_and(|found| (found.st_dev, found.st_ino) == (real.st_dev, real.st_ino));
+        if same { Ok(found) } else { Err(apart()) }
+    };
+    Ok((open(one)?, open(other)?))
+}
+
+fn descend(tree: &OwnedFd, shared: &AbsPath, path: &AbsPath) -> io::Result<OwnedFd> {
+    let rest = path.as_str().strip_prefix(shared.as_str()).unwrap_or_default();
+    let mut dir = open(tree, ".")?;
+    for name in rest.split('/').filter(|name| !name.is_empty()) {
+        dir = open(&dir, name)?;
+    }
+    Ok(dir)
+}
+
+fn shared_parent(one: &AbsPath, other: &AbsPath) -> AbsPath {
+    let mut shared = one.clone();
+    while !other.as_path().starts_with(shared.as_path()) {
+        shared = shared.parent();
+    }
+    shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn made_seen_and_removed() {
+        let base = std::env::temp_dir().join(format!("etcd-lun-dir-{}", std::process::id()));
+        fs::create_dir_all(base.join("a/b")).unwrap();
+        let dir = super::super::tree::open(&base).unwrap();
+        make(&dir, "new", 0o700).unwrap();
+        make(&dir, "new", 0o700).unwrap();
+        let new = open(&dir, "new").unwrap();
+        make_file(&new, "file").unwrap();
+        assert!(make_file(&new, "file").is_err());
+        assert!(is_empty_file(&new, "file").unwrap() && !is_empty_file(&dir, "new").unwrap());
+        fs::write(base.join("a/b/data"), [0; 5000]).unwrap();
+        std::os::unix::fs::symlink("/", base.join("a/link")).unwrap();
+        assert_eq!(size(&dir).unwrap(), 5000);
+        remove_file(&new, "file").unwrap();
+        assert_eq!(
+            (names(&new).unwrap().len(), names(&dir).unwrap()),
+            (0, vec!["a".to_owned(), "new".to_owned()])
+        );
+        assert!(open(&dir, "nothing").is_err());
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn nearest_shared_parent() {
+        for (one, other, shared) in [
+            ("/var/lib", "/var/lib/etcd-lun/retired", "/var/lib"),
+            ("/var/lib/x", "/var/lib/etcd-lun", "/var/lib"),
+            ("/srv", "/var/lib", "/"),
+        ] {
+            let path = |text: &str| text.parse::<AbsPath>().unwrap();
+            assert_eq!(shared_parent(&path(one), &path(other)).as_str(), shared);
+        }
+    }
+}

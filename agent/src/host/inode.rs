@@ -1,0 +1,289 @@
+//! Single directories: beneath a mount, immutable, stamped with attributes, exchanged.
+//!
+//! By handles throughout: a path would lead to whatever is mounted there now.
+
+use super::{
+    Host,
+    root::{absent_is_none, at},
+};
+use crate::terms::AbsPath;
+use rustix::{
+    fd::{AsFd, OwnedFd},
+    fs::{
+        AtFlags, CWD, Dir, Gid, IFlags, Mode, OFlags, RenameFlags, StatxFlags, Uid, XattrFlags, fchmod,
+        fchown, fgetxattr, fremovexattr, fsetxattr, fstat, fsync, ioctl_getflags, ioctl_setflags, mkdirat,
+        openat, renameat_with, statx,
+    },
+    io::Errno,
+    mount::{OpenTreeFlags, open_tree},
+};
+use std::{ffi::CStr, io, path::Path};
+
+/// The longest attribute value that is read or written: what is kept here is small, and a foreign
+/// one may be up to 64 KiB (`xattr(7)`).
+pub const ATTRIBUTE_MAX: usize = 4096;
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const LABEL: &CStr = c"security.selinux";
+
+/// Opens a directory as it is beneath whatever is mounted on it; nothing when there is none. A
+/// symbolic link in its place is an error.
+///
+/// The filesystem that holds the parent is cloned without the mounts below (`open_tree(2)`, which
+/// needs `CAP_SYS_ADMIN`), and the name is looked up there. The clone is attached nowhere: no
+/// process sees it, and it goes with the last handle into it. Until then that filesystem can't be
+/// unmounted.
+///
+/// Each call makes a mount of its own, and names can't be exchanged between mounts: for
+/// [`exchange`] open one directory that holds both.
+pub fn beneath(host: &Host, path: &AbsPath) -> io::Result<Option<OwnedFd>> {
+    if path.name().is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing is beneath the root directory"));
+    }
+    let look = || -> io::Result<OwnedFd> {
+        let parent = host.root.locate(path.parent().as_path());
+        let clone =
+            open_tree(CWD, &parent, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
+        Ok(openat(&clone, path.name(), DIRECTORY, Mode::empty())?)
+    };
+    absent_is_none(look()).map_err(|error| at(path.as_path(), &error))
+}
+
+/// Whether a directory holds nothing.
+pub fn is_empty(dir: impl AsFd) -> io::Result<bool> {
+    for entry in Dir::read_from(dir)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the immutable flag is set (`FS_IMMUTABLE_FL`, `ioctl_iflags(2)`); nothing when the
+/// filesystem has no such flags.
+pub fn is_immutable(file: impl AsFd) -> io::Result<Option<bool>> {
+    match ioctl_getflags(file) {
+        Ok(flags) => Ok(Some(flags.contains(IFlags::IMMUTABLE))),
+        Err(Errno::NOTTY | Errno::NOTSUP | Errno::NOSYS) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sets or clears the immutable flag and makes that durable. Needs `CAP_LINUX_IMMUTABLE`.
+pub fn set_immutable(file: impl AsFd, immutable: bool) -> io::Result<()> {
+    let mut flags = ioctl_getflags(&file)?;
+    flags.set(IFlags::IMMUTABLE, immutable);
+    ioctl_setflags(&file, flags)?;
+    Ok(fsync(file)?)
+}
+
+/// The value of an extended attribute; nothing when it isn't set. One longer than
+/// [`ATTRIBUTE_MAX`] is an error.
+pub fn attribute(file: impl AsFd, name: &CStr) -> io::Result<Option<Vec<u8>>> {
+    let mut value = vec![0; ATTRIBUTE_MAX];
+    match fgetxattr(file, name, value.as_mut_slice()) {
+        Ok(length) => {
+            value.truncate(length);
+            Ok(Some(value))
+        }
+        Err(Errno::NODATA) => Ok(None),
+        Err(Errno::RANGE) => Err(too_long(name)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sets an extended attribute and makes it durable. `trusted.` names need `CAP_SYS_ADMIN`.
+pub fn set_attribute(file: impl AsFd, name: &CStr, value: &[u8]) -> io::Result<()> {
+    if value.len() > ATTRIBUTE_MAX {
+        return Err(too_long(name));
+    }
+    fsetxattr(&file, name, value, XattrFlags::empty())?;
+    Ok(fsync(file)?)
+}
+
+/// Removes an extended attribute and makes that durable; absent is well.
+pub fn remove_attribute(file: impl AsFd, name: &CStr) -> io::Result<()> {
+    match fremovexattr(&file, name) {
+        Ok(()) | Err(Errno::NODATA) => Ok(fsync(file)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn too_long(name: &CStr) -> io::Error {
+    let name = name.to_string_lossy();
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("attribute {name} is longer than {ATTRIBUTE_MAX} bytes"),
+    )
+}
+
+/// Why two names could not be exchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    /// The filesystem doesn't do it. Also when one of the two directories is inside the other:
+    /// `rename(2)` gives one code for both.
+    #[error("this filesystem can't exchange two names")]
+    Unsupported,
+    /// The names aren't on one filesystem, or were reached through two mounts of it.
+    #[error("the names to exchange are not on one mount")]
+    Apart,
+    /// Another reason.
+    #[error("exchanging two names")]
+    Io(#[source] io::Error),
+}
+
+/// Exchanges what two names stand for, in one atomic step (`RENAME_EXCHANGE`, `rename(2)`), and
+/// makes that durable.
+pub fn exchange(
+    dir: impl AsFd,
+    name: impl AsRef<Path>,
+    other_dir: impl AsFd,
+    other_name: impl AsRef<Path>,
+) -> Result<(), ExchangeError> {
+    let flags = RenameFlags::EXCHANGE;
+    match renameat_with(&dir, name.as_ref(), &other_dir, other_name.as_ref(), flags) {
+        Ok(()) => {}
+        Err(Errno::INVAL | Errno::NOSYS) => return Err(ExchangeError::Unsupported),
+        Err(Errno::XDEV) => return Err(ExchangeError::Apart),
+        Err(error) => return Err(ExchangeError::Io(error.into())),
+    }
+    fsync(dir).and_then(|()| fsync(other_dir)).map_err(|error| ExchangeError::Io(error.into()))
+}
+
+/// Makes an empty directory with the mode, owner, group and SELinux label of another, durably, and
+/// opens it. An empty one that is there already, left by a run that was cut short, is taken over;
+/// one that holds something is an error.
+pub fn make_empty_dir_like(parent: impl AsFd, name: &str, like: impl AsFd) -> io::Result<OwnedFd> {
+    // Closed to all others until its owner is right.
+    match mkdirat(&parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let dir = openat(&parent, name, DIRECTORY, Mode::empty())?;
+    if !is_empty(&dir)? {
+        return Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, format!("{name} is not empty")));
+    }
+    let model = fstat(&like)?;
+    let (owner, group) = (Uid::from_raw(model.st_uid), Gid::from_raw(model.st_gid));
+    fchown(&dir, Some(owner), Some(group))?; // first: it clears mode bits
+    fchmod(&dir, Mode::from_raw_mode(model.st_mode & 0o7777))?;
+    // Only when it differs: the right to relabel need not be given for what the policy does by itself.
+    if let Some(label) = label(&like)?
+        && self::label(&dir)?.as_ref() != Some(&label)
+    {
+        fsetxattr(&dir, LABEL, &label, XattrFlags::empty())?;
+    }
+    fsync(&dir)?;
+    fsync(parent)?;
+    Ok(dir)
+}
+
+fn label(file: impl AsFd) -> io::Result<Option<Vec<u8>>> {
+    match attribute(file, LABEL) {
+        Err(error) if error.raw_os_error() == Some(Errno::NOTSUP.raw_os_error()) => Ok(None),
+        result => result,
+    }
+}
+
+/// The mount through which a file was opened. Two handles with the same id are on one mount.
+pub fn mount_id(file: impl AsFd) -> io::Result<u64> {
+    let found = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID) {
+        Ok(found.stx_mnt_id)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "this kernel is older than 5.8 and does not tell mount ids",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt},
+        path::PathBuf,
+    };
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> (Self, OwnedFd) {
+            let base = std::env::temp_dir().join(format!("etcd-lun-inode-{name}-{}", std::process::id()));
+            fs::create_dir_all(&base).unwrap();
+            let fd = openat(CWD, &base, DIRECTORY, Mode::empty()).unwrap();
+            (Self(base), fd)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _removed = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn empty_directory_like_another() {
+        let (scratch, parent) = Scratch::new("like");
+        let model = scratch.0.join("model");
+        fs::create_dir(&model).unwrap();
+        fs::set_permissions(&model, fs::Permissions::from_mode(0o2751)).unwrap();
+        let model = openat(&parent, "model", DIRECTORY, Mode::empty()).unwrap();
+        for _again in 0..2 {
+            let made = make_empty_dir_like(&parent, "made", &model).unwrap();
+            assert!(is_empty(&made).unwrap());
+            assert_eq!(fs::metadata(scratch.0.join("made")).unwrap().mode() & 0o7777, 0o2751);
+            assert_eq!(mount_id(&made).unwrap(), mount_id(&parent).unwrap());
+        }
+        fs::write(scratch.0.join("made/file"), "").unwrap();
+        let error = make_empty_dir_like(&parent, "made", &model).unwrap_err();
+        assert_eq!(error.to_string(), "made is not empty");
+        fs::write(scratch.0.join("file"), "").unwrap();
+        assert!(make_empty_dir_like(&parent, "file", &model).is_err());
+    }
+
+    #[test]
+    fn exchange_is_whole() {
+        let (scratch, parent) = Scratch::new("exchange");
+        fs::create_dir(scratch.0.join("full")).unwrap();
+        fs::write(scratch.0.join("full/file"), "").unwrap();
+        fs::create_dir(scratch.0.join("empty")).unwrap();
+        exchange(&parent, "full", &parent, "empty").unwrap();
+        assert!(is_empty(openat(&parent, "full", DIRECTORY, Mode::empty()).unwrap()).unwrap());
+        assert!(scratch.0.join("empty/file").exists());
+        // One inside the other.
+        assert!(matches!(exchange(&parent, "empty", &parent, "empty/file"), Err(ExchangeError::Unsupported)));
+        assert!(matches!(exchange(&parent, "empty", &parent, "absent"), Err(ExchangeError::Io(_))));
+        let elsewhere = openat(CWD, "/proc/self", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        assert!(matches!(exchange(&parent, "empty", &elsewhere, "task"), Err(ExchangeError::Apart)));
+    }
+
+    #[test]
+    fn attributes() {
+        let (_scratch, dir) = Scratch::new("attributes");
+        let name = c"user.etcd-lun-test";
+        if set_attribute(&dir, name, b"one").is_err() {
+            eprintln!("not run: {:?} has no user attributes", std::env::temp_dir());
+            return;
+        }
+        assert_eq!(attribute(&dir, name).unwrap().unwrap(), b"one");
+        set_attribute(&dir, name, b"").unwrap();
+        assert_eq!(attribute(&dir, name).unwrap().unwrap(), b"");
+        assert!(set_attribute(&dir, name, &[0; ATTRIBUTE_MAX + 1]).is_err());
+        for _again in 0..2 {
+            remove_attribute(&dir, name).unwrap();
+            assert_eq!(attribute(&dir, name).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_filesystem_without_flags_is_told_apart() {
+        let (_scratch, dir) = Scratch::new("flags");
+        assert_ne!(is_immutable(&dir).unwrap(), Some(true));
+        let proc = openat(CWD, "/proc", DIRECTORY, Mode::empty()).unwrap();
+        assert_eq!(is_immutable(proc).unwrap(), None);
+    }
+}

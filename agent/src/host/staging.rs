@@ -1,0 +1,323 @@
+//! The LUN's filesystem where only this process sees it, before it goes where it belongs.
+//!
+//! The caller is in a mount namespace of its own whose mounts don't propagate. The filesystem is
+//! XFS. `nouuid` is never given: a second filesystem with the same UUID must be found. Neither is
+//! `prjquota`: what a mount without it clears, the next one with it counts anew by visiting each
+//! inode once (kernel `fs/xfs/xfs_qm.c`, quotacheck), which for etcd's few files is nothing.
+//!
+//! **Reading from the device.** What was written is in the page cache, and comparing that proves
+//! nothing about the LUN. [`Staging::unmount`] ends it: unmounting the last mount of a filesystem
+//! writes everything back, evicts every inode with its pages (kernel `fs/super.c`,
+//! `generic_shutdown_super` → `evict_inodes`), frees XFS's own metadata buffers, and the device's
+//! last close drops the pages of the device itself (`block/bdev.c`, `blkdev_flush_mapping` →
+//! `kill_bdev`). A filesystem that is still mounted through another namespace or held by an open
+//! handle keeps its pages; so `unmount` succeeds only when the kernel no longer lists it. What is
+//! mounted next starts with nothing in memory. The cache of the array is not ours to bypass.
+
+use super::{Host, exec::one_line, root::at as at_path};
+use crate::terms::{AbsPath, Bytes};
+use rustix::{
+    fd::{AsFd, OwnedFd},
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, StatxAttributes, StatxFlags, fstatvfs, openat, statx, syncfs,
+    },
+    io::Errno,
+    mount::{
+        FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
+        fsmount, fsopen,
+    },
+};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+use sys_mount::{Mount, MountFlags, Unmount, UnmountFlags};
+
+/// What a mount may do to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Everything.
+    ReadWrite,
+    /// Files can't be changed, but the device is written to: after an unclean stop the log is
+    /// replayed, and even a clean log gets the blocks after its end cleared (kernel
+    /// `fs/xfs/xfs_log_recover.c`, `xlog_clear_stale_blocks`; seen with Linux 6.18). [`inspect`]
+    /// writes nothing.
+    ReadOnly,
+}
+
+/// Why a filesystem could not be mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum StagingError {
+    /// Something is mounted at the place.
+    #[error("{0} is a mount point: unmount what is there")]
+    Occupied(AbsPath),
+    /// The place is not a directory of its own.
+    #[error("{0} is not a directory")]
+    NotDirectory(AbsPath),
+    /// The place, or the mounted root, could not be made or looked at.
+    #[error("preparing a mount")]
+    Io(#[source] io::Error),
+    /// The kernel refused to mount.
+    #[error("mounting {} as XFS: {said}", .device.display())]
+    Refused {
+        /// The device as it was given.
+        device: PathBuf,
+        /// What XFS said, or where to look for it.
+        said: String,
+        /// The error code.
+        source: io::Error,
+    },
+}
+
+/// A mounted filesystem. [`Staging::unmount`] it: dropped, it is only detached from its place.
+#[derive(Debug)]
+pub struct Staging {
+    mount: Option<Mount>,
+    /// Opened at once and kept: `syncfs(2)` tells of write errors since the opening.
+    root: Option<OwnedFd>,
+    /// Where the kernel lists the filesystem as long as it is alive.
+    alive: PathBuf,
+}
+
+impl Staging {
+    /// Mounts the XFS on `device` at `place`, which is made if it is absent. No device nodes, set-id bits or
+    /// programs on it take effect.
+    pub fn mount(host: &Host, device: &Path, place: &AbsPath, access: Access) -> Result<Self, StagingError> {
+        host.root.make_dir(place.as_path(), 0o700).map_err(StagingError::Io)?;
+        let target = host.root.locate(place.as_path());
+        free_directory(&target, place)?;
+        let (source, name) = block_device(host, device).map_err(StagingError::Io)?;
+        let mut flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC;
+        flags.set(MountFlags::RDONLY, access == Access::ReadOnly);
+        let log = KernelLog::from_now();
+        let mount = Mount::builder().fstype("xfs").flags(flags).mount(&source, &target);
+        let mount = mount.map_err(|error| log.refused(device, &name, error))?;
+        let alive = Path::new("/sys/fs/xfs").join(&name);
+        // From here on dropped, and so unmounted, if anything fails.
+        let mut staging = Self { mount: Some(mount), root: None, alive };
+        let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, &target, how, Mode::empty());
+        staging.root = Some(root.map_err(|error| StagingError::Io(at_path(place.as_path(), &error.into())))?);
+        Ok(staging)
+    }
+
+    /// A handle on the root directory. It must be gone before [`Self::unmount`].
+    pub fn root(&self) -> io::Result<OwnedFd> {
+        self.kept()?.try_clone()
+    }
+
+    /// Writes everything to the device, through its cache (`syncfs(2)`). An error that any write since the
+    /// mount met, also one in the background, is reported here.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(syncfs(self.kept()?)?)
+    }
+
+    /// Unmounts; when this returns well the filesystem has gone from memory. Waits up to 5 s for
+    /// programs to let go of it: one that was killed leaves helpers that take a moment to notice.
+    pub fn unmount(mut self) -> io::Result<()> {
+        self.root = None;
+        let Some(mount) = self.mount.take() else { return Ok(()) };
+        let deadline = Instant::now() + Duration::from_secs(5);
+        // Not `NOFOLLOW`: sys-mount 3.1.1 has the value of `O_NOFOLLOW` there, which the kernel refuses.
+        while let Err(error) = mount.unmount(UnmountFlags::empty()) {
+            if error.raw_os_error() != Some(Errno::BUSY.raw_os_error()) || Instant::now() > deadline {
+                let place = mount.target_path().to_owned();
+                self.mount = Some(mount);
+                return Err(at_path(&place, &error));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        match fs::symlink_metadata(&self.alive) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(at_path(&self.alive, &error)),
+            Ok(_) => Err(io::Error::other(format!(
+                "unmounted, but {} is there: the filesystem is mounted elsewhere or held open, see `lsns -t mnt`",
+                self.alive.display()
+            ))),
+        }
+    }
+
+    fn kept(&self) -> io::Result<&OwnedFd> {
+        self.root.as_ref().ok_or_else(|| io::Error::other("not mounted"))
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        self.root = None;
+        if let Some(mount) = self.mount.take()
+            && let Err(error) = mount.unmount(UnmountFlags::DETACH)
+        {
+            tracing::warn!("detaching {}: {error}", mount.target_path().display());
+        }
+    }
+}
+
+/// Opens the root of the XFS on `device` without writing a byte to it, mounted nowhere: no place is
+/// needed, no process sees it, and it is gone with the last handle.
+///
+/// Mounted `ro,norecovery`: the log is not replayed. After an unclean stop the filesystem is then
+/// seen as it was some time before: what was synced may be missing, and what is read may not fit
+/// together. What is found was there; what is not found may still be in the log. Refused with
+/// `EBUSY` while the filesystem is mounted for writing.
+pub fn inspect(host: &Host, device: &Path) -> Result<OwnedFd, StagingError> {
+    let (source, name) = block_device(host, device).map_err(StagingError::Io)?;
+    let log = KernelLog::from_now();
+    let open = || -> io::Result<OwnedFd> {
+        let context = fsopen("xfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_set_string(&context, "source", &source)?;
+        fsconfig_set_flag(&context, "ro")?;
+        fsconfig_set_flag(&context, "norecovery")?;
+        fsconfig_create(&context)?;
+        let no_effects = MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC
+            | MountAttrFlags::MOUNT_ATTR_RDONLY;
+        let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, no_effects)?;
+        Ok(openat(&mount, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    };
+    open().map_err(|error| log.refused(device, &name, error))
+}
+
+/// The room on a filesystem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// The whole filesystem.
+    pub size: Bytes,
+    /// Free for users without privileges.
+    pub free: Bytes,
+    /// Files and directories that can still be made.
+    pub free_inodes: u64,
+}
+
+/// The room on the filesystem that holds an opened file or directory (`statvfs(3)`).
+pub fn space(file: impl AsFd) -> io::Result<Space> {
+    let found = fstatvfs(file)?;
+    let bytes = |blocks: u64| Bytes(blocks.saturating_mul(found.f_frsize));
+    Ok(Space { size: bytes(found.f_blocks), free: bytes(found.f_bavail), free_inodes: found.f_favail })
+}
+
+/// Makes sure that a place is a directory, not a link to one, and that nothing is mounted there.
+fn free_directory(target: &Path, place: &AbsPath) -> Result<(), StagingError> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let found = statx(CWD, target, flags, StatxFlags::TYPE);
+    let found = found.map_err(|error| StagingError::Io(at_path(place.as_path(), &error.into())))?;
+    if FileType::from_raw_mode(found.stx_mode.into()) != FileType::Directory {
+        return Err(StagingError::NotDirectory(place.clone()));
+    }
+    if !found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) {
+        let old = "this kernel is older than 5.8 and does not tell mount points";
+        return Err(StagingError::Io(io::Error::new(io::ErrorKind::Unsupported, old)));
+    }
+    if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        return Err(StagingError::Occupied(place.clone()));
+    }
+    Ok(())
+}
+
+/// The device node that a link such as `/dev/disk/by-id/...` leads to, and the kernel's name for it.
+fn block_device(host: &Host, device: &Path) -> io::Result<(PathBuf, String)> {
+    let node = fs::canonicalize(host.root.locate(device)).map_err(|error| at_path(device, &error))?;
+    let name = node.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok((node, name))
+}
+
+/// The kernel's log from a moment on.
+///
+/// XFS tells the reason of a refusal only there: from `mount(2)` a duplicate UUID is "invalid
+/// argument", and the log of `fsopen(2)`'s handle stays empty (seen with Linux 6.18).
+struct KernelLog(Option<File>);
+
+impl KernelLog {
+    fn from_now() -> Self {
+        let open = || -> io::Result<File> {
+            let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+            let mut log = OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg")?;
+            log.seek(SeekFrom::End(0))?;
+            Ok(log)
+        };
+        // Without the right to read it the error code has to do.
+        Self(open().inspect_err(|error| tracing::debug!("opening /dev/kmsg: {error}")).ok())
+    }
+
+    fn refused(self, device: &Path, name: &str, source: io::Error) -> StagingError {
+        let mut said = self.lines(name);
+        if said.is_empty() {
+            said = format!("`dmesg | grep 'XFS ({name})'` may have the reason");
+        }
+        if source.raw_os_error() == Some(Errno::UCLEAN.raw_os_error()) {
+            said += "; look at it with `xfs_repair -n`";
+        }
+        StagingError::Refused { device: device.to_owned(), said, source }
+    }
+
+    /// What XFS said of the device since, at most 8 lines of it.
+    fn lines(self, name: &str) -> String {
+        let Some(mut log) = self.0 else { return String::new() };
+        let mut lines = Vec::new();
+        let mut buffer = [0; 8192];
+        // Each read gives one record; 1,000 are more than a mount says.
+        for _ in 0..1000 {
+            match log.read(&mut buffer) {
+                Ok(count) => {
+                    let record = String::from_utf8_lossy(buffer.get(..count).unwrap_or_default());
+                    lines.extend(said_by_xfs(&record, name).map(str::to_owned));
+                }
+                // Overwritten meanwhile: the next read goes on with the oldest that is there.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                Err(_) => break,
+            }
+        }
+        lines.truncate(8);
+        if lines.is_empty() { String::new() } else { one_line(&lines.join("\n")) }
+    }
+}
+
+/// The text of a record of `/dev/kmsg` (kernel `Documentation/ABI/testing/dev-kmsg`) if it is XFS's about
+/// this device:
+///
+/// ```text
+/// 1,1141,2091603626,-;XFS (sdb): Filesystem has duplicate UUID fe85ac8e-... - can't mount
+/// ```
+fn said_by_xfs<'a>(record: &'a str, name: &str) -> Option<&'a str> {
+    let (_, text) = record.split_once(';')?;
+    let text = text.lines().next()?.strip_prefix("XFS (")?.strip_prefix(name)?;
+    text.strip_prefix("): ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_records() {
+        for (record, expected) in [
+            (
+                "1,1141,2091603626,-;XFS (sdb): Filesystem has duplicate UUID 1 - can't mount\n",
+                Some("Filesystem has duplicate UUID 1 - can't mount"),
+            ),
+            (
+                "4,2,3,-;XFS (sdb): SB validate failed with error -74.\n SUBSYSTEM=block\n DEVICE=b8:16\n",
+                Some("SB validate failed with error -74."),
+            ),
+            ("4,2,3,-;XFS (sdb1): other device\n", None),
+            ("4,2,3,-;XFS (sd): other device\n", None),
+            ("1,5,6,-;00000000: 58 46 53 42 00 00 10 00  XFSB....\n", None),
+            ("XFS (sdb): no header", None),
+            ("", None),
+            (";", None),
+        ] {
+            assert_eq!(said_by_xfs(record, "sdb"), expected, "{record}");
+        }
+    }
+
+    #[test]
+    fn space_is_known() {
+        let found = space(File::open(std::env::temp_dir()).unwrap()).unwrap();
+        assert!(found.size >= found.free && found.size.0 > 0, "{found:?}");
+    }
+}

@@ -1,0 +1,197 @@
+//! One hash over everything in a tree.
+
+use super::{
+    CHUNK, Summary, TreeError,
+    walk::{Entry, Node, Walk},
+};
+use crate::{
+    host::{Interrupt, tree::Side},
+    terms::{Bytes, Fingerprint},
+};
+use rustix::{
+    fd::{AsFd, BorrowedFd},
+    fs::{Advice, fadvise},
+};
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, Read},
+};
+
+/// Names the form of the records below. Fingerprints are kept for years: whoever changes the form
+/// changes this, too.
+const FORM: &[u8] = b"tree fingerprint 1\n";
+
+/// Reads a whole tree: one fingerprint of the contents and metadata of every entry.
+///
+/// Part of it: relative path, type, permission bits, owner and group; of files size, time of
+/// change (`mtime`), content and which names are links to one file; of directories and symbolic
+/// links the time of change; the target of links. Left out is the root's own time: it moves when
+/// anything is made in the root and removed again, after which the tree holds what it held. Inode
+/// numbers are left out too: no copy has the same.
+///
+/// `progress` gets the number of bytes read so far.
+pub fn fingerprint(
+    root: impl AsFd,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Summary, TreeError> {
+    let mut walk = Walk::new(root.as_fd(), Side::Only, interrupt)?;
+    let mut links = Links::default();
+    let mut record = Record::default();
+    let mut buffer = vec![0; CHUNK];
+    let mut done = 0;
+    while let Some(entry) = walk.next()? {
+        let link = links.earlier_name(&entry);
+        let content = match (&entry.node, link) {
+            (Node::File(file), None) => Some(content(&walk, &entry, file, &mut buffer, &mut |count| {
+                done += count;
+                progress(done);
+            })?),
+            _ => None,
+        };
+        record.add(&entry, link, content);
+    }
+    Ok(record.summary())
+}
+
+fn content(
+    walk: &Walk<'_>,
+    entry: &Entry,
+    file: &File,
+    buffer: &mut [u8],
+    read: &mut dyn FnMut(u64),
+) -> Result<blake3::Hash, TreeError> {
+    let unreadable = |error| walk.side.unreadable(&entry.path, error);
+    read_ahead(file.as_fd());
+    let mut hasher = blake3::Hasher::new();
+    loop {
+        walk.stop_if_asked()?;
+        let count = fill(file, buffer).map_err(unreadable)?;
+        let Some(piece) = buffer.get(..count).filter(|piece| !piece.is_empty()) else { break };
+        hasher.update(piece);
+        // A file that grows as fast as it is read has no end.
+        if hasher.count() > entry.meta.size {
+            return Err(walk.side.changing(&entry.path));
+        }
+        read(count as u64);
+    }
+    if hasher.count() < entry.meta.size {
+        return Err(walk.side.changing(&entry.path));
+    }
+    walk.unchanged(&entry.path, file.as_fd(), &entry.meta)?;
+    Ok(hasher.finalize())
+}
+
+/// Reads until the buffer is full or the file ends.
+pub(super) fn fill(mut file: &File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut count = 0;
+    while let Some(rest) = buffer.get_mut(count..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest) {
+            Ok(0) => break,
+            Ok(more) => count += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(count)
+}
+
+/// Asks the kernel to read on while we hash. It may say no: it is a hint.
+pub(super) fn read_ahead(file: BorrowedFd<'_>) {
+    if let Err(error) = fadvise(file, 0, None, Advice::Sequential) {
+        tracing::debug!("advising to read ahead: {error}");
+    }
+}
+
+/// The files that have more than one name. Grows with those only.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    first: HashMap<u64, u64>,
+    seen: u64,
+}
+
+impl Links {
+    /// The number, in the order of the walk, of the entry that was the first name of the same
+    /// file; nothing when this is the first. To be called with each entry once.
+    pub(super) fn earlier_name(&mut self, entry: &Entry) -> Option<u64> {
+        self.seen += 1;
+        if entry.meta.links < 2 || !matches!(entry.node, Node::File(_)) {
+            return None;
+        }
+        match self.first.get(&entry.meta.inode) {
+            Some(earlier) => Some(*earlier),
+            None => {
+                self.first.insert(entry.meta.inode, self.seen);
+                None
+            }
+        }
+    }
+}
+
+/// Hash and counts of the entries so far.
+#[derive(Debug)]
+pub(super) struct Record {
+    hasher: blake3::Hasher,
+    files: u64,
+    directories: u64,
+    bytes: u64,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(FORM);
+        Self { hasher, files: 0, directories: 0, bytes: 0 }
+    }
+}
+
+impl Record {
+    /// Adds an entry. Numbers are little-endian, texts come after their length, so that no two
+    /// trees have the same records.
+    pub(super) fn add(&mut self, entry: &Entry, link: Option<u64>, content: Option<blake3::Hash>) {
+        let Entry { path, meta, node } = entry;
+        self.text(path);
+        let is_root = path.is_empty();
+        let kind = match node {
+            Node::Directory(_) => b'd',
+            Node::File(_) => b'f',
+            Node::Link { .. } => b'l',
+        };
+        self.hasher.update(&[kind]);
+        for number in [meta.mode, meta.uid, meta.gid] {
+            self.hasher.update(&number.to_le_bytes());
+        }
+        if !is_root {
+            self.hasher.update(&meta.mtime.0.to_le_bytes());
+            self.hasher.update(&meta.mtime.1.to_le_bytes());
+        }
+        match node {
+            Node::Directory(_) => self.directories += u64::from(!is_root),
+            Node::Link { target, .. } => self.text(target.to_bytes()),
+            Node::File(_) => {
+                self.hasher.update(&meta.size.to_le_bytes());
+                self.hasher.update(&link.unwrap_or(0).to_le_bytes());
+                if let Some(content) = content {
+                    self.hasher.update(content.as_bytes());
+                    self.files += 1;
+                    self.bytes += meta.size;
+                }
+            }
+        }
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        self.hasher.update(&(text.len() as u64).to_le_bytes());
+        self.hasher.update(text);
+    }
+
+    pub(super) fn summary(self) -> Summary {
+        Summary {
+            files: self.files,
+            directories: self.directories,
+            bytes: Bytes(self.bytes),
+            fingerprint: Fingerprint(*self.hasher.finalize().as_bytes()),
+        }
+    }
+}
