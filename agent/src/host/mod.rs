@@ -22,6 +22,7 @@ pub mod systemd;
 #[cfg(test)]
 pub mod transcript;
 pub mod tree;
+pub mod udev;
 
 pub use exec::{ExecError, Invocation, Output, Runner, Tool};
 pub use interrupt::Interrupt;
