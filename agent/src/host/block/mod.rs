@@ -1,0 +1,284 @@
+//! Disks: what the kernel says of them ([`disk`]) and what is on them ([`content`]).
+//!
+//! A disk goes by its kernel name (`sdb`, `dm-3`), as in `/sys/class/block`. That name is good for
+//! one look only: the disk's identity is its [`Wwid`].
+
+mod blkid;
+pub mod content;
+mod medium;
+mod places;
+#[cfg(test)]
+mod tests;
+
+pub use content::{ClearError, Content, clear_unfinished, probe};
+
+use super::{
+    Host,
+    udev::{self, UdevRecord},
+};
+use crate::terms::{AbsPath, Bytes, FsLabel, LunNumber, Wwid};
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// What is known of a disk without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    /// Kernel name.
+    pub name: String,
+    /// Device number, major.
+    pub major: u32,
+    /// Device number, minor.
+    pub minor: u32,
+    /// World wide identifier; nothing when the disk has none of a kind that [`Wwid`] takes.
+    pub wwid: Option<Wwid>,
+    /// Serial number: VPD page 0x80, or what virtio and NVMe have in its stead.
+    pub serial: Option<String>,
+    /// Size.
+    pub size: Bytes,
+    /// Whether the kernel refuses writes.
+    pub read_only: bool,
+    /// Devices that are stacked upon it.
+    pub holders: Vec<Holder>,
+    /// Kernel names of its partitions.
+    pub partitions: Vec<String>,
+    /// `write back` or `write through`; a partition has none.
+    pub write_cache: Option<String>,
+    /// Whether it takes writes with FUA; a partition says nothing of it.
+    pub fua: Option<bool>,
+    /// Vendor of a SCSI disk.
+    pub vendor: Option<String>,
+    /// Model of a SCSI or NVMe disk.
+    pub model: Option<String>,
+    /// What udev found out; nothing when it hasn't finished (yet).
+    pub udev: Option<UdevRecord>,
+}
+
+/// A device that is stacked upon a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Kernel name.
+    pub name: String,
+    /// UUID of a device-mapper device, such as `mpath-3600…`, `LVM-…` or `CRYPT-…`.
+    pub dm_uuid: Option<String>,
+    /// Name of a device-mapper device.
+    pub dm_name: Option<String>,
+}
+
+/// Which devices carry a label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Labelled {
+    /// Kernel names of all devices that udev found a filesystem with this label on.
+    pub carriers: Vec<String>,
+    /// Kernel name of the device that `/dev/disk/by-label` leads to.
+    pub link: Option<String>,
+}
+
+/// The facts of a disk (or partition); nothing when there is none of that name.
+pub fn disk(host: &Host, name: &str) -> io::Result<Option<Disk>> {
+    let dir = sys_dir(name)?;
+    let text = |file: &str| {
+        attribute(host, &format!("{dir}/{file}")).map(|bytes| bytes.map(|bytes| printable(&bytes)))
+    };
+    // Gone between two reads is gone.
+    let (Some(number), Some(sectors), Some(read_only)) = (text("dev")?, text("size")?, text("ro")?) else {
+        return Ok(None);
+    };
+    let wrong = |file: &str, said: &str| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{dir}/{file}: unexpected `{said}`"))
+    };
+    let (major, minor) = parse_device_number(&number).ok_or_else(|| wrong("dev", &number))?;
+    let dm_uuid = text("dm/uuid")?;
+    let wwid = match dm_uuid.as_deref().map(|uuid| uuid.strip_prefix(MULTIPATH)) {
+        Some(multipath) => multipath.map(str::to_owned),
+        None => text("device/wwid")?.or(text("wwid")?),
+    };
+    let serial = match attribute(host, &format!("{dir}/device/vpd_pg80"))? {
+        Some(page) => parse_unit_serial(&page).ok_or_else(|| wrong("device/vpd_pg80", "bytes"))?,
+        None => text("serial")?.or(text("device/serial")?),
+    };
+    Ok(Some(Disk {
+        name: name.to_owned(),
+        major,
+        minor,
+        wwid: wwid.and_then(|wwid| wwid.parse().ok()),
+        serial,
+        size: parse_sectors(&sectors).ok_or_else(|| wrong("size", &sectors))?,
+        read_only: parse_flag(&read_only).ok_or_else(|| wrong("ro", &read_only))?,
+        holders: holders(host, &dir)?,
+        partitions: partitions(host, &dir)?,
+        write_cache: text("queue/write_cache")?,
+        fua: text("queue/fua")?
+            .map(|fua| parse_flag(&fua).ok_or_else(|| wrong("queue/fua", &fua)))
+            .transpose()?,
+        vendor: text("device/vendor")?,
+        model: text("device/model")?,
+        udev: udev::record(host, major, minor)?,
+    }))
+}
+
+/// What the UUID of a multipath map begins with (multipath-tools `libmultipath/devmapper.h`, `UUID_PREFIX`).
+const MULTIPATH: &str = "mpath-";
+
+/// The multipath map that this disk is a path of.
+pub fn multipath_of(disk: &Disk) -> Option<&Holder> {
+    disk.holders.iter().find(|holder| holder.dm_uuid.as_ref().is_some_and(|uuid| uuid.starts_with(MULTIPATH)))
+}
+
+/// Kernel name of the disk that is this LUN of this session; nothing when the kernel knows no such
+/// LUN or has not made a disk of it (yet). iSCSI has one channel, 0.
+pub fn lun_of_session(
+    host: &Host,
+    host_no: u32,
+    target_id: u32,
+    lun: LunNumber,
+) -> io::Result<Option<String>> {
+    let dir = format!("/sys/bus/scsi/devices/{host_no}:0:{target_id}:{lun}/block");
+    let mut names = host.root.list_opt(&dir)?.unwrap_or_default();
+    match names.len() {
+        0 | 1 => Ok(names.pop()),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("{dir}: more than one disk: {names:?}"))),
+    }
+}
+
+/// Kernel names of all disks of a SCSI host. With iSCSI over TCP each session is a host of its own
+/// (kernel `drivers/scsi/iscsi_tcp.c`, `iscsi_sw_tcp_session_create`).
+pub fn disks_of_host(host: &Host, host_no: u32) -> io::Result<Vec<String>> {
+    const DEVICES: &str = "/sys/bus/scsi/devices";
+    let prefix = format!("{host_no}:");
+    let mut disks = Vec::new();
+    for address in host.root.list_opt(DEVICES)?.unwrap_or_default() {
+        if address.starts_with(&prefix) {
+            disks.extend(host.root.list_opt(format!("{DEVICES}/{address}/block"))?.unwrap_or_default());
+        }
+    }
+    Ok(disks)
+}
+
+/// Whether the kernel knows this LUN of this session. It does as soon as a scan has ended; the disk
+/// that it makes of it follows a moment later (kernel `drivers/scsi/sd.c`, asynchronous probe).
+pub fn is_known(host: &Host, host_no: u32, target_id: u32, lun: LunNumber) -> io::Result<bool> {
+    Ok(host.root.list_opt(format!("/sys/bus/scsi/devices/{host_no}:0:{target_id}:{lun}"))?.is_some())
+}
+
+/// Who carries a label, and whom the link by that label leads to.
+pub fn devices_with_label(host: &Host, label: &FsLabel) -> io::Result<Labelled> {
+    let mut carriers = Vec::new();
+    for name in host.root.list_opt("/sys/class/block")?.unwrap_or_default() {
+        let path = format!("/sys/class/block/{name}/dev");
+        let Some(number) = host.root.read_opt(&path)? else { continue };
+        let (major, minor) = parse_device_number(number.trim()).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{path}: unexpected `{}`", number.trim()))
+        })?;
+        let record = udev::record(host, major, minor)?;
+        if record.is_some_and(|record| {
+            record.properties.get("ID_FS_LABEL").is_some_and(|text| text == label.as_str())
+        }) {
+            carriers.push(name);
+        }
+    }
+    let link = host.root.resolve(format!("/dev/disk/by-label/{label}"))?;
+    let link =
+        link.map(|path| path.strip_prefix("/dev").unwrap_or(&path).to_string_lossy().replace('/', "!"));
+    Ok(Labelled { carriers, link })
+}
+
+/// Whether nobody has the disk for himself: no mount in any namespace (also lazily detached ones), no
+/// swap, no holder. `open(2)`: `O_EXCL` without `O_CREAT` on a block device fails with EBUSY when the
+/// device is in use by the system. Opening to read only, so udev sees no change.
+pub fn nobody_holds(host: &Host, name: &str) -> io::Result<bool> {
+    let path = node(name)?;
+    let opened =
+        OpenOptions::new().read(true).custom_flags(nix::libc::O_EXCL).open(host.root.locate(path.as_path()));
+    match opened {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
+        Err(error) => Err(super::root::at(path.as_path(), &error)),
+    }
+}
+
+/// The device node of a disk. The kernel writes `/` in names as `!`.
+pub fn node(name: &str) -> io::Result<AbsPath> {
+    sys_dir(name)?;
+    format!("/dev/{}", name.replace('!', "/")).parse().map_err(io::Error::other)
+}
+
+fn sys_dir(name: &str) -> io::Result<String> {
+    if name.is_empty() || name.contains('/') || name == "." || name == ".." {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{name:?} is not a disk's kernel name"),
+        ));
+    }
+    Ok(format!("/sys/class/block/{name}"))
+}
+
+fn holders(host: &Host, dir: &str) -> io::Result<Vec<Holder>> {
+    let mut holders = Vec::new();
+    for name in host.root.list_opt(format!("{dir}/holders"))?.unwrap_or_default() {
+        let text = |file: &str| {
+            attribute(host, &format!("/sys/class/block/{name}/dm/{file}"))
+                .map(|bytes| bytes.map(|bytes| printable(&bytes)))
+        };
+        holders.push(Holder { dm_uuid: text("uuid")?, dm_name: text("name")?, name: name.clone() });
+    }
+    Ok(holders)
+}
+
+fn partitions(host: &Host, dir: &str) -> io::Result<Vec<String>> {
+    let mut partitions = Vec::new();
+    for name in host.root.list_opt(dir)?.unwrap_or_default() {
+        if attribute(host, &format!("{dir}/{name}/partition"))?.is_some() {
+            partitions.push(name);
+        }
+    }
+    Ok(partitions)
+}
+
+/// The bytes of an attribute; nothing when the disk has no such attribute: it is absent, or the kernel
+/// answers ENXIO or EINVAL (`drivers/scsi/scsi_lib.c`, `scsi_vpd_lun_id`: no page, no designator).
+fn attribute(host: &Host, path: &str) -> io::Result<Option<Vec<u8>>> {
+    use nix::libc::{EINVAL, ENOENT, ENOTDIR, ENXIO};
+    match fs::read(host.root.locate(path)) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ENOTDIR | ENXIO | EINVAL)) => Ok(None),
+        Err(error) => Err(super::root::at(Path::new(path), &error)),
+    }
+}
+
+/// Trimmed text. A target says who it is in bytes of its own choice: what doesn't print is escaped.
+fn printable(bytes: &[u8]) -> String {
+    bytes.trim_ascii().escape_ascii().to_string()
+}
+
+fn parse_device_number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// `size` counts 512 bytes, whatever the disk's own sectors are (kernel
+/// `Documentation/ABI/stable/sysfs-block`).
+fn parse_sectors(text: &str) -> Option<Bytes> {
+    text.parse::<u64>().ok()?.checked_mul(512).map(Bytes)
+}
+
+fn parse_flag(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
+/// SPC-4, 7.8.15: page code in byte 1, length of the serial number in bytes 2 and 3. The inner option
+/// is nothing when the disk leaves it blank; the outer, when this is no such page.
+#[allow(clippy::option_option)]
+fn parse_unit_serial(page: &[u8]) -> Option<Option<String>> {
+    let length = u16::from_be_bytes(page.get(2..4)?.try_into().ok()?);
+    let serial = page.get(4..4 + usize::from(length)).filter(|_| page.get(1) == Some(&0x80))?;
+    let serial = printable(serial);
+    Some((!serial.is_empty()).then_some(serial))
+}

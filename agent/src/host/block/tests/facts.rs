@@ -1,0 +1,136 @@
+//! Facts of disks, from trees laid out as the kernel does (`Documentation/ABI/stable/sysfs-block`,
+//! `Documentation/scsi`), with the values of a Linux target's LUN.
+
+use super::*;
+
+fn tree(files: &[(&str, &str)]) -> Bench {
+    let tree = Bench::scripted(1, 2, "");
+    for (path, text) in files {
+        tree.put(path, text.as_bytes());
+    }
+    tree
+}
+
+impl Bench {
+    fn put(&self, path: &str, bytes: &[u8]) {
+        let path = self.base.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+const LUN: &[(&str, &str)] = &[
+    ("sys/class/block/sdb/dev", "8:16\n"),
+    ("sys/class/block/sdb/size", "16777216\n"),
+    ("sys/class/block/sdb/ro", "0\n"),
+    ("sys/class/block/sdb/queue/write_cache", "write back\n"),
+    ("sys/class/block/sdb/queue/fua", "1\n"),
+    ("sys/class/block/sdb/device/wwid", "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\n"),
+    ("sys/class/block/sdb/device/vendor", "LIO-ORG \n"),
+    ("sys/class/block/sdb/device/model", "etcd\x07            \n"),
+    ("sys/class/block/sdb/sdb1/partition", "1\n"),
+    ("sys/class/block/sdb/sdb2/partition", "2\n"),
+];
+
+fn lun() -> Bench {
+    let tree = tree(LUN);
+    tree.put("sys/class/block/sdb/device/vpd_pg80", b"\0\x80\0\x171d8e4a3b-d5a9-4f3f-9a1a");
+    fs::create_dir_all(tree.base.join("sys/class/block/sdb/holders")).unwrap();
+    tree
+}
+
+#[test]
+fn a_lun() {
+    let tree = lun();
+    tree.put("run/udev/data/b8:16", b"S:disk/by-id/scsi-360014051\nI:1\nE:ID_SERIAL=360014051\n");
+    let disk = disk(&tree.host, "sdb").unwrap().unwrap();
+    assert_eq!((disk.major, disk.minor, disk.size), (8, 16, Bytes(8 << 30)));
+    assert_eq!(disk.wwid.as_ref().unwrap().as_str(), "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4");
+    assert_eq!(disk.serial.as_deref(), Some("1d8e4a3b-d5a9-4f3f-9a1a"));
+    assert_eq!((disk.read_only, disk.fua), (false, Some(true)));
+    assert_eq!(disk.write_cache.as_deref(), Some("write back"));
+    assert_eq!((disk.vendor.as_deref(), disk.model.as_deref()), (Some("LIO-ORG"), Some("etcd\\x07")));
+    assert_eq!(disk.partitions, ["sdb1", "sdb2"]);
+    assert_eq!(disk.udev.as_ref().unwrap().links, ["disk/by-id/scsi-360014051"]);
+    assert!(disk.holders.is_empty());
+    assert_eq!(multipath_of(&disk), None);
+}
+
+#[test]
+fn a_path_and_its_map() {
+    let tree = lun();
+    tree.put("sys/class/block/sdb/holders/dm-0/.keep", b"");
+    tree.put("sys/class/block/dm-0/dm/uuid", b"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\n");
+    tree.put("sys/class/block/dm-0/dm/name", b"mpatha\n");
+    for (file, text) in [("dev", "253:0"), ("size", "16777216"), ("ro", "1")] {
+        tree.put(&format!("sys/class/block/dm-0/{file}"), text.as_bytes());
+    }
+    let path = disk(&tree.host, "sdb").unwrap().unwrap();
+    let map = multipath_of(&path).unwrap();
+    assert_eq!((map.name.as_str(), map.dm_name.as_deref()), ("dm-0", Some("mpatha")));
+    let map = disk(&tree.host, "dm-0").unwrap().unwrap();
+    assert_eq!(map.wwid, path.wwid);
+    assert_eq!((map.serial, map.fua, map.read_only), (None, None, true));
+    tree.put("sys/class/block/dm-0/dm/uuid", b"LVM-abc\n");
+    assert_eq!(disk(&tree.host, "dm-0").unwrap().unwrap().wwid, None);
+    assert_eq!(multipath_of(&disk(&tree.host, "sdb").unwrap().unwrap()), None);
+}
+
+#[test]
+fn absent_and_wrong() {
+    let tree = lun();
+    assert_eq!(disk(&tree.host, "sdz").unwrap(), None);
+    assert!(disk(&tree.host, "../sdb").is_err());
+    for (file, wrong) in [
+        ("dev", "8"),
+        ("size", "-1"),
+        ("size", "99999999999999999999"),
+        ("size", "36028797018963968"), // times 512 is too much
+        ("ro", "2"),
+        ("queue/fua", ""),
+        ("device/vpd_pg80", "\0\u{0}\0\0"),
+        ("device/vpd_pg80", "\0"),
+    ] {
+        let tree = lun();
+        tree.put(&format!("sys/class/block/sdb/{file}"), wrong.as_bytes());
+        assert!(disk(&tree.host, "sdb").is_err(), "{file}: {wrong:?}");
+    }
+    // A page that promises more than it holds, and a serial number of blanks.
+    assert_eq!(parse_unit_serial(b"\0\x80\0\x09short"), None);
+    assert_eq!(parse_unit_serial(b"\0\x80\0\x04    "), Some(None));
+    assert_eq!(parse_unit_serial(b"\0\x80\0\x02a\xffrest"), Some(Some("a\\xff".into())));
+}
+
+#[test]
+fn sessions() {
+    let lun = LunNumber(3);
+    let tree = tree(&[
+        ("sys/bus/scsi/devices/2:0:0:3/block/sdc/dev", "8:32"),
+        ("sys/bus/scsi/devices/2:0:0:4/x", ""),
+    ]);
+    assert_eq!(lun_of_session(&tree.host, 2, 0, lun).unwrap().as_deref(), Some("sdc"));
+    assert_eq!(lun_of_session(&tree.host, 2, 0, LunNumber(4)).unwrap(), None);
+    assert_eq!(lun_of_session(&tree.host, 3, 0, lun).unwrap(), None);
+    tree.put("sys/bus/scsi/devices/2:0:0:3/block/sdd/dev", b"8:48");
+    assert!(lun_of_session(&tree.host, 2, 0, lun).is_err());
+}
+
+#[test]
+fn labels() {
+    let label: FsLabel = "etcd-lun".parse().unwrap();
+    let tree = tree(&[
+        ("sys/class/block/sdb/dev", "8:16\n"),
+        ("sys/class/block/sdc/dev", "8:32\n"),
+        ("sys/class/block/sdd/dev", "8:48\n"),
+        ("run/udev/data/b8:16", "I:1\nE:ID_FS_LABEL=etcd-lun\n"),
+        ("run/udev/data/b8:32", "I:1\nE:ID_FS_LABEL=etcd-lun\n"),
+        ("dev/sdc", ""),
+    ]);
+    fs::create_dir_all(tree.base.join("dev/disk/by-label")).unwrap();
+    std::os::unix::fs::symlink("../../sdc", tree.base.join("dev/disk/by-label/etcd-lun")).unwrap();
+    let found = devices_with_label(&tree.host, &label).unwrap();
+    assert_eq!(found, Labelled { carriers: vec!["sdb".into(), "sdc".into()], link: Some("sdc".into()) });
+    fs::remove_file(tree.base.join("dev/sdc")).unwrap();
+    assert_eq!(devices_with_label(&tree.host, &label).unwrap().link, None);
+    assert_eq!(node("cciss!c0d0").unwrap().as_str(), "/dev/cciss/c0d0");
+}

@@ -1,0 +1,239 @@
+//! What is mounted, and where: in this mount namespace and in all others.
+//!
+//! Parses `/proc/<pid>/mountinfo` (`proc_pid_mountinfo(5)`):
+//!
+//! ```text
+//! 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
+//! ```
+
+use super::{Host, root::at};
+use std::{
+    collections::HashSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// One mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// The kernel's number of it.
+    pub id: u64,
+    /// Device number of the filesystem: (major, minor).
+    pub device: (u32, u32),
+    /// The directory of the filesystem that is mounted; `/` unless it is a bind mount or a subvolume.
+    pub root: String,
+    /// Where it is mounted, seen from the process's root.
+    pub mount_point: String,
+    /// Options of this mount.
+    pub options: Vec<String>,
+    /// Type of the filesystem.
+    pub fs_type: String,
+    /// What is mounted, in the words of whoever mounted it; may be empty.
+    pub source: String,
+    /// Options of the filesystem, the same for all its mounts.
+    pub super_options: Vec<String>,
+}
+
+/// A process that sees a device mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The process: one of those in that mount namespace.
+    pub pid: u32,
+    /// Its name, as in `/proc/<pid>/comm`.
+    pub comm: String,
+    /// Where the device is mounted, seen from that process's root.
+    pub mount_point: String,
+}
+
+/// The mounts that PID 1 sees, and so everything that it starts.
+pub fn of_pid1(host: &Host) -> io::Result<Vec<Mount>> {
+    let path = Path::new("/proc/1/mountinfo");
+    // Not by `Root::read`: the name of a mount point need not be UTF-8.
+    mounts(path, &fs::read(host.root.locate(path)).map_err(|error| at(path, &error))?)
+}
+
+/// Who sees a device mounted, in any mount namespace that a process is in.
+///
+/// An error when a process doesn't let itself be looked at: that takes the rights to trace it
+/// (`ptrace(2)`, `PTRACE_MODE_READ_FSCREDS`), and what it sees is then not known.
+///
+/// A mount that was detached lazily, or that lives in a namespace without processes, is in no such
+/// list: opening the device exclusively finds those too (`block::nobody_holds`).
+pub fn holders_in_any_namespace(host: &Host, major: u32, minor: u32) -> io::Result<Vec<Holder>> {
+    holders(host, |mount| mount.device == (major, minor))
+}
+
+/// Who sees anything mounted at a place, in any mount namespace; errors as
+/// [`holders_in_any_namespace`].
+pub fn holders_of_place(host: &Host, place: &str) -> io::Result<Vec<Holder>> {
+    holders(host, |mount| mount.mount_point == place)
+}
+
+fn holders(host: &Host, wanted: impl Fn(&Mount) -> bool) -> io::Result<Vec<Holder>> {
+    let mut seen = HashSet::new();
+    let mut holders = Vec::new();
+    for name in host.root.list("/proc")? {
+        let Ok(pid) = name.parse::<u32>() else { continue };
+        let of = |what: &str| PathBuf::from(format!("/proc/{pid}/{what}"));
+        let link = |what: &str| while_it_lives(&of(what), fs::read_link(host.root.locate(of(what))));
+        // A process sees only mounts beneath its root, so a chroot hides some of its namespace:
+        // each pair of namespace and root is a view of its own.
+        let Some(view) = link("ns/mnt")?.zip(link("root")?).filter(|view| !seen.contains(view)) else {
+            continue;
+        };
+        let list = of("mountinfo");
+        let Some(bytes) = while_it_lives(&list, fs::read(host.root.locate(&list)))? else { continue };
+        let comm = of("comm");
+        let comm = while_it_lives(&comm, fs::read(host.root.locate(&comm)))?.unwrap_or_default();
+        let comm = String::from_utf8_lossy(comm.trim_ascii()).into_owned();
+        let here = mounts(&list, &bytes)?.into_iter().filter(&wanted);
+        holders.extend(here.map(|mount| Holder { pid, comm: comm.clone(), mount_point: mount.mount_point }));
+        seen.insert(view);
+    }
+    Ok(holders)
+}
+
+/// Files and devices that are swapped to; none on a kernel without swap.
+pub fn swaps(host: &Host) -> io::Result<Vec<String>> {
+    let text = host.root.read_opt("/proc/swaps")?.unwrap_or_default();
+    Ok(parse_swaps(&text))
+}
+
+/// Nothing when the process has gone. ENOENT and ESRCH say so; EINVAL is the answer of
+/// `mountinfo` for a process that has ended and waits to be reaped (kernel `fs/proc_namespace.c`,
+/// `mounts_open_common`). Such a one keeps no mount alive.
+fn while_it_lives<T>(path: &Path, result: io::Result<T>) -> io::Result<Option<T>> {
+    use nix::libc::{EINVAL, ENOENT, ESRCH};
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH | EINVAL)) => Ok(None),
+        Err(error) => Err(at(path, &error)),
+    }
+}
+
+fn mounts(path: &Path, bytes: &[u8]) -> io::Result<Vec<Mount>> {
+    let wrong = |line: &[u8]| format!("{}: no mount: {}", path.display(), line.escape_ascii());
+    parse_mounts(bytes).map_err(|line| io::Error::new(io::ErrorKind::InvalidData, wrong(line)))
+}
+
+/// All mounts, or the first line that isn't one: a list with holes would say "not mounted".
+fn parse_mounts(bytes: &[u8]) -> Result<Vec<Mount>, &[u8]> {
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| parse_mount(line).ok_or(line)).collect()
+}
+
+fn parse_mount(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let mut next = || fields.next().map(unescape);
+    let id = next()?.parse().ok()?;
+    let _parent: u64 = next()?.parse().ok()?;
+    let device = next()?;
+    let (major, minor) = device.split_once(':')?;
+    let (root, mount_point, options) = (next()?, next()?, next()?);
+    while next()? != "-" {} // optional fields: peer groups
+    let (fs_type, source, super_options) = (next()?, next()?, next()?);
+    let split = |options: &str| options.split(',').map(str::to_owned).collect();
+    Some(Mount {
+        id,
+        device: (major.parse().ok()?, minor.parse().ok()?),
+        root,
+        mount_point,
+        options: split(&options),
+        fs_type,
+        source,
+        super_options: split(&super_options),
+    })
+}
+
+/// Replaces `\040` and the like (kernel `fs/proc_namespace.c`, `mangle`); what then isn't UTF-8 is
+/// replaced.
+fn unescape(field: &[u8]) -> String {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..3).filter(|_| *first == b'\\').and_then(octal);
+        plain.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &after[3..] } else { after };
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+fn octal(digits: &[u8]) -> Option<u8> {
+    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
+}
+
+fn parse_swaps(text: &str) -> Vec<String> {
+    let lines = text.lines().skip(1); // the heading
+    lines.filter_map(|line| line.split_whitespace().next()).map(|name| unescape(name.as_bytes())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{Interrupt, Root, system::SystemRunner};
+
+    #[test]
+    fn recorded() {
+        let text = b"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
+98 22 8:16 / /var/lib/etcd rw,relatime shared:51 master:3 - xfs /dev/sdb rw,attr2,inode64,prjquota
+99 22 0:44 /a\\040b /mnt/with\\040blank\\134\\011x rw - tmpfs  rw
+100 22 8:16 /member /srv rw - xfs /dev/disk/by-label/etcd-lun rw
+";
+        let mounts = parse_mounts(text).unwrap();
+        assert_eq!(mounts.len(), 4);
+        assert_eq!(mounts[1].device, (8, 16));
+        assert_eq!((mounts[1].fs_type.as_str(), mounts[1].source.as_str()), ("xfs", "/dev/sdb"));
+        assert!(mounts[1].super_options.iter().any(|option| option == "prjquota"));
+        assert_eq!(mounts[2].mount_point, "/mnt/with blank\\\tx");
+        assert_eq!((mounts[2].root.as_str(), mounts[2].source.as_str()), ("/a b", ""));
+        assert_eq!(mounts[3].root, "/member");
+    }
+
+    #[test]
+    fn hostile_is_an_error() {
+        let good = "98 22 8:16 / /var/lib/etcd rw shared:51 - xfs /dev/sdb rw";
+        assert!(parse_mount(good.as_bytes()).is_some());
+        let wrong = [
+            "98",
+            "x 22 8:16 / / rw - xfs /dev/sdb rw",
+            "98 22 816 / / rw - xfs /dev/sdb rw",
+            "98 22 8:-1 / / rw - xfs /dev/sdb rw",
+            "98 22 8:16 / / rw shared:1 xfs /dev/sdb rw",
+            "98 22 8:16 / / rw - xfs",
+            "98 22 8:16 / / rw - xfs /dev/sdb",
+            "98 22 99999999999:16 / / rw - xfs /dev/sdb rw",
+            "\u{1}\u{2}",
+        ];
+        for line in wrong {
+            let text = format!("{good}\n{line}\n{good}\n");
+            assert_eq!(parse_mounts(text.as_bytes()), Err(line.as_bytes()), "{line}");
+        }
+    }
+
+    #[test]
+    fn escapes() {
+        for (text, plain) in
+            [("\\040", " "), ("\\", "\\"), ("\\04", "\\04"), ("\\999", "\\999"), ("a\\012", "a\n")]
+        {
+            assert_eq!(unescape(text.as_bytes()), plain, "{text}");
+        }
+        assert_eq!(unescape(b"a\xffb"), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn swap_names() {
+        let text = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
+                    /dev/sda2                               partition\t2097148\t0\t-2\n\
+                    /swap\\040file                           file\t\t1048572\t0\t-3\n";
+        assert_eq!(parse_swaps(text), ["/dev/sda2", "/swap file"]);
+        assert!(parse_swaps("").is_empty());
+    }
+
+    #[test]
+    fn sees_its_own_root() {
+        let runner = Box::new(SystemRunner::new(Interrupt::never()).unwrap());
+        let host = Host::fixture(Root::new("/"), runner).unwrap();
+        let mounts = of_pid1(&host).unwrap();
+        assert!(mounts.iter().any(|mount| mount.mount_point == "/"));
+    }
+}

@@ -1,0 +1,202 @@
+//! XFS: its superblock, and making it.
+
+use super::{ExecError, Host, Invocation, Tool, exec};
+use crate::terms::{AbsPath, Bytes, FsLabel, FsUuid};
+use std::time::Duration;
+
+/// The superblock, as far as it is looked at here. Offsets and types: kernel
+/// `fs/xfs/libxfs/xfs_format.h`, `struct xfs_dsb`; all big-endian.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Superblock {
+    /// Bytes in a block.
+    pub block_size: u32,
+    /// Blocks of the data section: the filesystem's size.
+    pub data_blocks: u64,
+    /// The filesystem's UUID.
+    pub uuid: FsUuid,
+    /// Blocks in an allocation group; the last one may be smaller.
+    pub group_blocks: u32,
+    /// Allocation groups.
+    pub groups: u32,
+    /// Format version, 4 or 5 today.
+    pub version: u16,
+    /// Bytes in a sector.
+    pub sector_size: u16,
+    /// Label; empty when there is none.
+    pub label: String,
+    /// Set by `mkfs.xfs` in the primary superblock until all else is written.
+    pub in_progress: bool,
+}
+
+impl Superblock {
+    /// The superblock in the first sector of a device; nothing when there is none, also when the
+    /// magic number is there and the rest can't be true.
+    pub fn parse(sector: &[u8]) -> Option<Self> {
+        let u16_at = |at: usize| Some(u16::from_be_bytes(sector.get(at..at + 2)?.try_into().ok()?));
+        let u32_at = |at: usize| Some(u32::from_be_bytes(sector.get(at..at + 4)?.try_into().ok()?));
+        let u64_at = |at: usize| Some(u64::from_be_bytes(sector.get(at..at + 8)?.try_into().ok()?));
+        if sector.get(..4)? != b"XFSB" {
+            return None;
+        }
+        let label = sector.get(108..120)?;
+        let label = label.split(|byte| *byte == 0).next().unwrap_or_default();
+        let found = Self {
+            block_size: u32_at(4)?,
+            data_blocks: u64_at(8)?,
+            uuid: FsUuid(sector.get(32..48)?.try_into().ok()?),
+            group_blocks: u32_at(84)?,
+            groups: u32_at(88)?,
+            version: u16_at(100)? & 0xf,
+            sector_size: u16_at(102)?,
+            label: String::from_utf8_lossy(label).into_owned(),
+            in_progress: *sector.get(126)? != 0,
+        };
+        // Limits of the format: xfs_format.h, XFS_MIN_/MAX_BLOCKSIZE, XFS_MIN_/MAX_SECTORSIZE.
+        let sane = (512..=65536).contains(&found.block_size)
+            && found.block_size.is_power_of_two()
+            && (512..=32768).contains(&found.sector_size)
+            && found.sector_size.is_power_of_two()
+            && found.groups > 0
+            && found.group_blocks > 0
+            && found.data_blocks.checked_mul(found.block_size.into()).is_some_and(|size| size > 0)
+            && found.data_blocks <= u64::from(found.groups) * u64::from(found.group_blocks);
+        sane.then_some(found)
+    }
+
+    /// The filesystem's size.
+    pub fn size(&self) -> Bytes {
+        Bytes(self.data_blocks.saturating_mul(self.block_size.into()))
+    }
+}
+
+/// Why no filesystem was made.
+#[derive(Debug, thiserror::Error)]
+pub enum MakeError {
+    /// mkfs.xfs found something on the device and left it alone.
+    #[error("making XFS on {device}: it {found}")]
+    Occupied {
+        /// The device.
+        device: String,
+        /// What was found, in the words of mkfs.xfs: `appears to contain …`.
+        found: String,
+    },
+    /// It did not run to a good end.
+    #[error("making XFS on {device}")]
+    Exec {
+        /// The device.
+        device: String,
+        /// The reason.
+        source: ExecError,
+    },
+}
+
+/// Makes an XFS with this UUID and label on a device that `mkfs.xfs` finds empty.
+///
+/// The features of the format are the defaults of the node's own `mkfs.xfs`: what it makes, the kernel
+/// it came with can mount. `-K` (no discard) is set for two reasons: a discard reaches every
+/// block of the device, also those that nobody looked at before; and on arrays with slow UNMAP it
+/// takes longer than any limit. `fstrim` gives thin space back later.
+pub fn make_filesystem(
+    host: &Host,
+    device: &AbsPath,
+    uuid: &FsUuid,
+    label: &FsLabel,
+    limit: Duration,
+) -> Result<(), MakeError> {
+    let uuid = format!("uuid={uuid}");
+    let args = ["-K", "-q", "-m", &uuid, "-L", label.as_str(), device.as_str()];
+    let what = Invocation::new(Tool::MkfsXfs, args).limit(limit);
+    let device = device.to_string();
+    let fail = |source| MakeError::Exec { device: device.clone(), source };
+    let output = host.run(&what).map_err(fail)?;
+    if output.code == 0 {
+        return Ok(());
+    }
+    match parse_occupied(&output.stderr) {
+        Some(found) if output.code == 1 => Err(MakeError::Occupied { device, found }),
+        _ => Err(fail(output.failure(&what))),
+    }
+}
+
+/// What `mkfs.xfs` says it found (xfsprogs `libxfs/topology.c`, `check_overwrite`):
+/// `mkfs.xfs: /dev/sdb appears to contain an existing filesystem (ext4).`
+fn parse_occupied(stderr: &str) -> Option<String> {
+    let at = stderr.find("appears to contain ")?;
+    let line = exec::one_line(stderr.get(at..)?.lines().next()?);
+    Some(line.trim_end_matches('.').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_mkfs_found() {
+        for (stderr, found) in [
+            (
+                "mkfs.xfs: /dev/sdb appears to contain an existing filesystem (ext4).\n\
+                 mkfs.xfs: Use the -f option to force overwrite.\n",
+                Some("appears to contain an existing filesystem (ext4)"),
+            ),
+            (
+                "mkfs.xfs: /dev/sdb appears to contain a partition table (gpt).\nmkfs.xfs: Use",
+                Some("appears to contain a partition table (gpt)"),
+            ),
+            ("mkfs.xfs: cannot open /dev/sdb: Device or resource busy\n", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_occupied(stderr).as_deref(), found);
+        }
+    }
+
+    /// Of mkfs.xfs 6.1.0 on 8 GiB.
+    fn sector() -> Vec<u8> {
+        let mut sector = vec![0; 512];
+        let uuid: FsUuid = "0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b".parse().unwrap();
+        let fields: [(usize, &[u8]); 9] = [
+            (0, b"XFSB"),
+            (4, &4096_u32.to_be_bytes()),
+            (8, &0x20_0000_u64.to_be_bytes()),
+            (32, &uuid.0),
+            (84, &0x8_0000_u32.to_be_bytes()),
+            (88, &4_u32.to_be_bytes()),
+            (100, &0xb4a5_u16.to_be_bytes()),
+            (102, &512_u16.to_be_bytes()),
+            (108, b"etcd-lun"),
+        ];
+        for (at, bytes) in fields {
+            sector[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        sector
+    }
+
+    #[test]
+    fn superblock() {
+        let found = Superblock::parse(&sector()).unwrap();
+        assert_eq!(found.size(), Bytes(8 << 30));
+        assert_eq!((found.groups, found.version, found.sector_size), (4, 5, 512));
+        assert_eq!(found.label, "etcd-lun");
+        assert_eq!(found.uuid.to_string(), "0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b");
+        assert!(!found.in_progress);
+        let mut unfinished = sector();
+        unfinished[126] = 1;
+        unfinished[108..120].copy_from_slice(b"twelve-bytes");
+        let found = Superblock::parse(&unfinished).unwrap();
+        assert!(found.in_progress);
+        assert_eq!(found.label, "twelve-bytes");
+    }
+
+    #[test]
+    fn hostile() {
+        for end in 0..127 {
+            assert_eq!(Superblock::parse(&sector()[..end]), None, "{end}");
+        }
+        // Magic; block size 0 and odd; size 0 and too large; groups 0; sector size.
+        for (at, byte) in [(0, 0), (6, 0), (7, 1), (13, 0), (8, 0xff), (91, 0), (102, 0x55), (85, 0)] {
+            let mut wrong = sector();
+            wrong[at] = byte;
+            assert_eq!(Superblock::parse(&wrong), None, "{at}");
+        }
+        assert_eq!(Superblock::parse(&[0xff; 512]), None);
+    }
+}
