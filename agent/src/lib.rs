@@ -6,14 +6,17 @@
 //! * [`config`]: what is wanted
 //! * [`node`]: what was seen
 //! * [`plan`]: what will be done, or why nothing will; pure
+//! * [`apply`]: the loop that does it
 //! * [`health`]: what we think of what was seen; pure
 //! * [`unit`]: the systemd units, rendered; pure
 //! * [`host`]: the only code that touches the machine
 
+pub mod apply;
 pub mod config;
 pub mod health;
 pub mod host;
 pub mod node;
+pub mod observe;
 pub mod plan;
 pub mod terms;
 pub mod unit;

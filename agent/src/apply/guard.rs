@@ -1,0 +1,140 @@
+//! What a destructive step re-reads just before it acts. A plan may be stale; a guard isn't.
+
+use super::{etcd, run::Run};
+use crate::{
+    host::{Host, block, iscsi, mountinfo},
+    node::{
+        Content, Lun, LunView,
+        authority::{Authority, Record},
+    },
+    observe,
+    terms::{AbsPath, FsUuid, Wwid},
+};
+use anyhow::{Context as _, anyhow, bail, ensure};
+
+/// The LUN as it is now, when it still is the one that the step names and nobody uses it.
+pub(super) fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
+    // The kernel keeps what it read at login; a remapped LUN shows only after this.
+    observe::lun_rescan(run.host, run.config)?;
+    let view = observe::lun(run.host, run.config, run.staged())
+        .require()
+        .cloned()
+        .map_err(|why| anyhow!("{why}"))?;
+    let LunView::Seen(lun) = view else { bail!("LUN {wwid} has gone") };
+    let found = lun.wwid.require().map_err(|why| anyhow!("its WWID can't be told: {why}"))?;
+    ensure!(
+        found == wwid,
+        "LUN {} is {found} now, it was {wwid}: the target shows another one",
+        run.config.node.lun
+    );
+    ensure!(!lun.read_only, "LUN {wwid} is read-only now");
+    ensure!(lun.holders.is_empty(), "LUN {wwid} is held by {} now", lun.holders.join(", "));
+    let users = lun.users.require().map_err(|why| anyhow!("who uses it can't be told: {why}"))?;
+    if let Some(user) = users.first() {
+        bail!("LUN {wwid} is in use at {} by {} (pid {}) now", user.at, user.command, user.pid);
+    }
+    Ok(*lun)
+}
+
+/// The same, and provably blank.
+pub(super) fn blank_lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
+    let lun = lun(run, wwid)?;
+    match content(&lun)? {
+        Content::Blank => Ok(lun),
+        Content::Unfinished { uuid } => {
+            bail!("LUN {wwid} still holds parts of the unfinished filesystem {uuid}")
+        }
+        Content::Xfs { uuid, .. } => bail!("LUN {wwid} holds an XFS with UUID {uuid} now"),
+        Content::Foreign { found } => bail!("LUN {wwid} holds {found} now"),
+    }
+}
+
+/// The same, with the very filesystem of the record on it.
+pub(super) fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lun> {
+    let record = record(run.host)?.ok_or_else(|| anyhow!("the record is gone"))?;
+    ensure!(record.uuid == *uuid, "the record names filesystem {} now, not {uuid}", record.uuid);
+    let lun = lun(run, wwid)?;
+    match content(&lun)? {
+        Content::Xfs { uuid: found, .. } if found == uuid => {}
+        Content::Xfs { uuid: found, .. } => bail!("LUN {wwid} holds filesystem {found} now, not {uuid}"),
+        Content::Blank | Content::Unfinished { .. } | Content::Foreign { .. } => {
+            bail!("LUN {wwid} does not hold filesystem {uuid} any more")
+        }
+    }
+    ensure!(block::nobody_holds(run.host, &lun.device)?, "LUN {wwid} ({}) is held by somebody", lun.device);
+    Ok(lun)
+}
+
+fn content(lun: &Lun) -> anyhow::Result<&Content> {
+    lun.content.require().map_err(|why| anyhow!("what the LUN holds can't be told: {why}"))
+}
+
+/// The record as it is now.
+pub(super) fn record(host: &Host) -> anyhow::Result<Option<Record>> {
+    observe::record(host).require().cloned().map_err(|why| anyhow!("the record can't be read: {why}"))
+}
+
+/// Data on a LUN is only replaced while the record says that the truth is local.
+pub(super) fn not_the_truth(run: &Run<'_>) -> anyhow::Result<()> {
+    let record = record(run.host)?.ok_or_else(|| anyhow!("the record is gone"))?;
+    ensure!(
+        record.authority == Authority::Local,
+        "the record says that the LUN is the truth: nothing is copied over it"
+    );
+    Ok(())
+}
+
+/// etcd is stopped and nobody has anything open in its directory.
+pub(super) fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+    let etcd = observe::etcd(run.host, run.config)
+        .require()
+        .cloned()
+        .map_err(|why| anyhow!("whether etcd runs can't be told: {why}"))?;
+    ensure!(!etcd.is_running(), "{} is {} though it was stopped: somebody started it", etcd.unit, etcd.state);
+    let users = etcd::users(run.host, data_dir)?;
+    ensure!(users.is_empty(), "{} has files open in {data_dir} though etcd is stopped", users.join(", "));
+    Ok(())
+}
+
+/// A session whose disks somebody uses is never logged out.
+pub(super) fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
+    let sessions = iscsi::sessions(host)?;
+    let Some(session) = sessions.iter().find(|session| session.sid == sid) else { return Ok(()) };
+    let in_use = observe::session_users(host, session).context("looking for users of the session's disks")?;
+    ensure!(in_use.is_empty(), "session {sid} is in use by {}: it is not logged out", in_use.join(", "));
+    Ok(())
+}
+
+/// What is mounted on the data directory is the LUN of the record, which is the truth.
+pub(super) fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+    let record = record(run.host)?.ok_or_else(|| anyhow!("the record is gone"))?;
+    ensure!(record.authority == Authority::Lun, "the record says that the local disk is the truth");
+    let mounts = mountinfo::of_pid1(run.host)?;
+    let mut here = mounts.iter().filter(|mount| mount.mount_point == data_dir.as_str());
+    let (Some(mount), None) = (here.next(), here.next()) else {
+        bail!("{data_dir} is not mounted, or more than once");
+    };
+    let view = observe::lun(run.host, run.config, None).require().cloned().map_err(|why| anyhow!("{why}"))?;
+    let LunView::Seen(lun) = view else { bail!("the LUN has gone") };
+    let devno = format!("{}:{}", mount.device.0, mount.device.1);
+    ensure!(lun.devno == devno, "{data_dir} is on device {devno}, the LUN is {} ({})", lun.devno, lun.device);
+    ensure!(
+        lun.wwid.known() == Some(&record.wwid),
+        "the LUN is {}, the record names {}",
+        lun.wwid,
+        record.wwid
+    );
+    Ok(())
+}
+
+/// Nobody has anything open in the local directory. Once the LUN is mounted over it, what can be
+/// opened there is the LUN.
+pub(super) fn no_users_beneath(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+    let mounts = mountinfo::of_pid1(run.host)?;
+    if mounts.iter().any(|mount| mount.mount_point == data_dir.as_str()) {
+        return Ok(());
+    }
+    let users = etcd::users(run.host, data_dir)?;
+    ensure!(users.is_empty(), "{} has files open in {data_dir}: end it first", users.join(", "));
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Steps on the local side: the record, the commit point, retiring, the fence.
+
+use super::{guard, run::Run};
+use crate::{
+    host::{Host, dir, inode, tree},
+    node::authority::Record,
+    plan::{BAR, RECORD, RETIRED, STATE},
+    terms::{AbsPath, Fingerprint},
+};
+use anyhow::{Context as _, bail, ensure};
+
+/// Writes the record durably.
+pub(super) fn write_record(host: &Host, record: &Record) -> anyhow::Result<String> {
+    host.root.make_dir(STATE, 0o700).context("making the state directory")?;
+    host.root.write_durably(&RECORD.parse()?, &record.to_text()?, 0o600).context("writing the record")?;
+    Ok(format!("{RECORD} says {}, generation {}", record.authority, record.generation))
+}
+
+/// The commit point.
+pub(super) fn commit(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
+    let Some(proof) = run.proof else { bail!("the copy was not proven in this run: nothing is committed") };
+    guard::not_the_truth(run)?;
+    guard::etcd_is_at_rest(run, &record.data_dir)?;
+    write_record(run.host, &record.clone().commit(Some(proof)))
+}
+
+/// Moves the data to `retired/<generation>` by one atomic exchange.
+///
+/// What takes its place is a directory with a file [`BAR`] in it, so that etcd, started in the
+/// moment before the fence is up, finds no place to write: with an empty directory it would
+/// bootstrap a new cluster there.
+pub(super) fn retire(
+    run: &Run<'_>,
+    from: &AbsPath,
+    generation: u64,
+    expected: Option<Fingerprint>,
+) -> anyhow::Result<String> {
+    let host = run.host;
+    guard::no_users_beneath(run, from)?;
+    let retired: AbsPath = RETIRED.parse()?;
+    host.root.make_dir(retired.as_path(), 0o700).context("making the directory of retired data")?;
+    let (parent, shelf) = dir::both_without_mounts(host, &from.parent(), &retired)?;
+    let data = dir::open(&parent, from.name()).with_context(|| format!("opening {from}"))?;
+    let copied = match expected {
+        Some(copied) => {
+            let found = tree::fingerprint(&data, &host.interrupt, &mut |_| {})?.fingerprint;
+            ensure!(found == copied, "{from} has changed: it is {found} now, and {copied} was copied");
+            copied
+        }
+        // Proven a moment ago, by this very run.
+        None => run.proof.context("the data was not proven in this run: it is not retired")?,
+    };
+    let name = generation.to_string();
+    let bar = match dir::names(&shelf)?.contains(&name) {
+        true => dir::open(&shelf, &name)?,
+        false => inode::make_empty_dir_like(&shelf, &name, &data)?,
+    };
+    match dir::names(&bar)?.as_slice() {
+        [] => dir::make_file(&bar, BAR)?,
+        [only] if only == BAR && dir::is_empty_file(&bar, BAR)? => {} // left by a run that was cut short
+        _ => bail!("{retired}/{name} exists already and holds something: move it away"),
+    }
+    inode::exchange(&shelf, &name, &parent, from.name())?;
+    tracing::info!(GENERATION = generation, "local data {copied} retired");
+    Ok(format!("the data lies in {retired}/{name}"))
+}
+
+/// Leaves the directory beneath the mount point empty and immutable.
+pub(super) fn fence(host: &Host, at: &AbsPath) -> anyhow::Result<String> {
+    let parent = dir::without_mounts(host, &at.parent())?;
+    dir::make(&parent, at.name(), 0o700).with_context(|| format!("making {at}"))?;
+    let place = dir::open(&parent, at.name()).with_context(|| format!("opening {at}"))?;
+    let names = dir::names(&place)?;
+    if names == [BAR] && dir::is_empty_file(&place, BAR)? {
+        dir::remove_file(&place, BAR)?;
+    } else {
+        ensure!(names.is_empty(), "{at} holds {}: only an empty directory is fenced", names.join(", "));
+    }
+    inode::set_immutable(&place, true).with_context(|| format!("making {at} immutable"))?;
+    let kept = inode::is_immutable(&place)? == Some(true);
+    ensure!(kept, "the filesystem of {at} took the immutable flag and has not kept it");
+    Ok(format!("{at} is empty and immutable"))
+}

@@ -1,0 +1,188 @@
+//! Initiator name, discovery, records, login.
+
+use super::{Watcher, run::Run};
+use crate::{
+    config::Discovery,
+    host::{
+        Host,
+        iscsi::{self, IscsiError, LogIn},
+        systemd,
+    },
+    terms::{Iqn, Portal, Span},
+};
+use anyhow::{Context as _, anyhow, bail};
+use std::time::{Duration, Instant};
+
+const ISCSID: &str = "iscsid.service";
+const ISCSID_SOCKET: &str = "iscsid.socket";
+/// systemd's own default for starting a unit is 90 s; iscsid takes none of it.
+const ISCSID_LIMIT: Duration = Duration::from_secs(60);
+
+/// What records say besides credentials: nobody else's boot logs in, and a login attaches no LUN.
+/// One login attempt of 10 s at a time: retrying is done here, where it can be bounded and seen.
+const SETTINGS: &[(&str, &str)] = &[
+    ("node.startup", "manual"),
+    ("node.session.scan", "manual"),
+    ("node.session.initial_login_retry_max", "1"),
+    ("node.conn[0].timeo.login_timeout", "10"),
+];
+
+/// How long one login may take: two attempts of 10 s, and what iscsid adds.
+const LOGIN_LIMIT: Duration = Duration::from_secs(45);
+/// How long a portal may take to answer a discovery.
+const DISCOVERY_LIMIT: Duration = Duration::from_secs(30);
+/// Between two rounds over all portals.
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// What a login step asks for.
+#[derive(Debug)]
+pub(super) struct Wish<'a> {
+    pub target: &'a Iqn,
+    pub portals: &'a [Portal],
+    pub discovery: Discovery,
+    pub all: bool,
+    pub limit: Span,
+}
+
+pub(super) fn set_initiator_name(host: &Host, name: &Iqn) -> anyhow::Result<String> {
+    iscsi::set_initiator_name(host, name)?;
+    Ok(format!("the initiator name is {name}"))
+}
+
+pub(super) fn restart_iscsid(host: &Host) -> anyhow::Result<String> {
+    systemd::restart(host, ISCSID, ISCSID_LIMIT)?;
+    Ok("iscsid runs with the new name".into())
+}
+
+pub(super) fn log_out(host: &Host, sid: u32) -> anyhow::Result<String> {
+    super::guard::session_is_free(host, sid)?;
+    iscsi::log_out(host, sid)?;
+    Ok(format!("session {sid} is gone"))
+}
+
+/// Tries all portals, round after round while the failures are transient and time is left. One
+/// portal that works is enough.
+pub(super) fn log_in(run: &Run<'_>, wish: &Wish<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+    ready_iscsid(run.host)?;
+    iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
+    let deadline = Instant::now() + wish.limit.0;
+    loop {
+        let mut failures = Vec::new();
+        let mut in_at = Vec::new();
+        for chunk in rounds_of(wish) {
+            for (portal, result) in chunk.iter().zip(attempt(run, wish, chunk)) {
+                match result {
+                    Ok(_) => in_at.push(portal.to_string()),
+                    Err(error) => failures.push((portal, error)),
+                }
+            }
+            if !in_at.is_empty() {
+                break;
+            }
+        }
+        if !in_at.is_empty() {
+            for (portal, error) in failures {
+                watcher.noted(&format!(
+                    "no session at portal {portal}, the login works elsewhere: {:#}",
+                    anyhow!(error)
+                ));
+            }
+            wait_logged_in(run, wish, deadline)?;
+            return Ok(format!("logged in at {}", in_at.join(", ")));
+        }
+        let transient = failures.iter().any(|(_, error)| error.is_transient());
+        let left = deadline.saturating_duration_since(Instant::now());
+        if !transient || left <= PAUSE {
+            return Err(all_failed(wish, failures, transient));
+        }
+        watcher.noted(&format!("no portal works yet, trying for another {} s", left.as_secs()));
+        run.host.pause(PAUSE).context("waiting for the target")?;
+    }
+}
+
+/// To every portal at once with multipath, else one after the other until one works.
+fn rounds_of<'a>(wish: &Wish<'a>) -> impl Iterator<Item = &'a [Portal]> {
+    wish.portals.chunks(if wish.all { wish.portals.len().max(1) } else { 1 })
+}
+
+fn all_failed(wish: &Wish<'_>, failures: Vec<(&Portal, IscsiError)>, transient: bool) -> anyhow::Error {
+    // Each error names its portal.
+    let said: Vec<_> = failures.into_iter().map(|(_, error)| format!("{:#}", anyhow!(error))).collect();
+    let patience =
+        if transient { format!(" within {} (`boot.attach_timeout`)", wish.limit) } else { String::new() };
+    anyhow!("no session to {}{patience}: {}", wish.target, said.join("; "))
+}
+
+/// Discovery, record and login at some portals.
+fn attempt(run: &Run<'_>, wish: &Wish<'_>, portals: &[Portal]) -> Vec<Result<LogIn, IscsiError>> {
+    let prepared: Vec<_> = portals.iter().map(|portal| prepare(run, wish, portal)).collect();
+    let ready: Vec<_> = portals
+        .iter()
+        .zip(&prepared)
+        .filter(|(_, result)| result.is_ok())
+        .map(|(portal, _)| portal.clone())
+        .collect();
+    let mut logins = iscsi::log_in(run.host, wish.target, &ready, LOGIN_LIMIT).into_iter();
+    prepared
+        .into_iter()
+        .filter_map(|result| match result {
+            Ok(()) => logins.next(),
+            Err(error) => Some(Err(error)),
+        })
+        .collect()
+}
+
+fn prepare(run: &Run<'_>, wish: &Wish<'_>, portal: &Portal) -> Result<(), IscsiError> {
+    let tpgt = match wish.discovery {
+        Discovery::Static => None,
+        Discovery::SendTargets => {
+            let found = iscsi::discover(run.host, portal, run.secrets.discovery.as_ref(), DISCOVERY_LIMIT)?;
+            let ours: Vec<_> = found.iter().filter(|one| one.target == wish.target.as_str()).collect();
+            // A target may report portals that this node can't reach, and reports names as
+            // addresses: only what the config lists is used, and the report only gives its group.
+            let here = ours.iter().find(|one| one.portal == *portal).or(ours.first());
+            match here {
+                Some(one) => one.tpgt,
+                None => return Err(IscsiError::not_announced(portal, wish.target, &found)),
+            }
+        }
+    };
+    iscsi::write_record(run.host, wish.target, portal, tpgt, SETTINGS, run.secrets.session.as_ref())
+}
+
+/// iscsid's socket must listen. It fails for good when something called iscsiadm before there was
+/// an initiator name.
+fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
+    let socket = systemd::unit(host, ISCSID_SOCKET)?;
+    let daemon = systemd::unit(host, ISCSID)?;
+    if socket.is_active() || daemon.is_active() {
+        return Ok(());
+    }
+    if !socket.exists() && !daemon.exists() {
+        bail!(
+            "neither {ISCSID_SOCKET} nor {ISCSID} is known to systemd: install iscsi-initiator-utils (Debian: open-iscsi)"
+        );
+    }
+    let unit = if socket.exists() { ISCSID_SOCKET } else { ISCSID };
+    for name in [ISCSID, ISCSID_SOCKET] {
+        systemd::reset_failed(host, name)?;
+    }
+    systemd::start(host, unit, ISCSID_LIMIT)?;
+    Ok(())
+}
+
+/// A session may exist and yet be on its way: iscsid logs in again after a lost connection.
+fn wait_logged_in(run: &Run<'_>, wish: &Wish<'_>, deadline: Instant) -> anyhow::Result<()> {
+    loop {
+        let sessions = iscsi::sessions(run.host)?;
+        let mut ours = sessions.iter().filter(|session| session.target == wish.target.as_str());
+        if ours.any(|session| session.is_logged_in()) {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            bail!("the session to {} does not come up; see `journalctl -u {ISCSID}`", wish.target);
+        }
+        // The kernel tells nobody when a session's state changes.
+        run.host.pause(Duration::from_millis(200)).context("waiting for the session")?;
+    }
+}

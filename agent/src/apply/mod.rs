@@ -1,0 +1,202 @@
+//! The loop: observe, plan, run, until nothing is left. Decides nothing.
+//!
+//! * [`run`]: one `match`, each step to what it does
+//! * [`guard`]: what a destructive step re-reads just before it acts
+//! * [`login`], [`lun`], [`copy`], [`local`], [`etcd`]: the steps, by what they touch
+//! * [`secrets`]: CHAP credentials, read once before the first step
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod copy;
+mod etcd;
+mod guard;
+mod local;
+mod login;
+mod lun;
+mod mount;
+mod run;
+pub mod secrets;
+
+use crate::{
+    config::Config,
+    host::{Host, filelock::Lock, mountinfo, namespace},
+    node::{Fact, Identity, authority::Authority},
+    observe::{self, Viewpoint},
+    plan::{Plan, Refusal, STAGING, Step, plan},
+    terms::AbsPath,
+};
+use anyhow::{Context as _, anyhow, bail};
+use run::Run;
+use secrets::Secrets;
+use serde::Serialize;
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+/// Ours until the next boot: the lock and the staging mount point.
+const RUNTIME_DIR: &str = "/run/etcd-lun";
+
+/// How often a plan may end at a horizon: local side, login, stamp, all the rest, and once more to
+/// see that nothing is left. More would mean that steps don't do what plans expect of them.
+const MAX_ROUNDS: usize = 6;
+
+/// Whoever watches a run.
+pub trait Watcher: fmt::Debug {
+    /// A plan was made.
+    fn planned(&mut self, plan: &Plan);
+    /// A step begins.
+    fn started(&mut self, at: usize, of: usize, step: &Step);
+    /// The step has moved on: bytes done, of how many when that is known.
+    fn moved(&mut self, done: u64, of: Option<u64>);
+    /// A step has ended: what changed, or what went wrong.
+    fn ended(&mut self, step: &Step, outcome: Result<&str, &str>, took: Duration);
+    /// Something that is worth a line.
+    fn noted(&mut self, text: &str);
+}
+
+/// What a run has done.
+#[derive(Debug, Serialize)]
+pub struct Done {
+    /// How many steps were taken.
+    pub steps: usize,
+    /// Their names, in order.
+    pub taken: Vec<&'static str>,
+}
+
+/// Why a run ended before its end.
+#[derive(Debug)]
+pub enum Failure {
+    /// There is a situation in which nothing is done.
+    Refused(Box<Refusal>),
+    /// Something went wrong.
+    Error(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Brings the node to what the config wants.
+///
+/// When an attempt fails before the commit point, etcd is put back before this returns, and what
+/// happened to that is part of the error.
+pub fn apply(
+    host: &Host,
+    config: &Config,
+    secrets: &Secrets,
+    identity: &Identity,
+    watcher: &mut dyn Watcher,
+) -> Result<Done, Failure> {
+    host.root.make_dir(RUNTIME_DIR, 0o700).context("making the runtime directory")?;
+    let lock_path: AbsPath = "/run/etcd-lun/lock".parse().map_err(anyhow::Error::from)?;
+    // Before the first observation: facts seen before the lock could be another run's.
+    let _lock = Lock::take(host, &lock_path).context("making sure that this is the only apply")?;
+    if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
+        // The staging mount must be seen by nobody else, and vanish with this process.
+        namespace::private_mounts().context("making mounts private")?;
+    } else {
+        return Err(Failure::Refused(Box::new(Refusal::OtherNamespace)));
+    }
+    wait_for_leftovers(host, watcher)?;
+    let mut run = Run::new(host, config, secrets, identity);
+    let result = rounds(&mut run, watcher);
+    let Err(failure) = result else { return result };
+    Err(match put_back(&mut run, watcher) {
+        Ok(()) => failure,
+        Err(second) => {
+            let first = match failure {
+                Failure::Refused(refusal) => anyhow!(*refusal),
+                Failure::Error(error) => error,
+            };
+            Failure::Error(first.context(format!("{second:#}; after this")))
+        }
+    })
+}
+
+/// A run that was killed leaves its rsync behind, which ends when it finds nobody to report to. Until
+/// then it keeps the staging mount of that run alive, and the LUN would be refused as in use.
+fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let deadline = Instant::now() + LIMIT;
+    let mut noted = false;
+    loop {
+        let holders =
+            mountinfo::holders_of_place(host, STAGING).context("looking for an earlier run's mount")?;
+        let Some(holder) = holders.first() else { return Ok(()) };
+        if Instant::now() >= deadline {
+            // The planner will say who it is, if it is still there.
+            return Ok(());
+        }
+        if !noted {
+            let text =
+                format!("waiting for {} (pid {}), left by a run that was killed", holder.comm, holder.pid);
+            watcher.noted(&text);
+            noted = true;
+        }
+        host.pause(Duration::from_millis(200)).context("waiting for what an earlier run left")?;
+    }
+}
+
+fn rounds(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> Result<Done, Failure> {
+    let mut taken = Vec::new();
+    for _ in 0..MAX_ROUNDS {
+        let node = observe::node(
+            run.host,
+            run.config,
+            run.identity.clone(),
+            Viewpoint::Apply { staged: run.staged() },
+        );
+        // In the form that `status --json` has.
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            tracing::debug!("observed {}", serde_json::to_string(&node).unwrap_or_default());
+        }
+        let plan = plan(run.config, &node).map_err(|refusal| Failure::Refused(Box::new(refusal)))?;
+        watcher.planned(&plan);
+        if plan.is_empty() {
+            return Ok(Done { steps: taken.len(), taken });
+        }
+        for (at, step) in plan.steps.iter().enumerate() {
+            if run.host.interrupt.is_requested() {
+                return Err(Failure::Error(anyhow!("interrupted before the step `{step}`")));
+            }
+            watcher.started(at + 1, plan.steps.len(), step);
+            let start = Instant::now();
+            let outcome = run.step(step, watcher).with_context(|| format!("in step {}", step.id()));
+            let shown = outcome.as_ref().map(|done| done.as_str()).map_err(|error| format!("{error:#}"));
+            watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
+            outcome?;
+            taken.push(step.id());
+        }
+    }
+    Err(Failure::Error(anyhow!(
+        "{MAX_ROUNDS} plans were carried out and there is still something to do; see `etcd-lun plan`"
+    )))
+}
+
+/// Before the commit point, an attempt leaves etcd running as it was: on the local disk.
+fn put_back(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+    run.host.interrupt.ignore(); // the way back is walked to its end
+    let result = etcd_back(run, watcher);
+    // After etcd: with a dead target this can take as long as open-iscsi's replacement timeout.
+    run.drop_staging();
+    result
+}
+
+fn etcd_back(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+    if !etcd::was_stopped_by_us(run.host)? {
+        return Ok(());
+    }
+    let record = match observe::record(run.host) {
+        Fact::Known(record) => record,
+        Fact::Unknown(why) => bail!("etcd stays stopped, for which copy is the truth can't be told ({why})"),
+    };
+    if record.is_some_and(|record| record.authority == Authority::Lun) {
+        watcher.noted("etcd stays stopped: its data is on the LUN now; `etcd-lun apply` goes on from here");
+        return Ok(());
+    }
+    etcd::start(run.host, run.config).context("putting etcd back on the local disk")?;
+    watcher.noted("etcd runs from the local disk again, as before");
+    Ok(())
+}

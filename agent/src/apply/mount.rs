@@ -1,0 +1,85 @@
+//! Having PID 1 mount the LUN, and seeing what it really mounted.
+
+use super::{guard, run::Run};
+use crate::{
+    host::{inode, mountinfo, systemd, tree},
+    node::authority::Stamp,
+    observe,
+    terms::{AbsPath, FsLabel, FsUuid, Wwid},
+};
+use anyhow::{Context as _, bail, ensure};
+use std::time::Duration;
+
+/// systemd waits for the device (90 s), then for mount(8); log replay of a large LUN included.
+const MOUNT_LIMIT: Duration = Duration::from_secs(300);
+
+/// What a mount step asks for.
+#[derive(Debug)]
+pub(super) struct Wish<'a> {
+    pub unit: &'a str,
+    pub at: &'a AbsPath,
+    pub wwid: &'a Wwid,
+    pub uuid: &'a FsUuid,
+    pub label: &'a FsLabel,
+    pub options: &'a [String],
+}
+
+pub(super) fn mount(run: &mut Run<'_>, wish: &Wish<'_>) -> anyhow::Result<String> {
+    run.drop_staging();
+    guard::no_users_beneath(run, wish.at)?;
+    let fenced = match inode::beneath(run.host, wish.at)? {
+        Some(place) => inode::is_immutable(&place)? == Some(true),
+        None => false,
+    };
+    ensure!(fenced, "{} is not fenced: nothing is mounted over it", wish.at);
+    let lun = guard::lun_of_ours(run, wish.wwid, wish.uuid)?;
+    let leads_to = observe::label_leads_to(run.host, wish.label)?;
+    ensure!(
+        leads_to.as_deref() == Some(lun.device.as_str()),
+        "/dev/disk/by-label/{} leads to {}, the LUN is {}",
+        wish.label,
+        leads_to.as_deref().unwrap_or("nothing"),
+        lun.device
+    );
+    systemd::start(run.host, wish.unit, MOUNT_LIMIT)?;
+    verify(run, wish, &lun.devno)?;
+    Ok(format!("{} is mounted on {}", lun.device, wish.at))
+}
+
+/// What PID 1 sees must be the LUN, with the options asked for, and carry the record's stamp.
+fn verify(run: &Run<'_>, wish: &Wish<'_>, devno: &str) -> anyhow::Result<()> {
+    let mounts = mountinfo::of_pid1(run.host)?;
+    let here: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == wish.at.as_str()).collect();
+    let [mount] = here.as_slice() else {
+        bail!("after the start of {} there are {} mounts on {}", wish.unit, here.len(), wish.at);
+    };
+    let found = format!("{}:{}", mount.device.0, mount.device.1);
+    ensure!(
+        found == devno,
+        "{} has mounted device {found}, not {devno}; stop it and see `systemctl cat {0}`",
+        wish.unit
+    );
+    ensure!(mount.fs_type == "xfs", "{} has mounted {}, not xfs", wish.unit, mount.fs_type);
+    let options: Vec<_> = mount.options.iter().chain(&mount.super_options).collect();
+    ensure!(!options.iter().any(|option| *option == "ro"), "{} has mounted read-only", wish.unit);
+    for option in wish.options.iter().filter(|option| *option != "_netdev") {
+        ensure!(options.contains(&option), "{} has mounted without {option}", wish.unit);
+    }
+    let root = tree::open(&run.host.root.locate(wish.at.as_path()))?;
+    let text = inode::attribute(&root, Stamp::ATTRIBUTE)?.context("what is mounted has no stamp")?;
+    let stamp =
+        Stamp::parse(&String::from_utf8_lossy(&text)).context("reading the stamp of what is mounted")?;
+    let record = guard::record(run.host)?.context("the record is gone")?;
+    ensure!(
+        stamp.generation == record.generation
+            && stamp.machine_id == run.identity.machine_id
+            && stamp.activations >= record.activations,
+        "what is mounted is stamped for {}, generation {}, use {}; the record says generation {}, use {}: etcd is not started on it",
+        stamp.node,
+        stamp.generation,
+        stamp.activations,
+        record.generation,
+        record.activations
+    );
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! The local disk's side: the record, the data directory, retired data, etcd.
+
+use crate::{
+    config::{Config, Runtime},
+    host::{Host, dir, filelock, inode, systemd, tree},
+    node::{
+        Etcd, Fact, LocalDir,
+        authority::{Authority, Record},
+    },
+    plan::{BAR, ETCD_STOPPED, RECORD, RETIRED, STATE},
+    terms::{AbsPath, Bytes},
+};
+use std::io;
+
+/// The record; a text that is not of a known form is unknown, never absent.
+pub(crate) fn record(host: &Host) -> Fact<Option<Record>> {
+    match host.root.read_opt(RECORD) {
+        Ok(None) => Fact::Known(None),
+        Ok(Some(text)) => match Record::parse(&text) {
+            Ok(record) => Fact::Known(Some(record)),
+            Err(error) => Fact::Unknown(format!("{RECORD} is {error}")),
+        },
+        Err(error) => Fact::Unknown(error.to_string()),
+    }
+}
+
+/// The data directory beneath whatever is mounted on it.
+pub(super) fn local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> Fact<LocalDir> {
+    look(host, data_dir, record).into()
+}
+
+fn look(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> io::Result<LocalDir> {
+    let Some(beneath) = inode::beneath(host, data_dir)? else { return Ok(LocalDir::Absent) };
+    let mut entries = dir::names(&beneath)?;
+    if entries == [BAR] && dir::is_empty_file(&beneath, BAR)? {
+        // Retired, and cut short before the fence: nothing of etcd's.
+        entries.clear();
+    }
+    let immutable = inode::is_immutable(&beneath)?;
+    let truth_is_lun = record.is_some_and(|record| record.authority == Authority::Lun);
+    let fingerprint = if truth_is_lun && !entries.is_empty() {
+        let summary = tree::fingerprint(&beneath, &host.interrupt, &mut |_| {}).map_err(io::Error::other)?;
+        Some(summary.fingerprint)
+    } else {
+        None
+    };
+    let size = if truth_is_lun { None } else { Some(Bytes(dir::size(&beneath)?)) };
+    Ok(LocalDir::Present {
+        entries,
+        immutable,
+        fingerprint,
+        with_state: is_with_state(host, data_dir)?,
+        size,
+    })
+}
+
+/// Whether a rename can move the data directory below our state directory: both parents on one
+/// mount. The state directory may not exist yet; then its nearest existing parent counts.
+fn is_with_state(host: &Host, data_dir: &AbsPath) -> io::Result<bool> {
+    let mut state: AbsPath = STATE.parse().map_err(io::Error::other)?;
+    while host.root.list_opt(state.as_path())?.is_none() {
+        state = state.parent();
+    }
+    match dir::both_without_mounts(host, &data_dir.parent(), &state) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Names below the directory of retired data.
+pub(super) fn retired(host: &Host) -> Fact<Vec<String>> {
+    host.root.list_opt(RETIRED).map(Option::unwrap_or_default).into()
+}
+
+/// etcd's unit, and who holds its database.
+pub(crate) fn etcd(host: &Host, config: &Config) -> Fact<Etcd> {
+    let Runtime::Systemd { unit: name } = &config.etcd.runtime;
+    let unit = match systemd::unit(host, name) {
+        Ok(unit) => unit,
+        Err(error) => return Fact::from(Err(error)),
+    };
+    let lock_holders = match filelock::holders(host, config.etcd.data_dir.join("member/snap/db").as_path()) {
+        Ok(holders) => holders.iter().map(ToString::to_string).collect(),
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    let stopped_by_us = match host.root.read_opt(ETCD_STOPPED) {
+        Ok(note) => note.is_some(),
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    Fact::Known(Etcd {
+        unit: name.clone(),
+        exists: unit.exists(),
+        enabled: unit.unit_file_state.starts_with("enabled"),
+        state: unit.active_state,
+        stopped_by_us,
+        lock_holders,
+    })
+}

@@ -1,0 +1,84 @@
+//! What PID 1 has mounted on the data directory, and the unit that says so.
+
+use super::lun::read_stamp;
+use crate::{
+    config::Config,
+    host::{Host, mountinfo, staging, systemd, tree},
+    node::{DataMount, Fact, MountUnit, authority::Stamp},
+    terms::AbsPath,
+    unit,
+};
+use std::io;
+
+/// The mount on the data directory, as PID 1 sees it.
+pub(super) fn data(host: &Host, data_dir: &AbsPath) -> Fact<Option<DataMount>> {
+    let mounts = match mountinfo::of_pid1(host) {
+        Ok(mounts) => mounts,
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    let here: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == data_dir.as_str()).collect();
+    let Some(top) = here.last() else { return Fact::Known(None) };
+    let space = tree::open(&host.root.locate(data_dir.as_path())).and_then(|root| staging::space(&root));
+    Fact::Known(Some(DataMount {
+        devno: format!("{}:{}", top.device.0, top.device.1),
+        source: top.source.clone(),
+        fs_type: top.fs_type.clone(),
+        options: merged(&top.options, &top.super_options),
+        layers: here.len(),
+        free: space.as_ref().ok().map(|space| (space.free, space.size)),
+        io_error: space.is_err_and(|error| error.raw_os_error() == Some(EIO)),
+    }))
+}
+
+/// What every call on an XFS that has shut down gives (kernel `fs/xfs/xfs_mount.h`).
+const EIO: i32 = 5;
+
+fn merged(options: &[String], of_filesystem: &[String]) -> Vec<String> {
+    let mut merged = options.to_vec();
+    merged.extend(of_filesystem.iter().filter(|option| !options.contains(option)).cloned());
+    merged
+}
+
+/// The stamp, read through the mount.
+pub(super) fn stamp(host: &Host, data_dir: &AbsPath, mount: &Fact<Option<DataMount>>) -> Fact<Option<Stamp>> {
+    match mount {
+        Fact::Known(Some(_)) => {
+            let read = || -> io::Result<Option<Stamp>> {
+                read_stamp(tree::open(&host.root.locate(data_dir.as_path()))?)
+            };
+            read().into()
+        }
+        Fact::Known(None) => Fact::Known(None),
+        Fact::Unknown(why) => Fact::Unknown(why.clone()),
+    }
+}
+
+/// The mount unit as systemd knows it, against what the config asks for.
+pub(super) fn unit(host: &Host, config: &Config) -> Fact<MountUnit> {
+    let rendered = match unit::data_mount_for(config) {
+        Ok(rendered) => rendered,
+        Err(error) => return Fact::from(Err(error)),
+    };
+    let known = match systemd::unit(host, &rendered.name) {
+        Ok(known) => known,
+        Err(error) => return Fact::from(Err(error)),
+    };
+    // A mount without a file of its own is known to systemd too, from mountinfo.
+    let Some(path) = Some(known.fragment_path).filter(|path| !path.is_empty() && !path.starts_with("/proc/"))
+    else {
+        return Fact::Known(MountUnit::Absent);
+    };
+    if let Some(drop_in) = known.drop_in_paths.first() {
+        let how = format!("a drop-in changes it: {drop_in}");
+        return Fact::Known(MountUnit::Differs { path, how });
+    }
+    let installed = match host.root.read(&path) {
+        Ok(text) => text,
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    Fact::Known(match unit::unit_text_matches(&installed, &rendered.text) {
+        Err(difference) => MountUnit::Differs { path, how: difference.to_string() },
+        Ok(()) if known.need_daemon_reload => MountUnit::NotLoaded,
+        Ok(()) => MountUnit::Right,
+    })
+}
