@@ -10,8 +10,10 @@
 //! * [`health`]: what we think of what was seen; pure
 //! * [`unit`]: the systemd units, rendered; pure
 //! * [`host`]: the only code that touches the machine
+//! * [`cli`]: verbs, exit codes, and the only printing
 
 pub mod apply;
+pub mod cli;
 pub mod config;
 pub mod health;
 pub mod host;

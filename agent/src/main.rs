@@ -1,2 +1,7 @@
-//! etcd-lun.
-fn main() {}
+//! The program; everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    etcd_lun::cli::main().into()
+}

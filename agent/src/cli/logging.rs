@@ -1,0 +1,46 @@
+//! Where log events go: the journal under systemd, standard error elsewhere, and never both.
+
+use super::{
+    Exit,
+    env::{self, under_systemd},
+};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+
+/// Installs the subscriber. `ETCD_LUN_LOG` sets the level (`debug`, `trace`); steps are `info`.
+pub(super) fn install() {
+    let level = env::var("ETCD_LUN_LOG").and_then(|level| level.parse().ok()).unwrap_or(LevelFilter::INFO);
+    if under_systemd()
+        && let Ok(journal) = tracing_journald::layer()
+    {
+        tracing_subscriber::registry().with(journal.with_field_prefix(None).with_filter(level)).init();
+        return;
+    }
+    // The progress lines say what info events say; only what is rarer comes through.
+    let level = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
+    let stderr = fmt::layer().with_writer(std::io::stderr).with_target(false).without_time().with_ansi(false);
+    tracing_subscriber::registry().with(stderr.with_filter(level)).init();
+}
+
+/// The line that a person reads last: on standard error, and in the journal as an event.
+pub(super) fn last_word(exit: &Exit, json: bool) {
+    let Some(line) = exit.line().filter(|line| !line.trim_end_matches("error: ").is_empty()) else { return };
+    if under_systemd() {
+        tracing::error!("{line}");
+    } else {
+        super::complain(&line);
+    }
+    if !json {
+        return;
+    }
+    let (kind, detail) = match exit {
+        // The report is on standard output already.
+        Exit::Success | Exit::Unhealthy(_) => return,
+        Exit::Error(error) => ("error", serde_json::json!(format!("{error:#}"))),
+        Exit::Usage(text) => ("error", serde_json::json!(text)),
+        Exit::Refused(refusal) => ("refused", serde_json::json!(refusal)),
+    };
+    super::say(
+        &serde_json::json!({ "version": super::JSON_VERSION, kind: detail, "message": line }).to_string(),
+    );
+}

@@ -1,0 +1,243 @@
+//! Verbs, exit codes, and the only printing.
+//!
+//! What each verb does is in its own file; how facts, plans and reports look is in [`show`].
+
+mod apply;
+mod config;
+mod env;
+mod logging;
+mod progress;
+mod render;
+mod show;
+mod view;
+
+use crate::{config::ConfigError, plan::Refusal};
+use clap::{Args, Parser, Subcommand};
+use std::{
+    io::Write,
+    path::PathBuf,
+    process::{ExitCode, Termination},
+};
+
+/// Moves a node's etcd to an iSCSI LUN of its own, without ever losing a write.
+#[derive(Debug, Parser)]
+#[command(
+    name = "etcd-lun",
+    version,
+    after_help = "Exit codes: 0 converged or healthy, 1 error, 2 usage or config, 3 refused, 4 unhealthy"
+)]
+struct Cli {
+    /// Read this file instead of /etc/etcd-lun/config.toml and config.d/*.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Bring the node to what the config wants; idempotent
+    Apply {
+        /// Print what would be done and change nothing; the same as `plan`
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        output: OutputFormat,
+    },
+    /// Print what `apply` would do, and why it would not; changes nothing
+    Plan {
+        #[command(flatten)]
+        output: OutputFormat,
+    },
+    /// Show sessions, LUN, filesystem, mount, authority and etcd on one page
+    Status {
+        #[command(flatten)]
+        output: OutputFormat,
+    },
+    /// Check this node's etcd storage; exits with 4 unless every check is ok
+    Health {
+        /// Print the checks there are, and what each protects
+        #[arg(long)]
+        list: bool,
+        #[command(flatten)]
+        output: OutputFormat,
+    },
+    /// Look at the config
+    Config {
+        #[command(subcommand)]
+        verb: ConfigVerb,
+    },
+    /// Write what the node needs besides this program
+    Render {
+        #[command(subcommand)]
+        what: RenderVerb,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigVerb {
+    /// Print the merged config, secrets hidden, and the node entry that this host takes
+    Check {
+        #[command(flatten)]
+        output: OutputFormat,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum RenderVerb {
+    /// Write the systemd units into a directory
+    Units {
+        /// The directory, such as /etc/systemd/system
+        #[arg(long, value_name = "DIR")]
+        into: PathBuf,
+    },
+}
+
+#[derive(Debug, Args, Clone, Copy)]
+struct OutputFormat {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The format of every JSON output.
+const JSON_VERSION: u32 = 1;
+
+/// How the program ends: the first word of its last line, and its exit code.
+#[derive(Debug)]
+pub enum Exit {
+    /// Converged or healthy, or help was asked for.
+    Success,
+    /// Something went wrong.
+    Error(anyhow::Error),
+    /// The command line or the config is wrong.
+    Usage(String),
+    /// It will not act; the reason.
+    Refused(Box<Refusal>),
+    /// A check is not ok; which ones.
+    Unhealthy(String),
+}
+
+impl Exit {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Error(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Refused(_) => 3,
+            Self::Unhealthy(_) => 4,
+        }
+    }
+
+    /// One line: what, with all its causes.
+    fn line(&self) -> Option<String> {
+        match self {
+            Self::Success => None,
+            Self::Error(error) => Some(format!("error: {error:#}")),
+            Self::Usage(text) => Some(format!("error: {text}")),
+            Self::Refused(refusal) => Some(format!("refused: {refusal}")),
+            Self::Unhealthy(text) => Some(format!("unhealthy: {text}")),
+        }
+    }
+}
+
+impl Termination for Exit {
+    fn report(self) -> ExitCode {
+        self.code().into()
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.report()
+    }
+}
+
+impl From<ConfigError> for Exit {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(format!("{:#}", anyhow::Error::from(error)))
+    }
+}
+
+impl From<anyhow::Error> for Exit {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<Refusal> for Exit {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}
+
+/// Runs the program on this process's arguments.
+pub fn main() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            complain(&format!("{error}"));
+            return Exit::Usage(String::new());
+        }
+        Err(help_or_version) => {
+            say(&help_or_version.to_string());
+            return Exit::Success;
+        }
+    };
+    let json = cli.verb.wants_json();
+    match dispatch(cli) {
+        Ok(()) => Exit::Success,
+        Err(exit) => {
+            logging::last_word(&exit, json);
+            exit
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<(), Exit> {
+    logging::install();
+    let file = cli.config.as_deref();
+    match cli.verb {
+        Verb::Apply { dry_run: false, output } => apply::run(file, output),
+        Verb::Apply { dry_run: true, output } | Verb::Plan { output } => view::plan(file, output),
+        Verb::Status { output } => view::status(file, output),
+        Verb::Health { list: true, .. } => {
+            say(&show::checks());
+            Ok(())
+        }
+        Verb::Health { list: false, output } => view::health(file, output),
+        Verb::Config { verb: ConfigVerb::Check { output } } => config::check(file, output),
+        Verb::Render { what: RenderVerb::Units { into } } => render::units(file, &into),
+    }
+}
+
+impl Verb {
+    fn wants_json(&self) -> bool {
+        match self {
+            Self::Apply { output, .. }
+            | Self::Plan { output }
+            | Self::Status { output }
+            | Self::Health { output, .. }
+            | Self::Config { verb: ConfigVerb::Check { output } } => output.json,
+            Self::Render { .. } => false,
+        }
+    }
+}
+
+/// Prints to standard output. A reader that went away (`| head`) is not an error.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
+}
+
+/// Prints to standard error.
+fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
+}
+
+/// Prints a value as JSON, with the version of the format beside it.
+fn say_json(kind: &str, value: &impl serde::Serialize) -> Result<(), Exit> {
+    let text = serde_json::to_string_pretty(&serde_json::json!({ "version": JSON_VERSION, kind: value }))
+        .map_err(anyhow::Error::from)?;
+    say(&text);
+    Ok(())
+}

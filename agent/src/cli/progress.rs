@@ -1,0 +1,105 @@
+//! What is seen of a long run: lines on a terminal, `STATUS=` under systemd, events in the journal.
+
+use crate::{
+    apply::Watcher,
+    host::notify::Notify,
+    plan::{Plan, Step},
+    terms::Bytes,
+};
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
+
+/// Shows a run to whoever watches.
+#[derive(Debug)]
+pub(super) struct Progress {
+    terminal: bool,
+    quiet: bool,
+    notifier: Notify,
+    /// Which step of how many.
+    place: String,
+    title: String,
+    last: Option<Instant>,
+}
+
+impl Progress {
+    /// Under systemd only events and `STATUS=`; elsewhere lines on standard error.
+    pub(super) fn new(notifier: Notify) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let quiet = super::env::under_systemd();
+        Self { terminal, quiet, notifier, place: String::new(), title: String::new(), last: None }
+    }
+
+    fn line(&self, text: &str) {
+        if !self.quiet {
+            let erase = if self.terminal && self.last.is_some() { "\r\x1b[K" } else { "" };
+            super::complain(&format!("{erase}{text}"));
+        }
+    }
+}
+
+impl Watcher for Progress {
+    fn planned(&mut self, plan: &Plan) {
+        if let Some(horizon) = plan.horizon {
+            tracing::debug!("{} steps; {horizon}", plan.steps.len());
+        }
+    }
+
+    fn started(&mut self, at: usize, of: usize, step: &Step) {
+        self.place = format!("[{at}/{of}]");
+        self.title = format!("{} {step}", self.place);
+        tracing::info!(STEP = step.id(), "{} started", self.title);
+        self.notifier.status(&self.title);
+        self.line(&self.title);
+    }
+
+    fn moved(&mut self, done: u64, of: Option<u64>) {
+        // Ten lines a second are enough for eyes, and one a second for systemd.
+        let pause = if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(1) };
+        if self.last.is_some_and(|last| last.elapsed() < pause) {
+            return;
+        }
+        let text = match of.filter(|of| *of > 0) {
+            Some(of) => format!("{} of {}, {} %", Bytes(done), Bytes(of), done.saturating_mul(100) / of),
+            None => Bytes(done).to_string(),
+        };
+        self.notifier.status(&format!("{}: {text}", self.title));
+        if self.terminal && !self.quiet {
+            use std::io::Write as _;
+            let _ = write!(std::io::stderr(), "\r\x1b[K      {text}");
+        }
+        self.last = Some(Instant::now());
+    }
+
+    fn ended(&mut self, step: &Step, outcome: Result<&str, &str>, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        match outcome {
+            Ok(what) => {
+                tracing::info!(
+                    STEP = step.id(),
+                    DURATION_US = micros,
+                    "{} {} done: {what}",
+                    self.place,
+                    step.id()
+                );
+                self.line(&format!("      {what} ({:.1} s)", took.as_secs_f32()));
+            }
+            Err(why) => {
+                tracing::info!(
+                    STEP = step.id(),
+                    DURATION_US = micros,
+                    "{} {} failed: {why}",
+                    self.place,
+                    step.id()
+                );
+                self.line("      failed");
+            }
+        }
+        self.last = None;
+    }
+
+    fn noted(&mut self, text: &str) {
+        tracing::warn!("{text}");
+    }
+}

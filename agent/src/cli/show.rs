@@ -1,0 +1,230 @@
+//! How config, plan, status and report look to a person.
+
+use crate::{
+    config::{Config, Runtime, SecretSource},
+    health::{CHECKS, Outcome, Report, Severity},
+    node::{Content, Etcd, Fact, Identity, LocalDir, LunView, MountUnit, Node, Session, authority::Stamp},
+    plan::{Plan, RETIRED},
+};
+use std::fmt::Write as _;
+
+/// Lines of `label  text`, labels aligned.
+#[derive(Debug, Default)]
+struct Page(String);
+
+const LABEL_WIDTH: usize = 16;
+
+impl Page {
+    fn line(&mut self, label: &str, text: impl AsRef<str>) {
+        for (at, part) in text.as_ref().lines().enumerate() {
+            let label = if at == 0 { label } else { "" };
+            let _ = writeln!(self.0, "{label:<LABEL_WIDTH$}{part}");
+        }
+    }
+
+    fn fact<T>(&mut self, label: &str, fact: &Fact<T>, show: impl FnOnce(&T) -> String) {
+        match fact {
+            Fact::Known(value) => self.line(label, show(value)),
+            Fact::Unknown(why) => self.line(label, format!("can't tell: {why}")),
+        }
+    }
+}
+
+/// `config check`
+pub(super) fn config(config: &Config, identity: &Identity) -> String {
+    let mut page = Page::default();
+    page.line("host", format!("{}, machine id {}", identity.hostname, identity.machine_id));
+    page.line("node entry", &config.node.chosen_by);
+    page.line("initiator", config.node.initiator.as_str());
+    let wwid = config.node.wwid.as_ref().map_or("any WWID".into(), ToString::to_string);
+    page.line("LUN", format!("number {}, {wwid}, at least {}", config.node.lun, config.lun.min_size));
+    page.line("target", config.target.iqn.as_str());
+    page.line(
+        "portals",
+        config.target.portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    );
+    page.line("discovery", format!("{:?}", config.target.discovery).to_lowercase());
+    for (label, chap) in [("CHAP", &config.target.chap), ("discovery CHAP", &config.target.discovery_chap)] {
+        page.line(
+            label,
+            match chap {
+                None => "none".into(),
+                Some(chap) => {
+                    let mutual = chap
+                        .mutual
+                        .as_ref()
+                        .map(|(name, secret)| format!(", mutual: {name}, secret {}", source(secret)));
+                    format!(
+                        "{}, secret {}{}",
+                        chap.username,
+                        source(&chap.password),
+                        mutual.unwrap_or_default()
+                    )
+                }
+            },
+        );
+    }
+    let Runtime::Systemd { unit } = &config.etcd.runtime;
+    page.line("etcd", format!("{unit}, data in {}", config.etcd.data_dir));
+    page.line("mount options", config.unit_options().join(","));
+    page.line("attach timeout", config.boot.attach_timeout.to_string());
+    page.0
+}
+
+fn source(secret: &SecretSource) -> String {
+    match secret {
+        SecretSource::Inline(_) => "in the config".into(),
+        SecretSource::File(path) => format!("in {path}"),
+        SecretSource::Credential(name) => format!("in the credential {name}"),
+    }
+}
+
+/// `plan`
+pub(super) fn plan(plan: &Plan) -> String {
+    if plan.is_empty() {
+        return "Nothing to do: the node is what the config asks for.".into();
+    }
+    let mut text = String::new();
+    for (at, step) in plan.steps.iter().enumerate() {
+        let _ = writeln!(text, "{:>3}. {step}", at + 1);
+    }
+    if let Some(horizon) = plan.horizon {
+        let _ = writeln!(text, "     … {horizon}");
+    }
+    text
+}
+
+/// `health --list`
+pub(super) fn checks() -> String {
+    let mut text = String::new();
+    for check in CHECKS {
+        let _ = writeln!(text, "{:<16}  {:<8}  {}", check.name, severity(check.severity), check.protects);
+    }
+    text
+}
+
+fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+    }
+}
+
+/// `health`
+pub(super) fn report(report: &Report) -> String {
+    let mut text = format!("{:<16}  {:<11}  {}\n", "CHECK", "OUTCOME", "DETAIL");
+    for row in &report.rows {
+        let (outcome, detail) = match &row.outcome {
+            Outcome::Ok(detail) => ("ok", detail),
+            Outcome::Found(detail) => ("FOUND", detail),
+            Outcome::CannotTell(detail) => ("CANNOT TELL", detail),
+        };
+        let _ = writeln!(text, "{:<16}  {outcome:<11}  {detail}", row.check);
+    }
+    let good = report.rows.iter().filter(|row| matches!(row.outcome, Outcome::Ok(_))).count();
+    let _ = writeln!(text, "{good} of {} checks ok", report.rows.len());
+    text
+}
+
+/// `status`
+pub(super) fn status(config: &Config, node: &Node) -> String {
+    let mut page = Page::default();
+    page.line("node", format!("{} ({})", node.identity.hostname, node.identity.machine_id));
+    page.fact("authority", &node.record, |record| match record {
+        None => "local disk: not migrated".into(),
+        Some(record) => {
+            format!("{}, generation {}, use {}", record.authority, record.generation, record.activations)
+        }
+    });
+    page.fact("etcd", &node.etcd, etcd);
+    page.fact("mount", &node.mount, |mount| match mount {
+        None => format!("nothing on {}", config.etcd.data_dir),
+        Some(mount) => {
+            let free = mount.free.map(|(free, all)| format!(", {free} of {all} free")).unwrap_or_default();
+            format!("{} on {} ({}){free}", mount.source, config.etcd.data_dir, mount.options.join(","))
+        }
+    });
+    page.fact("mount unit", &node.mount_unit, |unit| match unit {
+        MountUnit::Right => "as rendered".into(),
+        MountUnit::Absent => "absent: `etcd-lun render units --into /etc/systemd/system`".into(),
+        MountUnit::Differs { path, how } => format!("{path} differs: {how}"),
+        MountUnit::NotLoaded => "changed on disk: `systemctl daemon-reload`".into(),
+    });
+    if node.mount.known().is_some_and(Option::is_some) {
+        page.fact("stamp", &node.mounted_stamp, stamp);
+    }
+    page.fact("beneath", &node.local, local);
+    page.fact("retired", &node.retired, |retired| match retired.as_slice() {
+        [] => "none".into(),
+        generations => format!("{RETIRED}/{{{}}}", generations.join(",")),
+    });
+    page.fact("initiator", &node.initiator.name, |name| name.clone().unwrap_or_else(|| "no name set".into()));
+    page.fact("sessions", &node.sessions, |sessions| {
+        let ours = sessions.iter().filter(|session| session.target == config.target.iqn.as_str());
+        let lines: Vec<_> = ours.map(session).collect();
+        if lines.is_empty() { format!("none to {}", config.target.iqn) } else { lines.join("\n") }
+    });
+    page.fact("LUN", &node.lun, |view| lun(config, view));
+    page.0
+}
+
+fn session(session: &Session) -> String {
+    format!("{}: {} at {}", session.sid, session.state, session.portal)
+}
+
+fn etcd(etcd: &Etcd) -> String {
+    if !etcd.exists {
+        return format!("systemd knows no unit {}", etcd.unit);
+    }
+    let boot = if etcd.enabled { "starts at boot" } else { "does not start at boot" };
+    let ours = if etcd.stopped_by_us { ", stopped by etcd-lun: `etcd-lun apply` puts it back" } else { "" };
+    format!("{} is {}, {boot}{ours}", etcd.unit, etcd.state)
+}
+
+fn stamp(stamp: &Option<Stamp>) -> String {
+    match stamp {
+        None => "none".into(),
+        Some(stamp) => format!("{}, generation {}, use {}", stamp.node, stamp.generation, stamp.activations),
+    }
+}
+
+fn local(local: &LocalDir) -> String {
+    match local {
+        LocalDir::Absent => "no such directory".into(),
+        LocalDir::Present { .. } if local.is_fenced() => "empty and immutable: the fence is up".into(),
+        LocalDir::Present { entries, immutable, .. } => {
+            let flag = match immutable {
+                Some(true) => "immutable",
+                Some(false) => "writable",
+                None => "on a filesystem without the immutable flag",
+            };
+            let what = if entries.is_empty() { "empty".into() } else { entries.join(", ") };
+            format!("{what}; {flag}")
+        }
+    }
+}
+
+fn lun(config: &Config, view: &LunView) -> String {
+    let lun = match view {
+        LunView::NoSession => return "not visible: no session".into(),
+        LunView::NotAttached => return format!("number {} is not attached", config.node.lun),
+        LunView::Seen(lun) => lun,
+    };
+    let content = match &lun.content {
+        Fact::Unknown(why) => format!("can't tell what it holds: {why}"),
+        Fact::Known(Content::Blank) => "blank".into(),
+        Fact::Known(Content::Unfinished { uuid }) => format!("an unfinished XFS, UUID {uuid}"),
+        Fact::Known(Content::Foreign { found }) => format!("holds {found}"),
+        Fact::Known(Content::Xfs { uuid, label, .. }) => {
+            let label = label.as_ref().map_or("no label".into(), |label| format!("label {label}"));
+            format!("XFS, {label}, UUID {uuid}")
+        }
+    };
+    let paths = if lun.paths.len() > 1 || lun.device != *lun.paths.first().unwrap_or(&lun.device) {
+        format!(" over {}", lun.paths.join(", "))
+    } else {
+        String::new()
+    };
+    let read_only = if lun.read_only { ", READ-ONLY" } else { "" };
+    format!("{}{paths}, {}, {}{read_only}\n{content}", lun.device, lun.wwid, lun.size)
+}

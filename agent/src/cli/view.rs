@@ -1,0 +1,59 @@
+//! The verbs that only look: `plan`, `status`, `health`.
+
+use super::{Exit, OutputFormat, config, say, say_json, show};
+use crate::{
+    config::Config,
+    health::{self, Outcome},
+    host::Host,
+    node::Node,
+    observe, plan,
+};
+use std::path::Path;
+
+/// Loads the config and looks at the node. Readers take no lock and change nothing.
+fn look(file: Option<&Path>) -> Result<(Config, Node), Exit> {
+    let (host, identity, config) = config::load_as_root(file)?;
+    let node = observe_node(&host, &config, identity);
+    Ok((config, node))
+}
+
+fn observe_node(host: &Host, config: &Config, identity: crate::node::Identity) -> Node {
+    observe::node(host, config, identity, observe::Viewpoint::Reader)
+}
+
+/// `plan`
+pub(super) fn plan(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
+    let (config, node) = look(file)?;
+    let plan = plan::plan(&config, &node)?;
+    if output.json {
+        return say_json("plan", &plan);
+    }
+    say(&show::plan(&plan));
+    Ok(())
+}
+
+/// `status`
+pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
+    let (config, node) = look(file)?;
+    if output.json {
+        return say_json("node", &node);
+    }
+    say(&show::status(&config, &node));
+    Ok(())
+}
+
+/// `health`
+pub(super) fn health(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
+    let (config, node) = look(file)?;
+    let report = health::assess(&config, &node);
+    if output.json {
+        say_json("health", &report)?;
+    } else {
+        say(&show::report(&report));
+    }
+    let bad: Vec<_> = report.rows.iter().filter(|row| !matches!(row.outcome, Outcome::Ok(_))).collect();
+    match bad.as_slice() {
+        [] => Ok(()),
+        rows => Err(Exit::Unhealthy(rows.iter().map(|row| row.check).collect::<Vec<_>>().join(", "))),
+    }
+}

@@ -1,0 +1,189 @@
+//! The real binary, as a person meets it: help, exit codes, error lines, JSON. Needs no root and
+//! changes nothing; what needs a node is tried in the virtual machines.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+const GOOD: &str = r#"
+[target]
+iqn = "iqn.2024-02.com.example:etcd"
+portals = ["192.168.10.5:3260"]
+[target.chap]
+username = "initiator1"
+password = "hunter2hunter2"
+[etcd]
+runtime = "systemd"
+[[node]]
+hostname = "HOST"
+initiator = "iqn.1994-05.com.redhat:master0"
+lun = 1
+"#;
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("etcd-lun-cli-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// A config whose entry is for this very host.
+    fn config(&self, text: &str) -> String {
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let path = self.0.join("config.toml");
+        fs::write(&path, text.replace("HOST", host.trim())).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn run(args: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_etcd-lun")).args(args).env("RUST_BACKTRACE", "1").output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn help_names_every_verb_and_exit_code() {
+    let (code, out, err) = run(&["--help"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    for word in
+        ["apply", "plan", "status", "health", "config", "render", "--config", "3 refused", "4 unhealthy"]
+    {
+        assert!(out.contains(word), "{word}: {out}");
+    }
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
+    let (code, out, _) = run(&["--version"]);
+    assert_eq!((code, out.trim()), (0, concat!("etcd-lun ", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn wrong_usage_is_2_and_says_how() {
+    for args in [&["destroy"][..], &[], &["apply", "--force"], &["render", "units"], &["render"]] {
+        let (code, out, err) = run(args);
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+        assert!(err.contains("Usage"), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn config_errors_are_2_and_name_file_and_line() {
+    let dir = Dir::new("errors");
+    let cases = [
+        (
+            GOOD.replace("lun = 1", "lun = 1\nwwn = \"x\""),
+            "config.toml, line 14: unknown key `wwn`, expected",
+        ),
+        (GOOD.replace("HOST", "somebody-else"), "no [[node]] entry in the config matches this host"),
+        (
+            format!("{GOOD}{}", &GOOD[GOOD.find("[[node]]").unwrap()..]),
+            "2 [[node]] entries in the config match",
+        ),
+        (GOOD.replace("hunter2hunter2", &"x".repeat(300)), "longer than 255 bytes"),
+        (
+            GOOD.replace("password = \"hunter2hunter2\"", "password_file = \"/nonexistent/secret\""),
+            "there is no such file",
+        ),
+        (GOOD.replace("password = \"hunter2hunter2\"", "credential = \"chap\""), "CREDENTIALS_DIRECTORY"),
+    ];
+    for (text, said) in cases {
+        let (code, out, err) = run(&["config", "check", "--config", &dir.config(&text)]);
+        assert_eq!((code, out.as_str()), (2, ""), "{said}: {err}");
+        assert!(err.starts_with("error: ") && err.contains(said), "{said}: {err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(!err.contains("hunter2"), "{err}");
+    }
+    let (code, _, err) = run(&["config", "check", "--config", "/nonexistent/config.toml"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("/nonexistent/config.toml"), "{err}");
+}
+
+#[test]
+fn config_check_shows_all_but_secrets() {
+    let dir = Dir::new("check");
+    let config = dir.config(GOOD);
+    let (code, out, err) = run(&["config", "check", "--config", &config]);
+    assert_eq!(code, 0, "{err}");
+    for part in [
+        "iqn.2024-02.com.example:etcd",
+        "192.168.10.5:3260",
+        "etcd.service",
+        "_netdev,prjquota",
+        "secret in the config",
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let (code, json, _) = run(&["config", "check", "--json", "--config", &config]);
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &value["version"]), (0, &1.into()));
+    assert_eq!(value["config"]["node"]["lun"], 1);
+    assert!(!format!("{out}{json}").contains("hunter2"));
+}
+
+#[test]
+fn units_are_rendered_the_same_every_time() {
+    let dir = Dir::new("units");
+    let config = dir.config(&GOOD.replace("[[node]]", "data_dir = \"/srv/etcd-1\"\n[[node]]"));
+    let into = dir.0.to_str().unwrap();
+    let mut texts = Vec::new();
+    for _ in 0..2 {
+        let (code, out, err) = run(&["render", "units", "--into", into, "--config", &config]);
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains(r"srv-etcd\x2d1.mount"), "{out}");
+        texts.push(fs::read_to_string(dir.0.join(r"srv-etcd\x2d1.mount")).unwrap());
+    }
+    assert_eq!(texts[0], texts[1]);
+    for line in
+        ["What=/dev/disk/by-label/etcd-lun", "Where=/srv/etcd-1", "Type=xfs", "Options=_netdev,prjquota"]
+    {
+        assert!(texts[0].lines().any(|found| found == line), "{line}: {}", texts[0]);
+    }
+    let (code, _, err) = run(&["render", "units", "--into", "/nonexistent/dir", "--config", &config]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.starts_with("error: writing a unit: /nonexistent/dir/"), "{err}");
+}
+
+#[test]
+fn checks_are_listed_without_a_node() {
+    let (code, out, _) = run(&["health", "--list"]);
+    assert_eq!(code, 0);
+    for check in etcd_lun::health::CHECKS {
+        assert!(out.contains(check.name) && out.contains(check.protects), "{}: {out}", check.name);
+    }
+}
+
+#[test]
+fn without_root_it_says_so() {
+    let dir = Dir::new("root");
+    let config = dir.config(GOOD);
+    let is_root = fs::read_to_string("/proc/self/status").unwrap().contains("Uid:\t0");
+    let binary = env!("CARGO_BIN_EXE_etcd-lun");
+    // As root, become nobody: setpriv is part of util-linux, which is on every machine that has blkid.
+    let (program, before): (&str, &[&str]) = if is_root {
+        ("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+    } else {
+        ("env", &[])
+    };
+    // The build directory may be closed to others, so the program is copied to where it isn't.
+    let copy = dir.0.join("etcd-lun");
+    // By cp: a descriptor of ours, open for writing, could be inherited by a child of another test,
+    // and a program that somebody may write can't be started (ETXTBSY).
+    assert!(Command::new("cp").arg(binary).arg(&copy).status().unwrap().success());
+    for verb in ["apply", "plan", "status", "health"] {
+        let output =
+            Command::new(program).args(before).arg(&copy).args([verb, "--config", &config]).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{verb}: {err}");
+        assert!(err.starts_with("error: etcd-lun must run as root"), "{verb}: {err}");
+    }
+}
