@@ -1,0 +1,19 @@
+/*
+ * The part of libunwind that Rust's std asks for, for a program that never unwinds (panic=abort).
+ *
+ * GCC's libgcc_eh in its place aborts the process when an error captures a backtrace (RUST_BACKTRACE=1), because a binary
+ * linked with force-unwind-tables=no has no tables for it to read. This one answers "end of stack" at once.
+ */
+struct context;
+
+int _Unwind_Backtrace(void *callback, void *argument)
+{
+	(void)callback, (void)argument;
+	return 5; /* _URC_END_OF_STACK */
+}
+
+/* Asked only about frames, and there are none. */
+unsigned long _Unwind_GetIP(struct context *frame) { return (void)frame, 0; }
+unsigned long _Unwind_GetIPInfo(struct context *frame, int *before) { return (void)frame, *before = 0, 0; }
+unsigned long _Unwind_GetCFA(struct context *frame) { return (void)frame, 0; }
+void *_Unwind_FindEnclosingFunction(void *pc) { return (void)pc, (void *)0; }
