@@ -1,2 +1,102 @@
-//! The test bed.
-fn main() {}
+//! `bed`: the test bed's command line.
+#![allow(clippy::disallowed_methods, reason = "as in the library")]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use bed::bed::Bed;
+use bed::node::Node;
+use bed::stage::Stage;
+use bed::target::{self, Lun, Offer, Target};
+use bed::vm::Options;
+use bed::{demo, etcd, ledger, scenarios, scene, suite};
+use clap::{Parser, Subcommand};
+
+/// A real node in a virtual machine, a real iSCSI target, a real etcd.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Boot a node with a target and a running etcd, and open a shell in it.
+    Shell {
+        /// The static etcd-lun binary, to be put into the node as /usr/local/bin/etcd-lun.
+        #[arg(long)]
+        agent: Option<PathBuf>,
+    },
+    /// Show a migration from beginning to end.
+    Demo {
+        /// The static etcd-lun binary.
+        #[arg(long)]
+        agent: PathBuf,
+    },
+    /// Play the scenarios and count them.
+    Suite {
+        /// The static etcd-lun binary.
+        #[arg(long)]
+        agent: PathBuf,
+        /// Only scenarios whose name contains this, or one of these with commas between.
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Only name the scenarios.
+        #[arg(long)]
+        list: bool,
+    },
+    /// End what runs left behind that were killed.
+    Clean,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Shell { agent } => shell(agent.as_deref()),
+        Verb::Demo { agent } => {
+            Bed::make().and_then(|bed| demo::play(&bed, &agent)).map(|()| ExitCode::SUCCESS)
+        }
+        Verb::Suite { agent, only, list } => suite(&agent, &only, list),
+        Verb::Clean => ledger::sweep().map(|runs| {
+            println!("bed: ended what {runs} dead runs left");
+            ExitCode::SUCCESS
+        }),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn shell(agent: Option<&Path>) -> Result<ExitCode> {
+    let bed = Bed::make()?;
+    let file = bed.run.dir().join("lun1");
+    target::blank(&file, scene::LUN_SIZE)?;
+    let _target =
+        Target::start(&bed, Offer { chap: Some(scene::chap()), ..Offer::open(vec![Lun::new(1, file)]) })?;
+    let node = Node::boot(&bed, Options::default())?;
+    etcd::start(&node)?;
+    etcd::put_keys(&node, 1000)?;
+    if let Some(agent) = agent {
+        scene::install(&node, agent)?;
+    }
+    scene::configure(&node, &scene::Wanted::default())?;
+    println!(
+        "bed: a node with etcd, and a target with CHAP; /etc/etcd-lun/config.toml is in place. Leave with ^D."
+    );
+    let status = node.ssh()?.interactive().status().context("cannot open a shell")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn suite(agent: &Path, only: &str, list: bool) -> Result<ExitCode> {
+    let mut scenarios = scenarios::all();
+    scenarios.retain(|scenario| only.split(',').any(|part| scenario.name.contains(part)));
+    if list {
+        scenarios.iter().for_each(|scenario| println!("{}", scenario.name));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut stage = Stage::build(&Bed::make()?, agent)?;
+    let tally = suite::play(&mut stage, &scenarios)?;
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    Ok(if tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,257 @@
+//! The guest's disk image, kernel and initrd: a Debian made with mmdebstrap, cached by a hash of its recipe.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::host;
+use crate::net::Path as NetPath;
+
+/// To be raised when this file changes what an image holds in a way that the recipe's text doesn't show.
+const VERSION: u32 = 1;
+const RELEASE: &str = "trixie";
+const DISK: &str = "8G";
+const LIMIT: Duration = Duration::from_secs(900);
+
+const PACKAGES: &[&str] = &[
+    "systemd",
+    "systemd-sysv",
+    "udev",
+    "dbus",
+    "kmod",
+    "procps",
+    "util-linux",
+    "util-linux-extra",
+    "linux-image-amd64",
+    "initramfs-tools",
+    "zstd",
+    "openssh-server",
+    "iproute2",
+    "iptables",
+    "open-iscsi",
+    "multipath-tools",
+    "xfsprogs",
+    "e2fsprogs",
+    "dosfstools",
+    "fdisk",
+    "lvm2",
+    "rsync",
+    "attr",
+    "acl",
+    "etcd-server",
+    "etcd-client",
+    "curl",
+    "jq",
+    "fio",
+    "strace",
+    "less",
+    "auditd",
+    "selinux-policy-default",
+    "policycoreutils",
+    "setools",
+];
+
+const FINISH: &str = include_str!("../guest/finish.sh");
+
+/// The host name of the node.
+pub const HOSTNAME: &str = "master-0";
+
+/// Where the parts of an image are.
+#[derive(Debug, Clone)]
+pub struct Image {
+    /// The disk; never written to after it was made.
+    pub disk: PathBuf,
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// Its initrd.
+    pub initrd: PathBuf,
+    /// The private key that opens an ssh session as root.
+    pub key: PathBuf,
+    /// The directory that holds them.
+    pub dir: PathBuf,
+}
+
+impl Image {
+    /// The image from the cache, or made now.
+    pub fn ensure() -> Result<Self> {
+        let cache = cache_dir()?;
+        let dir = cache.join(format!("{RELEASE}-{}", recipe_hash()));
+        let image = Self {
+            disk: dir.join("disk.raw"),
+            kernel: dir.join("kernel"),
+            initrd: dir.join("initrd"),
+            key: dir.join("key"),
+            dir: dir.clone(),
+        };
+        if dir.is_dir() {
+            return Ok(image);
+        }
+        fs::create_dir_all(&cache)?;
+        let begun = Instant::now();
+        println!(
+            "bed: making the node's image (Debian {RELEASE}); later runs take it from {}",
+            dir.display()
+        );
+        // Made aside and renamed, so that a run that is cut short, or a second one, never leaves half an image.
+        let aside = cache.join(format!("making-{}", std::process::id()));
+        let made = make(&aside);
+        if let Err(error) = made {
+            fs::remove_dir_all(&aside).ok();
+            return Err(error);
+        }
+        if fs::rename(&aside, &dir).is_err() {
+            fs::remove_dir_all(&aside).ok();
+        }
+        println!("bed: image made in {} s", begun.elapsed().as_secs());
+        Ok(image)
+    }
+
+    /// A new overlay, so that a node starts fresh and the image stays as it is.
+    pub fn overlay(&self, file: &Path) -> Result<()> {
+        let mut create = Command::new("qemu-img");
+        create.args(["create", "-q", "-f", "qcow2", "-F", "raw", "-b"]).arg(&self.disk).arg(file);
+        host::ok(&mut create, LIMIT).map(drop)
+    }
+}
+
+fn make(dir: &Path) -> Result<()> {
+    let tree = dir.join("tree");
+    fs::create_dir_all(dir)?;
+    let mut bootstrap = Command::new("mmdebstrap");
+    bootstrap
+        .args(["--quiet", "--variant=minbase", "--aptopt=APT::Install-Recommends \"false\""])
+        .args(["--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*"])
+        .arg("--dpkgopt=path-exclude=/usr/share/locale/*")
+        .arg(format!("--include={}", PACKAGES.join(",")))
+        .arg(RELEASE)
+        .arg(&tree)
+        .arg(mirror());
+    host::ok(&mut bootstrap, LIMIT)?;
+    for (path, mode, text) in files() {
+        let file = tree.join(path);
+        fs::create_dir_all(file.parent().unwrap_or(&tree))?;
+        fs::write(&file, text)?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode))?;
+    }
+    let key = dir.join("key");
+    let mut keygen = Command::new("ssh-keygen");
+    host::ok(keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "etcd-lun-bed", "-f"]).arg(&key), LIMIT)?;
+    fs::create_dir_all(tree.join("root/.ssh"))?;
+    fs::copy(key.with_extension("pub"), tree.join("root/.ssh/authorized_keys"))?;
+    host::ok(Command::new("chroot").arg(&tree).args(["sh", "-c", FINISH]), LIMIT)?;
+    for (prefix, name) in [("vmlinuz-", "kernel"), ("initrd.img-", "initrd")] {
+        fs::copy(only(&tree.join("boot"), prefix)?, dir.join(name))?;
+    }
+    let mut mke2fs = Command::new("mke2fs");
+    mke2fs.args(["-q", "-t", "ext4", "-L", "root", "-d"]).arg(&tree).arg(dir.join("disk.raw")).arg(DISK);
+    host::ok(&mut mke2fs, LIMIT)?;
+    // What one killed QEMU might leave unwritten is not for the base.
+    File::open(dir.join("disk.raw"))?.sync_all()?;
+    fs::remove_dir_all(&tree)?;
+    Ok(())
+}
+
+/// The files of the node that aren't Debian's.
+fn files() -> Vec<(String, u32, String)> {
+    let plain = |path: &str, text: &str| (path.to_string(), 0o644, text.to_string());
+    let mut files = vec![
+        plain("etc/systemd/system/etcd.service", include_str!("../guest/etcd.service")),
+        plain("etc/initramfs-tools/modules", include_str!("../guest/initramfs-modules")),
+        plain("etc/initramfs-tools/conf.d/bed", "MODULES=list\n"),
+        // A node that is set back closes connections without a word; that is no attack.
+        plain("etc/ssh/sshd_config.d/bed.conf", "PerSourcePenalties no\nMaxStartups 100\n"),
+        plain("etc/hostname", &format!("{HOSTNAME}\n")),
+        plain(
+            "etc/hosts",
+            &format!(
+                "127.0.0.1 localhost\n127.0.1.1 {HOSTNAME}\n{} target-a\n{} target-b\n",
+                NetPath::A.target(),
+                NetPath::B.target()
+            ),
+        ),
+    ];
+    for (number, path) in NetPath::ALL.iter().enumerate() {
+        files.push(plain(
+            &format!("etc/systemd/network/10-eth{number}.network"),
+            &format!(
+                "[Match]\nMACAddress={}\n\n[Network]\nAddress={}/24\nAddress={}/64\nLinkLocalAddressing=no\n\
+                 IPv6AcceptRA=no\nIPv6DuplicateAddressDetection=0\n",
+                path.mac(),
+                path.node(),
+                path.node_v6()
+            ),
+        ));
+    }
+    files
+}
+
+fn recipe_hash() -> String {
+    let mut recipe = format!("{VERSION}\n{RELEASE}\n{DISK}\n{PACKAGES:?}\n{FINISH}");
+    for (path, mode, text) in files() {
+        recipe.push_str(&format!("\n{path} {mode:o}\n{text}"));
+    }
+    blake3::hash(recipe.as_bytes()).to_hex()[..16].to_string()
+}
+
+/// Where images are kept: `$ETCD_LUN_BED_CACHE`, else below the user's own cache directory.
+pub fn cache_dir() -> Result<PathBuf> {
+    if let Some(dir) = std::env::var_os("ETCD_LUN_BED_CACHE") {
+        return Ok(dir.into());
+    }
+    let home = std::env::var_os("HOME").context("neither ETCD_LUN_BED_CACHE nor HOME is set")?;
+    Ok(Path::new(&home).join(".cache/etcd-lun-bed"))
+}
+
+fn only(dir: &Path, prefix: &str) -> Result<PathBuf> {
+    let found: Vec<PathBuf> = fs::read_dir(dir)?
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+        .map(|entry| entry.path())
+        .collect();
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        _ => bail!("expected one {prefix}* in {}, found {found:?}", dir.display()),
+    }
+}
+
+/// The Debian mirror that the host itself uses; Debian's own when the host is not a Debian.
+fn mirror() -> String {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let lists = ["/etc/apt/sources.list".into()]
+        .into_iter()
+        .chain(fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten().map(|e| e.path()));
+    let text: String = lists.filter_map(|file: PathBuf| fs::read_to_string(file).ok()).collect();
+    mirror_in(&release, &text).unwrap_or("http://deb.debian.org/debian").to_string()
+}
+
+fn mirror_in<'a>(os_release: &str, sources: &'a str) -> Option<&'a str> {
+    if !os_release.lines().any(|line| line == "ID=debian") {
+        return None;
+    }
+    sources
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .flat_map(str::split_whitespace)
+        .find(|word| word.contains("://") && word.trim_end_matches('/').ends_with("/debian"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEBIAN: &str = "PRETTY_NAME=\"Debian\"\nID=debian\n";
+
+    #[test]
+    fn the_mirror_is_the_hosts_own() {
+        let deb822 = "Types: deb\n# http://snapshot.example/debian\nURIs: http://mirror.example/debian\nSuites: bookworm\n";
+        assert_eq!(mirror_in(DEBIAN, deb822), Some("http://mirror.example/debian"));
+        let one_line = "deb http://a.example/debian-security bookworm-security main\n\
+                        deb [arch=amd64] https://b.example/debian/ bookworm main\n";
+        assert_eq!(mirror_in(DEBIAN, one_line), Some("https://b.example/debian/"));
+        assert_eq!(mirror_in("ID=ubuntu\n", deb822), None);
+    }
+}

@@ -1,0 +1,34 @@
+//! The test bed: a real node in a virtual machine, a real iSCSI target that outlives it, and a real etcd.
+//!
+//! - `bed`: one run's namespace, image and accelerator, that everything else is built on
+//! - `packages`, `image`: what the host and the guest are made of
+//! - `ledger`, `signals`: whatever a run starts ends with it
+//! - `net`, `target`: the storage networks and the storage
+//! - `vm`, `qmp`, `ssh`, `node`: the node, its power and a way in
+//! - `etcd`: keys and hashes
+//! - `scene`: a config for the agent, and the agent in the node
+//! - `stage`, `suite`, `scenarios`: what must hold, each tried on a node set back for it
+//! - `demo`: the whole story for a person to watch
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the bed's whole business is running programs on a test machine"
+)]
+
+pub mod bed;
+pub mod demo;
+pub mod etcd;
+pub mod host;
+pub mod image;
+pub mod ledger;
+pub mod net;
+pub mod node;
+pub mod packages;
+pub mod qmp;
+pub mod scenarios;
+pub mod scene;
+pub mod signals;
+pub mod ssh;
+pub mod stage;
+pub mod suite;
+pub mod target;
+pub mod vm;

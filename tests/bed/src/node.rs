@@ -1,0 +1,297 @@
+//! A node: a machine that has booted, and a way into it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+
+use crate::bed::{Accel, Bed};
+use crate::host::{self, Output};
+use crate::ssh::Ssh;
+use crate::vm::{Life, Options, Vm};
+
+/// How long a command in the node may take unless a caller says otherwise.
+pub const LIMIT: Duration = Duration::from_secs(120);
+const BOOT_LIMIT: Duration = Duration::from_secs(240);
+const KVM_LIMIT: Duration = Duration::from_secs(60);
+const BOOT_ATTEMPTS: usize = 4;
+
+/// A node.
+#[derive(Debug)]
+pub struct Node {
+    bed: Rc<Bed>,
+    vm: Vm,
+    ssh: Option<Ssh>,
+    transcript: PathBuf,
+}
+
+enum Boot {
+    Up(Ssh),
+    Panicked(String),
+    Late,
+}
+
+impl Node {
+    /// Boots a fresh node.
+    pub fn boot(bed: &Rc<Bed>, options: Options) -> Result<Self> {
+        let vm = Vm::new(bed, "node", options)?;
+        let transcript = bed.run.dir().join("transcript");
+        let mut node = Self { bed: Rc::clone(bed), vm, ssh: None, transcript };
+        node.power_on()?;
+        Ok(node)
+    }
+
+    /// Turns the node on and waits until its boot is complete. A panic of the emulated kernel before that is the
+    /// emulator's: it is counted, told, and the node is booted again.
+    pub fn power_on(&mut self) -> Result<()> {
+        for _ in 0..BOOT_ATTEMPTS {
+            let begun = Instant::now();
+            self.vm.power_on()?;
+            let kvm_on_trial = self.bed.accel() == Accel::Kvm && !self.bed.accel_is_proven();
+            let limit = if kvm_on_trial { KVM_LIMIT } else { BOOT_LIMIT };
+            match self.wait_for_ssh(limit)? {
+                Boot::Up(ssh) => {
+                    self.ssh = Some(ssh);
+                    self.bed.accel_works();
+                    let state = self.run("systemctl is-system-running --wait")?;
+                    self.note(&format!(
+                        "booted in {:.1} s: {}",
+                        begun.elapsed().as_secs_f32(),
+                        state.stdout.trim()
+                    ));
+                    return Ok(());
+                }
+                Boot::Panicked(line) if !kvm_on_trial => {
+                    self.bed.count_panic();
+                    println!("bed: the emulated kernel panicked, booting again: {line}");
+                }
+                Boot::Panicked(why) => self.bed.fall_back(&why),
+                Boot::Late if kvm_on_trial => {
+                    self.bed.fall_back(&format!("no sign of life within {} s", limit.as_secs()));
+                }
+                Boot::Late => {
+                    bail!(
+                        "the node did not boot within {} s; its console ends:\n{}",
+                        limit.as_secs(),
+                        self.console_end()
+                    )
+                }
+            }
+            self.vm.power_cut();
+        }
+        bail!("the emulated kernel panicked in {BOOT_ATTEMPTS} boots, one after another")
+    }
+
+    fn wait_for_ssh(&mut self, limit: Duration) -> Result<Boot> {
+        let (bed, vm) = (&self.bed, &mut self.vm);
+        let boot = host::poll(limit, Duration::from_millis(300), || {
+            Ok(match vm.life()? {
+                Life::Panicked(line) => Some(Boot::Panicked(line)),
+                Life::Off => Some(Boot::Panicked("QEMU ended".into())),
+                Life::Running => Ssh::connect(bed)?.map(Boot::Up),
+            })
+        })?;
+        Ok(boot.unwrap_or(Boot::Late))
+    }
+
+    /// Runs a script in the node, whatever its exit code is.
+    pub fn run(&self, script: &str) -> Result<Output> {
+        self.run_within(script, LIMIT)
+    }
+
+    /// The same, with a time limit.
+    pub fn run_within(&self, script: &str, limit: Duration) -> Result<Output> {
+        self.feed(script, &[], limit)
+    }
+
+    /// Runs a script that must succeed; returns its standard output without the last line end.
+    pub fn ok(&self, script: &str) -> Result<String> {
+        let output = self.run(script)?;
+        if output.code != 0 {
+            bail!("in the node, `{script}`: {output}");
+        }
+        Ok(output.stdout.trim_end().to_string())
+    }
+
+    /// Runs a script in the node while `meanwhile` happens, and waits for its end.
+    pub fn run_while<T>(
+        &self,
+        script: &str,
+        limit: Duration,
+        meanwhile: impl FnOnce() -> Result<T>,
+    ) -> Result<(Output, T)> {
+        // The script goes on by itself in the node: a connection per script would be one more thing to break.
+        let unit = "bed-meanwhile";
+        self.put(&format!("/run/{unit}.sh"), 0o700, script.as_bytes())?;
+        self.ok(&format!(
+            "cd /run; rm -f {unit}.code; (sh {unit}.sh >{unit}.out 2>{unit}.err; echo $? >{unit}.tmp; mv {unit}.tmp {unit}.code) >/dev/null 2>&1 &"
+        ))?;
+        let happened = meanwhile();
+        let code = host::poll(limit, Duration::from_millis(300), || {
+            let seen = self.run(&format!("cat /run/{unit}.code 2>/dev/null"))?;
+            Ok((seen.code == 0).then(|| seen.stdout.trim().parse().unwrap_or(-1)))
+        })?;
+        let output = Output {
+            code: code.unwrap_or(-1),
+            stdout: self.read(&format!("/run/{unit}.out"))?,
+            stderr: self.read(&format!("/run/{unit}.err"))?,
+        };
+        if code.is_none() {
+            bail!("in the node, `{script}` did not end within {} s: {output}", limit.as_secs());
+        }
+        Ok((output, happened?))
+    }
+
+    /// Writes a file in the node, its directories too.
+    pub fn put(&self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
+        let script = format!(
+            "set -e; mkdir -p \"$(dirname {path})\"; rm -f {path}; umask 077; cat >{path}; chmod {mode:o} {path}"
+        );
+        let output = self.feed(&script, content, LIMIT)?;
+        if output.code != 0 {
+            bail!("cannot write {path} in the node: {output}");
+        }
+        Ok(())
+    }
+
+    /// Copies a file of the host in.
+    pub fn copy_in(&self, file: &Path, path: &str, mode: u32) -> Result<()> {
+        let content = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        self.put(path, mode, &content)
+    }
+
+    /// Reads a text file of the node.
+    pub fn read(&self, path: &str) -> Result<String> {
+        let output = self.run(&format!("cat {path}"))?;
+        if output.code != 0 {
+            bail!("cannot read {path} in the node: {output}");
+        }
+        Ok(output.stdout)
+    }
+
+    /// Journal entries of this boot that match `journalctl` arguments.
+    pub fn journal(&self, arguments: &str) -> Result<Vec<Value>> {
+        self.ok(&format!("journalctl -b --no-pager -o json {arguments}"))?
+            .lines()
+            .map(|line| serde_json::from_str(line).map_err(|e| anyhow!("{e} in journal line {line}")))
+            .collect()
+    }
+
+    /// Shuts down and boots again.
+    pub fn reboot(&mut self) -> Result<()> {
+        self.note("reboot");
+        self.shut_down("systemctl reboot")?;
+        self.power_on()
+    }
+
+    /// Shuts down and stays off.
+    pub fn power_off(&mut self) -> Result<()> {
+        self.note("power off");
+        self.shut_down("systemctl poweroff")
+    }
+
+    /// Cuts the power. The same disks boot with `power_on`.
+    pub fn power_cut(&mut self) {
+        self.note("power cut");
+        self.ssh = None;
+        self.vm.power_cut();
+    }
+
+    fn shut_down(&mut self, how: &str) -> Result<()> {
+        // The connection may break before the command's exit code comes: the machine's end is what tells.
+        let _ = self.run(how);
+        self.ssh = None;
+        self.vm.wait_off(Duration::from_secs(180)).with_context(|| self.console_end())
+    }
+
+    /// Keeps the node as it is, memory and disk.
+    pub fn save(&mut self, name: &str) -> Result<()> {
+        self.ok("sync")?;
+        // The connection is kept out of the snapshot; it couldn't go on from there.
+        self.ssh = None;
+        self.vm.save(name)?;
+        self.reconnect()
+    }
+
+    /// Goes back to what was kept, whatever happened to the node since.
+    pub fn load(&mut self, name: &str) -> Result<()> {
+        self.note(&format!("back to snapshot {name}"));
+        self.ssh = None;
+        if self.vm.life()? != Life::Running {
+            self.vm.power_cut();
+            self.vm.power_on()?;
+            let socket_is_there = || Ok(self.vm.load(name).ok());
+            host::poll(Duration::from_secs(20), Duration::from_millis(100), socket_is_there)?
+                .context("cannot load the snapshot into a new machine")?;
+        } else {
+            self.vm.load(name)?;
+        }
+        self.reconnect()
+    }
+
+    fn reconnect(&mut self) -> Result<()> {
+        match self.wait_for_ssh(Duration::from_secs(60))? {
+            Boot::Up(ssh) => {
+                self.ssh = Some(ssh);
+                Ok(())
+            }
+            Boot::Panicked(line) => bail!("the node is gone: {line}"),
+            Boot::Late => bail!("the node does not answer; its console ends:\n{}", self.console_end()),
+        }
+    }
+
+    /// The connection, for a person.
+    pub fn ssh(&self) -> Result<&Ssh> {
+        self.ssh.as_ref().context("the node is off")
+    }
+
+    /// The machine below.
+    pub fn vm(&mut self) -> &mut Vm {
+        &mut self.vm
+    }
+
+    /// Console, journal and everything that was run, for reading after a failure.
+    pub fn collect(&self, dir: &Path) -> Result<()> {
+        fs::create_dir_all(dir)?;
+        fs::write(dir.join("console"), self.vm.serial())?;
+        fs::copy(&self.transcript, dir.join("transcript")).ok();
+        if let Ok(output) = self.run_within("journalctl -b --no-pager -o short-precise | tail -n 4000", LIMIT)
+        {
+            fs::write(dir.join("journal"), output.stdout)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a new transcript.
+    pub fn begin_transcript(&self) {
+        fs::remove_file(&self.transcript).ok();
+    }
+
+    fn feed(&self, script: &str, input: &[u8], limit: Duration) -> Result<Output> {
+        let begun = Instant::now();
+        let output = self.ssh()?.run(script, input, limit);
+        let told = match &output {
+            Ok(output) => output.to_string(),
+            Err(error) => format!("{error:#}"),
+        };
+        self.note(&format!("$ {script}\n  ({:.1} s) {told}", begun.elapsed().as_secs_f32()));
+        output
+    }
+
+    fn note(&self, text: &str) {
+        let file = fs::File::options().create(true).append(true).open(&self.transcript);
+        if let Ok(mut file) = file {
+            writeln!(file, "{text}").ok();
+        }
+    }
+
+    fn console_end(&self) -> String {
+        let serial = self.vm.serial();
+        let lines: Vec<&str> = serial.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+}

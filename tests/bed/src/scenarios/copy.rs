@@ -1,0 +1,123 @@
+//! Bad days in the middle of the copy: the attempt fails, and etcd runs on the local disk as before.
+
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::{check, declines, failed, refused};
+use crate::host;
+use crate::scene::{self, Wanted};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("copy/more-data-than-room", |stage| {
+            more_data(stage, 1100)?;
+            // Seen before anything is written: it must not take a failed copy to find out.
+            declines(stage, &Wanted::default(), refused(&["has 1GiB of space", "grow it at the target"]))
+        }),
+        Scenario::new("copy/storage-out-of-space", |stage| {
+            more_data(stage, 300)?;
+            stage.thin_lun(160 << 20)?;
+            stage.configure(&Wanted::default())?;
+            let output = stage.agent("apply")?;
+            let checked = check(&output, failed(&[])).and_then(|()| stage.is_untouched().map(drop));
+            stage.end_thin_lun()?;
+            checked
+        }),
+        Scenario::new("copy/target-killed", |stage| {
+            more_data(stage, 300)?;
+            // The kernel holds I/O for a lost session so long; open-iscsi's default of 120 s shows nothing more.
+            stage.node.ok("sed -i 's/^node.session.timeo.replacement_timeout.*/node.session.timeo.replacement_timeout = 15/' /etc/iscsi/iscsid.conf")?;
+            stage.configure(&Wanted { attach_timeout: "20s".into(), ..Wanted::default() })?;
+            let lun = stage.lun();
+            let Stage { node, target, .. } = &mut *stage;
+            let (output, ()) = node.run_while("etcd-lun apply", scene::LIMIT, || {
+                written(&lun, 100)?;
+                target.stop();
+                Ok(())
+            })?;
+            check(&output, failed(&[]))?;
+            stage.is_untouched()?;
+            stage.target.restart()?;
+            stage.apply()?;
+            stage.is_on_lun()
+        }),
+        Scenario::new("copy/agent-killed", |stage| {
+            more_data(stage, 300)?;
+            stage.configure(&Wanted::default())?;
+            let lun = stage.lun();
+            stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
+                written(&lun, 100)?;
+                stage.node.ok("pkill -KILL -x etcd-lun").map(drop)
+            })?;
+            stage.apply()?;
+            stage.is_on_lun()
+        }),
+        Scenario::new("copy/interrupted-by-a-person", |stage| {
+            more_data(stage, 300)?;
+            stage.configure(&Wanted::default())?;
+            let lun = stage.lun();
+            stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
+                written(&lun, 100)?;
+                stage.node.ok("pkill -INT -x etcd-lun").map(drop)
+            })?;
+            stage.is_untouched()?;
+            stage.apply()?;
+            stage.is_on_lun()
+        }),
+        Scenario::new("copy/unreadable-file", |stage| {
+            stage.node.ok(VAR_LIB_WITH_A_BAD_SECTOR)?;
+            stage.configure(&Wanted::default())?;
+            check(&stage.agent("apply")?, failed(&["member/snap/unreadable"]))?;
+            stage.is_untouched().map(drop)
+        }),
+    ]
+}
+
+/// Gives etcd's directory more to copy: a file of the kind that etcd leaves alone.
+fn more_data(stage: &Stage, mebibytes: u32) -> Result<()> {
+    let file = "/var/lib/etcd/member/snap/0000000000000001-0000000000000001.snap.broken";
+    let script = format!(
+        "set -e; head -c {mebibytes}M </dev/urandom >{file}; chown etcd: {file}; chmod 600 {file}; sync {file}"
+    );
+    stage.node.ok(&script).map(drop)
+}
+
+/// Waits until so much is on the LUN.
+fn written(lun: &std::path::Path, mebibytes: u64) -> Result<()> {
+    host::poll(Duration::from_secs(120), Duration::from_millis(50), || {
+        let bytes = std::fs::metadata(lun)?.blocks() * 512;
+        Ok((bytes >> 20 >= mebibytes).then_some(()))
+    })?
+    .context("the copy did not get that far")
+}
+
+/// `/var/lib` on a disk with one bad sector, below one file of etcd's directory.
+const VAR_LIB_WITH_A_BAD_SECTOR: &str = r#"set -e
+systemctl stop etcd
+head -c 8192 </dev/urandom >/var/lib/etcd/member/snap/unreadable
+chown etcd: /var/lib/etcd/member/snap/unreadable
+truncate -s 600M /root/disk
+disk=$(losetup -f --show /root/disk)
+sectors=$(blockdev --getsz $disk)
+echo "0 $sectors linear $disk 0" | dmsetup create bad
+mkfs.ext4 -q /dev/mapper/bad
+mkdir /mnt/new
+mount /dev/mapper/bad /mnt/new
+cp -a /var/lib/etcd /var/lib/systemd /mnt/new/
+umount /mnt/new
+mount /dev/mapper/bad /var/lib
+first=$(filefrag -v -b512 /var/lib/etcd/member/snap/unreadable | awk '$1 == "0:" { sub(/\.\./, "", $4); print $4 }')
+dmsetup suspend bad
+dmsetup load bad <<X
+0 $first linear $disk 0
+$first 8 error
+$((first + 8)) $((sectors - first - 8)) linear $disk $((first + 8))
+X
+dmsetup resume bad
+echo 3 >/proc/sys/vm/drop_caches
+! cat /var/lib/etcd/member/snap/unreadable >/dev/null
+systemctl start etcd"#;

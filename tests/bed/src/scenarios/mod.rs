@@ -1,0 +1,122 @@
+//! The scenarios, by subject.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use anyhow::{Context, Result, bail};
+
+use crate::host::Output;
+use crate::scene::Wanted;
+use crate::stage::{ETCD_STATE, Stage};
+use crate::suite::Scenario;
+use crate::target::fingerprint;
+
+mod config;
+mod content;
+mod copy;
+mod login;
+mod lun;
+mod migrate;
+mod power;
+mod secret;
+mod tools;
+
+/// Every scenario, the quick ones first.
+pub fn all() -> Vec<Scenario> {
+    [
+        config::scenarios(),
+        tools::scenarios(),
+        content::scenarios(),
+        lun::scenarios(),
+        login::scenarios(),
+        secret::scenarios(),
+        migrate::scenarios(),
+        copy::scenarios(),
+        power::scenarios(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// How the agent declines.
+#[derive(Debug, Clone, Copy)]
+struct Declined<'a> {
+    /// The exit code.
+    code: i32,
+    /// What the message must name: object and finding.
+    says: &'a [&'a str],
+}
+
+/// A refusal (exit code 3) that names these.
+fn refused<'a>(says: &'a [&'a str]) -> Declined<'a> {
+    Declined { code: 3, says }
+}
+
+/// An error (exit code 1) that names these.
+fn failed<'a>(says: &'a [&'a str]) -> Declined<'a> {
+    Declined { code: 1, says }
+}
+
+/// A usage or config error (exit code 2) that names these.
+fn wrong<'a>(says: &'a [&'a str]) -> Declined<'a> {
+    Declined { code: 2, says }
+}
+
+/// With this config `apply` declines: as designed, with no byte changed on the LUN, and etcd never interrupted.
+fn declines(stage: &Stage, wanted: &Wanted, how: Declined) -> Result<()> {
+    stage.configure(wanted)?;
+    declines_command(stage, "etcd-lun apply", how)
+}
+
+/// The same for a whole command line.
+fn declines_command(stage: &Stage, command: &str, how: Declined) -> Result<()> {
+    let lun = fingerprint(&stage.lun())?;
+    // The exit code must be the command's, so what is asked before goes in front, on a line of its own.
+    let mut output = stage.node.run_within(&format!("{ETCD_STATE}; {command}"), crate::scene::LIMIT)?;
+    let (etcd, rest) = output.stdout.split_once('\n').unwrap_or_default();
+    let etcd = etcd.to_string();
+    output.stdout = rest.to_string();
+    check(&output, how)?;
+    if fingerprint(&stage.lun())? != lun {
+        bail!("the LUN was written to, by a run that declined: {output}");
+    }
+    let seen = stage.is_untouched()?;
+    if seen.etcd != etcd {
+        bail!("etcd was interrupted ({etcd} before, {} after), by a run that declined: {output}", seen.etcd);
+    }
+    Ok(())
+}
+
+/// Exit code and message are as designed.
+fn check(output: &Output, how: Declined) -> Result<()> {
+    if output.code != how.code {
+        bail!("expected exit code {}: {output}", how.code);
+    }
+    let begins = match how.code {
+        3 => "refused: ",
+        4 => "unhealthy: ",
+        _ => "error: ",
+    };
+    let Some(message) = output.stderr.lines().find(|line| line.starts_with(begins)) else {
+        bail!("no line begins with {begins:?}: {output}");
+    };
+    // What follows the line may belong to it: a list of what was tried, a cause.
+    let told = output.stderr[output.stderr.find(message).unwrap_or(0)..].to_lowercase();
+    match how.says.iter().find(|word| !told.contains(&word.to_lowercase())) {
+        Some(word) => bail!("the message does not say {word:?}: {output}"),
+        None => Ok(()),
+    }
+}
+
+/// The main process of etcd's unit.
+fn main_pid(stage: &Stage) -> Result<String> {
+    stage.node.ok("systemctl show --property MainPID --value etcd.service")
+}
+
+/// Writes into a LUN's backing file, as something outside the node.
+fn scribble(stage: &Stage, offset: u64, bytes: &[u8]) -> Result<()> {
+    let file = File::options().write(true).open(stage.lun()).context("cannot open the LUN's file")?;
+    file.write_all_at(bytes, offset)?;
+    Ok(())
+}

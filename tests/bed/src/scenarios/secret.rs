@@ -1,0 +1,85 @@
+//! A secret is in no process's arguments, no log, no output, and in no file that others can read.
+
+use anyhow::{Result, bail};
+
+use crate::scene::{self, Wanted};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+use crate::target::{Account, Offer};
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("secret/during-a-migration", |stage| {
+            let offered = stage.target.offered().clone();
+            stage.target.offer(Offer {
+                mutual: Some(scene::mutual()),
+                discovery_chap: Some(scene::discovery()),
+                ..offered
+            })?;
+            let wanted = Wanted {
+                mutual: Some(scene::mutual()),
+                discovery_chap: Some(scene::discovery()),
+                ..Wanted::default()
+            };
+            stage.configure(&wanted)?;
+            let secrets = [scene::chap(), scene::mutual(), scene::discovery()].map(|account| account.secret);
+            sampled(stage, 0, &secrets)?;
+            stage.is_on_lun()
+        }),
+        Scenario::new("secret/in-errors", |stage| {
+            let wrong = Account::new("initiator1", "bed-Wrong-s3cret");
+            stage.configure(&Wanted { chap: Some(wrong.clone()), ..Wanted::default() })?;
+            sampled(stage, 1, &[wrong.secret])
+        }),
+        Scenario::new("secret/in-the-config-itself", |stage| {
+            stage.configure(&Wanted::default())?;
+            let secret = scene::chap().secret;
+            // Also with a key nearby that is wrong: parsers like to quote the line.
+            stage.node.ok(&format!(
+                "sed -i -e 's/^password_file = .*chap.secret.*/password = \"{secret}\"\\npasswort = \"{secret}\"/' /etc/etcd-lun/config.toml; chmod 600 /etc/etcd-lun/config.toml"
+            ))?;
+            sampled(stage, 2, &[secret])
+        }),
+    ]
+}
+
+/// What a person or a unit may run, and where their outputs go.
+const SCRIPT: &str = "
+sample() { while [ ! -e /run/enough ]; do cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null; done >/run/sampled; }
+sample & sampler=$!
+for how in 'plan' 'plan --json' 'apply --dry-run --json'; do etcd-lun $how; done >/run/outputs 2>&1
+RUST_BACKTRACE=1 RUST_LOG=trace etcd-lun apply >>/run/outputs 2>&1; code=$?
+for how in apply plan status health 'config check'; do etcd-lun $how; etcd-lun $how --json; done >>/run/outputs 2>&1
+touch /run/enough; wait $sampler
+journalctl -b -o verbose --no-pager >/run/journal.txt
+exit $code";
+
+fn sampled(stage: &Stage, code: i32, secrets: &[String]) -> Result<()> {
+    let output = stage.node.run_within(SCRIPT, scene::LIMIT)?;
+    if output.code != code {
+        bail!("`apply` should have ended with {code}: {output}\n{}", stage.node.read("/run/outputs")?);
+    }
+    let seen =
+        stage.node.ok("tr '\\0' '\\n' </run/sampled | sort | uniq -c | sort -rn | grep -c etcd-lun")?;
+    if seen.trim() == "0" {
+        bail!("the sampler saw no run of the agent");
+    }
+    for secret in secrets {
+        for place in ["/run/sampled", "/run/outputs", "/run/journal.txt"] {
+            let found = stage
+                .node
+                .run(&format!("tr '\\0' ' ' <{place} | grep -n -o -m 3 '.\\{{0,80\\}}{secret}'"))?;
+            if found.code == 0 {
+                bail!("the secret is in {place}: {}", found.stdout);
+            }
+        }
+        // open-iscsi has to have it, and only root may read it there.
+        let open = stage.node.ok(&format!(
+            "grep -rlZ '{secret}' /var/lib/iscsi /var/lib/etcd-lun /etc /run/etcd-lun 2>/dev/null | xargs -0r stat -c '%a %U %n' | grep -v '^600 root ' || true"
+        ))?;
+        if !open.is_empty() {
+            bail!("a file with the secret can be read by others: {open}");
+        }
+    }
+    Ok(())
+}

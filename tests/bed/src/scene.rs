@@ -1,0 +1,167 @@
+//! The agent in the node, and a config for it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::host::Output;
+use crate::image::HOSTNAME;
+use crate::net;
+use crate::node::Node;
+use crate::target::{Account, IQN};
+
+/// Large enough for etcd's keys and XFS's own needs, small enough to be hashed in a second.
+pub const LUN_SIZE: u64 = 1 << 30;
+
+/// The node's initiator name.
+pub const INITIATOR: &str = "iqn.1994-05.com.redhat:master0";
+
+/// Longer than any bounded wait of the agent's own: it is the agent that has to give up first.
+pub const LIMIT: Duration = Duration::from_secs(300);
+
+const CONFIG: &str = "/etc/etcd-lun/config.toml";
+
+/// The account that sessions use where the target asks for one.
+pub fn chap() -> Account {
+    Account::new("initiator1", "bed-Session-s3cret")
+}
+
+/// The account by which the target proves itself.
+pub fn mutual() -> Account {
+    Account::new("target1", "bed-Mutual-s3cret")
+}
+
+/// The account for discovery.
+pub fn discovery() -> Account {
+    Account::new("discoverer1", "bed-Discov-s3cret")
+}
+
+/// What the config says. The default fits a target with CHAP on both networks and a LUN 1.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// `target.iqn`
+    pub iqn: String,
+    /// `target.portals`
+    pub portals: Vec<String>,
+    /// Whether records are made from the config instead of by SendTargets.
+    pub static_records: bool,
+    /// `target.chap`
+    pub chap: Option<Account>,
+    /// The `_in` half of `target.chap`
+    pub mutual: Option<Account>,
+    /// `target.discovery_chap`
+    pub discovery_chap: Option<Account>,
+    /// `lun.min_size`
+    pub min_size: String,
+    /// `boot.attach_timeout`
+    pub attach_timeout: String,
+    /// `node.hostname`
+    pub hostname: String,
+    /// `node.initiator`
+    pub initiator: String,
+    /// `node.lun`
+    pub lun: u32,
+    /// `node.wwid`
+    pub wwid: Option<String>,
+    /// Lines of TOML after everything else.
+    pub more: String,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self {
+            iqn: IQN.into(),
+            portals: vec![net::Path::A.portal()],
+            static_records: false,
+            chap: Some(chap()),
+            mutual: None,
+            discovery_chap: None,
+            min_size: "512MiB".into(),
+            attach_timeout: "1min".into(),
+            hostname: HOSTNAME.into(),
+            initiator: INITIATOR.into(),
+            lun: 1,
+            wwid: None,
+            more: String::new(),
+        }
+    }
+}
+
+impl Wanted {
+    /// The config file, and the secrets' files with their content.
+    pub fn render(&self) -> (String, Vec<(String, String)>) {
+        let mut secrets = Vec::new();
+        let mut secret = |name: &str, account: &Account| {
+            let file = format!("/etc/etcd-lun/{name}.secret");
+            // With the line end that an editor leaves: it is no part of the secret.
+            secrets.push((file.clone(), format!("{}\n", account.secret)));
+            file
+        };
+        let portals: Vec<String> = self.portals.iter().map(|portal| format!("{portal:?}")).collect();
+        let discovery = if self.static_records { "static" } else { "sendtargets" };
+        let mut text = format!(
+            "[target]\niqn = {:?}\nportals = [{}]\ndiscovery = {discovery:?}\n",
+            self.iqn,
+            portals.join(", ")
+        );
+        if let Some(account) = &self.chap {
+            let file = secret("chap", account);
+            text += &format!("\n[target.chap]\nusername = {:?}\npassword_file = {file:?}\n", account.user);
+        }
+        if let Some(account) = &self.mutual {
+            let file = secret("mutual", account);
+            text += &format!("username_in = {:?}\npassword_in_file = {file:?}\n", account.user);
+        }
+        if let Some(account) = &self.discovery_chap {
+            let file = secret("discovery", account);
+            text += &format!(
+                "\n[target.discovery_chap]\nusername = {:?}\npassword_file = {file:?}\n",
+                account.user
+            );
+        }
+        text += &format!(
+            "\n[etcd]\nruntime = \"systemd\"\nunit = \"etcd.service\"\n\n[lun]\nmin_size = {:?}\n\n\
+             [boot]\nattach_timeout = {:?}\n\n[[node]]\nhostname = {:?}\ninitiator = {:?}\nlun = {}\n",
+            self.min_size, self.attach_timeout, self.hostname, self.initiator, self.lun
+        );
+        if let Some(wwid) = &self.wwid {
+            text += &format!("wwid = {wwid:?}\n");
+        }
+        text += &self.more;
+        (text, secrets)
+    }
+}
+
+/// Puts the agent into the node.
+pub fn install(node: &Node, agent: &Path) -> Result<()> {
+    node.copy_in(agent, "/usr/local/bin/etcd-lun", 0o755)
+}
+
+/// Writes the config and its secrets.
+pub fn configure(node: &Node, wanted: &Wanted) -> Result<()> {
+    node.ok(&writing(wanted)).map(drop)
+}
+
+/// The same, and renders the units into place, as an administrator does once.
+pub fn configure_with_units(node: &Node, wanted: &Wanted) -> Result<()> {
+    node.ok(&format!("{}{UNITS}", writing(wanted))).map(drop)
+}
+
+/// Puts the units in place.
+pub const UNITS: &str = "etcd-lun render units --into /etc/systemd/system && systemctl daemon-reload\n";
+
+/// One script, because every command in an emulated node costs a good part of a second.
+fn writing(wanted: &Wanted) -> String {
+    let (text, secrets) = wanted.render();
+    let mut script = String::from("set -e; umask 077; mkdir -p /etc/etcd-lun\n");
+    for (file, content) in secrets.iter().map(|(f, c)| (f.as_str(), c)).chain([(CONFIG, &text)]) {
+        script += &format!("cat >{file} <<'END-OF-FILE'\n{content}END-OF-FILE\n");
+    }
+    script + &format!("chmod 755 /etc/etcd-lun; chmod 644 {CONFIG}\n")
+}
+
+/// Runs the agent.
+pub fn agent(node: &Node, arguments: &str) -> Result<Output> {
+    node.run_within(&format!("etcd-lun {arguments}"), LIMIT)
+}

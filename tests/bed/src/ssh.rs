@@ -1,0 +1,87 @@
+//! A connection to a node: one ssh session that commands share.
+
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::bed::Bed;
+use crate::host::{self, Output};
+use crate::net::Path;
+
+/// An open connection.
+#[derive(Debug)]
+pub struct Ssh {
+    bed: Rc<Bed>,
+    socket: PathBuf,
+    master: Child,
+}
+
+impl Ssh {
+    /// Connects; `None` when the node does not answer yet.
+    pub fn connect(bed: &Rc<Bed>) -> Result<Option<Self>> {
+        let socket = bed.run.dir().join("ssh");
+        std::fs::remove_file(&socket).ok();
+        let mut master = base(bed);
+        master.args(["-M", "-N", "-S"]).arg(&socket).arg(address());
+        master.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut ssh = Self { bed: Rc::clone(bed), socket, master: bed.run.spawn(&mut master, "ssh")? };
+        let up = host::poll(Duration::from_secs(20), Duration::from_millis(50), || {
+            let ended = ssh.master.try_wait()?.is_some();
+            Ok((ended || ssh.socket.exists()).then_some(!ended))
+        })?;
+        Ok((up == Some(true)).then_some(ssh))
+    }
+
+    /// Runs a script in the node's shell.
+    pub fn run(&self, script: &str, input: &[u8], limit: Duration) -> Result<Output> {
+        let mut ssh = base(&self.bed);
+        ssh.args(["-S"]).arg(&self.socket).arg(address()).arg(script);
+        let output = host::run_with_input(&mut ssh, input, limit)?;
+        if output.code == 255 && output.stderr.contains("ssh") {
+            bail!("the connection to the node broke: {output}");
+        }
+        Ok(output)
+    }
+
+    /// The command for a session at a person's terminal.
+    pub fn interactive(&self) -> Command {
+        let mut ssh = base(&self.bed);
+        ssh.arg("-S").arg(&self.socket).arg("-t").arg(address());
+        ssh
+    }
+}
+
+impl Drop for Ssh {
+    fn drop(&mut self) {
+        self.master.kill().ok();
+        self.master.wait().ok();
+    }
+}
+
+fn address() -> String {
+    format!("root@{}", Path::Management.node())
+}
+
+fn base(bed: &Bed) -> Command {
+    let mut ssh = bed.net.command("ssh");
+    ssh.arg("-i").arg(&bed.image.key);
+    // The key pair is made for the image and the network is ours: there is no host to mistake for another.
+    for option in [
+        "StrictHostKeyChecking=no",
+        "UserKnownHostsFile=/dev/null",
+        "LogLevel=ERROR",
+        "BatchMode=yes",
+        "ConnectTimeout=3",
+        "ServerAliveInterval=20",
+        "ServerAliveCountMax=6",
+        "IdentitiesOnly=yes",
+    ] {
+        ssh.args(["-o", option]);
+    }
+    // A person's own settings could send the connection anywhere.
+    ssh.args(["-F", "/dev/null"]);
+    ssh
+}

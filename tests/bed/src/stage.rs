@@ -1,0 +1,230 @@
+//! What a scenario plays on: a node with a running etcd that has keys, and a blank LUN at a target with CHAP.
+//!
+//! Every scenario begins on the same snapshot, so none can spoil another, and a node that was migrated, fenced or cut
+//! from its power is as new a few seconds later.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::bed::Bed;
+use crate::etcd::{self, KeyHash};
+use crate::host::{self, Output};
+use crate::node::Node;
+use crate::scene::{self, LUN_SIZE, Wanted};
+use crate::target::{self, Lun, Offer, Target};
+use crate::vm::Options;
+
+const SNAPSHOT: &str = "ready";
+/// Enough for several database pages of every kind, few enough to be put in seconds.
+const KEYS: usize = 2000;
+
+/// Prints `active 1234`.
+pub const ETCD_STATE: &str =
+    "echo $(systemctl is-active etcd.service) $(systemctl show --property MainPID --value etcd.service)";
+
+/// The stage.
+#[derive(Debug)]
+pub struct Stage {
+    /// The run's bed.
+    pub bed: Rc<Bed>,
+    /// The node.
+    pub node: Node,
+    /// The storage.
+    pub target: Target,
+    /// The keys as they were before the scenario.
+    pub before: KeyHash,
+}
+
+impl Stage {
+    /// Boots the node and keeps the snapshot that scenarios begin on.
+    pub fn build(bed: &Rc<Bed>, agent: &Path) -> Result<Self> {
+        let begun = Instant::now();
+        let file = bed.run.dir().join("lun1");
+        target::blank(&file, LUN_SIZE)?;
+        let target = Target::start(bed, Offer::open(vec![Lun::new(1, file)]))?;
+        let mut node = Node::boot(bed, Options::default())?;
+        scene::install(&node, agent)?;
+        etcd::start(&node)?;
+        etcd::put_keys(&node, KEYS)?;
+        let before = etcd::hash_now(&node)?;
+        node.save(SNAPSHOT)?;
+        println!("bed: a node with {KEYS} keys in its etcd, ready in {} s", begun.elapsed().as_secs());
+        Ok(Self { bed: Rc::clone(bed), node, target, before })
+    }
+
+    /// Sets everything back for the next scenario.
+    pub fn reset(&mut self) -> Result<()> {
+        self.node.begin_transcript();
+        self.bed.net.mend()?;
+        let file = self.lun();
+        target::blank(&file, LUN_SIZE)?;
+        self.target.offer(Offer { chap: Some(scene::chap()), ..Offer::open(vec![Lun::new(1, file)]) })?;
+        self.node.load(SNAPSHOT)
+    }
+
+    /// The backing file of LUN 1.
+    pub fn lun(&self) -> PathBuf {
+        self.bed.run.dir().join("lun1")
+    }
+
+    /// Writes the config and puts the units in place.
+    pub fn configure(&self, wanted: &Wanted) -> Result<()> {
+        scene::configure_with_units(&self.node, wanted)
+    }
+
+    /// Runs the agent, whatever its exit code is.
+    pub fn agent(&self, arguments: &str) -> Result<Output> {
+        scene::agent(&self.node, arguments)
+    }
+
+    /// Runs `etcd-lun apply`, which must succeed.
+    pub fn apply(&self) -> Result<Output> {
+        let output = self.agent("apply")?;
+        if output.code != 0 {
+            bail!("`etcd-lun apply` should have succeeded: {output}");
+        }
+        Ok(output)
+    }
+
+    /// Migrates the node, CHAP on.
+    pub fn migrate(&self) -> Result<()> {
+        self.configure(&Wanted::default())?;
+        self.apply()?;
+        self.is_on_lun()
+    }
+
+    /// Changes what is on LUN 1 from the node, by hand, and then brings the node back as it was.
+    pub fn prepare_lun(&mut self, script: &str) -> Result<()> {
+        let open = Offer { chap: None, ..self.target.offered().clone() };
+        let offered = self.target.offered().clone();
+        self.target.offer(open)?;
+        let login = format!(
+            "set -e; echo InitiatorName={} >/etc/iscsi/initiatorname.iscsi\n\
+             iscsiadm -m discovery -t sendtargets -p {}; iscsiadm -m node --login; udevadm settle\n\
+             LUN=$(readlink -f /dev/disk/by-path/*-lun-1)\n{script}\n\
+             sync; udevadm settle; blockdev --flushbufs $LUN; iscsiadm -m node --logout",
+            scene::INITIATOR,
+            crate::net::Path::A.portal()
+        );
+        self.node.ok(&login)?;
+        self.target.offer(offered)?;
+        self.node.load(SNAPSHOT)
+    }
+
+    /// Offers LUN 1 from a filesystem of this size, so that the storage itself runs out of space.
+    pub fn thin_lun(&mut self, bytes: u64) -> Result<()> {
+        let dir = self.bed.run.dir().join("thin");
+        fs::create_dir_all(&dir)?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"]).arg(&dir);
+        host::ok(&mut mount, Duration::from_secs(10))?;
+        let file = dir.join("lun1");
+        target::blank(&file, LUN_SIZE)?;
+        let luns = vec![Lun::new(1, file)];
+        self.target.offer(Offer { luns, ..self.target.offered().clone() })
+    }
+
+    /// Ends what `thin_lun` began; the target must be offered something else first.
+    pub fn end_thin_lun(&mut self) -> Result<()> {
+        self.target.stop();
+        let mut umount = Command::new("umount");
+        host::ok(umount.arg(self.bed.run.dir().join("thin")), Duration::from_secs(10)).map(drop)
+    }
+
+    /// What there is to see in the node now.
+    pub fn look(&self) -> Result<Seen> {
+        let script = format!(
+            "{ETCD_STATE}
+             findmnt --noheadings --output FSTYPE,OPTIONS --mountpoint /var/lib/etcd | xargs
+             systemctl show --property ActiveState,Options var-lib-etcd.mount | xargs
+             lsattr -d /var/lib/etcd 2>/dev/null | cut -d' ' -f1 | xargs
+             ls -A /var/lib/etcd | xargs
+             etcdctl --command-timeout 20s endpoint hashkv --rev={} -w json 2>/dev/null || echo none",
+            self.before.revision
+        );
+        let output = self.node.run(&script)?;
+        let mut lines = output.stdout.lines();
+        let mut next = || lines.next().map(String::from).with_context(|| format!("cannot look: {output}"));
+        Ok(Seen {
+            etcd: next()?,
+            mount: next()?,
+            mount_unit: next()?,
+            flags: next()?,
+            content: next()?,
+            keys: KeyHash::parse(self.before.revision, &next()?),
+        })
+    }
+
+    /// etcd's data is on the LUN and etcd serves it: the same keys, mounted as it should be.
+    pub fn is_on_lun(&self) -> Result<()> {
+        let seen = self.look()?;
+        for word in ["xfs", "prjquota", "rw"] {
+            if !seen.mount.contains(word) {
+                bail!("/var/lib/etcd is mounted without {word}: {seen:?}");
+            }
+        }
+        for word in ["_netdev", "ActiveState=active"] {
+            if !seen.mount_unit.contains(word) {
+                bail!("var-lib-etcd.mount lacks {word}: {seen:?}");
+            }
+        }
+        if seen.content != "member" {
+            bail!("/var/lib/etcd holds more than etcd's own: {seen:?}");
+        }
+        self.has_keys(&seen)
+    }
+
+    /// etcd runs on the local disk as if nothing had been tried.
+    pub fn is_untouched(&self) -> Result<Seen> {
+        let seen = self.look()?;
+        if !seen.mount.is_empty() {
+            bail!("/var/lib/etcd is a mount: {seen:?}");
+        }
+        if seen.is_fenced() {
+            bail!("/var/lib/etcd was left immutable: {seen:?}");
+        }
+        self.has_keys(&seen)?;
+        Ok(seen)
+    }
+
+    fn has_keys(&self, seen: &Seen) -> Result<()> {
+        if !seen.etcd.starts_with("active ") {
+            let why = self.node.run("systemctl status --no-pager --lines 5 etcd.service | cut -c -200")?;
+            bail!("etcd is not running: {}", why.stdout);
+        }
+        match seen.keys {
+            Some(now) if now == self.before => Ok(()),
+            Some(now) => bail!("etcd's keys changed: {} before, {now} now", self.before),
+            None => bail!("etcd does not answer: {seen:?}"),
+        }
+    }
+}
+
+/// What there was to see at one time.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// State and main process of etcd's unit, `active 1234`.
+    pub etcd: String,
+    /// Filesystem and options of what is mounted on the data directory; empty when nothing is.
+    pub mount: String,
+    /// State and options of the mount unit.
+    pub mount_unit: String,
+    /// Flags of the data directory's inode.
+    pub flags: String,
+    /// What is in the data directory.
+    pub content: String,
+    /// The keys, when etcd answers.
+    pub keys: Option<KeyHash>,
+}
+
+impl Seen {
+    /// Whether the directory is immutable.
+    pub fn is_fenced(&self) -> bool {
+        self.flags.contains('i')
+    }
+}

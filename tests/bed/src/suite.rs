@@ -1,0 +1,94 @@
+//! Runs scenarios, each on a stage set back, and says of each what became of it.
+
+use std::fmt;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::stage::Stage;
+
+type Play = Box<dyn Fn(&mut Stage) -> Result<()>>;
+
+/// A scenario: what happens, and what must hold then.
+pub struct Scenario {
+    /// Its name, `group/subject`.
+    pub name: String,
+    play: Play,
+}
+
+impl Scenario {
+    /// A scenario.
+    pub fn new(name: &str, play: impl Fn(&mut Stage) -> Result<()> + 'static) -> Self {
+        Self { name: name.into(), play: Box::new(play) }
+    }
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// How many scenarios went well, and how many did not.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    /// Went well.
+    pub passed: usize,
+    /// Did not.
+    pub failed: usize,
+}
+
+/// Plays all of them, one after another.
+pub fn play(stage: &mut Stage, scenarios: &[Scenario]) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let failures = failure_dir();
+    for scenario in scenarios {
+        let begun = Instant::now();
+        let played = stage.reset().and_then(|()| (scenario.play)(stage));
+        let took = begun.elapsed();
+        match played {
+            Ok(()) => {
+                tally.passed += 1;
+                println!("ok      {} ({})", scenario.name, seconds(took));
+            }
+            Err(error) => {
+                tally.failed += 1;
+                println!("FAILED  {} ({})", scenario.name, seconds(took));
+                println!("        {}", format!("{error:#}").replace('\n', "\n        "));
+                let dir = failures.join(scenario.name.replace('/', "-"));
+                match collect(stage, &dir) {
+                    Ok(()) => println!("        evidence: {}", dir.display()),
+                    Err(error) => println!("        evidence could not be collected: {error:#}"),
+                }
+            }
+        }
+        std::io::stdout().flush().ok();
+    }
+    if stage.bed.panics() > 0 {
+        println!("bed: the emulated kernel panicked {} times; those boots were repeated", stage.bed.panics());
+    }
+    Ok(tally)
+}
+
+fn collect(stage: &mut Stage, dir: &Path) -> Result<()> {
+    fs::remove_dir_all(dir).ok();
+    stage.bed.net.mend()?;
+    stage.node.collect(dir)?;
+    let log = stage.bed.run.dir().join("tgtd.log");
+    fs::copy(log, dir.join("tgtd.log"))?;
+    Ok(())
+}
+
+/// Outside the run's own directory, which goes when the run ends.
+fn failure_dir() -> PathBuf {
+    let root = std::env::var_os("ETCD_LUN_BED_FAILURES")
+        .map_or("/var/tmp/etcd-lun-bed-failures".into(), PathBuf::from);
+    root.join(std::process::id().to_string())
+}
+
+fn seconds(took: Duration) -> String {
+    format!("{:.1} s", took.as_secs_f32())
+}

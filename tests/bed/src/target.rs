@@ -1,0 +1,290 @@
+//! The storage: tgtd in the run's namespace, with LUNs in sparse files. It outlives every node.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path as FilePath, PathBuf};
+use std::process::{Child, Command};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Whence, lseek};
+
+use crate::bed::Bed;
+use crate::host;
+use crate::net::Path;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The name of the target that every scenario uses unless it says otherwise.
+pub const IQN: &str = "iqn.2024-02.com.example:etcd";
+
+/// A user name and its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// The CHAP name.
+    pub user: String,
+    /// The CHAP secret.
+    pub secret: String,
+}
+
+impl Account {
+    /// An account.
+    pub fn new(user: &str, secret: &str) -> Self {
+        Self { user: user.into(), secret: secret.into() }
+    }
+}
+
+/// A LUN as the target offers it.
+#[derive(Debug, Clone)]
+pub struct Lun {
+    /// Its number; tgtd keeps 0 for itself.
+    pub number: u32,
+    /// Its backing file.
+    pub file: PathBuf,
+    /// Whether the target refuses writes to it.
+    pub read_only: bool,
+}
+
+impl Lun {
+    /// A LUN in a backing file.
+    pub fn new(number: u32, file: PathBuf) -> Self {
+        Self { number, file, read_only: false }
+    }
+
+    /// Its WWID as sysfs shows it: tgtd makes it of the `scsi_id` that is set below.
+    pub fn wwid(&self) -> String {
+        format!("naa.6000000000000000{}", self.scsi_id())
+    }
+
+    fn scsi_id(&self) -> String {
+        // Sixteen hexadecimal digits; tgtd turns other letters into 0.
+        format!("0bed{:012x}", self.number)
+    }
+}
+
+/// What the target offers, and to whom.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// The target's name.
+    pub iqn: String,
+    /// Its LUNs.
+    pub luns: Vec<Lun>,
+    /// What a node must prove.
+    pub chap: Option<Account>,
+    /// What the target proves to the node.
+    pub mutual: Option<Account>,
+    /// What a node must prove for discovery.
+    pub discovery_chap: Option<Account>,
+    /// The only initiator name that is let in, when there is one.
+    pub only_initiator: Option<String>,
+}
+
+impl Offer {
+    /// A target with these LUNs, open to everybody.
+    pub fn open(luns: Vec<Lun>) -> Self {
+        Self { iqn: IQN.into(), luns, chap: None, mutual: None, discovery_chap: None, only_initiator: None }
+    }
+}
+
+/// A tgtd with one target.
+#[derive(Debug)]
+pub struct Target {
+    bed: Rc<Bed>,
+    socket: PathBuf,
+    log: PathBuf,
+    offer: Offer,
+    process: Option<Child>,
+}
+
+impl Target {
+    /// Starts tgtd on both storage networks and sets up the target.
+    pub fn start(bed: &Rc<Bed>, offer: Offer) -> Result<Self> {
+        let mut target = Self {
+            bed: Rc::clone(bed),
+            socket: bed.run.dir().join("tgt"),
+            log: bed.run.dir().join("tgtd.log"),
+            offer,
+            process: None,
+        };
+        target.restart()?;
+        Ok(target)
+    }
+
+    /// Starts tgtd again with the same offer, after a stop or a kill.
+    pub fn restart(&mut self) -> Result<()> {
+        self.stop();
+        let log = File::options().create(true).append(true).open(&self.log)?;
+        let portals = [Path::A.portal(), Path::B.portal(), Path::A.portal_v6()]
+            .map(|portal| format!("portal={portal}"));
+        let mut tgtd = self.bed.net.command("tgtd");
+        tgtd.args(["-f", "--iscsi", &portals.join(",")])
+            .env("TGT_IPC_SOCKET", &self.socket)
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        self.process = Some(self.bed.run.spawn(&mut tgtd, "tgtd")?);
+        let ready = host::poll(LIMIT, Duration::from_millis(30), || {
+            let output = host::run(&mut self.tgtadm("system", "show", &[]), LIMIT)?;
+            Ok((output.code == 0).then_some(()))
+        })?;
+        if ready.is_none() {
+            bail!("tgtd does not answer: {}", fs::read_to_string(&self.log).unwrap_or_default());
+        }
+        self.configure()
+    }
+
+    /// Replaces what is offered; sessions end.
+    pub fn offer(&mut self, offer: Offer) -> Result<()> {
+        self.offer = offer;
+        self.restart()
+    }
+
+    /// What is offered.
+    pub fn offered(&self) -> &Offer {
+        &self.offer
+    }
+
+    /// Ends tgtd at once, as a crash of the storage would. The files keep what was written.
+    pub fn stop(&mut self) {
+        if let Some(mut child) = self.process.take() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+        // tgtd refuses to start while the socket of a killed one is there.
+        if let Some(dir) = self.socket.parent() {
+            for port in ["tgt.0", "tgt.0.lock"] {
+                fs::remove_file(dir.join(port)).ok();
+            }
+        }
+    }
+
+    /// Stops answering without closing anything: a hung array.
+    pub fn freeze(&self) -> Result<()> {
+        self.signal(Signal::SIGSTOP)
+    }
+
+    /// Answers again.
+    pub fn thaw(&self) -> Result<()> {
+        self.signal(Signal::SIGCONT)
+    }
+
+    /// How many sessions the target has now.
+    pub fn sessions(&self) -> Result<usize> {
+        let text = host::ok(&mut self.tgtadm("target", "show", &[]), LIMIT)?;
+        Ok(text.matches("I_T nexus:").count())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let child = self.process.as_ref().context("tgtd does not run")?;
+        kill(Pid::from_raw(i32::try_from(child.id())?), signal)?;
+        Ok(())
+    }
+
+    fn configure(&self) -> Result<()> {
+        let offer = &self.offer;
+        self.set("target", "new", &["--tid", "1", "--targetname", &offer.iqn])?;
+        for lun in &offer.luns {
+            let number = lun.number.to_string();
+            let file = lun.file.to_string_lossy().into_owned();
+            let at = ["--tid", "1", "--lun", &number];
+            self.set("logicalunit", "new", &[&at[..], &["-b", &file]].concat())?;
+            let parameters = format!(
+                "scsi_id={},scsi_sn=bed{number:0>5},readonly={}",
+                lun.scsi_id(),
+                u8::from(lun.read_only)
+            );
+            self.set("logicalunit", "update", &[&at[..], &["--params", &parameters]].concat())?;
+        }
+        // A target's account is bound to it; one for discovery is bound to no target.
+        let accounts = [
+            (&offer.chap, &["--tid", "1"][..]),
+            (&offer.mutual, &["--tid", "1", "--outgoing"][..]),
+            (&offer.discovery_chap, &[][..]),
+        ];
+        for (account, binding) in accounts {
+            let Some(Account { user, secret }) = account else { continue };
+            self.set("account", "new", &["--user", user, "--password", secret])?;
+            self.set("account", "bind", &[binding, &["--user", user]].concat())?;
+        }
+        let who = match &offer.only_initiator {
+            Some(name) => ["--initiator-name", name],
+            None => ["--initiator-address", "ALL"],
+        };
+        self.set("target", "bind", &[&["--tid", "1"][..], &who].concat())
+    }
+
+    fn set(&self, mode: &str, op: &str, arguments: &[&str]) -> Result<()> {
+        host::ok(&mut self.tgtadm(mode, op, arguments), LIMIT).map(drop)
+    }
+
+    fn tgtadm(&self, mode: &str, op: &str, arguments: &[&str]) -> Command {
+        let mut tgtadm = Command::new("tgtadm");
+        tgtadm
+            .args(["--lld", "iscsi", "--mode", mode, "--op", op])
+            .args(arguments)
+            .env("TGT_IPC_SOCKET", &self.socket);
+        tgtadm
+    }
+}
+
+/// Makes a sparse backing file of zeros, in place of whatever was there.
+pub fn blank(file: &FilePath, bytes: u64) -> Result<()> {
+    fs::remove_file(file).ok();
+    let made = File::create(file).with_context(|| format!("cannot create {}", file.display()))?;
+    made.set_len(bytes)?;
+    Ok(())
+}
+
+/// The content of a backing file as one hash. Zeros count as nothing, be they written or a hole, so a large blank
+/// LUN costs no time.
+pub fn fingerprint(file: &FilePath) -> Result<String> {
+    let mut open = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
+    let mut hasher = blake3::Hasher::new();
+    let mut block = vec![0; 64 << 10];
+    let mut at = 0i64;
+    loop {
+        at = match lseek(&open, at, Whence::SeekData) {
+            Ok(data) => data - data % 4096,
+            // There is no data after this.
+            Err(Errno::ENXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        open.seek(SeekFrom::Start(at.cast_unsigned()))?;
+        let count = open.read(&mut block)?;
+        for chunk in block[..count].chunks(4096) {
+            if chunk.iter().any(|byte| *byte != 0) {
+                hasher.update(&at.to_le_bytes()).update(chunk);
+            }
+            at += i64::try_from(chunk.len())?;
+        }
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_fingerprint_sees_content_and_place_but_not_how_zeros_are_stored() {
+        let file = std::env::temp_dir().join(format!("bed-fingerprint-{}", std::process::id()));
+        let write = |at: u64, bytes: &[u8]| {
+            File::options().write(true).open(&file).unwrap().write_all_at(bytes, at).unwrap()
+        };
+        blank(&file, 8 << 20).unwrap();
+        let empty = fingerprint(&file).unwrap();
+        write(5 << 20, &[0; 70_000]);
+        assert_eq!(fingerprint(&file).unwrap(), empty);
+        write((5 << 20) + 69_999, b"x");
+        let one = fingerprint(&file).unwrap();
+        write((5 << 20) + 69_999, &[0]);
+        assert_eq!(fingerprint(&file).unwrap(), empty);
+        write((6 << 20) + 69_999, b"x");
+        let other = fingerprint(&file).unwrap();
+        assert!(one != empty && other != empty && one != other);
+        fs::remove_file(&file).unwrap();
+    }
+}

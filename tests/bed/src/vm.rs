@@ -1,0 +1,195 @@
+//! A virtual machine: its disk, its power switch, its serial console and its snapshots.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::bed::{Accel, Bed};
+use crate::host;
+use crate::net::Path;
+use crate::qmp;
+
+/// Whether the node's kernel enforces SELinux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selinux {
+    /// SELinux is off.
+    Off,
+    /// SELinux enforces, under Debian's policy.
+    Enforcing,
+}
+
+/// What a machine is like, power for power.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// SELinux's state.
+    pub selinux: Selinux,
+    /// Processors.
+    pub cpus: u32,
+    /// Memory.
+    pub memory_mib: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { selinux: Selinux::Off, cpus: 2, memory_mib: 1536 }
+    }
+}
+
+/// What the serial console tells about a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Life {
+    /// QEMU runs.
+    Running,
+    /// QEMU ended: the node powered off or wants to boot again.
+    Off,
+    /// The guest's kernel panicked.
+    Panicked(String),
+}
+
+/// A machine with a disk of its own.
+#[derive(Debug)]
+pub struct Vm {
+    bed: Rc<Bed>,
+    options: Options,
+    disk: PathBuf,
+    serial: PathBuf,
+    socket: PathBuf,
+    process: Option<Child>,
+}
+
+impl Vm {
+    /// A machine that is off, with a fresh disk.
+    pub fn new(bed: &Rc<Bed>, name: &str, options: Options) -> Result<Self> {
+        let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
+        let vm = Self {
+            bed: Rc::clone(bed),
+            options,
+            disk: file("qcow2"),
+            serial: file("serial"),
+            socket: file("qmp"),
+            process: None,
+        };
+        bed.image.overlay(&vm.disk)?;
+        Ok(vm)
+    }
+
+    /// Changes what holds from the next power-on.
+    pub fn set_options(&mut self, options: Options) {
+        self.options = options;
+    }
+
+    /// Turns the machine on. Returns at once; see `node` for waiting.
+    pub fn power_on(&mut self) -> Result<()> {
+        if self.process.is_some() {
+            bail!("the machine is on already");
+        }
+        fs::remove_file(&self.socket).ok();
+        // One file per life would be tidier, but a failure is easier to read in one piece.
+        let log =
+            fs::File::options().create(true).append(true).open(self.serial.with_extension("qemu.log"))?;
+        if self.serial.exists() {
+            fs::rename(&self.serial, self.serial.with_extension("serial.before"))?;
+        }
+        let mut qemu = self.qemu();
+        qemu.stdout(log.try_clone()?).stderr(log);
+        self.process = Some(self.bed.run.spawn(&mut qemu, "qemu")?);
+        Ok(())
+    }
+
+    /// Ends it as a power cut would: what the guest didn't flush is lost.
+    pub fn power_cut(&mut self) {
+        if let Some(mut child) = self.process.take() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+
+    /// Waits until the guest has turned itself off (a reboot does that too).
+    pub fn wait_off(&mut self, limit: Duration) -> Result<()> {
+        let Some(child) = &mut self.process else { return Ok(()) };
+        if host::wait(child, limit).is_none() {
+            bail!("the node did not turn itself off within {} s", limit.as_secs());
+        }
+        self.process = None;
+        match self.life()? {
+            Life::Panicked(line) => bail!("the node's kernel panicked on its way down: {line}"),
+            _ => Ok(()),
+        }
+    }
+
+    /// What can be told from outside.
+    pub fn life(&mut self) -> Result<Life> {
+        let ended = match &mut self.process {
+            Some(child) => child.try_wait()?.is_some(),
+            None => true,
+        };
+        if let Some(line) = self.serial().lines().find(|line| line.contains("Kernel panic")) {
+            return Ok(Life::Panicked(line.trim().to_string()));
+        }
+        Ok(if ended { Life::Off } else { Life::Running })
+    }
+
+    /// Everything that the console said since the last power-on.
+    pub fn serial(&self) -> String {
+        let bytes = fs::read(&self.serial).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Keeps the running machine, memory and disk, under a name.
+    pub fn save(&self, name: &str) -> Result<()> {
+        qmp::monitor(&self.socket, &format!("savevm {name}")).context("cannot keep a snapshot")
+    }
+
+    /// Goes back to what was kept. The machine must be on.
+    pub fn load(&self, name: &str) -> Result<()> {
+        qmp::monitor(&self.socket, &format!("loadvm {name}")).context("cannot load a snapshot")
+    }
+
+    /// Whether the machine is on, as far as the bed turned it on.
+    pub fn is_on(&self) -> bool {
+        self.process.is_some()
+    }
+
+    fn qemu(&self) -> Command {
+        let image = &self.bed.image;
+        let mut qemu = self.bed.net.command("qemu-system-x86_64");
+        match self.bed.accel() {
+            Accel::Kvm => qemu.args(["-accel", "kvm", "-cpu", "host,-arch-capabilities"]),
+            // Nehalem and not max: what a newer model adds (AVX above all) is where the emulator was seen to fail.
+            Accel::Tcg => qemu.args(["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "Nehalem"]),
+        };
+        qemu.args(["-M", "pc", "-nodefaults", "-display", "none", "-no-reboot"])
+            .args(["-smp", &self.options.cpus.to_string(), "-m", &self.options.memory_mib.to_string()])
+            .arg("-kernel")
+            .arg(&image.kernel)
+            .arg("-initrd")
+            .arg(&image.initrd)
+            .args(["-append", &self.kernel_arguments()])
+            .args(["-drive", &format!("file={},if=virtio,format=qcow2", self.disk.display())])
+            .args(["-device", "virtio-rng-pci"])
+            .args(["-serial", &format!("file:{}", self.serial.display())])
+            .args(["-qmp", &format!("unix:{},server=on,wait=off", self.socket.display())]);
+        for (number, path) in Path::ALL.iter().enumerate() {
+            let tap = path.tap();
+            qemu.args(["-netdev", &format!("tap,id=n{number},ifname={tap},script=no,downscript=no")]);
+            qemu.args(["-device", &format!("virtio-net-pci,netdev=n{number},mac={}", path.mac())]);
+        }
+        qemu
+    }
+
+    fn kernel_arguments(&self) -> String {
+        // panic=1 with -no-reboot: a panic ends QEMU, and the serial log tells it from a reboot.
+        let common = "root=/dev/vda rw console=ttyS0 panic=1 net.ifnames=0 mitigations=off loglevel=4";
+        match self.options.selinux {
+            Selinux::Off => format!(
+                "{common} selinux=0 audit=0 systemd.mask=auditd.service systemd.mask=audit-rules.service \
+                 systemd.mask=selinux-autorelabel-mark.service"
+            ),
+            Selinux::Enforcing => format!("{common} security=selinux selinux=1 enforcing=1"),
+        }
+    }
+}
