@@ -18,7 +18,7 @@ pub mod secrets;
 
 use crate::{
     config::Config,
-    host::{Host, filelock::Lock, mountinfo, namespace},
+    host::{Host, Tool, filelock::Lock, mountinfo, namespace, process},
     node::{Fact, Identity, authority::Authority},
     observe::{self, Viewpoint},
     plan::{Plan, Refusal, STAGING, Step, plan},
@@ -115,8 +115,9 @@ pub fn apply(
     })
 }
 
-/// A run that was killed leaves its rsync behind, which ends when it finds nobody to report to. Until
-/// then it keeps the staging mount of that run alive, and the LUN would be refused as in use.
+/// A run that was killed leaves its rsync behind, which keeps the staging mount of that run alive, and
+/// the LUN would be refused as in use. Nobody else mounts anything there, and the lock is ours: what
+/// still sees that mount was started by such a run, and is ended.
 fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
     const LIMIT: Duration = Duration::from_secs(60);
     let deadline = Instant::now() + LIMIT;
@@ -130,10 +131,15 @@ fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyhow::Result<
             return Ok(());
         }
         if !noted {
-            let text =
-                format!("waiting for {} (pid {}), left by a run that was killed", holder.comm, holder.pid);
-            watcher.noted(&text);
+            watcher.noted(&format!(
+                "ending {} (pid {}), left by a run that was killed",
+                holder.comm, holder.pid
+            ));
             noted = true;
+        }
+        // Again each time: one process of each namespace is listed, and rsync runs as three.
+        for left in holders.iter().filter(|left| left.comm == Tool::Rsync.program()) {
+            process::terminate(left.pid).context("ending what an earlier run left")?;
         }
         host.pause(Duration::from_millis(200)).context("waiting for what an earlier run left")?;
     }

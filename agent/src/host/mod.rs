@@ -16,6 +16,7 @@ pub mod iscsi;
 pub mod mountinfo;
 pub mod namespace;
 pub mod notify;
+pub mod process;
 pub mod root;
 pub mod rsync;
 pub mod staging;
