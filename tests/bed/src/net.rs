@@ -117,9 +117,7 @@ impl Net {
             let address = format!("{}/24", path.target());
             net.ip(&["tuntap", "add", "dev", path.tap(), "mode", "tap"])?;
             net.ip(&["address", "add", &address, "dev", path.tap()])?;
-            let address = format!("{}/64", path.target_v6());
-            net.ip(&["address", "add", &address, "dev", path.tap(), "nodad"])?;
-            net.ip(&["link", "set", path.tap(), "up"])?;
+            net.link(path, true)?;
         }
         Ok(net)
     }
@@ -133,7 +131,13 @@ impl Net {
 
     /// Takes the link of a path down, or up again.
     pub fn link(&self, path: Path, up: bool) -> Result<()> {
-        self.ip(&["link", "set", path.tap(), if up { "up" } else { "down" }])
+        self.ip(&["link", "set", path.tap(), if up { "up" } else { "down" }])?;
+        if up {
+            // A link that goes down keeps its IPv4 address and loses its IPv6 address.
+            let address = format!("{}/64", path.target_v6());
+            self.ip(&["address", "replace", &address, "dev", path.tap(), "nodad"])?;
+        }
+        Ok(())
     }
 
     /// Cuts a portal off. Connections that exist already stall (`Drop`) or end (`Reject`).
