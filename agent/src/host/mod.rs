@@ -13,6 +13,7 @@ pub mod identity;
 pub mod inode;
 pub mod interrupt;
 pub mod iscsi;
+pub mod manifest;
 pub mod mountinfo;
 pub mod namespace;
 pub mod notify;
