@@ -2,11 +2,13 @@
 
 use std::{fmt, time::Duration};
 
-/// Every program that etcd-lun may run. Packaging must require exactly these.
+/// Every program that etcd-lun may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tool {
     /// Low-level probing of what a device holds (util-linux).
     Blkid,
+    /// Asks the container runtime; not on every machine.
+    Crictl,
     /// open-iscsi's front end.
     Iscsiadm,
     /// Makes XFS (xfsprogs).
@@ -16,13 +18,14 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Blkid, Self::Iscsiadm, Self::MkfsXfs, Self::Rsync];
+    /// Those that nothing works without. Packaging must require exactly these.
+    pub const REQUIRED: [Self; 4] = [Self::Blkid, Self::Iscsiadm, Self::MkfsXfs, Self::Rsync];
 
     /// The file name of the program.
     pub fn program(self) -> &'static str {
         match self {
             Self::Blkid => "blkid",
+            Self::Crictl => "crictl",
             Self::Iscsiadm => "iscsiadm",
             Self::MkfsXfs => "mkfs.xfs",
             Self::Rsync => "rsync",
@@ -33,6 +36,7 @@ impl Tool {
     pub fn package(self) -> &'static str {
         match self {
             Self::Blkid => "util-linux",
+            Self::Crictl => "cri-tools",
             Self::Iscsiadm => "iscsi-initiator-utils (Debian: open-iscsi)",
             Self::MkfsXfs => "xfsprogs",
             Self::Rsync => "rsync",

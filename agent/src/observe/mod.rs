@@ -67,7 +67,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
 }
 
 fn missing_tools(host: &Host) -> Vec<String> {
-    let missing = Tool::ALL.into_iter().filter(|tool| !host.runner.has(*tool));
+    let missing = Tool::REQUIRED.into_iter().filter(|tool| !host.runner.has(*tool));
     missing.map(|tool| format!("{} (package {})", tool.program(), tool.package())).collect()
 }
 

@@ -1,0 +1,117 @@
+//! Containers, as the node's container runtime knows them: `crictl`.
+//!
+//! Programs run here with an empty environment, so crictl asks whom `/etc/crictl.yaml` names (CRI-O's
+//! package brings one, `crictl.yaml` in cri-o/cri-o: its own socket). Without that file it tries a list of
+//! known sockets and takes the first that answers (kubernetes-sigs/cri-tools `cmd/crictl/main_unix.go`:
+//! containerd, then CRI-O, then cri-dockerd). So "no container" means none of the runtime that
+//! was asked, and says nothing of processes that are in no container.
+
+use super::{ExecError, Host, Invocation, Tool, exec::one_line};
+use std::time::Duration;
+
+/// crictl itself gives up a connection after 2 s (`cmd/crictl/main.go`, `defaultTimeout`), and tries
+/// up to four sockets; a busy runtime is given as much again.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Why it isn't known which containers run.
+#[derive(Debug, thiserror::Error)]
+pub enum CriError {
+    /// crictl got no answer: the runtime is down, or starting.
+    #[error("asking the container runtime")]
+    Exec(#[from] ExecError),
+    /// crictl said something else than container ids.
+    #[error("`{what}` answered `{said}`, not container ids")]
+    Answer {
+        /// The command line.
+        what: String,
+        /// The first line that is none.
+        said: String,
+    },
+}
+
+/// Which of these run, by the names that they have in their pods; nothing when crictl isn't on this machine.
+/// Containers that have ended, or not begun, don't count. All pods of the node are looked at.
+pub fn running(host: &Host, names: &[&str]) -> Result<Option<Vec<String>>, CriError> {
+    if !host.runner.has(Tool::Crictl) {
+        return Ok(None);
+    }
+    let ask = |name: &&str| {
+        // Set by the kubelet on each container (kubernetes, `KubernetesContainerNameLabel`).
+        let label = format!("io.kubernetes.container.name={name}");
+        Invocation::new(Tool::Crictl, ["ps", "--label", &label, "-q"]).limit(LIMIT)
+    };
+    let asked: Vec<_> = names.iter().map(ask).collect();
+    let mut running = Vec::new();
+    for ((name, what), output) in names.iter().zip(&asked).zip(host.runner.run_all(&asked)) {
+        let answer = output?.success(what)?.stdout;
+        let ids = parse_ids(&answer)
+            .map_err(|line| CriError::Answer { what: what.to_string(), said: one_line(line) })?;
+        if ids > 0 {
+            running.push((*name).to_owned());
+        }
+    }
+    Ok(Some(running))
+}
+
+/// How many ids there are, one on each line, or the first line that is none.
+fn parse_ids(text: &str) -> Result<usize, &str> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let is_id = |line: &str| line.bytes().all(|byte| byte.is_ascii_hexdigit());
+    lines.map(|line| if is_id(line.trim()) { Ok(1) } else { Err(line) }).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{Output, Root, Runner, transcript::Transcript};
+
+    const ID: &str = "3f4b8c0e6f0a4d2b9c1e7a5d8f6b3c2a1e0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b";
+
+    fn ask(answer: (i32, &str, &str)) -> Result<Option<Vec<String>>, CriError> {
+        let line = |name: &str| format!("crictl ps --label io.kubernetes.container.name={name} -q");
+        let (code, stdout, stderr) = answer;
+        let runner =
+            Transcript::default().on(&line("etcd"), code, stdout, stderr).on(&line("etcd-rev"), 0, "", "");
+        running(&Host::fixture(Root::new("/"), Box::new(runner)).unwrap(), &["etcd", "etcd-rev"])
+    }
+
+    #[test]
+    fn who_runs() {
+        let two = format!("{ID}\n{ID}\n");
+        for (stdout, expected) in [("", &[][..]), ("\n", &[]), (ID, &["etcd"]), (&two, &["etcd"])] {
+            assert_eq!(ask((0, stdout, "")).unwrap().unwrap(), expected, "{stdout}");
+        }
+    }
+
+    #[test]
+    fn no_answer_is_never_nobody() {
+        let down = "time=\"2024-05-02T10:11:12Z\" level=fatal msg=\"validate service connection: validate CRI v1 \
+                    runtime API for endpoint \\\"unix:///var/run/crio/crio.sock\\\": rpc error: code = Unavailable\"\n";
+        let error = ask((1, "", down)).unwrap_err();
+        assert!(matches!(error, CriError::Exec(ExecError::Failed { code: 1, .. })), "{error:?}");
+        let table = format!("CONTAINER   IMAGE\n{ID}  quay.io\n");
+        for stdout in [&table, "WARN[0000] using default endpoints", "\u{1b}[1m", &format!("{ID}\nx\n")] {
+            let error = ask((0, stdout, "")).unwrap_err();
+            assert!(matches!(error, CriError::Answer { .. }), "{error:?}");
+            assert!(!error.to_string().contains('\u{1b}'), "{error}");
+        }
+    }
+
+    #[derive(Debug)]
+    struct NoTools;
+
+    impl Runner for NoTools {
+        fn run(&self, what: &Invocation, _: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
+            panic!("{what} is run although it is not there");
+        }
+        fn has(&self, _: Tool) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn without_crictl_nothing_is_asked() {
+        let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
+        assert!(running(&host, &["etcd"]).unwrap().is_none());
+    }
+}
