@@ -13,11 +13,15 @@ use std::{io, path::PathBuf};
 /// nothing about the node. Unknown is an error, such as without the right to look at PID 1
 /// (ptrace(2), "PTRACE_MODE_READ").
 pub fn is_in_namespace_of_pid1(host: &Host) -> io::Result<bool> {
-    // Not /proc/self: that is the main thread, and a mount namespace belongs to a thread.
-    Ok(mount_namespace(host, "/proc/thread-self/ns/mnt")? == mount_namespace(host, "/proc/1/ns/mnt")?)
+    let [ours, of_pid1] = [OURS, OF_PID1].map(|path| mount_namespace(host, path));
+    Ok(ours? == of_pid1?)
 }
 
-fn mount_namespace(host: &Host, path: &str) -> io::Result<PathBuf> {
+// Not /proc/self: that is the main thread, and a mount namespace belongs to a thread.
+pub(super) const OURS: &str = "/proc/thread-self/ns/mnt";
+pub(super) const OF_PID1: &str = "/proc/1/ns/mnt";
+
+pub(super) fn mount_namespace(host: &Host, path: &str) -> io::Result<PathBuf> {
     // Such as "mnt:[4026531841]": namespaces(7).
     let absent =
         || io::Error::new(io::ErrorKind::NotFound, format!("{path} is not there; is /proc mounted?"));

@@ -6,6 +6,10 @@
 //! 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
 //! ```
 
+mod bind;
+
+pub use bind::bind_holders;
+
 use super::{Host, root::at};
 use std::{
     collections::HashSet,
@@ -18,6 +22,8 @@ use std::{
 pub struct Mount {
     /// The kernel's number of it.
     pub id: u64,
+    /// The number of the mount that it is on; that of no mount in the list for a process's root.
+    pub parent: u64,
     /// Device number of the filesystem: (major, minor).
     pub device: (u32, u32),
     /// The directory of the filesystem that is mounted; `/` unless it is a bind mount or a subvolume.
@@ -60,16 +66,17 @@ pub fn of_pid1(host: &Host) -> io::Result<Vec<Mount>> {
 /// A mount that was detached lazily, or that lives in a namespace without processes, is in no such
 /// list: opening the device exclusively finds those too (`block::nobody_holds`).
 pub fn holders_in_any_namespace(host: &Host, major: u32, minor: u32) -> io::Result<Vec<Holder>> {
-    holders(host, |mount| mount.device == (major, minor))
+    holders(host, &[], |mount| mount.device == (major, minor))
 }
 
 /// Who sees anything mounted at a place, in any mount namespace; errors as
 /// [`holders_in_any_namespace`].
 pub fn holders_of_place(host: &Host, place: &str) -> io::Result<Vec<Holder>> {
-    holders(host, |mount| mount.mount_point == place)
+    holders(host, &[], |mount| mount.mount_point == place)
 }
 
-fn holders(host: &Host, wanted: impl Fn(&Mount) -> bool) -> io::Result<Vec<Holder>> {
+/// `spared` are mount namespaces, as `/proc/<pid>/ns/mnt` names them, that are not looked at.
+fn holders(host: &Host, spared: &[PathBuf], wanted: impl Fn(&Mount) -> bool) -> io::Result<Vec<Holder>> {
     let mut seen = HashSet::new();
     let mut holders = Vec::new();
     for name in host.root.list("/proc")? {
@@ -78,9 +85,8 @@ fn holders(host: &Host, wanted: impl Fn(&Mount) -> bool) -> io::Result<Vec<Holde
         let link = |what: &str| while_it_lives(&of(what), fs::read_link(host.root.locate(of(what))));
         // A process sees only mounts beneath its root, so a chroot hides some of its namespace:
         // each pair of namespace and root is a view of its own.
-        let Some(view) = link("ns/mnt")?.zip(link("root")?).filter(|view| !seen.contains(view)) else {
-            continue;
-        };
+        let is_new = |view: &(PathBuf, PathBuf)| !seen.contains(view) && !spared.contains(&view.0);
+        let Some(view) = link("ns/mnt")?.zip(link("root")?).filter(is_new) else { continue };
         let list = of("mountinfo");
         let Some(bytes) = while_it_lives(&list, fs::read(host.root.locate(&list)))? else { continue };
         let comm = of("comm");
@@ -126,7 +132,7 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
     let mut next = || fields.next().map(unescape);
     let id = next()?.parse().ok()?;
-    let _parent: u64 = next()?.parse().ok()?;
+    let parent = next()?.parse().ok()?;
     let device = next()?;
     let (major, minor) = device.split_once(':')?;
     let (root, mount_point, options) = (next()?, next()?, next()?);
@@ -135,6 +141,7 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
     let split = |options: &str| options.split(',').map(str::to_owned).collect();
     Some(Mount {
         id,
+        parent,
         device: (major.parse().ok()?, minor.parse().ok()?),
         root,
         mount_point,
