@@ -131,6 +131,16 @@ fn config_check_shows_all_but_secrets() {
 }
 
 #[test]
+fn a_relative_config_is_in_the_working_directory() {
+    let dir = Dir::new("relative");
+    dir.config(GOOD);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+    let output =
+        command.args(["config", "check", "--config", "config.toml"]).current_dir(&dir.0).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn units_are_rendered_the_same_every_time() {
     let dir = Dir::new("units");
     let config = dir.config(&GOOD.replace("[[node]]", "data_dir = \"/srv/etcd-1\"\n[[node]]"));

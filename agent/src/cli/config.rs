@@ -8,7 +8,7 @@ use crate::{
     node::Identity,
 };
 use anyhow::Context as _;
-use std::path::Path;
+use std::path::{self, Path};
 
 /// The same as [`load`] for root, and an error for anybody else: facts and changes of the machine
 /// are root's. Said first, for a config with secrets can't even be read by others.
@@ -44,7 +44,8 @@ fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError>
         Ok(Source { path: path.display().to_string(), text: host.root.read(path)? })
     };
     if let Some(file) = file {
-        return Ok(vec![read(file)?]);
+        // Relative to the working directory, while `Root` takes all paths from its base.
+        return Ok(vec![read(&path::absolute(file)?)?]);
     }
     let mut sources = Vec::new();
     if let Some(text) = host.root.read_opt(MAIN_FILE)? {
