@@ -116,7 +116,11 @@ pub fn data_mount(devno: &str) -> DataMount {
 /// A node before anything was done: etcd runs on the local disk, no session.
 pub fn node() -> Node {
     Node {
-        identity: Identity { machine_id: MACHINE.into(), hostname: "master-0".into() },
+        identity: Identity {
+            machine_id: MACHINE.into(),
+            hostname: "master-0".into(),
+            joined_host_namespace: false,
+        },
         missing_tools: Vec::new(),
         in_host_namespace: Fact::Known(true),
         initiator: Initiator {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Brings the node to what the config wants.
 pub(super) fn run(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (host, identity, config) = config::load_as_root(file)?;
+    let (host, identity, config) = config::load_to_change(file)?;
     let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
     let notifier = Notify::new(env::var("NOTIFY_SOCKET").as_deref());
     let mut progress = Progress::new(notifier);

@@ -4,36 +4,61 @@ use super::{Exit, OutputFormat, env, say, say_json, show};
 use crate::{
     apply::secrets,
     config::{Config, ConfigError, FRAGMENTS, MAIN_FILE, Source},
-    host::{Host, identity},
+    host::{
+        Host, identity,
+        namespace::{self, Joined},
+    },
     node::Identity,
 };
 use anyhow::Context as _;
-use std::path::{self, Path};
+use std::{
+    io,
+    path::{self, Path},
+};
 
-/// The same as [`load`] for root, and an error for anybody else: facts and changes of the machine
-/// are root's. Said first, for a config with secrets can't even be read by others.
-pub(super) fn load_as_root(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
+/// Opens the machine and loads the config for a verb that looks. Where PID 1's mount namespace can't be
+/// joined it goes on: the facts say so.
+pub(super) fn load_to_look(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
+    let (host, joined) = machine_as_root()?;
+    let joined = joined.unwrap_or_else(|error| {
+        tracing::warn!("{error}; what is seen here may not be what PID 1 sees");
+        Joined::Same
+    });
+    load_on(host, file, joined)
+}
+
+/// The same for a verb that changes the node, which must happen where PID 1 sees it.
+pub(super) fn load_to_change(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
+    let (host, joined) = machine_as_root()?;
+    load_on(host, file, joined.context("acting in PID 1's mount namespace")?)
+}
+
+/// Facts and changes of the machine are root's. That is said first, for a config with secrets can't even
+/// be read by others.
+fn machine_as_root() -> Result<(Host, io::Result<Joined>), Exit> {
+    // Before any file is read, and while this process has one thread: `Host` starts another.
+    let joined = namespace::join_pid1();
     let host = Host::machine().context("setting up")?;
     if !identity::is_root(&host).context("finding out who runs this")? {
         return Err(Exit::Error(anyhow::anyhow!(
             "etcd-lun must run as root to see and change disks, mounts and etcd; try sudo"
         )));
     }
-    load_on(host, file)
+    Ok((host, joined))
 }
 
-/// Opens the machine and loads the config for it.
+/// Opens the machine and loads the config for it, where this process was started.
 pub(super) fn load(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
-    load_on(Host::machine().context("setting up")?, file)
+    load_on(Host::machine().context("setting up")?, file, Joined::Same)
 }
 
-fn load_on(host: Host, file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
+fn load_on(host: Host, file: Option<&Path>, joined: Joined) -> Result<(Host, Identity, Config), Exit> {
     // A missing config is told first: it is the likelier mistake.
     let sources = sources(&host, file)?;
     if sources.is_empty() {
         return Err(ConfigError::NoFile.into());
     }
-    let identity = crate::observe::identity(&host)?;
+    let identity = crate::observe::identity(&host, joined == Joined::Joined)?;
     let config = Config::load(&sources, &identity.machine_id, &identity.hostname)?;
     Ok((host, identity, config))
 }

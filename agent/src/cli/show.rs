@@ -28,6 +28,22 @@ impl Page {
             Fact::Unknown(why) => self.line(label, format!("can't tell: {why}")),
         }
     }
+
+    /// Nothing where it is as it should be, and always was.
+    fn namespace(&mut self, node: &Node) {
+        let joined = node.identity.joined_host_namespace;
+        match &node.in_host_namespace {
+            Fact::Known(true) if !joined => {}
+            fact => self.fact("namespace", fact, |is_host| {
+                let said = if *is_host {
+                    "this process joined PID 1's mount namespace"
+                } else {
+                    "this process is NOT in PID 1's mount namespace: mounts shown here are its own"
+                };
+                said.into()
+            }),
+        }
+    }
 }
 
 /// `config check`
@@ -130,6 +146,7 @@ pub(super) fn report(report: &Report) -> String {
 pub(super) fn status(config: &Config, node: &Node) -> String {
     let mut page = Page::default();
     page.line("node", format!("{} ({})", node.identity.hostname, node.identity.machine_id));
+    page.namespace(node);
     page.fact("authority", &node.record, |record| match record {
         None => "local disk: not migrated".into(),
         Some(record) => {

@@ -1,11 +1,16 @@
-//! Mount namespaces: whether ours is PID 1's, and one of our own.
+//! Mount namespaces: whether ours is PID 1's, joining that one, and one of our own.
 
 use super::Host;
 use nix::{
     mount::{MsFlags, mount},
-    sched::{CloneFlags, unshare},
+    sched::{CloneFlags, setns, unshare},
+    unistd::{chroot, fchdir},
 };
-use std::{io, path::PathBuf};
+use rustix::{
+    fd::OwnedFd,
+    fs::{CWD, Mode, OFlags, openat},
+};
+use std::{env, fs, io, path::PathBuf};
 
 /// Whether the calling thread sees the mounts that PID 1 sees.
 ///
@@ -26,6 +31,65 @@ pub(super) fn mount_namespace(host: &Host, path: &str) -> io::Result<PathBuf> {
     let absent =
         || io::Error::new(io::ErrorKind::NotFound, format!("{path} is not there; is /proc mounted?"));
     host.root.read_link(path)?.ok_or_else(absent)
+}
+
+/// How [`join_pid1`] went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joined {
+    /// This process was in PID 1's mount namespace already.
+    Same,
+    /// It was in another one, such as a container's, and is in PID 1's now.
+    Joined,
+}
+
+/// Joins PID 1's mount namespace: from here on every path means what it means to PID 1, also `/` and what is
+/// relative to the working directory, which is the one of the same name. In a container with PIDs of
+/// its own, PID 1 is the container's.
+///
+/// Only while the process has one thread: who shares its root and working directory with
+/// another can't leave it (setns(2), "Mount namespaces"; `EINVAL`). Needs `CAP_SYS_ADMIN`,
+/// `CAP_SYS_CHROOT`, and the right to look at PID 1 (ptrace(2), `PTRACE_MODE_READ_FSCREDS`).
+/// After an error the process may be in PID 1's namespace with `/` as its working directory.
+pub fn join_pid1() -> io::Result<Joined> {
+    // By their names, for opening them is one more right (SELinux), and a service needs none to stay.
+    let [ours, theirs] = [OURS, OF_PID1]
+        .map(|path| fs::read_link(path).map_err(|error| explain(&format!("looking at {path}"), &error)));
+    if ours? == theirs? {
+        return Ok(Joined::Same);
+    }
+    // All that is needed of the old view is opened before it is left.
+    let theirs = open(OF_PID1, OFlags::RDONLY)?;
+    let root = open("/proc/1/root", OFlags::PATH | OFlags::DIRECTORY)?;
+    let here = env::current_dir()
+        .map_err(|error| io::Error::new(error.kind(), format!("finding the working directory: {error}")))?;
+    let step = |doing: &str, done: nix::Result<()>| done.map_err(|errno| explain(doing, &errno.into()));
+    step("joining PID 1's mount namespace", setns(theirs, CloneFlags::CLONE_NEWNS))?;
+    // setns leads to the namespace's root, where PID 1 may have gone on from.
+    step("going to PID 1's root directory", fchdir(root).and_then(|()| chroot(".")))?;
+    env::set_current_dir(&here).map_err(|error| {
+        let said = format!(
+            "the working directory {} can't be entered in PID 1's mount namespace: {error}; start from /",
+            here.display()
+        );
+        io::Error::new(error.kind(), said)
+    })?;
+    Ok(Joined::Joined)
+}
+
+fn open(path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| explain(&format!("opening {path}"), &error.into()))
+}
+
+fn explain(doing: &str, error: &io::Error) -> io::Error {
+    let cure = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            ": it takes root with CAP_SYS_ADMIN, CAP_SYS_CHROOT and CAP_SYS_PTRACE, as in a privileged pod"
+        }
+        io::ErrorKind::NotFound => ": is /proc mounted here?",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("{doing}: {error}{cure}"))
 }
 
 /// Gives the calling thread a mount namespace of its own: what it mounts from here on nobody

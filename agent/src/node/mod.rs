@@ -50,11 +50,14 @@ pub struct Node {
     pub fresh_uuid: FsUuid,
 }
 
-/// Who this node is.
+/// Who this node is, and whence it is looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Identity {
     /// `/etc/machine-id`.
     pub machine_id: String,
     /// The kernel's host name.
     pub hostname: String,
+    /// Whether this process was started in another mount namespace, such as a debug pod's, and joined
+    /// PID 1's.
+    pub joined_host_namespace: bool,
 }

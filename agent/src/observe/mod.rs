@@ -19,11 +19,12 @@ use crate::{
 };
 use anyhow::Context as _;
 
-/// Who this node is.
-pub fn identity(host: &Host) -> anyhow::Result<Identity> {
+/// Who this node is; `joined_host_namespace` is the caller's knowledge.
+pub fn identity(host: &Host, joined_host_namespace: bool) -> anyhow::Result<Identity> {
     Ok(Identity {
         machine_id: host_identity::machine_id(host).context("reading the machine id")?,
         hostname: host_identity::hostname(host).context("reading the host name")?,
+        joined_host_namespace,
     })
 }
 
