@@ -5,11 +5,12 @@
 mod support;
 
 use etcd_lun::{
+    config::Runtime,
     node::{
         Content, Etcd, Fact, LocalDir, Lun, LunView, MountUnit, Multipath, Node, User,
         authority::{Authority, Record, Stamp},
     },
-    plan::{Plan, Refusal, Step, plan},
+    plan::{Occasion, Plan, Refusal, Step, plan},
     terms::Bytes,
 };
 use support::*;
@@ -122,12 +123,16 @@ fn locals() -> Vec<Fact<LocalDir>> {
 fn etcds() -> Vec<Fact<Etcd>> {
     let held = Etcd { lock_holders: vec!["etcd (pid 9)".into()], ..etcd("inactive") };
     let unwanted = Etcd { enabled: false, ..etcd("inactive") };
+    let stopped = Etcd { stopped_by_us: true, ..unwanted.clone() };
     [
         etcd("active"),
         etcd("inactive"),
         etcd("failed"),
         held,
         unwanted,
+        stopped,
+        Etcd { start_queued: true, ..etcd("inactive") },
+        Etcd { stopped_by_us: true, ..etcd("active") },
         Etcd { exists: false, ..etcd("inactive") },
     ]
     .into_iter()
@@ -185,20 +190,68 @@ fn at(plan: &Plan, id: &str) -> Option<usize> {
 
 #[test]
 fn laws_hold_for_every_combination_of_facts() {
-    let config = config();
-    let (mut plans, mut refusals) = (0, 0);
-    let count = every_node(|node| match plan(&config, node) {
-        Ok(plan) => {
-            plans += 1;
-            laws(node, &plan);
+    for (runtime, occasion) in situations() {
+        let config = config_for(runtime);
+        let (mut plans, mut refusals) = (0, 0);
+        let count = every_node(|node| match plan(&config, node, occasion) {
+            Ok(plan) => {
+                plans += 1;
+                laws(node, &plan);
+                manners(node, &plan, &config.etcd.runtime, occasion);
+            }
+            Err(refusal) => {
+                refusals += 1;
+                assert!(refusal.to_string().len() > 20, "{refusal:?}");
+            }
+        });
+        println!(
+            "{runtime}, {occasion:?}: {count} combinations of facts, {plans} plans, {refusals} refusals"
+        );
+        assert!(count > 100_000 && plans > 100 && refusals > 100);
+    }
+}
+
+fn situations() -> impl Iterator<Item = (&'static str, Occasion)> {
+    ["systemd", "static-pod"]
+        .into_iter()
+        .flat_map(|runtime| [Occasion::ByHand, Occasion::Boot].map(|occasion| (runtime, occasion)))
+}
+
+/// What the occasion allows, and how etcd is stopped and started.
+fn manners(node: &Node, plan: &Plan, runtime: &Runtime, occasion: Occasion) {
+    let fail = |law: &str| panic!("{law}\nplan: {plan:#?}\nnode: {node:#?}");
+    let stops = at(plan, "stop-etcd").is_some();
+    let truth_is_lun =
+        node.record.known().cloned().flatten().is_some_and(|record| record.authority == Authority::Lun);
+    let running = node.etcd.known().is_none_or(|etcd| etcd.running);
+    let systemd = matches!(runtime, Runtime::Systemd { .. });
+    if occasion == Occasion::Boot && stops && (systemd || !truth_is_lun) {
+        fail("at boot no etcd is stopped that serves");
+    }
+    let unit_finds_it = systemd
+        && occasion == Occasion::Boot
+        && truth_is_lun
+        && node.etcd.known().is_some_and(|etcd| etcd.lock_holders.is_empty());
+    if running && !stops && !unit_finds_it && (at(plan, "mount-data").is_some() || at(plan, "copy").is_some())
+    {
+        fail("nothing is copied or mounted under a running etcd");
+    }
+    for step in &plan.steps {
+        match step {
+            Step::StopEtcd { runtime: of } if of != runtime => fail("etcd is stopped as it is run"),
+            Step::StartEtcd { runtime: of, .. } if of != runtime => fail("etcd is started as it is run"),
+            Step::StartEtcd { wait, .. } if *wait != (occasion == Occasion::ByHand) => {
+                fail("only a person waits for etcd");
+            }
+            Step::StartEtcd { .. }
+                if !stops
+                    && node.etcd.known().is_some_and(|etcd| etcd.start_queued && !etcd.stopped_by_us) =>
+            {
+                fail("what starts by itself is not started");
+            }
+            _ => {}
         }
-        Err(refusal) => {
-            refusals += 1;
-            assert!(refusal.to_string().len() > 20, "{refusal:?}");
-        }
-    });
-    println!("{count} combinations of facts: {plans} plans, {refusals} refusals");
-    assert!(count > 100_000 && plans > 100 && refusals > 100);
+    }
 }
 
 fn laws(node: &Node, plan: &Plan) {
@@ -209,7 +262,7 @@ fn laws(node: &Node, plan: &Plan) {
     };
     let record = node.record.known().cloned().flatten();
     let truth_is_lun = record.as_ref().is_some_and(|record| record.authority == Authority::Lun);
-    let etcd_runs = node.etcd.known().is_none_or(Etcd::is_running);
+    let etcd_runs = node.etcd.known().is_none_or(|etcd| etcd.running);
     let mounted = !matches!(node.mount, Fact::Known(None));
 
     for pair in plan.steps.windows(2) {
@@ -285,10 +338,8 @@ fn laws(node: &Node, plan: &Plan) {
         }
     }
     let fenced = node.local.known().is_some_and(LocalDir::is_fenced) || at(plan, "fence").is_some();
-    if at(plan, "mount-data").is_some()
-        && (!fenced || mounted || (etcd_runs && at(plan, "stop-etcd").is_none()))
-    {
-        fail("a mount needs a fence, a free mount point and a stopped etcd");
+    if at(plan, "mount-data").is_some() && (!fenced || mounted) {
+        fail("a mount needs a fence and a free mount point");
     }
     if at(plan, "start-etcd").is_some() {
         if !mounted && at(plan, "mount-data").is_none() {
@@ -308,10 +359,19 @@ fn laws(node: &Node, plan: &Plan) {
 
 /// Runs plans until nothing is left, cutting the run short after `crash` steps in all.
 fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
-    let config = config();
+    run_as(world, crash, "systemd", Occasion::ByHand)
+}
+
+fn run_as(
+    world: &mut World,
+    crash: Option<usize>,
+    runtime: &str,
+    occasion: Occasion,
+) -> Result<usize, Refusal> {
+    let config = config_for(runtime);
     let mut steps = 0;
     for _ in 0..6 {
-        let plan = plan(&config, &world.node)?;
+        let plan = plan(&config, &world.node, occasion)?;
         if plan.is_empty() {
             return Ok(steps);
         }
@@ -323,7 +383,7 @@ fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
             steps += 1;
         }
     }
-    panic!("plans without end: {:#?}", plan(&config, &world.node));
+    panic!("plans without end: {:#?}", plan(&config, &world.node, occasion));
 }
 
 fn is_done(world: &World) -> bool {
@@ -331,7 +391,7 @@ fn is_done(world: &World) -> bool {
     let truth = node.record.known().cloned().flatten().map(|record| record.authority);
     truth == Some(Authority::Lun)
         && world.lun_is_copy
-        && node.etcd.known().is_some_and(|etcd| etcd.state == "active")
+        && node.etcd.known().is_some_and(|etcd| etcd.is_up() || etcd.start_queued)
         && node.local.known().is_some_and(LocalDir::is_fenced)
         && matches!(node.mount, Fact::Known(Some(_)))
 }
@@ -357,7 +417,7 @@ fn stopping_anywhere_and_starting_again_reaches_the_same_end() {
                     .is_some_and(|record| record.authority == Authority::Lun);
                 if !truth_is_lun {
                     world.lun_is_copy = false; // etcd went on writing locally
-                    known(&mut world.node.etcd).state = "active".into();
+                    world.node.etcd = Fact::Known(etcd("active"));
                 }
             }
             run(&mut world, None)
@@ -377,7 +437,7 @@ fn a_reboot_after_the_migration_counts_one_use() {
     world.node.mount = Fact::Known(None);
     world.node.sessions = Fact::Known(Vec::new());
     world.node.lun = Fact::Known(LunView::NoSession);
-    known(&mut world.node.etcd).state = "failed".into();
+    world.node.etcd = Fact::Known(etcd("failed"));
     run(&mut world, None).unwrap();
     assert!(is_done(&world));
     let uses = world.node.record.known().cloned().flatten().map(|record| record.activations);
@@ -387,7 +447,59 @@ fn a_reboot_after_the_migration_counts_one_use() {
 #[test]
 fn a_new_member_starts_on_the_lun() {
     let mut world = World::new(Node { local: Fact::Known(LocalDir::Absent), ..attached(Content::Blank) });
-    known(&mut world.node.etcd).state = "failed".into();
+    world.node.etcd = Fact::Known(etcd("failed"));
     run(&mut world, None).unwrap();
     assert!(is_done(&world), "{world:#?}");
+}
+
+#[test]
+fn a_boot_migrates_before_etcd_starts() {
+    for runtime in ["systemd", "static-pod"] {
+        let waiting = Etcd { start_queued: true, ..etcd("inactive") };
+        let start = Node { etcd: Fact::Known(waiting), ..node() };
+        let mut whole = World::new(start.clone());
+        let steps = run_as(&mut whole, None, runtime, Occasion::Boot).unwrap();
+        assert!(is_done(&whole), "{whole:#?}");
+        for cut in 0..steps {
+            let mut world = World::new(start.clone());
+            run_as(&mut world, Some(cut), runtime, Occasion::Boot).unwrap();
+            world.crash();
+            run_as(&mut world, None, runtime, Occasion::Boot).unwrap();
+            assert!(is_done(&world), "{runtime}, cut at {cut}: {world:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_late_target_gets_the_failing_etcd_onto_the_lun() {
+    for (runtime, state) in
+        situations().flat_map(|(runtime, _)| [(runtime, "failed"), (runtime, "activating")])
+    {
+        let mut world = World::new(node());
+        run(&mut world, None).unwrap();
+        world.crash();
+        world.node.mount = Fact::Known(None);
+        world.node.etcd = Fact::Known(etcd(state));
+        let config = config_for(runtime);
+        let stage = plan(&config, &world.node, Occasion::Boot).unwrap();
+        world.step(&stage.steps[0]);
+        let ids: Vec<_> =
+            plan(&config, &world.node, Occasion::Boot).unwrap().steps.iter().map(Step::id).collect();
+        let expected: &[&str] = match (runtime, state) {
+            ("systemd", "failed") => &["activate", "mount-data", "start-etcd"],
+            // systemd tries again by itself.
+            ("systemd", _) => &["activate", "mount-data"],
+            (_, "failed") => &["activate", "mount-data", "start-etcd"],
+            _ => &["activate", "stop-etcd", "mount-data", "start-etcd"],
+        };
+        assert_eq!(ids, expected, "{runtime}, {state}");
+    }
+}
+
+#[test]
+fn an_etcd_that_serves_is_moved_by_a_person_only() {
+    for runtime in ["systemd", "static-pod"] {
+        let refusal = plan(&config_for(runtime), &node(), Occasion::Boot).unwrap_err();
+        assert!(matches!(refusal, Refusal::EtcdServes { .. }), "{refusal}");
+    }
 }

@@ -30,8 +30,12 @@ pub fn other_wwid() -> Wwid {
 }
 
 pub fn config() -> Config {
+    config_for("systemd")
+}
+
+pub fn config_for(runtime: &str) -> Config {
     let text = format!(
-        "[target]\niqn = \"{TARGET}\"\nportals = [\"10.77.0.1\"]\n[etcd]\nruntime = \"systemd\"\n\
+        "[target]\niqn = \"{TARGET}\"\nportals = [\"10.77.0.1\"]\n[etcd]\nruntime = \"{runtime}\"\n\
          [[node]]\nhostname = \"master-0\"\ninitiator = \"{INITIATOR}\"\nlun = 1\n"
     );
     Config::load(&[Source { path: "config.toml".into(), text }], MACHINE, "master-0").unwrap()
@@ -92,9 +96,11 @@ pub fn dir(entries: &[&str], immutable: bool) -> LocalDir {
 
 pub fn etcd(state: &str) -> Etcd {
     Etcd {
-        unit: "etcd.service".into(),
+        name: "etcd.service".into(),
         exists: true,
         state: state.into(),
+        running: !["inactive", "failed"].contains(&state),
+        start_queued: false,
         enabled: true,
         stopped_by_us: false,
         lock_holders: Vec::new(),
@@ -230,7 +236,7 @@ impl World {
 
     /// What a step does, by its contract. The guards that the real one has are asserted.
     pub fn step(&mut self, step: &Step) {
-        let running = known(&mut self.node.etcd).state == "active";
+        let running = known(&mut self.node.etcd).running;
         match step {
             Step::SetInitiatorName { name } => self.node.initiator.name = Fact::Known(Some(name.to_string())),
             Step::RestartIscsid => {}
@@ -259,6 +265,7 @@ impl World {
             Step::StopEtcd { .. } => {
                 let etcd = known(&mut self.node.etcd);
                 etcd.state = "inactive".into();
+                etcd.running = false;
                 etcd.stopped_by_us = true;
             }
             Step::Copy { .. } => {
@@ -300,10 +307,14 @@ impl World {
                 self.node.mounted_stamp = stamp;
                 self.node.mount = Fact::Known(Some(data_mount("8:16")));
             }
-            Step::StartEtcd { .. } => {
+            Step::StartEtcd { wait, .. } => {
                 assert!(matches!(self.node.mount, Fact::Known(Some(_))), "starting etcd beside the LUN");
                 let etcd = known(&mut self.node.etcd);
-                etcd.state = "active".into();
+                if *wait {
+                    etcd.state = "active".into();
+                }
+                etcd.running = *wait;
+                etcd.start_queued = !wait;
                 etcd.stopped_by_us = false;
             }
         }

@@ -1,10 +1,15 @@
-//! Stopping etcd, starting it, and the note that it was us who stopped it.
+//! Stopping etcd, starting it, and what tells that it was us who stopped it.
 
-use super::run::Run;
+use super::{Watcher, run::Run};
 use crate::{
     config::{Config, Runtime},
-    host::{Host, filelock, systemd},
-    plan::ETCD_STOPPED,
+    host::{
+        Host, cri, filelock,
+        manifest::{self, PutBack},
+        mountinfo, systemd,
+    },
+    node::KUBELET,
+    plan::{ETCD_STOPPED, parked},
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail};
@@ -12,51 +17,109 @@ use std::time::{Duration, Instant};
 
 /// etcd answers SIGTERM after at most one request time-out; systemd's own limit, 90 s, comes first.
 const STOP_LIMIT: Duration = Duration::from_secs(180);
+/// The kubelet looks at its directory every 20 s (`fileCheckFrequency`), and gives a pod its grace period.
+const POD_STOP_LIMIT: Duration = Duration::from_secs(300);
 /// A large database takes its time to open, and a member waits for its peers.
 const START_LIMIT: Duration = Duration::from_secs(300);
 /// After the unit has stopped, for processes that outlive it.
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
+/// The containers of OpenShift's etcd pod: openshift/cluster-etcd-operator `bindata/etcd/disable-etcd.sh`.
+const CONTAINERS: [&str; 5] = ["etcd", "etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
 
 /// Whether a run of ours stopped etcd and has not put it back.
-pub(super) fn was_stopped_by_us(host: &Host) -> anyhow::Result<bool> {
-    Ok(host.root.read_opt(ETCD_STOPPED)?.is_some())
+pub(super) fn was_stopped_by_us(host: &Host, config: &Config) -> anyhow::Result<bool> {
+    match &config.etcd.runtime {
+        Runtime::Systemd { .. } => Ok(host.root.read_opt(ETCD_STOPPED)?.is_some()),
+        Runtime::StaticPod { manifest: path } => Ok(manifest::look(host, path, &parked(path))?.parked),
+    }
 }
 
 /// Stops etcd and waits until nobody holds the database.
-pub(super) fn stop(host: &Host, config: &Config, unit: &str) -> anyhow::Result<String> {
-    host.root
-        .write_durably(&ETCD_STOPPED.parse()?, unit, 0o600)
-        .context("noting that etcd is stopped by us")?;
-    systemd::stop(host, unit, STOP_LIMIT)?;
-    let deadline = Instant::now() + RELEASE_LIMIT;
+pub(super) fn stop(
+    host: &Host,
+    config: &Config,
+    runtime: &Runtime,
+    watcher: &mut dyn Watcher,
+) -> anyhow::Result<String> {
+    let data_dir = &config.etcd.data_dir;
+    match runtime {
+        Runtime::Systemd { unit } => {
+            host.root
+                .write_durably(&ETCD_STOPPED.parse()?, unit, 0o600)
+                .context("noting that etcd is stopped by us")?;
+            systemd::stop(host, unit, STOP_LIMIT)?;
+            wait_until_free(host, data_dir, RELEASE_LIMIT).with_context(|| format!("{unit} is stopped"))?;
+            Ok(format!("{unit} is stopped, nobody uses {data_dir}"))
+        }
+        Runtime::StaticPod { manifest: path } => {
+            let parked = parked(path);
+            manifest::park(host, path, &parked)?;
+            let deadline = Instant::now() + POD_STOP_LIMIT;
+            containers_have_ended(host, deadline, watcher)?;
+            wait_until_free(host, data_dir, deadline.saturating_duration_since(Instant::now()))
+                .with_context(|| format!("{path} is moved aside (does {KUBELET} run?)"))?;
+            Ok(format!("{path} lies in {parked}, nobody uses {data_dir}"))
+        }
+    }
+}
+
+/// Waits until CRI-O knows no container of etcd's pod. Without crictl, or where CRI-O doesn't answer, the processes tell,
+/// and the mounts of containers: see [`users`].
+fn containers_have_ended(host: &Host, deadline: Instant, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
     loop {
-        let users = users(host, &config.etcd.data_dir)?;
-        if users.is_empty() {
-            return Ok(format!("{unit} is stopped, nobody uses {}", config.etcd.data_dir));
+        let running = match cri::running(host, &CONTAINERS) {
+            Ok(Some(running)) => running,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                let why = anyhow::Error::from(error);
+                watcher.noted(&format!("no word of containers ({why:#}): their processes are waited for"));
+                return Ok(());
+            }
+        };
+        if running.is_empty() {
+            return Ok(());
         }
         if Instant::now() >= deadline {
             bail!(
-                "{unit} is stopped, and {} still has files open in {}: end it first",
-                users.join(", "),
-                config.etcd.data_dir
+                "the containers {} of etcd's pod still run {} s after its manifest was moved aside: see `crictl ps` and `journalctl -u {KUBELET}`",
+                running.join(", "),
+                POD_STOP_LIMIT.as_secs()
             );
+        }
+        host.pause(Duration::from_millis(500))?;
+    }
+}
+
+fn wait_until_free(host: &Host, data_dir: &AbsPath, limit: Duration) -> anyhow::Result<()> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let users = users(host, data_dir)?;
+        if users.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            bail!("{} still uses {data_dir}: end it first", users.join(", "));
         }
         host.pause(Duration::from_millis(100))?;
     }
 }
 
-/// Whoever holds the database's lock or has anything open below the data directory.
+/// Whoever holds the database's lock, has anything open below the data directory, or has the directory mounted in a
+/// namespace of its own, as a container does: it would go on writing there whatever is mounted over it later.
 pub(super) fn users(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
     let database = data_dir.join("member/snap/db");
     let locks = filelock::holders(host, database.as_path())
         .with_context(|| format!("looking for holders of {database}"))?;
     let open = filelock::open_below(host, data_dir.as_path())
         .with_context(|| format!("looking for users of {data_dir}"))?;
+    let mounted = mountinfo::bind_holders(host, data_dir)
+        .with_context(|| format!("looking for containers that see {data_dir}"))?;
     let mut users: Vec<_> = locks
         .into_iter()
         .chain(open.into_iter().map(|open| open.holder))
         .filter(|holder| holder.pid != Some(std::process::id())) // we read the directory ourselves
         .map(|holder| holder.to_string())
+        .chain(mounted.into_iter().map(|holder| format!("{} (pid {})", holder.comm, holder.pid)))
         .collect();
     users.sort();
     users.dedup();
@@ -64,18 +127,52 @@ pub(super) fn users(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<Strin
 }
 
 /// Starts etcd, wherever its directory leads. Only callers that know where may call this.
-pub(super) fn start(host: &Host, config: &Config) -> anyhow::Result<()> {
-    let Runtime::Systemd { unit } = &config.etcd.runtime;
-    // Failures against the fence may have used up the unit's start limit.
-    systemd::reset_failed(host, unit)?;
-    systemd::start(host, unit, START_LIMIT)?;
-    host.root.remove(ETCD_STOPPED).context("noting that etcd is back")?;
+pub(super) fn start(host: &Host, config: &Config, wait: bool) -> anyhow::Result<String> {
+    match &config.etcd.runtime {
+        Runtime::Systemd { unit } => {
+            // Failures against the fence may have used up the unit's start limit.
+            systemd::reset_failed(host, unit)?;
+            if wait {
+                systemd::start(host, unit, START_LIMIT)?;
+            } else {
+                systemd::queue_start(host, unit)?;
+            }
+            host.root.remove(ETCD_STOPPED).context("noting that etcd is back")?;
+            Ok(if wait { format!("{unit} runs") } else { format!("{unit} is about to start") })
+        }
+        Runtime::StaticPod { manifest: path } => {
+            let back = manifest::put_back(host, path, &parked(path))?;
+            if wait && systemd::unit(host, KUBELET)?.is_active() {
+                wait_until_served(host, &config.etcd.data_dir)
+                    .with_context(|| format!("{path} is back in its place"))?;
+            }
+            Ok(match back {
+                PutBack::Back => format!("{path} is back in its place"),
+                PutBack::Newer => format!("{path} is a newer one than was moved aside, and stays"),
+                PutBack::NotParked => format!("{path} is in its place"),
+            })
+        }
+    }
+}
+
+fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
+    let database = data_dir.join("member/snap/db");
+    let deadline = Instant::now() + START_LIMIT;
+    while filelock::holders(host, database.as_path())?.is_empty() {
+        if Instant::now() >= deadline {
+            bail!(
+                "etcd has not opened {database} within {} s: see `crictl ps -a` and `journalctl -u {KUBELET}`",
+                START_LIMIT.as_secs()
+            );
+        }
+        host.pause(Duration::from_millis(500))?;
+    }
     Ok(())
 }
 
 /// Starts etcd when the data directory is the LUN.
-pub(super) fn start_on_lun(run: &Run<'_>, unit: &str, data_dir: &AbsPath) -> anyhow::Result<String> {
+pub(super) fn start_on_lun(run: &Run<'_>, data_dir: &AbsPath, wait: bool) -> anyhow::Result<String> {
     super::guard::data_is_on_lun(run, data_dir)?;
-    start(run.host, run.config)?;
-    Ok(format!("{unit} runs on the LUN"))
+    let started = start(run.host, run.config, wait)?;
+    Ok(format!("{started}, on the LUN"))
 }

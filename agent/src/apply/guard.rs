@@ -90,7 +90,7 @@ pub(super) fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Resu
         .require()
         .cloned()
         .map_err(|why| anyhow!("whether etcd runs can't be told: {why}"))?;
-    ensure!(!etcd.is_running(), "{} is {} though it was stopped: somebody started it", etcd.unit, etcd.state);
+    ensure!(!etcd.running, "{} is {} though it was stopped: somebody started it", etcd.name, etcd.state);
     let users = etcd::users(run.host, data_dir)?;
     ensure!(users.is_empty(), "{} has files open in {data_dir} though etcd is stopped", users.join(", "));
     Ok(())

@@ -48,7 +48,10 @@ pub(super) fn retire(
             copied
         }
         // Proven a moment ago, by this very run.
-        None => run.proof.context("the data was not proven in this run: it is not retired")?,
+        None => {
+            guard::etcd_is_at_rest(run, from)?;
+            run.proof.context("the data was not proven in this run: it is not retired")?
+        }
     };
     let name = generation.to_string();
     let bar = match dir::names(&shelf)?.contains(&name) {

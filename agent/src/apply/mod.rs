@@ -21,7 +21,7 @@ use crate::{
     host::{Host, Tool, filelock::Lock, mountinfo, namespace, process},
     node::{Fact, Identity, authority::Authority},
     observe::{self, Viewpoint},
-    plan::{Plan, Refusal, STAGING, Step, plan},
+    plan::{Occasion, Plan, Refusal, STAGING, Step, plan},
     terms::AbsPath,
 };
 use anyhow::{Context as _, anyhow, bail};
@@ -87,6 +87,7 @@ pub fn apply(
     config: &Config,
     secrets: &Secrets,
     identity: &Identity,
+    occasion: Occasion,
     watcher: &mut dyn Watcher,
 ) -> Result<Done, Failure> {
     host.root.make_dir(RUNTIME_DIR, 0o700).context("making the runtime directory")?;
@@ -100,7 +101,7 @@ pub fn apply(
         return Err(Failure::Refused(Box::new(Refusal::OtherNamespace)));
     }
     wait_for_leftovers(host, watcher)?;
-    let mut run = Run::new(host, config, secrets, identity);
+    let mut run = Run::new(host, config, secrets, identity, occasion);
     let result = rounds(&mut run, watcher);
     let Err(failure) = result else { return result };
     Err(match put_back(&mut run, watcher) {
@@ -158,7 +159,8 @@ fn rounds(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> Result<Done, Failure>
         if tracing::enabled!(tracing::Level::DEBUG) {
             tracing::debug!("observed {}", serde_json::to_string(&node).unwrap_or_default());
         }
-        let plan = plan(run.config, &node).map_err(|refusal| Failure::Refused(Box::new(refusal)))?;
+        let plan =
+            plan(run.config, &node, run.occasion).map_err(|refusal| Failure::Refused(Box::new(refusal)))?;
         watcher.planned(&plan);
         if plan.is_empty() {
             return Ok(Done { steps: taken.len(), taken });
@@ -191,7 +193,7 @@ fn put_back(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<()> 
 }
 
 fn etcd_back(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
-    if !etcd::was_stopped_by_us(run.host)? {
+    if !etcd::was_stopped_by_us(run.host, run.config)? {
         return Ok(());
     }
     let record = match observe::record(run.host) {
@@ -202,7 +204,12 @@ fn etcd_back(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<()>
         watcher.noted("etcd stays stopped: its data is on the LUN now; `etcd-lun apply` goes on from here");
         return Ok(());
     }
-    etcd::start(run.host, run.config).context("putting etcd back on the local disk")?;
-    watcher.noted("etcd runs from the local disk again, as before");
+    let wait = run.occasion == Occasion::ByHand;
+    etcd::start(run.host, run.config, wait).context("putting etcd back on the local disk")?;
+    watcher.noted(if wait {
+        "etcd runs from the local disk again, as before"
+    } else {
+        "etcd starts from the local disk, as before"
+    });
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     host::{Host, staging::Staging},
     node::Identity,
-    plan::Step,
+    plan::{Occasion, Step},
     terms::Fingerprint,
 };
 
@@ -16,6 +16,7 @@ pub(super) struct Run<'a> {
     pub config: &'a Config,
     pub secrets: &'a Secrets,
     pub identity: &'a Identity,
+    pub occasion: Occasion,
     /// The LUN's mount in this process's namespace.
     pub staging: Option<Staging>,
     /// What the proof has found both trees to be.
@@ -23,8 +24,14 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(host: &'a Host, config: &'a Config, secrets: &'a Secrets, identity: &'a Identity) -> Self {
-        Self { host, config, secrets, identity, staging: None, proof: None }
+    pub fn new(
+        host: &'a Host,
+        config: &'a Config,
+        secrets: &'a Secrets,
+        identity: &'a Identity,
+        occasion: Occasion,
+    ) -> Self {
+        Self { host, config, secrets, identity, occasion, staging: None, proof: None }
     }
 
     pub fn staged(&self) -> Option<&Staging> {
@@ -50,7 +57,7 @@ impl<'a> Run<'a> {
             Step::PreCopy { from, size, onto_empty } => {
                 copy::pre_copy(self, &copy::Wish { from, size: *size, onto_empty: *onto_empty }, watcher)
             }
-            Step::StopEtcd { unit } => etcd::stop(self.host, self.config, unit),
+            Step::StopEtcd { runtime } => etcd::stop(self.host, self.config, runtime, watcher),
             Step::Copy { from, size, onto_empty } => {
                 copy::copy(self, &copy::Wish { from, size: *size, onto_empty: *onto_empty }, watcher)
             }
@@ -66,7 +73,7 @@ impl<'a> Run<'a> {
                 let wish = mount::Wish { unit, at, wwid, uuid, label, options };
                 mount::mount(self, &wish)
             }
-            Step::StartEtcd { unit, data_dir } => etcd::start_on_lun(self, unit, data_dir),
+            Step::StartEtcd { runtime: _, data_dir, wait } => etcd::start_on_lun(self, data_dir, *wait),
         }
     }
 

@@ -11,7 +11,10 @@ mod render;
 mod show;
 mod view;
 
-use crate::{config::ConfigError, plan::Refusal};
+use crate::{
+    config::ConfigError,
+    plan::{Occasion, Refusal},
+};
 use clap::{Args, Parser, Subcommand};
 use std::{
     io::Write,
@@ -41,6 +44,9 @@ enum Verb {
         /// Print what would be done and change nothing; the same as `plan`
         #[arg(long)]
         dry_run: bool,
+        /// As the service does at boot: an etcd that runs isn't stopped, and nothing waits for etcd
+        #[arg(long)]
+        boot: bool,
         #[command(flatten)]
         output: OutputFormat,
     },
@@ -198,8 +204,9 @@ fn dispatch(cli: Cli) -> Result<(), Exit> {
     logging::install();
     let file = cli.config.as_deref();
     match cli.verb {
-        Verb::Apply { dry_run: false, output } => apply::run(file, output),
-        Verb::Apply { dry_run: true, output } | Verb::Plan { output } => view::plan(file, output),
+        Verb::Apply { dry_run: false, boot, output } => apply::run(file, occasion(boot), output),
+        Verb::Apply { dry_run: true, boot, output } => view::plan(file, occasion(boot), output),
+        Verb::Plan { output } => view::plan(file, Occasion::ByHand, output),
         Verb::Status { output } => view::status(file, output),
         Verb::Health { list: true, .. } => {
             say(&show::checks());
@@ -209,6 +216,10 @@ fn dispatch(cli: Cli) -> Result<(), Exit> {
         Verb::Config { verb: ConfigVerb::Check { output } } => config::check(file, output),
         Verb::Render { what: RenderVerb::Units { into } } => render::units(file, &into),
     }
+}
+
+fn occasion(boot: bool) -> Occasion {
+    if boot { Occasion::Boot } else { Occasion::ByHand }
 }
 
 impl Verb {

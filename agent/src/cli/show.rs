@@ -1,7 +1,7 @@
 //! How config, plan, status and report look to a person.
 
 use crate::{
-    config::{Config, Runtime, SecretSource},
+    config::{Config, Gate, Runtime, SecretSource},
     health::{CHECKS, Outcome, Report, Severity},
     node::{Content, Etcd, Fact, Identity, LocalDir, LunView, MountUnit, Node, Session, authority::Stamp},
     plan::{Plan, RETIRED},
@@ -80,9 +80,19 @@ pub(super) fn config(config: &Config, identity: &Identity) -> String {
             },
         );
     }
-    let Runtime::Systemd { unit } = &config.etcd.runtime;
-    page.line("etcd", format!("{unit}, data in {}", config.etcd.data_dir));
-    page.line("mount options", config.unit_options().join(","));
+    let runtime = match &config.etcd.runtime {
+        Runtime::Systemd { unit } => unit.clone(),
+        Runtime::StaticPod { manifest } => format!("static pod of {manifest}"),
+    };
+    page.line("etcd", format!("{runtime}, data in {}", config.etcd.data_dir));
+    page.line("mount options", config.lun.unit_options().join(","));
+    page.line(
+        "gate",
+        match config.boot.gate {
+            Gate::Etcd => "etcd: without the LUN etcd stays down, the kubelet starts",
+            Gate::Kubelet => "kubelet: without the LUN CRI-O and the kubelet stay down",
+        },
+    );
     page.line("attach timeout", config.boot.attach_timeout.to_string());
     page.0
 }
@@ -191,11 +201,11 @@ fn session(session: &Session) -> String {
 
 fn etcd(etcd: &Etcd) -> String {
     if !etcd.exists {
-        return format!("systemd knows no unit {}", etcd.unit);
+        return format!("systemd knows no unit {}", etcd.name);
     }
     let boot = if etcd.enabled { "starts at boot" } else { "does not start at boot" };
     let ours = if etcd.stopped_by_us { ", stopped by etcd-lun: `etcd-lun apply` puts it back" } else { "" };
-    format!("{} is {}, {boot}{ours}", etcd.unit, etcd.state)
+    format!("{} is {}, {boot}{ours}", etcd.name, etcd.state)
 }
 
 fn stamp(stamp: &Option<Stamp>) -> String {

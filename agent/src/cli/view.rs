@@ -6,7 +6,8 @@ use crate::{
     health::{self, Outcome},
     host::Host,
     node::Node,
-    observe, plan,
+    observe,
+    plan::{self, Occasion},
 };
 use std::path::Path;
 
@@ -22,9 +23,9 @@ fn observe_node(host: &Host, config: &Config, identity: crate::node::Identity) -
 }
 
 /// `plan`
-pub(super) fn plan(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
+pub(super) fn plan(file: Option<&Path>, occasion: Occasion, output: OutputFormat) -> Result<(), Exit> {
     let (config, node) = look(file)?;
-    let plan = plan::plan(&config, &node)?;
+    let plan = plan::plan(&config, &node, occasion)?;
     if output.json {
         return say_json("plan", &plan);
     }

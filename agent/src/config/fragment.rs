@@ -60,12 +60,14 @@ pub(super) struct EtcdFragment {
     pub data_dir: Option<AbsPath>,
     pub runtime: Option<RuntimeName>,
     pub unit: Option<String>,
+    pub manifest: Option<AbsPath>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum RuntimeName {
     Systemd,
+    StaticPod,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -79,7 +81,18 @@ pub(super) struct LunFragment {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BootFragment {
+    pub gate: Option<Gate>,
     pub attach_timeout: Option<Span>,
+}
+
+/// What waits for the LUN at boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gate {
+    /// Only etcd: without the LUN the fence keeps it down, and the kubelet starts all the same.
+    Etcd,
+    /// The kubelet and CRI-O too: nothing of the cluster starts on this node without the LUN.
+    Kubelet,
 }
 
 #[derive(Debug, Deserialize)]
@@ -111,9 +124,11 @@ impl Fragment {
         over(&mut self.etcd.data_dir, later.etcd.data_dir);
         over(&mut self.etcd.runtime, later.etcd.runtime);
         over(&mut self.etcd.unit, later.etcd.unit);
+        over(&mut self.etcd.manifest, later.etcd.manifest);
         over(&mut self.lun.min_size, later.lun.min_size);
         over(&mut self.lun.mount_options, later.lun.mount_options);
         over(&mut self.lun.label, later.lun.label);
+        over(&mut self.boot.gate, later.boot.gate);
         over(&mut self.boot.attach_timeout, later.boot.attach_timeout);
         self.node.extend(later.node);
     }

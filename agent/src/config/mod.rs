@@ -1,23 +1,23 @@
 //! What is wanted: the config, validated and immutable.
 //!
-//! Fragments as written ([`fragment`]) → merged → validated (here) → with the entry of this very
-//! node ([`entry`]). Pure: texts come in, from `/etc/etcd-lun/config.toml` and then
+//! Fragments as written ([`fragment`]) → merged → validated: a [`Pool`], the same for all nodes → with
+//! the entry of this very node ([`entry`]): a [`Config`]. Pure: texts come in, from `/etc/etcd-lun/config.toml` and then
 //! `/etc/etcd-lun/config.d/*.toml` in the order of their names.
 
 mod chap;
 mod entry;
 mod error;
 mod fragment;
+mod pool;
 
 pub use chap::{ChapSource, SecretSource};
 pub use entry::NodeEntry;
 pub use error::ConfigError;
-pub use fragment::Discovery;
+pub use fragment::{Discovery, Gate};
+pub use pool::Pool;
 
 use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, Portal, Span};
-use fragment::{EtcdFragment, Fragment, LunFragment, RuntimeName};
 use serde::Serialize;
-use std::time::Duration;
 
 /// The main file. Fragments lie in [`FRAGMENTS`].
 pub const MAIN_FILE: &str = "/etc/etcd-lun/config.toml";
@@ -81,6 +81,11 @@ pub enum Runtime {
         /// Its name, `etcd.service` by default.
         unit: String,
     },
+    /// A static pod: the kubelet runs it while its manifest is in the kubelet's directory.
+    StaticPod {
+        /// The manifest.
+        manifest: AbsPath,
+    },
 }
 
 /// What the LUN must be like.
@@ -97,127 +102,25 @@ pub struct LunWish {
 /// Behaviour at boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Boot {
+    /// What waits for the LUN.
+    pub gate: Gate,
     /// How long the first login and the arrival of the LUN are waited for.
     pub attach_timeout: Span,
 }
 
-/// etcd's own default quota is 2 GiB, OpenShift's 8 GiB; a LUN below that fills up in use.
-const DEFAULT_MIN_SIZE: Bytes = Bytes(8 << 30);
-/// Half of what open-iscsi's own 8 retries of 15 s would take, times five portals' worth.
-const DEFAULT_ATTACH_TIMEOUT: Span = Span(Duration::from_secs(300));
-/// mkfs.xfs refuses less (xfsprogs 5.19 and later: "Filesystem must be larger than 300MB").
-const SMALLEST_XFS: Bytes = Bytes(300 << 20);
-
 impl Config {
     /// Merges and validates the texts, and takes the entry that matches this node.
     pub fn load(sources: &[Source], machine_id: &str, hostname: &str) -> Result<Self, ConfigError> {
-        let merged = merge(sources)?;
-        let node = entry::choose(&merged.node, machine_id, hostname)?;
-        let missing = |key: &'static str, example: &'static str| ConfigError::Missing { key, example };
-        let target = merged.target;
-        let portals = target.portals.ok_or_else(|| missing("target.portals", "[\"192.168.10.5:3260\"]"))?;
-        if portals.is_empty() {
-            return Err(ConfigError::value("target.portals", "the list is empty", "at least one portal"));
-        }
-        let unique: std::collections::BTreeSet<_> = portals.iter().collect();
-        if unique.len() != portals.len() {
-            return Err(ConfigError::value("target.portals", "a portal is listed twice", "each portal once"));
-        }
-        Ok(Self {
-            target: Target {
-                iqn: target.iqn.ok_or_else(|| missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,
-                portals,
-                discovery: target.discovery.unwrap_or(Discovery::SendTargets),
-                chap: target.chap.map(|table| chap::validate("target.chap", table)).transpose()?,
-                discovery_chap: target
-                    .discovery_chap
-                    .map(|table| chap::validate("target.discovery_chap", table))
-                    .transpose()?,
-            },
-            etcd: etcd(merged.etcd)?,
-            lun: lun(merged.lun)?,
-            boot: Boot { attach_timeout: merged.boot.attach_timeout.unwrap_or(DEFAULT_ATTACH_TIMEOUT) },
-            node,
-        })
+        Pool::load(sources)?.for_node(machine_id, hostname)
     }
+}
 
+impl LunWish {
     /// Mount options as the unit has them: `_netdev` first, for the LUN is on the network.
     pub fn unit_options(&self) -> Vec<String> {
-        let own = self.lun.mount_options.iter().filter(|option| *option != "_netdev").cloned();
+        let own = self.mount_options.iter().filter(|option| *option != "_netdev").cloned();
         std::iter::once("_netdev".to_owned()).chain(own).collect()
     }
-}
-
-fn merge(sources: &[Source]) -> Result<Fragment, ConfigError> {
-    if sources.is_empty() {
-        return Err(ConfigError::NoFile);
-    }
-    let mut merged = Fragment::default();
-    for source in sources {
-        let mut fragment: Fragment =
-            toml::from_str(&source.text).map_err(|error| ConfigError::toml(source, &error))?;
-        for node in &mut fragment.node {
-            node.written_in.clone_from(&source.path);
-        }
-        merged.merge(fragment);
-    }
-    Ok(merged)
-}
-
-fn etcd(written: EtcdFragment) -> Result<EtcdWish, ConfigError> {
-    let data_dir = match written.data_dir {
-        Some(dir) => dir,
-        None => "/var/lib/etcd".parse().map_err(ConfigError::Term)?,
-    };
-    if data_dir.as_str() == "/" || data_dir.parent().as_str() == "/" {
-        return Err(ConfigError::value(
-            "etcd.data_dir",
-            data_dir.as_str(),
-            "a directory below a directory, such as \"/var/lib/etcd\"",
-        ));
-    }
-    let unit = written.unit.unwrap_or_else(|| "etcd.service".into());
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@\\".contains(c);
-    if !unit.ends_with(".service") || !unit.chars().all(plain) {
-        return Err(ConfigError::value(
-            "etcd.unit",
-            &unit,
-            "the name of a service unit, such as \"etcd.service\"",
-        ));
-    }
-    let runtime = match written.runtime {
-        Some(RuntimeName::Systemd) => Runtime::Systemd { unit },
-        None => return Err(ConfigError::Missing { key: "etcd.runtime", example: "\"systemd\"" }),
-    };
-    Ok(EtcdWish { data_dir, runtime })
-}
-
-fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
-    let min_size = written.min_size.unwrap_or(DEFAULT_MIN_SIZE);
-    if min_size < SMALLEST_XFS {
-        let given = min_size.to_string();
-        return Err(ConfigError::value(
-            "lun.min_size",
-            &given,
-            "at least 300MiB, the smallest XFS that mkfs.xfs makes",
-        ));
-    }
-    let mount_options = written.mount_options.unwrap_or_else(|| vec!["prjquota".into()]);
-    for option in &mount_options {
-        let plain = |c: char| c.is_ascii_graphic() && c != ',' && c != '%';
-        // A read-only or lazily written etcd isn't one; `nouuid` would let a snapshot's clone in.
-        let refused =
-            ["ro", "norecovery", "nouuid", "nobarrier", "bind", "noauto", "nofail", "user", "users"];
-        if option.is_empty() || !option.chars().all(plain) || refused.contains(&option.as_str()) {
-            let wanted = "mount options of xfs(5) or mount(8), one per item, and none of ro, norecovery, nouuid, nobarrier, bind, noauto, nofail, user";
-            return Err(ConfigError::value("lun.mount_options", option, wanted));
-        }
-    }
-    let label = match written.label {
-        Some(label) => label,
-        None => "etcd-lun".parse().map_err(ConfigError::Term)?,
-    };
-    Ok(LunWish { min_size, mount_options, label })
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn none_or_two_entries_say_what_was_tried() {
     }
     let error = load(&[GOOD], "0123456789abcdef0123456789abcdef", "master-0").unwrap_err();
     assert!(error.starts_with("2 [[node]] entries"), "{error}");
-    let none = load(&["[target]\niqn = \"iqn.2024-02.a.b:c\""], ID, "x").unwrap_err();
+    let none = load(&[GOOD.split("[[node]]").next().unwrap()], ID, "x").unwrap_err();
     assert!(none.contains("the config has no [[node]] entry"), "{none}");
 }
 
@@ -76,11 +76,15 @@ fn defaults() {
     let config = load(&[GOOD], ID, "master-0").unwrap();
     assert_eq!(config.etcd.data_dir.as_str(), "/var/lib/etcd");
     assert_eq!(config.etcd.runtime, Runtime::Systemd { unit: "etcd.service".into() });
-    assert_eq!(config.unit_options(), ["_netdev", "prjquota"]);
+    assert_eq!(config.lun.unit_options(), ["_netdev", "prjquota"]);
+    assert_eq!(config.boot.gate, Gate::Etcd);
     assert_eq!(config.boot.attach_timeout.to_string(), "5min");
     assert_eq!(config.lun.label.as_str(), "etcd-lun");
     let asked = format!("{GOOD}\n[lun]\nmount_options = [\"prjquota\", \"_netdev\", \"noatime\"]");
-    assert_eq!(load(&[&asked], ID, "master-0").unwrap().unit_options(), ["_netdev", "prjquota", "noatime"]);
+    assert_eq!(
+        load(&[&asked], ID, "master-0").unwrap().lun.unit_options(),
+        ["_netdev", "prjquota", "noatime"]
+    );
 }
 
 #[test]
@@ -89,7 +93,7 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
     for (text, parts) in [
         (with("lun = 1", "lun = 1\nwwn = \"x\""), vec!["0.toml, line 14", "unknown key `wwn`", "`wwid`"]),
         (with("[etcd]", "[etdc]"), vec!["line 8", "unknown key `etdc`", "`etcd`"]),
-        (with("runtime = \"systemd\"", ""), vec!["`etcd.runtime` is missing", "\"systemd\""]),
+        (with("runtime = \"systemd\"", ""), vec!["`etcd.runtime` is missing", "\"static-pod\""]),
         (with("\"systemd\"", "\"upstart\""), vec!["line 9", "unknown value `upstart`", "systemd"]),
         (with("lun = 1", "lun = \"1\""), vec!["line 13", "invalid type", "u16"]),
         (with("lun = 1", "lun = -1"), vec!["line 13", "u16"]),
@@ -114,6 +118,23 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         (with("[etcd]", "[etcd]\ndata_dir = \"var/lib\""), vec!["line 9", "absolute path"]),
         (with("[etcd]", "[etcd]\ndata_dir = \"/etcd\""), vec!["below a directory"]),
         (with("[etcd]", "[etcd]\nunit = \"etcd\""), vec!["`etcd.unit`", "service unit"]),
+        (
+            with("runtime = \"systemd\"", "runtime = \"systemd\"\nmanifest = \"/a/b/c\""),
+            vec!["`etcd.manifest`"],
+        ),
+        (
+            with("runtime = \"systemd\"", "runtime = \"static-pod\"\nunit = \"a.service\""),
+            vec!["`etcd.unit`"],
+        ),
+        (
+            with("runtime = \"systemd\"", "runtime = \"static-pod\"\nmanifest = \"/a/b/.c\""),
+            vec!["`etcd.manifest`", "/a/b/.c", "/etc/kubernetes/manifests/etcd-pod.yaml"],
+        ),
+        (
+            with("runtime = \"systemd\"", "runtime = \"static-pod\"\nmanifest = \"/a/b\""),
+            vec!["`etcd.manifest`"],
+        ),
+        (with("[etcd]", "[boot]\ngate = \"all\"\n[etcd]"), vec!["line 9", "unknown value `all`", "kubelet"]),
         (with("hostname = \"master-0\"", ""), vec!["neither hostname nor machine_id"]),
         (with("[target]\n", "[target\n"), vec!["0.toml, line 2"]),
     ] {
@@ -123,6 +144,40 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         }
     }
     assert!(load(&[], ID, "x").unwrap_err().contains("/etc/etcd-lun/config.toml"));
+}
+
+#[test]
+fn a_pool_has_all_its_nodes() {
+    let nodes = |text: &str| {
+        let sources = [source("0.toml", text)];
+        Pool::load(&sources).and_then(|pool| pool.nodes()).map_err(|error| error.to_string())
+    };
+    let names: Vec<_> = nodes(GOOD).unwrap().into_iter().map(|node| (node.name, node.lun.0)).collect();
+    assert_eq!(names, [("master-0".to_owned(), 1), ("0123456789abcdef0123456789abcdef".to_owned(), 2)]);
+    for (from, to, said) in [
+        ("master1\"", "master0\"", "iqn.1994-05.com.redhat:master0 in two entries"),
+        (
+            "machine_id = \"0123456789abcdef0123456789abcdef\"",
+            "hostname = \"Master-0\"",
+            "two entries for Master-0",
+        ),
+        ("lun = 2", "", "`node.lun` is missing"),
+        ("hostname = \"master-0\"", "", "neither hostname nor machine_id"),
+    ] {
+        let error = nodes(&GOOD.replace(from, to)).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+    let none = GOOD.split("[[node]]").next().unwrap();
+    assert!(nodes(none).unwrap_err().contains("`node.hostname` is missing"));
+}
+
+#[test]
+fn a_static_pod() {
+    let text = GOOD.replace("\"systemd\"", "\"static-pod\"\n[boot]\ngate = \"kubelet\"");
+    let config = load(&[&text], ID, "master-0").unwrap();
+    let manifest = "/etc/kubernetes/manifests/etcd-pod.yaml".parse().unwrap();
+    assert_eq!(config.etcd.runtime, Runtime::StaticPod { manifest });
+    assert_eq!(config.boot.gate, Gate::Kubelet);
 }
 
 #[test]

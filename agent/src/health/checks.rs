@@ -4,7 +4,7 @@ use super::Outcome::{self, CannotTell, Found};
 use crate::{
     config::Config,
     node::{
-        Fact, Lun, LunView, MountUnit, Node,
+        Fact, KUBELET, Lun, LunView, MountUnit, Node,
         authority::{Authority, Record},
     },
     terms::Bytes,
@@ -222,11 +222,12 @@ pub(super) fn free_space(_: &Config, node: &Node) -> Outcome {
 pub(super) fn etcd(_: &Config, node: &Node) -> Outcome {
     end(known(&node.etcd).and_then(|etcd| {
         if !etcd.exists {
-            return found(format!("systemd knows no unit {}", etcd.unit));
+            return found(format!("systemd knows no unit {}", etcd.name));
         }
-        if etcd.state == "active" {
-            return ok(format!("{} is active", etcd.unit));
+        if etcd.is_up() {
+            return ok(format!("{} is {}", etcd.name, etcd.state));
         }
-        found(format!("{} is {}; see `journalctl -u {}`", etcd.unit, etcd.state, etcd.unit))
+        let unit = if etcd.name.starts_with('/') { KUBELET } else { &etcd.name };
+        found(format!("{} is {}; see `journalctl -u {unit}`", etcd.name, etcd.state))
     }))
 }

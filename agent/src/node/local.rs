@@ -82,28 +82,44 @@ pub enum MountUnit {
 /// etcd as its runtime sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Etcd {
-    /// Its unit.
-    pub unit: String,
-    /// Whether systemd knows the unit.
+    /// What it is run by: its unit, or its static pod's manifest.
+    pub name: String,
+    /// Whether there is, or may yet be, an etcd of that name.
     pub exists: bool,
-    /// systemd's word: `active`, `activating`, `failed`, `inactive`, …
+    /// systemd's word for a unit: `active`, `activating`, `failed`, `inactive`, …; for a static pod `manifest in
+    /// place`, `manifest parked`, `no manifest`.
     pub state: String,
-    /// Whether it starts at boot (`enabled`, `enabled-runtime`).
+    /// Whether it runs, or is on its way up or down.
+    pub running: bool,
+    /// Whether it starts at boot: the unit is enabled, the manifest is in place.
     pub enabled: bool,
+    /// Whether it will start without anybody's doing: systemd has its start in the queue, or the kubelet finds its
+    /// manifest when it comes up.
+    pub start_queued: bool,
     /// Whether an earlier run of ours stopped it and did not put it back.
     pub stopped_by_us: bool,
     /// Who holds the database's lock on the local disk or on the LUN's mount, as `command (pid N)`.
     pub lock_holders: Vec<String>,
 }
 
+/// What runs static pods.
+pub const KUBELET: &str = "kubelet.service";
+/// The state of a static pod whose etcd has its database open.
+pub const POD_SERVES: &str = "running";
+
 impl Etcd {
-    /// Whether it runs, or is on its way up or down.
-    pub fn is_running(&self) -> bool {
-        !matches!(self.state.as_str(), "inactive" | "failed")
+    /// Whether it is up: its unit is active, or its static pod has the database open.
+    pub fn is_up(&self) -> bool {
+        self.state == "active" || self.state == POD_SERVES
     }
 
     /// Whether it should run: it does, it starts at boot, it tried and failed, or we took it down.
     pub fn is_wanted(&self) -> bool {
-        self.exists && (self.is_running() || self.enabled || self.state == "failed" || self.stopped_by_us)
+        self.exists && (self.running || self.enabled || self.state == "failed" || self.stopped_by_us)
+    }
+
+    /// Whether it should run and only we would start it; or somebody did, and what we left for that is still there.
+    pub fn waits_for_us(&self) -> bool {
+        self.is_wanted() && (self.stopped_by_us || (!self.running && !self.start_queued))
     }
 }

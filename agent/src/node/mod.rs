@@ -8,7 +8,7 @@ mod lun;
 
 pub use fact::Fact;
 pub use iscsi::{Initiator, Session};
-pub use local::{DataMount, Etcd, LocalDir, MountUnit};
+pub use local::{DataMount, Etcd, KUBELET, LocalDir, MountUnit, POD_SERVES};
 pub use lun::{Content, Lun, LunView, Multipath, User};
 
 use crate::terms::FsUuid;

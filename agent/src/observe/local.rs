@@ -2,12 +2,12 @@
 
 use crate::{
     config::{Config, Runtime},
-    host::{Host, dir, filelock, inode, systemd, tree},
+    host::{Host, dir, filelock, inode, manifest, systemd, tree},
     node::{
-        Etcd, Fact, LocalDir,
+        Etcd, Fact, KUBELET, LocalDir, POD_SERVES,
         authority::{Authority, Record},
     },
-    plan::{BAR, ETCD_STOPPED, RECORD, RETIRED, STATE},
+    plan::{BAR, ETCD_STOPPED, RECORD, RETIRED, STATE, parked},
     terms::{AbsPath, Bytes},
 };
 use std::io;
@@ -73,27 +73,67 @@ pub(super) fn retired(host: &Host) -> Fact<Vec<String>> {
     host.root.list_opt(RETIRED).map(Option::unwrap_or_default).into()
 }
 
-/// etcd's unit, and who holds its database.
+/// What runs etcd, and who holds its database.
 pub(crate) fn etcd(host: &Host, config: &Config) -> Fact<Etcd> {
-    let Runtime::Systemd { unit: name } = &config.etcd.runtime;
-    let unit = match systemd::unit(host, name) {
-        Ok(unit) => unit,
-        Err(error) => return Fact::from(Err(error)),
-    };
     let lock_holders = match filelock::holders(host, config.etcd.data_dir.join("member/snap/db").as_path()) {
         Ok(holders) => holders.iter().map(ToString::to_string).collect(),
         Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    match &config.etcd.runtime {
+        Runtime::Systemd { unit } => etcd_of_unit(host, unit, lock_holders),
+        Runtime::StaticPod { manifest } => etcd_of_pod(host, manifest, lock_holders),
+    }
+}
+
+fn etcd_of_unit(host: &Host, name: &str, lock_holders: Vec<String>) -> Fact<Etcd> {
+    let unit = match systemd::unit(host, name) {
+        Ok(unit) => unit,
+        Err(error) => return Fact::from(Err(error)),
     };
     let stopped_by_us = match host.root.read_opt(ETCD_STOPPED) {
         Ok(note) => note.is_some(),
         Err(error) => return Fact::Unknown(error.to_string()),
     };
+    let running = !matches!(unit.active_state.as_str(), "inactive" | "failed");
     Fact::Known(Etcd {
-        unit: name.clone(),
+        name: name.to_owned(),
         exists: unit.exists(),
         enabled: unit.unit_file_state.starts_with("enabled"),
+        running,
+        start_queued: unit.job_pending && !running,
         state: unit.active_state,
         stopped_by_us,
+        lock_holders,
+    })
+}
+
+/// A static pod runs, or is about to, where its manifest is in place and the kubelet is up. Where the kubelet is down its
+/// containers may run on: then one of them holds the database.
+fn etcd_of_pod(host: &Host, path: &AbsPath, lock_holders: Vec<String>) -> Fact<Etcd> {
+    let places = match manifest::look(host, path, &parked(path)) {
+        Ok(places) => places,
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    let kubelet = match systemd::unit(host, KUBELET) {
+        Ok(unit) => !matches!(unit.active_state.as_str(), "inactive" | "failed"),
+        Err(error) => return Fact::from(Err(error)),
+    };
+    let state = match (places.present, places.parked) {
+        _ if !lock_holders.is_empty() => POD_SERVES,
+        (true, _) if kubelet => "starting",
+        (true, _) => "waiting for the kubelet",
+        (false, true) => "stopped, its manifest parked",
+        (false, false) => "absent, without a manifest",
+    };
+    Fact::Known(Etcd {
+        name: path.to_string(),
+        // The cluster's operator writes the manifest when this node becomes a member.
+        exists: true,
+        state: state.to_owned(),
+        running: !lock_holders.is_empty() || (places.present && kubelet),
+        enabled: places.present,
+        start_queued: places.present && !kubelet,
+        stopped_by_us: places.parked,
         lock_holders,
     })
 }

@@ -1,6 +1,6 @@
 //! From the local disk to the LUN: the record is absent or says that the truth is local.
 
-use super::{Horizon, Plan, RECORD, Refusal, STATE, Sight, Step, lun, mount_unit, reach, require};
+use super::{Horizon, Occasion, Plan, RECORD, Refusal, STATE, Sight, Step, lun, mount_unit, reach, require};
 use crate::{
     node::{
         Content, LocalDir, Lun, LunView,
@@ -15,6 +15,9 @@ pub(super) fn plan(sight: &Sight<'_>) -> Result<Plan, Refusal> {
         return Err(Refusal::ToolMissing { tools: missing.join(", ") });
     }
     local_can_be_left(sight)?;
+    if sight.occasion == Occasion::Boot && sight.etcd.running {
+        return Err(Refusal::EtcdServes { name: sight.etcd.name.clone() });
+    }
     mount_unit(sight)?;
     if let Some(plan) = reach::plan(sight)? {
         return Ok(plan);
@@ -44,10 +47,10 @@ fn local_can_be_left(sight: &Sight<'_>) -> Result<(), Refusal> {
         }
         LocalDir::Present { .. } => {}
     }
-    if !sight.etcd.is_running() && !sight.etcd.lock_holders.is_empty() {
+    if !sight.etcd.running && !sight.etcd.lock_holders.is_empty() {
         return Err(Refusal::DatabaseHeld {
             holders: sight.etcd.lock_holders.join(", "),
-            unit: sight.etcd.unit.clone(),
+            unit: sight.etcd.name.clone(),
         });
     }
     Ok(())
@@ -141,13 +144,13 @@ fn begin(sight: &Sight<'_>, uuid: FsUuid, wwid: &Wwid) -> Record {
 fn copy_and_commit(sight: &Sight<'_>, record: Record, mut steps: Vec<Step>, fresh: bool) -> Plan {
     let from = sight.config.etcd.data_dir.clone();
     let size = local_size(sight.local);
-    let pre_copy = sight.etcd.is_running() && !sight.local.is_empty();
+    let pre_copy = sight.etcd.running && !sight.local.is_empty();
     if pre_copy {
         steps.push(Step::PreCopy { from: from.clone(), size, onto_empty: fresh });
     }
-    if sight.etcd.is_running() {
-        steps.push(Step::StopEtcd { unit: sight.etcd_unit() });
-    }
+    let stop = sight.stop_etcd();
+    let stopped = stop.is_some();
+    steps.extend(stop);
     let identity = &sight.node.identity;
     let (machine_id, node) = (identity.machine_id.clone(), identity.hostname.clone());
     steps.push(Step::Copy { from: from.clone(), size, onto_empty: fresh && !pre_copy });
@@ -160,7 +163,7 @@ fn copy_and_commit(sight: &Sight<'_>, record: Record, mut steps: Vec<Step>, fres
     }
     steps.push(Step::Fence { at: from });
     steps.push(sight.mount_data(&record));
-    if sight.etcd.is_wanted() {
+    if sight.etcd.waits_for_us() || stopped {
         steps.push(sight.start_etcd());
     }
     Plan::whole(steps)

@@ -21,8 +21,9 @@ pub use refusal::Refusal;
 pub use step::Step;
 
 use crate::{
-    config::{Config, Runtime},
+    config::Config,
     node::{Etcd, Fact, LocalDir, LunView, MountUnit, Node, authority::Authority, authority::Record},
+    terms::AbsPath,
     unit,
 };
 use serde::Serialize;
@@ -37,6 +38,11 @@ pub const RETIRED: &str = "/var/lib/etcd-lun/retired";
 /// Exists from before etcd is stopped until it runs again. In the runtime directory: after a boot
 /// systemd starts etcd by itself.
 pub const ETCD_STOPPED: &str = "/run/etcd-lun/etcd-stopped";
+/// Where a static pod's manifest lies while its etcd is stopped: beside the kubelet's directory, so that a rename moves
+/// it, and out of it. `/var` would be another mount (ostree's `var.mount`). What lies there says that it was us.
+pub fn parked(manifest: &AbsPath) -> AbsPath {
+    manifest.parent().parent().join("etcd-lun-parked").join(manifest.name())
+}
 /// Where `apply` mounts the LUN for itself.
 pub const STAGING: &str = "/run/etcd-lun/staging";
 /// What keeps etcd out of the data directory between retiring and fence: an empty file where it
@@ -86,12 +92,22 @@ impl Plan {
     }
 }
 
+/// Who asks for a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// A person, on a node in use: etcd is stopped and started as it takes.
+    ByHand,
+    /// The service at boot, and its tries in the background later: an etcd that serves isn't stopped, for nobody has
+    /// seen to it that the other members are well; and nothing waits for etcd, which waits for the service.
+    Boot,
+}
+
 /// Decides what brings the node to what the config wants.
-pub fn plan(config: &Config, node: &Node) -> Result<Plan, Refusal> {
+pub fn plan(config: &Config, node: &Node, occasion: Occasion) -> Result<Plan, Refusal> {
     if !*require("the mount namespace", &node.in_host_namespace)? {
         return Err(Refusal::OtherNamespace);
     }
-    let sight = Sight::of(config, node)?;
+    let sight = Sight::of(config, node, occasion)?;
     if let Some(record) = sight.record
         && record.data_dir != config.etcd.data_dir
     {
@@ -101,7 +117,7 @@ pub fn plan(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         });
     }
     if !sight.etcd.exists {
-        return Err(Refusal::NoEtcd { unit: sight.etcd.unit.clone() });
+        return Err(Refusal::NoEtcd { unit: sight.etcd.name.clone() });
     }
     if let Some(mount) = require("what is mounted on the data directory", &node.mount)? {
         return resume::mounted(&sight, mount);
@@ -117,16 +133,18 @@ pub fn plan(config: &Config, node: &Node) -> Result<Plan, Refusal> {
 struct Sight<'a> {
     config: &'a Config,
     node: &'a Node,
+    occasion: Occasion,
     record: Option<&'a Record>,
     local: &'a LocalDir,
     etcd: &'a Etcd,
 }
 
 impl<'a> Sight<'a> {
-    fn of(config: &'a Config, node: &'a Node) -> Result<Self, Refusal> {
+    fn of(config: &'a Config, node: &'a Node, occasion: Occasion) -> Result<Self, Refusal> {
         Ok(Self {
             config,
             node,
+            occasion,
             record: require("which copy is the truth (the record)", &node.record)?.as_ref(),
             local: require("the data directory on the local disk", &node.local)?,
             etcd: require("whether etcd runs", &node.etcd)?,
@@ -141,9 +159,9 @@ impl<'a> Sight<'a> {
         self.config.etcd.data_dir.to_string()
     }
 
-    fn etcd_unit(&self) -> String {
-        let Runtime::Systemd { unit } = &self.config.etcd.runtime;
-        unit.clone()
+    /// The steps that take etcd down before something is done to its directory.
+    fn stop_etcd(&self) -> Option<Step> {
+        self.etcd.running.then(|| Step::StopEtcd { runtime: self.config.etcd.runtime.clone() })
     }
 
     fn mount_unit(&self) -> String {
@@ -151,7 +169,11 @@ impl<'a> Sight<'a> {
     }
 
     fn start_etcd(&self) -> Step {
-        Step::StartEtcd { unit: self.etcd_unit(), data_dir: self.config.etcd.data_dir.clone() }
+        Step::StartEtcd {
+            runtime: self.config.etcd.runtime.clone(),
+            data_dir: self.config.etcd.data_dir.clone(),
+            wait: self.occasion == Occasion::ByHand,
+        }
     }
 
     /// The step that has PID 1 mount what the record names.

@@ -257,6 +257,14 @@ pub enum Refusal {
         /// The copy's generation.
         generation: u64,
     },
+    /// At boot, or in the background later, an etcd that serves isn't stopped.
+    #[error(
+        "etcd ({name}) runs from the local disk already, and only a person stops a member that serves: see that the other members are healthy, then run `etcd-lun apply`, or reboot this node"
+    )]
+    EtcdServes {
+        /// Its unit or manifest.
+        name: String,
+    },
     /// Somebody else's process uses the database.
     #[error("{holders} holds etcd's database though {unit} is not running: end it first")]
     DatabaseHeld {

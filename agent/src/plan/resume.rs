@@ -1,9 +1,12 @@
 //! The LUN is the truth: make the local side harmless, count the use, mount, start etcd.
 
-use super::{Horizon, Plan, Refusal, Sight, Step, lun, mount_unit, reach, require};
-use crate::node::{
-    Content, DataMount, LocalDir, Lun, LunView,
-    authority::{Authority, Record, Stamp},
+use super::{Horizon, Occasion, Plan, Refusal, Sight, Step, lun, mount_unit, reach, require};
+use crate::{
+    config::Runtime,
+    node::{
+        Content, DataMount, LocalDir, Lun, LunView,
+        authority::{Authority, Record, Stamp},
+    },
 };
 
 const WAIT_OR_RESTORE: &str = "See at the target what happened to the LUN; if its data is lost, replace this etcd member (remove it from the cluster, clear the LUN, remove the record)";
@@ -35,7 +38,7 @@ pub(super) fn mounted(sight: &Sight<'_>, mount: &DataMount) -> Result<Plan, Refu
     let stamp = require("the LUN's stamp", &sight.node.mounted_stamp)?;
     check(sight, record, stamp.as_ref())?;
     let mut steps = make_local_harmless(sight, record)?;
-    if sight.etcd.is_wanted() && !sight.etcd.is_running() {
+    if sight.etcd.waits_for_us() {
         steps.push(sight.start_etcd());
     }
     Ok(Plan::whole(steps))
@@ -111,15 +114,31 @@ fn by_content(sight: &Sight<'_>, record: &Record, seen: &Lun) -> Result<Plan, Re
         stamp: stamp.clone().activated(activations.max(stamp.activations)),
         record: record.clone().activated(activations.max(stamp.activations)),
     }];
-    if sight.etcd.is_running() {
-        // It can only be failing against the fence; nothing is mounted over a running etcd.
-        steps.push(Step::StopEtcd { unit: sight.etcd_unit() });
+    let stop = failing_etcd(sight);
+    if stop.is_none() && !sight.etcd.lock_holders.is_empty() {
+        return Err(Refusal::DatabaseHeld {
+            holders: sight.etcd.lock_holders.join(", "),
+            unit: sight.etcd.name.clone(),
+        });
     }
+    let stopped = stop.is_some();
+    steps.extend(stop);
     steps.push(sight.mount_data(record));
-    if sight.etcd.is_wanted() {
+    if sight.etcd.waits_for_us() || stopped {
         steps.push(sight.start_etcd());
     }
     Ok(Plan::whole(steps))
+}
+
+/// Taking down an etcd that is up without the LUN: it can only be failing against the fence.
+///
+/// A static pod must be, by whomever: its containers see the directory beneath the mount for as long as they live. A
+/// unit needs it only for a person to see one clean start: whatever process is next finds the mount.
+fn failing_etcd(sight: &Sight<'_>) -> Option<Step> {
+    match (&sight.config.etcd.runtime, sight.occasion) {
+        (Runtime::Systemd { .. }, Occasion::Boot) => None,
+        (Runtime::Systemd { .. }, Occasion::ByHand) | (Runtime::StaticPod { .. }, _) => sight.stop_etcd(),
+    }
 }
 
 /// The stamp, when it is that of the record: generation, owner, and not from the past.

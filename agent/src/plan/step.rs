@@ -1,7 +1,7 @@
 //! What can be done, one value per act. A step carries every choice; `apply` has none left.
 
 use crate::{
-    config::Discovery,
+    config::{Discovery, Runtime},
     node::authority::{Record, Stamp},
     terms::{AbsPath, Bytes, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
 };
@@ -87,8 +87,8 @@ pub enum Step {
     },
     /// Stops etcd and waits until nobody holds its database.
     StopEtcd {
-        /// Its unit.
-        unit: String,
+        /// What runs it.
+        runtime: Runtime,
     },
     /// Copies with etcd stopped.
     Copy {
@@ -152,10 +152,12 @@ pub enum Step {
     },
     /// Starts etcd on the LUN.
     StartEtcd {
-        /// Its unit.
-        unit: String,
+        /// What runs it.
+        runtime: Runtime,
         /// The data directory.
         data_dir: AbsPath,
+        /// Whether to wait until it runs.
+        wait: bool,
     },
 }
 
@@ -252,7 +254,13 @@ impl fmt::Display for Step {
             Self::PreCopy { from, size, .. } => {
                 write!(f, "copy {from}{} to the LUN while etcd still runs", sized(*size))
             }
-            Self::StopEtcd { unit } => write!(f, "stop {unit} and wait until nobody holds the database"),
+            Self::StopEtcd { runtime: Runtime::Systemd { unit } } => {
+                write!(f, "stop {unit} and wait until nobody holds the database")
+            }
+            Self::StopEtcd { runtime: Runtime::StaticPod { manifest } } => write!(
+                f,
+                "move {manifest} aside, and wait until the kubelet has ended etcd's containers and nobody holds the database"
+            ),
             Self::Copy { from, size, .. } => write!(f, "copy {from}{} to the LUN", sized(*size)),
             Self::Prove { from } => {
                 write!(f, "compare {from} and the LUN, content and metadata, read from the device")
@@ -271,7 +279,12 @@ impl fmt::Display for Step {
                 write!(f, "count use {} of the LUN, on its stamp and in the record", stamp.activations)
             }
             Self::MountData { unit, at, .. } => write!(f, "have systemd mount {at} ({unit})"),
-            Self::StartEtcd { unit, .. } => write!(f, "start {unit} on the LUN"),
+            Self::StartEtcd { runtime: Runtime::Systemd { unit }, .. } => {
+                write!(f, "start {unit} on the LUN")
+            }
+            Self::StartEtcd { runtime: Runtime::StaticPod { manifest }, .. } => {
+                write!(f, "put {manifest} back, so that the kubelet starts etcd on the LUN")
+            }
         }
     }
 }

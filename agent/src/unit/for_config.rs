@@ -1,9 +1,9 @@
 //! Which units a config asks for.
 
-use super::{DataMount, Rendered, UnitError, data_mount};
+use super::{DataMount, Rendered, Service, UnitError, data_mount, service};
 use crate::{
-    config::{Config, Runtime},
-    terms::Span,
+    config::{Boot, ChapSource, Config, EtcdWish, Gate, LunWish, Pool, Runtime, SecretSource, Target},
+    terms::{AbsPath, Span},
 };
 use std::time::Duration;
 
@@ -11,19 +11,109 @@ use std::time::Duration;
 /// replacement timeout would take at shutdown, and long enough for XFS to replay the largest log.
 const MOUNT_LIMIT: Span = Span(Duration::from_secs(90));
 
+/// What the units follow from: the same for every node.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// The target, for the credentials that it takes.
+    pub target: &'a Target,
+    /// etcd.
+    pub etcd: &'a EtcdWish,
+    /// The LUN.
+    pub lun: &'a LunWish,
+    /// Behaviour at boot.
+    pub boot: &'a Boot,
+}
+
+impl<'a> From<&'a Config> for Wish<'a> {
+    fn from(config: &'a Config) -> Self {
+        Self { target: &config.target, etcd: &config.etcd, lun: &config.lun, boot: &config.boot }
+    }
+}
+
+impl<'a> From<&'a Pool> for Wish<'a> {
+    fn from(pool: &'a Pool) -> Self {
+        Self { target: &pool.target, etcd: &pool.etcd, lun: &pool.lun, boot: &pool.boot }
+    }
+}
+
 /// The mount unit of the data directory.
-pub fn data_mount_for(config: &Config) -> Result<Rendered, UnitError> {
-    let Runtime::Systemd { unit } = &config.etcd.runtime;
+pub fn data_mount_for<'a>(wish: impl Into<Wish<'a>>) -> Result<Rendered, UnitError> {
+    let wish = wish.into();
     data_mount(&DataMount {
-        label: &config.lun.label,
-        place: &config.etcd.data_dir,
-        options: &config.unit_options(),
-        before: std::slice::from_ref(unit),
+        label: &wish.lun.label,
+        place: &wish.etcd.data_dir,
+        options: &wish.lun.unit_options(),
+        before: &users(wish),
         limit: MOUNT_LIMIT,
     })
 }
 
+/// Where a MachineConfig puts the program: the one directory for programs on Red Hat CoreOS that can be
+/// written.
+pub const PROGRAM: &str = "/usr/local/bin/etcd-lun";
+
+/// The service that runs `apply` at boot.
+pub fn service_for<'a>(wish: impl Into<Wish<'a>>) -> Result<Rendered, UnitError> {
+    let wish = wish.into();
+    let invalid = |why: &'static str| UnitError {
+        unit: super::SERVICE.into(),
+        key: "ExecStart=",
+        value: PROGRAM.into(),
+        why,
+    };
+    let program: AbsPath = PROGRAM.parse().map_err(|_| invalid("it is no absolute path"))?;
+    let mut beneath = vec![wish.etcd.data_dir.parent()];
+    let state: AbsPath = STATE_PARENT.parse().map_err(|_| invalid("it is no absolute path"))?;
+    if !beneath.contains(&state) {
+        beneath.push(state);
+    }
+    let waits = wish.boot.gate == Gate::Kubelet;
+    let required_by: Vec<_> = KUBELET.iter().filter(|_| waits).map(ToString::to_string).collect();
+    service(&Service {
+        program: &program,
+        beneath: &beneath,
+        before: &users(wish),
+        required_by: &required_by,
+        late: waits.then_some("kubelet.service"),
+        credentials: &credentials(wish.target),
+    })
+}
+
+/// The directory that etcd-lun's own state directory lies in.
+const STATE_PARENT: &str = "/var/lib";
+
+/// What starts the cluster's part of a node: openshift/machine-config-operator
+/// `templates/common/_base/units/kubelet-dependencies.target.yaml`, and both that require it.
+const KUBELET: [&str; 3] = ["kubelet-dependencies.target", "crio.service", "kubelet.service"];
+
+/// Units that must not start before the data is there, nor outlive its mount.
+fn users(wish: Wish<'_>) -> Vec<String> {
+    let own = match &wish.etcd.runtime {
+        Runtime::Systemd { unit } => Some(unit.clone()),
+        Runtime::StaticPod { .. } => None,
+    };
+    own.into_iter().chain(KUBELET.map(String::from)).collect()
+}
+
+fn credentials(target: &Target) -> Vec<String> {
+    let of = |chap: &ChapSource| {
+        let mutual = chap.mutual.iter().map(|(_, secret)| secret.clone());
+        std::iter::once(chap.password.clone()).chain(mutual).collect::<Vec<_>>()
+    };
+    let sources = target.chap.iter().chain(&target.discovery_chap).flat_map(of);
+    let mut names: Vec<_> = sources
+        .filter_map(|source| match source {
+            SecretSource::Credential(name) => Some(name),
+            SecretSource::Inline(_) | SecretSource::File(_) => None,
+        })
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// All units, in the order of their names.
-pub fn for_config(config: &Config) -> Result<Vec<Rendered>, UnitError> {
-    Ok(vec![data_mount_for(config)?])
+pub fn for_config<'a>(wish: impl Into<Wish<'a>>) -> Result<Vec<Rendered>, UnitError> {
+    let wish = wish.into();
+    Ok(vec![service_for(wish)?, data_mount_for(wish)?])
 }

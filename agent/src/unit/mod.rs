@@ -6,10 +6,14 @@
 mod escape;
 mod for_config;
 mod mount;
+mod service;
+mod template;
 
 pub use escape::{device_unit_name, escape_path, mount_unit_name};
-pub use for_config::{data_mount_for, for_config};
-pub use mount::{DataMount, UnitError, data_mount};
+pub use for_config::{PROGRAM, Wish, data_mount_for, for_config, service_for};
+pub use mount::{DataMount, data_mount};
+pub use service::{SERVICE, Service, service};
+pub use template::UnitError;
 
 use std::fmt;
 

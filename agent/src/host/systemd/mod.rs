@@ -101,6 +101,12 @@ pub fn start(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdErro
     run(host, Verb::Start, name, limit)
 }
 
+/// Queues the start of a unit and does not wait: the unit may be ordered after the caller's own.
+/// 25 s at most.
+pub fn queue_start(host: &Host, name: &str) -> Result<(), SystemdError> {
+    ask(host, "starting", name, "StartUnit", &(name, "replace"))
+}
+
 /// Stops a unit and waits until its job has ended. Well for a unit that doesn't run.
 pub fn stop(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdError> {
     run(host, Verb::Stop, name, limit)
@@ -114,14 +120,25 @@ pub fn restart(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdEr
 /// Forgets that a unit failed, and with it the count of its starts (`StartLimitBurst=`). Well for a
 /// unit that is not there or has not failed. 25 s at most.
 pub fn reset_failed(host: &Host, name: &str) -> Result<(), SystemdError> {
-    let doing = "resetting the failed state of";
+    match ask(host, "resetting the failed state of", name, "ResetFailedUnit", &name) {
+        Err(SystemdError::NoSuchUnit { .. }) => Ok(()),
+        done => done,
+    }
+}
+
+/// A call whose answer is that it was done.
+fn ask<B>(
+    host: &Host,
+    doing: &'static str,
+    name: &str,
+    method: &'static str,
+    arguments: &B,
+) -> Result<(), SystemdError>
+where
+    B: serde::Serialize + zbus::wire::DynamicType + Sync,
+{
     host.wait(async {
-        let call = async {
-            match Bus::connect(host, doing, name).await?.call("ResetFailedUnit", &name).await {
-                Ok(_) | Err(SystemdError::NoSuchUnit { .. }) => Ok(()),
-                Err(error) => Err(error),
-            }
-        };
+        let call = async { Bus::connect(host, doing, name).await?.call(method, arguments).await.map(drop) };
         let late = |_| SystemdError::TimedOut { doing, unit: name.to_owned(), limit: ASK_LIMIT };
         tokio::time::timeout(ASK_LIMIT, call).await.map_err(late)?
     })

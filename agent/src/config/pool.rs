@@ -1,0 +1,182 @@
+//! The config without a node: what all nodes of a pool share, and their entries.
+
+use super::{
+    Boot, Config, ConfigError, EtcdWish, LunWish, NodeEntry, Runtime, Source, Target, chap, entry,
+    fragment::{Discovery, EtcdFragment, Fragment, Gate, LunFragment, NodeFragment, RuntimeName},
+};
+use crate::terms::{AbsPath, Bytes, Span};
+use std::{collections::BTreeSet, time::Duration};
+
+/// The config as every node of a pool has it.
+#[derive(Debug)]
+pub struct Pool {
+    /// The iSCSI target.
+    pub target: Target,
+    /// etcd on every node.
+    pub etcd: EtcdWish,
+    /// What every LUN must be like.
+    pub lun: LunWish,
+    /// Behaviour at boot.
+    pub boot: Boot,
+    entries: Vec<NodeFragment>,
+}
+
+/// etcd's own default quota is 2 GiB, OpenShift's 8 GiB; a LUN below that fills up in use.
+const DEFAULT_MIN_SIZE: Bytes = Bytes(8 << 30);
+/// Half of what open-iscsi's own 8 retries of 15 s would take, times five portals' worth.
+const DEFAULT_ATTACH_TIMEOUT: Span = Span(Duration::from_secs(300));
+/// mkfs.xfs refuses less (xfsprogs 5.19 and later: "Filesystem must be larger than 300MB").
+const SMALLEST_XFS: Bytes = Bytes(300 << 20);
+
+impl Pool {
+    /// Merges and validates the texts. Entries of nodes are looked at when they are asked for.
+    pub fn load(sources: &[Source]) -> Result<Self, ConfigError> {
+        let merged = merge(sources)?;
+        let missing = |key: &'static str, example: &'static str| ConfigError::Missing { key, example };
+        let target = merged.target;
+        let portals = target.portals.ok_or_else(|| missing("target.portals", "[\"192.168.10.5:3260\"]"))?;
+        if portals.is_empty() {
+            return Err(ConfigError::value("target.portals", "the list is empty", "at least one portal"));
+        }
+        let unique: BTreeSet<_> = portals.iter().collect();
+        if unique.len() != portals.len() {
+            return Err(ConfigError::value("target.portals", "a portal is listed twice", "each portal once"));
+        }
+        Ok(Self {
+            target: Target {
+                iqn: target.iqn.ok_or_else(|| missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,
+                portals,
+                discovery: target.discovery.unwrap_or(Discovery::SendTargets),
+                chap: target.chap.map(|table| chap::validate("target.chap", table)).transpose()?,
+                discovery_chap: target
+                    .discovery_chap
+                    .map(|table| chap::validate("target.discovery_chap", table))
+                    .transpose()?,
+            },
+            etcd: etcd(merged.etcd)?,
+            lun: lun(merged.lun)?,
+            boot: Boot {
+                gate: merged.boot.gate.unwrap_or(Gate::Etcd),
+                attach_timeout: merged.boot.attach_timeout.unwrap_or(DEFAULT_ATTACH_TIMEOUT),
+            },
+            entries: merged.node,
+        })
+    }
+
+    /// The config of one node: the entry that matches it, and only it, must be whole.
+    pub fn for_node(self, machine_id: &str, hostname: &str) -> Result<Config, ConfigError> {
+        let node = entry::choose(&self.entries, machine_id, hostname)?;
+        let Self { target, etcd, lun, boot, entries: _ } = self;
+        Ok(Config { target, etcd, lun, boot, node })
+    }
+
+    /// The entries of all nodes; each must be whole, and no two may be the same node or have the same
+    /// initiator name, by which a target tells nodes apart.
+    pub fn nodes(&self) -> Result<Vec<NodeEntry>, ConfigError> {
+        entry::all(&self.entries)
+    }
+}
+
+fn merge(sources: &[Source]) -> Result<Fragment, ConfigError> {
+    if sources.is_empty() {
+        return Err(ConfigError::NoFile);
+    }
+    let mut merged = Fragment::default();
+    for source in sources {
+        let mut fragment: Fragment =
+            toml::from_str(&source.text).map_err(|error| ConfigError::toml(source, &error))?;
+        for node in &mut fragment.node {
+            node.written_in.clone_from(&source.path);
+        }
+        merged.merge(fragment);
+    }
+    Ok(merged)
+}
+
+fn etcd(written: EtcdFragment) -> Result<EtcdWish, ConfigError> {
+    let data_dir = match written.data_dir {
+        Some(dir) => dir,
+        None => "/var/lib/etcd".parse().map_err(ConfigError::Term)?,
+    };
+    if data_dir.as_str() == "/" || data_dir.parent().as_str() == "/" {
+        return Err(ConfigError::value(
+            "etcd.data_dir",
+            data_dir.as_str(),
+            "a directory below a directory, such as \"/var/lib/etcd\"",
+        ));
+    }
+    let with_unit = written.unit.is_some();
+    let unit = written.unit.unwrap_or_else(|| "etcd.service".into());
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@\\".contains(c);
+    if !unit.ends_with(".service") || !unit.chars().all(plain) {
+        return Err(ConfigError::value(
+            "etcd.unit",
+            &unit,
+            "the name of a service unit, such as \"etcd.service\"",
+        ));
+    }
+    let runtime = match written.runtime {
+        Some(RuntimeName::Systemd) if written.manifest.is_some() => {
+            return Err(ConfigError::value(
+                "etcd.manifest",
+                "there is one",
+                "none with runtime = \"systemd\"",
+            ));
+        }
+        Some(RuntimeName::Systemd) => Runtime::Systemd { unit },
+        Some(RuntimeName::StaticPod) if with_unit => {
+            return Err(ConfigError::value(
+                "etcd.unit",
+                "there is one",
+                "none with runtime = \"static-pod\"",
+            ));
+        }
+        Some(RuntimeName::StaticPod) => Runtime::StaticPod { manifest: manifest(written.manifest)? },
+        None => return Err(ConfigError::Missing { key: "etcd.runtime", example: "\"static-pod\"" }),
+    };
+    Ok(EtcdWish { data_dir, runtime })
+}
+
+/// OpenShift's manifest unless another is named. It is moved to the directory beside its own and back, so there must be
+/// one, and the kubelet ignores what begins with a dot (kubernetes `pkg/kubelet/config/file.go`).
+fn manifest(written: Option<AbsPath>) -> Result<AbsPath, ConfigError> {
+    let path = match written {
+        Some(path) => path,
+        None => "/etc/kubernetes/manifests/etcd-pod.yaml".parse().map_err(ConfigError::Term)?,
+    };
+    let dir = path.parent();
+    let hidden = path.as_str().rsplit('/').next().is_some_and(|name| name.starts_with('.'));
+    if hidden || dir.as_str() == "/" || dir.parent().as_str() == "/" {
+        let wanted = "a file that the kubelet reads, such as \"/etc/kubernetes/manifests/etcd-pod.yaml\"";
+        return Err(ConfigError::value("etcd.manifest", path.as_str(), wanted));
+    }
+    Ok(path)
+}
+
+fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
+    let min_size = written.min_size.unwrap_or(DEFAULT_MIN_SIZE);
+    if min_size < SMALLEST_XFS {
+        let given = min_size.to_string();
+        return Err(ConfigError::value(
+            "lun.min_size",
+            &given,
+            "at least 300MiB, the smallest XFS that mkfs.xfs makes",
+        ));
+    }
+    let mount_options = written.mount_options.unwrap_or_else(|| vec!["prjquota".into()]);
+    for option in &mount_options {
+        let plain = |c: char| c.is_ascii_graphic() && c != ',' && c != '%';
+        // A read-only or lazily written etcd isn't one; `nouuid` would let a snapshot's clone in.
+        let refused =
+            ["ro", "norecovery", "nouuid", "nobarrier", "bind", "noauto", "nofail", "user", "users"];
+        if option.is_empty() || !option.chars().all(plain) || refused.contains(&option.as_str()) {
+            let wanted = "mount options of xfs(5) or mount(8), one per item, and none of ro, norecovery, nouuid, nobarrier, bind, noauto, nofail, user";
+            return Err(ConfigError::value("lun.mount_options", option, wanted));
+        }
+    }
+    let label = match written.label {
+        Some(label) => label,
+        None => "etcd-lun".parse().map_err(ConfigError::Term)?,
+    };
+    Ok(LunWish { min_size, mount_options, label })
+}

@@ -1,0 +1,136 @@
+//! The service that runs `apply` at boot.
+
+use super::{
+    Rendered, UnitError,
+    template::{self, is_unit_name, unfit},
+};
+use crate::terms::AbsPath;
+
+/// Its name.
+pub const SERVICE: &str = "etcd-lun.service";
+
+/// The text that is filled in.
+const TEMPLATE: &str = include_str!("../../../units/etcd-lun.service.in");
+
+/// Everything in the service that is not the same for everybody.
+#[derive(Debug, Clone, Copy)]
+pub struct Service<'a> {
+    /// Where this program lies on the node.
+    pub program: &'a AbsPath,
+    /// Directories whose mounts must be there.
+    pub beneath: &'a [AbsPath],
+    /// Units that start after it.
+    pub before: &'a [String],
+    /// Units that don't start without it; may be empty.
+    pub required_by: &'a [String],
+    /// A unit that is started when this one has come to its end late.
+    pub late: Option<&'a str>,
+    /// Credentials that it needs.
+    pub credentials: &'a [String],
+}
+
+/// Renders the service, the same bytes for the same values; an error as for the mount unit.
+pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
+    let refuse =
+        |key, value: &str, why| Err(UnitError { unit: SERVICE.into(), key, value: value.to_owned(), why });
+    let plain_path =
+        |path: &AbsPath| path.as_str().chars().all(|c| c.is_ascii_graphic() && !"\"'\\$%".contains(c));
+    for (key, path) in std::iter::once(("ExecStart=", of.program))
+        .chain(of.beneath.iter().map(|path| ("RequiresMountsFor=", path)))
+    {
+        if !plain_path(path) {
+            return refuse(
+                key,
+                path.as_str(),
+                "it is split or expanded there; use letters, digits, `/`, `-`, `_`, `.`",
+            );
+        }
+    }
+    for unit in of.before.iter().chain(of.required_by).map(String::as_str).chain(of.late) {
+        if !is_unit_name(unit) {
+            return refuse("Before=", unit, "it is not the name of a unit");
+        }
+    }
+    for name in of.credentials {
+        if let Some(why) = unfit(name) {
+            return refuse("LoadCredential=", name, why);
+        }
+        if name.contains([':', ' ']) {
+            return refuse("LoadCredential=", name, "it is no name of a credential");
+        }
+    }
+    let beneath: Vec<_> = of.beneath.iter().map(AbsPath::as_str).collect();
+    let start = |unit| format!("-/usr/bin/systemctl --no-block start {unit}");
+    let values = [
+        ("@BENEATH@", beneath.join(" ")),
+        ("@BEFORE@", of.before.join(" ")),
+        ("@PROGRAM@", of.program.to_string()),
+        ("@LATE@", of.late.map(start).unwrap_or_default()),
+        ("@CREDENTIALS@", of.credentials.join("\nLoadCredential=")),
+        ("@WANTED_BY@", "multi-user.target".to_owned()),
+        ("@REQUIRED_BY@", of.required_by.join(" ")),
+    ];
+    Ok(Rendered { name: SERVICE.into(), text: template::filled(TEMPLATE, &values) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> AbsPath {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_empty_goes_with_its_reason() {
+        let (program, beneath) = (path("/usr/local/bin/etcd-lun"), [path("/var/lib")]);
+        let before = ["kubelet.service".to_owned()];
+        let plain = Service {
+            program: &program,
+            beneath: &beneath,
+            before: &before,
+            required_by: &[],
+            late: None,
+            credentials: &[],
+        };
+        let text = service(&plain).unwrap().text;
+        for absent in ["RequiredBy", "LoadCredential", "ExecStartPost", "gate = ", "@"] {
+            assert!(!text.contains(absent), "{absent} in {text}");
+        }
+        assert!(text.contains("\nExecStart=/usr/local/bin/etcd-lun apply --boot\n"), "{text}");
+        assert!(text.ends_with("\nWantedBy=multi-user.target\n"), "{text}");
+        let credentials = ["chap".to_owned(), "chap-in".to_owned()];
+        let full = Service {
+            required_by: &before,
+            late: Some("kubelet.service"),
+            credentials: &credentials,
+            ..plain
+        };
+        let text = service(&full).unwrap().text;
+        for line in [
+            "LoadCredential=chap\nLoadCredential=chap-in\n",
+            "ExecStartPost=-/usr/bin/systemctl --no-block start kubelet.service\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(text.ends_with("\nRequiredBy=kubelet.service\n"), "{text}");
+    }
+
+    #[test]
+    fn refused() {
+        let (program, beneath) = (path("/opt/my bin/etcd-lun"), [path("/var/lib")]);
+        let wrong = Service {
+            program: &program,
+            beneath: &beneath,
+            before: &[],
+            required_by: &[],
+            late: None,
+            credentials: &[],
+        };
+        let said = service(&wrong).unwrap_err().to_string();
+        assert!(
+            said.starts_with("rendering etcd-lun.service: ExecStart= can't be `/opt/my bin/etcd-lun`"),
+            "{said}"
+        );
+    }
+}

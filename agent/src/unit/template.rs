@@ -1,0 +1,80 @@
+//! Templates of units: values in the places of their names.
+
+/// A value that a unit file can't carry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("rendering {unit}: {key} can't be `{}`: {why}", .value.escape_debug())]
+pub struct UnitError {
+    /// The unit.
+    pub unit: String,
+    /// The setting.
+    pub key: &'static str,
+    /// The value.
+    pub value: String,
+    /// The reason.
+    pub why: &'static str,
+}
+
+/// The longest name of a unit, which is the longest name of a file.
+pub(super) const NAME_MAX: usize = 255;
+
+/// The template with its values. Parts have an empty line between; a setting without a value goes, and its
+/// reason with it.
+pub(super) fn filled(template: &str, values: &[(&str, String)]) -> String {
+    let filled: Vec<_> = template.split("\n\n").map(|part| fill(part, values)).collect();
+    let kept: Vec<_> =
+        filled.iter().map(String::as_str).filter(|part| !part.trim_end().ends_with('=')).collect();
+    // The last setting may be one that went, and the end of the file with it.
+    let text = kept.join("\n\n");
+    if text.ends_with('\n') { text } else { text + "\n" }
+}
+
+/// Puts values in the places of their names. One pass: what is filled in is not looked at again.
+fn fill(part: &str, values: &[(&str, String)]) -> String {
+    let mut text = String::new();
+    let mut rest = part;
+    while let Some((at, (name, value))) =
+        values.iter().filter_map(|entry| rest.find(entry.0).map(|at| (at, entry))).min_by_key(|(at, _)| *at)
+    {
+        text.push_str(rest.get(..at).unwrap_or_default());
+        // In unit files `%` starts a specifier (systemd.unit(5)).
+        text.push_str(&value.replace('%', "%%"));
+        rest = rest.get(at + name.len()..).unwrap_or_default();
+    }
+    text + rest
+}
+
+/// Why a value can't stand at the end of a line of a unit file.
+pub(super) fn unfit(value: &str) -> Option<&'static str> {
+    if value.is_empty() {
+        Some("it is empty")
+    } else if value.chars().any(char::is_control) {
+        Some("it holds a control character")
+    } else if value.starts_with(' ') || value.ends_with(' ') {
+        Some("it begins or ends with a space")
+    } else if value.ends_with('\\') {
+        Some("it ends with a backslash, which joins lines")
+    } else {
+        None
+    }
+}
+
+/// Whether a text has the form of a unit's name: systemd.unit(5), "Description".
+pub(super) fn is_unit_name(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || br":-_.\@".contains(&b);
+    let kinds = [
+        "service",
+        "socket",
+        "device",
+        "mount",
+        "automount",
+        "swap",
+        "target",
+        "path",
+        "timer",
+        "slice",
+        "scope",
+    ];
+    text.len() <= NAME_MAX
+        && text.bytes().all(plain)
+        && text.rsplit_once('.').is_some_and(|(prefix, kind)| !prefix.is_empty() && kinds.contains(&kind))
+}
