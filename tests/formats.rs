@@ -1,0 +1,73 @@
+//! Every format that this program ever wrote or took, in `tests/formats`, is still read: a newer binary comes to nodes
+//! that were migrated by an older one. Files there are added and never changed.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use etcd_lun::{
+    config::{Config, Pool, Source},
+    node::authority::{Authority, Record, Stamp},
+};
+use std::{fs, path::Path};
+
+fn texts(kind: &str) -> Vec<(String, String)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/formats");
+    let mut texts: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
+        .filter(|(name, _)| name.starts_with(kind))
+        .collect();
+    texts.sort();
+    texts
+}
+
+/// The newest format among the texts is the one that is written now, byte for byte.
+fn newest<'a>(texts: &'a [(String, String)], version: &str) -> Vec<&'a (String, String)> {
+    let now: Vec<_> = texts.iter().filter(|(name, _)| name.contains(&format!("-{version}"))).collect();
+    assert!(!now.is_empty(), "format {version} has no file in tests/formats: {texts:?}");
+    now
+}
+
+fn version_of(text: &str) -> String {
+    serde_json::from_str::<serde_json::Value>(text).unwrap()["version"].to_string()
+}
+
+#[test]
+fn records() {
+    let texts = texts("record-");
+    for (name, text) in &texts {
+        let record = Record::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(record.data_dir.as_str(), "/var/lib/etcd", "{name}");
+        assert_eq!(record.authority == Authority::Lun, name.contains("lun"), "{name}");
+        assert_eq!(record.activations, if record.authority == Authority::Lun { 7 } else { 0 }, "{name}");
+    }
+    let written = Record::parse(&texts[0].1).unwrap().to_text().unwrap();
+    for (name, text) in newest(&texts, &version_of(&written)) {
+        assert_eq!(&Record::parse(text).unwrap().to_text().unwrap(), text, "{name}");
+    }
+}
+
+#[test]
+fn stamps() {
+    let texts = texts("stamp-");
+    for (name, text) in &texts {
+        let stamp = Stamp::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((stamp.generation, stamp.activations), (3, 7), "{name}");
+        assert_eq!((stamp.node.as_str(), stamp.machine_id.len()), ("master-0", 32), "{name}");
+    }
+    let written = Stamp::new(1, String::new(), String::new(), 1).to_text().unwrap();
+    for (name, text) in newest(&texts, &version_of(&written)) {
+        assert_eq!(&Stamp::parse(text).unwrap().to_text().unwrap(), text, "{name}");
+    }
+}
+
+#[test]
+fn configs() {
+    let texts = texts("config-");
+    assert!(!texts.is_empty());
+    for (path, text) in texts {
+        let sources = [Source { path: path.clone(), text }];
+        let nodes = Pool::load(&sources).and_then(|pool| pool.nodes());
+        assert_eq!(nodes.unwrap_or_else(|error| panic!("{path}: {error}")).len(), 2);
+        assert_eq!(Config::load(&sources, "", "master-0").unwrap().node.lun.0, 1);
+    }
+}
