@@ -3,7 +3,7 @@
 //! The ledger is on disk and not only in memory. A run that is killed leaves it behind, and the next run (or `bed clean`)
 //! ends what is in it: only processes that were written down, and only while they are still the same process.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -37,7 +38,8 @@ struct Inner {
 impl Run {
     /// Clears what dead runs left and begins one.
     pub fn begin() -> Result<Self> {
-        sweep()?;
+        let _lock = alone()?;
+        sweep_alone()?;
         let dir = Path::new(ROOT).join(std::process::id().to_string());
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         fs::write(dir.join("owner"), Entry::of(std::process::id())?.line("bed"))?;
@@ -97,6 +99,18 @@ impl Ender {
 
 /// Ends what dead runs left behind; returns how many there were.
 pub fn sweep() -> Result<usize> {
+    let _lock = alone()?;
+    sweep_alone()
+}
+
+/// Held while runs begin and dead ones are cleared: one that has only just made its directory looks dead.
+fn alone() -> Result<Flock<File>> {
+    let file = Path::new(ROOT).with_extension("lock");
+    let open = File::create(&file).with_context(|| format!("cannot create {}", file.display()))?;
+    Flock::lock(open, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
+}
+
+fn sweep_alone() -> Result<usize> {
     let mut swept = 0;
     let Ok(runs) = fs::read_dir(ROOT) else { return Ok(0) };
     for run in runs.flatten() {

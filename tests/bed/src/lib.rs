@@ -8,6 +8,7 @@
 //! - `etcd`: keys and hashes
 //! - `scene`: a config for the agent, and the agent in the node
 //! - `stage`, `suite`, `scenarios`: what must hold, each tried on a node set back for it
+//! - `lanes`: several stages side by side
 //! - `demo`: the whole story for a person to watch
 #![allow(
     clippy::disallowed_methods,
@@ -19,6 +20,7 @@ pub mod demo;
 pub mod etcd;
 pub mod host;
 pub mod image;
+pub mod lanes;
 pub mod ledger;
 pub mod net;
 pub mod node;

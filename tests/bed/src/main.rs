@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use bed::bed::Bed;
+use bed::lanes::{self, Claims};
 use bed::node::Node;
 use bed::stage::Stage;
 use bed::target::{self, Lun, Offer, Target};
@@ -45,6 +46,13 @@ enum Verb {
         /// Only name the scenarios.
         #[arg(long)]
         list: bool,
+        /// How many nodes play scenarios side by side; as many as there are processors, but no more than two, by
+        /// default.
+        #[arg(long)]
+        lanes: Option<usize>,
+        /// Take scenarios from this list: what a lane is started with.
+        #[arg(long, hide = true)]
+        claims: Option<PathBuf>,
     },
     /// End what runs left behind that were killed.
     Clean,
@@ -56,7 +64,9 @@ fn main() -> ExitCode {
         Verb::Demo { agent } => {
             Bed::make().and_then(|bed| demo::play(&bed, &agent)).map(|()| ExitCode::SUCCESS)
         }
-        Verb::Suite { agent, only, list } => suite(&agent, &only, list),
+        Verb::Suite { agent, only, list, lanes, claims } => {
+            suite(&agent, &only, list, lanes, claims.as_deref())
+        }
         Verb::Clean => ledger::sweep().map(|runs| {
             println!("bed: ended what {runs} dead runs left");
             ExitCode::SUCCESS
@@ -88,15 +98,28 @@ fn shell(agent: Option<&Path>) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn suite(agent: &Path, only: &str, list: bool) -> Result<ExitCode> {
+fn suite(
+    agent: &Path,
+    only: &str,
+    list: bool,
+    lanes: Option<usize>,
+    claims: Option<&Path>,
+) -> Result<ExitCode> {
     let mut scenarios = scenarios::all();
     scenarios.retain(|scenario| only.split(',').any(|part| scenario.name.contains(part)));
     if list {
         scenarios.iter().for_each(|scenario| println!("{}", scenario.name));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut stage = Stage::build(&Bed::make()?, agent)?;
-    let tally = suite::play(&mut stage, &scenarios)?;
+    if let Some(claims) = claims {
+        let claims = Claims::open(claims)?;
+        suite::play(&mut Stage::build(&Bed::make()?, agent)?, &scenarios, &claims)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let lanes = lanes.unwrap_or(processors.min(2)).clamp(1, scenarios.len().max(1));
+    let agent = agent.to_str().context("the agent's path is not UTF-8")?;
+    let tally = lanes::play(lanes, scenarios.len(), &["suite", "--agent", agent, "--only", only])?;
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(if tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

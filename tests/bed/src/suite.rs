@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use crate::lanes::Claims;
 use crate::stage::Stage;
 
 type Play = Box<dyn Fn(&mut Stage) -> Result<()>>;
@@ -41,36 +42,34 @@ pub struct Tally {
     pub failed: usize,
 }
 
-/// Plays all of them, one after another.
-pub fn play(stage: &mut Stage, scenarios: &[Scenario]) -> Result<Tally> {
-    let mut tally = Tally::default();
+/// Plays what the claims give, until there is no more.
+pub fn play(stage: &mut Stage, scenarios: &[Scenario], claims: &Claims) -> Result<()> {
     let failures = failure_dir();
-    for scenario in scenarios {
+    while let Some(scenario) = scenarios.get(claims.take()?) {
         let begun = Instant::now();
         let played = stage.reset().and_then(|()| (scenario.play)(stage));
-        let took = begun.elapsed();
-        match played {
-            Ok(()) => {
-                tally.passed += 1;
-                println!("ok      {} ({})", scenario.name, seconds(took));
-            }
+        let took = seconds(begun.elapsed());
+        let told = match &played {
+            Ok(()) => format!("ok      {} ({took})\n", scenario.name),
             Err(error) => {
-                tally.failed += 1;
-                println!("FAILED  {} ({})", scenario.name, seconds(took));
-                println!("        {}", format!("{error:#}").replace('\n', "\n        "));
                 let dir = failures.join(scenario.name.replace('/', "-"));
-                match collect(stage, &dir) {
-                    Ok(()) => println!("        evidence: {}", dir.display()),
-                    Err(error) => println!("        evidence could not be collected: {error:#}"),
-                }
+                let evidence = match collect(stage, &dir) {
+                    Ok(()) => format!("evidence: {}", dir.display()),
+                    Err(error) => format!("evidence could not be collected: {error:#}"),
+                };
+                let why = format!("{error:#}\n{evidence}").replace('\n', "\n        ");
+                format!("FAILED  {} ({took})\n        {why}\n", scenario.name)
             }
-        }
-        std::io::stdout().flush().ok();
+        };
+        // At once: other lanes write there too.
+        std::io::stdout().write_all(told.as_bytes())?;
+        std::io::stdout().flush()?;
+        claims.note(played.is_ok())?;
     }
     if stage.bed.panics() > 0 {
         println!("bed: the emulated kernel panicked {} times; those boots were repeated", stage.bed.panics());
     }
-    Ok(tally)
+    Ok(())
 }
 
 fn collect(stage: &mut Stage, dir: &Path) -> Result<()> {
