@@ -18,6 +18,17 @@ off fstrim.timer xfs_scrub_all.timer lvm2-monitor.service blk-availability.servi
 off getty@tty1.service serial-getty@ttyS0.service modprobe@drm.service systemd-udev-load-credentials.service
 systemctl --quiet set-default multi-user.target
 systemctl --quiet enable systemd-networkd.service systemd-networkd-wait-online.service iscsid.socket ssh.service
+systemctl --quiet enable sysroot.mount var.mount usr.mount
+# A node may be booted as a target; which one is the bed's business too.
+off rtslib-fb-targetctl.service
+
+# A user who isn't root, as on Red Hat CoreOS. The key is root's.
+mkdir -p /var/home
+rmdir /home
+ln -s var/home /home
+useradd --create-home --shell /bin/bash --password '*' core
+install -d -m 0700 -o core -g core /home/core/.ssh
+install -m 0600 -o core -g core /root/.ssh/authorized_keys /home/core/.ssh/authorized_keys
 
 # Everything that would be done once, at the first boot.
 : >/etc/fstab
@@ -30,5 +41,16 @@ update-initramfs -u >/dev/null 2>&1
 rm -rf /var/cache/apt/* /var/lib/apt/lists/*
 touch /etc/.updated /var/.updated
 
-# Labels, for the boots where SELinux enforces. Last, so that they are complete.
+# The layout of Red Hat CoreOS, an ostree system: /usr/local is in /var, and /var in the state root's directory, whence
+# var.mount mounts it. On a real node /ostree is a link into /sysroot; here it is the directory that /sysroot shows.
+mv /usr/local /var/usrlocal
+ln -s ../var/usrlocal /usr/local
+mkdir -p /var/usrlocal/bin /sysroot /ostree/deploy/rhcos
+echo 'f /run/ostree-booted' >/etc/tmpfiles.d/ostree-booted.conf
+
+# Labels, for the boots where SELinux enforces: last but for the move, because they go by path.
+echo '/var/usrlocal /usr/local' >>/etc/selinux/default/contexts/files/file_contexts.subs_dist
 setfiles -F /etc/selinux/default/contexts/files/file_contexts /
+mv /var /ostree/deploy/rhcos/var
+mkdir /var
+setfiles -F /etc/selinux/default/contexts/files/file_contexts /var

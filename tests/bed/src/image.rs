@@ -34,6 +34,7 @@ const PACKAGES: &[&str] = &[
     "iptables",
     "open-iscsi",
     "multipath-tools",
+    "targetcli-fb",
     "xfsprogs",
     "e2fsprogs",
     "dosfstools",
@@ -160,6 +161,9 @@ fn files() -> Vec<(String, u32, String)> {
     let plain = |path: &str, text: &str| (path.to_string(), 0o644, text.to_string());
     let mut files = vec![
         plain("etc/systemd/system/etcd.service", include_str!("../guest/etcd.service")),
+        plain("etc/systemd/system/sysroot.mount", include_str!("../guest/sysroot.mount")),
+        plain("etc/systemd/system/var.mount", include_str!("../guest/var.mount")),
+        plain("etc/systemd/system/usr.mount", include_str!("../guest/usr.mount")),
         plain("etc/initramfs-tools/modules", include_str!("../guest/initramfs-modules")),
         plain("etc/initramfs-tools/conf.d/bed", "MODULES=list\n"),
         // A node that is set back closes connections without a word; that is no attack.
