@@ -61,10 +61,14 @@ const FINISH: &str = include_str!("../guest/finish.sh");
 /// The host name of the node.
 pub const HOSTNAME: &str = "master-0";
 
+/// Where a node keeps etcd's manifest, below `/`; copied to `/etc/kubernetes/manifests` it makes the kubelet's stand-in
+/// run etcd.
+pub const ETCD_POD: &str = "etc/kubernetes/static-pod-resources/etcd-pod-7/etcd-pod.yaml";
+
 /// Where the parts of an image are.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// The disk; never written to after it was made.
+    /// The disk, raw; never written to after it was made.
     pub disk: PathBuf,
     /// The kernel.
     pub kernel: PathBuf,
@@ -110,13 +114,14 @@ impl Image {
         println!("bed: image made in {} s", begun.elapsed().as_secs());
         Ok(image)
     }
+}
 
-    /// A new overlay, so that a node starts fresh and the image stays as it is.
-    pub fn overlay(&self, file: &Path) -> Result<()> {
-        let mut create = Command::new("qemu-img");
-        create.args(["create", "-q", "-f", "qcow2", "-F", "raw", "-b"]).arg(&self.disk).arg(file);
-        host::ok(&mut create, LIMIT).map(drop)
-    }
+/// A new overlay over a disk, so that a node starts as the disk is and the disk stays as it is.
+pub fn overlay(base: &Path, file: &Path) -> Result<()> {
+    let format = base.extension().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut create = Command::new("qemu-img");
+    create.args(["create", "-q", "-f", "qcow2", "-F", format, "-b"]).arg(base).arg(file);
+    host::ok(&mut create, LIMIT).map(drop)
 }
 
 fn make(dir: &Path) -> Result<()> {
@@ -159,11 +164,24 @@ fn make(dir: &Path) -> Result<()> {
 /// The files of the node that aren't Debian's.
 fn files() -> Vec<(String, u32, String)> {
     let plain = |path: &str, text: &str| (path.to_string(), 0o644, text.to_string());
+    let program = |path: &str, text: &str| (path.to_string(), 0o755, text.to_string());
     let mut files = vec![
         plain("etc/systemd/system/etcd.service", include_str!("../guest/etcd.service")),
         plain("etc/systemd/system/sysroot.mount", include_str!("../guest/sysroot.mount")),
         plain("etc/systemd/system/var.mount", include_str!("../guest/var.mount")),
         plain("etc/systemd/system/usr.mount", include_str!("../guest/usr.mount")),
+        plain("etc/systemd/system/crio.service", include_str!("../guest/crio.service")),
+        plain("etc/systemd/system/kubelet.service", include_str!("../guest/kubelet.service")),
+        plain(
+            "etc/systemd/system/kubelet-dependencies.target",
+            include_str!("../guest/kubelet-dependencies.target"),
+        ),
+        program("usr/libexec/kubelet-stand-in", include_str!("../guest/kubelet-stand-in")),
+        program("usr/bin/crictl", include_str!("../guest/crictl")),
+        plain(ETCD_POD, include_str!("../guest/etcd-pod.yaml")),
+        // As on Red Hat CoreOS: at a first boot, what no other preset enables stays as it is. Debian's default is to
+        // enable everything.
+        plain("usr/lib/systemd/system-preset/99-default-disable.preset", "disable *\n"),
         plain("etc/initramfs-tools/modules", include_str!("../guest/initramfs-modules")),
         plain("etc/initramfs-tools/conf.d/bed", "MODULES=list\n"),
         // A node that is set back closes connections without a word; that is no attack.

@@ -36,13 +36,18 @@ enum Boot {
 }
 
 impl Node {
-    /// Boots a fresh node.
+    /// Boots a fresh node of the bed's image.
     pub fn boot(bed: &Rc<Bed>, options: Options) -> Result<Self> {
-        let vm = Vm::new(bed, "node", options)?;
-        let transcript = bed.run.dir().join("transcript");
-        let mut node = Self { bed: Rc::clone(bed), vm, ssh: None, transcript };
+        let mut node = Self::off(bed, "node", &bed.image.disk, options)?;
         node.power_on()?;
         Ok(node)
+    }
+
+    /// A node that is off, whose disk begins as `base` is. Only one node can be on at a time: they have one address.
+    pub fn off(bed: &Rc<Bed>, name: &str, base: &Path, options: Options) -> Result<Self> {
+        let vm = Vm::new(bed, name, base, options)?;
+        let transcript = bed.run.dir().join("transcript");
+        Ok(Self { bed: Rc::clone(bed), vm, ssh: None, transcript })
     }
 
     /// Turns the node on and waits until its boot is complete. A panic of the emulated kernel before that is the

@@ -1,7 +1,7 @@
 //! A virtual machine: its disk, its power switch, its serial console and its snapshots.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path as FilePath, PathBuf};
 use std::process::{Child, Command};
 use std::rc::Rc;
 use std::time::Duration;
@@ -9,9 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::bed::{Accel, Bed};
-use crate::host;
 use crate::net::Path;
-use crate::qmp;
+use crate::{host, image, qmp};
 
 /// Whether the node's kernel enforces SELinux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,11 +30,13 @@ pub struct Options {
     pub cpus: u32,
     /// Memory.
     pub memory_mib: u32,
+    /// A host name in place of the image's.
+    pub hostname: Option<&'static str>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { selinux: Selinux::Off, cpus: 2, memory_mib: 1536 }
+        Self { selinux: Selinux::Off, cpus: 2, memory_mib: 1536, hostname: None }
     }
 }
 
@@ -62,8 +63,8 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// A machine that is off, with a fresh disk.
-    pub fn new(bed: &Rc<Bed>, name: &str, options: Options) -> Result<Self> {
+    /// A machine that is off. Its disk begins as `base` is, which stays as it is.
+    pub fn new(bed: &Rc<Bed>, name: &str, base: &FilePath, options: Options) -> Result<Self> {
         let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
         let vm = Self {
             bed: Rc::clone(bed),
@@ -73,8 +74,13 @@ impl Vm {
             socket: file("qmp"),
             process: None,
         };
-        bed.image.overlay(&vm.disk)?;
+        image::overlay(base, &vm.disk)?;
         Ok(vm)
+    }
+
+    /// The file of its disk, a qcow2.
+    pub fn disk(&self) -> &FilePath {
+        &self.disk
     }
 
     /// Changes what holds from the next power-on.
@@ -183,7 +189,11 @@ impl Vm {
 
     fn kernel_arguments(&self) -> String {
         // panic=1 with -no-reboot: a panic ends QEMU, and the serial log tells it from a reboot.
-        let common = "root=/dev/vda rw console=ttyS0 panic=1 net.ifnames=0 mitigations=off loglevel=4";
+        let mut common =
+            "root=/dev/vda rw console=ttyS0 panic=1 net.ifnames=0 mitigations=off loglevel=4".to_string();
+        if let Some(name) = self.options.hostname {
+            common += &format!(" systemd.hostname={name}");
+        }
         match self.options.selinux {
             Selinux::Off => format!(
                 "{common} selinux=0 audit=0 systemd.mask=auditd.service systemd.mask=audit-rules.service \
