@@ -38,6 +38,10 @@ pub struct Stage {
     pub target: Target,
     /// The keys as they were before the scenario.
     pub before: KeyHash,
+    /// The agent under test.
+    pub binary: PathBuf,
+    /// The stage's own node, while a scenario has another one.
+    own: Option<Node>,
 }
 
 impl Stage {
@@ -54,11 +58,15 @@ impl Stage {
         let before = etcd::hash_now(&node)?;
         node.save(SNAPSHOT)?;
         println!("bed: a node with {KEYS} keys in its etcd, ready in {} s", begun.elapsed().as_secs());
-        Ok(Self { bed: Rc::clone(bed), node, target, before })
+        Ok(Self { bed: Rc::clone(bed), node, target, before, binary: agent.into(), own: None })
     }
 
     /// Sets everything back for the next scenario.
     pub fn reset(&mut self) -> Result<()> {
+        if let Some(own) = self.own.take() {
+            self.node.power_cut();
+            self.node = own;
+        }
         self.node.begin_transcript();
         self.bed.net.mend()?;
         let file = self.lun();
@@ -70,6 +78,18 @@ impl Stage {
     /// The backing file of LUN 1.
     pub fn lun(&self) -> PathBuf {
         self.bed.run.dir().join("lun1")
+    }
+
+    /// Puts another node in the place of the stage's own, until the next reset; it's for the scenario to turn it on.
+    /// Returns the one before, unless that was the stage's own.
+    pub fn change_node(&mut self, other: Node) -> Option<Node> {
+        self.node.power_cut();
+        let before = std::mem::replace(&mut self.node, other);
+        if self.own.is_some() {
+            return Some(before);
+        }
+        self.own = Some(before);
+        None
     }
 
     /// Writes the config and puts the units in place.
@@ -144,7 +164,8 @@ impl Stage {
              systemctl show --property ActiveState,Options var-lib-etcd.mount | xargs
              lsattr -d /var/lib/etcd 2>/dev/null | cut -d' ' -f1 | xargs
              ls -A /var/lib/etcd | xargs
-             etcdctl --command-timeout 20s endpoint hashkv --rev={} -w json 2>/dev/null || echo none",
+             systemctl -q is-active etcd.service &&
+                 etcdctl --command-timeout 20s endpoint hashkv --rev={} -w json 2>/dev/null || echo none",
             self.before.revision
         );
         let output = self.node.run(&script)?;

@@ -19,8 +19,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             declines(stage, &Wanted::default(), refused(&["has 1GiB of space", "grow it at the target"]))
         }),
         Scenario::new("copy/storage-out-of-space", |stage| {
-            more_data(stage, 300)?;
-            stage.thin_lun(160 << 20)?;
+            more_data(stage, 160)?;
+            stage.thin_lun(120 << 20)?;
             stage.configure(&Wanted::default())?;
             let output = stage.agent("apply")?;
             let checked = check(&output, failed(&[])).and_then(|()| stage.is_untouched().map(drop));
@@ -28,14 +28,14 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             checked
         }),
         Scenario::new("copy/target-killed", |stage| {
-            more_data(stage, 300)?;
+            more_data(stage, 160)?;
             // The kernel holds I/O for a lost session so long; open-iscsi's default of 120 s shows nothing more.
             stage.node.ok("sed -i 's/^node.session.timeo.replacement_timeout.*/node.session.timeo.replacement_timeout = 15/' /etc/iscsi/iscsid.conf")?;
             stage.configure(&Wanted { attach_timeout: "20s".into(), ..Wanted::default() })?;
             let lun = stage.lun();
             let Stage { node, target, .. } = &mut *stage;
             let (output, ()) = node.run_while("etcd-lun apply", scene::LIMIT, || {
-                written(&lun, 100)?;
+                written(&lun, 60)?;
                 target.stop();
                 Ok(())
             })?;
@@ -46,22 +46,22 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.is_on_lun()
         }),
         Scenario::new("copy/agent-killed", |stage| {
-            more_data(stage, 300)?;
+            more_data(stage, 160)?;
             stage.configure(&Wanted::default())?;
             let lun = stage.lun();
             stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
-                written(&lun, 100)?;
+                written(&lun, 60)?;
                 stage.node.ok("pkill -KILL -x etcd-lun").map(drop)
             })?;
             stage.apply()?;
             stage.is_on_lun()
         }),
         Scenario::new("copy/interrupted-by-a-person", |stage| {
-            more_data(stage, 300)?;
+            more_data(stage, 160)?;
             stage.configure(&Wanted::default())?;
             let lun = stage.lun();
             stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
-                written(&lun, 100)?;
+                written(&lun, 60)?;
                 stage.node.ok("pkill -INT -x etcd-lun").map(drop)
             })?;
             stage.is_untouched()?;
