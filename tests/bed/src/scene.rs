@@ -52,8 +52,12 @@ pub struct Wanted {
     pub mutual: Option<Account>,
     /// `target.discovery_chap`
     pub discovery_chap: Option<Account>,
+    /// `etcd`: the lines of the table.
+    pub etcd: String,
     /// `lun.min_size`
     pub min_size: String,
+    /// `boot.gate`
+    pub gate: Option<String>,
     /// `boot.attach_timeout`
     pub attach_timeout: String,
     /// `node.hostname`
@@ -77,7 +81,9 @@ impl Default for Wanted {
             chap: Some(chap()),
             mutual: None,
             discovery_chap: None,
+            etcd: "runtime = \"systemd\"\nunit = \"etcd.service\"\n".into(),
             min_size: "512MiB".into(),
+            gate: None,
             attach_timeout: "1min".into(),
             hostname: HOSTNAME.into(),
             initiator: INITIATOR.into(),
@@ -120,10 +126,11 @@ impl Wanted {
                 account.user
             );
         }
+        let gate = self.gate.as_ref().map(|gate| format!("gate = {gate:?}\n")).unwrap_or_default();
         text += &format!(
-            "\n[etcd]\nruntime = \"systemd\"\nunit = \"etcd.service\"\n\n[lun]\nmin_size = {:?}\n\n\
-             [boot]\nattach_timeout = {:?}\n\n[[node]]\nhostname = {:?}\ninitiator = {:?}\nlun = {}\n",
-            self.min_size, self.attach_timeout, self.hostname, self.initiator, self.lun
+            "\n[etcd]\n{}\n[lun]\nmin_size = {:?}\n\n[boot]\n{gate}attach_timeout = {:?}\n\n\
+             [[node]]\nhostname = {:?}\ninitiator = {:?}\nlun = {}\n",
+            self.etcd, self.min_size, self.attach_timeout, self.hostname, self.initiator, self.lun
         );
         if let Some(wwid) = &self.wwid {
             text += &format!("wwid = {wwid:?}\n");

@@ -17,6 +17,7 @@ mod copy;
 mod login;
 mod lun;
 mod migrate;
+mod pod;
 mod power;
 mod secret;
 mod tools;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Scenario> {
         secret::scenarios(),
         migrate::scenarios(),
         copy::scenarios(),
+        pod::scenarios(),
         power::scenarios(),
     ]
     .into_iter()
