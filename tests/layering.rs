@@ -41,13 +41,14 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("terms", &[]),
     ("config", &["terms"]),
     ("unit", &["config", "terms"]),
+    ("delivery", &["config", "terms", "unit"]),
     ("host", &["terms"]),
     ("node", &["config", "terms"]),
     ("plan", &["config", "node", "terms", "unit"]),
     ("health", &["config", "node", "plan", "terms", "unit"]),
     ("observe", &["config", "host", "node", "plan", "terms", "unit"]),
     ("apply", &["config", "host", "node", "observe", "plan", "terms", "unit"]),
-    ("cli", &["apply", "config", "health", "host", "node", "observe", "plan", "terms", "unit"]),
+    ("cli", &["apply", "config", "delivery", "health", "host", "node", "observe", "plan", "terms", "unit"]),
 ];
 
 fn layer(name: &str) -> &str {

@@ -9,12 +9,14 @@
 //! * [`apply`]: the loop that does it
 //! * [`health`]: what we think of what was seen; pure
 //! * [`unit`]: the systemd units, rendered; pure
+//! * [`delivery`]: what is brought to a node, and how it is written; pure
 //! * [`host`]: the only code that touches the machine
 //! * [`cli`]: verbs, exit codes, and the only printing
 
 pub mod apply;
 pub mod cli;
 pub mod config;
+pub mod delivery;
 pub mod health;
 pub mod host;
 pub mod node;

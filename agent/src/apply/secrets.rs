@@ -65,7 +65,11 @@ fn secret(
         Ok(None) => return Err(wrong("there is no such file".into())),
         Err(error) => return Err(wrong(error.to_string())),
     };
-    // Editors end a file with a newline that nobody means.
-    let line = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(Secret::new(line.strip_suffix('\r').unwrap_or(line).to_owned()))
+    Ok(in_file(&text))
+}
+
+/// The secret in a file's text. Editors end a file with a newline that nobody means.
+pub fn in_file(text: &str) -> Secret {
+    let line = text.strip_suffix('\n').unwrap_or(text);
+    Secret::new(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

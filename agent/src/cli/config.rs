@@ -3,7 +3,7 @@
 use super::{Exit, OutputFormat, env, say, say_json, show};
 use crate::{
     apply::secrets,
-    config::{Config, ConfigError, FRAGMENTS, MAIN_FILE, Source},
+    config::{Config, ConfigError, FRAGMENTS, MAIN_FILE, Pool, Source},
     host::{
         Host, identity,
         namespace::{self, Joined},
@@ -61,6 +61,14 @@ fn load_on(host: Host, file: Option<&Path>, joined: Joined) -> Result<(Host, Ide
     let identity = crate::observe::identity(&host, joined == Joined::Joined)?;
     let config = Config::load(&sources, &identity.machine_id, &identity.hostname)?;
     Ok((host, identity, config))
+}
+
+/// Loads what all nodes share, and the texts that it was read from: for whoever is no node.
+pub(super) fn load_pool(file: Option<&Path>) -> Result<(Host, Pool, Vec<Source>), Exit> {
+    let host = Host::machine().context("setting up")?;
+    let sources = sources(&host, file)?;
+    let pool = Pool::load(&sources)?;
+    Ok((host, pool, sources))
 }
 
 /// The texts of the config, in the order in which they are merged.

@@ -97,6 +97,13 @@ enum RenderVerb {
         #[arg(long, value_name = "DIR")]
         into: PathBuf,
     },
+    /// Print a MachineConfig that brings this program, the config, its secrets and the units to every node of a pool
+    #[command(
+        after_help = "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`: a plain `oc\napply` keeps a copy of the object in an annotation, which is too small for it."
+    )]
+    Machineconfig(render::Options),
+    /// Print the same as Butane; the program is named as a file that `butane --files-dir` finds
+    Butane(render::Options),
 }
 
 #[derive(Debug, Args, Clone, Copy)]
@@ -215,6 +222,8 @@ fn dispatch(cli: Cli) -> Result<(), Exit> {
         Verb::Health { list: false, output } => view::health(file, output),
         Verb::Config { verb: ConfigVerb::Check { output } } => config::check(file, output),
         Verb::Render { what: RenderVerb::Units { into } } => render::units(file, &into),
+        Verb::Render { what: RenderVerb::Machineconfig(options) } => render::machineconfig(file, &options),
+        Verb::Render { what: RenderVerb::Butane(options) } => render::butane(file, &options),
     }
 }
 

@@ -1,14 +1,61 @@
-//! `render units`
+//! `render`: the config's units, and the whole delivery in its forms.
 
-use super::{Exit, say};
-use crate::unit;
+use super::{Exit, complain, say};
+use crate::{
+    apply::secrets,
+    config::{ChapSource, ConfigError, MAIN_FILE, Pool, SecretSource, Source},
+    delivery::{self, Delivery, DeliveryError, MachineConfig, ObjectName, Role},
+    host::Host,
+    terms::{AbsPath, Chap, Secret},
+    unit,
+};
 use anyhow::Context as _;
-use std::path::Path;
+use clap::Args;
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+/// What a delivery is made of.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// The role that the MachineConfigPool selects by
+    #[arg(long, default_value = "master", value_name = "ROLE")]
+    role: Role,
+    /// The object's name [default: 98-ROLE-etcd-lun]
+    #[arg(long, value_name = "NAME")]
+    name: Option<ObjectName>,
+    /// Deliver this build instead of the program that runs
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// Read the files of secrets from here, by their last names, not from where the config says
+    #[arg(long, value_name = "DIR", conflicts_with = "without_secrets")]
+    secrets_from: Option<PathBuf>,
+    /// Leave the files of secrets out: they come to the nodes in another way
+    #[arg(long)]
+    without_secrets: bool,
+}
+
+impl Options {
+    fn object_name(&self) -> ObjectName {
+        self.name.clone().unwrap_or_else(|| ObjectName::for_role(&self.role))
+    }
+
+    /// Where the program is read.
+    fn program(&self) -> anyhow::Result<PathBuf> {
+        match &self.binary {
+            Some(path) => std::path::absolute(path).context("finding --binary"),
+            None => Ok(OWN_PROGRAM.into()),
+        }
+    }
+}
+
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Writes the units that the config asks for into a directory.
 pub(super) fn units(file: Option<&Path>, into: &Path) -> Result<(), Exit> {
-    let (host, _, config) = super::config::load(file)?;
-    for rendered in unit::for_config(&config).map_err(anyhow::Error::from)? {
+    let (host, pool, _) = super::config::load_pool(file)?;
+    for rendered in unit::for_config(&pool).map_err(anyhow::Error::from)? {
         let path = std::path::absolute(into).context("finding the directory")?.join(&rendered.name);
         let text = path.to_str().context("the directory's name is not UTF-8")?;
         let path = text.parse().map_err(anyhow::Error::from)?;
@@ -16,4 +63,140 @@ pub(super) fn units(file: Option<&Path>, into: &Path) -> Result<(), Exit> {
         say(&format!("wrote {path}"));
     }
     Ok(())
+}
+
+/// Prints a MachineConfig, and on standard error how large it is.
+pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
+    let delivery = gather(file, options)?;
+    let name = options.object_name();
+    let MachineConfig { text, sizes } = delivery::machineconfig(&delivery, &options.role, &name);
+    complain(&format!("{name}, for the pool of role {}:\n{sizes}", options.role));
+    for warning in sizes.warnings() {
+        complain(&format!("warning: {warning}"));
+    }
+    if !sizes.fits() {
+        return Err(Exit::Error(anyhow::anyhow!(
+            "MachineConfig {name} would have {} bytes, and all MachineConfigs of a pool together may have {}: give a smaller build with --binary, as packaging/build makes it",
+            sizes.whole,
+            delivery::POOL_LIMIT
+        )));
+    }
+    print_whole(&text)
+}
+
+/// Prints a Butane config, and on standard error how Butane is to be run.
+pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
+    let delivery = gather(file, options)?;
+    let mut program = options.program()?;
+    if options.binary.is_none() {
+        let host = Host::machine().context("setting up")?;
+        program = host.root.read_link(&program).context("finding this program")?.unwrap_or(program);
+    }
+    let (dir, name) = (program.parent(), program.file_name().and_then(|name| name.to_str()));
+    let (Some(dir), Some(local)) = (dir, name) else {
+        return Err(Exit::Usage(format!("the name of {} is not UTF-8: rename it", program.display())));
+    };
+    complain(&format!("for `butane --strict --files-dir {}`, which reads the program there", dir.display()));
+    print_whole(&delivery::butane(&delivery, &options.role, &options.object_name(), local))
+}
+
+/// Reads and checks everything before anything is printed.
+fn gather(file: Option<&Path>, options: &Options) -> Result<Delivery, Exit> {
+    let (host, pool, sources) = super::config::load_pool(file)?;
+    pool.nodes()?;
+    let secrets = secret_files(&host, &pool, options)?;
+    let program = program(&host, options)?;
+    let delivered = sources.into_iter().map(|source| match file {
+        // One that was named on the command line is the main file on a node.
+        Some(_) => Source { path: MAIN_FILE.into(), text: source.text },
+        None => source,
+    });
+    let config: Vec<_> = delivered.collect();
+    Delivery::new(program, &config, secrets, &pool).map_err(|error| match error {
+        DeliveryError::Twice { .. } | DeliveryError::Term(_) => Exit::Usage(error.to_string()),
+        DeliveryError::Unit(_) => Exit::Error(error.into()),
+    })
+}
+
+fn program(host: &Host, options: &Options) -> Result<Vec<u8>, Exit> {
+    let path = options.program()?;
+    let refuse = |why: &dyn std::fmt::Display| {
+        let (object, cure) = match &options.binary {
+            Some(path) => (path.display().to_string(), "name a build of packaging/build"),
+            None => ("this program".into(), "name a static build with --binary, as packaging/build makes it"),
+        };
+        Exit::Usage(format!("{object} {why}: {cure}"))
+    };
+    let bytes = host.root.read_bytes(&path).map_err(|error| match options.binary {
+        Some(_) => Exit::Usage(format!("--binary: {error}")),
+        None => Exit::Error(anyhow::Error::from(error).context("reading this program")),
+    })?;
+    delivery::check_program(&bytes).map_err(|error| refuse(&error))?;
+    Ok(bytes)
+}
+
+/// The files of secrets with their texts, unless they are to be left out.
+fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsPath, String)>, Exit> {
+    let paths = delivery::secret_files(&pool.target);
+    if options.without_secrets {
+        if delivery::secrets(&pool.target).iter().any(|secret| matches!(secret, SecretSource::Inline(_))) {
+            return Err(Exit::Usage(
+                "--without-secrets: the config itself holds a `password`, and it is delivered whole: move the secret to a file and name that as `password_file`".into(),
+            ));
+        }
+        for path in paths {
+            complain(&format!(
+                "note: without {path}, which must come to every node in another way, mode 0600"
+            ));
+        }
+        return Ok(Vec::new());
+    }
+    let mut files = Vec::new();
+    for path in paths {
+        let from = match &options.secrets_from {
+            Some(dir) => std::path::absolute(dir).context("finding --secrets-from")?.join(path.name()),
+            None => path.as_path().to_owned(),
+        };
+        let text = host.root.read(&from).map_err(|error| ConfigError::Secret {
+            what: format!("the secret in {path}"),
+            why: format!(
+                "{error}: name the directory it is in with --secrets-from, or leave it out with --without-secrets"
+            ),
+        })?;
+        files.push((path, text));
+    }
+    let chaps = [("target.chap", &pool.target.chap), ("target.discovery_chap", &pool.target.discovery_chap)];
+    for (table, chap) in chaps {
+        chap.iter().try_for_each(|chap| check_chap(table, chap, &files))?;
+    }
+    Ok(files)
+}
+
+/// Checks credentials as far as they are known here, as every node would.
+fn check_chap(table: &str, chap: &ChapSource, files: &[(AbsPath, String)]) -> Result<(), ConfigError> {
+    let text = |source: &SecretSource| match source {
+        SecretSource::Inline(secret) => Some(secret.clone()),
+        SecretSource::File(path) => {
+            files.iter().find(|(file, _)| file == path).map(|(_, text)| secrets::in_file(text))
+        }
+        SecretSource::Credential(_) => None,
+    };
+    let mutual = chap.mutual.as_ref().and_then(|(name, secret)| Some((name.clone(), text(secret)?)));
+    // One that isn't known can't be checked; a stand-in keeps the checks of the others.
+    let password = text(&chap.password).unwrap_or_else(|| Secret::new("a credential of the node".into()));
+    let checked = Chap::new(chap.username.clone(), password, mutual);
+    checked
+        .map(drop)
+        .map_err(|error| ConfigError::Secret { what: format!("`{table}`"), why: error.to_string() })
+}
+
+/// Prints a document. A reader that went away is no error; a full disk is, for half a document is none.
+fn print_whole(text: &str) -> Result<(), Exit> {
+    let mut stdout = io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Exit::Error(anyhow::Error::from(error).context("printing")))
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,6 +1,6 @@
 //! Files beneath one directory: `/` in production, a fixture in tests.
 
-use crate::terms::AbsPath;
+use crate::terms::{AbsPath, Bytes};
 use rustix::fs::{CWD, RenameFlags};
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,6 +12,8 @@ use std::{
 /// The largest text file that is read: everything here is small, and sysfs, procfs and foreign
 /// files must not fill memory.
 const MAX_TEXT: u64 = 16 << 20;
+/// The largest file that is read whole as bytes: many times what any node's program is.
+const MAX_PROGRAM: u64 = 256 << 20;
 
 /// A directory that absolute paths are looked up beneath.
 #[derive(Debug, Clone)]
@@ -38,6 +40,18 @@ impl Root {
         let file = File::open(self.locate(path)).map_err(|error| at(path, &error))?;
         file.take(MAX_TEXT).read_to_string(&mut text).map_err(|error| at(path, &error))?;
         Ok(text)
+    }
+
+    /// The bytes of a file that may be large, such as a program.
+    pub fn read_bytes(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        let path = path.as_ref();
+        let mut bytes = Vec::new();
+        let mut attempt = || File::open(self.locate(path))?.take(MAX_PROGRAM + 1).read_to_end(&mut bytes);
+        let length = attempt().map_err(|error| at(path, &error))?;
+        if length as u64 > MAX_PROGRAM {
+            return Err(at(path, &io::Error::other(format!("larger than {}", Bytes(MAX_PROGRAM)))));
+        }
+        Ok(bytes)
     }
 
     /// The text of a file, or nothing when there is no such file.

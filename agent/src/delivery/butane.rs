@@ -1,0 +1,38 @@
+//! The same as Butane, for clusters whose MachineConfigs are made with it.
+
+use super::{
+    Delivery, File, ObjectName, Part, Role,
+    machineconfig::{metadata, unit},
+    yaml::Yaml,
+};
+
+/// The newest specification that Butane translates to Ignition 3.2.0, so that what comes out is what
+/// `render machineconfig` prints (<https://coreos.github.io/butane/config-openshift-v4_12>).
+const VERSION: &str = "4.12.0";
+
+/// Renders a Butane config. The program is read by Butane itself, as `local` from its `--files-dir`.
+pub fn butane(delivery: &Delivery, role: &Role, name: &ObjectName, local: &str) -> String {
+    let files = delivery.files.iter().map(|of| file(of, local)).collect();
+    Yaml::Map(vec![
+        ("variant", Yaml::text("openshift")),
+        ("version", Yaml::text(VERSION)),
+        ("metadata", metadata(role, name)),
+        ("storage", Yaml::Map(vec![("files", Yaml::List(files))])),
+        ("systemd", Yaml::Map(vec![("units", Yaml::List(delivery.units.iter().map(unit).collect()))])),
+    ])
+    .document()
+}
+
+fn file(of: &File, local: &str) -> Yaml {
+    let contents = match of.part {
+        // Butane packs it.
+        Part::Program => ("local", Yaml::text(local)),
+        Part::Config | Part::Secret => ("inline", Yaml::text(String::from_utf8_lossy(&of.content))),
+    };
+    Yaml::Map(vec![
+        ("path", Yaml::text(of.path.as_str())),
+        ("mode", Yaml::Plain(format!("0{:o}", of.mode))),
+        ("overwrite", Yaml::Plain("true".into())),
+        ("contents", Yaml::Map(vec![contents])),
+    ])
+}

@@ -1,0 +1,77 @@
+//! Contents as Ignition takes them: data URLs, gzipped where that pays.
+
+use miniz_oxide::deflate::{CompressionLevel, compress_to_vec};
+
+/// A data URL (RFC 2397).
+pub(super) fn data_url(bytes: &[u8]) -> String {
+    format!("data:;base64,{}", base64(bytes))
+}
+
+/// RFC 1952, with neither name nor time in the header: the same bytes for the same bytes.
+pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    // Magic, deflate, no flags, no time, made for size, by an unknown system.
+    let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255];
+    packed.extend(compress_to_vec(bytes, CompressionLevel::BestCompression as u8));
+    packed.extend(crc32(bytes).to_le_bytes());
+    // Modulo 2^32, as the format has it.
+    packed.extend((bytes.len() as u64).to_le_bytes().get(..4).unwrap_or_default());
+    packed
+}
+
+/// RFC 1952, section 8, without its table: it runs once, over a few megabytes.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(crc & 1)))
+    })
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let byte = |at| u32::from(group.get(at).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            // A group of n bytes has n + 1 digits.
+            let digit = ALPHABET[(bits >> (18 - 6 * at) & 63) as usize];
+            text.push(if at as usize <= group.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 4648, section 10.
+    #[test]
+    fn base64_as_the_standard_has_it() {
+        for (plain, encoded) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+        assert_eq!(base64(&[0xfb, 0xff, 0xbf]), "+/+/");
+        assert_eq!(data_url(b"f"), "data:;base64,Zg==");
+    }
+
+    /// The check value of CRC-32, and an empty file as gzip(1) packs it; larger ones are unpacked by it in `tests/render.rs`.
+    #[test]
+    fn gzip_as_the_standard_has_it() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        let empty = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(gzip(b""), empty);
+        let packed = gzip(&[7; 100_000]);
+        assert!(packed.len() < 1000 && packed.ends_with(&100_000u32.to_le_bytes()));
+        assert_eq!(packed, gzip(&[7; 100_000]));
+    }
+}

@@ -1,0 +1,161 @@
+//! What is delivered to a node, and how it is written: as a MachineConfig, as Butane, and for the other side of the
+//! wire as a script for the target. Pure.
+//!
+//! Files and units only: the Machine Config Operator can bring no directories, links, disks or filesystems to a node
+//! that is installed already (openshift/machine-config-operator `docs/MachineConfigDaemon.md`).
+
+mod butane;
+mod encode;
+mod machineconfig;
+mod name;
+mod program;
+mod size;
+mod yaml;
+
+pub use butane::butane;
+pub use machineconfig::{MachineConfig, machineconfig};
+pub use name::{ObjectName, Role};
+pub use program::{NotDeliverable, check as check_program};
+pub use size::{MANIFEST_LIMIT, POOL_LIMIT, Sizes};
+
+use crate::{
+    config::{Pool, SecretSource, Source, Target},
+    terms::{AbsPath, TermError},
+    unit::{self, UnitError},
+};
+use std::fmt;
+
+/// Everything that a node needs, the same for every node of a pool.
+#[derive(Debug)]
+pub struct Delivery {
+    /// In the order of their paths.
+    pub files: Vec<File>,
+    /// In the order of their names.
+    pub units: Vec<Unit>,
+}
+
+/// A file as it is to lie on the node, owned by root.
+pub struct File {
+    /// Where.
+    pub path: AbsPath,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Its bytes.
+    pub content: Vec<u8>,
+    /// What it is.
+    pub part: Part,
+}
+
+/// What a delivered file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// This program.
+    Program,
+    /// A file of the config.
+    Config,
+    /// A secret that the config names a file for.
+    Secret,
+}
+
+/// A unit as systemd is to have it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Its file name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Whether it has an [Install] section to be enabled by. One without is started by the program alone.
+    pub enabled: bool,
+}
+
+/// Without the content: it may be a secret.
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:o}, {} bytes)", self.path, self.mode, self.content.len())
+    }
+}
+
+/// Why nothing can be delivered.
+#[derive(Debug, thiserror::Error)]
+pub enum DeliveryError {
+    /// A unit can't be rendered.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+    /// A path isn't one.
+    #[error(transparent)]
+    Term(#[from] TermError),
+    /// Ignition takes each path once.
+    #[error("{path} is to be {first:?} and {second:?} at once: name another file in the config")]
+    Twice {
+        /// The path.
+        path: AbsPath,
+        /// What it is.
+        first: Part,
+        /// And what it is besides.
+        second: Part,
+    },
+}
+
+/// Readable for root alone: the config and what it names can hold secrets.
+const PRIVATE: u32 = 0o600;
+const EXECUTABLE: u32 = 0o755;
+
+impl Delivery {
+    /// Program, config, secrets and units. The config's texts are delivered as written, each at the path that it names.
+    pub fn new(
+        program: Vec<u8>,
+        config: &[Source],
+        secrets: Vec<(AbsPath, String)>,
+        pool: &Pool,
+    ) -> Result<Self, DeliveryError> {
+        let mut files = vec![File {
+            path: unit::PROGRAM.parse()?,
+            mode: EXECUTABLE,
+            content: program,
+            part: Part::Program,
+        }];
+        let private =
+            |path, text: String, part| File { path, mode: PRIVATE, content: text.into_bytes(), part };
+        for source in config {
+            files.push(private(source.path.parse()?, source.text.clone(), Part::Config));
+        }
+        files.extend(secrets.into_iter().map(|(path, text)| private(path, text, Part::Secret)));
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        let twice = files.iter().zip(files.iter().skip(1)).find(|(one, other)| one.path == other.path);
+        if let Some((first, second)) = twice {
+            return Err(DeliveryError::Twice {
+                path: first.path.clone(),
+                first: first.part,
+                second: second.part,
+            });
+        }
+        let units = unit::for_config(pool)?.into_iter().map(|unit::Rendered { name, text }| Unit {
+            enabled: text.lines().any(|line| line == "[Install]"),
+            name,
+            text,
+        });
+        Ok(Self { files, units: units.collect() })
+    }
+}
+
+/// All secrets that a config names, of sessions and of discovery.
+pub fn secrets(target: &Target) -> Vec<&SecretSource> {
+    let chaps = target.chap.iter().chain(&target.discovery_chap);
+    chaps
+        .flat_map(|chap| std::iter::once(&chap.password).chain(chap.mutual.iter().map(|(_, secret)| secret)))
+        .collect()
+}
+
+/// The files that a config names for its secrets, each once.
+pub fn secret_files(target: &Target) -> Vec<AbsPath> {
+    let mut files: Vec<_> = secrets(target)
+        .into_iter()
+        .filter_map(|secret| match secret {
+            SecretSource::File(path) => Some(path.clone()),
+            SecretSource::Inline(_) | SecretSource::Credential(_) => None,
+        })
+        .collect();
+    files.sort();
+    files.dedup();
+    files
+}
