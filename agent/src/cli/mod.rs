@@ -13,7 +13,9 @@ mod view;
 
 use crate::{
     config::ConfigError,
+    delivery::Backstores,
     plan::{Occasion, Refusal},
+    terms::AbsPath,
 };
 use clap::{Args, Parser, Subcommand};
 use std::{
@@ -104,6 +106,15 @@ enum RenderVerb {
     Machineconfig(render::Options),
     /// Print the same as Butane; the program is named as a file that `butane --files-dir` finds
     Butane(render::Options),
+    /// Print a script that makes the target for the config, on a Linux machine with targetcli
+    Target {
+        /// Keep the LUNs in files of this directory of the target's machine
+        #[arg(long, value_name = "DIR", default_value = "/var/lib/etcd-lun-target")]
+        backstore_dir: AbsPath,
+        /// Keep the LUNs on block devices, which are named when the script is run
+        #[arg(long, conflicts_with = "backstore_dir")]
+        backstore_block: bool,
+    },
 }
 
 #[derive(Debug, Args, Clone, Copy)]
@@ -224,6 +235,11 @@ fn dispatch(cli: Cli) -> Result<(), Exit> {
         Verb::Render { what: RenderVerb::Units { into } } => render::units(file, &into),
         Verb::Render { what: RenderVerb::Machineconfig(options) } => render::machineconfig(file, &options),
         Verb::Render { what: RenderVerb::Butane(options) } => render::butane(file, &options),
+        Verb::Render { what: RenderVerb::Target { backstore_dir, backstore_block } } => {
+            let backstores =
+                if backstore_block { Backstores::Devices } else { Backstores::Files(backstore_dir) };
+            render::target(file, &backstores)
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Exit, complain, say};
 use crate::{
     apply::secrets,
     config::{ChapSource, ConfigError, MAIN_FILE, Pool, SecretSource, Source},
-    delivery::{self, Delivery, DeliveryError, MachineConfig, ObjectName, Role},
+    delivery::{self, Backstores, Delivery, DeliveryError, MachineConfig, ObjectName, Role},
     host::Host,
     terms::{AbsPath, Chap, Secret},
     unit,
@@ -98,6 +98,15 @@ pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit>
     };
     complain(&format!("for `butane --strict --files-dir {}`, which reads the program there", dir.display()));
     print_whole(&delivery::butane(&delivery, &options.role, &options.object_name(), local))
+}
+
+/// Prints the script that makes the target.
+pub(super) fn target(file: Option<&Path>, backstores: &Backstores) -> Result<(), Exit> {
+    let (_, pool, _) = super::config::load_pool(file)?;
+    let nodes = pool.nodes()?;
+    let script =
+        delivery::target(&pool, &nodes, backstores).map_err(|error| Exit::Usage(error.to_string()))?;
+    print_whole(&script)
 }
 
 /// Reads and checks everything before anything is printed.

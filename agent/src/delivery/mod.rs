@@ -10,6 +10,7 @@ mod machineconfig;
 mod name;
 mod program;
 mod size;
+mod target;
 mod yaml;
 
 pub use butane::butane;
@@ -17,6 +18,7 @@ pub use machineconfig::{MachineConfig, machineconfig};
 pub use name::{ObjectName, Role};
 pub use program::{NotDeliverable, check as check_program};
 pub use size::{MANIFEST_LIMIT, POOL_LIMIT, Sizes};
+pub use target::{Backstores, NoTarget, target};
 
 use crate::{
     config::{Pool, SecretSource, Source, Target},

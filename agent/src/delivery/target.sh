@@ -1,0 +1,79 @@
+configfs=/sys/kernel/config/target
+portal_group=/iscsi/$target/tpg1
+
+die() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+# Runs a command of targetcli's, unless what it makes is there: PATH COMMAND...
+ensure() {
+    path=$1
+    shift
+    targetcli "$path" ls >/dev/null 2>&1 || targetcli "$@" >&2
+}
+
+# Hands the secret in a file to the kernel: FILE ATTRIBUTE. It is in no argument list, for printf is this shell's own.
+hand_over() {
+    [ -r "$1" ] || die "$1: no such file, or it can't be read: put the secret there, or name another file"
+    secret=$(cat -- "$1")
+    secret=${secret%"$(printf '\r')"}
+    case $secret in
+    '' | NULL*) die "the secret in $1 is empty or begins with NULL, which the kernel takes for none: choose another" ;;
+    esac
+    printf %s "$secret" >"$2"
+}
+
+# Sets credentials: DIRECTORY USER FILE [TARGET'S-USER FILE]
+credentials() {
+    printf %s "$2" >"$1/userid"
+    hand_over "$3" "$1/password"
+    if [ $# -gt 3 ]; then
+        printf %s "$4" >"$1/userid_mutual"
+        hand_over "$5" "$1/password_mutual"
+    else
+        printf NULL >"$1/userid_mutual"
+        printf NULL >"$1/password_mutual"
+    fi
+}
+
+# What the links in a directory of configfs lead to.
+behind() {
+    for link in "$1"/*; do
+        [ ! -L "$link" ] || readlink -f "$link"
+    done
+}
+
+# Lets a node see its own LUN and no other: NAME INITIATOR LUN BACKSTORE [WWID]. Adds a line to $found.
+found=''
+grant() {
+    acl=$portal_group/acls/$2
+    ensure "$acl" "$portal_group/acls" create "wwn=$2" add_mapped_luns=false
+    ensure "$acl/mapped_lun$3" "$acl" create "mapped_lun=$3" "tpg_lun_or_backstore=$4"
+    in_kernel=$configfs/iscsi/$target/tpgt_1/acls/$2
+    for mapped in "$in_kernel"/lun_*; do
+        number=${mapped##*/lun_}
+        [ "$number" = "$3" ] ||
+            die "$2 sees LUN $number too, which is not in the config: targetcli $acl delete $number"
+    done
+    store=$(behind "$(behind "$in_kernel/lun_$3")")
+    [ "${store##*/}" = "${4##*/}" ] ||
+        die "LUN $3 of $2 is ${store##*/}, expected ${4##*/}: targetcli $acl delete $3, then run this again"
+    # The kernel's own way to an identifier: 25 hexadecimal digits of the serial number behind LIO's prefix
+    # (drivers/target/target_core_spc.c, spc_gen_naa_6h_vendor_specific).
+    serial=$(cat "$store/wwn/vpd_unit_serial")
+    digits=$(printf %s "${serial##*:}" | tr -cd 0-9A-Fa-f | tr A-F a-f)
+    wwid=$(printf 'naa.6001405%.25s' "${digits}0000000000000000000000000")
+    [ -z "${5-}" ] || [ "$5" = "$wwid" ] ||
+        die "${4##*/} has the WWID $wwid, and the config wants $5 for $1: change the one or make the other anew"
+    found="${found}wwid = \"$wwid\"  # $1
+"
+}
+
+[ "$(id -u)" = 0 ] || die "run this as root: it changes the kernel's target"
+command -v targetcli >/dev/null || die "there is no targetcli: install targetcli (RHEL) or targetcli-fb (Debian)"
+# Preferences, log and history of this run alone, so that nobody's own are used or changed.
+TARGETCLI_HOME=$(mktemp -d)
+export TARGETCLI_HOME
+trap 'rm -rf -- "$TARGETCLI_HOME"' EXIT
+targetcli set global auto_add_default_portal=false auto_add_mapped_luns=false >/dev/null

@@ -1,0 +1,79 @@
+//! What is refused, and how.
+
+use crate::{CONFIG, Dir, SECRET};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_printed() {
+    let dir = Dir::new("wrong");
+    let variant = |name: &str, from: &str, to: &str| {
+        assert!(CONFIG.contains(from));
+        dir.write(name, CONFIG.replacen(from, to, 1))
+    };
+    let same = variant("same.toml", "redhat:master1", "redhat:master0");
+    let none = dir.write("none.toml", &CONFIG[..CONFIG.find("[[node]]").unwrap()]);
+    let twice = variant("twice.toml", "chap.secret", "config.toml");
+    let missing = variant("missing.toml", "chap.secret", "other.secret");
+    let credential = variant(
+        "mutual.toml",
+        "username = \"initiator1\"",
+        "username = \"initiator1\"\nusername_in = \"target\"\npassword_in_file = \"/x/chap.secret\"",
+    );
+    let text = dir.write("text", "#!/bin/sh\n");
+    // What `twice.toml` takes for its secret.
+    dir.write("config.toml", SECRET);
+    let dynamic = std::env::current_exe().unwrap();
+    let cases: [(&[&str], &str); 14] = [
+        (&["--binary", &text], "is no program (no ELF executable): name a build of packaging/build"),
+        (&["--binary", &dir.path("")], "Is a directory"),
+        (&["--binary", "/nonexistent/etcd-lun"], "--binary: /nonexistent/etcd-lun: No such file"),
+        (&["--binary", dynamic.to_str().unwrap()], "is linked dynamically"),
+        (&["--config", "/nonexistent/pool.toml"], "/nonexistent/pool.toml: No such file"),
+        (&["--config", &none], "`node.hostname` is missing"),
+        (&["--config", &same], "iqn.1994-05.com.redhat:master0 in two entries"),
+        (&["--config", &twice], "/etc/etcd-lun/config.toml is to be"),
+        (&["--config", &missing], "--secrets-from, or leave it out with --without-secrets"),
+        (&["--config", &credential], "`target.chap`: the CHAP secret of the target equals the initiator's"),
+        (&["--name", "98-Master"], "`98-Master` is not an object's name"),
+        (&["--role", "master/worker"], "`master/worker` is not the role"),
+        (&["--role", ""], "`` is not the role"),
+        (&["--secrets-from", "/x", "--without-secrets"], "cannot be used with"),
+    ];
+    for verb in ["machineconfig", "butane"] {
+        for (more, said) in cases {
+            let (code, out, err) = dir.render(verb, more);
+            assert_eq!((code, out.as_str()), (2, ""), "{more:?}: {err}");
+            assert!(err.contains(said), "{more:?}: {err}");
+        }
+    }
+    if !cfg!(target_feature = "crt-static") {
+        let config = dir.path("pool.toml");
+        let (code, out, err) = dir.run(&["machineconfig", "--config", &config, "--without-secrets"]);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains("name a static build with --binary"), "{err}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
+    let dir = Dir::new("full");
+    let render = |to: Stdio| {
+        let args = ["--config", "pool.toml", "--secrets-from", ".", "--binary", "etcd-lun"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+        command
+            .args(["render", "machineconfig"])
+            .args(args)
+            .current_dir(&dir.0)
+            .stdout(to)
+            .stderr(Stdio::null());
+        command.status().unwrap().code()
+    };
+    assert_eq!(render(fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into()), Some(1));
+    let mut left = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
+    let pipe = left.stdin.take().unwrap();
+    left.wait().unwrap();
+    assert_eq!(render(pipe.into()), Some(0));
+}

@@ -1,0 +1,124 @@
+//! `render machineconfig`.
+
+use crate::{CONFIG, Dir, SECRET, content, files, program, tool};
+use serde_json::Value;
+use std::fs;
+
+#[test]
+fn every_file_arrives_byte_for_byte() {
+    let dir = Dir::new("files");
+    let object = dir.object("machineconfig", &[]);
+    let found: Vec<_> = files(&object)
+        .iter()
+        .map(|file| (file["path"].as_str().unwrap(), file["mode"].as_u64().unwrap(), content(file)))
+        .collect();
+    let expected = [
+        ("/etc/etcd-lun/chap.secret", 0o600, SECRET.as_bytes().to_vec()),
+        ("/etc/etcd-lun/config.toml", 0o600, CONFIG.as_bytes().to_vec()),
+        ("/usr/local/bin/etcd-lun", 0o755, program()),
+    ];
+    assert_eq!(found, expected);
+    let units = object["spec"]["config"]["systemd"]["units"].as_array().unwrap();
+    let (code, _, err) = dir.run(&["units", "--into", &dir.path(""), "--config", &dir.path("pool.toml")]);
+    assert_eq!(code, 0, "{err}");
+    for (unit, (name, enabled)) in
+        units.iter().zip([("etcd-lun.service", Some(&Value::Bool(true))), ("var-lib-etcd.mount", None)])
+    {
+        assert_eq!((unit["name"].as_str().unwrap(), unit.get("enabled")), (name, enabled));
+        assert_eq!(unit["contents"], fs::read_to_string(dir.0.join(name)).unwrap());
+    }
+    assert_eq!(units.len(), 2);
+}
+
+/// The whole text but what is long: the program and the units' lines, which are looked at above.
+#[test]
+fn the_same_text_every_time() {
+    let dir = Dir::new("golden");
+    let (code, out, err) = dir.render("machineconfig", &["--role", "etcd"]);
+    assert_eq!((code, dir.render("machineconfig", &["--role", "etcd"])), (0, (0, out.clone(), err)));
+    let (mut short, mut of_unit) = (String::new(), false);
+    for line in out.lines() {
+        of_unit =
+            line.ends_with("contents: |") || of_unit && (line.is_empty() || line.starts_with("            "));
+        let line = match line.split_once("data:;base64,H4sI") {
+            Some((before, _)) => &format!("{before}PROGRAM\""),
+            None => line,
+        };
+        if !of_unit || line.ends_with("contents: |") {
+            short = short + line + "\n";
+        }
+    }
+    let golden = include_str!("machineconfig.yaml");
+    assert!(short == golden, "{short}");
+}
+
+/// What the operator can't reconcile isn't there, and Ignition takes what is.
+#[test]
+fn ignition_takes_it() {
+    let dir = Dir::new("ignition");
+    for more in [&["--role", "etcd", "--name", "my-own.name"][..], &["--without-secrets"]] {
+        let object = dir.object("machineconfig", more);
+        let config = &object["spec"]["config"];
+        let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&object["spec"]), ["config"]);
+        assert_eq!(keys(config), ["ignition", "storage", "systemd"]);
+        assert_eq!(
+            (keys(&config["storage"]), keys(&config["systemd"])),
+            (vec!["files".into()], vec!["units".into()])
+        );
+        assert_eq!(config["ignition"]["version"], "3.2.0");
+        for file in files(&object) {
+            assert!(file["overwrite"] == true && file["mode"].as_u64().unwrap() <= 0o777, "{file}");
+        }
+        let text = serde_json::to_vec(config).unwrap();
+        let Some(output) = tool("ignition-validate", &["-"], &text) else { return };
+        let said =
+            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.is_empty(), "{said}");
+    }
+}
+
+#[test]
+fn its_size_is_told() {
+    let dir = Dir::new("size");
+    let (_, out, err) = dir.render("machineconfig", &[]);
+    let lines: Vec<_> = err.lines().collect();
+    assert_eq!(lines[0], "98-master-etcd-lun, for the pool of role master:");
+    let bytes = |line: &str| line.split_whitespace().next().unwrap().parse::<usize>().unwrap();
+    assert_eq!(bytes(lines[1]), out.len());
+    assert_eq!(lines[2..].iter().map(|line| bytes(line)).sum::<usize>(), out.len());
+    // Noise, which can't be packed.
+    let mut state = 1u32;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    });
+    let mut large = program();
+    large.extend(noise.take(800_000));
+    let (code, out, err) = dir.render("machineconfig", &["--binary", &dir.write("large", &large)]);
+    assert_eq!((code, out.is_empty()), (0, false), "{err}");
+    assert!(err.contains("assisted installer") && !err.contains("80 %"), "{err}");
+    large.extend_from_within(4096..404_096);
+    let (code, out, err) = dir.render("machineconfig", &["--binary", &dir.write("large", &large)]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    assert!(err.contains("\nerror: MachineConfig 98-master-etcd-lun would have 1"), "{err}");
+    assert!(err.contains("may have 1572864: give a smaller build"), "{err}");
+}
+
+#[test]
+fn secrets_can_be_left_out() {
+    let dir = Dir::new("without");
+    let object = dir.object("machineconfig", &["--without-secrets"]);
+    let paths: Vec<_> = files(&object).iter().map(|file| &file["path"]).collect();
+    assert_eq!(paths, ["/etc/etcd-lun/config.toml", "/usr/local/bin/etcd-lun"]);
+    let (_, _, err) = dir.render("machineconfig", &["--without-secrets"]);
+    assert!(err.contains("note: without /etc/etcd-lun/chap.secret"), "{err}");
+    let inline =
+        CONFIG.replace("password_file = \"/etc/etcd-lun/chap.secret\"", "password = \"hunter2hunter2\"");
+    let inline = dir.write("inline.toml", inline);
+    let (code, out, err) = dir.render("machineconfig", &["--without-secrets", "--config", &inline]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("move the secret to a file"), "{err}");
+    let object = dir.object("machineconfig", &["--config", &inline]);
+    assert_eq!(files(&object).len(), 2);
+}

@@ -1,0 +1,143 @@
+//! `render`, as a person meets it, and what other programs say of the result.
+//! Needs no root and changes nothing.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod butane;
+mod errors;
+mod machineconfig;
+mod target;
+
+use serde_json::Value;
+use std::{
+    fs,
+    io::Write as _,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+
+const CONFIG: &str = r#"[target]
+iqn = "iqn.2024-02.com.example:etcd"
+portals = ["192.168.10.5:3260"]
+[target.chap]
+username = "initiator1"
+password_file = "/etc/etcd-lun/chap.secret"
+[target.discovery_chap]
+username = "finder"
+password_file = "/etc/etcd-lun/chap.secret"
+[etcd]
+runtime = "static-pod"
+[[node]]
+hostname = "master-0"
+initiator = "iqn.1994-05.com.redhat:master0"
+lun = 1
+[[node]]
+hostname = "master-1"
+initiator = "iqn.1994-05.com.redhat:master1"
+lun = 1
+"#;
+
+const SECRET: &str = "hunter2 hunter2\n";
+
+/// A directory with a config, a secret and a program, removed at the end.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("etcd-lun-render-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        let dir = Self(path);
+        dir.write("pool.toml", CONFIG);
+        dir.write("chap.secret", SECRET);
+        dir.write("etcd-lun", program());
+        dir
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        fs::write(self.0.join(name), content).unwrap();
+        self.path(name)
+    }
+
+    /// `render` with just these arguments.
+    fn run(&self, args: &[&str]) -> (i32, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+        let Output { status, stdout, stderr } = command.arg("render").args(args).output().unwrap();
+        let err = String::from_utf8(stderr).unwrap();
+        assert!(!err.contains("hunter2"), "{err}");
+        (status.code().unwrap(), String::from_utf8(stdout).unwrap(), err)
+    }
+
+    /// The same with the directory's own config, secrets and program unless others are given.
+    fn render(&self, verb: &str, more: &[&str]) -> (i32, String, String) {
+        let mut args = vec![verb.to_owned()];
+        for (option, value) in [("--config", "pool.toml"), ("--binary", "etcd-lun"), ("--secrets-from", "")] {
+            let other = option == "--secrets-from" && more.contains(&"--without-secrets");
+            if !more.contains(&option) && !other {
+                args.extend([option.to_owned(), self.path(value)]);
+            }
+        }
+        let args: Vec<_> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        self.run(&args)
+    }
+
+    fn object(&self, verb: &str, more: &[&str]) -> Value {
+        let (code, out, err) = self.render(verb, more);
+        assert_eq!(code, 0, "{err}");
+        serde_norway::from_str(&out).unwrap()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// The smallest static program for this machine: an ELF header and one segment to load.
+fn program() -> Vec<u8> {
+    let own = fs::read("/proc/self/exe").unwrap();
+    let mut file = vec![0; 4096];
+    file[..20].copy_from_slice(&own[..20]);
+    file[32..40].copy_from_slice(&64u64.to_ne_bytes());
+    for (at, value) in [(54, 56u16), (56, 1)] {
+        file[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+    }
+    file[64..68].copy_from_slice(&1u32.to_ne_bytes());
+    file
+}
+
+/// Runs a tool on some bytes; nothing where there is no such tool.
+fn tool(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
+    let mut command = Command::new(program);
+    let spawned =
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let Ok(mut child) = spawned else {
+        eprintln!("{program} is not installed: what it says was not looked at");
+        return None;
+    };
+    let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_owned());
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    Some(output)
+}
+
+/// A file's bytes, unpacked by programs that are none of ours.
+fn content(file: &Value) -> Vec<u8> {
+    let encoded = file["contents"]["source"].as_str().unwrap().strip_prefix("data:;base64,").unwrap();
+    let bytes = tool("base64", &["--decode"], encoded.as_bytes()).unwrap().stdout;
+    match file["contents"].get("compression") {
+        None => bytes,
+        Some(kind) => {
+            assert_eq!(kind, "gzip");
+            tool("gzip", &["--decompress"], &bytes).unwrap().stdout
+        }
+    }
+}
+
+fn files(object: &Value) -> &Vec<Value> {
+    object["spec"]["config"]["storage"]["files"].as_array().unwrap()
+}
