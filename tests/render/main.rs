@@ -6,6 +6,7 @@ mod butane;
 mod errors;
 mod machineconfig;
 mod target;
+mod units;
 
 use serde_json::Value;
 use std::{

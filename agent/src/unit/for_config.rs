@@ -117,3 +117,29 @@ pub fn for_config<'a>(wish: impl Into<Wish<'a>>) -> Result<Vec<Rendered>, UnitEr
     let wish = wish.into();
     Ok(vec![service_for(wish)?, data_mount_for(wish)?])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Source;
+
+    /// The examples are what `etcd-lun render units` writes for OpenShift, with either gate.
+    #[test]
+    fn examples() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = ";
+        let mount = include_str!("../../../units/example/var-lib-etcd.mount");
+        for (gate, service) in [
+            ("etcd", include_str!("../../../units/example/etcd-lun.service")),
+            ("kubelet", include_str!("../../../units/example/kubelet/etcd-lun.service")),
+        ] {
+            let source = Source { path: "config.toml".into(), text: format!("{text}\"{gate}\"") };
+            let units = for_config(&Pool::load(&[source]).unwrap()).unwrap();
+            let expected = [("etcd-lun.service", service), ("var-lib-etcd.mount", mount)];
+            for (unit, (name, example)) in units.iter().zip(expected) {
+                assert_eq!(unit.name, name);
+                assert!(unit.text == example, "{}", unit.text);
+            }
+            assert_eq!(units.len(), expected.len());
+        }
+    }
+}

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn golden() {
-        let before = ["crio.service", "kubelet.service", "kubelet-dependencies.target"];
+        let before = ["kubelet-dependencies.target", "crio.service", "kubelet.service"];
         let rendered = render("/var/lib/etcd", &["_netdev", "prjquota"], &before).unwrap();
         assert_eq!(rendered.name, "var-lib-etcd.mount");
         let golden = include_str!("../../../units/example/var-lib-etcd.mount");
