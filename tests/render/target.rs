@@ -62,7 +62,7 @@ fn secrets_are_read_from_files_and_names_are_quoted() {
     for part in [
         "\nchap_file=${CHAP_FILE:?'must name a file with the secret of target.chap, password'}\n",
         "\nchap_in_file=${CHAP_IN_FILE:?'must name a file with the secret of target.chap, password_in'}\n",
-        "credentials \"$in_kernel/auth\" 'it'\\''s; id' \"$chap_file\" 'target' \"$chap_in_file\"\n",
+        "credentials \"$acl/auth\" 'it'\\''s; id' \"$chap_file\" 'target' \"$chap_in_file\"\n",
         "credentials \"$discovery\" 'finder' \"$discovery_file\"\n",
         "\ndirectory=/srv/luns\n",
     ] {

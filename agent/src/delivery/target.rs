@@ -57,7 +57,7 @@ pub fn target(pool: &Pool, nodes: &[NodeEntry], backstores: &Backstores) -> Resu
     for (at, node) in nodes.iter().enumerate() {
         backstore(&mut script, pool, node, at, backstores)?;
     }
-    script.push_str("\nensure \"/iscsi/$target\" /iscsi create \"$target\"\n");
+    script.push_str("\nensure \"$in_kernel\" /iscsi create \"$target\"\n");
     attributes(&mut script, pool.target.chap.is_some());
     portals(&mut script, &pool.target.portals);
     for node in nodes {
@@ -154,9 +154,10 @@ fn backstore(
         },
     };
     let (kind, name) = (kind(backstores), store(node));
+    let plugin = if kind == "block" { "iblock" } else { kind };
     let _ = write!(
         script,
-        "\nensure /backstores/{kind}/{name} /backstores/{kind} create name={name}{wwn} \\\n    "
+        "\nensure \"$configfs\"/core/{plugin}_*/{name} /backstores/{kind} create name={name}{wwn} \\\n    "
     );
     let _ = match backstores {
         // write_back=false: what the target says is written is written, also when it loses power. sparse=false: the space
@@ -207,7 +208,7 @@ fn portals(script: &mut String, portals: &[Portal]) {
         let shown = if host.contains(':') { format!("[{host}]") } else { host.clone() };
         let _ = writeln!(
             script,
-            "ensure \"$portal_group/portals/{shown}:{port}\" \"$portal_group/portals\" create ip_address={host} ip_port={port}"
+            "ensure \"$in_kernel/np/{shown}:{port}\" \"$portal_group/portals\" create ip_address={host} ip_port={port}"
         );
     }
 }
@@ -222,7 +223,7 @@ fn grant(script: &mut String, node: &NodeEntry, backstores: &Backstores, chap: O
         store(node)
     );
     if let Some(chap) = chap {
-        let _ = writeln!(script, "credentials \"$in_kernel/auth\" {}", arguments("chap", chap));
+        let _ = writeln!(script, "credentials \"$acl/auth\" {}", arguments("chap", chap));
     }
 }
 

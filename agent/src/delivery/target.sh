@@ -1,16 +1,18 @@
 configfs=/sys/kernel/config/target
+# A portal group as targetcli names it, and as the kernel does.
 portal_group=/iscsi/$target/tpg1
+in_kernel=$configfs/iscsi/$target/tpgt_1
 
 die() {
     printf 'error: %s\n' "$*" >&2
     exit 1
 }
 
-# Runs a command of targetcli's, unless what it makes is there: PATH COMMAND...
+# Runs a command of targetcli's, unless what it makes is there: PLACE-IN-CONFIGFS COMMAND...
 ensure() {
-    path=$1
+    place=$1
     shift
-    targetcli "$path" ls >/dev/null 2>&1 || targetcli "$@" >&2
+    [ -e "$place" ] || targetcli "$@" >&2
 }
 
 # Hands the secret in a file to the kernel: FILE ATTRIBUTE. It is in no argument list, for printf is this shell's own.
@@ -44,21 +46,24 @@ behind() {
     done
 }
 
+# How to take a LUN from an initiator: INITIATOR LUN
+to_delete() {
+    printf 'targetcli %s/acls/%s delete %s, then run this again' "$portal_group" "$1" "$2"
+}
+
 # Lets a node see its own LUN and no other: NAME INITIATOR LUN BACKSTORE [WWID]. Adds a line to $found.
 found=''
 grant() {
-    acl=$portal_group/acls/$2
+    acl=$in_kernel/acls/$2
     ensure "$acl" "$portal_group/acls" create "wwn=$2" add_mapped_luns=false
-    ensure "$acl/mapped_lun$3" "$acl" create "mapped_lun=$3" "tpg_lun_or_backstore=$4"
-    in_kernel=$configfs/iscsi/$target/tpgt_1/acls/$2
-    for mapped in "$in_kernel"/lun_*; do
-        number=${mapped##*/lun_}
-        [ "$number" = "$3" ] ||
-            die "$2 sees LUN $number too, which is not in the config: targetcli $acl delete $number"
+    for mapped in "$acl"/lun_*; do
+        [ ! -e "$mapped" ] || [ "$mapped" = "$acl/lun_$3" ] ||
+            die "$2 sees LUN ${mapped##*/lun_}, which the config doesn't give it: $(to_delete "$2" "${mapped##*/lun_}")"
     done
-    store=$(behind "$(behind "$in_kernel/lun_$3")")
+    ensure "$acl/lun_$3" "$portal_group/acls/$2" create "mapped_lun=$3" "tpg_lun_or_backstore=$4"
+    store=$(behind "$(behind "$acl/lun_$3")")
     [ "${store##*/}" = "${4##*/}" ] ||
-        die "LUN $3 of $2 is ${store##*/}, expected ${4##*/}: targetcli $acl delete $3, then run this again"
+        die "LUN $3 of $2 is ${store##*/}, expected ${4##*/}: $(to_delete "$2" "$3")"
     # The kernel's own way to an identifier: 25 hexadecimal digits of the serial number behind LIO's prefix
     # (drivers/target/target_core_spc.c, spc_gen_naa_6h_vendor_specific).
     serial=$(cat "$store/wwn/vpd_unit_serial")
