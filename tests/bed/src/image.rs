@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::host;
-use crate::net::Path as NetPath;
+use crate::net::{Machine, Path as NetPath};
 
 /// To be raised when this file changes what an image holds in a way that the recipe's text doesn't show.
 const VERSION: u32 = 1;
@@ -196,15 +196,19 @@ fn files() -> Vec<(String, u32, String)> {
             ),
         ),
     ];
-    for (number, path) in NetPath::ALL.iter().enumerate() {
+    // One image for every machine: which one it is, its network cards tell.
+    for (machine, (number, path)) in Machine::ALL
+        .iter()
+        .flat_map(|machine| NetPath::ALL.iter().enumerate().map(move |path| (*machine, path)))
+    {
         files.push(plain(
-            &format!("etc/systemd/network/10-eth{number}.network"),
+            &format!("etc/systemd/network/10-{}-eth{number}.network", machine.name()),
             &format!(
                 "[Match]\nMACAddress={}\n\n[Network]\nAddress={}/24\nAddress={}/64\nLinkLocalAddressing=no\n\
                  IPv6AcceptRA=no\nIPv6DuplicateAddressDetection=0\n",
-                path.mac(),
-                path.node(),
-                path.node_v6()
+                path.mac(machine),
+                path.address(machine),
+                path.address_v6(machine)
             ),
         ));
     }

@@ -1,4 +1,4 @@
-//! A network namespace of the run's own, with one tap per network of the node.
+//! A network namespace of the run's own, with one bridge per network and a tap on it for every machine.
 //!
 //! Nothing that the bed sends leaves this namespace: it has no route out and no link to the host's network.
 
@@ -12,7 +12,36 @@ use crate::ledger::Run;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// One of the node's networks.
+/// A machine on the networks. The bed itself is `.1` on each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine {
+    /// The node.
+    Node,
+    /// A target in a machine of its own, beside the bed's tgtd.
+    Lio,
+}
+
+impl Machine {
+    /// All of them.
+    pub const ALL: [Machine; 2] = [Machine::Node, Machine::Lio];
+
+    /// What its files are called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Machine::Node => "node",
+            Machine::Lio => "lio",
+        }
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            Machine::Node => 2,
+            Machine::Lio => 3,
+        }
+    }
+}
+
+/// One of a machine's networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
     /// For the bed's own ssh, so that a cut storage network doesn't cut the test's control.
@@ -24,7 +53,7 @@ pub enum Path {
 }
 
 impl Path {
-    /// All of them, in the order of the node's interfaces eth0, eth1, eth2.
+    /// All of them, in the order of a machine's interfaces eth0, eth1, eth2.
     pub const ALL: [Path; 3] = [Path::Management, Path::A, Path::B];
 
     fn subnet(self) -> &'static str {
@@ -35,22 +64,22 @@ impl Path {
         }
     }
 
-    /// The address on the bed's side: where the target listens.
+    /// The address on the bed's side: where tgtd listens.
     pub fn target(self) -> String {
         format!("{}.1", self.subnet())
     }
 
-    /// The node's address.
-    pub fn node(self) -> String {
-        format!("{}.2", self.subnet())
+    /// A machine's address.
+    pub fn address(self, machine: Machine) -> String {
+        format!("{}.{}", self.subnet(), machine.number())
     }
 
-    /// The node's IPv6 address.
-    pub fn node_v6(self) -> String {
-        format!("{}::2", self.prefix_v6())
+    /// A machine's IPv6 address.
+    pub fn address_v6(self, machine: Machine) -> String {
+        format!("{}::{}", self.prefix_v6(), machine.number())
     }
 
-    /// The target's IPv6 address.
+    /// tgtd's IPv6 address.
     pub fn target_v6(self) -> String {
         format!("{}::1", self.prefix_v6())
     }
@@ -73,21 +102,34 @@ impl Path {
         format!("{}:3260", self.target())
     }
 
-    /// The tap device on the bed's side.
-    pub fn tap(self) -> &'static str {
-        match self {
-            Path::Management => "tap-mgmt",
-            Path::A => "tap-a",
-            Path::B => "tap-b",
-        }
+    /// The tap device at the bed's end of a machine's link.
+    pub fn tap(self, machine: Machine) -> String {
+        format!("tap-{}-{}", self.letter(), machine.name())
     }
 
-    /// The hardware address of the node's end.
-    pub fn mac(self) -> &'static str {
+    /// The hardware address at the machine's end.
+    pub fn mac(self, machine: Machine) -> String {
+        self.mac_of(machine.number())
+    }
+
+    fn mac_of(self, number: u8) -> String {
+        let network = match self {
+            Path::Management => "4f",
+            Path::A => "4d",
+            Path::B => "4e",
+        };
+        format!("52:54:00:{network}:00:{number:02x}")
+    }
+
+    fn bridge(self) -> String {
+        format!("br-{}", self.letter())
+    }
+
+    fn letter(self) -> char {
         match self {
-            Path::Management => "52:54:00:4f:00:02",
-            Path::A => "52:54:00:4d:00:02",
-            Path::B => "52:54:00:4e:00:02",
+            Path::Management => 'm',
+            Path::A => 'a',
+            Path::B => 'b',
         }
     }
 }
@@ -108,16 +150,23 @@ pub struct Net {
 }
 
 impl Net {
-    /// Makes the namespace and its taps. It goes with the run.
+    /// Makes the namespace, its bridges and its taps. It goes with the run.
     pub fn create(run: &Run) -> Result<Self> {
         let net = Self { namespace: run.namespace() };
         host::ok(Command::new("ip").args(["netns", "add", &net.namespace]), LIMIT)?;
         net.ip(&["link", "set", "lo", "up"])?;
         for path in Path::ALL {
-            let address = format!("{}/24", path.target());
-            net.ip(&["tuntap", "add", "dev", path.tap(), "mode", "tap"])?;
-            net.ip(&["address", "add", &address, "dev", path.tap()])?;
-            net.link(path, true)?;
+            let bridge = path.bridge();
+            // An address of its own: else it is the lowest of its ports', and a snapshot would remember another.
+            net.ip(&["link", "add", &bridge, "address", &path.mac_of(1), "type", "bridge"])?;
+            net.ip(&["link", "set", &bridge, "up"])?;
+            net.ip(&["address", "add", &format!("{}/24", path.target()), "dev", &bridge])?;
+            net.ip(&["address", "add", &format!("{}/64", path.target_v6()), "dev", &bridge, "nodad"])?;
+            for machine in Machine::ALL {
+                let tap = path.tap(machine);
+                net.ip(&["tuntap", "add", "dev", &tap, "mode", "tap"])?;
+                net.ip(&["link", "set", &tap, "master", &bridge, "up"])?;
+            }
         }
         Ok(net)
     }
@@ -129,15 +178,9 @@ impl Net {
         command
     }
 
-    /// Takes the link of a path down, or up again.
+    /// Takes the node's link of a path down, or up again.
     pub fn link(&self, path: Path, up: bool) -> Result<()> {
-        self.ip(&["link", "set", path.tap(), if up { "up" } else { "down" }])?;
-        if up {
-            // A link that goes down keeps its IPv4 address and loses its IPv6 address.
-            let address = format!("{}/64", path.target_v6());
-            self.ip(&["address", "replace", &address, "dev", path.tap(), "nodad"])?;
-        }
-        Ok(())
+        self.ip(&["link", "set", &path.tap(Machine::Node), if up { "up" } else { "down" }])
     }
 
     /// Cuts a portal off. Connections that exist already stall (`Drop`) or end (`Reject`).

@@ -38,15 +38,16 @@ enum Boot {
 impl Node {
     /// Boots a fresh node of the bed's image.
     pub fn boot(bed: &Rc<Bed>, options: Options) -> Result<Self> {
-        let mut node = Self::off(bed, "node", &bed.image.disk, options)?;
+        let mut node = Self::off(bed, options.machine.name(), &bed.image.disk, options)?;
         node.power_on()?;
         Ok(node)
     }
 
-    /// A node that is off, whose disk begins as `base` is. Only one node can be on at a time: they have one address.
+    /// A node that is off, whose disk begins as `base` is. Only one node can be on at a time:
+    /// they have one address.
     pub fn off(bed: &Rc<Bed>, name: &str, base: &Path, options: Options) -> Result<Self> {
         let vm = Vm::new(bed, name, base, options)?;
-        let transcript = bed.run.dir().join("transcript");
+        let transcript = bed.run.dir().join(format!("{}.transcript", options.machine.name()));
         Ok(Self { bed: Rc::clone(bed), vm, ssh: None, transcript })
     }
 
@@ -97,7 +98,7 @@ impl Node {
             Ok(match vm.life()? {
                 Life::Panicked(line) => Some(Boot::Panicked(line)),
                 Life::Off => Some(Boot::Panicked("QEMU ended".into())),
-                Life::Running => Ssh::connect(bed)?.map(Boot::Up),
+                Life::Running => Ssh::connect(bed, vm.machine())?.map(Boot::Up),
             })
         })?;
         Ok(boot.unwrap_or(Boot::Late))

@@ -9,25 +9,28 @@ use anyhow::{Result, bail};
 
 use crate::bed::Bed;
 use crate::host::{self, Output};
-use crate::net::Path;
+use crate::net::{Machine, Path};
 
 /// An open connection.
 #[derive(Debug)]
 pub struct Ssh {
     bed: Rc<Bed>,
+    address: String,
     socket: PathBuf,
     master: Child,
 }
 
 impl Ssh {
     /// Connects; `None` when the node does not answer yet.
-    pub fn connect(bed: &Rc<Bed>) -> Result<Option<Self>> {
-        let socket = bed.run.dir().join("ssh");
+    pub fn connect(bed: &Rc<Bed>, machine: Machine) -> Result<Option<Self>> {
+        let address = format!("root@{}", Path::Management.address(machine));
+        let socket = bed.run.dir().join(format!("{}.ssh", machine.name()));
         std::fs::remove_file(&socket).ok();
         let mut master = base(bed);
-        master.args(["-M", "-N", "-S"]).arg(&socket).arg(address());
+        master.args(["-M", "-N", "-S"]).arg(&socket).arg(&address);
         master.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        let mut ssh = Self { bed: Rc::clone(bed), socket, master: bed.run.spawn(&mut master, "ssh")? };
+        let mut ssh =
+            Self { bed: Rc::clone(bed), address, socket, master: bed.run.spawn(&mut master, "ssh")? };
         let up = host::poll(Duration::from_secs(20), Duration::from_millis(50), || {
             let ended = ssh.master.try_wait()?.is_some();
             Ok((ended || ssh.socket.exists()).then_some(!ended))
@@ -38,7 +41,7 @@ impl Ssh {
     /// Runs a script in the node's shell.
     pub fn run(&self, script: &str, input: &[u8], limit: Duration) -> Result<Output> {
         let mut ssh = base(&self.bed);
-        ssh.args(["-S"]).arg(&self.socket).arg(address()).arg(script);
+        ssh.args(["-S"]).arg(&self.socket).arg(&self.address).arg(script);
         let output = host::run_with_input(&mut ssh, input, limit)?;
         if output.code == 255 && output.stderr.contains("ssh") {
             bail!("the connection to the node broke: {output}");
@@ -49,7 +52,7 @@ impl Ssh {
     /// The command for a session at a person's terminal.
     pub fn interactive(&self) -> Command {
         let mut ssh = base(&self.bed);
-        ssh.arg("-S").arg(&self.socket).arg("-t").arg(address());
+        ssh.arg("-S").arg(&self.socket).arg("-t").arg(&self.address);
         ssh
     }
 }
@@ -59,10 +62,6 @@ impl Drop for Ssh {
         self.master.kill().ok();
         self.master.wait().ok();
     }
-}
-
-fn address() -> String {
-    format!("root@{}", Path::Management.node())
 }
 
 fn base(bed: &Bed) -> Command {

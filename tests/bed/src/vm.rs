@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::bed::{Accel, Bed};
-use crate::net::Path;
+use crate::net::{Machine, Path};
 use crate::{host, image, qmp};
 
 /// Whether the node's kernel enforces SELinux.
@@ -32,11 +32,13 @@ pub struct Options {
     pub memory_mib: u32,
     /// A host name in place of the image's.
     pub hostname: Option<&'static str>,
+    /// Which one it is on the networks.
+    pub machine: Machine,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { selinux: Selinux::Off, cpus: 2, memory_mib: 1536, hostname: None }
+        Self { selinux: Selinux::Off, cpus: 2, memory_mib: 1536, hostname: None, machine: Machine::Node }
     }
 }
 
@@ -127,6 +129,11 @@ impl Vm {
         }
     }
 
+    /// Which machine it is.
+    pub fn machine(&self) -> Machine {
+        self.options.machine
+    }
+
     /// What can be told from outside.
     pub fn life(&mut self) -> Result<Life> {
         let ended = match &mut self.process {
@@ -180,9 +187,9 @@ impl Vm {
             .args(["-serial", &format!("file:{}", self.serial.display())])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", self.socket.display())]);
         for (number, path) in Path::ALL.iter().enumerate() {
-            let tap = path.tap();
+            let (tap, mac) = (path.tap(self.machine()), path.mac(self.machine()));
             qemu.args(["-netdev", &format!("tap,id=n{number},ifname={tap},script=no,downscript=no")]);
-            qemu.args(["-device", &format!("virtio-net-pci,netdev=n{number},mac={}", path.mac())]);
+            qemu.args(["-device", &format!("virtio-net-pci,netdev=n{number},mac={mac}")]);
         }
         qemu
     }
@@ -201,5 +208,11 @@ impl Vm {
             ),
             Selinux::Enforcing => format!("{common} security=selinux selinux=1 enforcing=1"),
         }
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        self.power_cut();
     }
 }
