@@ -111,7 +111,11 @@ impl IscsiExit {
                 // Seen also when the target can't prove itself in mutual CHAP.
                 Some("check the target's name, that it lets this node's initiator name in, and mutual CHAP")
             }
-            Self::Authentication => Some("check username and secret in the config and at the target"),
+            // LIO's answer to a name without an ACL too: iscsid has one code for both.
+            Self::Authentication => Some(
+                "check username and secret in the config and at the target, and that it lets this node's initiator \
+                 name in",
+            ),
             _ => None,
         }
     }
@@ -256,7 +260,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "logging in to x via y: iscsiadm exited with 24 (authentication failed): no; *** ***; \
-             check username and secret in the config and at the target"
+             check username and secret in the config and at the target, and that it lets this node's \
+             initiator name in"
         );
         assert!(!error.is_transient());
     }
