@@ -3,7 +3,7 @@
 //! - `bed`: one run's namespace, image and accelerator, that everything else is built on
 //! - `packages`, `image`: what the host and the guest are made of
 //! - `ledger`, `signals`: whatever a run starts ends with it
-//! - `net`, `target`: the storage networks and the storage
+//! - `net`, `target`: the storage networks and the storage; LIO, in a machine of its own, is a `node` of other options
 //! - `vm`, `qmp`, `ssh`, `node`: the node, its power and a way in
 //! - `etcd`: keys and hashes
 //! - `scene`: a config for the agent, and the agent in the node

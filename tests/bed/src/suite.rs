@@ -76,8 +76,12 @@ fn collect(stage: &mut Stage, dir: &Path) -> Result<()> {
     fs::remove_dir_all(dir).ok();
     stage.bed.net.mend()?;
     stage.node.collect(dir)?;
-    let log = stage.bed.run.dir().join("tgtd.log");
-    fs::copy(log, dir.join("tgtd.log"))?;
+    let run = stage.bed.run.dir();
+    fs::copy(run.join("tgtd.log"), dir.join("tgtd.log"))?;
+    // Of a second machine, when the scenario had one.
+    for file in ["lio.serial", "lio.transcript"] {
+        fs::copy(run.join(file), dir.join(file)).ok();
+    }
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use crate::target::fingerprint;
 mod config;
 mod content;
 mod copy;
+mod lio;
 mod login;
 mod lun;
 mod migrate;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Scenario> {
         copy::scenarios(),
         pod::scenarios(),
         power::scenarios(),
+        lio::scenarios(),
     ]
     .into_iter()
     .flatten()

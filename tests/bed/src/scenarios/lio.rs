@@ -1,0 +1,162 @@
+//! A target that is not tgtd: LIO, in a machine of its own, set up by the script that `render target` prints.
+
+use anyhow::{Context, Result, bail};
+
+use super::{check, failed, refused};
+use crate::host::Output;
+use crate::net::{Machine, Path};
+use crate::node::Node;
+use crate::scene::{self, Wanted};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+use crate::target::Account;
+use crate::vm::Options;
+
+/// The other nodes of the pool. The first one's LUN has the same number as this node's, and is another.
+const OTHERS: &str = "
+[[node]]
+hostname = \"master-1\"
+initiator = \"iqn.1994-05.com.redhat:master1\"
+lun = 1
+
+[[node]]
+hostname = \"master-2\"
+initiator = \"iqn.1994-05.com.redhat:master2\"
+lun = 7
+";
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![Scenario::new("target/lio", |stage| {
+        let options = Options { cpus: 1, memory_mib: 768, machine: Machine::Lio, ..Options::default() };
+        let target = Node::boot(&stage.bed, options)?;
+        let played = play(stage, &target);
+        if played.is_err() {
+            // For the evidence: the target's side of it.
+            target.run("targetcli ls; journalctl -k -b --no-pager -o cat | tail -n 20")?;
+        }
+        played
+    })]
+}
+
+fn wanted() -> Wanted {
+    Wanted {
+        portals: vec![portal()],
+        discovery_chap: Some(scene::discovery()),
+        min_size: "384MiB".into(),
+        attach_timeout: "15s".into(),
+        more: OTHERS.into(),
+        ..Wanted::default()
+    }
+}
+
+fn portal() -> String {
+    format!("{}:3260", Path::A.address(Machine::Lio))
+}
+
+fn play(stage: &Stage, target: &Node) -> Result<()> {
+    scene::install(target, &stage.binary)?;
+    scene::configure(target, &wanted())?;
+    let first = set_up(target)?;
+    let again = set_up(target)?;
+    let [own, other] = ["master-0", "master-1"].map(|node| wwid(&again, node));
+    let (own, other) = (own?, other?);
+    if own == other || own != wwid(&first, "master-0")? {
+        bail!("a LUN's WWID must be its own, and stay: {first}\n{again}");
+    }
+    keeps_secrets(target, &[first, again])?;
+
+    stage.configure(&wanted())?;
+    is_kept_out(stage)?;
+    sees_another_nodes_only(stage, &own, &other)?;
+    stage.is_untouched()?;
+
+    scene::configure(&stage.node, &Wanted { wwid: Some(own), ..wanted() })?;
+    stage.apply()?;
+    stage.is_on_lun()?;
+    let health = stage.agent("health")?;
+    if health.code != 0 {
+        bail!("not healthy on LIO's LUN: {health}");
+    }
+    Ok(())
+}
+
+/// What an administrator does at the target: print the script, and run it.
+fn set_up(target: &Node) -> Result<Output> {
+    let output = target.run_within("etcd-lun render target >target.sh && sh target.sh", scene::LIMIT)?;
+    if output.code != 0 {
+        bail!("the target's script failed: {output}");
+    }
+    Ok(output)
+}
+
+/// The WWID that the script printed for a node.
+fn wwid(output: &Output, node: &str) -> Result<String> {
+    let line = output.stdout.lines().find(|line| line.contains(node) && line.contains("naa."));
+    line.and_then(|line| {
+        line.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').find(|word| word.starts_with("naa."))
+    })
+    .map(String::from)
+    .with_context(|| format!("the script printed no WWID for {node}: {output}"))
+}
+
+/// The script prints no secret, and leaves none but where targetcli keeps its configuration, for root alone.
+fn keeps_secrets(target: &Node, outputs: &[Output]) -> Result<()> {
+    for secret in [scene::chap(), scene::discovery()].map(|account| account.secret) {
+        if let Some(output) = outputs.iter().find(|output| output.both().contains(&secret)) {
+            bail!("the script printed a secret: {output}");
+        }
+        let left = target.ok(&format!(
+            "find /etc /root /run /tmp /var/lib /var/log -xdev -type f -size -1024k -exec grep -lsZ '{secret}' {{}} + |
+             xargs -0r stat -c '%a %U %n' |
+             grep -Ev '^600 root /etc/(etcd-lun|rtslib-fb-target)/' || true"
+        ))?;
+        if !left.is_empty() {
+            bail!("the script left a secret in a file, or one that others can read: {left}");
+        }
+    }
+    Ok(())
+}
+
+/// Who can't prove itself, or isn't listed, gets no session, and is told so.
+fn is_kept_out(stage: &Stage) -> Result<()> {
+    let account = |user| Some(Account::new(user, "bed-Wrong-s3cret"));
+    let at = portal();
+    let cases: [(Wanted, &[&str]); 3] = [
+        (
+            Wanted { chap: account("initiator1"), ..wanted() },
+            &["logging in to", &at, "authentication failed", "check username and secret"],
+        ),
+        (
+            Wanted { discovery_chap: account("discoverer1"), ..wanted() },
+            &["asking", &at, "authentication failed", "check username and secret"],
+        ),
+        (
+            // LIO announces the target to every name, and refuses the login.
+            Wanted { initiator: "iqn.1994-05.com.redhat:master9".into(), ..wanted() },
+            &["logging in to", &at, "lets this node's initiator name in"],
+        ),
+    ];
+    for (wanted, says) in cases {
+        scene::configure(&stage.node, &wanted)?;
+        check(&stage.agent("apply")?, failed(says))?;
+    }
+    Ok(())
+}
+
+/// A node that is given another's initiator name logs in, and finds that node's LUN alone. Its own WWID in the config
+/// is what keeps it from using that.
+fn sees_another_nodes_only(stage: &Stage, own: &str, other: &str) -> Result<()> {
+    let initiator = "iqn.1994-05.com.redhat:master1".into();
+    scene::configure(&stage.node, &Wanted { initiator, wwid: Some(own.into()), ..wanted() })?;
+    check(&stage.agent("apply")?, refused(&[own, other]))?;
+    // The agent attaches the one LUN that it wants; here whatever the target shows is attached.
+    let seen = stage.node.ok(
+        "for host in /sys/class/iscsi_host/*; do echo '- - -' >/sys/class/scsi_host/${host##*/}/scan; done
+         udevadm settle
+         for disk in /sys/class/iscsi_session/*/device/target*/*/block; do cat ${disk%block}wwid; done",
+    )?;
+    if seen != other {
+        bail!("as master-1 the node sees other LUNs than {other}: {seen}");
+    }
+    Ok(())
+}
