@@ -42,7 +42,6 @@ fn wanted() -> Wanted {
     Wanted {
         portals: vec![portal()],
         discovery_chap: Some(scene::discovery()),
-        min_size: "384MiB".into(),
         attach_timeout: "15s".into(),
         more: OTHERS.into(),
         ..Wanted::default()
