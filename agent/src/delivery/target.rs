@@ -160,15 +160,12 @@ fn backstore(
         "\nensure \"$configfs\"/core/{plugin}_*/{name} /backstores/{kind} create name={name}{wwn} \\\n    "
     );
     let _ = match backstores {
-        // write_back=false: what the target says is written is written, also when it loses power. sparse=false: the space
-        // is taken now, not missed when etcd needs it.
+        // write_back=false: what the target says is written is written, also when it loses power. sparse=true: targetcli
+        // takes the space at once by posix_fallocate, whatever the word says; with false it writes every zero of it.
         Backstores::Files(_) => {
             let Bytes(least) = pool.lun.min_size;
             let size = least.div_ceil(MIB) * MIB;
-            writeln!(
-                script,
-                "\"file_or_dev=$directory/{name}.img\" size={size} write_back=false sparse=false"
-            )
+            writeln!(script, "\"file_or_dev=$directory/{name}.img\" size={size} write_back=false sparse=true")
         }
         Backstores::Devices => writeln!(script, "\"dev=${{{}}}\"", at + 1),
     };
