@@ -136,10 +136,13 @@ fn end(dir: &Path) {
         let mut delete = Command::new("ip");
         host::run(delete.args(["netns", "del", &namespace]), Duration::from_secs(10)).ok();
     }
-    // Below the run's directory only: what a scenario mounted there.
+    // Below the run's directory only: what a scenario mounted there. What was mounted last is on top.
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    for at in
-        mounts.lines().filter_map(|line| line.split(' ').nth(1)).filter(|at| Path::new(at).starts_with(dir))
+    for at in mounts
+        .lines()
+        .rev()
+        .filter_map(|line| line.split(' ').nth(1))
+        .filter(|at| Path::new(at).starts_with(dir))
     {
         host::run(Command::new("umount").arg(at), Duration::from_secs(10)).ok();
     }

@@ -7,6 +7,7 @@
 //! - `vm`, `qmp`, `ssh`, `node`: the node, its power and a way in
 //! - `etcd`: keys and hashes
 //! - `scene`: a config for the agent, and the agent in the node
+//! - `delivery`: a MachineConfig, put on a node's disk by the real Ignition
 //! - `stage`, `suite`, `scenarios`: what must hold, each tried on a node set back for it
 //! - `lanes`: several stages side by side
 //! - `demo`: the whole story for a person to watch
@@ -16,6 +17,7 @@
 )]
 
 pub mod bed;
+pub mod delivery;
 pub mod demo;
 pub mod etcd;
 pub mod host;

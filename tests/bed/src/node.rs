@@ -63,12 +63,8 @@ impl Node {
                 Boot::Up(ssh) => {
                     self.ssh = Some(ssh);
                     self.bed.accel_works();
-                    let state = self.run("systemctl is-system-running --wait")?;
-                    self.note(&format!(
-                        "booted in {:.1} s: {}",
-                        begun.elapsed().as_secs_f32(),
-                        state.stdout.trim()
-                    ));
+                    self.run_within("systemctl is-system-running --wait", BOOT_LIMIT)?;
+                    self.note(&format!("booted in {:.1} s", begun.elapsed().as_secs_f32()));
                     return Ok(());
                 }
                 Boot::Panicked(line) if !kvm_on_trial => {

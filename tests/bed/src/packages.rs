@@ -17,6 +17,9 @@ const NEEDED: &[(&str, &str)] = &[
     ("iproute2", "ip"),
     ("iptables", "iptables"),
     ("openssh-client", "ssh"),
+    ("ignition", "ignition-validate"),
+    // Ignition labels what it wrote, with a program of its host.
+    ("policycoreutils", "setfiles"),
 ];
 
 /// These two are of one version or one evicts the other, so both are named with it.

@@ -49,6 +49,12 @@ impl Ssh {
         Ok(output)
     }
 
+    /// Runs a command in a session of its own, as a user who isn't root.
+    pub fn as_core(bed: &Bed, script: &str, limit: Duration) -> Result<Output> {
+        let mut ssh = base(bed);
+        host::run(ssh.arg(format!("core@{}", Path::Management.address(Machine::Node))).arg(script), limit)
+    }
+
     /// The command for a session at a person's terminal.
     pub fn interactive(&self) -> Command {
         let mut ssh = base(&self.bed);

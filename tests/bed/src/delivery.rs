@@ -1,0 +1,147 @@
+//! Delivery of a MachineConfig to a node: its Ignition config is applied to a disk by the real Ignition, from outside.
+//!
+//! To a fresh disk it comes as at a node's first boot. To the disk of a node that has booted before it comes as from the
+//! Machine Config Daemon, which is not to be had: Ignition writes the files, and units are enabled by systemctl.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::bed::Bed;
+use crate::host;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Where distributions put the program: it is for the initramfs, so it is on no search path.
+const IGNITION: &str = "/usr/lib/dracut/modules.d/30ignition/ignition";
+
+/// The Ignition config in a MachineConfig.
+pub fn ignition_of(machine_config: &str) -> Result<Value> {
+    let mut object: Value = serde_saphyr::from_str(machine_config).context("the object is no YAML")?;
+    let is = |key: &str, wanted: &str| object[key] == wanted;
+    if !is("apiVersion", "machineconfiguration.openshift.io/v1") || !is("kind", "MachineConfig") {
+        bail!("the object is a {} of {}", object["kind"], object["apiVersion"]);
+    }
+    Ok(object["spec"]["config"].take())
+}
+
+/// A new disk: `base` with the object's Ignition config applied, and what `finish` does then.
+pub fn deliver(
+    bed: &Bed,
+    name: &str,
+    base: &Path,
+    machine_config: &str,
+    finish: impl FnOnce(&Root) -> Result<()>,
+) -> Result<PathBuf> {
+    let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
+    let (config, disk) = (file("ign"), file("raw"));
+    fs::write(&config, ignition_of(machine_config)?.to_string())?;
+    let said = host::run(Command::new("ignition-validate").arg(&config), LIMIT)?;
+    if said.code != 0 || !said.both().trim().is_empty() {
+        bail!("ignition-validate: {said}");
+    }
+    let mut copy = Command::new("qemu-img");
+    copy.args(["convert", "-O", "raw"]).arg(base).arg(&disk);
+    host::ok(&mut copy, LIMIT)?;
+    let root = Root::mount(&disk, file("root"))?;
+    for stage in ["fetch", "files"] {
+        let mut ignition = Command::new(IGNITION);
+        ignition
+            .env("IGNITION_CONFIG_FILE", &config)
+            .args(["--platform", "file", "--log-to-stdout", "--stage", stage, "--root"])
+            .arg(&root.dir)
+            .arg("--config-cache")
+            .arg(file("ignition.cache"))
+            .arg("--state-file")
+            .arg(file("ignition.state"));
+        host::ok(&mut ignition, LIMIT)?;
+    }
+    root.enable_units()?;
+    finish(&root)?;
+    root.unmount()?;
+    Ok(disk)
+}
+
+/// The filesystem of a disk, mounted as Ignition has it in the initramfs: with `/var` in its place.
+#[derive(Debug)]
+pub struct Root {
+    dir: PathBuf,
+    mounted: bool,
+}
+
+impl Root {
+    fn mount(disk: &Path, dir: PathBuf) -> Result<Self> {
+        fs::create_dir_all(&dir)?;
+        let mut mount = Command::new("mount");
+        host::ok(mount.args(["-o", "loop"]).arg(disk).arg(&dir), LIMIT)?;
+        let root = Self { dir, mounted: true };
+        let var = root.path("/ostree/deploy/rhcos/var");
+        host::ok(Command::new("mount").arg("--bind").arg(var).arg(root.path("/var")), LIMIT)?;
+        Ok(root)
+    }
+
+    /// Where a path of the node is.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.dir.join(path.trim_start_matches('/'))
+    }
+
+    /// Runs a script on the filesystem, with the node's own programs; it must succeed.
+    pub fn run(&self, script: &str, input: &[u8]) -> Result<()> {
+        let mut chroot = Command::new("chroot");
+        let output = host::run_with_input(chroot.arg(&self.dir).args(["sh", "-ec", script]), input, LIMIT)?;
+        if output.code != 0 {
+            bail!("on the node's disk, `{script}`: {output}");
+        }
+        Ok(())
+    }
+
+    /// Ignition leaves a preset, which systemd applies at a first boot. On a node that has booted before, the Machine
+    /// Config Daemon enables the units.
+    fn enable_units(&self) -> Result<()> {
+        let machine_id = self.path("/etc/machine-id");
+        if fs::read_to_string(&machine_id)?.trim().is_empty() {
+            // An empty file would mean a boot that is not the first (machine-id(5)).
+            fs::write(machine_id, "uninitialized\n")?;
+            return Ok(());
+        }
+        let script = "sed -n 's/^enable //p' /etc/systemd/system-preset/20-ignition.preset | xargs systemctl --quiet enable";
+        self.run(script, &[])
+    }
+
+    fn unmount(mut self) -> Result<()> {
+        self.mounted = false;
+        umount(&self.dir)
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        if self.mounted {
+            umount(&self.dir).ok();
+        }
+    }
+}
+
+fn umount(dir: &Path) -> Result<()> {
+    host::ok(Command::new("umount").arg("--recursive").arg(dir), LIMIT).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ignition_config_is_the_objects() {
+        let text = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: 99-x\n\
+                    spec:\n  config:\n    ignition:\n      version: 3.2.0\n    storage:\n      files:\n      - path: /a\n\
+                    \x20       mode: 384\n";
+        let config = ignition_of(text).unwrap();
+        assert_eq!(config["ignition"]["version"], "3.2.0");
+        assert_eq!(config["storage"]["files"][0]["mode"], 0o600);
+        assert!(ignition_of("kind: Pod\n").is_err());
+    }
+}
