@@ -21,7 +21,7 @@ const IGNITION: &str = "/usr/lib/dracut/modules.d/30ignition/ignition";
 
 /// The Ignition config in a MachineConfig.
 pub fn ignition_of(machine_config: &str) -> Result<Value> {
-    let mut object: Value = serde_saphyr::from_str(machine_config).context("the object is no YAML")?;
+    let mut object: Value = serde_norway::from_str(machine_config).context("the object is no YAML")?;
     let is = |key: &str, wanted: &str| object[key] == wanted;
     if !is("apiVersion", "machineconfiguration.openshift.io/v1") || !is("kind", "MachineConfig") {
         bail!("the object is a {} of {}", object["kind"], object["apiVersion"]);

@@ -11,6 +11,7 @@ use crate::stage::{ETCD_STATE, Stage};
 use crate::suite::Scenario;
 use crate::target::fingerprint;
 
+mod boot;
 mod config;
 mod content;
 mod copy;
@@ -23,9 +24,11 @@ mod power;
 mod secret;
 mod tools;
 
-/// Every scenario, the quick ones first.
+/// Every scenario. Those that take minutes come first: with several lanes nobody waits for one of them at the end.
 pub fn all() -> Vec<Scenario> {
     [
+        boot::scenarios(),
+        lio::scenarios(),
         config::scenarios(),
         tools::scenarios(),
         content::scenarios(),
@@ -36,7 +39,6 @@ pub fn all() -> Vec<Scenario> {
         copy::scenarios(),
         pod::scenarios(),
         power::scenarios(),
-        lio::scenarios(),
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,165 @@
+//! Boots and a shutdown without the target.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::{
+    Migrated, NODES, Runs, Unit, came_first, delivered, first_end, node, offer, pool, said, wait_for,
+};
+use crate::delivery;
+use crate::host;
+use crate::node::Node;
+use crate::scene::Wanted;
+use crate::ssh::Ssh;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+/// A try of 20 s may just have begun, and the next one comes 20 s after its end.
+const COMES_BACK: Duration = Duration::from_secs(120);
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("boot/target-off-before-migration", before_migration),
+        Scenario::new("boot/target-off-after-gate-etcd", gate_etcd),
+        Scenario::new("boot/target-off-after-gate-kubelet", gate_kubelet),
+        Scenario::new("boot/reboot-with-target-gone", reboot_with_target_gone),
+    ]
+}
+
+fn before_migration(stage: &mut Stage) -> Result<()> {
+    let disk = delivered(stage, &pool(), Runs::Unit)?;
+    offer(stage)?;
+    stage.target.stop();
+    stage.change_node(node(stage, NODES[0], &disk)?);
+    stage.node.power_on()?;
+    stage.is_untouched().context("the target is off and nothing was migrated yet")?;
+    is("active", &stage.node, &["kubelet.service"])?;
+    names_the_portal(&stage.node)?;
+    logins_did_not_wait(&stage.node)?;
+    // A member that serves is not stopped by a try in the background: the service leaves it to a person, or a reboot.
+    wait_for(&stage.node, "etcd-lun.service", "failed", COMES_BACK)?;
+    stage.is_untouched()?;
+    stage.target.restart()?;
+    stage.node.reboot()?;
+    came_first(&stage.node)?;
+    stage.is_on_lun()
+}
+
+fn gate_etcd(stage: &mut Stage) -> Result<()> {
+    let migrated = Migrated::get(stage)?;
+    migrated.stand(stage, &migrated.disk)?;
+    stage.node.power_on()?;
+    is("active", &stage.node, &["kubelet.service", "crio.service"])?;
+    let kubelet = Unit::of(&stage.node, "kubelet.service")?;
+    etcd_is_down(stage)?;
+    names_the_portal(&stage.node)?;
+    core_logs_in(stage)?;
+    stage.target.restart()?;
+    comes_back(stage)?;
+    if Unit::of(&stage.node, "kubelet.service")?.get("MainPID") != kubelet.get("MainPID") {
+        bail!("the kubelet (stand-in) was started again");
+    }
+    Ok(())
+}
+
+fn gate_kubelet(stage: &mut Stage) -> Result<()> {
+    let migrated = Migrated::get(stage)?;
+    // The node is in use: the changed object comes to it as the Machine Config Daemon brings one.
+    let object = super::object(stage, &Wanted { gate: Some("kubelet".into()), ..pool() })?;
+    let disk = delivery::deliver(&stage.bed, "gate-kubelet", &migrated.disk, &object, |_| Ok(()))?;
+    migrated.stand(stage, &disk)?;
+    stage.node.power_on()?;
+    is("inactive", &stage.node, &["kubelet-dependencies.target", "crio.service", "kubelet.service"])?;
+    etcd_is_down(stage)?;
+    core_logs_in(stage)?;
+    stage.target.restart()?;
+    comes_back(stage)?;
+    wait_for(&stage.node, "kubelet.service", "active", COMES_BACK)?;
+    came_first(&stage.node).map(drop)
+}
+
+fn reboot_with_target_gone(stage: &mut Stage) -> Result<()> {
+    let migrated = Migrated::get(stage)?;
+    migrated.stand(stage, &migrated.disk)?;
+    stage.target.restart()?;
+    stage.node.power_on()?;
+    stage.is_on_lun()?;
+    // Something unwritten, so that the unmount has a reason to wait.
+    stage.node.ok("etcdctl put /before/the/end yes")?;
+    stage.target.stop();
+    let begun = Instant::now();
+    // The connection may break before the command's exit code comes.
+    let _ = stage.node.run("systemctl reboot");
+    stage.node.vm().wait_off(Duration::from_secs(180))?;
+    println!("        down in {:.0} s with the target gone", begun.elapsed().as_secs_f32());
+    Ok(())
+}
+
+fn is(state: &str, node: &Node, units: &[&str]) -> Result<()> {
+    for name in units {
+        let unit = Unit::of(node, name)?;
+        if unit.get("ActiveState") != state {
+            bail!("{name} is {} and not {state}", unit.state());
+        }
+    }
+    Ok(())
+}
+
+/// etcd does not run, and nothing was written where the LUN should be mounted.
+fn etcd_is_down(stage: &Stage) -> Result<()> {
+    let seen = stage.look()?;
+    if seen.etcd.starts_with("active ") || seen.keys.is_some() {
+        bail!("etcd runs without its LUN: {seen:?}");
+    }
+    if !seen.mount.is_empty() || !seen.is_fenced() || !seen.content.is_empty() {
+        bail!("the directory beneath the mount point is not empty and immutable: {seen:?}");
+    }
+    Ok(())
+}
+
+/// A try that failed says what it tried.
+fn names_the_portal(node: &Node) -> Result<()> {
+    let told = host::poll(COMES_BACK, Duration::from_secs(2), || {
+        Ok(said(node)?.lines().any(|line| line.contains("10.77.0.1:3260")).then_some(()))
+    })?;
+    told.context("etcd-lun.service does not name the portal")
+}
+
+/// Logins were let in before the first try had come to its end.
+fn logins_did_not_wait(node: &Node) -> Result<()> {
+    let open = first_end(node, "systemd-user-sessions.service")?;
+    let tried = first_end(node, "etcd-lun.service")?;
+    if open > tried {
+        bail!("logins had to wait for etcd-lun.service: {open} us and {tried} us after the start");
+    }
+    Ok(())
+}
+
+/// A user who isn't root logs in while the service keeps trying.
+fn core_logs_in(stage: &Stage) -> Result<()> {
+    logins_did_not_wait(&stage.node)?;
+    let service = || Unit::of(&stage.node, "etcd-lun.service");
+    host::poll(COMES_BACK, Duration::from_millis(500), || {
+        Ok((service()?.get("SubState") == "start").then_some(()))
+    })?
+    .context("etcd-lun.service does not try again")?;
+    let output = Ssh::as_core(&stage.bed, "id --user --name", Duration::from_secs(20))?;
+    if output.code != 0 || output.stdout.trim() != "core" {
+        bail!("core cannot log in while etcd-lun.service is at work: {output}");
+    }
+    // In that try, or between it and the next.
+    let service = service()?;
+    if service.get("ActiveState") != "activating" {
+        bail!("etcd-lun.service is {}, and should be trying", service.state());
+    }
+    Ok(())
+}
+
+/// The target is there again, and so is etcd, on the LUN.
+fn comes_back(stage: &Stage) -> Result<()> {
+    let begun = Instant::now();
+    wait_for(&stage.node, "etcd.service", "active", COMES_BACK)?;
+    println!("        etcd ran {:.0} s after the target came back", begun.elapsed().as_secs_f32());
+    stage.is_on_lun()
+}

@@ -1,0 +1,252 @@
+//! Boots of nodes to which one rendered object was delivered. What follows is done by the nodes: no person types anything
+//! that changes them.
+//!
+//! Each scenario has nodes of its own. What takes long to make, a delivered disk and a disk that has been migrated, is
+//! made once in a run and copied.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::delivery::{self, Root};
+use crate::host;
+use crate::image::ETCD_POD;
+use crate::node::Node;
+use crate::scene::{self, LUN_SIZE, Wanted};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+use crate::target::{self, Lun, Offer};
+use crate::vm::Options;
+
+mod gone;
+mod pool;
+mod static_pod;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    [pool::scenarios(), gone::scenarios(), static_pod::scenarios()].into_iter().flatten().collect()
+}
+
+/// The nodes that the object lists, in the order of their LUNs.
+const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// One config for three nodes. A target that doesn't answer is given up early, because many boots have to wait for it.
+fn pool() -> Wanted {
+    let entry = |number: usize| {
+        let name = NODES[number];
+        format!(
+            "\n[[node]]\nhostname = {name:?}\ninitiator = {:?}\nlun = {}\n",
+            initiator(number),
+            number + 1
+        )
+    };
+    Wanted { attach_timeout: "20s".into(), more: entry(1) + &entry(2), ..Wanted::default() }
+}
+
+fn initiator(number: usize) -> String {
+    format!("iqn.1994-05.com.redhat:master{number}")
+}
+
+/// The object for a config, as the agent renders it on the bed's own machine, which is no node.
+fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
+    let dir = stage.bed.run.dir().join("render");
+    fs::create_dir_all(&dir)?;
+    let (text, secrets) = wanted.render();
+    for (path, secret) in secrets {
+        let name = Path::new(&path).file_name().context("a secret's file has no name")?;
+        fs::write(dir.join(name), secret)?;
+    }
+    let config = dir.join("config.toml");
+    fs::write(&config, text)?;
+    let mut render = Command::new(&stage.binary);
+    render.arg("--config").arg(&config).args(["render", "machineconfig", "--secrets-from"]).arg(&dir);
+    host::ok(&mut render, LIMIT)
+}
+
+/// What runs etcd on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    /// `etcd.service`; the kubelet's stand-in has no pod.
+    Unit,
+    /// The kubelet's stand-in.
+    StaticPod,
+}
+
+/// A fresh disk with the object, and with etcd's data as the stage's own node has it now.
+fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
+    let name = format!("delivered-{runs:?}").to_lowercase();
+    let disk = stage.bed.run.dir().join(format!("{name}.raw"));
+    if disk.exists() {
+        return Ok(disk);
+    }
+    let data = etcd_data(stage)?;
+    let object = object(stage, wanted)?;
+    delivery::deliver(&stage.bed, &name, &stage.bed.image.disk, &object, |root: &Root| {
+        root.run("base64 --decode | tar -C /var/lib/etcd -xz", data.as_bytes())?;
+        let enable = match runs {
+            Runs::Unit => "systemctl --quiet enable etcd.service kubelet.service".to_string(),
+            Runs::StaticPod => format!(
+                "systemctl --quiet enable kubelet.service
+                 mkdir --parents /etc/kubernetes/manifests; cp /{ETCD_POD} /etc/kubernetes/manifests/"
+            ),
+        };
+        root.run(&enable, &[])
+    })
+}
+
+/// The data directory of the stage's own node, as a tar in base64.
+fn etcd_data(stage: &Stage) -> Result<String> {
+    stage.node.ok("systemctl stop etcd.service")?;
+    // Not through the node's transcript, where nobody wants to read it.
+    let tar = stage.node.ssh()?.run("tar -C /var/lib/etcd -cSz . | base64", &[], LIMIT)?;
+    if tar.stdout.is_empty() {
+        bail!("cannot take etcd's data from the node: {tar}");
+    }
+    Ok(tar.stdout)
+}
+
+/// Offers a blank LUN to each node of the pool.
+fn offer(stage: &mut Stage) -> Result<()> {
+    let files: Vec<PathBuf> = (1..=NODES.len()).map(|number| lun(stage, number)).collect();
+    files.iter().try_for_each(|file| target::blank(file, LUN_SIZE))?;
+    let luns = (1..).zip(files).map(|(number, file)| Lun::new(number, file)).collect();
+    stage.target.offer(Offer { chap: Some(scene::chap()), ..Offer::open(luns) })
+}
+
+fn lun(stage: &Stage, number: usize) -> PathBuf {
+    stage.bed.run.dir().join(format!("lun{number}"))
+}
+
+/// A node of this name, off.
+fn node(stage: &Stage, name: &'static str, disk: &Path) -> Result<Node> {
+    Node::off(&stage.bed, name, disk, Options { hostname: Some(name), ..Options::default() })
+}
+
+/// A disk that was migrated at a boot of `master-0`, and its LUN, both at rest.
+struct Migrated {
+    disk: PathBuf,
+    lun: PathBuf,
+}
+
+impl Migrated {
+    /// From earlier in this run, or made now.
+    fn get(stage: &mut Stage) -> Result<Self> {
+        let file = |what: &str| stage.bed.run.dir().join(format!("migrated.{what}"));
+        let (disk, lun) = (file("qcow2"), file("lun"));
+        if !disk.exists() {
+            let delivered = delivered(stage, &pool(), Runs::Unit)?;
+            offer(stage)?;
+            stage.change_node(node(stage, NODES[0], &delivered)?);
+            stage.node.power_on()?;
+            stage.is_on_lun()?;
+            stage.node.power_off()?;
+            Self::keep(stage)?;
+        }
+        Ok(Self { disk, lun })
+    }
+
+    /// Keeps the disk of the node, which is off, and LUN 1.
+    fn keep(stage: &mut Stage) -> Result<()> {
+        let dir = stage.bed.run.dir().to_path_buf();
+        copy(&lun(stage, 1), &dir.join("migrated.lun"))?;
+        copy(stage.node.vm().disk(), &dir.join("migrated.qcow2"))
+    }
+
+    /// A node with such a disk, off, in the place of the stage's; the LUN is as it was, at a target that is off.
+    fn stand(&self, stage: &mut Stage, disk: &Path) -> Result<()> {
+        offer(stage)?;
+        stage.target.stop();
+        copy(&self.lun, &lun(stage, 1))?;
+        stage.change_node(node(stage, NODES[0], disk)?);
+        Ok(())
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut cp = Command::new("cp");
+    host::ok(cp.args(["--sparse=always", "--reflink=auto"]).arg(from).arg(to), LIMIT).map(drop)
+}
+
+/// What systemd says of a unit.
+struct Unit(HashMap<String, String>);
+
+impl Unit {
+    fn of(node: &Node, name: &str) -> Result<Self> {
+        let text = node.ok(&format!("systemctl show {name}"))?;
+        let lines = text.lines().filter_map(|line| line.split_once('='));
+        Ok(Self(lines.map(|(key, value)| (key.to_string(), value.to_string())).collect()))
+    }
+
+    fn get(&self, key: &str) -> &str {
+        self.0.get(key).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Microseconds since the kernel's start; 0 for what has not happened.
+    fn time(&self, what: &str) -> Result<u64> {
+        let key = format!("{what}TimestampMonotonic");
+        self.get(&key).parse().with_context(|| format!("{key} is {:?}", self.get(&key)))
+    }
+
+    fn state(&self) -> String {
+        format!("{} ({}, {})", self.get("ActiveState"), self.get("SubState"), self.get("Result"))
+    }
+}
+
+/// `etcd-lun.service` has done its work, and whatever could start etcd started after it. Returns how long it took.
+fn came_first(node: &Node) -> Result<Duration> {
+    let service = Unit::of(node, "etcd-lun.service")?;
+    if service.get("ActiveState") != "active" {
+        bail!("etcd-lun.service is {}", service.state());
+    }
+    let done = service.time("ExecMainExit")?;
+    for name in ["etcd.service", "crio.service", "kubelet.service"] {
+        let unit = Unit::of(node, name)?;
+        let begun = unit.time("InactiveExit")?;
+        // etcd.service is never started where the kubelet runs etcd.
+        if begun == 0 && unit.get("UnitFileState") != "enabled" {
+            continue;
+        }
+        if begun < done {
+            bail!("{name} began at {begun} us, {} us before etcd-lun.service was done", done - begun);
+        }
+    }
+    Ok(Duration::from_micros(done - service.time("ExecMainStart")?))
+}
+
+/// Waits until a unit is in this state.
+fn wait_for(node: &Node, name: &str, state: &str, limit: Duration) -> Result<()> {
+    let seen = host::poll(limit, Duration::from_secs(1), || {
+        Ok((Unit::of(node, name)?.get("ActiveState") == state).then_some(()))
+    })?;
+    match seen {
+        Some(()) => Ok(()),
+        None => {
+            bail!("{name} is {} and not {state} after {} s", Unit::of(node, name)?.state(), limit.as_secs())
+        }
+    }
+}
+
+/// The journal of `etcd-lun.service` in this boot.
+fn said(node: &Node) -> Result<String> {
+    node.ok("journalctl -b --no-pager -o cat -u etcd-lun.service")
+}
+
+/// When a unit's first start in this boot came to its end, well or not, in microseconds since the kernel's start.
+fn first_end(node: &Node, name: &str) -> Result<u64> {
+    node.journal(&format!("UNIT={name}"))?
+        .iter()
+        .filter(|entry| entry.get("JOB_RESULT").is_some())
+        .find_map(|entry| entry["__MONOTONIC_TIMESTAMP"].as_str()?.parse().ok())
+        .with_context(|| format!("the journal knows no end of {name}'s start"))
+}
+
+/// The record's count of activations.
+fn activations(node: &Node) -> Result<u64> {
+    let text = node.ok("jq .activations /var/lib/etcd-lun/authority.json")?;
+    text.parse().with_context(|| format!("the record's activations are {text:?}"))
+}

@@ -1,0 +1,147 @@
+//! One object, delivered to every node of the pool by the real Ignition: each node that it lists goes to its own LUN.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use super::{
+    Migrated, NODES, Runs, activations, came_first, delivered, initiator, lun, node, offer, pool, said,
+};
+use crate::delivery;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+use crate::target::fingerprint;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("boot/form-of-the-object", |stage| {
+            let object = super::object(stage, &pool())?;
+            if super::object(stage, &pool())? != object {
+                bail!("the object is another one each time");
+            }
+            files_and_units_only(&delivery::ignition_of(&object)?)
+        }),
+        Scenario::new("boot/one-object-for-the-pool", one_object_for_the_pool),
+    ]
+}
+
+/// What the Machine Config Operator can reconcile on a node that is in use (its `docs/MachineConfigDaemon.md`).
+fn files_and_units_only(config: &Value) -> Result<()> {
+    if config["ignition"]["version"] != "3.2.0" {
+        bail!("the config is of version {}", config["ignition"]["version"]);
+    }
+    let keys = |value: &Value| -> BTreeSet<String> {
+        value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+    };
+    let set = |words: &[&str]| -> BTreeSet<String> { words.iter().map(|word| (*word).to_string()).collect() };
+    if keys(config) != set(&["ignition", "storage", "systemd"])
+        || keys(&config["storage"]) != set(&["files"])
+        || keys(&config["systemd"]) != set(&["units"])
+    {
+        bail!("the config has more than files and units: {:?}, {:?}", keys(config), keys(&config["storage"]));
+    }
+    for file in config["storage"]["files"].as_array().into_iter().flatten() {
+        let mode = file["mode"].as_u64().unwrap_or(u64::MAX);
+        let source = file["contents"]["source"].as_str().unwrap_or_default();
+        if mode > 0o777 || !source.starts_with("data:") || file.get("append").is_some() {
+            bail!("the Machine Config Operator declines {} with mode {mode:o}", file["path"]);
+        }
+    }
+    Ok(())
+}
+
+fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
+    let disk = delivered(stage, &pool(), Runs::Unit)?;
+    offer(stage)?;
+    let blank = fingerprint(&lun(stage, 1))?;
+    let mut first = None;
+    for (number, name) in NODES.into_iter().enumerate() {
+        let others = others(stage, number)?;
+        if let Some(before) = stage.change_node(node(stage, name, &disk)?) {
+            first.get_or_insert(before);
+        }
+        stage.node.power_on()?;
+        migrated_by_itself(stage, number)?;
+        stage.node.ok(&format!("etcdctl put /this/node {name}"))?;
+        stage.node.power_off()?;
+        if others != self::others(stage, number)? || fingerprint(&lun(stage, number + 1))? == blank {
+            bail!("{name} wrote to a LUN that is not its own, or not to its own");
+        }
+        if number == 0 {
+            Migrated::keep(stage)?;
+        }
+    }
+    if let Some(master_0) = first {
+        stage.change_node(master_0);
+    }
+    for boot in 2..=3 {
+        stage.node.power_on()?;
+        nothing_to_do(stage, boot)?;
+        if stage.node.ok("etcdctl get /this/node --print-value-only")? != NODES[0] {
+            bail!("{} has another node's keys", NODES[0]);
+        }
+        stage.node.power_off()?;
+    }
+    let others = others(stage, NODES.len())?;
+    stage.change_node(node(stage, "master-3", &disk)?);
+    stage.node.power_on()?;
+    unlisted(stage)?;
+    if others != self::others(stage, NODES.len())? {
+        bail!("an unlisted node wrote to a LUN");
+    }
+    Ok(())
+}
+
+/// What is on the LUNs of the other nodes.
+fn others(stage: &Stage, number: usize) -> Result<Vec<String>> {
+    (0..NODES.len())
+        .filter(|other| *other != number)
+        .map(|other| fingerprint(&lun(stage, other + 1)))
+        .collect()
+}
+
+fn migrated_by_itself(stage: &Stage, number: usize) -> Result<()> {
+    let took = came_first(&stage.node)?;
+    stage.is_on_lun()?;
+    let name = stage.node.read("/etc/iscsi/initiatorname.iscsi")?;
+    if !name.contains(&initiator(number)) {
+        bail!("the initiator name is {name}");
+    }
+    let failed = stage.node.ok("systemctl list-units --failed --no-legend --plain")?;
+    if !failed.is_empty() {
+        bail!("a unit failed: {failed}");
+    }
+    println!("        {}: migrated at boot, in {:.1} s", NODES[number], took.as_secs_f32());
+    Ok(())
+}
+
+fn nothing_to_do(stage: &Stage, boot: u64) -> Result<()> {
+    let took = came_first(&stage.node)?;
+    stage.is_on_lun()?;
+    let plan = stage.agent("plan")?;
+    if plan.code != 0 || !plan.stdout.to_lowercase().contains("nothing to do") {
+        bail!("the plan after boot {boot} is not empty: {plan}");
+    }
+    let activations = activations(&stage.node)?;
+    if activations != boot {
+        bail!("{activations} activations are counted at boot {boot}");
+    }
+    println!("        master-0, boot {boot}: etcd-lun.service took {:.1} s", took.as_secs_f32());
+    Ok(())
+}
+
+/// A node that no entry is for says so, and is left alone.
+fn unlisted(stage: &Stage) -> Result<()> {
+    let service = super::Unit::of(&stage.node, "etcd-lun.service")?;
+    if service.get("ActiveState") != "failed" {
+        bail!("etcd-lun.service is {} on a node that is not listed", service.state());
+    }
+    let said = said(&stage.node)?;
+    for name in ["master-3", "master-0", "master-1", "master-2"] {
+        if !said.contains(name) {
+            bail!("etcd-lun.service does not name {name}: {said}");
+        }
+    }
+    stage.is_untouched().map(drop)
+}

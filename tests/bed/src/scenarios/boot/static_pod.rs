@@ -1,0 +1,89 @@
+//! etcd as a static pod, run by the kubelet's stand-in.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::{NODES, Runs, came_first, delivered, node, offer, pool};
+use crate::etcd::hash_at;
+use crate::host;
+use crate::image::ETCD_POD;
+use crate::node::Node;
+use crate::scene::Wanted;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+const MANIFEST: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![Scenario::new("boot/static-pod", static_pod)]
+}
+
+fn static_pod(stage: &mut Stage) -> Result<()> {
+    let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..pool() };
+    let disk = delivered(stage, &wanted, Runs::StaticPod)?;
+    offer(stage)?;
+    stage.change_node(node(stage, NODES[0], &disk)?);
+    stage.node.power_on()?;
+    let took = came_first(&stage.node)?;
+    runs_on_lun(stage)?;
+    println!("        migrated at boot, in {:.1} s", took.as_secs_f32());
+
+    // The same once more with the target off: the pod is there, and etcd in it stays down.
+    stage.node.power_off()?;
+    stage.target.stop();
+    stage.node.power_on()?;
+    let seen = stage.look()?;
+    if !seen.mount.is_empty() || !seen.is_fenced() || !seen.content.is_empty() {
+        bail!("the directory beneath the mount point is not empty and immutable: {seen:?}");
+    }
+    if container(&stage.node, "etcd-readyz")?.is_empty() {
+        bail!("the pod was not started without the LUN");
+    }
+    if stage.node.run("etcdctl --command-timeout 2s endpoint health")?.code == 0 {
+        bail!("etcd runs without its LUN");
+    }
+    stage.target.restart()?;
+    host::poll(Duration::from_secs(180), Duration::from_secs(2), || {
+        Ok((stage.node.run("etcdctl --command-timeout 2s endpoint health")?.code == 0).then_some(()))
+    })?
+    .context("the target is back, and etcd is not")?;
+    runs_on_lun(stage)
+}
+
+/// The pod's etcd serves the same keys, from the LUN; so do its other containers see it, and there is one manifest.
+fn runs_on_lun(stage: &Stage) -> Result<()> {
+    let node = &stage.node;
+    host::poll(Duration::from_secs(60), Duration::from_secs(1), || {
+        Ok((node.run("etcdctl --command-timeout 5s endpoint health")?.code == 0).then_some(()))
+    })?
+    .context("the pod's etcd does not answer")?;
+    let now = hash_at(node, stage.before.revision)?;
+    if now != stage.before {
+        bail!("etcd's keys changed: {} before, {now} now", stage.before);
+    }
+    let device = node.ok("findmnt --noheadings --output MAJ:MIN,FSTYPE --mountpoint /var/lib/etcd")?;
+    if !device.contains("xfs") {
+        bail!("/var/lib/etcd is not on the LUN: {device:?}");
+    }
+    for name in ["etcd", "etcd-metrics", "etcd-readyz", "etcdctl", "etcd-rev"] {
+        let id = container(node, name)?;
+        let inside = node.ok(&format!(
+            "read -r _ pid </run/kubelet-stand-in/{id} && nsenter --mount --target $pid \
+             findmnt --noheadings --first-only --output MAJ:MIN,FSTYPE --target /var/lib/etcd"
+        ))?;
+        if inside != device {
+            bail!("the container {name} sees {inside} at /var/lib/etcd, the host {device}");
+        }
+    }
+    node.ok(&format!("cmp {MANIFEST} /{ETCD_POD} && ls /etc/kubernetes/manifests | grep -c . | grep -qx 1"))?;
+    let said = node.ok("journalctl -b --no-pager -o cat -u kubelet.service")?;
+    if said.contains("TWO etcd manifests") {
+        bail!("there were two manifests at a time: {said}");
+    }
+    Ok(())
+}
+
+fn container(node: &Node, name: &str) -> Result<String> {
+    node.ok(&format!("crictl ps --label io.kubernetes.container.name={name} -q"))
+}
