@@ -1,0 +1,150 @@
+//! Whole runs on a world of facts: to their end, cut short anywhere, at boot, and after a target came back late.
+
+use super::*;
+
+/// Runs plans until nothing is left, cutting the run short after `crash` steps in all.
+fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
+    run_as(world, crash, "systemd", Occasion::ByHand)
+}
+
+fn run_as(
+    world: &mut World,
+    crash: Option<usize>,
+    runtime: &str,
+    occasion: Occasion,
+) -> Result<usize, Refusal> {
+    let config = config_for(runtime);
+    let mut steps = 0;
+    for _ in 0..6 {
+        let plan = plan(&config, &world.node, occasion)?;
+        if plan.is_empty() {
+            return Ok(steps);
+        }
+        for step in &plan.steps {
+            if crash == Some(steps) {
+                return Ok(steps);
+            }
+            world.step(step);
+            steps += 1;
+        }
+    }
+    panic!("plans without end: {:#?}", plan(&config, &world.node, occasion));
+}
+
+fn is_done(world: &World) -> bool {
+    let node = &world.node;
+    let truth = node.record.known().cloned().flatten().map(|record| record.authority);
+    truth == Some(Authority::Lun)
+        && world.lun_is_copy
+        && node.etcd.known().is_some_and(|etcd| etcd.is_up() || etcd.start_queued)
+        && node.local.known().is_some_and(LocalDir::is_fenced)
+        && matches!(node.mount, Fact::Known(Some(_)))
+}
+
+#[test]
+fn stopping_anywhere_and_starting_again_reaches_the_same_end() {
+    let mut whole = World::new(node());
+    let steps = run(&mut whole, None).unwrap();
+    assert!(is_done(&whole), "{whole:#?}");
+    for first in 0..steps {
+        for second in 0..=steps {
+            let mut world = World::new(node());
+            for crash in [first, second] {
+                run(&mut world, Some(crash)).unwrap();
+                world.crash();
+                // etcd is enabled: a reboot starts it wherever it can start.
+                let truth_is_lun = world
+                    .node
+                    .record
+                    .known()
+                    .cloned()
+                    .flatten()
+                    .is_some_and(|record| record.authority == Authority::Lun);
+                if !truth_is_lun {
+                    world.lun_is_copy = false; // etcd went on writing locally
+                    world.node.etcd = Fact::Known(etcd("active"));
+                }
+            }
+            run(&mut world, None)
+                .unwrap_or_else(|refusal| panic!("cut at {first}, then {second}: {refusal}"));
+            assert!(is_done(&world), "cut at {first}, then {second}: {world:#?}");
+        }
+    }
+    println!("{steps} steps, cut short at every pair of places");
+}
+
+#[test]
+fn a_reboot_after_the_migration_counts_one_use() {
+    let mut world = World::new(node());
+    run(&mut world, None).unwrap();
+    // What a boot leaves: no session, no mount, etcd failed against the fence.
+    world.crash();
+    world.node.mount = Fact::Known(None);
+    world.node.sessions = Fact::Known(Vec::new());
+    world.node.lun = Fact::Known(LunView::NoSession);
+    world.node.etcd = Fact::Known(etcd("failed"));
+    run(&mut world, None).unwrap();
+    assert!(is_done(&world));
+    let uses = world.node.record.known().cloned().flatten().map(|record| record.activations);
+    assert_eq!(uses, Some(2));
+}
+
+#[test]
+fn a_new_member_starts_on_the_lun() {
+    let mut world = World::new(Node { local: Fact::Known(LocalDir::Absent), ..attached(Content::Blank) });
+    world.node.etcd = Fact::Known(etcd("failed"));
+    run(&mut world, None).unwrap();
+    assert!(is_done(&world), "{world:#?}");
+}
+
+#[test]
+fn a_boot_migrates_before_etcd_starts() {
+    for runtime in ["systemd", "static-pod"] {
+        let waiting = Etcd { start_queued: true, ..etcd("inactive") };
+        let start = Node { etcd: Fact::Known(waiting), ..node() };
+        let mut whole = World::new(start.clone());
+        let steps = run_as(&mut whole, None, runtime, Occasion::Boot).unwrap();
+        assert!(is_done(&whole), "{whole:#?}");
+        for cut in 0..steps {
+            let mut world = World::new(start.clone());
+            run_as(&mut world, Some(cut), runtime, Occasion::Boot).unwrap();
+            world.crash();
+            run_as(&mut world, None, runtime, Occasion::Boot).unwrap();
+            assert!(is_done(&world), "{runtime}, cut at {cut}: {world:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_late_target_gets_the_failing_etcd_onto_the_lun() {
+    for (runtime, state) in
+        situations().flat_map(|(runtime, _)| [(runtime, "failed"), (runtime, "activating")])
+    {
+        let mut world = World::new(node());
+        run(&mut world, None).unwrap();
+        world.crash();
+        world.node.mount = Fact::Known(None);
+        world.node.etcd = Fact::Known(etcd(state));
+        let config = config_for(runtime);
+        let stage = plan(&config, &world.node, Occasion::Boot).unwrap();
+        world.step(&stage.steps[0]);
+        let ids: Vec<_> =
+            plan(&config, &world.node, Occasion::Boot).unwrap().steps.iter().map(Step::id).collect();
+        let expected: &[&str] = match (runtime, state) {
+            ("systemd", "failed") => &["activate", "mount-data", "start-etcd"],
+            // systemd tries again by itself.
+            ("systemd", _) => &["activate", "mount-data"],
+            (_, "failed") => &["activate", "mount-data", "start-etcd"],
+            _ => &["activate", "stop-etcd", "mount-data", "start-etcd"],
+        };
+        assert_eq!(ids, expected, "{runtime}, {state}");
+    }
+}
+
+#[test]
+fn an_etcd_that_serves_is_moved_by_a_person_only() {
+    for runtime in ["systemd", "static-pod"] {
+        let refusal = plan(&config_for(runtime), &node(), Occasion::Boot).unwrap_err();
+        assert!(matches!(refusal, Refusal::EtcdServes { .. }), "{refusal}");
+    }
+}
