@@ -38,7 +38,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { selinux: Selinux::Off, cpus: 2, memory_mib: 1536, hostname: None, machine: Machine::Node }
+        Self { selinux: Selinux::Off, cpus: 1, memory_mib: 1536, hostname: None, machine: Machine::Node }
     }
 }
 
