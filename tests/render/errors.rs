@@ -40,7 +40,7 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
         (&["--name", "98-Master"], "`98-Master` is not an object's name"),
         (&["--role", "master/worker"], "`master/worker` is not the role"),
         (&["--role", ""], "`` is not the role"),
-        (&["--secrets-from", "/x", "--without-secrets"], "cannot be used with"),
+        (&["--secrets-from", "/x", "--without-secrets"], "exclude each other"),
     ];
     for verb in ["machineconfig", "butane"] {
         for (more, said) in cases {

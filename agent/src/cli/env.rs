@@ -8,6 +8,11 @@ pub(super) fn var(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// The command line, without the program's name.
+pub(super) fn arguments() -> impl Iterator<Item = std::ffi::OsString> {
+    std::env::args_os().skip(1)
+}
+
 /// Whether our standard error leads to the journal. A shell inside a unit inherits the variable
 /// and may have redirected the stream, so the stream itself is compared.
 pub(super) fn under_systemd() -> bool {

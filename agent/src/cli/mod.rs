@@ -5,6 +5,7 @@
 mod apply;
 mod config;
 mod env;
+mod grammar;
 mod logging;
 mod progress;
 mod render;
@@ -17,110 +18,16 @@ use crate::{
     plan::{Occasion, Refusal},
     terms::AbsPath,
 };
-use clap::{Args, Parser, Subcommand};
+use grammar::{Asked, Given};
 use std::{
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{ExitCode, Termination},
 };
 
-/// Moves a node's etcd to an iSCSI LUN of its own, without ever losing a write.
-#[derive(Debug, Parser)]
-#[command(
-    name = "etcd-lun",
-    version,
-    after_help = "Exit codes: 0 converged or healthy, 1 error, 2 usage or config, 3 refused, 4 unhealthy"
-)]
-struct Cli {
-    /// Read this file instead of /etc/etcd-lun/config.toml and config.d/*.toml
-    #[arg(long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Bring the node to what the config wants; idempotent
-    Apply {
-        /// Print what would be done and change nothing; the same as `plan`
-        #[arg(long)]
-        dry_run: bool,
-        /// As the service does at boot: an etcd that runs isn't stopped, and nothing waits for etcd
-        #[arg(long)]
-        boot: bool,
-        #[command(flatten)]
-        output: OutputFormat,
-    },
-    /// Print what `apply` would do, and why it would not; changes nothing
-    Plan {
-        #[command(flatten)]
-        output: OutputFormat,
-    },
-    /// Show sessions, LUN, filesystem, mount, authority and etcd on one page
-    Status {
-        #[command(flatten)]
-        output: OutputFormat,
-    },
-    /// Check this node's etcd storage; exits with 4 unless every check is ok
-    Health {
-        /// Print the checks there are, and what each protects
-        #[arg(long)]
-        list: bool,
-        #[command(flatten)]
-        output: OutputFormat,
-    },
-    /// Look at the config
-    Config {
-        #[command(subcommand)]
-        verb: ConfigVerb,
-    },
-    /// Write what the node needs besides this program
-    Render {
-        #[command(subcommand)]
-        what: RenderVerb,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-enum ConfigVerb {
-    /// Print the merged config, secrets hidden, and the node entry that this host takes
-    Check {
-        #[command(flatten)]
-        output: OutputFormat,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-enum RenderVerb {
-    /// Write the systemd units into a directory
-    Units {
-        /// The directory, such as /etc/systemd/system
-        #[arg(long, value_name = "DIR")]
-        into: PathBuf,
-    },
-    /// Print a MachineConfig that brings this program, the config, its secrets and the units to every node of a pool
-    #[command(
-        after_help = "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`: a plain `oc\napply` keeps a copy of the object in an annotation, which is too small for it."
-    )]
-    Machineconfig(render::Options),
-    /// Print the same as Butane; the program is named as a file that `butane --files-dir` finds
-    Butane(render::Options),
-    /// Print a script that makes the target for the config, on a Linux machine with targetcli
-    Target {
-        /// Keep the LUNs in files of this directory of the target's machine
-        #[arg(long, value_name = "DIR", default_value = "/var/lib/etcd-lun-target")]
-        backstore_dir: AbsPath,
-        /// Keep the LUNs on block devices, which are named when the script is run
-        #[arg(long, conflicts_with = "backstore_dir")]
-        backstore_block: bool,
-    },
-}
-
-#[derive(Debug, Args, Clone, Copy)]
+/// How facts are printed.
+#[derive(Debug, Clone, Copy)]
 struct OutputFormat {
-    /// Print JSON
-    #[arg(long)]
     json: bool,
 }
 
@@ -197,67 +104,81 @@ impl From<Refusal> for Exit {
 
 /// Runs the program on this process's arguments.
 pub fn main() -> Exit {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) if error.use_stderr() => {
-            complain(&format!("{error}"));
-            return Exit::Usage(String::new());
-        }
-        Err(help_or_version) => {
-            say(&help_or_version.to_string());
+    let (command, given) = match grammar::parse(env::arguments()) {
+        Ok(Asked::Command(command, given)) => (command, given),
+        Ok(Asked::Text(text)) => {
+            say(&text);
             return Exit::Success;
         }
+        Err(said) => {
+            complain(&said);
+            return Exit::Usage(String::new());
+        }
     };
-    let json = cli.verb.wants_json();
-    match dispatch(cli) {
+    let act = match act(command.words, &given) {
+        Ok(act) => act,
+        Err(said) => {
+            complain(&grammar::wrong_value(command, &said));
+            return Exit::Usage(String::new());
+        }
+    };
+    logging::install();
+    match act(given.value("config").map(Path::new)) {
         Ok(()) => Exit::Success,
         Err(exit) => {
-            logging::last_word(&exit, json);
+            logging::last_word(&exit, given.has("json"));
             exit
         }
     }
 }
 
-fn dispatch(cli: Cli) -> Result<(), Exit> {
-    logging::install();
-    let file = cli.config.as_deref();
-    match cli.verb {
-        Verb::Apply { dry_run: false, boot, output } => apply::run(file, occasion(boot), output),
-        Verb::Apply { dry_run: true, boot, output } => view::plan(file, occasion(boot), output),
-        Verb::Plan { output } => view::plan(file, Occasion::ByHand, output),
-        Verb::Status { output } => view::status(file, output),
-        Verb::Health { list: true, .. } => {
+/// What a command does with the config in a file, once its options are understood.
+type Act = Box<dyn FnOnce(Option<&Path>) -> Result<(), Exit>>;
+
+/// What a command does; the error says what is wrong with its options.
+fn act(words: &[&str], given: &Given) -> Result<Act, String> {
+    let output = OutputFormat { json: given.has("json") };
+    let occasion = occasion(given.has("boot"));
+    Ok(match words {
+        ["apply"] if given.has("dry-run") => Box::new(move |file| view::plan(file, occasion, output)),
+        ["apply"] => Box::new(move |file| apply::run(file, occasion, output)),
+        ["plan"] => Box::new(move |file| view::plan(file, Occasion::ByHand, output)),
+        ["status"] => Box::new(move |file| view::status(file, output)),
+        ["health"] if given.has("list") => Box::new(|_| {
             say(&show::checks());
             Ok(())
+        }),
+        ["health"] => Box::new(move |file| view::health(file, output)),
+        ["config", "check"] => Box::new(move |file| config::check(file, output)),
+        ["render", "units"] => {
+            let into: PathBuf = given.value("into").ok_or("--into <DIR> is missing")?.into();
+            Box::new(move |file| render::units(file, &into))
         }
-        Verb::Health { list: false, output } => view::health(file, output),
-        Verb::Config { verb: ConfigVerb::Check { output } } => config::check(file, output),
-        Verb::Render { what: RenderVerb::Units { into } } => render::units(file, &into),
-        Verb::Render { what: RenderVerb::Machineconfig(options) } => render::machineconfig(file, &options),
-        Verb::Render { what: RenderVerb::Butane(options) } => render::butane(file, &options),
-        Verb::Render { what: RenderVerb::Target { backstore_dir, backstore_block } } => {
-            let backstores =
-                if backstore_block { Backstores::Devices } else { Backstores::Files(backstore_dir) };
-            render::target(file, &backstores)
+        ["render", "machineconfig"] => {
+            let options = render::Options::from(given)?;
+            Box::new(move |file| render::machineconfig(file, &options))
         }
-    }
+        ["render", "butane"] => {
+            let options = render::Options::from(given)?;
+            Box::new(move |file| render::butane(file, &options))
+        }
+        ["render", "target"] => {
+            let backstores = match given.parsed::<AbsPath>("backstore-dir")? {
+                _ if given.has("backstore-block") => Backstores::Devices,
+                Some(dir) => Backstores::Files(dir),
+                None => Backstores::Files(BACKSTORE_DIR.parse().map_err(|error| format!("{error}"))?),
+            };
+            Box::new(move |file| render::target(file, &backstores))
+        }
+        other => return Err(format!("`{}` is not understood", other.join(" "))),
+    })
 }
+
+/// Where a target's machine keeps the LUNs unless told otherwise.
+const BACKSTORE_DIR: &str = "/var/lib/etcd-lun-target";
 
 fn occasion(boot: bool) -> Occasion {
     if boot { Occasion::Boot } else { Occasion::ByHand }
-}
-
-impl Verb {
-    fn wants_json(&self) -> bool {
-        match self {
-            Self::Apply { output, .. }
-            | Self::Plan { output }
-            | Self::Status { output }
-            | Self::Health { output, .. }
-            | Self::Config { verb: ConfigVerb::Check { output } } => output.json,
-            Self::Render { .. } => false,
-        }
-    }
 }
 
 /// Prints to standard output. A reader that went away (`| head`) is not an error.
@@ -276,4 +197,21 @@ fn say_json(kind: &str, value: &impl serde::Serialize) -> Result<(), Exit> {
         .map_err(anyhow::Error::from)?;
     say(&text);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_of_the_table_is_understood() {
+        for command in grammar::COMMANDS {
+            let line = command.words.iter().copied().chain(["--into=/x"]).map(Into::into);
+            let taken = command.flags.iter().any(|flag| flag.name == "into");
+            let line: Vec<std::ffi::OsString> =
+                if taken { line.collect() } else { command.words.iter().map(Into::into).collect() };
+            let Ok(Asked::Command(found, given)) = grammar::parse(line) else { panic!("{command:?}") };
+            assert!(act(found.words, &given).is_ok(), "{command:?}");
+        }
+    }
 }

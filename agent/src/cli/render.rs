@@ -1,6 +1,6 @@
 //! `render`: the config's units, and the whole delivery in its forms.
 
-use super::{Exit, complain, say};
+use super::{Exit, complain, grammar::Given, say};
 use crate::{
     apply::secrets,
     config::{ChapSource, ConfigError, MAIN_FILE, Pool, SecretSource, Source},
@@ -10,33 +10,36 @@ use crate::{
     unit,
 };
 use anyhow::Context as _;
-use clap::Args;
 use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
+    str::FromStr as _,
 };
 
 /// What a delivery is made of.
-#[derive(Debug, Args)]
+#[derive(Debug)]
 pub(super) struct Options {
-    /// The role that the MachineConfigPool selects by
-    #[arg(long, default_value = "master", value_name = "ROLE")]
     role: Role,
-    /// The object's name [default: 98-ROLE-etcd-lun]
-    #[arg(long, value_name = "NAME")]
     name: Option<ObjectName>,
-    /// Deliver this build instead of the program that runs
-    #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Read the files of secrets from here, by their last names, not from where the config says
-    #[arg(long, value_name = "DIR", conflicts_with = "without_secrets")]
     secrets_from: Option<PathBuf>,
-    /// Leave the files of secrets out: they come to the nodes in another way
-    #[arg(long)]
     without_secrets: bool,
 }
 
 impl Options {
+    /// As given on the command line.
+    pub fn from(given: &Given) -> Result<Self, String> {
+        let path = |name| given.value(name).map(PathBuf::from);
+        let master = || Role::from_str("master").map_err(|error| error.to_string());
+        Ok(Self {
+            role: given.parsed("role")?.map_or_else(master, Ok)?,
+            name: given.parsed("name")?,
+            binary: path("binary"),
+            secrets_from: path("secrets-from"),
+            without_secrets: given.has("without-secrets"),
+        })
+    }
+
     fn object_name(&self) -> ObjectName {
         self.name.clone().unwrap_or_else(|| ObjectName::for_role(&self.role))
     }
