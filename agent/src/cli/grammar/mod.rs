@@ -1,131 +1,14 @@
-//! The command line as a table: what there is, how it is taken, and the help that says so.
+//! The command line: a table of what there is ([`table`]), how it is taken (here), and the help that says so
+//! ([`help`]).
 
-use std::{ffi::OsString, fmt, fmt::Write as _};
+mod help;
+mod table;
 
-/// An option.
-#[derive(Debug)]
-pub(super) struct Flag {
-    /// Its name, without the dashes.
-    pub name: &'static str,
-    /// What its value is called; none for a switch.
-    pub value: Option<&'static str>,
-    /// What it does, in a line or two.
-    pub help: &'static str,
-    /// The only flag that it can't be given together with.
-    pub against: Option<&'static str>,
-}
+pub(super) use table::{COMMANDS, Command};
 
-/// A verb, or a verb and what it is about.
-#[derive(Debug)]
-pub(super) struct Command {
-    /// One word, or two.
-    pub words: &'static [&'static str],
-    /// What it does.
-    pub about: &'static str,
-    /// Its own options.
-    pub flags: &'static [Flag],
-    /// What its help ends with.
-    pub after: &'static str,
-}
-
-const fn switch(name: &'static str, help: &'static str) -> Flag {
-    Flag { name, value: None, help, against: None }
-}
-
-const fn option(name: &'static str, value: &'static str, help: &'static str) -> Flag {
-    Flag { name, value: Some(value), help, against: None }
-}
-
-const fn plain(words: &'static [&'static str], about: &'static str, flags: &'static [Flag]) -> Command {
-    Command { words, about, flags, after: "" }
-}
-
-const ABOUT: &str = "Moves a node's etcd to an iSCSI LUN of its own, without ever losing a write";
-const EXIT_CODES: &str =
-    "Exit codes: 0 converged or healthy, 1 error, 2 usage or config, 3 refused, 4 unhealthy";
-
-const JSON: Flag = switch("json", "Print JSON");
-
-/// Options of every command.
-const GLOBAL: [Flag; 2] = [
-    option("config", "FILE", "Read this file instead of /etc/etcd-lun/config.toml and config.d/*.toml"),
-    switch("help", "Print help"),
-];
-
-const DELIVERY: &[Flag] = &[
-    option("role", "ROLE", "The role that the MachineConfigPool selects by [default: master]"),
-    option("name", "NAME", "The object's name [default: 98-ROLE-etcd-lun]"),
-    option("binary", "PATH", "Deliver this build instead of the program that runs"),
-    Flag {
-        name: "secrets-from",
-        value: Some("DIR"),
-        help: "Read the files of secrets from here, by their last names, not from where the config says",
-        against: Some("without-secrets"),
-    },
-    switch("without-secrets", "Leave the files of secrets out: they come to the nodes in another way"),
-];
-
-/// Every command, in the order of the help.
-pub(super) const COMMANDS: &[Command] = &[
-    plain(
-        &["apply"],
-        "Bring the node to what the config wants; idempotent",
-        &[
-            switch("dry-run", "Print what would be done and change nothing; the same as `plan`"),
-            switch(
-                "boot",
-                "As the service does at boot: an etcd that runs isn't stopped, and nothing waits for etcd",
-            ),
-            JSON,
-        ],
-    ),
-    plain(&["plan"], "Print what `apply` would do, and why it would not; changes nothing", &[JSON]),
-    plain(&["status"], "Show sessions, LUN, filesystem, mount, authority and etcd on one page", &[JSON]),
-    plain(
-        &["health"],
-        "Check this node's etcd storage; exits with 4 unless every check is ok",
-        &[switch("list", "Print the checks there are, and what each protects"), JSON],
-    ),
-    plain(
-        &["config", "check"],
-        "Print the merged config, secrets hidden, and the node entry that this host takes",
-        &[JSON],
-    ),
-    plain(
-        &["render", "units"],
-        "Write the systemd units into a directory",
-        &[option("into", "DIR", "The directory, such as /etc/systemd/system")],
-    ),
-    Command {
-        words: &["render", "machineconfig"],
-        about: "Print a MachineConfig that brings program, config, secrets and units to a pool's nodes",
-        flags: DELIVERY,
-        after: "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`:\n\
-                a plain `oc apply` keeps a copy of the object in an annotation, which is too small for it.",
-    },
-    plain(
-        &["render", "butane"],
-        "Print the same as Butane; the program is a file that `butane --files-dir` finds",
-        DELIVERY,
-    ),
-    plain(
-        &["render", "target"],
-        "Print a script that makes the target for the config, on a Linux machine with targetcli",
-        &[
-            Flag {
-                name: "backstore-dir",
-                value: Some("DIR"),
-                help: "Keep the LUNs in files of this directory of the target's machine [default: \
-                       /var/lib/etcd-lun-target]",
-                against: Some("backstore-block"),
-            },
-            switch(
-                "backstore-block",
-                "Keep the LUNs on block devices, which are named when the script is run",
-            ),
-        ],
-    ),
-];
+use help::{help, usage, version};
+use std::{ffi::OsString, fmt};
+use table::GLOBAL;
 
 /// What was asked for.
 #[derive(Debug)]
@@ -225,69 +108,6 @@ pub(super) fn wrong_value(command: &Command, said: &str) -> String {
 
 fn command(words: &[String]) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.words == words)
-}
-
-fn version() -> String {
-    concat!("etcd-lun ", env!("CARGO_PKG_VERSION")).into()
-}
-
-fn usage(words: &[String], command: Option<&Command>) -> String {
-    let begun = match command {
-        Some(command) => format!("{} [OPTIONS]", command.words.join(" ")),
-        None => {
-            format!("{}COMMAND [OPTIONS]", words.iter().map(|word| format!("{word} ")).collect::<String>())
-        }
-    };
-    format!("Usage: etcd-lun {begun}\n\nFor more, try --help.")
-}
-
-fn help(words: &[String], command: Option<&Command>) -> String {
-    let mut text = match command {
-        Some(command) => format!("{}\n\n", command.about),
-        None => format!("{ABOUT}\n\n"),
-    };
-    let usage = usage(words, command);
-    let _ = writeln!(text, "{}\n", usage.lines().next().unwrap_or_default());
-    if command.is_none() {
-        text.push_str("Commands:\n");
-        let listed =
-            COMMANDS.iter().filter(|command| command.words.iter().zip(words).all(|(one, two)| one == two));
-        for command in listed {
-            entry(&mut text, &command.words.join(" "), command.about);
-        }
-        text.push('\n');
-    }
-    text.push_str("Options:\n");
-    for flag in command.map_or(&[][..], |command| command.flags).iter().chain(&GLOBAL) {
-        let value = flag.value.map(|value| format!(" <{value}>")).unwrap_or_default();
-        entry(&mut text, &format!("--{}{value}", flag.name), flag.help);
-    }
-    if command.is_none() {
-        entry(&mut text, "--version", "Print the version");
-        let _ = write!(text, "\n{EXIT_CODES}");
-    }
-    if let Some(command) = command.filter(|command| !command.after.is_empty()) {
-        let _ = write!(text, "\n{}", command.after);
-    }
-    text
-}
-
-/// A name and what it means, in two columns of a terminal of 100.
-fn entry(text: &mut String, name: &str, meaning: &str) {
-    const COLUMN: usize = 24;
-    const WIDTH: usize = 98;
-    let mut line = format!("  {name:<width$}", width = COLUMN - 2);
-    for word in meaning.split(' ') {
-        if line.chars().count() + 1 + word.chars().count() > WIDTH {
-            text.push_str(line.trim_end());
-            text.push('\n');
-            line = " ".repeat(COLUMN);
-        }
-        line.push(' ');
-        line.push_str(word);
-    }
-    text.push_str(&line);
-    text.push('\n');
 }
 
 #[cfg(test)]

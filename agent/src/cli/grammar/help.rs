@@ -1,0 +1,71 @@
+//! What the table says to a person.
+
+use super::table::{COMMANDS, Command, GLOBAL};
+use std::fmt::Write as _;
+
+const ABOUT: &str = "Moves a node's etcd to an iSCSI LUN of its own, without ever losing a write";
+const EXIT_CODES: &str =
+    "Exit codes: 0 converged or healthy, 1 error, 2 usage or config, 3 refused, 4 unhealthy";
+
+pub(super) fn version() -> String {
+    concat!("etcd-lun ", env!("CARGO_PKG_VERSION")).into()
+}
+
+pub(super) fn usage(words: &[String], command: Option<&Command>) -> String {
+    let begun = match command {
+        Some(command) => format!("{} [OPTIONS]", command.words.join(" ")),
+        None => {
+            format!("{}COMMAND [OPTIONS]", words.iter().map(|word| format!("{word} ")).collect::<String>())
+        }
+    };
+    format!("Usage: etcd-lun {begun}\n\nFor more, try --help.")
+}
+
+pub(super) fn help(words: &[String], command: Option<&Command>) -> String {
+    let mut text = match command {
+        Some(command) => format!("{}\n\n", command.about),
+        None => format!("{ABOUT}\n\n"),
+    };
+    let usage = usage(words, command);
+    let _ = writeln!(text, "{}\n", usage.lines().next().unwrap_or_default());
+    if command.is_none() {
+        text.push_str("Commands:\n");
+        let listed =
+            COMMANDS.iter().filter(|command| command.words.iter().zip(words).all(|(one, two)| one == two));
+        for command in listed {
+            entry(&mut text, &command.words.join(" "), command.about);
+        }
+        text.push('\n');
+    }
+    text.push_str("Options:\n");
+    for flag in command.map_or(&[][..], |command| command.flags).iter().chain(&GLOBAL) {
+        let value = flag.value.map(|value| format!(" <{value}>")).unwrap_or_default();
+        entry(&mut text, &format!("--{}{value}", flag.name), flag.help);
+    }
+    if command.is_none() {
+        entry(&mut text, "--version", "Print the version");
+        let _ = write!(text, "\n{EXIT_CODES}");
+    }
+    if let Some(command) = command.filter(|command| !command.after.is_empty()) {
+        let _ = write!(text, "\n{}", command.after);
+    }
+    text
+}
+
+/// A name and what it means, in two columns of a terminal of 100.
+fn entry(text: &mut String, name: &str, meaning: &str) {
+    const COLUMN: usize = 24;
+    const WIDTH: usize = 98;
+    let mut line = format!("  {name:<width$}", width = COLUMN - 2);
+    for word in meaning.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            line = " ".repeat(COLUMN);
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+}

@@ -1,0 +1,122 @@
+//! Every command and option there is.
+
+/// An option.
+#[derive(Debug)]
+pub(in crate::cli) struct Flag {
+    /// Its name, without the dashes.
+    pub name: &'static str,
+    /// What its value is called; none for a switch.
+    pub value: Option<&'static str>,
+    /// What it does, in a line or two.
+    pub help: &'static str,
+    /// The only flag that it can't be given together with.
+    pub against: Option<&'static str>,
+}
+
+/// A verb, or a verb and what it is about.
+#[derive(Debug)]
+pub(in crate::cli) struct Command {
+    /// One word, or two.
+    pub words: &'static [&'static str],
+    /// What it does.
+    pub about: &'static str,
+    /// Its own options.
+    pub flags: &'static [Flag],
+    /// What its help ends with.
+    pub after: &'static str,
+}
+
+const fn switch(name: &'static str, help: &'static str) -> Flag {
+    Flag { name, value: None, help, against: None }
+}
+
+const fn option(name: &'static str, value: &'static str, help: &'static str) -> Flag {
+    Flag { name, value: Some(value), help, against: None }
+}
+
+const fn plain(words: &'static [&'static str], about: &'static str, flags: &'static [Flag]) -> Command {
+    Command { words, about, flags, after: "" }
+}
+
+const JSON: Flag = switch("json", "Print JSON");
+
+/// Options of every command.
+pub(super) const GLOBAL: [Flag; 2] = [
+    option("config", "FILE", "Read this file instead of /etc/etcd-lun/config.toml and config.d/*.toml"),
+    switch("help", "Print help"),
+];
+
+const DELIVERY: &[Flag] = &[
+    option("role", "ROLE", "The role that the MachineConfigPool selects by [default: master]"),
+    option("name", "NAME", "The object's name [default: 98-ROLE-etcd-lun]"),
+    option("binary", "PATH", "Deliver this build instead of the program that runs"),
+    Flag {
+        name: "secrets-from",
+        value: Some("DIR"),
+        help: "Read the files of secrets from here, by their last names, not from where the config says",
+        against: Some("without-secrets"),
+    },
+    switch("without-secrets", "Leave the files of secrets out: they come to the nodes in another way"),
+];
+
+/// Every command, in the order of the help.
+pub(in crate::cli) const COMMANDS: &[Command] = &[
+    plain(
+        &["apply"],
+        "Bring the node to what the config wants; idempotent",
+        &[
+            switch("dry-run", "Print what would be done and change nothing; the same as `plan`"),
+            switch(
+                "boot",
+                "As the service does at boot: an etcd that runs isn't stopped, and nothing waits for etcd",
+            ),
+            JSON,
+        ],
+    ),
+    plain(&["plan"], "Print what `apply` would do, and why it would not; changes nothing", &[JSON]),
+    plain(&["status"], "Show sessions, LUN, filesystem, mount, authority and etcd on one page", &[JSON]),
+    plain(
+        &["health"],
+        "Check this node's etcd storage; exits with 4 unless every check is ok",
+        &[switch("list", "Print the checks there are, and what each protects"), JSON],
+    ),
+    plain(
+        &["config", "check"],
+        "Print the merged config, secrets hidden, and the node entry that this host takes",
+        &[JSON],
+    ),
+    plain(
+        &["render", "units"],
+        "Write the systemd units into a directory",
+        &[option("into", "DIR", "The directory, such as /etc/systemd/system")],
+    ),
+    Command {
+        words: &["render", "machineconfig"],
+        about: "Print a MachineConfig that brings program, config, secrets and units to a pool's nodes",
+        flags: DELIVERY,
+        after: "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`:\n\
+                a plain `oc apply` keeps a copy of the object in an annotation, which is too small for it.",
+    },
+    plain(
+        &["render", "butane"],
+        "Print the same as Butane; the program is a file that `butane --files-dir` finds",
+        DELIVERY,
+    ),
+    plain(
+        &["render", "target"],
+        "Print a script that makes the target for the config, on a Linux machine with targetcli",
+        &[
+            Flag {
+                name: "backstore-dir",
+                value: Some("DIR"),
+                help: "Keep the LUNs in files of this directory of the target's machine [default: \
+                       /var/lib/etcd-lun-target]",
+                against: Some("backstore-block"),
+            },
+            switch(
+                "backstore-block",
+                "Keep the LUNs on block devices, which are named when the script is run",
+            ),
+        ],
+    ),
+];
