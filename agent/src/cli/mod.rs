@@ -206,10 +206,8 @@ mod tests {
     #[test]
     fn every_command_of_the_table_is_understood() {
         for command in grammar::COMMANDS {
-            let line = command.words.iter().copied().chain(["--into=/x"]).map(Into::into);
-            let taken = command.flags.iter().any(|flag| flag.name == "into");
-            let line: Vec<std::ffi::OsString> =
-                if taken { line.collect() } else { command.words.iter().map(Into::into).collect() };
+            let into = command.flags.iter().any(|flag| flag.name == "into").then_some("--into=/x");
+            let line = command.words.iter().copied().chain(into).map(Into::into);
             let Ok(Asked::Command(found, given)) = grammar::parse(line) else { panic!("{command:?}") };
             assert!(act(found.words, &given).is_ok(), "{command:?}");
         }

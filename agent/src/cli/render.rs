@@ -151,7 +151,7 @@ fn program(host: &Host, options: &Options) -> Result<Vec<u8>, Exit> {
 fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsPath, String)>, Exit> {
     let paths = delivery::secret_files(&pool.target);
     if options.without_secrets {
-        if delivery::secrets(&pool.target).iter().any(|secret| matches!(secret, SecretSource::Inline(_))) {
+        if pool.target.secrets().any(|secret| matches!(secret, SecretSource::Inline(_))) {
             return Err(Exit::Usage(
                 "--without-secrets: the config itself holds a `password`, and it is delivered whole: move the secret to a file and name that as `password_file`".into(),
             ));

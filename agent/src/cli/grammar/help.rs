@@ -11,7 +11,7 @@ pub(super) fn version() -> String {
     concat!("etcd-lun ", env!("CARGO_PKG_VERSION")).into()
 }
 
-pub(super) fn usage(words: &[String], command: Option<&Command>) -> String {
+fn usage(words: &[String], command: Option<&Command>) -> String {
     let begun = match command {
         Some(command) => format!("{} [OPTIONS]", command.words.join(" ")),
         None => {
@@ -19,6 +19,11 @@ pub(super) fn usage(words: &[String], command: Option<&Command>) -> String {
         }
     };
     format!("Usage: etcd-lun {begun}\n\nFor more, try --help.")
+}
+
+/// An error for the person who wrote the line, with the usage.
+pub(super) fn wrong(said: &str, words: &[String], command: Option<&Command>) -> String {
+    format!("error: {said}\n\n{}", usage(words, command))
 }
 
 pub(super) fn help(words: &[String], command: Option<&Command>) -> String {

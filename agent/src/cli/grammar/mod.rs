@@ -6,7 +6,7 @@ mod table;
 
 pub(super) use table::{COMMANDS, Command};
 
-use help::{help, usage, version};
+use help::{help, version, wrong};
 use std::{ffi::OsString, fmt};
 use table::GLOBAL;
 
@@ -50,9 +50,7 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
     let mut given = Given::default();
     loop {
         let found = command(&words);
-        let usage = usage(&words, found);
-        let wrong = |said: String| format!("error: {said}\n\n{usage}");
-        let taken = match parser.next().map_err(|error| wrong(error.to_string()))? {
+        let taken = match parser.next().map_err(|error| wrong(&error.to_string(), &words, found))? {
             None => break,
             Some(Short('h')) => GLOBAL.iter().find(|flag| flag.name == "help"),
             Some(Short('V')) => return Ok(Asked::Text(version())),
@@ -60,14 +58,17 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
             Some(Long(name)) => {
                 let own = found.map_or(&[][..], |command| command.flags);
                 let known = GLOBAL.iter().chain(own).find(|flag| flag.name == name);
-                Some(known.ok_or_else(|| wrong(format!("there is no option --{name} here")))?)
+                let unknown = || wrong(&format!("there is no option --{name} here"), &words, found);
+                Some(known.ok_or_else(unknown)?)
             }
-            Some(Short(letter)) => return Err(wrong(format!("there is no option -{letter}"))),
+            Some(Short(letter)) => {
+                return Err(wrong(&format!("there is no option -{letter}"), &words, found));
+            }
             Some(Value(word)) => {
                 let word = word.to_string_lossy().into_owned();
                 let longer: Vec<_> = words.iter().map(String::as_str).chain([word.as_str()]).collect();
                 if found.is_some() || !COMMANDS.iter().any(|command| command.words.starts_with(&longer)) {
-                    return Err(wrong(format!("`{word}` is no command here")));
+                    return Err(wrong(&format!("`{word}` is no command here"), &words, found));
                 }
                 words.push(word);
                 None
@@ -75,10 +76,10 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
         };
         if let Some(flag) = taken {
             if given.has(flag.name) {
-                return Err(wrong(format!("--{} is given twice", flag.name)));
+                return Err(wrong(&format!("--{} is given twice", flag.name), &words, found));
             }
             let value = match flag.value {
-                Some(_) => parser.value().map_err(|error| wrong(error.to_string()))?,
+                Some(_) => parser.value().map_err(|error| wrong(&error.to_string(), &words, found))?,
                 None => OsString::new(),
             };
             given.0.push((flag.name, value));
@@ -88,14 +89,13 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
     if given.has("help") {
         return Ok(Asked::Text(help(&words, found)));
     }
-    let wrong = |said: String| format!("error: {said}\n\n{}", usage(&words, found));
     let Some(command) = found else {
         let missing = if words.is_empty() { "a command is missing" } else { "the second word is missing" };
-        return Err(wrong(missing.into()));
+        return Err(wrong(missing, &words, None));
     };
     for flag in command.flags {
         if let Some(other) = flag.against.filter(|other| given.has(flag.name) && given.has(other)) {
-            return Err(wrong(format!("--{} and --{other} exclude each other", flag.name)));
+            return Err(wrong_value(command, &format!("--{} and --{other} exclude each other", flag.name)));
         }
     }
     Ok(Asked::Command(command, given))
@@ -103,7 +103,7 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
 
 /// An error in the value of an option, with the usage.
 pub(super) fn wrong_value(command: &Command, said: &str) -> String {
-    format!("error: {said}\n\n{}", usage(&[], Some(command)))
+    wrong(said, &[], Some(command))
 }
 
 fn command(words: &[String]) -> Option<&'static Command> {
