@@ -127,8 +127,13 @@ pub(super) fn users(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<Strin
 }
 
 /// Starts etcd, wherever its directory leads. Only callers that know where may call this.
-pub(super) fn start(host: &Host, config: &Config, wait: bool) -> anyhow::Result<String> {
-    match &config.etcd.runtime {
+pub(super) fn start(
+    host: &Host,
+    runtime: &Runtime,
+    data_dir: &AbsPath,
+    wait: bool,
+) -> anyhow::Result<String> {
+    match runtime {
         Runtime::Systemd { unit } => {
             // Failures against the fence may have used up the unit's start limit.
             systemd::reset_failed(host, unit)?;
@@ -143,8 +148,7 @@ pub(super) fn start(host: &Host, config: &Config, wait: bool) -> anyhow::Result<
         Runtime::StaticPod { manifest: path } => {
             let back = manifest::put_back(host, path, &parked(path))?;
             if wait && systemd::unit(host, KUBELET)?.is_active() {
-                wait_until_served(host, &config.etcd.data_dir)
-                    .with_context(|| format!("{path} is back in its place"))?;
+                wait_until_served(host, data_dir).with_context(|| format!("{path} is back in its place"))?;
             }
             Ok(match back {
                 PutBack::Back => format!("{path} is back in its place"),
@@ -171,8 +175,13 @@ fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
 }
 
 /// Starts etcd when the data directory is the LUN.
-pub(super) fn start_on_lun(run: &Run<'_>, data_dir: &AbsPath, wait: bool) -> anyhow::Result<String> {
+pub(super) fn start_on_lun(
+    run: &Run<'_>,
+    runtime: &Runtime,
+    data_dir: &AbsPath,
+    wait: bool,
+) -> anyhow::Result<String> {
     super::guard::data_is_on_lun(run, data_dir)?;
-    let started = start(run.host, run.config, wait)?;
+    let started = start(run.host, runtime, data_dir, wait)?;
     Ok(format!("{started}, on the LUN"))
 }

@@ -205,7 +205,9 @@ fn etcd_back(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<()>
         return Ok(());
     }
     let wait = run.occasion == Occasion::ByHand;
-    etcd::start(run.host, run.config, wait).context("putting etcd back on the local disk")?;
+    let wish = &run.config.etcd;
+    etcd::start(run.host, &wish.runtime, &wish.data_dir, wait)
+        .context("putting etcd back on the local disk")?;
     watcher.noted(if wait {
         "etcd runs from the local disk again, as before"
     } else {

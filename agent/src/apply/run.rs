@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
                 let wish = mount::Wish { unit, at, wwid, uuid, label, options };
                 mount::mount(self, &wish)
             }
-            Step::StartEtcd { runtime: _, data_dir, wait } => etcd::start_on_lun(self, data_dir, *wait),
+            Step::StartEtcd { runtime, data_dir, wait } => etcd::start_on_lun(self, runtime, data_dir, *wait),
         }
     }
 

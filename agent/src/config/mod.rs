@@ -115,6 +115,16 @@ impl Config {
     }
 }
 
+impl Target {
+    /// All secrets that it names, of sessions and of discovery.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretSource> {
+        let chaps = self.chap.iter().chain(&self.discovery_chap);
+        chaps.flat_map(|chap| {
+            std::iter::once(&chap.password).chain(chap.mutual.iter().map(|(_, secret)| secret))
+        })
+    }
+}
+
 impl LunWish {
     /// Mount options as the unit has them: `_netdev` first, for the LUN is on the network.
     pub fn unit_options(&self) -> Vec<String> {

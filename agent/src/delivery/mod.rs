@@ -140,18 +140,10 @@ impl Delivery {
     }
 }
 
-/// All secrets that a config names, of sessions and of discovery.
-pub fn secrets(target: &Target) -> Vec<&SecretSource> {
-    let chaps = target.chap.iter().chain(&target.discovery_chap);
-    chaps
-        .flat_map(|chap| std::iter::once(&chap.password).chain(chap.mutual.iter().map(|(_, secret)| secret)))
-        .collect()
-}
-
 /// The files that a config names for its secrets, each once.
 pub fn secret_files(target: &Target) -> Vec<AbsPath> {
-    let mut files: Vec<_> = secrets(target)
-        .into_iter()
+    let mut files: Vec<_> = target
+        .secrets()
         .filter_map(|secret| match secret {
             SecretSource::File(path) => Some(path.clone()),
             SecretSource::Inline(_) | SecretSource::Credential(_) => None,

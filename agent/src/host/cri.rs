@@ -63,7 +63,10 @@ fn parse_ids(text: &str) -> Result<usize, &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Output, Root, Runner, transcript::Transcript};
+    use crate::host::{
+        Root,
+        transcript::{NoTools, Transcript},
+    };
 
     const ID: &str = "3f4b8c0e6f0a4d2b9c1e7a5d8f6b3c2a1e0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b";
 
@@ -94,18 +97,6 @@ mod tests {
             let error = ask((0, stdout, "")).unwrap_err();
             assert!(matches!(error, CriError::Answer { .. }), "{error:?}");
             assert!(!error.to_string().contains('\u{1b}'), "{error}");
-        }
-    }
-
-    #[derive(Debug)]
-    struct NoTools;
-
-    impl Runner for NoTools {
-        fn run(&self, what: &Invocation, _: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
-            panic!("{what} is run although it is not there");
-        }
-        fn has(&self, _: Tool) -> bool {
-            false
         }
     }
 

@@ -113,19 +113,7 @@ pub fn private_mounts() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{ExecError, Invocation, Output, Root, Runner, Tool, identity};
-
-    #[derive(Debug)]
-    struct NoTools;
-
-    impl Runner for NoTools {
-        fn run(&self, what: &Invocation, _: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
-            Err(ExecError::Missing(what.tool))
-        }
-        fn has(&self, _: Tool) -> bool {
-            false
-        }
-    }
+    use crate::host::{Root, identity, transcript::NoTools};
 
     fn host(root: impl Into<PathBuf>) -> Host {
         Host::fixture(Root::new(root), Box::new(NoTools)).unwrap()

@@ -1,4 +1,4 @@
-//! A runner that plays recorded output, for tests.
+//! Runners for tests: one that plays recorded output, and one without any tool.
 
 use super::{ExecError, Invocation, Output, Runner, Tool};
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
@@ -38,5 +38,19 @@ impl Runner for Transcript {
 
     fn has(&self, _tool: Tool) -> bool {
         true
+    }
+}
+
+/// A machine without any tool.
+#[derive(Debug)]
+pub struct NoTools;
+
+impl Runner for NoTools {
+    fn run(&self, what: &Invocation, _: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
+        Err(ExecError::Missing(what.tool))
+    }
+
+    fn has(&self, _: Tool) -> bool {
+        false
     }
 }

@@ -94,7 +94,7 @@ fn etcd_of_unit(host: &Host, name: &str, lock_holders: Vec<String>) -> Fact<Etcd
         Ok(note) => note.is_some(),
         Err(error) => return Fact::Unknown(error.to_string()),
     };
-    let running = !matches!(unit.active_state.as_str(), "inactive" | "failed");
+    let running = is_up_or_on_its_way(&unit);
     Fact::Known(Etcd {
         name: name.to_owned(),
         exists: unit.exists(),
@@ -107,6 +107,11 @@ fn etcd_of_unit(host: &Host, name: &str, lock_holders: Vec<String>) -> Fact<Etcd
     })
 }
 
+/// On its way down counts too: what it holds is still held.
+fn is_up_or_on_its_way(unit: &systemd::Unit) -> bool {
+    !matches!(unit.active_state.as_str(), "inactive" | "failed")
+}
+
 /// A static pod runs, or is about to, where its manifest is in place and the kubelet is up. Where the kubelet is down its
 /// containers may run on: then one of them holds the database.
 fn etcd_of_pod(host: &Host, path: &AbsPath, lock_holders: Vec<String>) -> Fact<Etcd> {
@@ -115,7 +120,7 @@ fn etcd_of_pod(host: &Host, path: &AbsPath, lock_holders: Vec<String>) -> Fact<E
         Err(error) => return Fact::Unknown(error.to_string()),
     };
     let kubelet = match systemd::unit(host, KUBELET) {
-        Ok(unit) => !matches!(unit.active_state.as_str(), "inactive" | "failed"),
+        Ok(unit) => is_up_or_on_its_way(&unit),
         Err(error) => return Fact::from(Err(error)),
     };
     let state = match (places.present, places.parked) {

@@ -2,7 +2,7 @@
 
 use super::{DataMount, Rendered, Service, UnitError, data_mount, service};
 use crate::{
-    config::{Boot, ChapSource, Config, EtcdWish, Gate, LunWish, Pool, Runtime, SecretSource, Target},
+    config::{Boot, Config, EtcdWish, Gate, LunWish, Pool, Runtime, SecretSource, Target},
     terms::{AbsPath, Span},
 };
 use std::time::Duration;
@@ -96,14 +96,10 @@ fn users(wish: Wish<'_>) -> Vec<String> {
 }
 
 fn credentials(target: &Target) -> Vec<String> {
-    let of = |chap: &ChapSource| {
-        let mutual = chap.mutual.iter().map(|(_, secret)| secret.clone());
-        std::iter::once(chap.password.clone()).chain(mutual).collect::<Vec<_>>()
-    };
-    let sources = target.chap.iter().chain(&target.discovery_chap).flat_map(of);
-    let mut names: Vec<_> = sources
+    let mut names: Vec<_> = target
+        .secrets()
         .filter_map(|source| match source {
-            SecretSource::Credential(name) => Some(name),
+            SecretSource::Credential(name) => Some(name.clone()),
             SecretSource::Inline(_) | SecretSource::File(_) => None,
         })
         .collect();

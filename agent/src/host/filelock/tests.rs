@@ -1,24 +1,12 @@
 use super::*;
 use crate::{
-    host::{ExecError, Invocation, Output, Root, Runner, Tool},
+    host::{Root, transcript::NoTools},
     terms::AbsPath,
 };
 use std::{
     os::unix::fs::symlink,
     sync::atomic::{AtomicU32, Ordering},
 };
-
-#[derive(Debug)]
-struct NoTools;
-
-impl Runner for NoTools {
-    fn run(&self, what: &Invocation, _: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
-        Err(ExecError::Missing(what.tool))
-    }
-    fn has(&self, _: Tool) -> bool {
-        false
-    }
-}
 
 /// A machine with a `/proc` of our making. Its links lead to real files, as those of the kernel do.
 struct Machine {

@@ -1,7 +1,7 @@
 //! A bus of our own with a PID 1 of our own on it: what the real one seldom does is done here.
 
 use super::*;
-use crate::host::{ExecError, Invocation, Output, Root, Runner, Tool};
+use crate::host::{Root, transcript::NoTools};
 use std::{
     fs,
     path::PathBuf,
@@ -14,18 +14,6 @@ use zbus::{Connection, ObjectPath, OwnedObjectPath, connection::Builder, interfa
 
 const MANAGER_PATH: &str = bus::MANAGER_PATH;
 const LIMIT: Duration = Duration::from_secs(10);
-
-#[derive(Debug)]
-struct NoTools;
-
-impl Runner for NoTools {
-    fn run(&self, what: &Invocation, _: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
-        Err(ExecError::Missing(what.tool))
-    }
-    fn has(&self, _: Tool) -> bool {
-        false
-    }
-}
 
 #[derive(Debug, zbus::DBusError)]
 #[zbus(prefix = "org.freedesktop")]
