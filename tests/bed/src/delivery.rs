@@ -9,6 +9,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
 
 use crate::bed::Bed;
@@ -35,7 +37,7 @@ pub fn deliver(
     name: &str,
     base: &Path,
     machine_config: &str,
-    finish: impl FnOnce(&Root) -> Result<()>,
+    finish: impl FnOnce(&Root) -> Result<()> + Send,
 ) -> Result<PathBuf> {
     let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
     let (config, disk) = (file("ign"), file("raw"));
@@ -47,23 +49,44 @@ pub fn deliver(
     let mut copy = Command::new("qemu-img");
     copy.args(["convert", "-O", "raw"]).arg(base).arg(&disk);
     host::ok(&mut copy, LIMIT)?;
-    let root = Root::mount(&disk, file("root"))?;
-    for stage in ["fetch", "files"] {
-        let mut ignition = Command::new(IGNITION);
-        ignition
-            .env("IGNITION_CONFIG_FILE", &config)
-            .args(["--platform", "file", "--log-to-stdout", "--stage", stage, "--root"])
-            .arg(&root.dir)
-            .arg("--config-cache")
-            .arg(file("ignition.cache"))
-            .arg("--state-file")
-            .arg(file("ignition.state"));
-        host::ok(&mut ignition, LIMIT)?;
-    }
-    root.enable_units()?;
-    finish(&root)?;
-    root.unmount()?;
+    let (dir, cache, state) = (file("root"), file("ignition.cache"), file("ignition.state"));
+    alone(|| {
+        let root = Root::mount(&disk, dir)?;
+        for stage in ["fetch", "files"] {
+            let mut ignition = Command::new(IGNITION);
+            ignition
+                .env("IGNITION_CONFIG_FILE", &config)
+                .args(["--platform", "file", "--log-to-stdout", "--stage", stage, "--root"])
+                .arg(&root.dir)
+                .arg("--config-cache")
+                .arg(&cache)
+                .arg("--state-file")
+                .arg(&state);
+            host::ok(&mut ignition, LIMIT)?;
+        }
+        root.enable_units()?;
+        finish(&root)?;
+        root.unmount()
+    })?;
     Ok(disk)
+}
+
+/// Works in a mount namespace that nobody else has.
+///
+/// `ip netns exec` gives its program a copy of the mounts of that moment. One that another lane starts while a disk is
+/// mounted here would keep that filesystem mounted, unwritten, after the unmount: a node that boots from the disk then
+/// reads what was not written yet.
+fn alone(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    // Of a thread: the namespace ends with it.
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNS).context("a mount namespace")?;
+            let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+            mount(None::<&str>, "/", None::<&str>, private, None::<&str>).context("private mounts")?;
+            work()
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// The filesystem of a disk, mounted as Ignition has it in the initramfs: with `/var` in its place.
