@@ -48,15 +48,25 @@ pub(super) fn stop(
                 .write_durably(&ETCD_STOPPED.parse()?, unit, 0o600)
                 .context("noting that etcd is stopped by us")?;
             systemd::stop(host, unit, STOP_LIMIT)?;
-            wait_until_free(host, data_dir, RELEASE_LIMIT).with_context(|| format!("{unit} is stopped"))?;
+            wait_until_free(host, data_dir, RELEASE_LIMIT, &|| Ok(()))
+                .with_context(|| format!("{unit} is stopped"))?;
             Ok(format!("{unit} is stopped, nobody uses {data_dir}"))
         }
         Runtime::StaticPod { manifest: path } => {
             let parked = parked(path);
             manifest::park(host, path, &parked)?;
+            let is_away = || -> anyhow::Result<()> {
+                if manifest::look(host, path, &parked)?.present {
+                    bail!(
+                        "{path} was written anew after it had been moved aside, and the kubelet starts etcd from it: let the rollout end (`oc get etcd cluster`), and try again"
+                    );
+                }
+                Ok(())
+            };
             let deadline = Instant::now() + POD_STOP_LIMIT;
-            containers_have_ended(host, deadline, watcher)?;
-            wait_until_free(host, data_dir, deadline.saturating_duration_since(Instant::now()))
+            containers_have_ended(host, deadline, &is_away, watcher)?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            wait_until_free(host, data_dir, left, &is_away)
                 .with_context(|| format!("{path} is moved aside (does {KUBELET} run?)"))?;
             Ok(format!("{path} lies in {parked}, nobody uses {data_dir}"))
         }
@@ -65,7 +75,12 @@ pub(super) fn stop(
 
 /// Waits until CRI-O knows no container of etcd's pod. Without crictl, or where CRI-O doesn't answer, the processes tell,
 /// and the mounts of containers: see [`users`].
-fn containers_have_ended(host: &Host, deadline: Instant, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+fn containers_have_ended(
+    host: &Host,
+    deadline: Instant,
+    is_away: &dyn Fn() -> anyhow::Result<()>,
+    watcher: &mut dyn Watcher,
+) -> anyhow::Result<()> {
     loop {
         let running = match cri::running(host, &CONTAINERS) {
             Ok(Some(running)) => running,
@@ -79,6 +94,7 @@ fn containers_have_ended(host: &Host, deadline: Instant, watcher: &mut dyn Watch
         if running.is_empty() {
             return Ok(());
         }
+        is_away()?;
         if Instant::now() >= deadline {
             bail!(
                 "the containers {} of etcd's pod still run {} s after its manifest was moved aside: see `crictl ps` and `journalctl -u {KUBELET}`",
@@ -90,13 +106,19 @@ fn containers_have_ended(host: &Host, deadline: Instant, watcher: &mut dyn Watch
     }
 }
 
-fn wait_until_free(host: &Host, data_dir: &AbsPath, limit: Duration) -> anyhow::Result<()> {
+fn wait_until_free(
+    host: &Host,
+    data_dir: &AbsPath,
+    limit: Duration,
+    is_away: &dyn Fn() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let deadline = Instant::now() + limit;
     loop {
         let users = users(host, data_dir)?;
         if users.is_empty() {
             return Ok(());
         }
+        is_away()?;
         if Instant::now() >= deadline {
             bail!("{} still uses {data_dir}: end it first", users.join(", "));
         }

@@ -171,9 +171,13 @@ fn operator(stage: &mut Stage) -> Result<()> {
         Ok(())
     })?;
     check(&output, failed(&["in step"]))?;
-    // By whichever guard comes first: that etcd is at rest, the copy itself, or its proof.
-    let caught =
-        ["somebody started it", "deleted while they were copied", "is not what is on the local disk"];
+    // By whichever guard comes first: the wait for etcd's end, that etcd is at rest, the copy itself, or its proof.
+    let caught = [
+        "was written anew",
+        "somebody started it",
+        "deleted while they were copied",
+        "is not what is on the local disk",
+    ];
     if !caught.iter().any(|why| output.stderr.contains(why)) {
         bail!("not for the etcd that was started meanwhile: {output}");
     }
