@@ -6,8 +6,9 @@ mod support;
 
 use etcd_lun::{
     health::{CHECKS, Outcome, assess},
-    node::{Fact, LocalDir, LunView, MountUnit, Node},
+    node::{Fact, InForce, LocalDir, LunView, MountUnit, Node, Selinux},
     terms::Bytes,
+    unit::SELINUX_CONTEXT,
 };
 use support::*;
 
@@ -30,12 +31,28 @@ fn outcome(node: &Node, check: &str) -> Outcome {
     report.rows.into_iter().find(|row| row.check == check).unwrap().outcome
 }
 
+const PROGRAM: &str = "system_u:object_r:etcd_lun_exec_t:s0";
+
+/// As the service sees it.
+fn confined(enforcing: bool, module: InForce, context: &str, program: &str) -> Fact<Selinux> {
+    Fact::Known(Selinux::On {
+        enforcing,
+        module,
+        context: context.into(),
+        program: Some(program.into()),
+        unit: Some("etcd-lun.service".into()),
+    })
+}
+
 fn unknown<T>() -> Fact<T> {
     Fact::Unknown("it could not be read".into())
 }
 
 #[test]
 fn a_migrated_node_is_healthy() {
+    let enforcing = confined(true, InForce::Right, SELINUX_CONTEXT, PROGRAM);
+    let confined = Node { selinux: enforcing, ..good() };
+    assert!(assess(&config(), &confined).is_healthy());
     let report = assess(&config(), &good());
     assert!(report.is_healthy(), "{report:#?}");
     assert_eq!(report.rows.len(), CHECKS.len());
@@ -89,6 +106,36 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             "less than 20 %",
         ),
         ("etcd", |node| known(&mut node.etcd).state = "failed".into(), "is failed"),
+        (
+            "selinux",
+            |node| node.selinux = confined(false, InForce::Right, SELINUX_CONTEXT, PROGRAM),
+            "permissive",
+        ),
+        (
+            "selinux",
+            |node| node.selinux = confined(true, InForce::Absent, SELINUX_CONTEXT, PROGRAM),
+            "not installed",
+        ),
+        (
+            "selinux",
+            |node| node.selinux = confined(true, InForce::Other, SELINUX_CONTEXT, PROGRAM),
+            "of this version",
+        ),
+        (
+            "selinux",
+            |node| {
+                let unconfined = "system_u:system_r:unconfined_service_t:s0";
+                node.selinux = confined(true, InForce::Right, unconfined, PROGRAM);
+            },
+            "and not in etcd_lun_t",
+        ),
+        (
+            "selinux",
+            |node| {
+                node.selinux = confined(true, InForce::Right, SELINUX_CONTEXT, "system_u:object_r:bin_t:s0")
+            },
+            "not etcd_lun_exec_t",
+        ),
     ];
     for (check, change, said) in broken {
         let mut node = good();
@@ -107,6 +154,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         mounted_stamp: unknown(),
         mount_unit: unknown(),
         etcd: unknown::<etcd_lun::node::Etcd>(),
+        selinux: unknown(),
         initiator: etcd_lun::node::Initiator {
             name: unknown(),
             iscsid_active: unknown(),

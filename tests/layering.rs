@@ -41,14 +41,21 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("terms", &[]),
     ("config", &["terms"]),
     ("unit", &["config", "terms"]),
-    ("delivery", &["config", "terms", "unit"]),
+    ("policy", &["config", "terms", "unit"]),
+    ("delivery", &["config", "policy", "terms", "unit"]),
     ("host", &["terms"]),
     ("node", &["config", "terms"]),
     ("plan", &["config", "node", "terms", "unit"]),
-    ("health", &["config", "node", "plan", "terms", "unit"]),
-    ("observe", &["config", "host", "node", "plan", "terms", "unit"]),
-    ("apply", &["config", "host", "node", "observe", "plan", "terms", "unit"]),
-    ("cli", &["apply", "config", "delivery", "health", "host", "node", "observe", "plan", "terms", "unit"]),
+    ("health", &["config", "node", "plan", "policy", "terms", "unit"]),
+    ("observe", &["config", "host", "node", "plan", "policy", "terms", "unit"]),
+    ("apply", &["config", "host", "node", "observe", "plan", "policy", "terms", "unit"]),
+    (
+        "cli",
+        &[
+            "apply", "config", "delivery", "health", "host", "node", "observe", "plan", "policy", "terms",
+            "unit",
+        ],
+    ),
 ];
 
 fn layer(name: &str) -> &str {

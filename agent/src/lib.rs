@@ -9,6 +9,7 @@
 //! * [`apply`]: the loop that does it
 //! * [`health`]: what we think of what was seen; pure
 //! * [`unit`]: the systemd units, rendered; pure
+//! * [`policy`]: the SELinux module and the udev rule, rendered; pure
 //! * [`delivery`]: what is brought to a node, and how it is written; pure
 //! * [`host`]: the only code that touches the machine
 //! * [`cli`]: verbs, exit codes, and the only printing
@@ -22,5 +23,6 @@ pub mod host;
 pub mod node;
 pub mod observe;
 pub mod plan;
+pub mod policy;
 pub mod terms;
 pub mod unit;

@@ -12,22 +12,35 @@ fn every_file_arrives_byte_for_byte() {
         .iter()
         .map(|file| (file["path"].as_str().unwrap(), file["mode"].as_u64().unwrap(), content(file)))
         .collect();
+    let (code, rule, err) = dir.run(&["udev", "--config", &dir.path("pool.toml")]);
+    assert_eq!(code, 0, "{err}");
     let expected = [
         ("/etc/etcd-lun/chap.secret", 0o600, SECRET.as_bytes().to_vec()),
         ("/etc/etcd-lun/config.toml", 0o600, CONFIG.as_bytes().to_vec()),
+        ("/etc/udev/rules.d/90-etcd-lun.rules", 0o644, rule.into_bytes()),
         ("/usr/local/bin/etcd-lun", 0o755, program()),
     ];
-    assert_eq!(found, expected);
+    let names = |files: &[(&str, u64, Vec<u8>)]| {
+        files.iter().map(|(path, mode, _)| format!("{path} {mode:o}")).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&found), names(&expected));
+    // Not compared as a whole: nobody wants to read a program in a failure.
+    for ((path, _, found), (_, _, expected)) in found.iter().zip(&expected) {
+        assert!(found == expected, "{path} is not what it was rendered from");
+    }
     let units = object["spec"]["config"]["systemd"]["units"].as_array().unwrap();
     let (code, _, err) = dir.run(&["units", "--into", &dir.path(""), "--config", &dir.path("pool.toml")]);
     assert_eq!(code, 0, "{err}");
-    for (unit, (name, enabled)) in
-        units.iter().zip([("etcd-lun.service", Some(&Value::Bool(true))), ("var-lib-etcd.mount", None)])
-    {
+    let expected = [
+        ("etcd-lun-selinux.service", None),
+        ("etcd-lun.service", Some(&Value::Bool(true))),
+        ("var-lib-etcd.mount", None),
+    ];
+    for (unit, (name, enabled)) in units.iter().zip(expected) {
         assert_eq!((unit["name"].as_str().unwrap(), unit.get("enabled")), (name, enabled));
         assert_eq!(unit["contents"], fs::read_to_string(dir.0.join(name)).unwrap());
     }
-    assert_eq!(units.len(), 2);
+    assert_eq!(units.len(), expected.len());
 }
 
 /// The whole text but what is long: the program and the units' lines, which are looked at above.
@@ -40,10 +53,9 @@ fn the_same_text_every_time() {
     for line in out.lines() {
         of_unit =
             line.ends_with("contents: |") || of_unit && (line.is_empty() || line.starts_with("            "));
-        let line = match line.split_once("data:;base64,H4sI") {
-            Some((before, _)) => &format!("{before}PROGRAM\""),
-            None => line,
-        };
+        let long = [("data:;base64,H4sI", "PROGRAM"), ("data:;base64,IyBMYWJlbHM", "RULE")];
+        let short_of = |(begins, word)| Some(format!("{}{word}\"", line.split_once(begins)?.0));
+        let line = &long.into_iter().find_map(short_of).unwrap_or_else(|| line.to_owned());
         if !of_unit || line.ends_with("contents: |") {
             short = short + line + "\n";
         }
@@ -110,7 +122,10 @@ fn secrets_can_be_left_out() {
     let dir = Dir::new("without");
     let object = dir.object("machineconfig", &["--without-secrets"]);
     let paths: Vec<_> = files(&object).iter().map(|file| &file["path"]).collect();
-    assert_eq!(paths, ["/etc/etcd-lun/config.toml", "/usr/local/bin/etcd-lun"]);
+    assert_eq!(
+        paths,
+        ["/etc/etcd-lun/config.toml", "/etc/udev/rules.d/90-etcd-lun.rules", "/usr/local/bin/etcd-lun"]
+    );
     let (_, _, err) = dir.render("machineconfig", &["--without-secrets"]);
     assert!(err.contains("note: without /etc/etcd-lun/chap.secret"), "{err}");
     let inline =
@@ -120,5 +135,5 @@ fn secrets_can_be_left_out() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("move the secret to a file"), "{err}");
     let object = dir.object("machineconfig", &["--config", &inline]);
-    assert_eq!(files(&object).len(), 2);
+    assert_eq!(files(&object).len(), 3);
 }

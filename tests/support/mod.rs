@@ -4,7 +4,7 @@ use etcd_lun::{
     config::{Config, Source},
     node::{
         Content, DataMount, Etcd, Fact, Identity, Initiator, LocalDir, Lun, LunView, MountUnit, Multipath,
-        Node, Session,
+        Node, Selinux, Session,
         authority::{Record, Stamp},
     },
     plan::Step,
@@ -143,6 +143,7 @@ pub fn node() -> Node {
         mounted_stamp: Fact::Known(None),
         mount_unit: Fact::Known(MountUnit::Right),
         etcd: Fact::Known(etcd("active")),
+        selinux: Fact::Known(Selinux::Off),
         fresh_uuid: FRESH,
     }
 }

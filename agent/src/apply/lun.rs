@@ -1,6 +1,6 @@
 //! Steps on the LUN: attach, clear, format, stage, stamp, count.
 
-use super::{copy::not_staged, guard, local, run::Run};
+use super::{confine, copy::not_staged, guard, local, run::Run};
 use crate::{
     host::{
         Host, block, inode, iscsi,
@@ -97,6 +97,9 @@ pub(super) fn stage(run: &mut Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Re
     run.drop_staging();
     let lun = guard::lun_of_ours(run, wwid, uuid)?;
     mount(run, &lun.device, Access::ReadWrite)?;
+    if let Some(staging) = &run.staging {
+        confine::label_root(run.host, &staging.root()?, &run.config.etcd.data_dir)?;
+    }
     Ok(format!("{} is mounted for this program", lun.device))
 }
 

@@ -6,6 +6,7 @@
 //! * [`secrets`]: CHAP credentials, read once before the first step
 #![deny(clippy::wildcard_enum_match_arm)]
 
+pub mod confine;
 mod copy;
 mod etcd;
 mod guard;

@@ -9,6 +9,7 @@ mod grammar;
 mod logging;
 mod progress;
 mod render;
+mod selinux;
 mod show;
 mod view;
 
@@ -149,6 +150,9 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
             Ok(())
         }),
         ["health"] => Box::new(move |file| view::health(file, output)),
+        ["selinux", "install"] => Box::new(selinux::install),
+        ["selinux", "status"] => Box::new(move |file| selinux::status(file, output)),
+        ["selinux", "remove"] => Box::new(selinux::remove),
         ["config", "check"] => Box::new(move |file| config::check(file, output)),
         ["render", "units"] => {
             let into: PathBuf = given.value("into").ok_or("--into <DIR> is missing")?.into();
@@ -162,6 +166,8 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
             let options = render::Options::from(given)?;
             Box::new(move |file| render::butane(file, &options))
         }
+        ["render", "policy"] => Box::new(render::policy),
+        ["render", "udev"] => Box::new(render::udev),
         ["render", "target"] => {
             let backstores = match given.parsed::<AbsPath>("backstore-dir")? {
                 _ if given.has("backstore-block") => Backstores::Devices,

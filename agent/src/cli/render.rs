@@ -6,6 +6,7 @@ use crate::{
     config::{ChapSource, ConfigError, MAIN_FILE, Pool, SecretSource, Source},
     delivery::{self, Backstores, Delivery, DeliveryError, MachineConfig, ObjectName, Role},
     host::Host,
+    policy,
     terms::{AbsPath, Chap, Secret},
     unit,
 };
@@ -103,6 +104,19 @@ pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit>
     print_whole(&delivery::butane(&delivery, &options.role, &options.object_name(), local))
 }
 
+/// Prints the SELinux policy module.
+pub(super) fn policy(file: Option<&Path>) -> Result<(), Exit> {
+    let (_, pool, _) = super::config::load_pool(file)?;
+    print_whole(&policy::module(&pool).text)
+}
+
+/// Prints the udev rule that labels the LUN.
+pub(super) fn udev(file: Option<&Path>) -> Result<(), Exit> {
+    let (_, pool, _) = super::config::load_pool(file)?;
+    let nodes = pool.nodes()?;
+    print_whole(&policy::rule(&pool, &nodes))
+}
+
 /// Prints the script that makes the target.
 pub(super) fn target(file: Option<&Path>, backstores: &Backstores) -> Result<(), Exit> {
     let (_, pool, _) = super::config::load_pool(file)?;
@@ -115,7 +129,7 @@ pub(super) fn target(file: Option<&Path>, backstores: &Backstores) -> Result<(),
 /// Reads and checks everything before anything is printed.
 fn gather(file: Option<&Path>, options: &Options) -> Result<Delivery, Exit> {
     let (host, pool, sources) = super::config::load_pool(file)?;
-    pool.nodes()?;
+    let nodes = pool.nodes()?;
     let secrets = secret_files(&host, &pool, options)?;
     let program = program(&host, options)?;
     let delivered = sources.into_iter().map(|source| match file {
@@ -124,7 +138,7 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<Delivery, Exit> {
         None => source,
     });
     let config: Vec<_> = delivered.collect();
-    Delivery::new(program, &config, secrets, &pool).map_err(|error| match error {
+    Delivery::new(program, &config, secrets, &pool, &nodes).map_err(|error| match error {
         DeliveryError::Twice { .. } | DeliveryError::Term(_) => Exit::Usage(error.to_string()),
         DeliveryError::Unit(_) => Exit::Error(error.into()),
     })

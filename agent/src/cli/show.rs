@@ -3,7 +3,10 @@
 use crate::{
     config::{Config, Gate, Runtime, SecretSource},
     health::{CHECKS, Outcome, Report, Severity},
-    node::{Content, Etcd, Fact, Identity, LocalDir, LunView, MountUnit, Node, Session, authority::Stamp},
+    node::{
+        Content, Etcd, Fact, Identity, InForce, LocalDir, LunView, MountUnit, Node, Selinux, Session,
+        authority::Stamp,
+    },
     plan::{Plan, RETIRED},
 };
 use std::fmt::Write as _;
@@ -192,7 +195,24 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
         if lines.is_empty() { format!("none to {}", config.target.iqn) } else { lines.join("\n") }
     });
     page.fact("LUN", &node.lun, |view| lun(config, view));
+    page.fact("SELinux", &node.selinux, selinux);
     page.0
+}
+
+/// Also of `selinux status`.
+pub(super) fn selinux(found: &Selinux) -> String {
+    let Selinux::On { enforcing, module, context, program, unit } = found else {
+        return "off in this kernel".into();
+    };
+    let mode = if *enforcing { "enforcing" } else { "PERMISSIVE: nothing is denied" };
+    let module = match module {
+        InForce::Right => "the module is in force",
+        InForce::Other => "the module is of another version or config: `etcd-lun selinux install`",
+        InForce::Absent => "the module is not installed: `etcd-lun selinux install`",
+    };
+    let unit = unit.as_ref().map(|unit| format!(" of {unit}")).unwrap_or_default();
+    let program = program.as_deref().unwrap_or("without a label");
+    format!("{mode}; {module}\nthis process{unit} is {context}, its program {program}")
 }
 
 fn session(session: &Session) -> String {

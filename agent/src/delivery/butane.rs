@@ -27,7 +27,9 @@ fn file(of: &File, local: &str) -> Yaml {
     let contents = match of.part {
         // Butane packs it.
         Part::Program => ("local", Yaml::text(local)),
-        Part::Config | Part::Secret => ("inline", Yaml::text(String::from_utf8_lossy(&of.content))),
+        Part::Config | Part::Secret | Part::UdevRule => {
+            ("inline", Yaml::text(String::from_utf8_lossy(&of.content)))
+        }
     };
     Yaml::Map(vec![
         ("path", Yaml::text(of.path.as_str())),

@@ -20,7 +20,7 @@ pub struct MachineConfig {
 pub fn machineconfig(delivery: &Delivery, role: &Role, name: &ObjectName) -> MachineConfig {
     let mut sizes = Sizes::default();
     let files = delivery.files.iter().map(|of| file(of, &mut sizes)).collect();
-    sizes.units = delivery.units.iter().map(|unit| unit.text.len()).sum();
+    sizes.units += delivery.units.iter().map(|unit| unit.text.len()).sum::<usize>();
     let config = Yaml::Map(vec![
         ("ignition", Yaml::Map(vec![("version", Yaml::text(IGNITION))])),
         ("storage", Yaml::Map(vec![("files", Yaml::List(files))])),
@@ -52,7 +52,7 @@ fn file(of: &File, sizes: &mut Sizes) -> Yaml {
             sizes.unpacked += of.content.len();
             (encode::data_url(&encode::gzip(&of.content)), Some(("compression", Yaml::text("gzip"))))
         }
-        Part::Config | Part::Secret => (encode::data_url(&of.content), None),
+        Part::Config | Part::Secret | Part::UdevRule => (encode::data_url(&of.content), None),
     };
     sizes.count(of.part, source.len());
     let contents = compression.into_iter().chain([("source", Yaml::Text(source))]).collect();

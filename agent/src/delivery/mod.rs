@@ -21,7 +21,8 @@ pub use size::{MANIFEST_LIMIT, POOL_LIMIT, Sizes};
 pub use target::{Backstores, NoTarget, target};
 
 use crate::{
-    config::{Pool, SecretSource, Source, Target},
+    config::{NodeEntry, Pool, SecretSource, Source, Target},
+    policy,
     terms::{AbsPath, TermError},
     unit::{self, UnitError},
 };
@@ -57,6 +58,8 @@ pub enum Part {
     Config,
     /// A secret that the config names a file for.
     Secret,
+    /// The udev rule that labels the LUN.
+    UdevRule,
 }
 
 /// A unit as systemd is to have it.
@@ -101,14 +104,17 @@ pub enum DeliveryError {
 /// Readable for root alone: the config and what it names can hold secrets.
 const PRIVATE: u32 = 0o600;
 const EXECUTABLE: u32 = 0o755;
+const READABLE: u32 = 0o644;
 
 impl Delivery {
-    /// Program, config, secrets and units. The config's texts are delivered as written, each at the path that it names.
+    /// Program, config, secrets, udev rule and units; the policy module is in the program. The config's texts are delivered
+    /// as written, each at the path that it names.
     pub fn new(
         program: Vec<u8>,
         config: &[Source],
         secrets: Vec<(AbsPath, String)>,
         pool: &Pool,
+        nodes: &[NodeEntry],
     ) -> Result<Self, DeliveryError> {
         let mut files = vec![File {
             path: unit::PROGRAM.parse()?,
@@ -122,6 +128,12 @@ impl Delivery {
             files.push(private(source.path.parse()?, source.text.clone(), Part::Config));
         }
         files.extend(secrets.into_iter().map(|(path, text)| private(path, text, Part::Secret)));
+        files.push(File {
+            path: policy::RULE.parse()?,
+            mode: READABLE,
+            content: policy::rule(pool, nodes).into_bytes(),
+            part: Part::UdevRule,
+        });
         files.sort_by(|one, other| one.path.cmp(&other.path));
         let twice = files.iter().zip(files.iter().skip(1)).find(|(one, other)| one.path == other.path);
         if let Some((first, second)) = twice {

@@ -24,7 +24,7 @@ pub struct Sizes {
     pub config: usize,
     /// Secrets, encoded.
     pub secrets: usize,
-    /// The units.
+    /// The units, and the udev rule.
     pub units: usize,
 }
 
@@ -34,6 +34,7 @@ impl Sizes {
             Part::Program => &mut self.program,
             Part::Config => &mut self.config,
             Part::Secret => &mut self.secrets,
+            Part::UdevRule => &mut self.units,
         } += encoded;
     }
 
@@ -69,7 +70,7 @@ impl fmt::Display for Sizes {
             "{whole:>9} bytes, {percent} % of the {POOL_LIMIT} that all MachineConfigs of a pool may have"
         )?;
         writeln!(f, "{program:>9} program ({unpacked} on the node)")?;
-        for (bytes, what) in [(units, "units"), (config, "config"), (secrets, "secrets")] {
+        for (bytes, what) in [(units, "units and udev rule"), (config, "config"), (secrets, "secrets")] {
             writeln!(f, "{bytes:>9} {what}")?;
         }
         write!(f, "{:>9} around them", whole.saturating_sub(program + units + config + secrets))
@@ -108,7 +109,7 @@ mod tests {
         let expected = "   \
    700000 bytes, 44 % of the 1572864 that all MachineConfigs of a pool may have
    650000 program (1000000 on the node)
-     9000 units
+     9000 units and udev rule
       900 config
        30 secrets
     40070 around them";

@@ -4,6 +4,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod checks;
+mod selinux;
 
 use crate::{config::Config, node::Node};
 use serde::Serialize;
@@ -109,6 +110,12 @@ pub const CHECKS: &[Check] = &[
         protects: "etcd can write",
         severity: Severity::Critical,
         run: checks::free_space,
+    },
+    Check {
+        name: "selinux",
+        protects: "a fault of etcd-lun, or of what it runs, stays among its own files and on its own LUN",
+        severity: Severity::Warning,
+        run: selinux::selinux,
     },
     Check { name: "etcd", protects: "the member runs", severity: Severity::Critical, run: checks::etcd },
 ];

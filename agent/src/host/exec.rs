@@ -13,8 +13,12 @@ pub enum Tool {
     Iscsiadm,
     /// Makes XFS (xfsprogs).
     MkfsXfs,
+    /// Labels files as the SELinux policy says (policycoreutils); not on every machine.
+    Restorecon,
     /// Copies trees.
     Rsync,
+    /// Changes the SELinux policy (policycoreutils); not on every machine.
+    Semodule,
 }
 
 impl Tool {
@@ -28,7 +32,9 @@ impl Tool {
             Self::Crictl => "crictl",
             Self::Iscsiadm => "iscsiadm",
             Self::MkfsXfs => "mkfs.xfs",
+            Self::Restorecon => "restorecon",
             Self::Rsync => "rsync",
+            Self::Semodule => "semodule",
         }
     }
 
@@ -39,6 +45,7 @@ impl Tool {
             Self::Crictl => "cri-tools",
             Self::Iscsiadm => "iscsi-initiator-utils (Debian: open-iscsi)",
             Self::MkfsXfs => "xfsprogs",
+            Self::Restorecon | Self::Semodule => "policycoreutils",
             Self::Rsync => "rsync",
         }
     }

@@ -34,6 +34,22 @@ pub fn is_root(host: &Host) -> io::Result<bool> {
         .ok_or_else(|| invalid(path, "a process's status"))
 }
 
+/// The unit that systemd has this process in, such as `etcd-lun.service`; nothing outside of services, as in a login
+/// session or a container: proc_pid_cgroup(5), of the unified hierarchy (RHEL 9) or of systemd's own (RHEL 8).
+pub fn unit(host: &Host) -> io::Result<Option<String>> {
+    Ok(parse_unit(&host.root.read("/proc/self/cgroup")?))
+}
+
+fn parse_unit(text: &str) -> Option<String> {
+    let path = |line: &str| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        matches!(controllers, "" | "name=systemd").then(|| path.to_owned())
+    };
+    let path = text.lines().find_map(path)?;
+    let unit = path.rsplit('/').next()?;
+    unit.ends_with(".service").then(|| unit.to_owned())
+}
+
 fn parse_hostname(text: &str) -> Option<String> {
     let name = text.strip_suffix('\n').unwrap_or(text);
     // HOST_NAME_MAX is 64: gethostname(2).
@@ -98,6 +114,21 @@ mod tests {
             ("4e9b1c0b7e3a4d0c9f6d2a1b3c4d5e6f\n\n", None),
         ] {
             assert_eq!(parse_machine_id(text).as_deref(), parsed, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn units() {
+        for (text, unit) in [
+            ("0::/system.slice/etcd-lun.service\n", Some("etcd-lun.service")),
+            ("12:cpu:/\n1:name=systemd:/system.slice/etcd-lun.service\n0::/\n", Some("etcd-lun.service")),
+            ("0::/user.slice/user-0.slice/session-3.scope\n", None),
+            ("0::/kubepods.slice/kubepods-pod1.slice/crio-1.scope\n", None),
+            ("0::/\n", None),
+            ("", None),
+            ("garbled", None),
+        ] {
+            assert_eq!(parse_unit(text).as_deref(), unit, "{text:?}");
         }
     }
 

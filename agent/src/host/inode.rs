@@ -5,6 +5,7 @@
 use super::{
     Host,
     root::{absent_is_none, at},
+    selinux,
 };
 use crate::terms::AbsPath;
 use rustix::{
@@ -25,7 +26,6 @@ pub const ATTRIBUTE_MAX: usize = 4096;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const LABEL: &CStr = c"security.selinux";
 
 /// Opens a directory as it is beneath whatever is mounted on it; nothing when there is none. A
 /// symbolic link in its place is an error.
@@ -168,22 +168,12 @@ pub fn make_empty_dir_like(parent: impl AsFd, name: &str, like: impl AsFd) -> io
     let (owner, group) = (Uid::from_raw(model.st_uid), Gid::from_raw(model.st_gid));
     fchown(&dir, Some(owner), Some(group))?; // first: it clears mode bits
     fchmod(&dir, Mode::from_raw_mode(model.st_mode & 0o7777))?;
-    // Only when it differs: the right to relabel need not be given for what the policy does by itself.
-    if let Some(label) = label(&like)?
-        && self::label(&dir)?.as_ref() != Some(&label)
-    {
-        fsetxattr(&dir, LABEL, &label, XattrFlags::empty())?;
+    if let Some(label) = selinux::label(&like)? {
+        selinux::set_label(&dir, &label)?;
     }
     fsync(&dir)?;
     fsync(parent)?;
     Ok(dir)
-}
-
-fn label(file: impl AsFd) -> io::Result<Option<Vec<u8>>> {
-    match attribute(file, LABEL) {
-        Err(error) if error.raw_os_error() == Some(Errno::NOTSUP.raw_os_error()) => Ok(None),
-        result => result,
-    }
 }
 
 /// The mount through which a file was opened. Two handles with the same id are on one mount.

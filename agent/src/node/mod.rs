@@ -5,11 +5,13 @@ mod fact;
 mod iscsi;
 mod local;
 mod lun;
+mod selinux;
 
 pub use fact::Fact;
 pub use iscsi::{Initiator, Session};
 pub use local::{DataMount, Etcd, KUBELET, LocalDir, MountUnit, POD_SERVES};
 pub use lun::{Content, Lun, LunView, Multipath, User};
+pub use selinux::{InForce, Selinux};
 
 use crate::terms::FsUuid;
 use authority::{Record, Stamp};
@@ -44,6 +46,8 @@ pub struct Node {
     pub mount_unit: Fact<MountUnit>,
     /// etcd.
     pub etcd: Fact<Etcd>,
+    /// SELinux, and this program under it.
+    pub selinux: Fact<Selinux>,
     /// A UUID that nobody has used: what a new filesystem would get. Not a fact of the node, but
     /// the planner is pure and must not make one up.
     #[serde(skip)]

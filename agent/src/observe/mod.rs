@@ -7,10 +7,12 @@ mod iscsi;
 mod local;
 mod lun;
 mod mount;
+mod selinux;
 
 pub(crate) use iscsi::session_users;
 pub(crate) use local::{etcd, record};
 pub(crate) use lun::{carries_label, disk_of, is_settled, label_leads_to, lun, lun_rescan};
+pub(crate) use selinux::{in_force, selinux};
 
 use crate::{
     config::Config,
@@ -62,6 +64,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         mount,
         mount_unit: mount::unit(host, config),
         etcd: local::etcd(host, config),
+        selinux: selinux(host, config),
         record,
         fresh_uuid: fresh_uuid(host),
     }

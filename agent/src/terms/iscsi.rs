@@ -4,7 +4,7 @@ use super::TermError;
 use std::{fmt, net::IpAddr, str::FromStr};
 
 /// The TCP port of a portal that names none (RFC 7143, section 13; IANA).
-const DEFAULT_PORT: u16 = 3260;
+pub const ISCSI_PORT: u16 = 3260;
 
 /// An iSCSI name of type `iqn.`, `eui.` or `naa.` (RFC 7143, section 4.2.7).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,7 +116,7 @@ impl FromStr for Portal {
         let wrong = || TermError::new(text, PORTAL_FORM);
         // A bare IPv6 address has colons of its own, so it can carry no port without brackets.
         if let Ok(address) = text.parse::<IpAddr>() {
-            return Ok(Self::at(address, DEFAULT_PORT));
+            return Ok(Self::at(address, ISCSI_PORT));
         }
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
@@ -124,7 +124,7 @@ impl FromStr for Portal {
                 let port = port.parse().ok().filter(|port| digits && *port != 0).ok_or_else(wrong)?;
                 (host, port)
             }
-            _ => (text, DEFAULT_PORT),
+            _ => (text, ISCSI_PORT),
         };
         if let Some(inner) = host.strip_prefix('[') {
             let address = inner.strip_suffix(']').and_then(|text| text.parse().ok()).ok_or_else(wrong)?;

@@ -28,6 +28,13 @@ impl Wwid {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// As multipath-tools has it in the UUID of a map: the designator's type as a digit, then the number. Nothing for a
+    /// `t10.` name, which it writes in another way.
+    pub fn multipath(&self) -> Option<String> {
+        let number = |kind| self.0.strip_prefix(kind);
+        number("naa.").map(|hex| format!("3{hex}")).or_else(|| number("eui.").map(|hex| format!("2{hex}")))
+    }
 }
 
 impl FromStr for Wwid {

@@ -13,7 +13,7 @@ mod secret;
 pub use chap::{Chap, ChapError};
 pub use file::{AbsPath, FsLabel, FsUuid};
 pub use fingerprint::Fingerprint;
-pub use iscsi::{Iqn, Portal};
+pub use iscsi::{ISCSI_PORT, Iqn, Portal};
 pub use lun::{LunNumber, Wwid};
 pub use quantity::{Bytes, Span};
 pub use secret::Secret;

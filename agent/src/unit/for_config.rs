@@ -1,6 +1,6 @@
 //! Which units a config asks for.
 
-use super::{DataMount, Rendered, Service, UnitError, data_mount, service};
+use super::{DataMount, Rendered, Service, UnitError, data_mount, selinux_service, service};
 use crate::{
     config::{Boot, Config, EtcdWish, Gate, LunWish, Pool, Runtime, SecretSource, Target},
     terms::{AbsPath, Span},
@@ -52,9 +52,8 @@ pub fn data_mount_for<'a>(wish: impl Into<Wish<'a>>) -> Result<Rendered, UnitErr
 /// written.
 pub const PROGRAM: &str = "/usr/local/bin/etcd-lun";
 
-/// The service that runs `apply` at boot.
-pub fn service_for<'a>(wish: impl Into<Wish<'a>>) -> Result<Rendered, UnitError> {
-    let wish = wish.into();
+/// The service that runs `apply` at boot, and the one before it.
+fn services(wish: Wish<'_>) -> Result<[Rendered; 2], UnitError> {
     let invalid = |why: &'static str| UnitError {
         unit: super::SERVICE.into(),
         key: "ExecStart=",
@@ -69,14 +68,15 @@ pub fn service_for<'a>(wish: impl Into<Wish<'a>>) -> Result<Rendered, UnitError>
     }
     let waits = wish.boot.gate == Gate::Kubelet;
     let required_by: Vec<_> = KUBELET.iter().filter(|_| waits).map(ToString::to_string).collect();
-    service(&Service {
+    let of = Service {
         program: &program,
         beneath: &beneath,
         before: &users(wish),
         required_by: &required_by,
         late: waits.then_some("kubelet.service"),
         credentials: &credentials(wish.target),
-    })
+    };
+    Ok([selinux_service(&of), service(&of)?])
 }
 
 /// The directory that etcd-lun's own state directory lies in.
@@ -111,7 +111,8 @@ fn credentials(target: &Target) -> Vec<String> {
 /// All units, in the order of their names.
 pub fn for_config<'a>(wish: impl Into<Wish<'a>>) -> Result<Vec<Rendered>, UnitError> {
     let wish = wish.into();
-    Ok(vec![service_for(wish)?, data_mount_for(wish)?])
+    let [selinux, service] = services(wish)?;
+    Ok(vec![selinux, service, data_mount_for(wish)?])
 }
 
 #[cfg(test)]
@@ -124,13 +125,18 @@ mod tests {
     fn examples() {
         let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = ";
         let mount = include_str!("../../../units/example/var-lib-etcd.mount");
+        let selinux = include_str!("../../../units/example/etcd-lun-selinux.service");
         for (gate, service) in [
             ("etcd", include_str!("../../../units/example/etcd-lun.service")),
             ("kubelet", include_str!("../../../units/example/kubelet/etcd-lun.service")),
         ] {
             let source = Source { path: "config.toml".into(), text: format!("{text}\"{gate}\"") };
             let units = for_config(&Pool::load(&[source]).unwrap()).unwrap();
-            let expected = [("etcd-lun.service", service), ("var-lib-etcd.mount", mount)];
+            let expected = [
+                ("etcd-lun-selinux.service", selinux),
+                ("etcd-lun.service", service),
+                ("var-lib-etcd.mount", mount),
+            ];
             for (unit, (name, example)) in units.iter().zip(expected) {
                 assert_eq!(unit.name, name);
                 assert!(unit.text == example, "{}", unit.text);

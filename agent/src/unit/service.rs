@@ -9,8 +9,15 @@ use crate::terms::AbsPath;
 /// Its name.
 pub const SERVICE: &str = "etcd-lun.service";
 
-/// The text that is filled in.
+/// The service that puts the policy module in place.
+pub const SELINUX_SERVICE: &str = "etcd-lun-selinux.service";
+
+/// What the service runs as, or not at all.
+pub const SELINUX_CONTEXT: &str = "system_u:system_r:etcd_lun_t:s0";
+
+/// The texts that are filled in.
 const TEMPLATE: &str = include_str!("../../../units/etcd-lun.service.in");
+const SELINUX_TEMPLATE: &str = include_str!("../../../units/etcd-lun-selinux.service.in");
 
 /// Everything in the service that is not the same for everybody.
 #[derive(Debug, Clone, Copy)]
@@ -65,12 +72,20 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
         ("@BENEATH@", beneath.join(" ")),
         ("@BEFORE@", of.before.join(" ")),
         ("@PROGRAM@", of.program.to_string()),
+        ("@SELINUX_CONTEXT@", SELINUX_CONTEXT.to_owned()),
         ("@LATE@", of.late.map(start).unwrap_or_default()),
         ("@CREDENTIALS@", of.credentials.join("\nLoadCredential=")),
         ("@WANTED_BY@", "multi-user.target".to_owned()),
         ("@REQUIRED_BY@", of.required_by.join(" ")),
     ];
     Ok(Rendered { name: SERVICE.into(), text: template::filled(TEMPLATE, &values) })
+}
+
+/// Renders the service that puts the policy module in place, for a service that could be rendered.
+pub fn selinux_service(of: &Service<'_>) -> Rendered {
+    let beneath: Vec<_> = of.beneath.iter().map(AbsPath::as_str).collect();
+    let values = [("@BENEATH@", beneath.join(" ")), ("@PROGRAM@", of.program.to_string())];
+    Rendered { name: SELINUX_SERVICE.into(), text: template::filled(SELINUX_TEMPLATE, &values) }
 }
 
 #[cfg(test)]
@@ -94,7 +109,7 @@ mod tests {
             credentials: &[],
         };
         let text = service(&plain).unwrap().text;
-        for absent in ["RequiredBy", "LoadCredential", "ExecStartPost", "gate = ", "@"] {
+        for absent in ["RequiredBy", "LoadCredential", "ExecStartPost", "gate = ", "=@"] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
         assert!(text.contains("\nExecStart=/usr/local/bin/etcd-lun apply --boot\n"), "{text}");

@@ -81,6 +81,21 @@ pub(in crate::cli) const COMMANDS: &[Command] = &[
         &[switch("list", "Print the checks there are, and what each protects"), JSON],
     ),
     plain(
+        &["selinux", "install"],
+        "Put the SELinux policy module and its labels in place; does nothing where they are",
+        &[],
+    ),
+    plain(
+        &["selinux", "status"],
+        "Show whether SELinux enforces, which module is in force, and what isn't labelled by it",
+        &[JSON],
+    ),
+    plain(
+        &["selinux", "remove"],
+        "Take the policy module out, and label everything as the policy without it says",
+        &[],
+    ),
+    plain(
         &["config", "check"],
         "Print the merged config, secrets hidden, and the node entry that this host takes",
         &[JSON],
@@ -101,6 +116,16 @@ pub(in crate::cli) const COMMANDS: &[Command] = &[
         &["render", "butane"],
         "Print the same as Butane; the program is a file that `butane --files-dir` finds",
         DELIVERY,
+    ),
+    plain(
+        &["render", "policy"],
+        "Print the SELinux policy module, as CIL: for packages, for layered images, and to be read",
+        &[],
+    ),
+    plain(
+        &["render", "udev"],
+        "Print the udev rule that labels the LUN for SELinux, for /etc/udev/rules.d/90-etcd-lun.rules",
+        &[],
     ),
     plain(
         &["render", "target"],

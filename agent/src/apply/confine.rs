@@ -1,0 +1,143 @@
+//! SELinux: the module in its store, labels on disk, and the label of the LUN's own directory.
+
+use crate::{
+    config::Config,
+    host::{
+        ExecError, Host, dir, inode,
+        selinux::{self, store},
+    },
+    node::InForce,
+    observe, policy,
+    terms::AbsPath,
+};
+use anyhow::{Context as _, anyhow, ensure};
+use std::os::fd::OwnedFd;
+
+/// What was changed.
+#[derive(Debug)]
+pub struct Installed {
+    /// Whether the policy is another one now.
+    pub module_changed: bool,
+    /// What was labelled anew, a line each.
+    pub relabelled: Vec<String>,
+}
+
+/// Puts the module of this config into force, unless it is, and labels what isn't labelled by it.
+pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
+    let module = policy::module(config);
+    let module_changed = observe::in_force(host, &module)? != InForce::Right;
+    if module_changed {
+        host.root.make_dir(super::RUNTIME_DIR, 0o700).context("making the runtime directory")?;
+        let file: AbsPath = format!("{}/{}.cil", super::RUNTIME_DIR, policy::MODULE).parse()?;
+        host.root.write_durably(&file, &module.text, 0o600)?;
+        let installed = store::install(host, &file, policy::PRIORITY).map_err(why_not);
+        host.root.remove(file.as_path())?;
+        installed.context("putting the policy module into the policy store")?;
+        ensure!(
+            observe::in_force(host, &module)? == InForce::Right,
+            "semodule took the module, and the policy in force doesn't have it: does another module named {} have a higher priority (`semodule -lfull`)?",
+            policy::MODULE
+        );
+    }
+    Ok(Installed { module_changed, relabelled: relabel(host, config)? })
+}
+
+/// Takes the module out of the store, when there is one in force, and gives everything its ordinary label again.
+pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
+    let module_changed = observe::in_force(host, &policy::module(config))? != InForce::Absent;
+    if module_changed {
+        store::remove(host, policy::MODULE, policy::PRIORITY)
+            .map_err(why_not)
+            .context("taking the policy module out of the policy store")?;
+    }
+    Ok(Installed { module_changed, relabelled: relabel(host, config)? })
+}
+
+/// A read-only store is not semodule's to explain.
+fn why_not(error: ExecError) -> anyhow::Error {
+    let read_only = error.to_string().contains("Read-only file system");
+    let error = anyhow::Error::from(error);
+    if read_only {
+        return error.context(
+            "the policy store is read-only: put the module into the image (`etcd-lun render policy`, then `semodule --install` in its build)",
+        );
+    }
+    error
+}
+
+/// Labels what there is by the policy in force. The directory beneath a mount can't be reached by restorecon, nor can it
+/// change an immutable one.
+fn relabel(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
+    let data_dir = &config.etcd.data_dir;
+    let beneath = inode::beneath(host, data_dir)?;
+    let fenced = match &beneath {
+        Some(beneath) => inode::is_immutable(beneath)? == Some(true),
+        None => false,
+    };
+    let mounted = is_mounted(host, data_dir)?;
+    let mut paths = policy::labelled(config);
+    if mounted || !fenced {
+        paths.push(data_dir.to_string());
+    }
+    let relabelled =
+        store::relabel(host, paths.iter().map(String::as_str), false).context("labelling files")?;
+    if mounted && let Some(beneath) = beneath {
+        label_beneath(host, data_dir, &beneath, fenced)?;
+    }
+    Ok(relabelled)
+}
+
+/// Gives the directory beneath the mount the label that the mounted one has.
+fn label_beneath(host: &Host, at: &AbsPath, beneath: &OwnedFd, fenced: bool) -> anyhow::Result<()> {
+    let Some(label) = selinux::label_of(host, at.as_str())? else { return Ok(()) };
+    if selinux::label(beneath)?.as_ref() == Some(&label) {
+        return Ok(());
+    }
+    // Nobody can get there: the LUN is mounted on it.
+    let writable =
+        dir::without_mounts(host, &at.parent()).and_then(|parent| dir::open(&parent, at.name()))?;
+    if fenced {
+        inode::set_immutable(&writable, false)?;
+    }
+    let labelled = selinux::set_label(&writable, &label);
+    if fenced {
+        inode::set_immutable(&writable, true)?;
+    }
+    labelled.with_context(|| format!("labelling the directory beneath {at}"))
+}
+
+fn is_mounted(host: &Host, at: &AbsPath) -> anyhow::Result<bool> {
+    let mounts = crate::host::mountinfo::of_pid1(host).context("reading the mounts")?;
+    Ok(mounts.iter().any(|mount| mount.mount_point == at.as_str()))
+}
+
+/// Rules for etcd's data that were made on this machine (`semanage fcontext`): they win over every module.
+pub fn local_rules(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
+    let text = host.root.read_opt("/etc/selinux/config")?.unwrap_or_default();
+    let policy_type = text.lines().find_map(|line| line.trim().strip_prefix("SELINUXTYPE="));
+    let Some(policy_type) = policy_type else { return Ok(Vec::new()) };
+    let path = format!("/etc/selinux/{}/contexts/files/file_contexts.local", policy_type.trim());
+    let text = host.root.read_opt(path)?.unwrap_or_default();
+    let ours = policy::type_of(policy::DATA_LABEL).ok_or_else(|| anyhow!("no type"))?;
+    let about = |line: &&str| policy::is_rule_about(line, &config.etcd.data_dir) && !line.contains(ours);
+    Ok(text.lines().filter(about).map(str::to_owned).collect())
+}
+
+/// Gives the root directory of a new filesystem the label of etcd's data; what is made in it inherits that. One that has
+/// a label of its own keeps it.
+///
+/// By our module where it is in force, for the local directory may have another; else as the local directory.
+pub(super) fn label_root(host: &Host, root: &OwnedFd, data_dir: &AbsPath) -> anyhow::Result<()> {
+    const UNLABELLED: &str = "unlabeled_t";
+    let has = selinux::label(root)?;
+    if has.as_deref().and_then(policy::type_of).is_some_and(|found| found != UNLABELLED) {
+        return Ok(());
+    }
+    let ours = selinux::enforces(host)?.is_some() && selinux::knows(host, policy::DATA_LABEL)?;
+    let label =
+        if ours { Some(policy::DATA_LABEL.to_owned()) } else { selinux::label_of(host, data_dir.as_str())? };
+    match label {
+        Some(label) => selinux::set_label(root, &label).with_context(|| format!("labelling the LUN {label}")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,154 @@
+//! SELinux as the kernel has it: whether it enforces, which labels its policy knows, who we are, what a file is.
+//!
+//! By the kernel's own files (`selinuxfs`, `proc_pid_attr(5)`, the attribute `security.selinux`); libselinux can't be linked
+//! into a static program without its own dependencies, and does no more with them.
+
+pub mod store;
+
+use super::{
+    Host,
+    root::{absent_is_none, at},
+};
+use rustix::{
+    fd::AsFd,
+    fs::{XattrFlags, fgetxattr, fsetxattr, getxattr},
+    io::Errno,
+};
+use std::{ffi::CStr, io, path::Path};
+
+/// Where the kernel's SELinux is mounted: libselinux `SELINUXMNT`.
+const SELINUXFS: &str = "/sys/fs/selinux";
+/// The attribute that holds a file's label.
+const LABEL: &CStr = c"security.selinux";
+/// No label of any policy is as long.
+const LABEL_MAX: usize = 4096;
+
+/// Whether the kernel denies what its policy doesn't allow; nothing when SELinux is off.
+pub fn enforces(host: &Host) -> io::Result<Option<bool>> {
+    let path = format!("{SELINUXFS}/enforce");
+    match host.root.read_opt(&path)?.as_deref().map(str::trim) {
+        None => Ok(None),
+        Some("1") => Ok(Some(true)),
+        Some("0") => Ok(Some(false)),
+        Some(other) => Err(invalid(&path, other)),
+    }
+}
+
+/// The label of this process.
+pub fn own_context(host: &Host) -> io::Result<String> {
+    let path = "/proc/self/attr/current";
+    clean(&host.root.read(path)?).ok_or_else(|| invalid(path, "no label"))
+}
+
+/// Whether the policy in force knows a label. The question needs a right that every domain has
+/// (`security { check_context }`).
+pub fn knows(host: &Host, label: &str) -> io::Result<bool> {
+    match host.root.poke(format!("{SELINUXFS}/context"), label) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The label of what a path leads to; nothing when it is absent or has none.
+pub fn label_of(host: &Host, path: &str) -> io::Result<Option<String>> {
+    let mut value = vec![0; LABEL_MAX];
+    let read = getxattr(host.root.locate(path), LABEL, value.as_mut_slice());
+    absent_is_none(found(read, value)).map(Option::flatten).map_err(|error| at(Path::new(path), &error))
+}
+
+/// The label of an open file; nothing when it has none.
+pub fn label(file: impl AsFd) -> io::Result<Option<String>> {
+    let mut value = vec![0; LABEL_MAX];
+    let read = fgetxattr(file, LABEL, value.as_mut_slice());
+    found(read, value)
+}
+
+/// Sets the label of an open file, unless it has it. The right to relabel is not needed for what is right already.
+pub fn set_label(file: impl AsFd, label: &str) -> io::Result<()> {
+    if self::label(&file)?.as_deref() == Some(label) {
+        return Ok(());
+    }
+    // With the zero that libselinux writes: `setfiles` compares whole values.
+    let value = format!("{label}\0");
+    Ok(fsetxattr(file, LABEL, value.as_bytes(), XattrFlags::empty())?)
+}
+
+fn found(read: rustix::io::Result<usize>, mut value: Vec<u8>) -> io::Result<Option<String>> {
+    match read {
+        Ok(length) => {
+            value.truncate(length);
+            Ok(clean(&String::from_utf8_lossy(&value)))
+        }
+        Err(Errno::NODATA | Errno::NOTSUP) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn clean(text: &str) -> Option<String> {
+    let text = text.trim_end_matches(['\0', '\n']);
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn invalid(path: &str, found: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{path} holds {found:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{Root, transcript::NoTools};
+    use std::fs::{self, File};
+
+    fn node(test: &str) -> (std::path::PathBuf, Host) {
+        let base = std::env::temp_dir().join(format!("etcd-lun-selinux-{test}-{}", std::process::id()));
+        fs::create_dir_all(base.join("sys/fs/selinux")).unwrap();
+        let host = Host::fixture(Root::new(&base), Box::new(NoTools)).unwrap();
+        (base, host)
+    }
+
+    #[test]
+    fn off_permissive_enforcing_garbled() {
+        let (base, host) = node("enforce");
+        assert_eq!(enforces(&host).unwrap(), None);
+        for (text, said) in [("0", Some(false)), ("1", Some(true)), ("1\n", Some(true))] {
+            fs::write(base.join("sys/fs/selinux/enforce"), text).unwrap();
+            assert_eq!(enforces(&host).unwrap(), said, "{text:?}");
+        }
+        fs::write(base.join("sys/fs/selinux/enforce"), "maybe").unwrap();
+        assert!(enforces(&host).unwrap_err().to_string().contains("maybe"));
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn labels_of_files() {
+        let (base, host) = node("label");
+        fs::write(base.join("file"), "").unwrap();
+        assert_eq!(label_of(&host, "/absent").unwrap(), None);
+        assert_eq!(label_of(&host, "/file").unwrap(), None);
+        let file = File::open(base.join("file")).unwrap();
+        // Needs root, and a filesystem with such attributes.
+        match set_label(&file, "system_u:object_r:etc_t:s0") {
+            Ok(()) => {
+                let found = label_of(&host, "/file").unwrap();
+                assert_eq!(found.as_deref(), Some("system_u:object_r:etc_t:s0"));
+                set_label(&file, "system_u:object_r:etc_t:s0").unwrap();
+            }
+            Err(error) => {
+                let kind = error.kind();
+                assert!(
+                    matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported),
+                    "{error}"
+                );
+            }
+        }
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn a_context_ends_with_a_zero() {
+        assert_eq!(clean("u:r:t:s0\0").as_deref(), Some("u:r:t:s0"));
+        assert_eq!(clean("u:r:t:s0\n").as_deref(), Some("u:r:t:s0"));
+        assert_eq!(clean("\0"), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! SELinux, and this program under it.
+
+use crate::{
+    config::Config,
+    host::{Host, identity, selinux},
+    node::{Fact, InForce, Selinux},
+    policy,
+};
+use std::io;
+
+/// What there is to see of it, from whatever domain this is asked.
+pub(crate) fn selinux(host: &Host, config: &Config) -> Fact<Selinux> {
+    look(host, config).into()
+}
+
+fn look(host: &Host, config: &Config) -> io::Result<Selinux> {
+    let Some(enforcing) = selinux::enforces(host)? else { return Ok(Selinux::Off) };
+    Ok(Selinux::On {
+        enforcing,
+        module: in_force(host, &policy::module(config))?,
+        context: selinux::own_context(host)?,
+        program: selinux::label_of(host, "/proc/self/exe")?,
+        unit: identity::unit(host)?.filter(|unit| unit.starts_with("etcd-lun")),
+    })
+}
+
+/// Which module the policy in force has. SELinux must be on.
+pub(crate) fn in_force(host: &Host, module: &policy::Module) -> io::Result<InForce> {
+    Ok(if selinux::knows(host, &module.mark)? {
+        InForce::Right
+    } else if selinux::knows(host, policy::DATA_LABEL)? {
+        InForce::Other
+    } else {
+        InForce::Absent
+    })
+}
