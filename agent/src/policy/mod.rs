@@ -112,7 +112,9 @@ pub fn labelled<'a>(wish: impl Into<Wish<'a>>) -> Vec<String> {
         "/var/lib/etcd-lun".to_owned(),
     ];
     if let Runtime::Systemd { unit } = &etcd.runtime {
-        paths.push(format!("/etc/systemd/system/{unit}"));
+        for dir in ["/etc", "/usr/lib"] {
+            paths.push(format!("{dir}/systemd/system/{unit}"));
+        }
     }
     paths
 }
