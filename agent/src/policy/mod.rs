@@ -112,9 +112,8 @@ pub fn labelled<'a>(wish: impl Into<Wish<'a>>) -> Vec<String> {
         "/var/lib/etcd-lun".to_owned(),
     ];
     if let Runtime::Systemd { unit } = &etcd.runtime {
-        for dir in ["/etc", "/usr/lib"] {
-            paths.push(format!("{dir}/systemd/system/{unit}"));
-        }
+        // One in /usr is labelled by whoever makes the image: /usr may be read-only.
+        paths.push(format!("/etc/systemd/system/{unit}"));
     }
     paths
 }
