@@ -127,7 +127,7 @@ fn what_a_copy_would_lose() {
     let staging = bench.stage(&device, Access::ReadWrite);
     let root = bench.path("staging");
     fill(&root);
-    let check = || tree::unsupported(staging.root().unwrap(), &Interrupt::never());
+    let check = || tree::unsupported(staging.root().unwrap(), None, &Interrupt::never());
     check().unwrap();
     let db = root.join("member/snap/db");
     let path = db.to_str().unwrap();

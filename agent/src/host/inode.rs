@@ -151,6 +151,24 @@ pub fn exchange(
     fsync(dir).and_then(|()| fsync(other_dir)).map_err(|error| ExchangeError::Io(error.into()))
 }
 
+/// The same where the other directory is immutable, which can't be renamed. The flag is cleared in the moment before and
+/// not synced by itself, so that a power cut leaves both changes or neither, unless the journal happens to be written
+/// between two system calls.
+pub fn exchange_for_immutable(
+    dir: impl AsFd,
+    name: impl AsRef<Path>,
+    other_dir: impl AsFd,
+    other_name: impl AsRef<Path>,
+) -> Result<(), ExchangeError> {
+    let failed = |error: Errno| ExchangeError::Io(error.into());
+    let other = openat(&other_dir, other_name.as_ref(), DIRECTORY, Mode::empty()).map_err(failed)?;
+    let flags = ioctl_getflags(&other).map_err(failed)?;
+    if flags.contains(IFlags::IMMUTABLE) {
+        ioctl_setflags(&other, flags.difference(IFlags::IMMUTABLE)).map_err(failed)?;
+    }
+    exchange(dir, name, other_dir, other_name)
+}
+
 /// Makes an empty directory with the mode, owner, group and SELinux label of another, durably, and
 /// opens it. An empty one that is there already, left by a run that was cut short, is taken over;
 /// one that holds something is an error.

@@ -2,12 +2,12 @@
 
 use crate::{
     config::{Config, Runtime},
-    host::{Host, dir, filelock, inode, manifest, systemd, tree},
+    host::{Host, dir, filelock, inode, manifest, staging, systemd, tree},
     node::{
-        Etcd, Fact, KUBELET, LocalDir, POD_SERVES,
+        Etcd, Fact, KUBELET, LocalDir, POD_SERVES, Shelf, StagedCopy,
         authority::{Authority, Record},
     },
-    plan::{BAR, ETCD_STOPPED, RECORD, RETIRED, STATE, parked},
+    plan::{BAR, ETCD_STOPPED, RECORD, RETIRED, RETURNING, RETURNING_MARK, STATE, parked},
     terms::{AbsPath, Bytes},
 };
 use std::io;
@@ -57,15 +57,53 @@ fn look(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> io::Result<
 /// Whether a rename can move the data directory below our state directory: both parents on one
 /// mount. The state directory may not exist yet; then its nearest existing parent counts.
 fn is_with_state(host: &Host, data_dir: &AbsPath) -> io::Result<bool> {
-    let mut state: AbsPath = STATE.parse().map_err(io::Error::other)?;
-    while host.root.list_opt(state.as_path())?.is_none() {
-        state = state.parent();
-    }
-    match dir::both_without_mounts(host, &data_dir.parent(), &state) {
+    match dir::both_without_mounts(host, &data_dir.parent(), &state_dir(host)?) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// The state directory, or its nearest parent that exists.
+fn state_dir(host: &Host) -> io::Result<AbsPath> {
+    let mut state: AbsPath = STATE.parse().map_err(io::Error::other)?;
+    while host.root.list_opt(state.as_path())?.is_none() {
+        state = state.parent();
+    }
+    Ok(state)
+}
+
+/// What a rollback has staged for the record's next generation, or for the record's own; and the room.
+pub(super) fn shelf(host: &Host, record: Option<&Record>) -> Fact<Shelf> {
+    let look = || -> io::Result<Shelf> {
+        let state = tree::open(&host.root.locate(state_dir(host)?.as_path()))?;
+        let copy = match record.and_then(Record::returning) {
+            Some(generation) => {
+                staged_copy(host, generation, record.is_some_and(|record| record.rolled_back))?
+            }
+            None => None,
+        };
+        Ok(Shelf { free: staging::space(&state)?.free, copy })
+    };
+    look().into()
+}
+
+fn staged_copy(host: &Host, generation: u64, is_truth: bool) -> io::Result<Option<StagedCopy>> {
+    let name = generation.to_string();
+    let names = host.root.list_opt(RETURNING)?.unwrap_or_default();
+    if !names.contains(&name) {
+        return Ok(None);
+    }
+    let copy = dir::open(tree::open(&host.root.locate(RETURNING))?, &name)?;
+    if inode::is_empty(&copy)? {
+        return Ok(None);
+    }
+    let read = || tree::fingerprint(&copy, &host.interrupt, &mut |_| {}).map_err(io::Error::other);
+    Ok(Some(StagedCopy {
+        ours: inode::attribute(&copy, RETURNING_MARK)?.is_some(),
+        size: Bytes(dir::size(&copy)?),
+        fingerprint: if is_truth { Some(read()?.fingerprint) } else { None },
+    }))
 }
 
 /// Names below the directory of retired data.

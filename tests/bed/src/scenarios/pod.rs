@@ -176,7 +176,7 @@ fn operator(stage: &mut Stage) -> Result<()> {
         "was written anew",
         "somebody started it",
         "deleted while they were copied",
-        "is not what is on the local disk",
+        "is not what is in /var/lib/etcd",
     ];
     if !caught.iter().any(|why| output.stderr.contains(why)) {
         bail!("not for the etcd that was started meanwhile: {output}");
