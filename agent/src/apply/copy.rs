@@ -119,6 +119,7 @@ pub(super) fn prove(
     }
     let copy = Destination::open(run, from, way)?;
     if way != Way::ToLun {
+        guard::nobody_in(run.host, &copy.path)?;
         tree::forget(&copy.root, &run.host.interrupt).context("dropping the copy from memory")?;
     }
     let source = tree::open(&run.host.root.locate(from.as_path()))?;

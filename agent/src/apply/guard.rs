@@ -2,7 +2,7 @@
 
 use super::{etcd, run::Run};
 use crate::{
-    host::{Host, block, inode, iscsi, mountinfo},
+    host::{Host, block, filelock, inode, iscsi, mountinfo},
     node::{
         Content, Lun, LunView,
         authority::{Authority, Record},
@@ -94,6 +94,15 @@ pub(super) fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Resu
     let users = etcd::users(run.host, data_dir)?;
     ensure!(users.is_empty(), "{} has files open in {data_dir} though etcd is stopped", users.join(", "));
     Ok(())
+}
+
+/// Nobody but this process has anything open in a directory.
+pub(super) fn nobody_in(host: &Host, dir: &AbsPath) -> anyhow::Result<()> {
+    let open = filelock::open_below(host, dir.as_path())?;
+    match open.iter().find(|open| open.holder.pid != Some(std::process::id())) {
+        Some(open) => bail!("{} has files open in {dir}: end it first", open.holder),
+        None => Ok(()),
+    }
 }
 
 /// A session whose disks somebody uses is never logged out.

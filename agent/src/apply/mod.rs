@@ -25,7 +25,7 @@ use crate::{
         authority::{Authority, Record},
     },
     observe::{self, Viewpoint},
-    plan::{Goal, Occasion, Plan, Refusal, STAGING, Step},
+    plan::{Goal, Occasion, Plan, RETURNING, Refusal, STAGING, Step},
     terms::AbsPath,
 };
 use anyhow::{Context as _, anyhow, bail};
@@ -127,34 +127,37 @@ pub fn apply(
     })
 }
 
-/// A run that was killed leaves its rsync behind, which keeps the staging mount of that run alive, and
-/// the LUN would be refused as in use. Nobody else mounts anything there, and the lock is ours: what
-/// still sees that mount was started by such a run, and is ended.
+/// A run that was killed leaves its rsync behind, which goes on writing where the next run writes, and keeps the staging
+/// mount alive, so that the LUN would be refused as in use. Nobody else mounts anything there, and the lock is ours: what
+/// still sees that mount, or was to copy to where a rollback stages, was started by such a run, and is ended.
 fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
     const LIMIT: Duration = Duration::from_secs(60);
     let deadline = Instant::now() + LIMIT;
     let mut noted = false;
     loop {
-        let holders =
-            mountinfo::holders_of_place(host, STAGING).context("looking for an earlier run's mount")?;
-        let Some(holder) = holders.first() else { return Ok(()) };
+        let left = leftovers(host).context("looking for what an earlier run left")?;
+        let Some((pid, comm)) = left.first() else { return Ok(()) };
         if Instant::now() >= deadline {
-            // The planner will say who it is, if it is still there.
+            // The planner, or a guard, will say who it is, if it is still there.
             return Ok(());
         }
         if !noted {
-            watcher.noted(&format!(
-                "ending {} (pid {}), left by a run that was killed",
-                holder.comm, holder.pid
-            ));
+            watcher.noted(&format!("ending {comm} (pid {pid}), left by a run that was killed"));
             noted = true;
         }
         // Again each time: one process of each namespace is listed, and rsync runs as three.
-        for left in holders.iter().filter(|left| left.comm == Tool::Rsync.program()) {
-            process::terminate(left.pid).context("ending what an earlier run left")?;
+        for (pid, _) in left.iter().filter(|(_, comm)| comm == Tool::Rsync.program()) {
+            process::terminate(*pid).context("ending what an earlier run left")?;
         }
         host.pause(Duration::from_millis(200)).context("waiting for what an earlier run left")?;
     }
+}
+
+fn leftovers(host: &Host) -> anyhow::Result<Vec<(u32, String)>> {
+    let mut left = process::with_argument_below(host, &RETURNING.parse()?)?;
+    let holders = mountinfo::holders_of_place(host, STAGING)?;
+    left.extend(holders.into_iter().map(|holder| (holder.pid, holder.comm)));
+    Ok(left)
 }
 
 fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Done, Failure> {
