@@ -158,6 +158,8 @@ fn beneath_a_mount() {
     assert!(fs::rename(base.join("data"), base.join("moved")).is_err());
     // The fence ends by being exchanged, which an immutable directory can't be.
     assert!(matches!(inode::exchange(&root, "fence", &root, "data"), Err(ExchangeError::Io(_))));
+    assert!(inode::exchange_for_immutable(&root, "nothing", &root, "data").is_err());
+    assert_eq!(inode::is_immutable(tree::open(&base.join("data")).unwrap()).unwrap(), Some(true));
     inode::exchange_for_immutable(&root, "fence", &root, "data").unwrap();
     assert!(base.join("data/member").exists() && fs::read_dir(base.join("fence")).unwrap().next().is_none());
     fs::write(base.join("fence/member"), "x").unwrap();

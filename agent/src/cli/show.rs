@@ -7,7 +7,7 @@ use crate::{
         Content, Etcd, Fact, Identity, InForce, LocalDir, LunView, MountUnit, Node, Selinux, Session,
         authority::Stamp,
     },
-    plan::{Plan, RETIRED},
+    plan::{Plan, RETIRED, RETURNING},
 };
 use std::fmt::Write as _;
 
@@ -199,6 +199,17 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
         [] => "none".into(),
         generations => format!("{RETIRED}/{{{}}}", generations.join(",")),
     });
+    if let Some((copy, generation)) =
+        node.shelf.known().and_then(|shelf| shelf.copy.as_ref()).zip(node.returning())
+    {
+        page.line(
+            "staged",
+            format!(
+                "{RETURNING}/{generation}, {}: of a rollback that was cut short; another one goes on with it",
+                copy.size
+            ),
+        );
+    }
     page.fact("initiator", &node.initiator.name, |name| name.clone().unwrap_or_else(|| "no name set".into()));
     page.fact("sessions", &node.sessions, |sessions| {
         let ours = sessions.iter().filter(|session| session.target == config.target.iqn.as_str());

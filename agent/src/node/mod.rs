@@ -62,6 +62,11 @@ impl Node {
         let record = self.record.known()?.as_ref()?;
         record.rolled_back.then_some(record.generation)
     }
+
+    /// The generation under whose number a rollback stages the LUN's data, or has staged it.
+    pub fn returning(&self) -> Option<u64> {
+        self.record.known()?.as_ref()?.returning()
+    }
 }
 
 /// Who this node is, and whence it is looked at.
