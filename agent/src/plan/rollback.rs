@@ -110,9 +110,9 @@ fn from_lun(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refusal> {
         let horizon = applied.horizon.unwrap_or(Horizon::Mount);
         return Ok(Plan::until(applied.steps, horizon));
     };
-    let size = can_be_held(sight, record, mount)?;
+    can_be_held(sight, record, mount)?;
     sight.database_is_free()?;
-    Ok(copy_and_commit(sight, record, size))
+    Ok(copy_and_commit(sight, record))
 }
 
 /// A copy must not hang on a target that is gone.
@@ -129,8 +129,8 @@ fn is_in_reach(sight: &Sight<'_>, record: &Record) -> Result<(), Refusal> {
     Err(Refusal::OutOfReach { generation: record.generation, wwid: record.wwid.clone(), found })
 }
 
-/// The local disk has a place and room for the LUN's data. Returns how much that is, at most.
-fn can_be_held(sight: &Sight<'_>, record: &Record, mount: &DataMount) -> Result<Bytes, Refusal> {
+/// The local disk has a place and room for all that the LUN's filesystem counts as used, which is more than etcd's data.
+fn can_be_held(sight: &Sight<'_>, record: &Record, mount: &DataMount) -> Result<(), Refusal> {
     let missing = &sight.node.missing_tools;
     if !missing.is_empty() {
         return Err(Refusal::ToolMissing { tools: missing.join(", ") });
@@ -153,14 +153,14 @@ fn can_be_held(sight: &Sight<'_>, record: &Record, mount: &DataMount) -> Result<
     if on_shelf.free < wanted {
         return Err(Refusal::NoLocalRoom { found: on_shelf.free, wanted, state: STATE, retired: RETIRED });
     }
-    Ok(Bytes(used))
+    Ok(())
 }
 
 /// The LUN is mounted: copy, prove, unmount, commit, open the fence, start.
-fn copy_and_commit(sight: &Sight<'_>, record: &Record, size: Bytes) -> Plan {
+fn copy_and_commit(sight: &Sight<'_>, record: &Record) -> Plan {
     let at = sight.config.etcd.data_dir.clone();
     let generation = record.generation.saturating_add(1);
-    let (way, size) = (Way::ToLocal { generation }, Some(size));
+    let (way, size) = (Way::ToLocal { generation }, None);
     let onto_empty = sight.node.shelf.known().is_some_and(|shelf| shelf.copy.is_none());
     let mut steps = Vec::new();
     if sight.etcd.running {

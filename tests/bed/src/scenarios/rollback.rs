@@ -59,11 +59,10 @@ fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
     stage.is_untouched()?;
     has(stage, wanted)?;
     let left = stage.node.ok(&format!(
-        "ls -A {RETURNING} /var/lib/etcd; getfattr -m - -d /var/lib/etcd 2>/dev/null | grep etcd-lun; \
-         iscsiadm -m session 2>/dev/null; ls -dlnZ /var/lib/etcd | cut -d' ' -f1,3,4"
+        "ls -A {RETURNING}; iscsiadm -m session 2>/dev/null; getfattr -m etcd-lun -d /var/lib/etcd; \
+         ls -A /var/lib/etcd; stat --format '%A %U %G' /var/lib/etcd"
     ))?;
-    let expected = format!("{RETURNING}:\n\n/var/lib/etcd:\nmember\ndrwx------ ");
-    if !left.replace(". ", " ").starts_with(&expected) {
+    if left != "member\ndrwx------ etcd etcd" {
         bail!("something is left behind, or missing: {left}");
     }
     for (verb, code, says) in [
@@ -83,8 +82,10 @@ fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
 fn there_and_back(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted::default())?;
     for round in 1..=2 {
+        let local = etcd::hash_now(&stage.node)?;
         stage.apply()?;
         stage.is_on_lun()?;
+        has(stage, local)?;
         let on_lun = write(stage, &format!("lun-{round}"))?;
         let plan = ok(stage.agent("rollback --dry-run")?)?;
         let said = ok(stage.agent("rollback --json")?)?;
@@ -95,10 +96,7 @@ fn there_and_back(stage: &mut Stage) -> Result<()> {
         is_back(stage, on_lun)?;
         write(stage, &format!("local-{round}"))?;
     }
-    let local = etcd::hash_now(&stage.node)?;
-    stage.apply()?;
-    stage.is_on_lun()?;
-    has(stage, local)
+    Ok(())
 }
 
 /// The copy takes the data directory's place as the last step: with an immutable shelf it can't, and the rollback stays
