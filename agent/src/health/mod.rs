@@ -121,7 +121,7 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// What is looked at on a node that was rolled back to the local disk on purpose: the rest is about the LUN.
-pub const ROLLED_BACK: [&str; 4] = ["record", "fence", "etcd", "selinux"];
+pub const ROLLED_BACK: [&str; 4] = ["record", "fence", "selinux", "etcd"];
 
 /// One row of the report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
