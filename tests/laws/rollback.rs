@@ -380,6 +380,10 @@ fn what_is_missing_is_named() {
             "/var/lib/etcd-lun/returning/2 holds something",
         ),
         (|node| known(&mut node.mount).as_mut().unwrap().io_error = true, "has shut down"),
+        (
+            |node| node.record = Fact::Known(Some(rolled_back(DATA))),
+            "/dev/sdb is mounted over it at /var/lib/etcd",
+        ),
     ] {
         let refusal = gone(change);
         assert!(refusal.contains(said), "{said}: {refusal}");

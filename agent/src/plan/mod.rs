@@ -137,12 +137,14 @@ impl Goal {
 /// Decides what brings the node to what the config wants.
 pub fn plan(config: &Config, node: &Node, occasion: Occasion) -> Result<Plan, Refusal> {
     let sight = Sight::of(config, node, occasion)?;
+    if let Some(record) = sight.record.filter(|record| record.rolled_back) {
+        return rollback::resisted(&sight, record);
+    }
     if let Some(mount) = require("what is mounted on the data directory", &node.mount)? {
         return resume::mounted(&sight, mount);
     }
     match sight.record {
         Some(record) if record.authority == Authority::Lun => resume::unmounted(&sight, record),
-        Some(record) if record.rolled_back => rollback::resisted(&sight, record),
         Some(_) | None => migrate::plan(&sight),
     }
 }

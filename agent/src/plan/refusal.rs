@@ -329,6 +329,20 @@ pub enum Refusal {
         /// Its generation.
         generation: u64,
     },
+    /// Something is mounted over the data that was rolled back.
+    #[error(
+        "the record says that generation {generation}, rolled back to the local disk, is the truth, and {source_device} is mounted over it at {at}: stop etcd if it runs there, `systemctl stop {unit}`, then run this again"
+    )]
+    MountedOver {
+        /// The recorded generation.
+        generation: u64,
+        /// The data directory.
+        at: String,
+        /// The device.
+        source_device: String,
+        /// The mount unit.
+        unit: String,
+    },
     /// A rollback was committed, and its data is not where it should be.
     #[error(
         "the record says that generation {generation}, rolled back to the local disk, is the truth, but {found}; find out who changed {at} or {shelf}, and restore the data from there or replace this etcd member"

@@ -46,14 +46,11 @@ pub(super) fn resisted(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refus
 
 /// After the commit point: the steps until etcd runs from the local disk.
 fn finish(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refusal> {
-    if let Some(mount) = require("what is mounted on the data directory", &sight.node.mount)? {
-        return Err(Refusal::ForeignMount {
-            at: sight.data_dir(),
-            source_device: mount.source.clone(),
-            fs_type: mount.fs_type.clone(),
-        });
-    }
     let generation = record.generation;
+    if let Some(mount) = require("what is mounted on the data directory", &sight.node.mount)? {
+        let (at, unit) = (sight.data_dir(), sight.mount_unit());
+        return Err(Refusal::MountedOver { generation, at, source_device: mount.source.clone(), unit });
+    }
     let gone = |found| Refusal::ReturnedDataGone {
         generation,
         found,

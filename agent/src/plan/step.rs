@@ -281,7 +281,7 @@ impl fmt::Display for Step {
             Self::SetInitiatorName { name } => write!(f, "set the initiator name to {name}"),
             Self::RestartIscsid => write!(f, "restart iscsid, so that it takes the new initiator name"),
             Self::LogOut { sid } => {
-                write!(f, "log out session {sid}, which is not of use any more and has no user")
+                write!(f, "log out session {sid}, which is not needed any more and which nobody uses")
             }
             Self::LogIn { target, portals, discovery, all, limit } => {
                 let portals = portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
