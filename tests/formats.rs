@@ -38,6 +38,7 @@ fn records() {
         let record = Record::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(record.data_dir.as_str(), "/var/lib/etcd", "{name}");
         assert_eq!(record.authority == Authority::Lun, name.contains("lun"), "{name}");
+        assert_eq!(record.rolled_back, name.contains("rolled-back"), "{name}");
         assert_eq!(record.activations, if record.authority == Authority::Lun { 7 } else { 0 }, "{name}");
     }
     let written = Record::parse(&texts[0].1).unwrap().to_text().unwrap();

@@ -5,26 +5,12 @@
 mod support;
 
 use etcd_lun::{
-    health::{CHECKS, Outcome, assess},
+    health::{CHECKS, Outcome, ROLLED_BACK, assess},
     node::{Fact, InForce, LocalDir, LunView, MountUnit, Node, Selinux},
     terms::Bytes,
     unit::SELINUX_CONTEXT,
 };
 use support::*;
-
-/// A node as it is after a migration.
-fn good() -> Node {
-    let stamp = stamp(1, 1);
-    let mut mount = data_mount("8:16");
-    mount.free = Some((Bytes(15 << 30), Bytes(20 << 30)));
-    Node {
-        record: Fact::Known(Some(record().commit(Some(DATA)))),
-        mount: Fact::Known(Some(mount)),
-        mounted_stamp: Fact::Known(Some(stamp.clone())),
-        local: Fact::Known(dir(&[], true)),
-        ..attached(xfs(OURS, Some(stamp), false))
-    }
-}
 
 fn outcome(node: &Node, check: &str) -> Outcome {
     let report = assess(&config(), node);
@@ -51,12 +37,37 @@ fn unknown<T>() -> Fact<T> {
 #[test]
 fn a_migrated_node_is_healthy() {
     let enforcing = confined(true, InForce::Right, SELINUX_CONTEXT, PROGRAM);
-    let confined = Node { selinux: enforcing, ..good() };
+    let confined = Node { selinux: enforcing, ..migrated() };
     assert!(assess(&config(), &confined).is_healthy());
-    let report = assess(&config(), &good());
+    let report = assess(&config(), &migrated());
     assert!(report.is_healthy(), "{report:#?}");
     assert_eq!(report.rows.len(), CHECKS.len());
     assert!(!assess(&config(), &node()).is_healthy());
+}
+
+#[test]
+fn a_node_that_was_rolled_back_says_so_and_is_healthy() {
+    let back = Node {
+        record: Fact::Known(Some(rolled_back(DATA))),
+        local: Fact::Known(dir(&["member"], false)),
+        ..node()
+    };
+    let report = assess(&config(), &back);
+    assert!(report.is_healthy(), "{report:#?}");
+    let rows: Vec<_> = report.rows.iter().map(|row| row.check).collect();
+    assert_eq!(rows, ROLLED_BACK);
+    let Outcome::Ok(said) = outcome(&back, "record") else { panic!("{report:#?}") };
+    assert!(said.contains("rolled back to the local disk on purpose"), "{said}");
+    for (ill, said) in [
+        (Node { local: Fact::Known(dir(&[], true)), ..back.clone() }, "not finished"),
+        (Node { shelf: Fact::Known(staged(Some(DATA))), ..back.clone() }, "not finished"),
+        (Node { mount: Fact::Known(Some(data_mount("8:16"))), ..back.clone() }, "mounted over"),
+    ] {
+        let Outcome::Found(detail) = outcome(&ill, "fence") else { panic!("{ill:#?}") };
+        assert!(detail.contains(said), "{detail}");
+    }
+    let blind = Node { shelf: unknown(), ..back };
+    assert!(matches!(outcome(&blind, "fence"), Outcome::CannotTell(_)));
 }
 
 #[test]
@@ -138,7 +149,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ),
     ];
     for (check, change, said) in broken {
-        let mut node = good();
+        let mut node = migrated();
         change(&mut node);
         match outcome(&node, check) {
             Outcome::Found(detail) => assert!(detail.contains(said), "{check}: {detail}"),
@@ -160,7 +171,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             iscsid_active: unknown(),
             multipathd_active: unknown(),
         },
-        ..good()
+        ..migrated()
     };
     let _: &Fact<LocalDir> = &blind.local;
     for check in CHECKS {

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod rollback;
 mod runs;
 
 use etcd_lun::{
@@ -30,6 +31,7 @@ fn records() -> Vec<Fact<Option<Record>>> {
         Fact::Known(Some(committed.clone())),
         Fact::Known(Some(record().commit(None))),
         Fact::Known(Some(committed.activated(5))),
+        Fact::Known(Some(rolled_back(DATA))),
         unknown(),
     ]
 }
@@ -344,7 +346,12 @@ fn laws(node: &Node, plan: &Plan) {
     if at(plan, "mount-data").is_some() && (!fenced || mounted) {
         fail("a mount needs a fence and a free mount point");
     }
-    if at(plan, "start-etcd").is_some() {
+    let on_local = |step: &Step| matches!(step, Step::StartEtcd { on: Authority::Local, .. });
+    if plan.steps.iter().any(on_local) {
+        if node.rolled_back().is_none() || at(plan, "mount-data").is_some() {
+            fail("etcd is started on the local disk only after a rollback");
+        }
+    } else if at(plan, "start-etcd").is_some() {
         if !mounted && at(plan, "mount-data").is_none() {
             fail("etcd is started on the LUN");
         }

@@ -290,6 +290,9 @@ impl<'a> Run<'a> {
             }
             Step::Retire { fingerprint, .. } => self.retire(fingerprint.is_some()),
             Step::Fence { .. } => self.fence(),
+            Step::UnmountData { .. } | Step::CommitLocal { .. } | Step::Return { .. } => {
+                Self::fail("`apply` never plans this")
+            }
             Step::Activate { stamp, record } => self.activate(small_stamp(stamp), small(record)),
             Step::MountData { .. } => {
                 self.happen()?;

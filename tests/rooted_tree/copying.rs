@@ -35,6 +35,29 @@ fn the_proof_reads_the_device() {
     assert_eq!(tree::fingerprint(root, &Interrupt::never(), &mut |_| {}).unwrap(), fresh);
 }
 
+/// On a filesystem that stays mounted, as the local disk does.
+#[test]
+fn what_is_forgotten_is_read_from_the_device() {
+    let Some(mut bench) = Bench::new("forget") else { return };
+    fill(&bench.path("source"));
+    let device = bench.xfs();
+    let staging = bench.stage(&device, Access::ReadWrite);
+    bench.copy(Pass::Fill).unwrap();
+    let fresh = bench.proof(&staging).unwrap();
+    // Still dirty: syncing is a part of it.
+    tree::forget(staging.root().unwrap(), &Interrupt::never()).unwrap();
+    assert_eq!(bench.proof(&staging).unwrap(), fresh);
+    let at = find(&bench.image(), MARKER);
+    let image = OpenOptions::new().write(true).open(bench.image()).unwrap();
+    image.write_all_at(&[MARKER[0] ^ 1], at).unwrap();
+    image.sync_all().unwrap();
+    assert_eq!(bench.proof(&staging).unwrap(), fresh);
+    tree::forget(staging.root().unwrap(), &Interrupt::never()).unwrap();
+    let error = bench.proof(&staging).unwrap_err();
+    assert_eq!(error.to_string(), "member/snap/db: content differs from byte 3145728 on");
+    staging.unmount().unwrap();
+}
+
 #[test]
 fn a_second_pass_finds_every_change() {
     let Some(mut bench) = Bench::new("passes") else { return };
@@ -127,7 +150,23 @@ fn what_a_copy_would_lose() {
     let staging = bench.stage(&device, Access::ReadWrite);
     let root = bench.path("staging");
     fill(&root);
-    let check = || tree::unsupported(staging.root().unwrap(), &Interrupt::never());
+    let check = || tree::unsupported(staging.root().unwrap(), None, &Interrupt::never());
+    check().unwrap();
+    // One name, on the root alone, is the caller's own.
+    let own = c"trusted.stamp";
+    let spared = || tree::unsupported(staging.root().unwrap(), Some(own), &Interrupt::never());
+    inode::set_attribute(staging.root().unwrap(), own, b"x").unwrap();
+    assert!(
+        check()
+            .unwrap_err()
+            .to_string()
+            .starts_with("the top directory has the extended attribute trusted.stamp")
+    );
+    spared().unwrap();
+    inode::remove_attribute(staging.root().unwrap(), own).unwrap();
+    inode::set_attribute(tree::open(&root.join("member")).unwrap(), own, b"x").unwrap();
+    assert!(spared().is_err());
+    inode::remove_attribute(tree::open(&root.join("member")).unwrap(), own).unwrap();
     check().unwrap();
     let db = root.join("member/snap/db");
     let path = db.to_str().unwrap();

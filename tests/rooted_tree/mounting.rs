@@ -156,8 +156,14 @@ fn beneath_a_mount() {
     let refused = fs::write(base.join("data/member"), "x").unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
     assert!(fs::rename(base.join("data"), base.join("moved")).is_err());
-    inode::set_immutable(tree::open(&base.join("data")).unwrap(), false).unwrap();
-    fs::write(base.join("data/member"), "x").unwrap();
+    // The fence ends by being exchanged, which an immutable directory can't be.
+    assert!(matches!(inode::exchange(&root, "fence", &root, "data"), Err(ExchangeError::Io(_))));
+    assert!(inode::exchange_for_immutable(&root, "nothing", &root, "data").is_err());
+    assert_eq!(inode::is_immutable(tree::open(&base.join("data")).unwrap()).unwrap(), Some(true));
+    inode::exchange_for_immutable(&root, "fence", &root, "data").unwrap();
+    assert!(base.join("data/member").exists() && fs::read_dir(base.join("fence")).unwrap().next().is_none());
+    fs::write(base.join("fence/member"), "x").unwrap();
+    fs::write(base.join("data/new"), "x").unwrap();
 
     assert_eq!(inode::attribute(&root, c"trusted.stamp").unwrap(), None);
     inode::set_attribute(&root, c"trusted.stamp", b"one").unwrap();

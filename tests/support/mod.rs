@@ -4,10 +4,10 @@ use etcd_lun::{
     config::{Config, Source},
     node::{
         Content, DataMount, Etcd, Fact, Identity, Initiator, LocalDir, Lun, LunView, MountUnit, Multipath,
-        Node, Selinux, Session,
-        authority::{Record, Stamp},
+        Node, Selinux, Session, Shelf, StagedCopy,
+        authority::{Authority, Record, Stamp},
     },
-    plan::Step,
+    plan::{Step, Way},
     terms::{Bytes, Fingerprint, FsUuid, Wwid},
 };
 
@@ -94,6 +94,33 @@ pub fn dir(entries: &[&str], immutable: bool) -> LocalDir {
     }
 }
 
+/// A copy that a rollback has staged.
+pub fn staged(fingerprint: Option<Fingerprint>) -> Shelf {
+    let copy = Some(StagedCopy { ours: true, size: Bytes(1 << 30), fingerprint });
+    Shelf { free: Bytes(40 << 30), copy }
+}
+
+/// A record of a node that was rolled back to generation 2, with this data.
+pub fn rolled_back(data: Fingerprint) -> Record {
+    Record::begin(2, OURS, wwid(), config().etcd.data_dir).roll_back(data)
+}
+
+/// A node as it is after a migration.
+pub fn migrated() -> Node {
+    let stamp = stamp(1, 1);
+    let mut mount = data_mount("8:16");
+    mount.free = Some((Bytes(15 << 30), Bytes(20 << 30)));
+    let session = Session { in_use: vec!["sdb".into()], ..session() };
+    Node {
+        sessions: Fact::Known(vec![session]),
+        record: Fact::Known(Some(record().commit(Some(DATA)))),
+        mount: Fact::Known(Some(mount)),
+        mounted_stamp: Fact::Known(Some(stamp.clone())),
+        local: Fact::Known(dir(&[], true)),
+        ..attached(xfs(OURS, Some(stamp), false))
+    }
+}
+
 pub fn etcd(state: &str) -> Etcd {
     Etcd {
         name: "etcd.service".into(),
@@ -138,6 +165,7 @@ pub fn node() -> Node {
         lun: Fact::Known(LunView::NoSession),
         record: Fact::Known(None),
         local: Fact::Known(dir(&["member"], false)),
+        shelf: Fact::Known(Shelf { free: Bytes(40 << 30), copy: None }),
         retired: Fact::Known(Vec::new()),
         mount: Fact::Known(None),
         mounted_stamp: Fact::Known(None),
@@ -188,6 +216,9 @@ pub struct World {
     pub memory: Memory,
     /// Whether the LUN's tree is whole and the same as the data that etcd wrote last.
     pub lun_is_copy: bool,
+    /// The same of what a rollback has staged, and of what it has put in its place.
+    pub shelf_is_copy: bool,
+    pub local_is_copy: bool,
 }
 
 impl World {
@@ -196,7 +227,14 @@ impl World {
             Some(LunView::Seen(lun)) => (**lun).clone(),
             _ => lun(Content::Blank),
         };
-        Self { node, behind, memory: Memory::default(), lun_is_copy: false }
+        Self {
+            node,
+            behind,
+            memory: Memory::default(),
+            lun_is_copy: false,
+            shelf_is_copy: false,
+            local_is_copy: false,
+        }
     }
 
     /// The process is gone; the facts of the node stay, staging does not.
@@ -233,6 +271,12 @@ impl World {
         {
             *fingerprint = Some(DATA);
         }
+        // What is staged is read only when a record says that it is the truth.
+        let is_truth = self.node.rolled_back().is_some();
+        let found = if self.shelf_is_copy { DATA } else { OTHER_DATA };
+        if let Some(copy) = &mut known(&mut self.node.shelf).copy {
+            copy.fingerprint = is_truth.then_some(found);
+        }
     }
 
     /// What a step does, by its contract. The guards that the real one has are asserted.
@@ -262,18 +306,24 @@ impl World {
                 self.settle(true);
             }
             Step::Unstamp => self.set_stamp(None),
-            Step::PreCopy { .. } => assert!(self.memory.staged),
+            Step::PreCopy { way: Way::ToLun, .. } => assert!(self.memory.staged),
+            Step::PreCopy { way: Way::ToLocal { .. }, .. } => self.shelve(false),
             Step::StopEtcd { .. } => {
                 let etcd = known(&mut self.node.etcd);
                 etcd.state = "inactive".into();
                 etcd.running = false;
                 etcd.stopped_by_us = true;
             }
-            Step::Copy { .. } => {
+            Step::Copy { way: Way::ToLocal { .. }, .. } => {
+                assert!(self.truth_is_mounted() && !running, "copying under a running etcd");
+                self.shelve(true);
+            }
+            Step::Copy { way: Way::ToLun, .. } => {
                 assert!(self.memory.staged && !running, "copying under a running etcd");
                 self.lun_is_copy = true;
             }
-            Step::Prove { .. } => self.memory.proven = self.lun_is_copy,
+            Step::Prove { way: Way::ToLun, .. } => self.memory.proven = self.lun_is_copy,
+            Step::Prove { way: Way::ToLocal { .. }, .. } => self.memory.proven = self.shelf_is_copy,
             Step::Stamp { stamp } => {
                 assert!(self.memory.proven && self.lun_is_copy, "stamping without proof");
                 self.set_stamp(Some(stamp.clone()));
@@ -306,10 +356,42 @@ impl World {
                     content => panic!("mounting {content:?}"),
                 };
                 self.node.mounted_stamp = stamp;
-                self.node.mount = Fact::Known(Some(data_mount("8:16")));
+                let mount =
+                    DataMount { free: Some((Bytes(15 << 30), Bytes(20 << 30))), ..data_mount("8:16") };
+                self.node.mount = Fact::Known(Some(mount));
+                for session in known(&mut self.node.sessions) {
+                    session.in_use = vec!["sdb".into()];
+                }
             }
-            Step::StartEtcd { wait, .. } => {
-                assert!(matches!(self.node.mount, Fact::Known(Some(_))), "starting etcd beside the LUN");
+            Step::UnmountData { .. } => {
+                assert!(self.memory.proven && !running, "unmounting under a running etcd, or for nothing");
+                self.unmount();
+            }
+            Step::CommitLocal { record } => {
+                assert!(self.memory.proven && !running, "committing without proof");
+                assert!(matches!(self.node.mount, Fact::Known(None)), "committing with the LUN in reach");
+                assert!(known(&mut self.node.local).is_fenced(), "committing with the fence open");
+                self.node.record = Fact::Known(Some(record.clone().roll_back(DATA)));
+                self.fingerprint();
+            }
+            Step::Return { .. } => {
+                assert!(self.node.rolled_back().is_some() && !running, "opening the fence for nothing");
+                assert!(self.shelf_is_copy, "returning what is no copy");
+                known(&mut self.node.shelf).copy = None;
+                self.shelf_is_copy = false;
+                self.local_is_copy = true;
+                self.node.local = Fact::Known(dir(&["member"], false));
+            }
+            Step::StartEtcd { on, wait, .. } => {
+                match on {
+                    Authority::Lun => assert!(self.truth_is_mounted(), "starting etcd beside the LUN"),
+                    Authority::Local => {
+                        let local = known(&mut self.node.local);
+                        assert!(!local.is_empty() && self.local_is_copy, "starting etcd on nothing");
+                        assert!(matches!(self.node.mount, Fact::Known(None)), "starting etcd on the LUN");
+                        assert!(self.node.rolled_back().is_some(), "starting etcd on what is not the truth");
+                    }
+                }
                 let etcd = known(&mut self.node.etcd);
                 if *wait {
                     etcd.state = "active".into();
@@ -325,6 +407,27 @@ impl World {
         if let Fact::Known(LunView::Seen(lun)) = &self.node.lun {
             self.behind = (**lun).clone();
         }
+    }
+
+    /// What a shutdown does, and a rollback.
+    pub fn unmount(&mut self) {
+        self.node.mount = Fact::Known(None);
+        self.node.mounted_stamp = Fact::Known(None);
+        for session in known(&mut self.node.sessions) {
+            session.in_use.clear();
+        }
+    }
+
+    fn truth_is_mounted(&self) -> bool {
+        let record = self.node.record.known().and_then(Option::as_ref);
+        record.is_some_and(|record| record.authority == Authority::Lun)
+            && matches!(self.node.mount, Fact::Known(Some(_)))
+    }
+
+    fn shelve(&mut self, is_copy: bool) {
+        assert!(self.truth_is_mounted(), "copying what is not the truth");
+        *known(&mut self.node.shelf) = staged(None);
+        self.shelf_is_copy = is_copy;
     }
 
     fn set_stamp(&mut self, new: Option<Stamp>) {

@@ -1,17 +1,19 @@
-//! The copy, and the proof that it is one.
+//! The copy, and the proof that it is one. Both ways: to the staged LUN, and back to the local disk.
 
-use super::{Watcher, guard, lun, run::Run};
+use super::{Watcher, guard, local, lun, run::Run};
 use crate::{
     host::{
+        dir,
         rsync::{self, Cause, Pass, RsyncError},
         staging::Access,
         tree,
     },
-    plan::STAGING,
+    node::authority::Stamp,
+    plan::{RETURNING, STAGING, Way},
     terms::{AbsPath, Bytes},
 };
 use anyhow::{Context as _, anyhow};
-use std::time::Duration;
+use std::{os::fd::OwnedFd, time::Duration};
 
 /// A copy that takes longer than this moves less than 1 MiB/s of an 8 GiB database.
 const COPY_LIMIT: Duration = Duration::from_secs(3 * 3600);
@@ -20,66 +22,116 @@ const COPY_LIMIT: Duration = Duration::from_secs(3 * 3600);
 #[derive(Debug)]
 pub(super) struct Wish<'a> {
     pub from: &'a AbsPath,
+    pub way: Way,
     pub size: Option<Bytes>,
     pub onto_empty: bool,
 }
 
-fn rsync(run: &Run<'_>, wish: &Wish<'_>, watcher: &mut dyn Watcher) -> Result<(), RsyncError> {
+/// Where a copy goes. Opened before anything is written: syncing tells of errors since then.
+#[derive(Debug)]
+struct Destination {
+    path: AbsPath,
+    root: OwnedFd,
+}
+
+impl Destination {
+    /// The place, when what it holds may be written over.
+    fn open(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Self> {
+        match way {
+            Way::ToLun => {
+                let staging = run.staging.as_ref().ok_or_else(not_staged)?;
+                guard::not_the_truth(run)?;
+                Ok(Self { path: STAGING.parse()?, root: staging.root()? })
+            }
+            Way::ToLocal { generation } => {
+                guard::data_is_on_lun(run, from)?;
+                let like = tree::open(&run.host.root.locate(from.as_path()))?;
+                let path: AbsPath = format!("{RETURNING}/{generation}").parse()?;
+                Ok(Self { root: local::shelve(run.host, &path, &like)?, path })
+            }
+        }
+    }
+
+    fn sync(&self, way: Way) -> anyhow::Result<()> {
+        dir::sync_filesystem(&self.root).with_context(|| format!("syncing {way}"))
+    }
+}
+
+fn rsync(
+    run: &Run<'_>,
+    wish: &Wish<'_>,
+    to: &Destination,
+    watcher: &mut dyn Watcher,
+) -> Result<(), RsyncError> {
     let pass = if wish.onto_empty { Pass::Fill } else { Pass::Update };
     let mut progress = |done| watcher.moved(done, wish.size.map(|size| size.0));
     let from = run.host.root.locate(wish.from.as_path());
-    let to = run.host.root.locate(STAGING);
+    let to = run.host.root.locate(to.path.as_path());
     rsync::copy(run.host, &from, &to, pass, COPY_LIMIT, &mut progress)
 }
 
 /// Copies while etcd writes. What comes out is no copy of any moment; it only makes the next one
 /// short. Files that vanish or change under rsync's hands are expected.
 pub(super) fn pre_copy(run: &Run<'_>, wish: &Wish<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
-    let staging = run.staging.as_ref().ok_or_else(not_staged)?;
-    guard::not_the_truth(run)?;
-    match rsync(run, wish, watcher) {
+    let to = Destination::open(run, wish.from, wish.way)?;
+    match rsync(run, wish, &to, watcher) {
         Ok(()) => {}
         Err(RsyncError::Failed { cause: Cause::Vanished, .. }) => {
             tracing::debug!("files vanished, as expected")
         }
         Err(error) => return Err(error.into()),
     }
-    staging.sync().context("syncing the LUN")?;
+    to.sync(wish.way)?;
     Ok("copied while etcd runs".into())
 }
 
 /// Copies what is at rest.
 pub(super) fn copy(run: &Run<'_>, wish: &Wish<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     let from = wish.from;
-    let staging = run.staging.as_ref().ok_or_else(not_staged)?;
-    guard::not_the_truth(run)?;
+    let to = Destination::open(run, from, wish.way)?;
     guard::etcd_is_at_rest(run, from)?;
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
-    tree::unsupported(&source, &run.host.interrupt).context("looking for what rsync would leave behind")?;
-    rsync(run, wish, watcher)?;
-    staging.sync().context("syncing the LUN")?;
+    // The stamp stays on the LUN, and says whose old copy that is.
+    let stays = match wish.way {
+        Way::ToLun => None,
+        Way::ToLocal { .. } => Some(Stamp::ATTRIBUTE),
+    };
+    tree::unsupported(&source, stays, &run.host.interrupt)
+        .context("looking for what rsync would leave behind")?;
+    rsync(run, wish, &to, watcher)?;
+    to.sync(wish.way)?;
     Ok(format!("copied {from}, synced"))
 }
 
-/// Compares both trees. The LUN is unmounted and mounted anew between the copy and the look, so
-/// that nothing of what is read comes from a cache of this node.
-pub(super) fn prove(run: &mut Run<'_>, from: &AbsPath, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
-    let staging = run.staging.take().ok_or_else(not_staged)?;
-    staging.sync().context("syncing the LUN")?;
-    staging.unmount().context("unmounting the LUN, to read it from the device")?;
-    lun::remount(run, Access::ReadOnly)?;
-    let staging = run.staging.as_ref().ok_or_else(not_staged)?;
+/// Compares both trees. Between the copy and the look the LUN is unmounted and mounted anew, so that nothing of what is
+/// read comes from a cache of this node. The local disk can't be unmounted: there contents are dropped from memory.
+pub(super) fn prove(
+    run: &mut Run<'_>,
+    from: &AbsPath,
+    way: Way,
+    watcher: &mut dyn Watcher,
+) -> anyhow::Result<String> {
+    if way == Way::ToLun {
+        let staging = run.staging.take().ok_or_else(not_staged)?;
+        staging.sync().context("syncing the LUN")?;
+        staging.unmount().context("unmounting the LUN, to read it from the device")?;
+        lun::remount(run, Access::ReadOnly)?;
+    }
+    let copy = Destination::open(run, from, way)?;
+    if way != Way::ToLun {
+        guard::nobody_in(run.host, &copy.path)?;
+        tree::forget(&copy.root, &run.host.interrupt).context("dropping the copy from memory")?;
+    }
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
-    let copy = staging.root()?;
     let mut progress = |done| watcher.moved(done, None);
-    let summary = tree::compare(&source, &copy, &run.host.interrupt, &mut progress)
-        .context("the copy on the LUN is not what is on the local disk")?;
+    let summary = tree::compare(&source, &copy.root, &run.host.interrupt, &mut progress)
+        .with_context(|| format!("the copy on {way} is not what is in {from}"))?;
     drop(copy);
     guard::etcd_is_at_rest(run, from)?;
     if let Some(staging) = run.staging.take() {
         staging.unmount().context("unmounting the LUN after the proof")?;
+        lun::remount(run, Access::ReadWrite)?;
     }
-    lun::remount(run, Access::ReadWrite)?;
     run.proof = Some(summary.fingerprint);
     Ok(format!(
         "both are the same: {} files, {} directories, {}, BLAKE3 {}",

@@ -8,7 +8,7 @@ use crate::{
         manifest::{self, PutBack},
         mountinfo, systemd,
     },
-    node::KUBELET,
+    node::{KUBELET, authority::Authority},
     plan::{ETCD_STOPPED, parked},
     terms::AbsPath,
 };
@@ -196,14 +196,18 @@ fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts etcd when the data directory is the LUN.
-pub(super) fn start_on_lun(
+/// Starts etcd when the data directory leads to where the truth is.
+pub(super) fn start_on(
     run: &Run<'_>,
+    on: Authority,
     runtime: &Runtime,
     data_dir: &AbsPath,
     wait: bool,
 ) -> anyhow::Result<String> {
-    super::guard::data_is_on_lun(run, data_dir)?;
+    match on {
+        Authority::Lun => drop(super::guard::data_is_on_lun(run, data_dir)?),
+        Authority::Local => super::guard::data_is_local(run, data_dir)?,
+    }
     let started = start(run.host, runtime, data_dir, wait)?;
-    Ok(format!("{started}, on the LUN"))
+    Ok(format!("{started}, on the {on}"))
 }

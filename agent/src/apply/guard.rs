@@ -2,7 +2,7 @@
 
 use super::{etcd, run::Run};
 use crate::{
-    host::{Host, block, iscsi, mountinfo},
+    host::{Host, block, filelock, inode, iscsi, mountinfo},
     node::{
         Content, Lun, LunView,
         authority::{Authority, Record},
@@ -96,6 +96,15 @@ pub(super) fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Resu
     Ok(())
 }
 
+/// Nobody but this process has anything open in a directory.
+pub(super) fn nobody_in(host: &Host, dir: &AbsPath) -> anyhow::Result<()> {
+    let open = filelock::open_below(host, dir.as_path())?;
+    match open.iter().find(|open| open.holder.pid != Some(std::process::id())) {
+        Some(open) => bail!("{} has files open in {dir}: end it first", open.holder),
+        None => Ok(()),
+    }
+}
+
 /// A session whose disks somebody uses is never logged out.
 pub(super) fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
     let sessions = iscsi::sessions(host)?;
@@ -106,7 +115,7 @@ pub(super) fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
 }
 
 /// What is mounted on the data directory is the LUN of the record, which is the truth.
-pub(super) fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+pub(super) fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> {
     let record = record(run.host)?.ok_or_else(|| anyhow!("the record is gone"))?;
     ensure!(record.authority == Authority::Lun, "the record says that the local disk is the truth");
     let mounts = mountinfo::of_pid1(run.host)?;
@@ -124,6 +133,36 @@ pub(super) fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Resul
         lun.wwid,
         record.wwid
     );
+    Ok(*lun)
+}
+
+/// The record says that the truth is local, on a person's word.
+pub(super) fn rolled_back(run: &Run<'_>) -> anyhow::Result<Record> {
+    let record = record(run.host)?.ok_or_else(|| anyhow!("the record is gone"))?;
+    ensure!(record.rolled_back, "the record says {}, and of no rollback", record.authority);
+    Ok(record)
+}
+
+/// Nothing is mounted on the data directory.
+pub(super) fn nothing_is_mounted(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+    let mounts = mountinfo::of_pid1(run.host)?;
+    match mounts.iter().find(|mount| mount.mount_point == data_dir.as_str()) {
+        Some(mount) => bail!("{} is mounted on {data_dir} now", mount.source),
+        None => Ok(()),
+    }
+}
+
+/// Whether the directory beneath the mount point is immutable.
+pub(super) fn is_fenced(host: &Host, data_dir: &AbsPath) -> anyhow::Result<bool> {
+    let Some(place) = inode::beneath(host, data_dir)? else { return Ok(false) };
+    Ok(inode::is_immutable(&place)? == Some(true))
+}
+
+/// The data directory is the one that a rollback has put in its place.
+pub(super) fn data_is_local(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+    rolled_back(run)?;
+    nothing_is_mounted(run, data_dir)?;
+    ensure!(!is_fenced(run.host, data_dir)?, "{data_dir} is fenced: the local data is not in its place");
     Ok(())
 }
 

@@ -20,9 +20,12 @@ pub mod secrets;
 use crate::{
     config::Config,
     host::{Host, Tool, filelock::Lock, mountinfo, namespace, process},
-    node::{Fact, Identity, authority::Authority},
+    node::{
+        Fact, Identity,
+        authority::{Authority, Record},
+    },
     observe::{self, Viewpoint},
-    plan::{Occasion, Plan, Refusal, STAGING, Step, plan},
+    plan::{Goal, Occasion, Plan, RETURNING, Refusal, STAGING, Step},
     terms::AbsPath,
 };
 use anyhow::{Context as _, anyhow, bail};
@@ -37,9 +40,10 @@ use std::{
 /// Ours until the next boot: the lock and the staging mount point.
 const RUNTIME_DIR: &str = "/run/etcd-lun";
 
-/// How often a plan may end at a horizon: local side, login, stamp, all the rest, and once more to
-/// see that nothing is left. More would mean that steps don't do what plans expect of them.
-const MAX_ROUNDS: usize = 6;
+/// How often a plan may end at a horizon: local side, login, stamp, all the rest, and once more to see that nothing is
+/// left; a rollback has the mount and the sessions beside these. More would mean that steps don't do what plans expect
+/// of them.
+const MAX_ROUNDS: usize = 8;
 
 /// Whoever watches a run.
 pub trait Watcher: fmt::Debug {
@@ -62,6 +66,9 @@ pub struct Done {
     pub steps: usize,
     /// Their names, in order.
     pub taken: Vec<&'static str>,
+    /// The generation that was rolled back to the local disk and is the truth there, on purpose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolled_back: Option<u64>,
 }
 
 /// Why a run ended before its end.
@@ -73,13 +80,22 @@ pub enum Failure {
     Error(anyhow::Error),
 }
 
+impl Failure {
+    fn into_error(self) -> anyhow::Error {
+        match self {
+            Self::Refused(refusal) => anyhow!(*refusal),
+            Self::Error(error) => error,
+        }
+    }
+}
+
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::Error(error)
     }
 }
 
-/// Brings the node to what the config wants.
+/// Brings the node to what the config wants, or etcd's data back from the LUN.
 ///
 /// When an attempt fails before the commit point, etcd is put back before this returns, and what
 /// happened to that is part of the error.
@@ -88,7 +104,7 @@ pub fn apply(
     config: &Config,
     secrets: &Secrets,
     identity: &Identity,
-    occasion: Occasion,
+    goal: Goal,
     watcher: &mut dyn Watcher,
 ) -> Result<Done, Failure> {
     host.root.make_dir(RUNTIME_DIR, 0o700).context("making the runtime directory")?;
@@ -102,52 +118,49 @@ pub fn apply(
         return Err(Failure::Refused(Box::new(Refusal::OtherNamespace)));
     }
     wait_for_leftovers(host, watcher)?;
-    let mut run = Run::new(host, config, secrets, identity, occasion);
-    let result = rounds(&mut run, watcher);
+    let mut run = Run::new(host, config, secrets, identity);
+    let result = rounds(&mut run, goal, watcher);
     let Err(failure) = result else { return result };
-    Err(match put_back(&mut run, watcher) {
+    Err(match put_back(&mut run, goal, &failure, watcher) {
         Ok(()) => failure,
-        Err(second) => {
-            let first = match failure {
-                Failure::Refused(refusal) => anyhow!(*refusal),
-                Failure::Error(error) => error,
-            };
-            Failure::Error(first.context(format!("{second:#}; after this")))
-        }
+        Err(second) => Failure::Error(failure.into_error().context(format!("{second:#}; after this"))),
     })
 }
 
-/// A run that was killed leaves its rsync behind, which keeps the staging mount of that run alive, and
-/// the LUN would be refused as in use. Nobody else mounts anything there, and the lock is ours: what
-/// still sees that mount was started by such a run, and is ended.
+/// A run that was killed leaves its rsync behind, which goes on writing where the next run writes, and keeps the staging
+/// mount alive, so that the LUN would be refused as in use. Nobody else mounts anything there, and the lock is ours: what
+/// still sees that mount, or was to copy to where a rollback stages, was started by such a run, and is ended.
 fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
     const LIMIT: Duration = Duration::from_secs(60);
     let deadline = Instant::now() + LIMIT;
     let mut noted = false;
     loop {
-        let holders =
-            mountinfo::holders_of_place(host, STAGING).context("looking for an earlier run's mount")?;
-        let Some(holder) = holders.first() else { return Ok(()) };
+        let left = leftovers(host).context("looking for what an earlier run left")?;
+        let Some((pid, comm)) = left.first() else { return Ok(()) };
         if Instant::now() >= deadline {
-            // The planner will say who it is, if it is still there.
+            // The planner, or a guard, will say who it is, if it is still there.
             return Ok(());
         }
         if !noted {
-            watcher.noted(&format!(
-                "ending {} (pid {}), left by a run that was killed",
-                holder.comm, holder.pid
-            ));
+            watcher.noted(&format!("ending {comm} (pid {pid}), left by a run that was killed"));
             noted = true;
         }
         // Again each time: one process of each namespace is listed, and rsync runs as three.
-        for left in holders.iter().filter(|left| left.comm == Tool::Rsync.program()) {
-            process::terminate(left.pid).context("ending what an earlier run left")?;
+        for (pid, _) in left.iter().filter(|(_, comm)| comm == Tool::Rsync.program()) {
+            process::terminate(*pid).context("ending what an earlier run left")?;
         }
         host.pause(Duration::from_millis(200)).context("waiting for what an earlier run left")?;
     }
 }
 
-fn rounds(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> Result<Done, Failure> {
+fn leftovers(host: &Host) -> anyhow::Result<Vec<(u32, String)>> {
+    let mut left = process::with_argument_below(host, &RETURNING.parse()?)?;
+    let holders = mountinfo::holders_of_place(host, STAGING)?;
+    left.extend(holders.into_iter().map(|holder| (holder.pid, holder.comm)));
+    Ok(left)
+}
+
+fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Done, Failure> {
     let mut taken = Vec::new();
     for _ in 0..MAX_ROUNDS {
         let node = observe::node(
@@ -160,11 +173,10 @@ fn rounds(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> Result<Done, Failure>
         if tracing::enabled!(tracing::Level::DEBUG) {
             tracing::debug!("observed {}", serde_json::to_string(&node).unwrap_or_default());
         }
-        let plan =
-            plan(run.config, &node, run.occasion).map_err(|refusal| Failure::Refused(Box::new(refusal)))?;
+        let plan = goal.plan(run.config, &node).map_err(|refusal| Failure::Refused(Box::new(refusal)))?;
         watcher.planned(&plan);
         if plan.is_empty() {
-            return Ok(Done { steps: taken.len(), taken });
+            return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back() });
         }
         for (at, step) in plan.steps.iter().enumerate() {
             if run.host.interrupt.is_requested() {
@@ -184,28 +196,37 @@ fn rounds(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> Result<Done, Failure>
     )))
 }
 
-/// Before the commit point, an attempt leaves etcd running as it was: on the local disk.
-fn put_back(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+/// Before the commit point, an attempt leaves etcd running as it was.
+fn put_back(
+    run: &mut Run<'_>,
+    goal: Goal,
+    failure: &Failure,
+    watcher: &mut dyn Watcher,
+) -> anyhow::Result<()> {
     run.host.interrupt.ignore(); // the way back is walked to its end
-    let result = etcd_back(run, watcher);
+    let result = match goal {
+        Goal::Lun(occasion) => back_on_local(run, occasion, watcher),
+        Goal::Local => back_on_lun(run, failure, watcher),
+    };
     // After etcd: with a dead target this can take as long as open-iscsi's replacement timeout.
     run.drop_staging();
     result
 }
 
-fn etcd_back(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+fn back_on_local(run: &Run<'_>, occasion: Occasion, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
     if !etcd::was_stopped_by_us(run.host, run.config)? {
         return Ok(());
     }
-    let record = match observe::record(run.host) {
-        Fact::Known(record) => record,
-        Fact::Unknown(why) => bail!("etcd stays stopped, for which copy is the truth can't be told ({why})"),
-    };
-    if record.is_some_and(|record| record.authority == Authority::Lun) {
+    let record = known_record(run)?;
+    if record.as_ref().is_some_and(|record| record.authority == Authority::Lun) {
         watcher.noted("etcd stays stopped: its data is on the LUN now; `etcd-lun apply` goes on from here");
         return Ok(());
     }
-    let wait = run.occasion == Occasion::ByHand;
+    if record.is_some_and(|record| record.rolled_back) {
+        watcher.noted(ROLLBACK_GOES_ON);
+        return Ok(());
+    }
+    let wait = occasion == Occasion::ByHand;
     let wish = &run.config.etcd;
     etcd::start(run.host, &wish.runtime, &wish.data_dir, wait)
         .context("putting etcd back on the local disk")?;
@@ -215,4 +236,30 @@ fn etcd_back(run: &mut Run<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<()>
         "etcd starts from the local disk, as before"
     });
     Ok(())
+}
+
+const ROLLBACK_GOES_ON: &str =
+    "etcd stays as it is: its data is on the local disk now; `etcd-lun rollback` goes on from here";
+
+/// A rollback that has not reached its commit point leaves the LUN mounted, and etcd on it: what `apply` does.
+fn back_on_lun(run: &mut Run<'_>, failure: &Failure, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+    // A refusal has changed nothing, unless a run before this one was killed.
+    if matches!(failure, Failure::Refused(_)) && !etcd::was_stopped_by_us(run.host, run.config)? {
+        return Ok(());
+    }
+    if !known_record(run)?.is_some_and(|record| record.authority == Authority::Lun) {
+        watcher.noted(ROLLBACK_GOES_ON);
+        return Ok(());
+    }
+    rounds(run, Goal::Lun(Occasion::ByHand), watcher)
+        .map_err(|failure| failure.into_error().context("putting etcd back on the LUN"))?;
+    watcher.noted("etcd runs from the LUN again, as before");
+    Ok(())
+}
+
+fn known_record(run: &Run<'_>) -> anyhow::Result<Option<Record>> {
+    match observe::record(run.host) {
+        Fact::Known(record) => Ok(record),
+        Fact::Unknown(why) => bail!("etcd stays stopped, for which copy is the truth can't be told ({why})"),
+    }
 }

@@ -1,17 +1,22 @@
-//! Having PID 1 mount the LUN, and seeing what it really mounted.
+//! Having PID 1 mount the LUN, and seeing what it really mounted; and having it unmounted for good.
 
 use super::{guard, run::Run};
 use crate::{
-    host::{inode, mountinfo, systemd, tree},
+    host::{block, inode, mountinfo, systemd, tree},
     node::authority::Stamp,
     observe,
     terms::{AbsPath, FsLabel, FsUuid, Wwid},
 };
 use anyhow::{Context as _, bail, ensure};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// systemd waits for the device (90 s), then for mount(8); log replay of a large LUN included.
 const MOUNT_LIMIT: Duration = Duration::from_secs(300);
+
+/// The unit's own limit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).
+const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
+/// For mount namespaces of processes that are ending, which keep a mount of their own.
+const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a mount step asks for.
 #[derive(Debug)]
@@ -27,11 +32,7 @@ pub(super) struct Wish<'a> {
 pub(super) fn mount(run: &mut Run<'_>, wish: &Wish<'_>) -> anyhow::Result<String> {
     run.drop_staging();
     guard::no_users_beneath(run, wish.at)?;
-    let fenced = match inode::beneath(run.host, wish.at)? {
-        Some(place) => inode::is_immutable(&place)? == Some(true),
-        None => false,
-    };
-    ensure!(fenced, "{} is not fenced: nothing is mounted over it", wish.at);
+    ensure!(guard::is_fenced(run.host, wish.at)?, "{} is not fenced: nothing is mounted over it", wish.at);
     let lun = guard::lun_of_ours(run, wish.wwid, wish.uuid)?;
     let leads_to = observe::label_leads_to(run.host, wish.label)?;
     ensure!(
@@ -44,6 +45,28 @@ pub(super) fn mount(run: &mut Run<'_>, wish: &Wish<'_>) -> anyhow::Result<String
     systemd::start(run.host, wish.unit, MOUNT_LIMIT)?;
     verify(run, wish, &lun.devno)?;
     Ok(format!("{} is mounted on {}", lun.device, wish.at))
+}
+
+/// Unmounts the LUN once its data is proven to be on the local disk, and waits until nobody at all has it: the fence is
+/// what whoever starts etcd now finds.
+pub(super) fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
+    ensure!(run.proof.is_some(), "the copy was not proven in this run: the LUN stays mounted");
+    ensure!(guard::is_fenced(run.host, at)?, "{at} is not fenced beneath the LUN, which stays mounted");
+    let lun = guard::data_is_on_lun(run, at)?;
+    guard::etcd_is_at_rest(run, at)?;
+    systemd::stop(run.host, unit, UNMOUNT_LIMIT)?;
+    guard::nothing_is_mounted(run, at)?;
+    let deadline = Instant::now() + RELEASE_LIMIT;
+    while !block::nobody_holds(run.host, &lun.device)? {
+        if Instant::now() >= deadline {
+            bail!(
+                "{at} is unmounted, and somebody still has {} mounted or open: see `lsns -t mnt`",
+                lun.device
+            );
+        }
+        run.host.pause(Duration::from_millis(200))?;
+    }
+    Ok(format!("{} is unmounted, and {at} fenced", lun.device))
 }
 
 /// What PID 1 sees must be the LUN, with the options asked for, and carry the record's stamp.

@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     host::{Host, staging::Staging},
     node::Identity,
-    plan::{Occasion, Step},
+    plan::Step,
     terms::Fingerprint,
 };
 
@@ -16,7 +16,6 @@ pub(super) struct Run<'a> {
     pub config: &'a Config,
     pub secrets: &'a Secrets,
     pub identity: &'a Identity,
-    pub occasion: Occasion,
     /// The LUN's mount in this process's namespace.
     pub staging: Option<Staging>,
     /// What the proof has found both trees to be.
@@ -24,14 +23,8 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(
-        host: &'a Host,
-        config: &'a Config,
-        secrets: &'a Secrets,
-        identity: &'a Identity,
-        occasion: Occasion,
-    ) -> Self {
-        Self { host, config, secrets, identity, occasion, staging: None, proof: None }
+    pub fn new(host: &'a Host, config: &'a Config, secrets: &'a Secrets, identity: &'a Identity) -> Self {
+        Self { host, config, secrets, identity, staging: None, proof: None }
     }
 
     pub fn staged(&self) -> Option<&Staging> {
@@ -54,14 +47,16 @@ impl<'a> Run<'a> {
             Step::Format { wwid, uuid, label } => lun::format(self, wwid, uuid, label),
             Step::Stage { wwid, uuid } => lun::stage(self, wwid, uuid),
             Step::Unstamp => lun::unstamp(self),
-            Step::PreCopy { from, size, onto_empty } => {
-                copy::pre_copy(self, &copy::Wish { from, size: *size, onto_empty: *onto_empty }, watcher)
+            Step::PreCopy { from, way, size, onto_empty } => {
+                let wish = copy::Wish { from, way: *way, size: *size, onto_empty: *onto_empty };
+                copy::pre_copy(self, &wish, watcher)
             }
             Step::StopEtcd { runtime } => etcd::stop(self.host, self.config, runtime, watcher),
-            Step::Copy { from, size, onto_empty } => {
-                copy::copy(self, &copy::Wish { from, size: *size, onto_empty: *onto_empty }, watcher)
+            Step::Copy { from, way, size, onto_empty } => {
+                let wish = copy::Wish { from, way: *way, size: *size, onto_empty: *onto_empty };
+                copy::copy(self, &wish, watcher)
             }
-            Step::Prove { from } => copy::prove(self, from, watcher),
+            Step::Prove { from, way } => copy::prove(self, from, *way, watcher),
             Step::Stamp { stamp } => lun::stamp(self, stamp),
             Step::Commit { record } => local::commit(self, record),
             Step::Retire { from, generation, fingerprint } => {
@@ -73,7 +68,12 @@ impl<'a> Run<'a> {
                 let wish = mount::Wish { unit, at, wwid, uuid, label, options };
                 mount::mount(self, &wish)
             }
-            Step::StartEtcd { runtime, data_dir, wait } => etcd::start_on_lun(self, runtime, data_dir, *wait),
+            Step::UnmountData { unit, at } => mount::unmount(self, unit, at),
+            Step::CommitLocal { record } => local::commit_local(self, record),
+            Step::Return { at, generation } => local::put_in_place(self, at, *generation),
+            Step::StartEtcd { runtime, data_dir, on, wait } => {
+                etcd::start_on(self, *on, runtime, data_dir, *wait)
+            }
         }
     }
 

@@ -1,38 +1,39 @@
-//! `apply`
+//! `apply` and `rollback`
 
-use super::{Exit, OutputFormat, config, env, progress::Progress, say, say_json};
+use super::{Exit, OutputFormat, config, env, progress::Progress, say, say_json, show};
 use crate::{
     apply::{self, Failure, secrets},
     config::Config,
     host::{Host, notify::Notify},
     node::{Fact, Selinux},
     observe,
-    plan::Occasion,
+    plan::Goal,
     policy,
 };
 use std::path::Path;
 
-/// Brings the node to what the config wants.
-pub(super) fn run(file: Option<&Path>, occasion: Occasion, output: OutputFormat) -> Result<(), Exit> {
+/// Brings the node to what the config wants, or etcd's data back to the local disk.
+pub(super) fn run(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
     let (host, identity, config) = config::load_to_change(file)?;
     say_domain(&host, &config);
     let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
     let notifier = Notify::new(env::var("NOTIFY_SOCKET").as_deref());
     let mut progress = Progress::new(notifier);
-    let done =
-        apply::apply(&host, &config, &secrets, &identity, occasion, &mut progress).map_err(|failure| {
-            match failure {
-                Failure::Refused(refusal) => Exit::Refused(refusal),
-                Failure::Error(error) => Exit::Error(error),
-            }
-        })?;
+    let done = apply::apply(&host, &config, &secrets, &identity, goal, &mut progress).map_err(|failure| {
+        match failure {
+            Failure::Refused(refusal) => Exit::Refused(refusal),
+            Failure::Error(error) => Exit::Error(error),
+        }
+    })?;
     if output.json {
-        return say_json("apply", &done);
+        let kind = if goal == Goal::Local { "rollback" } else { "apply" };
+        return say_json(kind, &done);
     }
     if done.steps == 0 {
-        say("Nothing to do: the node is what the config asks for.");
+        say(&show::nothing_to_do(done.rolled_back));
     } else {
-        say(&format!("Done: {} steps, etcd's data is on the LUN.", done.steps));
+        let place = if done.rolled_back.is_some() { "local disk" } else { "LUN" };
+        say(&format!("Done: {} steps, etcd's data is on the {place}.", done.steps));
     }
     Ok(())
 }

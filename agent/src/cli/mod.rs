@@ -16,7 +16,7 @@ mod view;
 use crate::{
     config::ConfigError,
     delivery::Backstores,
-    plan::{Occasion, Refusal},
+    plan::{Goal, Occasion, Refusal},
     terms::AbsPath,
 };
 use grammar::{Asked, Given};
@@ -139,11 +139,17 @@ type Act = Box<dyn FnOnce(Option<&Path>) -> Result<(), Exit>>;
 /// What a command does; the error says what is wrong with its options.
 fn act(words: &[&str], given: &Given) -> Result<Act, String> {
     let output = OutputFormat { json: given.has("json") };
-    let occasion = occasion(given.has("boot"));
+    let goal = match words {
+        ["rollback"] => Goal::Local,
+        _ if given.has("boot") => Goal::Lun(Occasion::Boot),
+        _ => Goal::Lun(Occasion::ByHand),
+    };
     Ok(match words {
-        ["apply"] if given.has("dry-run") => Box::new(move |file| view::plan(file, occasion, output)),
-        ["apply"] => Box::new(move |file| apply::run(file, occasion, output)),
-        ["plan"] => Box::new(move |file| view::plan(file, Occasion::ByHand, output)),
+        ["apply" | "rollback"] if given.has("dry-run") => {
+            Box::new(move |file| view::plan(file, goal, output))
+        }
+        ["apply" | "rollback"] => Box::new(move |file| apply::run(file, goal, output)),
+        ["plan"] => Box::new(move |file| view::plan(file, goal, output)),
         ["status"] => Box::new(move |file| view::status(file, output)),
         ["health"] if given.has("list") => Box::new(|_| {
             say(&show::checks());
@@ -182,10 +188,6 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
 
 /// Where a target's machine keeps the LUNs unless told otherwise.
 const BACKSTORE_DIR: &str = "/var/lib/etcd-lun-target";
-
-fn occasion(boot: bool) -> Occasion {
-    if boot { Occasion::Boot } else { Occasion::ByHand }
-}
 
 /// Prints to standard output. A reader that went away (`| head`) is not an error.
 fn say(text: &str) {

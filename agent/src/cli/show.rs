@@ -7,7 +7,7 @@ use crate::{
         Content, Etcd, Fact, Identity, InForce, LocalDir, LunView, MountUnit, Node, Selinux, Session,
         authority::Stamp,
     },
-    plan::{Plan, RETIRED},
+    plan::{Plan, RETIRED, RETURNING},
 };
 use std::fmt::Write as _;
 
@@ -108,11 +108,18 @@ fn source(secret: &SecretSource) -> String {
     }
 }
 
+/// An empty plan, on a node that may be rolled back.
+pub(super) fn nothing_to_do(rolled_back: Option<u64>) -> String {
+    match rolled_back {
+        Some(generation) => format!(
+            "Nothing to do: etcd was rolled back to the local disk on purpose (generation {generation}), and stays there until a person runs `etcd-lun apply`."
+        ),
+        None => "Nothing to do: the node is what the config asks for.".into(),
+    }
+}
+
 /// `plan`
 pub(super) fn plan(plan: &Plan) -> String {
-    if plan.is_empty() {
-        return "Nothing to do: the node is what the config asks for.".into();
-    }
     let mut text = String::new();
     for (at, step) in plan.steps.iter().enumerate() {
         let _ = writeln!(text, "{:>3}. {step}", at + 1);
@@ -162,11 +169,15 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
     page.namespace(node);
     page.fact("authority", &node.record, |record| match record {
         None => "local disk: not migrated".into(),
+        Some(record) if record.rolled_back => format!(
+            "{}, generation {}: rolled back on purpose; only `etcd-lun apply` by hand moves it again",
+            record.authority, record.generation
+        ),
         Some(record) => {
             format!("{}, generation {}, use {}", record.authority, record.generation, record.activations)
         }
     });
-    page.fact("etcd", &node.etcd, etcd);
+    page.fact("etcd", &node.etcd, |found| etcd(found, node.rolled_back().is_some()));
     page.fact("mount", &node.mount, |mount| match mount {
         None => format!("nothing on {}", config.etcd.data_dir),
         Some(mount) => {
@@ -188,6 +199,17 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
         [] => "none".into(),
         generations => format!("{RETIRED}/{{{}}}", generations.join(",")),
     });
+    if let Some((copy, generation)) =
+        node.shelf.known().and_then(|shelf| shelf.copy.as_ref()).zip(node.returning())
+    {
+        page.line(
+            "staged",
+            format!(
+                "{RETURNING}/{generation}, {}: of a rollback that was cut short; another one goes on with it",
+                copy.size
+            ),
+        );
+    }
     page.fact("initiator", &node.initiator.name, |name| name.clone().unwrap_or_else(|| "no name set".into()));
     page.fact("sessions", &node.sessions, |sessions| {
         let ours = sessions.iter().filter(|session| session.target == config.target.iqn.as_str());
@@ -219,12 +241,16 @@ fn session(session: &Session) -> String {
     format!("{}: {} at {}", session.sid, session.state, session.portal)
 }
 
-fn etcd(etcd: &Etcd) -> String {
+fn etcd(etcd: &Etcd, rolled_back: bool) -> String {
     if !etcd.exists {
         return format!("systemd knows no unit {}", etcd.name);
     }
     let boot = if etcd.enabled { "starts at boot" } else { "does not start at boot" };
-    let ours = if etcd.stopped_by_us { ", stopped by etcd-lun: `etcd-lun apply` puts it back" } else { "" };
+    let ours = match (etcd.stopped_by_us, rolled_back) {
+        (true, false) => ", stopped by etcd-lun: `etcd-lun apply` puts it back",
+        (true, true) => ", stopped by etcd-lun: `etcd-lun rollback` puts it back",
+        (false, _) => "",
+    };
     format!("{} is {}, {boot}{ours}", etcd.name, etcd.state)
 }
 

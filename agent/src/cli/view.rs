@@ -7,7 +7,7 @@ use crate::{
     host::Host,
     node::Node,
     observe,
-    plan::{self, Occasion},
+    plan::Goal,
 };
 use std::path::Path;
 
@@ -23,13 +23,13 @@ fn observe_node(host: &Host, config: &Config, identity: crate::node::Identity) -
 }
 
 /// `plan`
-pub(super) fn plan(file: Option<&Path>, occasion: Occasion, output: OutputFormat) -> Result<(), Exit> {
+pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
     let (config, node) = look(file)?;
-    let plan = plan::plan(&config, &node, occasion)?;
+    let plan = goal.plan(&config, &node)?;
     if output.json {
         return say_json("plan", &plan);
     }
-    say(&show::plan(&plan));
+    say(&if plan.is_empty() { show::nothing_to_do(node.rolled_back()) } else { show::plan(&plan) });
     Ok(())
 }
 

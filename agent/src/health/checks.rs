@@ -49,6 +49,11 @@ fn lun(node: &Node) -> Result<&Lun, Outcome> {
 }
 
 pub(super) fn record(_: &Config, node: &Node) -> Outcome {
+    if let Some(generation) = node.rolled_back() {
+        return Outcome::Ok(format!(
+            "rolled back to the local disk on purpose, generation {generation}; `etcd-lun apply` moves it again"
+        ));
+    }
     end(on_lun(node)
         .and_then(|record| ok(format!("LUN, generation {}, use {}", record.generation, record.activations))))
 }
@@ -187,6 +192,9 @@ pub(super) fn stamp(_: &Config, node: &Node) -> Outcome {
 }
 
 pub(super) fn fence(config: &Config, node: &Node) -> Outcome {
+    if node.rolled_back().is_some() {
+        return end(no_fence(config, node));
+    }
     end(on_lun(node).and_then(|_| {
         let at = &config.etcd.data_dir;
         let local = known(&node.local)?;
@@ -196,6 +204,21 @@ pub(super) fn fence(config: &Config, node: &Node) -> Outcome {
         let what = if local.is_empty() { "is not immutable" } else { "is not empty" };
         found(format!("{at} {what} beneath the mount; run `etcd-lun apply`"))
     }))
+}
+
+/// After a rollback the local data is in its place, and nothing over it.
+fn no_fence(config: &Config, node: &Node) -> Checked {
+    let at = &config.etcd.data_dir;
+    if let Some(mount) = known(&node.mount)? {
+        return found(format!(
+            "{} is mounted over the local data in {at}; stop etcd and unmount it",
+            mount.source
+        ));
+    }
+    if known(&node.local)?.is_fenced() || known(&node.shelf)?.copy.is_some() {
+        return found("the rollback is not finished; run `etcd-lun rollback`");
+    }
+    ok(format!("none on {at}: the local disk is etcd's again"))
 }
 
 /// Below this share etcd is near the end of its disk: its next WAL file and snapshot are 64 MiB

@@ -120,6 +120,9 @@ pub const CHECKS: &[Check] = &[
     Check { name: "etcd", protects: "the member runs", severity: Severity::Critical, run: checks::etcd },
 ];
 
+/// What is looked at on a node that was rolled back to the local disk on purpose: the rest is about the LUN.
+pub const ROLLED_BACK: [&str; 4] = ["record", "fence", "selinux", "etcd"];
+
 /// One row of the report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
@@ -148,7 +151,7 @@ impl Report {
     }
 }
 
-/// Runs all checks.
+/// Runs all checks that apply.
 pub fn assess(config: &Config, node: &Node) -> Report {
     let row = |check: &Check| Row {
         check: check.name,
@@ -156,5 +159,6 @@ pub fn assess(config: &Config, node: &Node) -> Report {
         severity: check.severity,
         outcome: (check.run)(config, node),
     };
-    Report { rows: CHECKS.iter().map(row).collect() }
+    let applies = |check: &&Check| node.rolled_back().is_none() || ROLLED_BACK.contains(&check.name);
+    Report { rows: CHECKS.iter().filter(applies).map(row).collect() }
 }

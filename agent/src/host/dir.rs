@@ -6,7 +6,10 @@ use super::{Host, root::at};
 use crate::terms::AbsPath;
 use rustix::{
     fd::{AsFd, OwnedFd},
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, fsync, mkdirat, openat, stat, statat, unlinkat},
+    fs::{
+        AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, fsync, mkdirat, openat, stat, statat, syncfs,
+        unlinkat,
+    },
     io::Errno,
     mount::{OpenTreeFlags, open_tree},
 };
@@ -57,6 +60,18 @@ pub fn is_empty_file(dir: impl AsFd, name: &str) -> io::Result<bool> {
 /// Removes a file. Not made durable: the caller has more to write to the same directory.
 pub fn remove_file(dir: impl AsFd, name: &str) -> io::Result<()> {
     Ok(unlinkat(dir, name, AtFlags::empty())?)
+}
+
+/// Removes an empty directory, durably.
+pub fn remove_dir(dir: impl AsFd, name: &str) -> io::Result<()> {
+    unlinkat(&dir, name, AtFlags::REMOVEDIR)?;
+    Ok(fsync(dir)?)
+}
+
+/// Writes a whole filesystem to its device (`syncfs(2)`). An error that any write met since the handle was opened is
+/// reported.
+pub fn sync_filesystem(dir: impl AsFd) -> io::Result<()> {
+    Ok(syncfs(dir)?)
 }
 
 /// The sizes of all regular files below a directory, in bytes. An estimate where somebody writes:

@@ -141,14 +141,44 @@ pub fn exchange(
     other_dir: impl AsFd,
     other_name: impl AsRef<Path>,
 ) -> Result<(), ExchangeError> {
-    let flags = RenameFlags::EXCHANGE;
-    match renameat_with(&dir, name.as_ref(), &other_dir, other_name.as_ref(), flags) {
-        Ok(()) => {}
-        Err(Errno::INVAL | Errno::NOSYS) => return Err(ExchangeError::Unsupported),
-        Err(Errno::XDEV) => return Err(ExchangeError::Apart),
-        Err(error) => return Err(ExchangeError::Io(error.into())),
-    }
+    exchange_names(&dir, name.as_ref(), &other_dir, other_name.as_ref())?;
     fsync(dir).and_then(|()| fsync(other_dir)).map_err(|error| ExchangeError::Io(error.into()))
+}
+
+fn exchange_names(
+    dir: impl AsFd,
+    name: &Path,
+    other_dir: impl AsFd,
+    other_name: &Path,
+) -> Result<(), ExchangeError> {
+    match renameat_with(dir, name, other_dir, other_name, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(()),
+        Err(Errno::INVAL | Errno::NOSYS) => Err(ExchangeError::Unsupported),
+        Err(Errno::XDEV) => Err(ExchangeError::Apart),
+        Err(error) => Err(ExchangeError::Io(error.into())),
+    }
+}
+
+/// The same where the other directory is immutable, which can't be renamed. The flag is cleared in the moment before, and
+/// set again when the exchange fails: what must hold between the two, the flag can't see to.
+pub fn exchange_for_immutable(
+    dir: impl AsFd,
+    name: impl AsRef<Path>,
+    other_dir: impl AsFd,
+    other_name: impl AsRef<Path>,
+) -> Result<(), ExchangeError> {
+    let failed = |error: Errno| ExchangeError::Io(error.into());
+    let other = openat(&other_dir, other_name.as_ref(), DIRECTORY, Mode::empty()).map_err(failed)?;
+    let flags = ioctl_getflags(&other).map_err(failed)?;
+    if flags.contains(IFlags::IMMUTABLE) {
+        ioctl_setflags(&other, flags.difference(IFlags::IMMUTABLE)).map_err(failed)?;
+    }
+    let exchanged = exchange_names(&dir, name.as_ref(), &other_dir, other_name.as_ref());
+    if exchanged.is_err() && flags.contains(IFlags::IMMUTABLE) {
+        ioctl_setflags(&other, flags).and_then(|()| fsync(&other)).map_err(failed)?;
+    }
+    exchanged?;
+    fsync(dir).and_then(|()| fsync(other_dir)).map_err(failed)
 }
 
 /// Makes an empty directory with the mode, owner, group and SELinux label of another, durably, and

@@ -1,11 +1,29 @@
 //! Other processes.
 
+use super::Host;
+use crate::terms::AbsPath;
 use nix::{
     errno::Errno,
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use std::io;
+use std::{ffi::OsStr, fs, io, os::unix::ffi::OsStrExt, path::Path};
+
+/// Processes that were given a path below a directory as an argument, with their names: proc_pid_cmdline(5).
+pub fn with_argument_below(host: &Host, dir: &AbsPath) -> io::Result<Vec<(u32, String)>> {
+    let mut found = Vec::new();
+    for name in host.root.list("/proc")? {
+        let Ok(pid) = name.parse::<u32>() else { continue };
+        let read = |what: &str| fs::read(host.root.locate(format!("/proc/{pid}/{what}")));
+        // Root may read every one, so an error is that of a process that has ended meanwhile.
+        let (Ok(line), Ok(comm)) = (read("cmdline"), read("comm")) else { continue };
+        let below = |argument: &[u8]| Path::new(OsStr::from_bytes(argument)).starts_with(dir.as_path());
+        if line.split(|byte| *byte == 0).any(below) {
+            found.push((pid, String::from_utf8_lossy(comm.trim_ascii()).into_owned()));
+        }
+    }
+    Ok(found)
+}
 
 /// Asks a process to end (SIGTERM). One that has ended already is well.
 pub fn terminate(pid: u32) -> io::Result<()> {
@@ -22,8 +40,26 @@ pub fn terminate(pid: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::terminate;
+    use super::*;
+    use crate::host::{Root, transcript::NoTools};
     use std::{os::unix::process::ExitStatusExt, process::Command};
+
+    #[test]
+    fn found_by_an_argument() {
+        let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
+        let dir = format!("/nowhere/{}", std::process::id());
+        let mut child = Command::new("sh")
+            .args(["-c", "read x", &format!("{dir}/2/")])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let found = || with_argument_below(&host, &dir.parse().unwrap()).unwrap();
+        while found().is_empty() {} // until the child has become sh
+        assert_eq!(found(), [(child.id(), "sh".to_owned())]);
+        assert!(with_argument_below(&host, &format!("{dir}/2/3").parse().unwrap()).unwrap().is_empty());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 
     #[test]
     fn ends_a_child_and_never_everybody() {

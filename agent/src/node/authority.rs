@@ -45,11 +45,20 @@ pub struct Record {
     /// The data directory that was migrated.
     pub data_dir: AbsPath,
     /// The local data as it was when it was copied; none before the commit point, and none when
-    /// there was no data to copy.
+    /// there was no data to copy. After a rollback, the copy as it was proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
     /// How often the LUN was mounted for use.
     pub activations: u64,
+    /// Whether the truth is local because a person rolled back: then only a person's `apply` moves it again. Not there
+    /// in older texts; an older program refuses a text that has it, and so doesn't move the data at the next boot.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub rolled_back: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// What is wrong with the text of a record or stamp.
@@ -92,12 +101,26 @@ impl Record {
             data_dir,
             fingerprint: None,
             activations: 0,
+            rolled_back: false,
         }
     }
 
     /// The record at the commit point: the truth is on the LUN, mounted for use once.
     pub fn commit(self, fingerprint: Option<Fingerprint>) -> Self {
         Self { authority: Authority::Lun, fingerprint, activations: FIRST_ACTIVATION, ..self }
+    }
+
+    /// The record at the commit point of a rollback: the truth is this copy on the local disk, on purpose.
+    pub fn roll_back(self, fingerprint: Fingerprint) -> Self {
+        Self { authority: Authority::Local, fingerprint: Some(fingerprint), rolled_back: true, ..self }
+    }
+
+    /// The generation under whose number a rollback stages the LUN's data, or has staged it.
+    pub fn returning(&self) -> Option<u64> {
+        match self.authority {
+            Authority::Lun => Some(self.generation.saturating_add(1)),
+            Authority::Local => self.rolled_back.then_some(self.generation),
+        }
     }
 
     /// The record with another count of activations.

@@ -41,6 +41,26 @@ impl LocalDir {
     }
 }
 
+/// What a rollback has to know of the local disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shelf {
+    /// Bytes free on the filesystem of etcd-lun's own state directory.
+    pub free: Bytes,
+    /// What lies where the LUN's data is staged; none when there is nothing.
+    pub copy: Option<StagedCopy>,
+}
+
+/// A copy of the LUN's data that waits to take the data directory's place, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StagedCopy {
+    /// Whether it carries our mark.
+    pub ours: bool,
+    /// Bytes in it.
+    pub size: Bytes,
+    /// Its fingerprint; taken only when a record says that it is the truth, for it means reading everything.
+    pub fingerprint: Option<Fingerprint>,
+}
+
 /// What PID 1 sees mounted on the data directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DataMount {

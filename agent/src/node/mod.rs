@@ -9,7 +9,7 @@ mod selinux;
 
 pub use fact::Fact;
 pub use iscsi::{Initiator, Session};
-pub use local::{DataMount, Etcd, KUBELET, LocalDir, MountUnit, POD_SERVES};
+pub use local::{DataMount, Etcd, KUBELET, LocalDir, MountUnit, POD_SERVES, Shelf, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, User};
 pub use selinux::{InForce, Selinux};
 
@@ -36,6 +36,8 @@ pub struct Node {
     pub record: Fact<Option<Record>>,
     /// The data directory on the local disk.
     pub local: Fact<LocalDir>,
+    /// What a rollback stages on the local disk, and its room.
+    pub shelf: Fact<Shelf>,
     /// The generations whose local data lies retired.
     pub retired: Fact<Vec<String>>,
     /// What is mounted on the data directory.
@@ -52,6 +54,19 @@ pub struct Node {
     /// the planner is pure and must not make one up.
     #[serde(skip)]
     pub fresh_uuid: FsUuid,
+}
+
+impl Node {
+    /// The generation that was rolled back to the local disk and is the truth there, on purpose.
+    pub fn rolled_back(&self) -> Option<u64> {
+        let record = self.record.known()?.as_ref()?;
+        record.rolled_back.then_some(record.generation)
+    }
+
+    /// The generation under whose number a rollback stages the LUN's data, or has staged it.
+    pub fn returning(&self) -> Option<u64> {
+        self.record.known()?.as_ref()?.returning()
+    }
 }
 
 /// Who this node is, and whence it is looked at.

@@ -2,15 +2,15 @@
 
 use crate::{
     config::{Config, Runtime},
-    host::{Host, dir, filelock, inode, manifest, systemd, tree},
+    host::{Host, dir, filelock, inode, manifest, staging, systemd, tree},
     node::{
-        Etcd, Fact, KUBELET, LocalDir, POD_SERVES,
+        Etcd, Fact, KUBELET, LocalDir, POD_SERVES, Shelf, StagedCopy,
         authority::{Authority, Record},
     },
-    plan::{BAR, ETCD_STOPPED, RECORD, RETIRED, STATE, parked},
+    plan::{BAR, ETCD_STOPPED, RECORD, RETIRED, RETURNING, RETURNING_MARK, STATE, parked},
     terms::{AbsPath, Bytes},
 };
-use std::io;
+use std::{io, os::fd::OwnedFd};
 
 /// The record; a text that is not of a known form is unknown, never absent.
 pub(crate) fn record(host: &Host) -> Fact<Option<Record>> {
@@ -31,11 +31,7 @@ pub(super) fn local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>
 
 fn look(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> io::Result<LocalDir> {
     let Some(beneath) = inode::beneath(host, data_dir)? else { return Ok(LocalDir::Absent) };
-    let mut entries = dir::names(&beneath)?;
-    if entries == [BAR] && dir::is_empty_file(&beneath, BAR)? {
-        // The bar: nothing of etcd's.
-        entries.clear();
-    }
+    let entries = if holds_nothing(&beneath)? { Vec::new() } else { dir::names(&beneath)? };
     let immutable = inode::is_immutable(&beneath)?;
     let truth_is_lun = record.is_some_and(|record| record.authority == Authority::Lun);
     let fingerprint = if truth_is_lun && !entries.is_empty() {
@@ -54,18 +50,66 @@ fn look(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> io::Result<
     })
 }
 
+/// Whether a directory is empty, or has nothing but the bar in it.
+fn holds_nothing(dir: &OwnedFd) -> io::Result<bool> {
+    Ok(match dir::names(dir)?.as_slice() {
+        [] => true,
+        [only] => only == BAR && dir::is_empty_file(dir, BAR)?,
+        _ => false,
+    })
+}
+
 /// Whether a rename can move the data directory below our state directory: both parents on one
 /// mount. The state directory may not exist yet; then its nearest existing parent counts.
 fn is_with_state(host: &Host, data_dir: &AbsPath) -> io::Result<bool> {
-    let mut state: AbsPath = STATE.parse().map_err(io::Error::other)?;
-    while host.root.list_opt(state.as_path())?.is_none() {
-        state = state.parent();
-    }
-    match dir::both_without_mounts(host, &data_dir.parent(), &state) {
+    match dir::both_without_mounts(host, &data_dir.parent(), &state_dir(host)?) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// The state directory, or its nearest parent that exists.
+fn state_dir(host: &Host) -> io::Result<AbsPath> {
+    let mut state: AbsPath = STATE.parse().map_err(io::Error::other)?;
+    while host.root.list_opt(state.as_path())?.is_none() {
+        state = state.parent();
+    }
+    Ok(state)
+}
+
+/// What a rollback has staged for the record's next generation, or for the record's own; and the room.
+pub(super) fn shelf(host: &Host, record: Option<&Record>) -> Fact<Shelf> {
+    let look = || -> io::Result<Shelf> {
+        let state = tree::open(&host.root.locate(state_dir(host)?.as_path()))?;
+        let copy = match record.and_then(Record::returning) {
+            Some(generation) => {
+                staged_copy(host, generation, record.is_some_and(|record| record.rolled_back))?
+            }
+            None => None,
+        };
+        Ok(Shelf { free: staging::space(&state)?.free, copy })
+    };
+    look().into()
+}
+
+fn staged_copy(host: &Host, generation: u64, is_truth: bool) -> io::Result<Option<StagedCopy>> {
+    let name = generation.to_string();
+    let names = host.root.list_opt(RETURNING)?.unwrap_or_default();
+    if !names.contains(&name) {
+        return Ok(None);
+    }
+    let copy = dir::open(tree::open(&host.root.locate(RETURNING))?, &name)?;
+    // What the copy was exchanged for, left by a run that was cut short there: nothing of etcd's.
+    if holds_nothing(&copy)? {
+        return Ok(None);
+    }
+    let read = || tree::fingerprint(&copy, &host.interrupt, &mut |_| {}).map_err(io::Error::other);
+    Ok(Some(StagedCopy {
+        ours: inode::attribute(&copy, RETURNING_MARK)?.is_some(),
+        size: Bytes(dir::size(&copy)?),
+        fingerprint: if is_truth { Some(read()?.fingerprint) } else { None },
+    }))
 }
 
 /// Names below the directory of retired data.

@@ -59,6 +59,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         sessions: iscsi::all_sessions(host, config),
         lun: lun::lun(host, config, staged),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
+        shelf: local::shelf(host, record.known().and_then(Option::as_ref)),
         retired: local::retired(host),
         mounted_stamp: mount::stamp(host, &config.etcd.data_dir, &mount),
         mount,

@@ -58,10 +58,12 @@ pub(super) fn usable<'a>(sight: &Sight<'_>, lun: &'a Lun) -> Result<&'a Wwid, Re
     Ok(wwid)
 }
 
-/// The LUN must hold the data with some room: XFS's own log and metadata, and etcd's next WAL file
-/// and snapshot (64 MiB each at least, `server/storage/wal/wal.go`).
+/// What etcd needs beside its data, on either disk: XFS's own log and metadata, and etcd's next WAL file and snapshot
+/// (64 MiB each at least, `server/storage/wal/wal.go`).
+pub(super) const ROOM: u64 = 256 << 20;
+
+/// The LUN must hold the data with some room.
 pub(super) fn holds(lun: &Lun, wwid: &Wwid, data: Option<Bytes>) -> Result<(), Refusal> {
-    const ROOM: u64 = 256 << 20;
     match data {
         Some(data) if lun.size.0 < data.0.saturating_add(ROOM) => {
             let wanted = Bytes(data.0.saturating_add(ROOM));

@@ -1,10 +1,12 @@
 //! From the local disk to the LUN: the record is absent or says that the truth is local.
 
-use super::{Horizon, Occasion, Plan, RECORD, Refusal, STATE, Sight, Step, lun, mount_unit, reach, require};
+use super::{
+    Horizon, Occasion, Plan, RECORD, Refusal, STATE, Sight, Step, Way, lun, mount_unit, reach, require,
+};
 use crate::{
     node::{
         Content, LocalDir, Lun, LunView,
-        authority::{FIRST_ACTIVATION, Record, Stamp},
+        authority::{Authority, FIRST_ACTIVATION, Record, Stamp},
     },
     terms::{Bytes, FsUuid, Wwid},
 };
@@ -47,13 +49,7 @@ fn local_can_be_left(sight: &Sight<'_>) -> Result<(), Refusal> {
         }
         LocalDir::Present { .. } => {}
     }
-    if !sight.etcd.running && !sight.etcd.lock_holders.is_empty() {
-        return Err(Refusal::DatabaseHeld {
-            holders: sight.etcd.lock_holders.join(", "),
-            unit: sight.etcd.name.clone(),
-        });
-    }
-    Ok(())
+    sight.database_is_free()
 }
 
 /// Reuse what matches, create where there is provably nothing, refuse everything else.
@@ -146,15 +142,16 @@ fn copy_and_commit(sight: &Sight<'_>, record: Record, mut steps: Vec<Step>, fres
     let size = local_size(sight.local);
     let pre_copy = sight.etcd.running && !sight.local.is_empty();
     if pre_copy {
-        steps.push(Step::PreCopy { from: from.clone(), size, onto_empty: fresh });
+        steps.push(Step::PreCopy { from: from.clone(), way: Way::ToLun, size, onto_empty: fresh });
     }
     let stop = sight.stop_etcd();
     let stopped = stop.is_some();
     steps.extend(stop);
     let identity = &sight.node.identity;
     let (machine_id, node) = (identity.machine_id.clone(), identity.hostname.clone());
-    steps.push(Step::Copy { from: from.clone(), size, onto_empty: fresh && !pre_copy });
-    steps.push(Step::Prove { from: from.clone() });
+    let onto_empty = fresh && !pre_copy;
+    steps.push(Step::Copy { from: from.clone(), way: Way::ToLun, size, onto_empty });
+    steps.push(Step::Prove { from: from.clone(), way: Way::ToLun });
     steps.push(Step::Stamp { stamp: Stamp::new(record.generation, machine_id, node, FIRST_ACTIVATION) });
     steps.push(Step::Commit { record: record.clone() });
     if !sight.local.is_empty() {
@@ -164,7 +161,7 @@ fn copy_and_commit(sight: &Sight<'_>, record: Record, mut steps: Vec<Step>, fres
     steps.push(Step::Fence { at: from });
     steps.push(sight.mount_data(&record));
     if sight.etcd.waits_for_us() || stopped {
-        steps.push(sight.start_etcd());
+        steps.push(sight.start_etcd(Authority::Lun));
     }
     Plan::whole(steps)
 }

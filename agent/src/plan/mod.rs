@@ -8,6 +8,7 @@
 //! * [`lun`]: is it the right one, and free
 //! * [`migrate`]: from the local disk to the LUN
 //! * [`resume`]: the LUN is the truth: fence, count, mount, start
+//! * [`rollback`]: from the LUN back to the local disk
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod lun;
@@ -15,10 +16,12 @@ mod migrate;
 mod reach;
 mod refusal;
 mod resume;
+mod rollback;
 mod step;
 
 pub use refusal::Refusal;
-pub use step::Step;
+pub use rollback::rollback;
+pub use step::{Step, Way};
 
 use crate::{
     config::Config,
@@ -27,7 +30,7 @@ use crate::{
     unit,
 };
 use serde::Serialize;
-use std::fmt;
+use std::{ffi::CStr, fmt};
 
 /// Our state: the record and retired data. No MachineConfig owns this path.
 pub const STATE: &str = "/var/lib/etcd-lun";
@@ -35,6 +38,10 @@ pub const STATE: &str = "/var/lib/etcd-lun";
 pub const RECORD: &str = "/var/lib/etcd-lun/authority.json";
 /// Retired local data, a directory per generation.
 pub const RETIRED: &str = "/var/lib/etcd-lun/retired";
+/// Where a rollback stages the LUN's data, under the number of the generation that it becomes.
+pub const RETURNING: &str = "/var/lib/etcd-lun/returning";
+/// The attribute that tells a directory there as ours until it is in its place.
+pub const RETURNING_MARK: &CStr = c"trusted.etcd-lun.returning";
 /// Exists from before etcd is stopped until it runs again. In the runtime directory: after a boot
 /// systemd starts etcd by itself.
 pub const ETCD_STOPPED: &str = "/run/etcd-lun/etcd-stopped";
@@ -66,6 +73,10 @@ pub enum Horizon {
     Lun,
     /// What its stamp says, which needs its log replayed.
     Stamp,
+    /// The LUN, mounted where etcd uses it.
+    Mount,
+    /// Which sessions nobody uses any more.
+    Sessions,
 }
 
 impl fmt::Display for Horizon {
@@ -73,6 +84,8 @@ impl fmt::Display for Horizon {
         f.write_str(match self {
             Self::Lun => "further steps depend on what the LUN is and holds",
             Self::Stamp => "further steps depend on the LUN's stamp",
+            Self::Mount => "further steps begin with the LUN mounted",
+            Self::Sessions => "then sessions that nobody uses any more are logged out",
         })
     }
 }
@@ -102,22 +115,30 @@ pub enum Occasion {
     Boot,
 }
 
+/// Where a run is to bring etcd's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// To the LUN: `apply`.
+    Lun(Occasion),
+    /// Back to the local disk: `rollback`, by hand only.
+    Local,
+}
+
+impl Goal {
+    /// What brings the node there from what was seen.
+    pub fn plan(self, config: &Config, node: &Node) -> Result<Plan, Refusal> {
+        match self {
+            Self::Lun(occasion) => plan(config, node, occasion),
+            Self::Local => rollback(config, node),
+        }
+    }
+}
+
 /// Decides what brings the node to what the config wants.
 pub fn plan(config: &Config, node: &Node, occasion: Occasion) -> Result<Plan, Refusal> {
-    if !*require("the mount namespace", &node.in_host_namespace)? {
-        return Err(Refusal::OtherNamespace);
-    }
     let sight = Sight::of(config, node, occasion)?;
-    if let Some(record) = sight.record
-        && record.data_dir != config.etcd.data_dir
-    {
-        return Err(Refusal::OtherDataDir {
-            recorded: record.data_dir.to_string(),
-            configured: config.etcd.data_dir.to_string(),
-        });
-    }
-    if !sight.etcd.exists {
-        return Err(Refusal::NoEtcd { unit: sight.etcd.name.clone() });
+    if let Some(record) = sight.record.filter(|record| record.rolled_back) {
+        return rollback::resisted(&sight, record);
     }
     if let Some(mount) = require("what is mounted on the data directory", &node.mount)? {
         return resume::mounted(&sight, mount);
@@ -141,14 +162,29 @@ struct Sight<'a> {
 
 impl<'a> Sight<'a> {
     fn of(config: &'a Config, node: &'a Node, occasion: Occasion) -> Result<Self, Refusal> {
-        Ok(Self {
+        if !*require("the mount namespace", &node.in_host_namespace)? {
+            return Err(Refusal::OtherNamespace);
+        }
+        let sight = Self {
             config,
             node,
             occasion,
             record: require("which copy is the truth (the record)", &node.record)?.as_ref(),
             local: require("the data directory on the local disk", &node.local)?,
             etcd: require("whether etcd runs", &node.etcd)?,
-        })
+        };
+        if let Some(record) = sight.record
+            && record.data_dir != config.etcd.data_dir
+        {
+            return Err(Refusal::OtherDataDir {
+                recorded: record.data_dir.to_string(),
+                configured: config.etcd.data_dir.to_string(),
+            });
+        }
+        if !sight.etcd.exists {
+            return Err(Refusal::NoEtcd { unit: sight.etcd.name.clone() });
+        }
+        Ok(sight)
     }
 
     fn view(&self) -> Result<&'a LunView, Refusal> {
@@ -168,12 +204,22 @@ impl<'a> Sight<'a> {
         unit::mount_unit_name(&self.config.etcd.data_dir)
     }
 
-    fn start_etcd(&self) -> Step {
+    fn start_etcd(&self, on: Authority) -> Step {
         Step::StartEtcd {
             runtime: self.config.etcd.runtime.clone(),
             data_dir: self.config.etcd.data_dir.clone(),
+            on,
             wait: self.occasion == Occasion::ByHand,
         }
+    }
+
+    /// The refusal where somebody has the database open though etcd does not run.
+    fn database_is_free(&self) -> Result<(), Refusal> {
+        if self.etcd.running || self.etcd.lock_holders.is_empty() {
+            return Ok(());
+        }
+        let (holders, unit) = (self.etcd.lock_holders.join(", "), self.etcd.name.clone());
+        Err(Refusal::DatabaseHeld { holders, unit })
     }
 
     /// The step that has PID 1 mount what the record names.

@@ -283,4 +283,78 @@ pub enum Refusal {
         /// The mount unit.
         unit: String,
     },
+    /// No data of this node's is on a LUN.
+    #[error("{found}: etcd's data is on no LUN of etcd-lun's, and there is nothing to bring back")]
+    NothingToReturn {
+        /// What the record says, or that there is none.
+        found: &'static str,
+    },
+    /// The truth is out of reach.
+    #[error(
+        "the record says that generation {generation} on LUN {wwid} is the truth, and {found}: there is no bringing its data back without it. See that the target answers and that `etcd-lun apply` goes well, then roll back; if the LUN is lost for good, replace this etcd member"
+    )]
+    OutOfReach {
+        /// The recorded generation.
+        generation: u64,
+        /// The LUN.
+        wwid: Wwid,
+        /// What is missing.
+        found: String,
+    },
+    /// The LUN's data doesn't fit on the local disk.
+    #[error(
+        "the local disk has {found} free at {state}, and etcd's data with room for its next files takes {wanted}: make room there (data of earlier migrations lies in {retired})"
+    )]
+    NoLocalRoom {
+        /// What is free.
+        found: Bytes,
+        /// What it takes.
+        wanted: Bytes,
+        /// Our state directory.
+        state: &'static str,
+        /// Retired data.
+        retired: &'static str,
+    },
+    /// Somebody else's data lies where a rollback stages.
+    #[error("{at} holds something that was not put there by a rollback: look at it and move it away")]
+    ShelfTaken {
+        /// The directory.
+        at: String,
+    },
+    /// A rollback waits to be brought to its end.
+    #[error(
+        "a rollback to the local disk, generation {generation}, is not finished: run `etcd-lun rollback` again, then apply if you want the LUN after all"
+    )]
+    RollbackUnfinished {
+        /// Its generation.
+        generation: u64,
+    },
+    /// Something is mounted over the data that was rolled back.
+    #[error(
+        "the record says that generation {generation}, rolled back to the local disk, is the truth, and {source_device} is mounted over it at {at}: stop etcd if it runs there, `systemctl stop {unit}`, then run this again"
+    )]
+    MountedOver {
+        /// The recorded generation.
+        generation: u64,
+        /// The data directory.
+        at: String,
+        /// The device.
+        source_device: String,
+        /// The mount unit.
+        unit: String,
+    },
+    /// A rollback was committed, and its data is not where it should be.
+    #[error(
+        "the record says that generation {generation}, rolled back to the local disk, is the truth, but {found}; find out who changed {at} or {shelf}, and restore the data from there or replace this etcd member"
+    )]
+    ReturnedDataGone {
+        /// The recorded generation.
+        generation: u64,
+        /// What was found.
+        found: &'static str,
+        /// The data directory.
+        at: String,
+        /// Where the copy was staged.
+        shelf: String,
+    },
 }

@@ -39,7 +39,7 @@ pub(super) fn mounted(sight: &Sight<'_>, mount: &DataMount) -> Result<Plan, Refu
     check(sight, record, stamp.as_ref())?;
     let mut steps = make_local_harmless(sight, record)?;
     if sight.etcd.waits_for_us() {
-        steps.push(sight.start_etcd());
+        steps.push(sight.start_etcd(Authority::Lun));
     }
     Ok(Plan::whole(steps))
 }
@@ -125,7 +125,7 @@ fn by_content(sight: &Sight<'_>, record: &Record, seen: &Lun) -> Result<Plan, Re
     steps.extend(stop);
     steps.push(sight.mount_data(record));
     if sight.etcd.waits_for_us() || stopped {
-        steps.push(sight.start_etcd());
+        steps.push(sight.start_etcd(Authority::Lun));
     }
     Ok(Plan::whole(steps))
 }
@@ -134,7 +134,7 @@ fn by_content(sight: &Sight<'_>, record: &Record, seen: &Lun) -> Result<Plan, Re
 ///
 /// A static pod must be, by whomever: its containers see the directory beneath the mount for as long as they live. A
 /// unit needs it only for a person to see one clean start: whatever process is next finds the mount.
-fn failing_etcd(sight: &Sight<'_>) -> Option<Step> {
+pub(super) fn failing_etcd(sight: &Sight<'_>) -> Option<Step> {
     match (&sight.config.etcd.runtime, sight.occasion) {
         (Runtime::Systemd { .. }, Occasion::Boot) => None,
         (Runtime::Systemd { .. }, Occasion::ByHand) | (Runtime::StaticPod { .. }, _) => sight.stop_etcd(),

@@ -2,13 +2,37 @@
 
 use crate::{
     config::{Discovery, Runtime},
-    node::authority::{Record, Stamp},
+    node::authority::{Authority, Record, Stamp},
     terms::{AbsPath, Bytes, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
 };
 use serde::Serialize;
 use std::fmt;
 
-/// One act of `apply`.
+/// Which way data is copied, out of the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// From the local disk to the staged LUN.
+    ToLun,
+    /// From the LUN, mounted on the data directory, to where the local disk keeps it until it takes that directory's
+    /// place.
+    ToLocal {
+        /// The generation that the copy becomes.
+        generation: u64,
+    },
+}
+
+impl fmt::Display for Way {
+    /// Where to.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ToLun => f.write_str("the LUN"),
+            Self::ToLocal { generation } => write!(f, "{}/{generation} on the local disk", super::RETURNING),
+        }
+    }
+}
+
+/// One act of `apply` or `rollback`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
@@ -19,7 +43,7 @@ pub enum Step {
     },
     /// Makes a running iscsid read the initiator name again.
     RestartIscsid,
-    /// Ends a session that was made with another initiator name and that nobody uses.
+    /// Ends a session that nobody uses: it was made with another initiator name, or is not needed after a rollback.
     LogOut {
         /// The session's number.
         sid: u32,
@@ -80,6 +104,8 @@ pub enum Step {
     PreCopy {
         /// The data directory.
         from: AbsPath,
+        /// Where to.
+        way: Way,
         /// About how much there is.
         size: Option<Bytes>,
         /// Whether nothing can have been copied there before.
@@ -94,15 +120,19 @@ pub enum Step {
     Copy {
         /// The data directory.
         from: AbsPath,
+        /// Where to.
+        way: Way,
         /// About how much there is.
         size: Option<Bytes>,
         /// Whether nothing can have been copied there before.
         onto_empty: bool,
     },
-    /// Compares both trees, the LUN's side read from the device.
+    /// Compares both trees, the copy read from its device.
     Prove {
         /// The data directory.
         from: AbsPath,
+        /// Where the copy is.
+        way: Way,
     },
     /// Stamps the LUN: its data is complete.
     Stamp {
@@ -150,12 +180,33 @@ pub enum Step {
         /// Options that must be in effect afterwards.
         options: Vec<String>,
     },
-    /// Starts etcd on the LUN.
+    /// Has PID 1 unmount the LUN, so that etcd finds the fence until the local data has taken its place.
+    UnmountData {
+        /// The mount unit.
+        unit: String,
+        /// Where.
+        at: AbsPath,
+    },
+    /// The commit point of a rollback: from here on the truth is on the local disk.
+    CommitLocal {
+        /// The record, still without the fingerprint that the proof gives.
+        record: Record,
+    },
+    /// Opens the fence by putting the proven copy in its place.
+    Return {
+        /// The data directory.
+        at: AbsPath,
+        /// The generation that the copy is.
+        generation: u64,
+    },
+    /// Starts etcd.
     StartEtcd {
         /// What runs it.
         runtime: Runtime,
         /// The data directory.
         data_dir: AbsPath,
+        /// Where that must lead.
+        on: Authority,
         /// Whether to wait until it runs.
         wait: bool,
     },
@@ -185,6 +236,9 @@ impl Step {
             Self::Fence { .. } => "fence",
             Self::Activate { .. } => "activate",
             Self::MountData { .. } => "mount-data",
+            Self::UnmountData { .. } => "unmount-data",
+            Self::CommitLocal { .. } => "commit-local",
+            Self::Return { .. } => "return",
             Self::StartEtcd { .. } => "start-etcd",
         }
     }
@@ -198,7 +252,9 @@ impl Step {
             | Self::PreCopy { .. }
             | Self::Copy { .. }
             | Self::Commit { .. }
-            | Self::Retire { .. } => true,
+            | Self::Retire { .. }
+            | Self::CommitLocal { .. }
+            | Self::Return { .. } => true,
             Self::SetInitiatorName { .. }
             | Self::RestartIscsid
             | Self::LogOut { .. }
@@ -212,6 +268,7 @@ impl Step {
             | Self::Fence { .. }
             | Self::Activate { .. }
             | Self::MountData { .. }
+            | Self::UnmountData { .. }
             | Self::StartEtcd { .. } => false,
         }
     }
@@ -224,7 +281,7 @@ impl fmt::Display for Step {
             Self::SetInitiatorName { name } => write!(f, "set the initiator name to {name}"),
             Self::RestartIscsid => write!(f, "restart iscsid, so that it takes the new initiator name"),
             Self::LogOut { sid } => {
-                write!(f, "log out session {sid}, which has another initiator name and no user")
+                write!(f, "log out session {sid}, which is not needed any more and which nobody uses")
             }
             Self::LogIn { target, portals, discovery, all, limit } => {
                 let portals = portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -251,8 +308,8 @@ impl fmt::Display for Step {
             }
             Self::Stage { wwid, .. } => write!(f, "mount LUN {wwid} for this program only"),
             Self::Unstamp => write!(f, "take the old stamp off the LUN"),
-            Self::PreCopy { from, size, .. } => {
-                write!(f, "copy {from}{} to the LUN while etcd still runs", sized(*size))
+            Self::PreCopy { from, way, size, .. } => {
+                write!(f, "copy {from}{} to {way} while etcd still runs", sized(*size))
             }
             Self::StopEtcd { runtime: Runtime::Systemd { unit } } => {
                 write!(f, "stop {unit} and wait until nobody holds the database")
@@ -261,9 +318,9 @@ impl fmt::Display for Step {
                 f,
                 "move {manifest} aside, and wait until the kubelet has ended etcd's containers and nobody holds the database"
             ),
-            Self::Copy { from, size, .. } => write!(f, "copy {from}{} to the LUN", sized(*size)),
-            Self::Prove { from } => {
-                write!(f, "compare {from} and the LUN, content and metadata, read from the device")
+            Self::Copy { from, way, size, .. } => write!(f, "copy {from}{} to {way}", sized(*size)),
+            Self::Prove { from, way } => {
+                write!(f, "compare {from} and {way}, content and metadata, read from the device")
             }
             Self::Stamp { stamp } => {
                 write!(f, "stamp the LUN with generation {} for {}", stamp.generation, stamp.node)
@@ -279,11 +336,20 @@ impl fmt::Display for Step {
                 write!(f, "count use {} of the LUN, on its stamp and in the record", stamp.activations)
             }
             Self::MountData { unit, at, .. } => write!(f, "have systemd mount {at} ({unit})"),
-            Self::StartEtcd { runtime: Runtime::Systemd { unit }, .. } => {
-                write!(f, "start {unit} on the LUN")
+            Self::UnmountData { unit, at } => write!(f, "have systemd unmount {at} ({unit})"),
+            Self::CommitLocal { record } => write!(
+                f,
+                "commit: from here on generation {} on the local disk is the truth, and stays it until a person applies",
+                record.generation
+            ),
+            Self::Return { at, generation } => {
+                write!(f, "open the fence: put {}/{generation} in the place of {at}", super::RETURNING)
             }
-            Self::StartEtcd { runtime: Runtime::StaticPod { manifest }, .. } => {
-                write!(f, "put {manifest} back, so that the kubelet starts etcd on the LUN")
+            Self::StartEtcd { runtime: Runtime::Systemd { unit }, on, .. } => {
+                write!(f, "start {unit} on the {on}")
+            }
+            Self::StartEtcd { runtime: Runtime::StaticPod { manifest }, on, .. } => {
+                write!(f, "put {manifest} back, so that the kubelet starts etcd on the {on}")
             }
         }
     }

@@ -73,6 +73,13 @@ pub(in crate::cli) const COMMANDS: &[Command] = &[
             JSON,
         ],
     ),
+    Command {
+        words: &["rollback"],
+        about: "Bring etcd's data back from the LUN to the local disk, to stay there; by hand only",
+        flags: &[switch("dry-run", "Print what would be done, or why not, and change nothing"), JSON],
+        after: "Run it before you take the MachineConfig or the target away. Afterwards the service at boot moves\n\
+                nothing; `etcd-lun apply` by hand moves the data to the LUN again.",
+    },
     plain(&["plan"], "Print what `apply` would do, and why it would not; changes nothing", &[JSON]),
     plain(&["status"], "Show sessions, LUN, filesystem, mount, authority and etcd on one page", &[JSON]),
     plain(

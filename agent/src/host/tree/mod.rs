@@ -3,15 +3,17 @@
 //! Everything is read: contents and metadata, by directory handles, in one pass and in memory
 //! that doesn't grow with the files. A handle may lead anywhere: to a mounted filesystem, to
 //! one that is mounted nowhere, to a directory beneath a mount. That the contents come from the
-//! medium and not from memory is for the caller to arrange; see [`super::staging`].
+//! medium and not from memory is for the caller to arrange; see [`super::staging`] and [`forget`].
 
 mod compare;
 mod fingerprint;
+mod forget;
 mod unsupported;
 mod walk;
 
 pub use compare::compare;
 pub use fingerprint::fingerprint;
+pub use forget::forget;
 pub use unsupported::unsupported;
 
 use crate::terms::{Bytes, Fingerprint};

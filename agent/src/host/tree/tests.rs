@@ -314,7 +314,7 @@ fn hostile_names_stay_on_one_line() {
 fn what_a_copy_would_lose_is_refused() {
     let scratch = Scratch::new();
     let root = scratch.tree("a");
-    let check = || unsupported(open(&root).unwrap(), &Interrupt::never());
+    let check = || unsupported(open(&root).unwrap(), None, &Interrupt::never());
     check().unwrap();
     nix::unistd::mkfifo(&root.join("empty/pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
     let error = check().unwrap_err();
@@ -344,9 +344,10 @@ fn unreadable_file_is_named() {
     let scratch = Scratch::new();
     let root = scratch.tree("a");
     fs::set_permissions(root.join("member/snap/db"), fs::Permissions::from_mode(0o000)).unwrap();
-    for error in
-        [unsupported(open(&root).unwrap(), &Interrupt::never()).unwrap_err(), summary(&root).unwrap_err()]
-    {
+    for error in [
+        unsupported(open(&root).unwrap(), None, &Interrupt::never()).unwrap_err(),
+        summary(&root).unwrap_err(),
+    ] {
         assert!(matches!(error, TreeError::Unreadable { .. }), "{error:?}");
         assert_eq!(error.to_string(), "reading member/snap/db");
     }

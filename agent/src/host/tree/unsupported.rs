@@ -10,7 +10,7 @@ use rustix::{
     fs::{IFlags, StatxAttributes, flistxattr, ioctl_getflags, llistxattr},
     io::Errno,
 };
-use std::{io, os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{ffi::CStr, io, os::unix::ffi::OsStrExt, path::PathBuf};
 
 /// The kernel's limit for the names of one file's attributes (`XATTR_LIST_MAX`,
 /// `include/uapi/linux/limits.h`).
@@ -32,7 +32,9 @@ const MADE_ANEW: [&[u8]; 3] = [b"security.selinux", b"security.ima", b"security.
 /// project id is seen by the flag that makes directories hand it down (`xfs_quota(8)`, `project
 /// -s`); one that was given to a single file is not: only `FS_IOC_FSGETXATTR` tells, which no safe
 /// interface offers, and what is lost then is an entry in an account.
-pub fn unsupported(root: impl AsFd, interrupt: &Interrupt) -> Result<(), TreeError> {
+///
+/// `own` is an attribute that the root may have: the caller's own, which is to stay behind.
+pub fn unsupported(root: impl AsFd, own: Option<&CStr>, interrupt: &Interrupt) -> Result<(), TreeError> {
     let mut walk = Walk::new(root.as_fd(), Side::Only, interrupt)?;
     let mut names = vec![0; LIST_MAX];
     while let Some(entry) = walk.next()? {
@@ -41,7 +43,10 @@ pub fn unsupported(root: impl AsFd, interrupt: &Interrupt) -> Result<(), TreeErr
         let names = names.get(..count).unwrap_or_default();
         let found = match flag(&entry).map_err(unreadable)? {
             Some(found) => Some(found.to_owned()),
-            None => names.split(|byte| *byte == 0).find_map(attribute),
+            None => {
+                let own = own.filter(|_| entry.path.is_empty()).map(CStr::to_bytes);
+                names.split(|byte| *byte == 0).filter(|name| Some(*name) != own).find_map(attribute)
+            }
         };
         if let Some(found) = found {
             return Err(TreeError::Unsupported { file: walk.side.name(&entry.path), found });

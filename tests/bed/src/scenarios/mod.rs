@@ -21,6 +21,7 @@ mod lun;
 mod migrate;
 mod pod;
 mod power;
+mod rollback;
 mod secret;
 mod tools;
 
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Scenario> {
         copy::scenarios(),
         pod::scenarios(),
         power::scenarios(),
+        rollback::scenarios(),
     ]
     .into_iter()
     .flatten()

@@ -29,7 +29,7 @@ fn wanted() -> Wanted {
 }
 
 /// From now on the kubelet's stand-in runs etcd.
-fn hand_over(stage: &Stage) -> Result<()> {
+pub(super) fn hand_over(stage: &Stage) -> Result<()> {
     stage.configure(&wanted())?;
     stage.node.ok(&format!(
         "systemctl disable --quiet --now etcd.service; mkdir -p /etc/kubernetes/manifests; chmod 700 /etc/kubernetes/manifests
@@ -39,7 +39,7 @@ fn hand_over(stage: &Stage) -> Result<()> {
 }
 
 /// etcd answers, with all its keys.
-fn serves(stage: &Stage) -> Result<()> {
+pub(super) fn serves(stage: &Stage) -> Result<()> {
     let now = host::poll(Duration::from_secs(90), Duration::from_secs(1), || {
         Ok(etcd::hash_at(&stage.node, stage.before.revision).ok())
     })?
@@ -73,7 +73,7 @@ fn is_on_lun(stage: &Stage, manifest: &str) -> Result<()> {
     Ok(())
 }
 
-fn manifest_is(stage: &Stage, manifest: &str) -> Result<()> {
+pub(super) fn manifest_is(stage: &Stage, manifest: &str) -> Result<()> {
     stage.node.ok(&format!(
         "cmp {manifest} {MANIFEST} && test ! -e {PARKED} && ! journalctl -b -u kubelet.service -o cat | grep -q 'TWO etcd manifests'"
     ))?;
@@ -127,7 +127,7 @@ fn stopped(stage: &Stage) -> Result<()> {
 }
 
 /// What makes the copy that counts long enough to meddle with: it can't be in the pre-copy, for etcd is writing it.
-fn hold_the_copy(stage: &Stage) -> Result<()> {
+pub(super) fn hold_the_copy(stage: &Stage) -> Result<()> {
     // rsync is real; it only begins late when etcd doesn't run.
     stage.node.ok("mkdir -p /var/held && cat >/var/held/rsync <<'X'
 #!/bin/sh
@@ -176,7 +176,7 @@ fn operator(stage: &mut Stage) -> Result<()> {
         "was written anew",
         "somebody started it",
         "deleted while they were copied",
-        "is not what is on the local disk",
+        "is not what is in /var/lib/etcd",
     ];
     if !caught.iter().any(|why| output.stderr.contains(why)) {
         bail!("not for the etcd that was started meanwhile: {output}");

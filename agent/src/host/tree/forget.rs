@@ -1,0 +1,30 @@
+//! Reading a tree from its device where its filesystem can't be unmounted.
+
+use super::{
+    Side, TreeError,
+    walk::{Node, Walk},
+};
+use crate::host::Interrupt;
+use rustix::{
+    fd::AsFd,
+    fs::{Advice, fadvise, syncfs},
+    io::Errno,
+};
+
+/// Syncs the filesystem and drops the contents of the tree's files from memory, so that the next reader gets them from
+/// the device: `POSIX_FADV_DONTNEED`, `posix_fadvise(2)`, which spares only pages that are dirty, mapped or in use at
+/// that moment (kernel `mm/fadvise.c`).
+///
+/// Names, modes, owners and times stay in memory: for those of one tree alone there is no such call, and dropping
+/// everybody's (`/proc/sys/vm/drop_caches`) is not ours to do on a node in use. A journal that was synced holds them.
+pub fn forget(root: impl AsFd, interrupt: &Interrupt) -> Result<(), TreeError> {
+    let said = |path: &[u8], error: Errno| Side::Copy.unreadable(path, error.into());
+    syncfs(&root).map_err(|error| said(b"", error))?;
+    let mut walk = Walk::new(root.as_fd(), Side::Copy, interrupt)?;
+    while let Some(entry) = walk.next()? {
+        if let Node::File(file) = &entry.node {
+            fadvise(file, 0, None, Advice::DontNeed).map_err(|error| said(&entry.path, error))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! Back to the local disk: there and back, cut short on either side of the commit point, and what is refused.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::{check, failed, pod, refused};
+use crate::etcd::{self, KeyHash};
+use crate::host::{self, Output};
+use crate::scene::{self, Wanted};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+const RETURNING: &str = "/var/lib/etcd-lun/returning";
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("rollback/cut-after-the-commit-then-a-boot", cut_then_boot),
+        Scenario::new("rollback/there-and-back-twice", there_and_back),
+        Scenario::new("rollback/static-pod", static_pod),
+        Scenario::new("rollback/killed-before-the-commit", killed),
+        Scenario::new("rollback/refused", |stage| {
+            stage.configure(&Wanted::default())?;
+            check(&roll_back(stage)?, refused(&["there is no record"]))?;
+            stage.apply()?;
+            no_room(stage)?;
+            target_gone(stage)
+        }),
+    ]
+}
+
+fn roll_back(stage: &Stage) -> Result<Output> {
+    stage.agent("rollback")
+}
+
+fn ok(output: Output) -> Result<Output> {
+    if output.code != 0 {
+        bail!("should have succeeded: {output}");
+    }
+    Ok(output)
+}
+
+/// A key that was not there before, and the hash with it.
+fn write(stage: &Stage, key: &str) -> Result<KeyHash> {
+    stage.node.ok(&format!("etcdctl put /between/{key} {key}"))?;
+    etcd::hash_now(&stage.node)
+}
+
+fn has(stage: &Stage, wanted: KeyHash) -> Result<()> {
+    let now = etcd::hash_at(&stage.node, wanted.revision)?;
+    if now != wanted {
+        bail!("etcd's keys changed: {wanted} before, {now} now");
+    }
+    Ok(())
+}
+
+/// etcd runs from the local disk, with every key; nothing is left of the LUN, and the verbs say why.
+fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
+    stage.is_untouched()?;
+    has(stage, wanted)?;
+    let left = stage.node.ok(&format!(
+        "ls -A {RETURNING}; iscsiadm -m session 2>/dev/null; getfattr -m etcd-lun -d /var/lib/etcd; \
+         ls -A /var/lib/etcd; stat --format '%A %U %G' /var/lib/etcd"
+    ))?;
+    if left != "member\ndrwx------ etcd etcd" {
+        bail!("something is left behind, or missing: {left}");
+    }
+    for (verb, says) in [
+        ("rollback", "on purpose"),
+        ("apply --boot", "on purpose"),
+        ("health", "rolled back to the local disk on purpose"),
+        ("status", "rolled back on purpose"),
+    ] {
+        let output = ok(stage.agent(verb)?)?;
+        if !output.stdout.contains(says) {
+            bail!("`{verb}` after a rollback: {output}");
+        }
+    }
+    Ok(())
+}
+
+fn there_and_back(stage: &mut Stage) -> Result<()> {
+    stage.configure(&Wanted::default())?;
+    for round in 1..=2 {
+        let local = etcd::hash_now(&stage.node)?;
+        stage.apply()?;
+        stage.is_on_lun()?;
+        has(stage, local)?;
+        let on_lun = write(stage, &format!("lun-{round}"))?;
+        let plan = ok(stage.agent("rollback --dry-run")?)?;
+        let said = ok(stage.agent("rollback --json")?)?;
+        let value: serde_json::Value = serde_json::from_str(&said.stdout)?;
+        if !plan.stdout.contains("commit") || value["rollback"]["rolled_back"] != round * 2 {
+            bail!("the plan, or the outcome, is not as it should be: {plan}\n{said}");
+        }
+        is_back(stage, on_lun)?;
+        write(stage, &format!("local-{round}"))?;
+    }
+    Ok(())
+}
+
+/// The copy takes the data directory's place as the last step: with an immutable shelf it can't, and the rollback stays
+/// committed and unfinished.
+fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
+    stage.node.ok(&format!("mkdir -p {RETURNING} && chmod 700 {RETURNING}"))?;
+    pod::hold_the_copy(stage)?;
+    let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
+        wait(stage, &format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
+        stage.node.ok(&format!("chattr +i {RETURNING}; rm /var/held/closed"))
+    })?;
+    check(&output, failed(&["in step return"]))?;
+    if !output.stderr.contains("`etcd-lun rollback` goes on from here") {
+        bail!("it does not say how it goes on: {output}");
+    }
+    // Neither copy can be started on, and nothing but `rollback` goes on.
+    check(&stage.agent("apply")?, refused(&["is not finished", "etcd-lun rollback"]))?;
+    let health = stage.agent("health")?;
+    if health.code != 4 || !health.stdout.contains("the rollback is not finished") {
+        bail!("`health` with an unfinished rollback: {health}");
+    }
+    let seen = stage.look()?;
+    if !seen.mount.is_empty() || !seen.is_fenced() || !seen.content.is_empty() || seen.keys.is_some() {
+        bail!("there is something to start etcd on: {seen:?}");
+    }
+    stage.node.ok(&format!("chattr -i {RETURNING}")).map(drop)
+}
+
+fn wait(stage: &Stage, condition: &str) -> Result<()> {
+    host::poll(Duration::from_secs(120), Duration::from_millis(200), || {
+        Ok((stage.node.run(condition)?.code == 0).then_some(()))
+    })?
+    .with_context(|| format!("it never came to `{condition}`"))
+}
+
+fn cut_then_boot(stage: &mut Stage) -> Result<()> {
+    stage.migrate()?;
+    stage.node.ok("systemctl enable --quiet etcd-lun.service")?;
+    let before = write(stage, "cut")?;
+    stuck_after_the_commit(stage)?;
+    stage.node.power_cut();
+    stage.node.power_on()?;
+    is_back(stage, before)
+}
+
+fn static_pod(stage: &mut Stage) -> Result<()> {
+    pod::hand_over(stage)?;
+    stage.apply()?;
+    stage.node.ok("etcdctl put /between/pod yes")?;
+    stuck_after_the_commit(stage)?;
+    ok(roll_back(stage)?)?;
+    pod::serves(stage)?;
+    pod::manifest_is(stage, &format!("/{}", crate::image::ETCD_POD))?;
+    if stage.node.ok("etcdctl get /between/pod --print-value-only")? != "yes" {
+        bail!("a write that was acknowledged is lost");
+    }
+    // etcd-rev writes its file every ten seconds, in the namespace of its container.
+    wait(stage, "test -n \"$(find /var/lib/etcd/revision.json -newermt '-15 seconds')\"")?;
+    if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
+        bail!("the LUN is mounted");
+    }
+    let health = ok(stage.agent("health")?)?;
+    if !health.stdout.contains("on purpose") {
+        bail!("`health` does not tell of the rollback: {health}");
+    }
+    Ok(())
+}
+
+/// Before the commit point etcd runs from the LUN again as soon as somebody is there to start it; then it goes on.
+fn killed(stage: &mut Stage) -> Result<()> {
+    stage.migrate()?;
+    let before = write(stage, "killed")?;
+    pod::hold_the_copy(stage)?;
+    stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
+        wait(stage, &format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
+        stage.node.ok("pkill -KILL -x etcd-lun; sleep 1; rm /var/held/closed").map(drop)
+    })?;
+    // What the next boot does.
+    ok(stage.agent("apply --boot")?)?;
+    wait(stage, "etcdctl --command-timeout 2s endpoint health")?;
+    stage.is_on_lun()?;
+    has(stage, before)?;
+    // Interrupted by a person: at once, and by itself.
+    stage.node.ok("touch /var/held/closed")?;
+    let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
+        wait(stage, "! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null")?;
+        stage.node.ok("pkill -INT -x etcd-lun; rm /var/held/closed")
+    })?;
+    check(&output, failed(&["interrupted"]))?;
+    stage.is_on_lun()?;
+    ok(roll_back(stage)?)?;
+    is_back(stage, before)
+}
+
+/// Seen before etcd is stopped.
+fn no_room(stage: &Stage) -> Result<()> {
+    let etcd = super::main_pid(stage)?;
+    stage.node.ok(
+        "free=$(df --output=avail -B1M /var/lib | tail -n 1); fallocate -l $((free - 250))M /var/filler",
+    )?;
+    check(&roll_back(stage)?, refused(&["the local disk has", "make room"]))?;
+    stage.node.ok("rm /var/filler")?;
+    if super::main_pid(stage)? != etcd {
+        bail!("etcd was interrupted for nothing");
+    }
+    stage.is_on_lun()
+}
+
+fn target_gone(stage: &mut Stage) -> Result<()> {
+    stage.target.stop();
+    wait(stage, "! grep -qx LOGGED_IN /sys/class/iscsi_session/session*/state")?;
+    check(&roll_back(stage)?, refused(&["lost its connection", "See that the target answers"]))?;
+    stage.target.restart()
+}

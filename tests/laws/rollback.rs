@@ -1,0 +1,391 @@
+//! The way back: the laws over every combination of facts, and whole runs cut short anywhere.
+
+use super::*;
+use etcd_lun::{
+    node::{Session, Shelf},
+    plan::{Goal, rollback},
+};
+
+fn shelves() -> Vec<Fact<Shelf>> {
+    let foreign = {
+        let mut shelf = staged(Some(OTHER_DATA));
+        shelf.copy.as_mut().unwrap().ours = false;
+        shelf
+    };
+    vec![
+        Fact::Known(Shelf { free: Bytes(40 << 30), copy: None }),
+        Fact::Known(Shelf { free: Bytes(1 << 30), copy: None }),
+        Fact::Known(staged(None)),
+        Fact::Known(staged(Some(DATA))),
+        Fact::Known(foreign),
+        unknown(),
+    ]
+}
+
+fn sessions() -> Vec<Fact<Vec<Session>>> {
+    let other = Session { sid: 9, target: "iqn.2000-01.com.example:other".into(), ..session() };
+    let used = Session { in_use: vec!["sdb".into()], ..session() };
+    vec![
+        Fact::Known(vec![used]),
+        Fact::Known(vec![session(), other]),
+        Fact::Known(vec![Session { state: "FAILED".into(), ..session() }]),
+        Fact::Known(Vec::new()),
+        unknown(),
+    ]
+}
+
+fn views() -> Vec<Fact<LunView>> {
+    let stamps = [Some(stamp(1, 1)), Some(stamp(2, 9)), None];
+    let xfs =
+        stamps.into_iter().flat_map(|stamp| [true, false].map(|settled| xfs(OURS, stamp.clone(), settled)));
+    let seen = xfs.chain([Content::Blank]).map(|content| Fact::Known(LunView::Seen(Box::new(lun(content)))));
+    seen.chain([Fact::Known(LunView::NoSession), Fact::Known(LunView::NotAttached), unknown()]).collect()
+}
+
+fn every_way_back(mut visit: impl FnMut(&Node)) -> usize {
+    let mut count = 0;
+    let mut node = migrated();
+    let right = node.mount.clone();
+    let silent = data_mount("8:16");
+    for mount in [
+        right,
+        Fact::Known(Some(silent)),
+        Fact::Known(Some(data_mount("9:99"))),
+        Fact::Known(None),
+        unknown(),
+    ] {
+        node.mounted_stamp = match mount {
+            Fact::Known(None) => Fact::Known(None),
+            _ => Fact::Known(Some(stamp(1, 1))),
+        };
+        node.mount = mount;
+        for record in records() {
+            node.record = record;
+            for local in locals() {
+                node.local = local;
+                for etcd in etcds() {
+                    node.etcd = etcd;
+                    for shelf in shelves() {
+                        node.shelf = shelf;
+                        for sessions in sessions() {
+                            node.sessions = sessions;
+                            for view in views() {
+                                node.lun = view;
+                                count += 1;
+                                visit(&node);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn laws_hold_on_the_way_back() {
+    let runtimes = ["systemd", "static-pod"].map(config_for);
+    let (mut plans, mut refusals) = (0, 0);
+    let count = every_way_back(|node| {
+        for config in &runtimes {
+            match rollback(config, node) {
+                Ok(plan) => {
+                    plans += 1;
+                    way_back(node, &plan);
+                }
+                Err(refusal) => {
+                    refusals += 1;
+                    assert!(refusal.to_string().len() > 20, "{refusal:?}");
+                }
+            }
+        }
+        if node.rolled_back().is_some() {
+            for occasion in [Occasion::ByHand, Occasion::Boot] {
+                if let Ok(plan) = plan(&runtimes[1], node, occasion) {
+                    plans += 1;
+                    after_it(node, &plan, occasion);
+                }
+            }
+        }
+    });
+    println!("{count} combinations of facts, {plans} plans, {refusals} refusals");
+    assert!(count > 100_000 && plans > 1000 && refusals > 1000);
+}
+
+fn is_mounted(node: &Node) -> bool {
+    !matches!(node.mount, Fact::Known(None))
+}
+
+fn way_back(node: &Node, plan: &Plan) {
+    let fail = |law: &str| panic!("{law}\nplan: {plan:#?}\nnode: {node:#?}");
+    let record = node.record.known().cloned().flatten();
+    let Some(record) = record else { return fail("without a record there is no way back") };
+    let truth_is_lun = record.authority == Authority::Lun;
+    let running = node.etcd.known().is_none_or(|etcd| etcd.running);
+    for id in ["begin-record", "clear-unfinished", "format", "unstamp", "stamp", "commit", "log-in"] {
+        if at(plan, id).is_some() {
+            fail("the way back writes no LUN and makes no session");
+        }
+    }
+    if plan.steps.iter().any(Step::is_destructive)
+        && (node.local.known().is_none() || node.etcd.known().is_none() || node.shelf.known().is_none())
+        && at(plan, "retire").is_none()
+    {
+        fail("a destructive step needs known facts");
+    }
+    let order =
+        ["pre-copy", "stop-etcd", "copy", "prove", "unmount-data", "commit-local", "return", "start-etcd"];
+    let places: Vec<_> = order.iter().filter_map(|id| at(plan, id)).collect();
+    if !places.is_sorted() && at(plan, "mount-data").is_none() {
+        fail("the order of the protocol");
+    }
+    if at(plan, "copy").is_some() {
+        for id in ["prove", "unmount-data", "commit-local", "return"] {
+            if at(plan, id).is_none() {
+                fail("a copy goes all the way");
+            }
+        }
+        let in_reach = node.sessions.known().is_some_and(|all| all.iter().any(|one| one.is_logged_in()));
+        if !truth_is_lun || !is_mounted(node) || !in_reach {
+            fail("what is copied is the truth, and in reach");
+        }
+        if !node.local.known().is_some_and(LocalDir::is_fenced) {
+            fail("the fence is up until the copy takes its place");
+        }
+        let shelf = node.shelf.known().unwrap();
+        if shelf.free < Bytes(5 << 30) || shelf.copy.as_ref().is_some_and(|copy| !copy.ours) {
+            fail("there is room, and nobody else's data in the way");
+        }
+        if running && at(plan, "stop-etcd").is_none() {
+            fail("the copy that counts is made with etcd stopped");
+        }
+    } else if at(plan, "commit-local").is_some() {
+        fail("nothing is committed that was not copied");
+    } else if at(plan, "return").is_some() {
+        returned(node, plan);
+    }
+    if at(plan, "log-out").is_some() {
+        let used = |sid| {
+            node.sessions
+                .known()
+                .unwrap()
+                .iter()
+                .any(|one| one.sid == sid && (!one.in_use.is_empty() || one.target != TARGET))
+        };
+        if truth_is_lun || is_mounted(node) || node.local.known().unwrap().is_fenced() {
+            fail("sessions are ended when nothing else is left to do");
+        }
+        if plan.steps.iter().any(|step| matches!(step, Step::LogOut { sid } if used(*sid))) {
+            fail("a session that is used, or is not ours, is never logged out");
+        }
+    }
+    for step in &plan.steps {
+        if let Step::StartEtcd { on, .. } = step
+            && (*on != Authority::Local || truth_is_lun && at(plan, "commit-local").is_none())
+        {
+            fail("etcd is started on the truth");
+        }
+    }
+}
+
+/// The copy takes its place only where a record says so, and only the one that was proven.
+fn returned(node: &Node, plan: &Plan) {
+    let fail = |law: &str| panic!("{law}\nplan: {plan:#?}\nnode: {node:#?}");
+    let record = node.record.known().cloned().flatten().unwrap();
+    let copy = node.shelf.known().and_then(|shelf| shelf.copy.as_ref()).and_then(|copy| copy.fingerprint);
+    if node.rolled_back().is_none() || copy.is_none() || copy != record.fingerprint {
+        fail("only what was proven is returned");
+    }
+    if is_mounted(node) || !node.local.known().is_some_and(LocalDir::is_empty) {
+        fail("nothing is replaced but the fence");
+    }
+}
+
+/// `apply` on a node that was rolled back.
+fn after_it(node: &Node, plan: &Plan, occasion: Occasion) {
+    let fail = |law: &str| panic!("{law}\nplan: {plan:#?}\nnode: {node:#?}");
+    if at(plan, "return").is_some() {
+        returned(node, plan);
+    }
+    let moves = ["begin-record", "format", "stage", "copy", "log-in"].iter().any(|id| at(plan, id).is_some());
+    if occasion == Occasion::Boot && moves {
+        fail("a boot does not move what a person has rolled back");
+    }
+    if occasion == Occasion::ByHand && at(plan, "return").is_some() {
+        fail("by hand a rollback is finished by `rollback`");
+    }
+}
+
+/// Follows a goal until nothing is left, or until so many steps were taken. After each one of a rollback, etcd could start
+/// on the truth or nowhere.
+fn go(world: &mut World, goal: Goal, runtime: &str, crash: Option<usize>) -> Result<usize, Refusal> {
+    let config = config_for(runtime);
+    let mut steps = 0;
+    for _ in 0..8 {
+        let plan = goal.plan(&config, &world.node)?;
+        if plan.is_empty() {
+            return Ok(steps);
+        }
+        for step in &plan.steps {
+            if crash == Some(steps) {
+                return Ok(steps);
+            }
+            world.step(step);
+            steps += 1;
+            if goal == Goal::Local {
+                starts_on_the_truth(world, step);
+            }
+        }
+    }
+    panic!("plans without end: {:#?}", goal.plan(&config, &world.node));
+}
+
+fn starts_on_the_truth(world: &World, step: &Step) {
+    let node = &world.node;
+    let truth = node.record.known().unwrap().as_ref().unwrap().authority;
+    let mounted = is_mounted(node);
+    let fenced = node.local.known().unwrap().is_fenced();
+    let starts_on = match (mounted, fenced) {
+        (true, _) => Some(Authority::Lun),
+        (false, true) => None,
+        (false, false) => Some(Authority::Local),
+    };
+    assert!(starts_on.is_none_or(|place| place == truth), "after {}: {world:#?}", step.id());
+}
+
+fn is_back(world: &World) -> bool {
+    let node = &world.node;
+    node.rolled_back() == Some(2)
+        && world.local_is_copy
+        && node.etcd.known().is_some_and(|etcd| etcd.is_up() || etcd.start_queued)
+        && matches!(node.mount, Fact::Known(None))
+        && !node.local.known().unwrap().is_fenced()
+        && node.shelf.known().unwrap().copy.is_none()
+}
+
+fn is_on_lun(world: &World) -> bool {
+    let node = &world.node;
+    node.record.known().unwrap().as_ref().unwrap().authority == Authority::Lun
+        && node.etcd.known().is_some_and(|etcd| etcd.is_up() || etcd.start_queued)
+        && node.local.known().unwrap().is_fenced()
+        && is_mounted(node)
+}
+
+/// What the next boot finds: nothing mounted, no session, etcd about to start unless its manifest is parked.
+fn reboot(world: &mut World, runtime: &str) {
+    world.crash();
+    world.unmount();
+    world.node.sessions = Fact::Known(Vec::new());
+    world.node.lun = Fact::Known(LunView::NoSession);
+    let parked = runtime == "static-pod" && known(&mut world.node.etcd).stopped_by_us;
+    let down = etcd("inactive");
+    world.node.etcd = Fact::Known(match parked {
+        true => Etcd { enabled: false, stopped_by_us: true, ..down },
+        false => Etcd { start_queued: true, ..down },
+    });
+}
+
+#[test]
+fn a_rollback_cut_short_anywhere_is_finished_by_a_rerun() {
+    for runtime in ["systemd", "static-pod"] {
+        let mut whole = World::new(migrated());
+        let steps = go(&mut whole, Goal::Local, runtime, None).unwrap();
+        assert!(is_back(&whole) && known(&mut whole.node.sessions).is_empty(), "{whole:#?}");
+        for first in 0..steps {
+            for second in 0..=steps {
+                let mut world = World::new(migrated());
+                for crash in [first, second] {
+                    go(&mut world, Goal::Local, runtime, Some(crash)).unwrap();
+                    world.crash();
+                }
+                go(&mut world, Goal::Local, runtime, None)
+                    .unwrap_or_else(|refusal| panic!("cut at {first}, then {second}: {refusal}"));
+                assert!(is_back(&world), "cut at {first}, then {second}: {world:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_boot_after_a_cut_goes_to_the_side_of_the_commit_point_that_it_finds() {
+    for runtime in ["systemd", "static-pod"] {
+        let steps = go(&mut World::new(migrated()), Goal::Local, runtime, None).unwrap();
+        let mut ends = [0, 0];
+        for cut in 0..=steps {
+            let mut world = World::new(migrated());
+            go(&mut world, Goal::Local, runtime, Some(cut)).unwrap();
+            let committed = world.node.rolled_back().is_some();
+            reboot(&mut world, runtime);
+            let boot = Goal::Lun(Occasion::Boot);
+            go(&mut world, boot, runtime, None).unwrap_or_else(|refusal| panic!("cut at {cut}: {refusal}"));
+            assert!(if committed { is_back(&world) } else { is_on_lun(&world) }, "cut at {cut}: {world:#?}");
+            ends[usize::from(committed)] += 1;
+            // And stays there, at every later boot.
+            reboot(&mut world, runtime);
+            go(&mut world, boot, runtime, None).unwrap();
+            assert!(if committed { is_back(&world) } else { is_on_lun(&world) }, "cut at {cut}: {world:#?}");
+        }
+        assert!(ends.iter().all(|count| *count >= 3), "{ends:?}");
+    }
+}
+
+#[test]
+fn only_a_person_moves_it_again_and_as_a_new_generation() {
+    let mut world = World::new(migrated());
+    go(&mut world, Goal::Local, "systemd", None).unwrap();
+    let boot = plan(&config(), &world.node, Occasion::Boot).unwrap();
+    assert!(boot.is_empty(), "{boot:#?}");
+    go(&mut world, Goal::Lun(Occasion::ByHand), "systemd", None).unwrap();
+    assert!(is_on_lun(&world) && world.lun_is_copy, "{world:#?}");
+    let record = known(&mut world.node.record).clone().unwrap();
+    assert_eq!((record.generation, record.rolled_back), (3, false));
+}
+
+#[test]
+fn apply_by_hand_does_not_finish_a_rollback() {
+    let mut world = World::new(migrated());
+    let config = config();
+    let Plan { steps, .. } = rollback(&config, &world.node).unwrap();
+    for step in steps.iter().take_while(|step| step.id() != "return") {
+        world.step(step);
+    }
+    world.crash();
+    let refusal = plan(&config, &world.node, Occasion::ByHand).unwrap_err();
+    assert!(matches!(refusal, Refusal::RollbackUnfinished { generation: 2 }), "{refusal}");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let gone = |change: fn(&mut Node)| {
+        let mut node = migrated();
+        change(&mut node);
+        rollback(&config(), &node).unwrap_err().to_string()
+    };
+    for (change, said) in [
+        ((|node| node.record = Fact::Known(None)) as fn(&mut Node), "there is no record"),
+        (|node| node.record = Fact::Known(Some(record())), "a migration was only begun"),
+        (|node| known(&mut node.sessions)[0].state = "FAILED".into(), "has lost its connection"),
+        (|node| node.lun = Fact::Known(LunView::NoSession), "no session to iqn.2024-02.com.example:etcd"),
+        (|node| known(&mut node.shelf).free = Bytes(1 << 30), "make room there"),
+        (
+            |node| node.shelf = Fact::Known(Shelf { copy: staged(None).copy, free: Bytes(1 << 20) }),
+            "make room",
+        ),
+        (
+            |node| {
+                *known(&mut node.shelf) = staged(None);
+                known(&mut node.shelf).copy.as_mut().unwrap().ours = false;
+            },
+            "/var/lib/etcd-lun/returning/2 holds something",
+        ),
+        (|node| known(&mut node.mount).as_mut().unwrap().io_error = true, "has shut down"),
+        (
+            |node| node.record = Fact::Known(Some(rolled_back(DATA))),
+            "/dev/sdb is mounted over it at /var/lib/etcd",
+        ),
+    ] {
+        let refusal = gone(change);
+        assert!(refusal.contains(said), "{said}: {refusal}");
+    }
+}
