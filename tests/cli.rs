@@ -57,9 +57,18 @@ fn run(args: &[&str]) -> (i32, String, String) {
 fn help_names_every_verb_and_exit_code() {
     let (code, out, err) = run(&["--help"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    for word in
-        ["apply", "plan", "status", "health", "config", "render", "--config", "3 refused", "4 unhealthy"]
-    {
+    for word in [
+        "apply",
+        "plan",
+        "status",
+        "health",
+        "bench",
+        "config",
+        "render",
+        "--config",
+        "3 refused",
+        "4 unhealthy",
+    ] {
         assert!(out.contains(word), "{word}: {out}");
     }
     assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
@@ -189,7 +198,7 @@ fn without_root_it_says_so() {
     // By cp: a descriptor of ours, open for writing, could be inherited by a child of another test,
     // and a program that somebody may write can't be started (ETXTBSY).
     assert!(Command::new("cp").arg(binary).arg(&copy).status().unwrap().success());
-    for verb in ["apply", "plan", "status", "health"] {
+    for verb in ["apply", "plan", "status", "health", "bench"] {
         let output =
             Command::new(program).args(before).arg(&copy).args([verb, "--config", &config]).output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();
