@@ -11,6 +11,7 @@ use crate::stage::{ETCD_STATE, Stage};
 use crate::suite::Scenario;
 use crate::target::fingerprint;
 
+mod bench;
 mod boot;
 mod config;
 mod content;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Scenario> {
         copy::scenarios(),
         pod::scenarios(),
         power::scenarios(),
+        bench::scenarios(),
     ]
     .into_iter()
     .flatten()
