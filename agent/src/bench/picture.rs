@@ -18,7 +18,11 @@ pub fn picture(columns: &[(&str, &Summary)]) -> String {
     end_line(&mut text);
     let all = || columns.iter().flat_map(|(_, summary)| &summary.histogram).map(|bucket| bucket.up_to_ns);
     let (Some(first), Some(last)) = (all().min(), all().max()) else { return text };
+    let mut limits = [(HEAVY_LIMIT, "heavily loaded cluster's"), (LIMIT, "etcd's")].into_iter().peekable();
     for up_to in ends().filter(|up_to| (first..=last).contains(up_to)) {
+        while let Some((_, whose)) = limits.next_if(|(limit, _)| nanos(*limit) < up_to) {
+            let _ = writeln!(text, "{:>10}  {whose} limit: 99 of 100 belong above", "---------");
+        }
         let _ = write!(text, "{:>10}  ", milliseconds(up_to));
         for (_, summary) in columns {
             let longest = summary.histogram.iter().map(|bucket| bucket.count).max().unwrap_or(0);
@@ -29,11 +33,6 @@ pub fn picture(columns: &[(&str, &Summary)]) -> String {
             let _ = write!(text, "{shown:<width$}", width = bar + COUNT_WIDTH + 2);
         }
         end_line(&mut text);
-        for (limit, whose) in [(HEAVY_LIMIT, "heavily loaded cluster's"), (LIMIT, "etcd's")] {
-            if up_to == nanos(limit) && up_to < last {
-                let _ = writeln!(text, "{:>10}  {whose} limit: 99 of 100 belong above", "---------");
-            }
-        }
     }
     text
 }
@@ -102,6 +101,16 @@ mod tests {
    15.0 ms  ▋ 1
 ";
         assert_eq!(picture(&[("/var/lib", &summary)]), expected);
+    }
+
+    #[test]
+    fn all_above_the_limits() {
+        let expected = "     up to  /x
+ ---------  heavily loaded cluster's limit: 99 of 100 belong above
+ ---------  etcd's limit: 99 of 100 belong above
+   20.0 ms  ████████████████████████████████████████████████████████ 3
+";
+        assert_eq!(picture(&[("/x", &summary(&[(16_000, 3)]))]), expected);
     }
 
     #[test]
