@@ -63,6 +63,7 @@ fn help_names_every_verb_and_exit_code() {
         "plan",
         "status",
         "health",
+        "bench",
         "config",
         "render",
         "--config",
@@ -198,7 +199,7 @@ fn without_root_it_says_so() {
     // By cp: a descriptor of ours, open for writing, could be inherited by a child of another test,
     // and a program that somebody may write can't be started (ETXTBSY).
     assert!(Command::new("cp").arg(binary).arg(&copy).status().unwrap().success());
-    for verb in ["apply", "rollback", "plan", "status", "health"] {
+    for verb in ["apply", "rollback", "plan", "status", "health", "bench"] {
         let output =
             Command::new(program).args(before).arg(&copy).args([verb, "--config", &config]).output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();

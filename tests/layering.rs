@@ -49,11 +49,12 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("health", &["config", "node", "plan", "policy", "terms", "unit"]),
     ("observe", &["config", "host", "node", "plan", "policy", "terms", "unit"]),
     ("apply", &["config", "host", "node", "observe", "plan", "policy", "terms", "unit"]),
+    ("bench", &[]),
     (
         "cli",
         &[
-            "apply", "config", "delivery", "health", "host", "node", "observe", "plan", "policy", "terms",
-            "unit",
+            "apply", "bench", "config", "delivery", "health", "host", "node", "observe", "plan", "policy",
+            "terms", "unit",
         ],
     ),
 ];

@@ -8,6 +8,7 @@
 //! * [`plan`]: what will be done, or why nothing will; pure
 //! * [`apply`]: the loop that does it
 //! * [`health`]: what we think of what was seen; pure
+//! * [`bench`]: whether a disk is fast enough for etcd; pure
 //! * [`unit`]: the systemd units, rendered; pure
 //! * [`policy`]: the SELinux module and the udev rule, rendered; pure
 //! * [`delivery`]: what is brought to a node, and how it is written; pure
@@ -15,6 +16,7 @@
 //! * [`cli`]: verbs, exit codes, and the only printing
 
 pub mod apply;
+pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod delivery;

@@ -19,12 +19,18 @@ use std::{
 /// Opens the machine and loads the config for a verb that looks. Where PID 1's mount namespace can't be
 /// joined it goes on: the facts say so.
 pub(super) fn load_to_look(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
+    let (host, joined) = machine_to_look()?;
+    load_on(host, file, joined)
+}
+
+/// Opens the machine for a verb that looks, without a config.
+pub(super) fn machine_to_look() -> Result<(Host, Joined), Exit> {
     let (host, joined) = machine_as_root()?;
     let joined = joined.unwrap_or_else(|error| {
         tracing::warn!("{error}; what is seen here may not be what PID 1 sees");
         Joined::Same
     });
-    load_on(host, file, joined)
+    Ok((host, joined))
 }
 
 /// The same for a verb that changes the node, which must happen where PID 1 sees it.

@@ -3,6 +3,7 @@
 //! What each verb does is in its own file; how facts, plans and reports look is in [`show`].
 
 mod apply;
+mod bench;
 mod config;
 mod env;
 mod grammar;
@@ -159,6 +160,10 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
         ["selinux", "install"] => Box::new(selinux::install),
         ["selinux", "status"] => Box::new(move |file| selinux::status(file, output)),
         ["selinux", "remove"] => Box::new(selinux::remove),
+        ["bench"] => {
+            let options = bench::Options::from(given)?;
+            Box::new(move |file| bench::run(file, &options, output))
+        }
         ["config", "check"] => Box::new(move |file| config::check(file, output)),
         ["render", "units"] => {
             let into: PathBuf = given.value("into").ok_or("--into <DIR> is missing")?.into();

@@ -21,6 +21,7 @@ pub mod notify;
 pub mod process;
 pub mod root;
 pub mod rsync;
+pub mod scratch;
 pub mod selinux;
 pub mod staging;
 mod system;

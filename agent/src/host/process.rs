@@ -25,6 +25,15 @@ pub fn with_argument_below(host: &Host, dir: &AbsPath) -> io::Result<Vec<(u32, S
     Ok(found)
 }
 
+/// The processes of a name, as `/proc/<pid>/comm` has it (its first 15 bytes: proc_pid_comm(5)), in any container whose
+/// processes can be seen from here.
+pub fn named(host: &Host, name: &str) -> io::Result<Vec<u32>> {
+    let pids = host.root.list("/proc")?.into_iter().filter_map(|entry| entry.parse().ok());
+    // Everybody may read it, so an error says that the process has ended.
+    let comm = |pid: &u32| fs::read(host.root.locate(format!("/proc/{pid}/comm"))).unwrap_or_default();
+    Ok(pids.filter(|pid| comm(pid).trim_ascii_end() == name.as_bytes()).collect())
+}
+
 /// Asks a process to end (SIGTERM). One that has ended already is well.
 pub fn terminate(pid: u32) -> io::Result<()> {
     let raw = i32::try_from(pid).ok().filter(|pid| *pid > 1);
@@ -41,8 +50,12 @@ pub fn terminate(pid: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Root, transcript::NoTools};
-    use std::{os::unix::process::ExitStatusExt, process::Command};
+    use crate::host::{Interrupt, Root, system::SystemRunner, transcript::NoTools};
+    use std::{
+        io::{Read, Write},
+        os::unix::process::ExitStatusExt,
+        process::{Command, Stdio},
+    };
 
     #[test]
     fn found_by_an_argument() {
@@ -71,5 +84,20 @@ mod tests {
         for pid in [0, 1, u32::MAX] {
             assert!(terminate(pid).is_err(), "{pid}");
         }
+    }
+
+    #[test]
+    fn found_by_their_whole_name() {
+        let runner = Box::new(SystemRunner::new(Interrupt::never()).unwrap());
+        let host = Host::fixture(Root::new("/"), runner).unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // `spawn` may return before the kernel has given the name: what answers has it.
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        assert!(named(&host, "cat").unwrap().contains(&child.id()));
+        assert!(!named(&host, "ca").unwrap().contains(&child.id()));
+        terminate(child.id()).unwrap();
+        child.wait().unwrap();
+        assert!(!named(&host, "cat").unwrap().contains(&child.id()));
     }
 }

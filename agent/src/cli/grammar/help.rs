@@ -13,7 +13,10 @@ pub(super) fn version() -> String {
 
 fn usage(words: &[String], command: Option<&Command>) -> String {
     let begun = match command {
-        Some(command) => format!("{} [OPTIONS]", command.words.join(" ")),
+        Some(command) => {
+            let operand = command.operand.map(|operand| format!("[{operand}] ")).unwrap_or_default();
+            format!("{} {operand}[OPTIONS]", command.words.join(" "))
+        }
         None => {
             format!("{}COMMAND [OPTIONS]", words.iter().map(|word| format!("{word} ")).collect::<String>())
         }

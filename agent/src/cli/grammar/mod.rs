@@ -29,7 +29,7 @@ impl Given {
         self.0.iter().any(|(given, _)| *given == name)
     }
 
-    /// The value of an option.
+    /// The value of an option, or an operand.
     pub fn value(&self, name: &str) -> Option<&OsString> {
         self.0.iter().find(|(given, _)| *given == name).map(|(_, value)| value)
     }
@@ -63,6 +63,14 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
             }
             Some(Short(letter)) => {
                 return Err(wrong(&format!("there is no option -{letter}"), &words, found));
+            }
+            Some(Value(word)) if found.is_some_and(|command| command.operand.is_some()) => {
+                let name = found.and_then(|command| command.operand).unwrap_or_default();
+                if given.has(name) {
+                    return Err(wrong(&format!("{name} is given twice"), &words, found));
+                }
+                given.0.push((name, word));
+                None
             }
             Some(Value(word)) => {
                 let word = word.to_string_lossy().into_owned();
@@ -132,6 +140,16 @@ mod tests {
     }
 
     #[test]
+    fn an_operand_before_and_after_options() {
+        for line in ["bench /x --json", "bench --json -- /x"] {
+            let Asked::Command(_, given) = asked(line).unwrap() else { panic!("{line}") };
+            assert_eq!(given.value("PATH").unwrap(), "/x");
+        }
+        let Asked::Command(_, given) = asked("bench").unwrap() else { panic!() };
+        assert_eq!(given.value("PATH"), None);
+    }
+
+    #[test]
     fn wrong_lines_say_what_and_how() {
         for (line, said, usage) in [
             ("", "a command is missing", "etcd-lun COMMAND"),
@@ -145,6 +163,7 @@ mod tests {
             ("plan --json --json", "--json is given twice", "etcd-lun plan"),
             ("plan --json=yes", "yes", "etcd-lun plan"),
             ("plan --config", "config", "etcd-lun plan"),
+            ("bench /a /b", "PATH is given twice", "etcd-lun bench [PATH]"),
             (
                 "render target --backstore-block --backstore-dir /x",
                 "--backstore-dir and --backstore-block exclude each other",

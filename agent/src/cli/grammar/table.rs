@@ -18,6 +18,8 @@ pub(in crate::cli) struct Flag {
 pub(in crate::cli) struct Command {
     /// One word, or two.
     pub words: &'static [&'static str],
+    /// What a word after its own may be, such as a path; none for most.
+    pub operand: Option<&'static str>,
     /// What it does.
     pub about: &'static str,
     /// Its own options.
@@ -35,7 +37,7 @@ const fn option(name: &'static str, value: &'static str, help: &'static str) -> 
 }
 
 const fn plain(words: &'static [&'static str], about: &'static str, flags: &'static [Flag]) -> Command {
-    Command { words, about, flags, after: "" }
+    Command { words, operand: None, about, flags, after: "" }
 }
 
 const JSON: Flag = switch("json", "Print JSON");
@@ -75,6 +77,7 @@ pub(in crate::cli) const COMMANDS: &[Command] = &[
     ),
     Command {
         words: &["rollback"],
+        operand: None,
         about: "Bring etcd's data back from the LUN to the local disk, to stay there; by hand only",
         flags: &[switch("dry-run", "Print what would be done, or why not, and change nothing"), JSON],
         after: "Run it before you take the MachineConfig or the target away. Afterwards the service at boot moves\n\
@@ -87,6 +90,21 @@ pub(in crate::cli) const COMMANDS: &[Command] = &[
         "Check this node's etcd storage; exits with 4 unless every check is ok",
         &[switch("list", "Print the checks there are, and what each protects"), JSON],
     ),
+    Command {
+        words: &["bench"],
+        operand: Some("PATH"),
+        about: "Measure a directory's disk as etcd uses it; exits with 4 when it is too slow for etcd",
+        flags: &[
+            option("against", "PATH", "Measure this directory too, in turns with the first"),
+            option("size", "BYTES", "The size of a write; 8000, 2300, or 8000,2300 [default: 8000]"),
+            option("writes", "COUNT", "How many writes of each size, from 100 to 8000 [default: 8000]"),
+            JSON,
+        ],
+        after: "Without PATH: the disk that etcd's data is on now, by the config. Up to 64 MB are written, into a\n\
+                file without a name that nobody sees and that is gone when this ends, in whatever way. It ends\n\
+                after the last write, or after a minute for each directory and size. An etcd on the same disk\n\
+                is slower meanwhile: don't measure two members at a time.",
+    },
     plain(
         &["selinux", "install"],
         "Put the SELinux policy module and its labels in place; does nothing where they are",
@@ -114,6 +132,7 @@ pub(in crate::cli) const COMMANDS: &[Command] = &[
     ),
     Command {
         words: &["render", "machineconfig"],
+        operand: None,
         about: "Print a MachineConfig that brings program, config, secrets and units to a pool's nodes",
         flags: DELIVERY,
         after: "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`:\n\

@@ -11,6 +11,7 @@ use crate::stage::{ETCD_STATE, Stage};
 use crate::suite::Scenario;
 use crate::target::fingerprint;
 
+mod bench;
 mod boot;
 mod config;
 mod content;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Scenario> {
         pod::scenarios(),
         power::scenarios(),
         rollback::scenarios(),
+        bench::scenarios(),
     ]
     .into_iter()
     .flatten()

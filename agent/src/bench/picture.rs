@@ -1,0 +1,146 @@
+//! The distribution as a person sees it.
+
+use super::{HEAVY_LIMIT, LIMIT, Summary, ends, nanos};
+use std::fmt::Write as _;
+
+/// How much of a line the bars may take, all columns together.
+const WIDTH: usize = 56;
+const COUNT_WIDTH: usize = 6;
+
+/// Bars, one row for each part of the scale and one column for each series, all on one logarithmic scale. A bar's
+/// length is its share of the longest in its column.
+pub fn picture(columns: &[(&str, &Summary)]) -> String {
+    let bar = WIDTH / columns.len().max(1);
+    let mut text = format!("{:>10}  ", "up to");
+    for (title, _) in columns {
+        let _ = write!(text, "{:<width$}", end_of(title, bar + COUNT_WIDTH), width = bar + COUNT_WIDTH + 2);
+    }
+    end_line(&mut text);
+    let all = || columns.iter().flat_map(|(_, summary)| &summary.histogram).map(|bucket| bucket.up_to_ns);
+    let (Some(first), Some(last)) = (all().min(), all().max()) else { return text };
+    let mut limits = [(HEAVY_LIMIT, "heavily loaded cluster's"), (LIMIT, "etcd's")].into_iter().peekable();
+    for up_to in ends().filter(|up_to| (first..=last).contains(up_to)) {
+        while let Some((_, whose)) = limits.next_if(|(limit, _)| nanos(*limit) < up_to) {
+            let _ = writeln!(text, "{:>10}  {whose} limit: 99 of 100 belong above", "---------");
+        }
+        let _ = write!(text, "{:>10}  ", milliseconds(up_to));
+        for (_, summary) in columns {
+            let longest = summary.histogram.iter().map(|bucket| bucket.count).max().unwrap_or(0);
+            let count =
+                summary.histogram.iter().find(|bucket| bucket.up_to_ns == up_to).map_or(0, |b| b.count);
+            let shown =
+                if count == 0 { String::new() } else { format!("{} {count}", blocks(count, longest, bar)) };
+            let _ = write!(text, "{shown:<width$}", width = bar + COUNT_WIDTH + 2);
+        }
+        end_line(&mut text);
+    }
+    text
+}
+
+fn end_line(text: &mut String) {
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+}
+
+/// A bar of whole and partial blocks; at least the thinnest, for one call in 8,000 counts.
+fn blocks(count: u64, longest: u64, width: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = u64::try_from(width).unwrap_or(0) * 8 * count / longest.max(1);
+    let eighths = usize::try_from(eighths).unwrap_or(0).max(1);
+    let part = EIGHTHS.get(eighths % 8).copied().unwrap_or_default();
+    "█".repeat(eighths / 8) + part
+}
+
+/// The end of a text that may be too long: of a path the part that tells most.
+fn end_of(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    std::iter::once('…').chain(text.chars().skip(length + 1 - width)).collect()
+}
+
+/// A time in milliseconds, to three digits or so.
+pub fn milliseconds(nanos: u64) -> String {
+    let micros = nanos.saturating_add(500) / 1000;
+    let (whole, part) = (micros / 1000, micros % 1000);
+    match micros {
+        0..1_000 => format!("0.{part:03} ms"),
+        1_000..10_000 => format!("{whole}.{:02} ms", part / 10),
+        10_000..100_000 => format!("{whole}.{} ms", part / 100),
+        _ => format!("{whole} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn summary(parts: &[(u64, usize)]) -> Summary {
+        let syncs: Vec<_> = parts
+            .iter()
+            .flat_map(|(micros, count)| std::iter::repeat_n(Duration::from_micros(*micros), *count))
+            .collect();
+        Summary::of(&syncs, Duration::from_secs(1)).unwrap()
+    }
+
+    #[test]
+    fn one_column() {
+        let summary = summary(&[(900, 10), (1400, 80), (2900, 9), (12_000, 1)]);
+        let expected = "     up to  /var/lib
+   1.00 ms  ███████ 10
+   1.50 ms  ████████████████████████████████████████████████████████ 80
+   2.00 ms
+ ---------  heavily loaded cluster's limit: 99 of 100 belong above
+   3.00 ms  ██████▎ 9
+   5.00 ms
+   7.00 ms
+   10.0 ms
+ ---------  etcd's limit: 99 of 100 belong above
+   15.0 ms  ▋ 1
+";
+        assert_eq!(picture(&[("/var/lib", &summary)]), expected);
+    }
+
+    #[test]
+    fn all_above_the_limits() {
+        let expected = "     up to  /x
+ ---------  heavily loaded cluster's limit: 99 of 100 belong above
+ ---------  etcd's limit: 99 of 100 belong above
+   20.0 ms  ████████████████████████████████████████████████████████ 3
+";
+        assert_eq!(picture(&[("/x", &summary(&[(16_000, 3)]))]), expected);
+    }
+
+    #[test]
+    fn two_columns_share_a_scale() {
+        let (fast, slow) = (summary(&[(90, 7999), (140, 1)]), summary(&[(190, 8000)]));
+        let expected = "     up to  /var/lib/etcd                       …ectory/of/a/long/name/that/ends/here
+  0.100 ms  ████████████████████████████ 7999
+  0.150 ms  ▏ 1
+  0.200 ms                                      ████████████████████████████ 8000
+";
+        let long = "/a/directory/of/a/long/name/that/ends/here";
+        let drawn = picture(&[("/var/lib/etcd", &fast), (long, &slow)]);
+        assert!(drawn.lines().all(|line| line.chars().count() <= 100), "{drawn}");
+        assert_eq!(drawn.lines().skip(1).collect::<Vec<_>>(), expected.lines().skip(1).collect::<Vec<_>>());
+        assert!(drawn.lines().next().unwrap().contains("…") && drawn.contains("that/ends/here\n"), "{drawn}");
+    }
+
+    #[test]
+    fn times_of_all_lengths() {
+        for (nanos, shown) in [
+            (0, "0.000 ms"),
+            (90_499, "0.090 ms"),
+            (999_499, "0.999 ms"),
+            (999_500, "1.00 ms"),
+            (1_426_000, "1.42 ms"),
+            (12_345_678, "12.3 ms"),
+            (1_234_567_890, "1234 ms"),
+            (u64::MAX, "18446744073709 ms"),
+        ] {
+            assert_eq!(milliseconds(nanos), shown, "{nanos}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! `bench`
+
+use super::{Exit, OutputFormat, config, grammar::Given, say, say_json};
+use crate::{
+    bench::{self, Summary, Verdict, milliseconds},
+    host::{
+        Host, mountinfo, process,
+        scratch::{self, Place, Scratch, Took},
+    },
+    terms::{AbsPath, Bytes},
+};
+use anyhow::{Context as _, anyhow};
+use serde::Serialize;
+use std::{
+    fmt::Write as _,
+    io::{IsTerminal, Write as _},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// What is measured, and how long.
+#[derive(Debug)]
+pub(super) struct Options {
+    path: Option<PathBuf>,
+    against: Option<PathBuf>,
+    sizes: Vec<u32>,
+    writes: u32,
+}
+
+impl Options {
+    /// As given on the command line.
+    pub fn from(given: &Given) -> Result<Self, String> {
+        let path = |name| given.value(name).map(std::path::absolute).transpose();
+        let path = |name| path(name).map_err(|error| format!("finding {name}: {error}"));
+        let writes = given.parsed("writes")?.unwrap_or(bench::WRITES);
+        if !(bench::FEWEST_WRITES..=bench::WRITES).contains(&writes) {
+            return Err(format!(
+                "--writes: {writes} is not from {} to {}",
+                bench::FEWEST_WRITES,
+                bench::WRITES
+            ));
+        }
+        let sizes = match given.parsed::<String>("size")?.as_deref() {
+            None | Some("8000") => vec![bench::BLOCK],
+            Some("2300") => vec![bench::SMALL_BLOCK],
+            Some("8000,2300" | "2300,8000") => vec![bench::BLOCK, bench::SMALL_BLOCK],
+            Some(other) => return Err(format!("--size: `{other}` is not 8000, 2300 or 8000,2300")),
+        };
+        Ok(Self { path: path("PATH")?, against: path("against")?, sizes, writes })
+    }
+}
+
+/// What came of one size of writes in one directory.
+#[derive(Debug, Serialize)]
+struct Series {
+    path: String,
+    /// The filesystem's type, and what it is on.
+    filesystem: Option<String>,
+    source: Option<String>,
+    block_bytes: u32,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
+/// What came of it all.
+#[derive(Debug, Serialize)]
+struct Run {
+    limit_ns: u128,
+    heavy_limit_ns: u128,
+    /// Processes of etcd that ran when it began.
+    etcd_pids: Vec<u32>,
+    /// The first directory's come first.
+    series: Vec<Series>,
+}
+
+/// Measures, and says what that is worth: the first directory decides.
+pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) -> Result<(), Exit> {
+    let (host, path) = match &options.path {
+        Some(path) => (config::machine_to_look()?.0, path.clone()),
+        None => {
+            let (host, _, config) = config::load_to_look(file)?;
+            let path = of_etcd(&host, &config.etcd.data_dir)?;
+            (host, path)
+        }
+    };
+    let mut places = Vec::new();
+    for path in std::iter::once(&path).chain(&options.against) {
+        places.push(Place::open(&host, path).context("opening a directory to measure")?);
+    }
+    let parts: Vec<(&Place, u32)> =
+        places.iter().flat_map(|place| options.sizes.iter().map(move |size| (place, *size))).collect();
+    for place in &places {
+        is_fit(place, parts.len())?;
+    }
+    let etcd_pids = process::named(&host, "etcd").context("looking for etcd")?;
+    if !etcd_pids.is_empty() {
+        tracing::warn!(
+            "etcd is running here: what it writes counts in these figures, and on the same disk it is slower meanwhile"
+        );
+    }
+    let taken = measure(&host, &parts, options.writes)?;
+    let series = parts.iter().zip(&taken).filter_map(|(part, taken)| series(*part, taken)).collect();
+    let run = Run {
+        limit_ns: bench::LIMIT.as_nanos(),
+        heavy_limit_ns: bench::HEAVY_LIMIT.as_nanos(),
+        etcd_pids,
+        series,
+    };
+    if output.json {
+        say_json("bench", &run)?;
+    } else {
+        say(&page(&run));
+    }
+    // The first directory's are in front, one for each size.
+    let mut of_first = run.series.iter().take(options.sizes.len());
+    match of_first.find(|one| one.summary.verdict == Verdict::TooSlow) {
+        Some(slow) => {
+            let said = opinion(&slow.summary);
+            Err(Exit::Unhealthy(format!("{}, writes of {} bytes: {said}", slow.path, slow.block_bytes)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A directory on the disk that etcd's data is on now: beside the data, where nothing is mounted; else the mounted
+/// filesystem's root, for it has no other place.
+fn of_etcd(host: &Host, data_dir: &AbsPath) -> anyhow::Result<PathBuf> {
+    let mounts = mountinfo::of_pid1(host).context("finding out what etcd's data is on")?;
+    let mounted = mounts.iter().any(|mount| mount.mount_point == data_dir.as_str());
+    Ok(if mounted { data_dir.as_path().to_owned() } else { data_dir.parent().as_path().to_owned() })
+}
+
+/// Refuses memory, and a filesystem on which etcd could run out of space for it.
+fn is_fit(place: &Place, parts: usize) -> anyhow::Result<()> {
+    let path = place.path.display();
+    if let Some((filesystem, _)) =
+        place.filesystem.as_ref().filter(|(filesystem, _)| bench::is_memory(filesystem))
+    {
+        return Err(anyhow!("{path} is on {filesystem}, which is memory: name a directory on a disk"));
+    }
+    // For all parts at each place: two places may be on one filesystem.
+    let wanted = Bytes(bench::SEGMENT * parts as u64 + bench::ROOM);
+    let free = place.space().context("asking for free space")?.free;
+    if free < wanted {
+        return Err(anyhow!(
+            "{path} has {free} free, {wanted} wanted, so that etcd has room meanwhile: free some"
+        ));
+    }
+    Ok(())
+}
+
+fn measure(host: &Host, parts: &[(&Place, u32)], writes: u32) -> anyhow::Result<Vec<Vec<Took>>> {
+    let make = |(place, size): &(&Place, u32)| Scratch::make(place, bench::SEGMENT, *size);
+    let mut scratches =
+        parts.iter().map(make).collect::<Result<Vec<_>, _>>().context("making a scratch file")?;
+    let count = usize::try_from(writes).context("counting")?;
+    let series = u32::try_from(parts.len()).context("counting")?;
+    let watched = std::io::stderr().is_terminal();
+    let mut last = Instant::now();
+    let mut moved = |done: usize| {
+        if watched && last.elapsed() > Duration::from_millis(100) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K{done} of {} writes", count * parts.len());
+            last = Instant::now();
+        }
+    };
+    let limit = bench::TIME * series;
+    let taken = scratch::measure(&mut scratches, count, limit, &host.interrupt, &mut moved);
+    if watched {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    taken.context("measuring")
+}
+
+fn series((place, block_bytes): (&Place, u32), taken: &[Took]) -> Option<Series> {
+    let syncs: Vec<_> = taken.iter().map(|took| took.sync).collect();
+    let all = taken.iter().map(|took| took.write + took.sync).sum();
+    let (filesystem, source) = place.filesystem.clone().unzip();
+    let path = place.path.display().to_string();
+    Some(Series { path, filesystem, source, block_bytes, summary: Summary::of(&syncs, all)? })
+}
+
+/// What a person reads.
+fn page(run: &Run) -> String {
+    let mut text = String::from("How long fdatasync took after each write, as in etcd's own metric:\n\n");
+    let _ = writeln!(
+        text,
+        "{:>6}{:>8}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}  WHERE",
+        "BYTES", "WRITES", "WRITES/S", "50 %", "90 %", "99 %", "99.9 %", "SLOWEST"
+    );
+    for one in &run.series {
+        let (summary, times) = (&one.summary, &one.summary.fdatasync_ns);
+        let _ = write!(text, "{:>6}{:>8}{:>10}", one.block_bytes, summary.writes, summary.writes_per_second);
+        for time in [times.p50, times.p90, times.p99, times.p99_9, times.max] {
+            let _ = write!(text, "{:>11}", milliseconds(time));
+        }
+        let _ = writeln!(text, "  {}", one.path);
+    }
+    let mut sizes: Vec<_> = run.series.iter().map(|one| one.block_bytes).collect();
+    sizes.sort_unstable_by(|one, other| other.cmp(one));
+    sizes.dedup();
+    for size in sizes {
+        let here = run.series.iter().filter(|one| one.block_bytes == size);
+        let columns: Vec<_> = here.map(|one| (one.path.as_str(), &one.summary)).collect();
+        let _ = write!(text, "\nWrites of {size} bytes:\n{}", bench::picture(&columns));
+    }
+    let mut place = "";
+    for one in &run.series {
+        if place != one.path {
+            place = &one.path;
+            let on = one.filesystem.as_deref().zip(one.source.as_deref());
+            let on =
+                on.map(|(filesystem, source)| format!(" ({filesystem} on {source})")).unwrap_or_default();
+            let _ = writeln!(text, "\n{place}{on}");
+        }
+        let _ = writeln!(text, "  writes of {} bytes: {}", one.block_bytes, opinion(&one.summary));
+    }
+    text
+}
+
+fn opinion(summary: &Summary) -> String {
+    let said = match summary.verdict {
+        Verdict::FastEnoughForHeavyClusters => {
+            "fast enough for etcd, in a heavily loaded cluster too (below 2 ms)"
+        }
+        Verdict::FastEnough => {
+            "fast enough for etcd (below 10 ms), not in a heavily loaded cluster (below 2 ms)"
+        }
+        Verdict::TooSlow => "TOO SLOW for etcd, which needs less than 10 ms",
+    };
+    let p99 = milliseconds(summary.fdatasync_ns.p99);
+    format!("99 of 100 within {p99}: {said}")
+}
