@@ -22,6 +22,7 @@ mod migrate;
 mod pod;
 mod power;
 mod secret;
+mod selinux;
 mod tools;
 
 /// Every scenario. Those that take minutes come first: with several lanes nobody waits for one of them at the end.
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Scenario> {
         copy::scenarios(),
         pod::scenarios(),
         power::scenarios(),
+        selinux::scenarios(),
     ]
     .into_iter()
     .flatten()

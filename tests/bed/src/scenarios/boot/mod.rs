@@ -36,7 +36,7 @@ const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// One config for three nodes. A target that doesn't answer is given up early, because many boots have to wait for it.
-fn pool() -> Wanted {
+pub(super) fn pool() -> Wanted {
     let entry = |number: usize| {
         let name = NODES[number];
         format!(
@@ -53,7 +53,7 @@ fn initiator(number: usize) -> String {
 }
 
 /// The object for a config, as the agent renders it on the bed's own machine, which is no node.
-fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
+pub(super) fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
     let dir = stage.bed.run.dir().join("render");
     fs::create_dir_all(&dir)?;
     let (text, secrets) = wanted.render();
@@ -70,7 +70,7 @@ fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
 
 /// What runs etcd on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Runs {
+pub(super) enum Runs {
     /// `etcd.service`; the kubelet's stand-in has no pod.
     Unit,
     /// The kubelet's stand-in.
@@ -100,7 +100,7 @@ fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
 }
 
 /// The data directory of the stage's own node, as a tar in base64.
-fn etcd_data(stage: &Stage) -> Result<String> {
+pub(super) fn etcd_data(stage: &Stage) -> Result<String> {
     stage.node.ok("systemctl stop etcd.service")?;
     // Not through the node's transcript, where nobody wants to read it.
     let tar = stage.node.ssh()?.run("tar -C /var/lib/etcd -cSz . | base64", &[], LIMIT)?;
@@ -111,7 +111,7 @@ fn etcd_data(stage: &Stage) -> Result<String> {
 }
 
 /// Offers a blank LUN to each node of the pool.
-fn offer(stage: &mut Stage) -> Result<()> {
+pub(super) fn offer(stage: &mut Stage) -> Result<()> {
     let files: Vec<PathBuf> = (1..=NODES.len()).map(|number| lun(stage, number)).collect();
     files.iter().try_for_each(|file| target::blank(file, LUN_SIZE))?;
     let luns = (1..).zip(files).map(|(number, file)| Lun::new(number, file)).collect();
