@@ -1,4 +1,4 @@
-"""The module's text: rendered from its template as `etcd-lun render policy` does, and taken apart."""
+"""The module's text: its templates filled in, and taken apart."""
 
 import hashlib
 import pathlib
@@ -7,18 +7,17 @@ import re
 HERE = pathlib.Path(__file__).resolve().parent.parent
 
 
-def rendered(data_dir="/var/lib/etcd", mount_unit="var-lib-etcd.mount", other_ports=False):
-    """The module for a config."""
-    text = (HERE / "etcd_lun.cil.in").read_text()
-    if other_ports:
-        text += (HERE / "other_ports.cil").read_text()
-    text = text.replace("@DATA_DIR@", escaped(data_dir)).replace("@MOUNT_UNIT@", escaped(mount_unit))
+def rendered():
+    """The module with every part that a config can ask for."""
+    parts = ["etcd_lun.cil.in", "other_ports.cil", "etcd_unit.cil.in"]
+    text = "\n".join((HERE / part).read_text() for part in parts)
+    for word, value in [
+        ("@DATA_DIR@", "/var/lib/etcd"),
+        ("@MOUNT_UNIT@", r"var-lib-etcd\.mount"),
+        ("@ETCD_UNIT@", r"etcd\.service"),
+    ]:
+        text = text.replace(word, value)
     return text.replace("@CHECKSUM@", hashlib.sha256(text.encode()).hexdigest()[:16])
-
-
-def escaped(path):
-    """As a regular expression of file contexts."""
-    return re.sub(r"[][.^$?*+|(){}\\]", r"\\\g<0>", path)
 
 
 def forms(text):

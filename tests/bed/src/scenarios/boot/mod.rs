@@ -31,7 +31,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 }
 
 /// The nodes that the object lists, in the order of their LUNs.
-const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
+pub(super) const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -54,6 +54,17 @@ fn initiator(number: usize) -> String {
 
 /// The object for a config, as the agent renders it on the bed's own machine, which is no node.
 pub(super) fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
+    let secrets = stage.bed.run.dir().join("render");
+    let secrets = secrets.to_str().context("the run's directory is not UTF-8")?;
+    rendered(stage, wanted, &["machineconfig", "--secrets-from", secrets])
+}
+
+/// The policy module for a config.
+pub(super) fn module(stage: &Stage, wanted: &Wanted) -> Result<String> {
+    rendered(stage, wanted, &["policy"])
+}
+
+fn rendered(stage: &Stage, wanted: &Wanted, what: &[&str]) -> Result<String> {
     let dir = stage.bed.run.dir().join("render");
     fs::create_dir_all(&dir)?;
     let (text, secrets) = wanted.render();
@@ -64,8 +75,7 @@ pub(super) fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
     let config = dir.join("config.toml");
     fs::write(&config, text)?;
     let mut render = Command::new(&stage.binary);
-    render.arg("--config").arg(&config).args(["render", "machineconfig", "--secrets-from"]).arg(&dir);
-    host::ok(&mut render, LIMIT)
+    host::ok(render.arg("--config").arg(&config).arg("render").args(what), LIMIT)
 }
 
 /// What runs etcd on a node.
@@ -78,7 +88,7 @@ pub(super) enum Runs {
 }
 
 /// A fresh disk with the object, and with etcd's data as the stage's own node has it now.
-fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
+pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
     let name = format!("delivered-{runs:?}").to_lowercase();
     let disk = stage.bed.run.dir().join(format!("{name}.raw"));
     if disk.exists() {
@@ -95,12 +105,15 @@ fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
                  mkdir --parents /etc/kubernetes/manifests; cp /{ETCD_POD} /etc/kubernetes/manifests/"
             ),
         };
-        root.run(&enable, &[])
+        root.run(&enable, &[])?;
+        // What was put there from outside has no label yet, and a node that enforces SELinux boots from this disk too.
+        let contexts = "/etc/selinux/default/contexts/files/file_contexts";
+        root.run(&format!("setfiles -F {contexts} /etc/systemd /etc/kubernetes /var/lib/etcd"), &[])
     })
 }
 
 /// The data directory of the stage's own node, as a tar in base64.
-pub(super) fn etcd_data(stage: &Stage) -> Result<String> {
+fn etcd_data(stage: &Stage) -> Result<String> {
     stage.node.ok("systemctl stop etcd.service")?;
     // Not through the node's transcript, where nobody wants to read it.
     let tar = stage.node.ssh()?.run("tar -C /var/lib/etcd -cSz . | base64", &[], LIMIT)?;
@@ -198,7 +211,7 @@ impl Unit {
 }
 
 /// `etcd-lun.service` has done its work, and whatever could start etcd started after it. Returns how long it took.
-fn came_first(node: &Node) -> Result<Duration> {
+pub(super) fn came_first(node: &Node) -> Result<Duration> {
     let service = Unit::of(node, "etcd-lun.service")?;
     if service.get("ActiveState") != "active" {
         bail!("etcd-lun.service is {}", service.state());
