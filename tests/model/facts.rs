@@ -7,8 +7,8 @@ use crate::{
 };
 use etcd_lun::{
     config::Config,
-    node::{Content, Fact, LunView, Node, authority},
-    terms::{Fingerprint, FsUuid},
+    node::{Content, Fact, LunView, Node, StagedCopy, authority},
+    terms::{Bytes, Fingerprint, FsUuid},
 };
 use std::sync::LazyLock;
 
@@ -27,6 +27,9 @@ pub fn config() -> &'static Config {
     &CONFIG
 }
 
+/// The fingerprint of what is no copy of any moment.
+const NO_COPY: Writes = Writes::MAX;
+
 fn print(writes: Writes) -> Fingerprint {
     Fingerprint([writes; 32])
 }
@@ -38,9 +41,10 @@ pub fn record(of: Record) -> authority::Record {
         support::wwid(),
         config().etcd.data_dir.clone(),
     );
-    match of.lun {
-        true => begun.commit(of.print.map(print)).activated(of.activations.into()),
-        false => begun,
+    match (of.lun, of.print) {
+        (true, taken) => begun.commit(taken.map(print)).activated(of.activations.into()),
+        (false, Some(taken)) if of.rolled_back => begun.roll_back(print(taken)),
+        (false, _) => begun,
     }
 }
 
@@ -113,11 +117,27 @@ pub fn node(world: &World, memory: &Memory, guards: Guards) -> Node {
         node.lun = Fact::Known(LunView::NoSession);
     }
     node.fresh_uuid = uuid(fresh);
-    node.record = Fact::Known(world.record.map(record));
+    node.record = Fact::Known(
+        world
+            .record
+            .map(|found| record(Record { rolled_back: found.rolled_back && guards.rolled_back, ..found })),
+    );
     node.local = Fact::Known(local(world, guards));
+    let returning =
+        node.returning().zip(world.shelf).filter(|(next, shelf)| *next == u64::from(shelf.generation));
+    let rolled_back = node.rolled_back().is_some();
+    support::known(&mut node.shelf).copy = returning.map(|(_, shelf)| StagedCopy {
+        ours: true,
+        size: Bytes(1),
+        fingerprint: rolled_back.then(|| match shelf.tree {
+            Tree::Whole(writes) => print(writes),
+            Tree::Partial => print(NO_COPY),
+        }),
+    });
     if world.mounted {
         let mut mount = support::data_mount("8:16");
         mount.io_error = !world.reachable;
+        mount.free = Some((Bytes(19 << 30), Bytes(20 << 30)));
         node.mount = Fact::Known(Some(mount));
         node.mounted_stamp = match world.disk {
             Disk::Xfs { stamp: Some(found), .. } => Fact::Known(Some(stamp(found, world, guards))),

@@ -1,4 +1,4 @@
-//! An exhaustive model of the protocol: every state that can be reached, every step of `apply`, and a crash before, within
+//! An exhaustive model of the protocol: every state that can be reached, every step of `apply` and `rollback`, and a crash before, within
 //! and after each.
 //!
 //! What is decided is decided by the program's own `plan`; what a step does to disk, record and stamp is [`world`]'s,
@@ -19,19 +19,32 @@ mod run;
 mod search;
 mod world;
 
-use search::search;
+use search::{Seen, search};
 use world::Guards;
 
-/// The protocol as it is: no state breaks an invariant.
+/// The protocol as it is: no state breaks an invariant. Two generations: a migration, or one that is tried again, and a
+/// rollback.
 #[test]
 fn nothing_is_lost_and_nothing_is_stale() {
-    let found = search(Guards::ALL).unwrap_or_else(|broken| panic!("{broken}"));
-    println!(
-        "{} states, {} runs of apply from them, {} places where one was cut short: no invariant broken",
-        found.states, found.runs, found.cuts
-    );
-    println!("runs ended: {} done, {} refused, {} with an error", found.done, found.refused, found.failed);
+    let found = look(2);
     // A search that sees little proves little.
     assert!(found.states > 10_000 && found.cuts > 100_000, "{found:?}");
     assert!(found.done > 0 && found.refused > 0 && found.failed > 0, "{found:?}");
+}
+
+/// The same with one more: back to the LUN after a rollback, too. Takes minutes.
+#[test]
+#[ignore = "takes minutes: `cargo test --release --test model -- --ignored --nocapture`"]
+fn the_same_further_on() {
+    look(3);
+}
+
+fn look(generations: u8) -> Seen {
+    let found = search(Guards::ALL, generations).unwrap_or_else(|broken| panic!("{broken}"));
+    println!(
+        "{} states, {} runs of apply and rollback from them, {} places where one was cut short: no invariant broken",
+        found.states, found.runs, found.cuts
+    );
+    println!("runs ended: {} done, {} refused, {} with an error", found.done, found.refused, found.failed);
+    found
 }

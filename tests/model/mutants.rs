@@ -16,6 +16,8 @@ const MUTANTS: &[Mutant] = &[
     ("the count of activations is not looked at", |guards| guards.counter = false),
     ("the filesystem's UUID is not looked at", |guards| guards.uuid = false),
     ("etcd is put back whatever the record says", |guards| guards.put_back = false),
+    ("a rollback commits with the LUN still mounted", |guards| guards.unmount_first = false),
+    ("a rollback's mark is not looked at", |guards| guards.rolled_back = false),
     ("the record counts before the stamp does", |guards| guards.stamp_before_record = false),
 ];
 
@@ -25,7 +27,7 @@ fn every_guard_is_needed() {
     for (name, take_out) in MUTANTS {
         let mut guards = Guards::ALL;
         take_out(&mut guards);
-        match search(guards) {
+        match search(guards, 2) {
             Ok(_) => missed.push(*name),
             Err(broken) => {
                 println!("{name}: {}", broken.lines().next().unwrap_or_default());

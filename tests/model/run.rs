@@ -3,11 +3,11 @@
 use crate::{
     facts::{config, node, number},
     support,
-    world::{Disk, Etcd, Guards, Local, Record, Stamp, Start, Tree, World, Writes},
+    world::{Disk, Etcd, Guards, Local, Record, Shelf, Stamp, Start, Tree, World, Writes},
 };
 use etcd_lun::{
     node::authority,
-    plan::{Occasion, Step, plan},
+    plan::{Goal, Occasion, Step, Way},
 };
 
 /// What a run keeps in memory.
@@ -84,23 +84,23 @@ impl<'a> Run<'a> {
     }
 
     /// Runs to the end, as `apply` does: observe, plan, act, until nothing is left.
-    pub fn whole(&mut self, occasion: Occasion) -> End {
-        for _round in 0..6 {
-            let planned = plan(config(), &node(&self.world, &self.memory, self.guards), occasion);
+    pub fn whole(&mut self, goal: Goal) -> End {
+        for _round in 0..8 {
+            let planned = goal.plan(config(), &node(&self.world, &self.memory, self.guards));
             let steps = match planned {
                 Ok(plan) if plan.is_empty() => return End::Done,
                 Ok(plan) => self.reordered(plan.steps),
-                Err(refusal) => return self.ended(End::Refused(refusal.to_string())),
+                Err(refusal) => return self.ended(goal, End::Refused(refusal.to_string())),
             };
             for step in &steps {
                 if self.interrupted {
-                    return self.ended(End::Failed("interrupted".into()));
+                    return self.ended(goal, End::Failed("interrupted".into()));
                 }
                 let acted = self.step(step).and_then(|()| self.effect(|_| ()));
                 match acted {
                     Ok(()) => {}
                     Err(Stop::Failed(why)) => {
-                        return self.ended(End::Failed(format!("{}: {why}", step.id())));
+                        return self.ended(goal, End::Failed(format!("{}: {why}", step.id())));
                     }
                     Err(Stop::Broken(why)) => return End::Broken(format!("{}: {why}", step.id())),
                 }
@@ -117,21 +117,38 @@ impl<'a> Run<'a> {
         {
             steps.swap(stamp, commit);
         }
+        if !self.guards.unmount_first
+            && let (Some(unmount), Some(commit)) = (at(&steps, "unmount-data"), at(&steps, "commit-local"))
+        {
+            steps.swap(unmount, commit);
+        }
         steps
     }
 
     /// Before the commit point etcd is put back where it was.
-    fn ended(&mut self, end: End) -> End {
+    fn ended(&mut self, goal: Goal, end: End) -> End {
         self.memory = Memory::default();
-        if self.world.stopped_by_us && !(self.guards.put_back && self.world.record_says_lun()) {
-            match self.world.etcd_started() {
+        self.interrupted = false;
+        let record = self.world.record;
+        let (is_lun, rolled_back) = record.map_or((false, false), |record| (record.lun, record.rolled_back));
+        match goal {
+            _ if !self.world.stopped_by_us => {}
+            // By what `apply` does.
+            Goal::Local if is_lun => {
+                if let End::Broken(why) = self.whole(Goal::Lun(Occasion::ByHand)) {
+                    return End::Broken(format!("putting etcd back on the LUN: {why}"));
+                }
+            }
+            Goal::Local => {}
+            Goal::Lun(_) if self.guards.put_back && (is_lun || rolled_back) => {}
+            Goal::Lun(_) => match self.world.etcd_started() {
                 Ok(started) => {
                     // Ours to answer for, and no meddling.
                     let meddled = self.world.meddled;
                     self.world = World { stopped_by_us: false, meddled, ..started.unwrap_or(self.world) };
                 }
                 Err(why) => return End::Broken(format!("putting etcd back: {why}")),
-            }
+            },
         }
         end
     }
@@ -259,7 +276,11 @@ impl<'a> Run<'a> {
                 let (id, tree, _) = self.lun_of_ours()?;
                 self.effect(|world| world.disk = Disk::Xfs { id, tree, stamp: None })
             }
-            Step::PreCopy { .. } => {
+            Step::PreCopy { way: Way::ToLocal { generation }, .. } => {
+                self.data_is_on_lun()?;
+                self.shelve(*generation, Tree::Partial)
+            }
+            Step::PreCopy { way: Way::ToLun, .. } => {
                 self.not_the_truth()?;
                 let (id, _, stamp) = self.lun_of_ours()?;
                 self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })
@@ -268,8 +289,26 @@ impl<'a> Run<'a> {
                 self.effect(|world| world.stopped_by_us = true)?;
                 self.effect(|world| world.etcd = Etcd::Down)
             }
-            Step::Copy { .. } => self.copy(),
-            Step::Prove { .. } => self.prove(),
+            Step::Copy { way: Way::ToLun, .. } => self.copy(),
+            Step::Copy { way: Way::ToLocal { generation }, .. } => {
+                self.data_is_on_lun()?;
+                self.at_rest()?;
+                self.shelve(*generation, Tree::Partial)?;
+                let copied = self.copied(|run| run.lun_writes())?;
+                self.shelve(*generation, copied)
+            }
+            Step::Prove { way: Way::ToLun, .. } => self.prove(),
+            Step::Prove { way: Way::ToLocal { .. }, .. } => {
+                self.data_is_on_lun()?;
+                let writes = self.lun_writes();
+                if self.guards.proof && self.world.shelf.map(|shelf| shelf.tree) != Some(Tree::Whole(writes))
+                {
+                    return Self::fail("the copy is not what is on the LUN");
+                }
+                self.at_rest()?;
+                self.memory.proven = Some(writes);
+                Ok(())
+            }
             Step::Stamp { stamp } => {
                 if self.memory.proven.is_none() {
                     return Self::fail("not proven");
@@ -290,9 +329,21 @@ impl<'a> Run<'a> {
             }
             Step::Retire { fingerprint, .. } => self.retire(fingerprint.is_some()),
             Step::Fence { .. } => self.fence(),
-            Step::UnmountData { .. } | Step::CommitLocal { .. } | Step::Return { .. } => {
-                Self::fail("`apply` never plans this")
+            Step::UnmountData { .. } => {
+                self.happen()?;
+                // What is in use can't be unmounted.
+                self.at_rest()?;
+                self.take(|world| world.mounted = false)
             }
+            Step::CommitLocal { record } => {
+                let Some(proven) = self.memory.proven else { return Self::fail("not proven") };
+                if self.guards.unmount_first && (self.world.mounted || self.world.local != Local::Fenced) {
+                    return Self::fail("the LUN is mounted, or the fence is not up");
+                }
+                let record = Record { rolled_back: true, print: Some(proven), ..small(record) };
+                self.effect(|world| world.record = Some(record))
+            }
+            Step::Return { generation, .. } => self.put_in_place(*generation),
             Step::Activate { stamp, record } => self.activate(small_stamp(stamp), small(record)),
             Step::MountData { .. } => {
                 self.happen()?;
@@ -301,9 +352,12 @@ impl<'a> Run<'a> {
                 self.at_rest()?;
                 self.take(|world| world.mounted = true)
             }
-            Step::StartEtcd { wait, .. } => {
-                if !self.world.mounted || !self.world.reachable {
-                    return Self::fail("the LUN is not mounted");
+            Step::StartEtcd { wait, on, .. } => {
+                match on {
+                    authority::Authority::Lun if self.world.mounted && self.world.reachable => {}
+                    authority::Authority::Local
+                        if !self.world.mounted && self.world.local != Local::Fenced => {}
+                    _ => return Self::fail("the truth is not in its place"),
                 }
                 let started = self.world.etcd_started().map_err(Stop::Broken)?.unwrap_or(self.world);
                 let etcd = if *wait || self.world.is_running() { started.etcd } else { Etcd::Queued };
@@ -318,13 +372,55 @@ impl<'a> Run<'a> {
         let (id, _, stamp) = self.lun_of_ours()?;
         self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })?;
         self.lun_of_ours()?;
-        // What rsync read while etcd wrote is no copy of any moment.
+        let tree = self.copied(|run| run.local_writes())?;
+        self.take(|world| world.disk = Disk::Xfs { id, tree, stamp })
+    }
+
+    /// What comes out of a copy that is now at its end.
+    fn copied(&mut self, writes: impl FnOnce(&Self) -> Writes) -> Result<Tree, Stop> {
         self.copying = true;
         self.happen()?;
         self.copying = false;
+        // What rsync read while etcd wrote is no copy of any moment.
         let torn = self.world.is_running() || self.lied;
-        let tree = if torn { Tree::Partial } else { Tree::Whole(self.local_writes()) };
-        self.take(|world| world.disk = Disk::Xfs { id, tree, stamp })
+        Ok(if torn { Tree::Partial } else { Tree::Whole(writes(self)) })
+    }
+
+    fn shelve(&mut self, generation: u64, tree: Tree) -> Result<(), Stop> {
+        let generation = u8::try_from(generation).unwrap();
+        self.take(|world| world.shelf = Some(Shelf { generation, tree }))
+    }
+
+    fn data_is_on_lun(&self) -> Result<(), Stop> {
+        let right = self.world.mounted && self.world.record_says_lun() && self.world.reachable;
+        if right { Ok(()) } else { Self::fail("the data is not on the LUN") }
+    }
+
+    fn lun_writes(&self) -> Writes {
+        match self.world.disk {
+            Disk::Xfs { tree: Tree::Whole(writes), .. } => writes,
+            _ => 0,
+        }
+    }
+
+    /// First the fence's flag, then the exchange. What is left of the fence is nobody's.
+    fn put_in_place(&mut self, generation: u64) -> Result<(), Stop> {
+        let (Some(record), Some(shelf)) = (self.world.record, self.world.shelf) else {
+            return Self::fail("there is nothing to put in place");
+        };
+        if !record.rolled_back || self.world.mounted || u64::from(shelf.generation) != generation {
+            return Self::fail("the record has changed");
+        }
+        let Tree::Whole(writes) = shelf.tree else { return Self::fail("the copy has changed") };
+        if self.guards.fingerprint && record.print != Some(writes) {
+            return Self::fail("the copy has changed");
+        }
+        let open = if self.guards.bar { Local::Barred } else { Local::Empty };
+        self.effect(|world| world.local = open)?;
+        self.effect(|world| {
+            world.local = Local::Data(writes);
+            world.shelf = None;
+        })
     }
 
     fn prove(&mut self) -> Result<(), Stop> {
@@ -396,6 +492,7 @@ fn small(record: &authority::Record) -> Record {
         id: number(&record.uuid),
         print: record.fingerprint.map(|print| print.0[0]),
         activations: u8::try_from(record.activations).unwrap(),
+        rolled_back: record.rolled_back,
     }
 }
 

@@ -5,14 +5,14 @@ use crate::{
     run::{End, Event, Run},
     world::{Disk, Etcd, Guards, Local, Stamp, Tree, World},
 };
-use etcd_lun::plan::Occasion;
+use etcd_lun::plan::{Goal, Occasion};
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     rc::Rc,
 };
 
-/// Beyond these a state is not looked at further: it differs from an earlier one by its numbers only.
-const MOST_GENERATIONS: u8 = 2;
+/// Beyond this, and beyond so many generations, a state is not looked at further: it differs from an earlier one by its
+/// numbers only.
 const MOST_ACTIVATIONS: u8 = 2;
 
 /// What a search has seen.
@@ -31,6 +31,7 @@ fn beginnings() -> Vec<World> {
         truth: 1,
         local: Local::Data(1),
         record: None,
+        shelf: None,
         disk: Disk::Blank,
         snapshot: None,
         robbed: false,
@@ -53,14 +54,18 @@ fn beginnings() -> Vec<World> {
         .collect()
 }
 
-fn is_small(world: &World) -> bool {
-    world
-        .record
-        .is_none_or(|record| record.generation <= MOST_GENERATIONS && record.activations <= MOST_ACTIVATIONS)
-}
-
 /// Whether nobody but us, etcd and the power had a hand in this, and the target is there.
-fn is_ours_to_mend(world: &World) -> bool {
+fn is_ours_to_mend(world: &World, goal: Goal) -> bool {
+    let half_way = world.record.is_some_and(|record| record.rolled_back)
+        && (!matches!(world.local, Local::Data(_)) || world.stopped_by_us);
+    match goal {
+        // A rollback is finished by a rollback, or a boot; a migration by hand, or a boot.
+        Goal::Lun(Occasion::ByHand) if half_way => return false,
+        Goal::Lun(Occasion::Boot) if world.is_running() => return false,
+        // It begins with a LUN that answers: `apply` sees to that.
+        Goal::Local if !half_way && !(world.record_says_lun() && world.session) => return false,
+        Goal::Lun(_) | Goal::Local => {}
+    }
     let ours = |id| world.record.is_some_and(|record| record.id == id);
     let is_our_disk = match world.disk {
         Disk::Blank => true,
@@ -72,9 +77,10 @@ fn is_ours_to_mend(world: &World) -> bool {
 }
 
 /// Every state, from every beginning. The error tells the way to the one that breaks an invariant.
-pub fn search(guards: Guards) -> Result<Seen, String> {
+pub fn search(guards: Guards, generations: u8) -> Result<Seen, String> {
     let mut search = Search {
         guards,
+        generations,
         from: HashMap::new(),
         queue: VecDeque::new(),
         left: HashMap::new(),
@@ -92,17 +98,24 @@ pub fn search(guards: Guards) -> Result<Seen, String> {
 
 struct Search {
     guards: Guards,
+    generations: u8,
     /// How each state was come by.
     from: HashMap<World, Option<(World, &'static str)>>,
     queue: VecDeque<World>,
     /// How runs left the world that they began in.
-    left: HashMap<(World, bool), Rc<HashSet<World>>>,
+    left: HashMap<(World, &'static str), Rc<HashSet<World>>>,
     seen: Seen,
 }
 
 impl Search {
+    fn is_small(&self, world: &World) -> bool {
+        world.record.is_none_or(|record| {
+            record.generation <= self.generations && record.activations <= MOST_ACTIVATIONS
+        })
+    }
+
     fn add(&mut self, world: World, from: Option<(World, &'static str)>) {
-        if is_small(&world) && !self.from.contains_key(&world) {
+        if self.is_small(&world) && !self.from.contains_key(&world) {
             self.from.insert(world, from);
             self.queue.push_back(world);
         }
@@ -114,21 +127,26 @@ impl Search {
         for after in next {
             self.add(after, Some((world, "outside")));
         }
-        for (occasion, name) in [(Occasion::ByHand, "apply"), (Occasion::Boot, "apply --boot")] {
-            self.run(world, occasion, name)?;
+        let runs = [
+            (Goal::Lun(Occasion::ByHand), "apply"),
+            (Goal::Lun(Occasion::Boot), "apply --boot"),
+            (Goal::Local, "rollback"),
+        ];
+        for (goal, name) in runs {
+            self.run(world, goal, name)?;
         }
         Ok(())
     }
 
     /// Runs from here. What the array keeps besides makes no difference to them.
-    fn run(&mut self, world: World, occasion: Occasion, name: &'static str) -> Result<(), String> {
+    fn run(&mut self, world: World, goal: Goal, name: &'static str) -> Result<(), String> {
         let plain = World { snapshot: None, ..world };
-        let key = (plain, occasion == Occasion::Boot);
+        let key = (plain, name);
         let left = match self.left.get(&key) {
             Some(left) => Rc::clone(left),
             None => {
                 let left: Rc<HashSet<World>> =
-                    Rc::new(self.runs(plain, occasion, name).map_err(|why| self.broken(world, &why))?);
+                    Rc::new(self.runs(plain, goal, name).map_err(|why| self.broken(world, &why))?);
                 self.left.insert(key, Rc::clone(&left));
                 left
             }
@@ -144,19 +162,17 @@ impl Search {
 
     /// A run, undisturbed and with every event at every place. Each place is one to be cut short, too: in what state the
     /// world can be left.
-    fn runs(&mut self, world: World, occasion: Occasion, name: &str) -> Result<HashSet<World>, String> {
+    fn runs(&mut self, world: World, goal: Goal, name: &str) -> Result<HashSet<World>, String> {
         let mut left = Vec::new();
         let mut keep = |world: World| left.push(world);
         let mut run = Run::new(world, self.guards, (usize::MAX, Event::Nothing), &mut keep);
-        let end = run.whole(occasion);
+        let end = run.whole(goal);
         let (events, after) = (std::mem::take(&mut run.possible), run.world);
         self.end(&end, name)?;
         match &end {
-            End::Done => is_done(after)?,
+            End::Done => is_done(after, goal)?,
             // What only we and the power did, we also mend.
-            End::Refused(why) | End::Failed(why)
-                if occasion == Occasion::ByHand && is_ours_to_mend(&world) =>
-            {
+            End::Refused(why) | End::Failed(why) if is_ours_to_mend(&world, goal) => {
                 return Err(format!("a person is needed: {why}"));
             }
             End::Refused(_) | End::Failed(_) | End::Broken(_) => {}
@@ -165,7 +181,7 @@ impl Search {
         for event in events {
             let mut keep = |world: World| left.push(world);
             let mut run = Run::new(world, self.guards, event, &mut keep);
-            let end = run.whole(occasion);
+            let end = run.whole(goal);
             let after = run.world;
             self.end(&end, name)?;
             left.push(after);
@@ -197,11 +213,19 @@ impl Search {
     }
 }
 
-/// After a run that says so, etcd is on the LUN and can be nowhere else.
-fn is_done(world: World) -> Result<(), String> {
-    let right = world.mounted
+/// After a run that says so, etcd is where it should be and can be nowhere else.
+fn is_done(world: World, goal: Goal) -> Result<(), String> {
+    let rolled_back = world.record.is_some_and(|record| record.rolled_back);
+    let on_lun = world.mounted
         && world.record_says_lun()
         && world.local == Local::Fenced
         && matches!(world.etcd, Etcd::OnLun | Etcd::Queued);
+    let on_local = !world.mounted && rolled_back && matches!(world.local, Local::Data(_));
+    let right = match goal {
+        Goal::Lun(Occasion::ByHand) => on_lun,
+        // A boot leaves a rollback as it is.
+        Goal::Lun(Occasion::Boot) => on_lun || on_local,
+        Goal::Local => on_local,
+    };
     if right { Ok(()) } else { Err(format!("done, it says, with {world}")) }
 }

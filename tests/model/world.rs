@@ -46,6 +46,15 @@ pub struct Record {
     pub id: u8,
     pub print: Option<Writes>,
     pub activations: u8,
+    /// Whether a person rolled back.
+    pub rolled_back: bool,
+}
+
+/// What a rollback has copied from the LUN, before it takes the data directory's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shelf {
+    pub generation: u8,
+    pub tree: Tree,
 }
 
 /// The data directory on the local disk.
@@ -79,6 +88,7 @@ pub struct World {
     pub truth: Writes,
     pub local: Local,
     pub record: Option<Record>,
+    pub shelf: Option<Shelf>,
     pub disk: Disk,
     /// A snapshot that the array keeps.
     pub snapshot: Option<Disk>,
@@ -124,6 +134,10 @@ pub struct Guards {
     pub put_back: bool,
     /// The stamp is counted up before the record is.
     pub stamp_before_record: bool,
+    /// A rollback unmounts the LUN before its commit point.
+    pub unmount_first: bool,
+    /// A rollback's mark in the record is looked at.
+    pub rolled_back: bool,
 }
 
 impl Guards {
@@ -140,6 +154,8 @@ impl Guards {
         uuid: true,
         put_back: true,
         stamp_before_record: true,
+        unmount_first: true,
+        rolled_back: true,
     };
 }
 
@@ -190,12 +206,16 @@ impl World {
             }
             (Etcd::Down | Etcd::Queued | Etcd::Failed, _, _) => {}
         }
+        if self.mounted && self.record.is_none_or(|record| !record.lun) {
+            return Err("the LUN is mounted, and the truth is local".into());
+        }
         if self.etcd == Etcd::OnLocal && self.mounted {
             return Err("the LUN is mounted over a running etcd".into());
         }
         let on_local = matches!(self.local, Local::Data(writes) if writes == self.truth) || self.truth == 0;
         let on_lun = matches!(self.disk, Disk::Xfs { tree: Tree::Whole(writes), .. } if writes == self.truth);
-        if !on_local && !on_lun && !self.robbed {
+        let on_shelf = self.shelf.is_some_and(|shelf| shelf.tree == Tree::Whole(self.truth));
+        if !on_local && !on_lun && !on_shelf && !self.robbed {
             return Err("no copy holds the last write".into());
         }
         Ok(())
@@ -206,10 +226,11 @@ impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "truth {}, local {:?}, record {:?}, disk {:?}, snapshot {:?}, {}{}{}{}etcd {:?}{}",
+            "truth {}, local {:?}, record {:?}, shelf {:?}, disk {:?}, snapshot {:?}, {}{}{}{}etcd {:?}{}",
             self.truth,
             self.local,
             self.record,
+            self.shelf,
             self.disk,
             self.snapshot,
             if self.reachable { "reachable, " } else { "" },

@@ -89,6 +89,24 @@ fn alone(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     })
 }
 
+/// A copy of a disk, changed by `work`.
+pub fn change(
+    bed: &Bed,
+    name: &str,
+    base: &Path,
+    work: impl FnOnce(&Root) -> Result<()> + Send,
+) -> Result<PathBuf> {
+    let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
+    let (disk, dir) = (file("raw"), file("root"));
+    host::ok(Command::new("cp").args(["--sparse=always", "--reflink=auto"]).arg(base).arg(&disk), LIMIT)?;
+    alone(|| {
+        let root = Root::mount(&disk, dir)?;
+        work(&root)?;
+        root.unmount()
+    })?;
+    Ok(disk)
+}
+
 /// The filesystem of a disk, mounted as Ignition has it in the initramfs: with `/var` in its place.
 #[derive(Debug)]
 pub struct Root {

@@ -206,7 +206,10 @@ impl Vm {
                 "{common} selinux=0 audit=0 systemd.mask=auditd.service systemd.mask=audit-rules.service \
                  systemd.mask=selinux-autorelabel-mark.service"
             ),
-            Selinux::Enforcing => format!("{common} security=selinux selinux=1 enforcing=1"),
+            // The backlog: until auditd is up the kernel keeps what it has to say.
+            Selinux::Enforcing => {
+                format!("{common} security=selinux selinux=1 enforcing=1 audit=1 audit_backlog_limit=65536")
+            }
         }
     }
 }

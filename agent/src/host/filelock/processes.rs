@@ -120,9 +120,12 @@ fn visit_link(
     visit: &mut dyn FnMut(u32, &Use) -> io::Result<()>,
 ) -> io::Result<()> {
     let path = vanished(fs::read_link(&link)).map_err(|error| at(&link, &error))?;
-    match (path, FileId::of(&link)?) {
-        (Some(path), Some(id)) => visit(pid, &Use { id, path, how }),
-        _ => Ok(()),
+    // Sockets, pipes and the like have no path (`socket:[12345]`) and are in no directory. To look at each takes a right
+    // of its own (SELinux).
+    let Some(path) = path.filter(|path| path.is_absolute()) else { return Ok(()) };
+    match FileId::of(&link)? {
+        Some(id) => visit(pid, &Use { id, path, how }),
+        None => Ok(()),
     }
 }
 

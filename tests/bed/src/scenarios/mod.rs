@@ -24,6 +24,7 @@ mod pod;
 mod power;
 mod rollback;
 mod secret;
+mod selinux;
 mod tools;
 
 /// Every scenario. Those that take minutes come first: with several lanes nobody waits for one of them at the end.
@@ -43,6 +44,7 @@ pub fn all() -> Vec<Scenario> {
         power::scenarios(),
         rollback::scenarios(),
         bench::scenarios(),
+        selinux::scenarios(),
     ]
     .into_iter()
     .flatten()

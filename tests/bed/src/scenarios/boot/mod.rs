@@ -24,19 +24,19 @@ use crate::vm::Options;
 
 mod gone;
 mod pool;
-mod static_pod;
+pub(super) mod static_pod;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     [pool::scenarios(), gone::scenarios(), static_pod::scenarios()].into_iter().flatten().collect()
 }
 
 /// The nodes that the object lists, in the order of their LUNs.
-const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
+pub(super) const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// One config for three nodes. A target that doesn't answer is given up early, because many boots have to wait for it.
-fn pool() -> Wanted {
+pub(super) fn pool() -> Wanted {
     let entry = |number: usize| {
         let name = NODES[number];
         format!(
@@ -53,7 +53,18 @@ fn initiator(number: usize) -> String {
 }
 
 /// The object for a config, as the agent renders it on the bed's own machine, which is no node.
-fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
+pub(super) fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
+    let secrets = stage.bed.run.dir().join("render");
+    let secrets = secrets.to_str().context("the run's directory is not UTF-8")?;
+    rendered(stage, wanted, &["machineconfig", "--secrets-from", secrets])
+}
+
+/// The policy module for a config.
+pub(super) fn module(stage: &Stage, wanted: &Wanted) -> Result<String> {
+    rendered(stage, wanted, &["policy"])
+}
+
+fn rendered(stage: &Stage, wanted: &Wanted, what: &[&str]) -> Result<String> {
     let dir = stage.bed.run.dir().join("render");
     fs::create_dir_all(&dir)?;
     let (text, secrets) = wanted.render();
@@ -64,13 +75,12 @@ fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
     let config = dir.join("config.toml");
     fs::write(&config, text)?;
     let mut render = Command::new(&stage.binary);
-    render.arg("--config").arg(&config).args(["render", "machineconfig", "--secrets-from"]).arg(&dir);
-    host::ok(&mut render, LIMIT)
+    host::ok(render.arg("--config").arg(&config).arg("render").args(what), LIMIT)
 }
 
 /// What runs etcd on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Runs {
+pub(super) enum Runs {
     /// `etcd.service`; the kubelet's stand-in has no pod.
     Unit,
     /// The kubelet's stand-in.
@@ -78,7 +88,7 @@ enum Runs {
 }
 
 /// A fresh disk with the object, and with etcd's data as the stage's own node has it now.
-fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
+pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
     let name = format!("delivered-{runs:?}").to_lowercase();
     let disk = stage.bed.run.dir().join(format!("{name}.raw"));
     if disk.exists() {
@@ -95,7 +105,10 @@ fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
                  mkdir --parents /etc/kubernetes/manifests; cp /{ETCD_POD} /etc/kubernetes/manifests/"
             ),
         };
-        root.run(&enable, &[])
+        root.run(&enable, &[])?;
+        // What was put there from outside has no label yet, and a node that enforces SELinux boots from this disk too.
+        let contexts = "/etc/selinux/default/contexts/files/file_contexts";
+        root.run(&format!("setfiles -F {contexts} /etc/systemd /etc/kubernetes /var/lib/etcd"), &[])
     })
 }
 
@@ -111,7 +124,7 @@ fn etcd_data(stage: &Stage) -> Result<String> {
 }
 
 /// Offers a blank LUN to each node of the pool.
-fn offer(stage: &mut Stage) -> Result<()> {
+pub(super) fn offer(stage: &mut Stage) -> Result<()> {
     let files: Vec<PathBuf> = (1..=NODES.len()).map(|number| lun(stage, number)).collect();
     files.iter().try_for_each(|file| target::blank(file, LUN_SIZE))?;
     let luns = (1..).zip(files).map(|(number, file)| Lun::new(number, file)).collect();
@@ -198,7 +211,7 @@ impl Unit {
 }
 
 /// `etcd-lun.service` has done its work, and whatever could start etcd started after it. Returns how long it took.
-fn came_first(node: &Node) -> Result<Duration> {
+pub(super) fn came_first(node: &Node) -> Result<Duration> {
     let service = Unit::of(node, "etcd-lun.service")?;
     if service.get("ActiveState") != "active" {
         bail!("etcd-lun.service is {}", service.state());

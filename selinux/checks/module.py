@@ -1,0 +1,67 @@
+"""The module's text: its templates filled in, and taken apart."""
+
+import hashlib
+import pathlib
+import re
+
+HERE = pathlib.Path(__file__).resolve().parent.parent
+
+
+def rendered():
+    """The module with every part that a config can ask for."""
+    parts = ["etcd_lun.cil.in", "other_ports.cil", "etcd_unit.cil.in"]
+    text = "\n".join((HERE / part).read_text() for part in parts)
+    for word, value in [
+        ("@DATA_DIR@", "/var/lib/etcd"),
+        ("@MOUNT_UNIT@", r"var-lib-etcd\.mount"),
+        ("@ETCD_UNIT@", r"etcd\.service"),
+    ]:
+        text = text.replace(word, value)
+    return text.replace("@CHECKSUM@", hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
+def forms(text):
+    """The S-expressions of CIL, as nested lists of words."""
+    stack = [[]]
+    for word in re.findall(r';[^\n]*|"[^"]*"|[()]|[^\s()";]+', text):
+        if word.startswith(";"):
+            continue
+        if word == "(":
+            stack.append([])
+        elif word == ")":
+            stack[-2].append(stack.pop())
+        else:
+            stack[-1].append(word)
+    if len(stack) != 1:
+        raise ValueError("the parentheses don't match")
+    return stack[0]
+
+
+def own(text):
+    """The types and attributes that the module declares."""
+    return {form[1] for form in forms(text) if form[0] in ("type", "typeattribute")}
+
+
+def foreign_outside_optional(text):
+    """Names of types and attributes that aren't the module's own and stand outside `optional`: each could fail a link."""
+    known, found = own(text) | {"self", "all", "object_r", "system_r"}, set()
+    for form in forms(text):
+        names = {
+            "typeattributeset": lambda form: flat(form[1:]),
+            "roletype": lambda form: form[1:],
+            "allow": lambda form: form[1:3],
+            "dontaudit": lambda form: form[1:3],
+            "typetransition": lambda form: [form[1], form[2], form[-1]],
+        }.get(form[0], lambda form: [])
+        found |= set(names(form)) - known
+    return sorted(found)
+
+
+def flat(form):
+    """All words in nested lists."""
+    return [word for part in form for word in (flat(part) if isinstance(part, list) else [part])]
+
+
+def sections(text):
+    """The module's sections: each begins with a line `;; name`."""
+    return re.findall(r"^;; ([a-z0-9-]+)$", text, re.M)

@@ -1,0 +1,138 @@
+"""What the domain must be able to do, and what it must never."""
+
+import re
+
+from . import module
+from .needs import DOMAIN, NEEDS
+
+WRITE = set("write append create unlink rename link setattr add_name remove_name rmdir reparent".split())
+FILES = ["file", "dir", "lnk_file", "chr_file", "blk_file", "sock_file", "fifo_file"]
+
+CAPABILITIES = set("sys_admin sys_ptrace linux_immutable chown fowner fsetid dac_read_search dac_override".split())
+FREEING = set(
+    "unconfined_domain_type files_unconfined_type devices_unconfined_type can_load_policy can_setenforce can_setbool"
+    " can_setsecparam can_read_shadow_passwords can_write_shadow_passwords can_relabelto_shadow_passwords"
+    " can_load_kernmodule fixed_disk_raw_read fixed_disk_raw_write dbusd_unconfined can_change_object_identity".split()
+)
+EXECUTED = {"iscsid_exec_t", "rsync_exec_t", "fsadm_exec_t", "etcd_lun_exec_t"}
+NOT_EXECUTED = "shell_exec_t bin_t setfiles_exec_t mount_exec_t semanage_exec_t load_policy_exec_t".split()
+# Names are made and removed in these, but no file of that type.
+NAMED_IN = ["var_lib_t", "var_run_t", "var_lock_t"]
+# A manifest is moved and removed, and never read: what may be done there to files is a line of its own.
+MANIFESTS = ["kubernetes_file_t", "kubernetes_config_t"]
+CHANGED = {
+    "file": {"iscsi_var_lib_t", "iscsi_lock_t", "sysfs_t", "security_t", *MANIFESTS},
+    "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN, *MANIFESTS},
+    "lnk_file": {"iscsi_var_lib_t"},
+    "sock_file": {"init_var_run_t", "syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t"},
+}
+SECRET = (
+    "shadow_t selinux_config_t file_context_t policy_config_t semanage_store_t"
+    " container_var_lib_t sshd_key_t user_home_t admin_home_t"
+).split()
+PORTS = {"iscsi_port_t", "unreserved_port_t", "ephemeral_port_t"}
+
+
+def verdicts(policy, base, text, every=False):
+    """Each check, as whether it holds and what it says: the first few findings, or every one. `base` is the policy
+    without the module."""
+    for line, found in judged(policy, base, text):
+        words = sorted(" ".join(str(word) for word in one if word) if isinstance(one, tuple) else one for one in found)
+        shown = words if every else words[:5]
+        yield not found, f"{line}{': ' if shown else ''}{', '.join(shown)}{' …' if len(shown) < len(words) else ''}"
+
+
+def judged(policy, base, text):
+    """Each check, with what shouldn't be."""
+    own = {policy.real(name) or name for name in module.own(text)}
+    yield from needs(policy)
+    yield from of_process(policy)
+    yield from of_files(policy, base, own)
+    yield from of_system(policy)
+    here, before = policy.without(own), base.without(own)
+    yield "never: anything between others", here - before
+    yield "never: something taken from others", before - here
+    labels = re.findall(r'^\(filecon "([^"]+)" \w+ \(system_u object_r (\w+)', text, re.M)
+    yield "never: a label of others' given", {path for path, type_ in labels if type_ not in module.own(text)}
+
+
+def needs(policy):
+    for why, source, target, class_, wanted in NEEDS:
+        # A policy that lacks a name lacks what the need is about; `blocks dropped` tells.
+        if policy.real(source) and policy.real(target):
+            missing = set(wanted.split()) - policy.may(source, target, class_)
+            yield f"need: {why} ({source}, {target} {class_})", missing
+
+
+def beyond(policy, found, *allowed):
+    """The excess; names of types may be aliases."""
+    real = {policy.real(name) or name for names in allowed for name in names}
+    return {policy.real(name) or name for name in found} - real
+
+
+def of_process(policy):
+    """The domain itself."""
+    may, on = policy.may, lambda class_, *permissions: policy.targets(DOMAIN, class_, set(permissions))
+    yield "never: permissive", {DOMAIN} & policy.permissive
+    yield "never: an attribute that frees of rules", policy.all_of(DOMAIN) & FREEING
+    yield "never: another capability", may(DOMAIN, DOMAIN, "capability") - CAPABILITIES
+    yield "never: another capability of the second kind", may(DOMAIN, DOMAIN, "capability2") - {"syslog"}
+    yield "never: a capability in a user namespace", may(DOMAIN, DOMAIN, "cap_userns")
+    # Red Hat's policy has every domain hand its crashes to a helper.
+    yield "never: a way into another domain", beyond(
+        policy, on("process", "transition", "dyntransition"), {DOMAIN, "abrt_helper_t"}
+    )
+    own_choice = set("setexec setcurrent setfscreate setsockcreate setkeycreate execmem execstack execheap".split())
+    yield "never: a choice of its own label, or code from memory", may(DOMAIN, DOMAIN, "process") & own_choice
+    yield "never: ptrace of others", on("process", "ptrace")
+    yield "never: signals to others", on("process", "signal", "sigkill", "sigstop") - {DOMAIN}
+    yield "never: another way in", on("file", "entrypoint") - {"etcd_lun_exec_t"}
+
+
+def of_files(policy, base, own):
+    """What it may run, change, label and mount on."""
+    may, on = policy.may, lambda class_, *permissions: policy.targets(DOMAIN, class_, set(permissions))
+
+    def ordinary(class_, *permissions):
+        """What the system's policy gives to every domain: the module's own rights are those beyond."""
+        found = set()
+        for (source, target, of), perms in base.rules.items():
+            if source == "domain" and of == class_ and perms & set(permissions):
+                found |= base.attributes.get(target, {target})
+        return found
+
+    run = on("file", "execute_no_trans") - ordinary("file", "execute_no_trans")
+    yield "never: another program in the domain", beyond(policy, run, EXECUTED)
+    for type_ in filter(policy.real, NOT_EXECUTED):
+        yield f"never: running {type_}", may(DOMAIN, type_, "file") & {"execute_no_trans"}
+    for class_ in FILES:
+        changed = on(class_, *WRITE) - own - ordinary(class_, *WRITE)
+        yield f"never: changing a {class_} of others", beyond(policy, changed, CHANGED.get(class_, set()))
+    for type_ in filter(policy.real, NAMED_IN):
+        yield f"never: changing a file of type {type_}", may(DOMAIN, type_, "file") & WRITE
+    for type_ in filter(policy.real, SECRET):
+        yield f"never: a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
+    for type_ in filter(policy.real, MANIFESTS):
+        yield f"never: the content of a file of type {type_}", may(DOMAIN, type_, "file") - set("getattr map rename unlink".split())
+    yield "never: a raw disk", on("blk_file", "open", "read", "write", "ioctl") - {"etcd_lun_device_t"}
+    yield "never: giving a label", {type_ for class_ in FILES for type_ in on(class_, "relabelto")} - {"etcd_lun_data_t"}
+    taken = {type_ for class_ in FILES for type_ in on(class_, "relabelfrom")}
+    yield "never: taking a label", taken - {"unlabeled_t"}
+    yield "never: mounting elsewhere", on("dir", "mounton") - {"etcd_lun_var_run_t", "root_t"}
+
+
+def of_system(policy):
+    """The kernel, PID 1 and the network."""
+    may, on = policy.may, lambda class_, *permissions: policy.targets(DOMAIN, class_, set(permissions))
+    yield "never: a say in SELinux", may(DOMAIN, "security_t", "security") - {"check_context", "compute_av"}
+    # In Red Hat's policy a boolean, off, gives every domain `module_request`.
+    yield "never: loading a kernel module", on("system", "module_load")
+    yield "never: another order to the kernel", may(DOMAIN, "kernel_t", "system") - {"syslog_read", "module_request"}
+    yield "never: orders to PID 1 itself", may(DOMAIN, "init_t", "system") - {"status"}
+    started = {"etcd_lun_unit_file_t", "etcd_lun_etcd_unit_t"}
+    yield "never: starting another unit", on("service", "start", "reload") - started
+    yield "never: stopping or enabling a unit", on("service", "stop", "enable", "disable")
+    yield "never: another port", beyond(policy, on("tcp_socket", "name_connect"), PORTS)
+    yield "never: listening", on("tcp_socket", "name_bind") | on("udp_socket", "name_bind")
+    raw = may(DOMAIN, DOMAIN, "rawip_socket") | may(DOMAIN, DOMAIN, "packet_socket")
+    yield "never: raw packets", raw

@@ -1,0 +1,42 @@
+//! The audit log: what was denied.
+
+use anyhow::{Result, bail};
+
+use crate::node::Node;
+
+/// What was denied since this boot began and has to do with the module: its domain was denied something, or somebody
+/// was denied something of its types. Rules that would keep a denial out of the log are switched off in the image.
+pub(super) fn denials(node: &Node) -> Result<Vec<String>> {
+    let status = node.ok("auditctl -s | xargs; systemctl is-active auditd.service")?;
+    if !status.contains("lost 0") || !status.ends_with("\nactive") {
+        bail!("the audit log is not whole: {status}");
+    }
+    // Exit code 1 says that there are none.
+    let found =
+        node.run("ausearch --input-logs --raw -ts boot -m avc,user_avc,selinux_err,user_selinux_err")?;
+    if found.code > 1 || (found.code == 1 && !found.stderr.contains("no matches")) {
+        bail!("cannot read the audit log: {found}");
+    }
+    // A connection of the bed's own, which is unconfined, shows the service to its commands.
+    Ok(found
+        .stdout
+        .lines()
+        .filter(|line| is_denial(line) && line.contains("etcd_lun_"))
+        .map(String::from)
+        .collect())
+}
+
+fn is_denial(line: &str) -> bool {
+    ["type=AVC ", "type=USER_AVC ", "type=SELINUX_ERR ", "type=USER_SELINUX_ERR "]
+        .iter()
+        .any(|kind| line.starts_with(kind))
+}
+
+/// There are none.
+pub(super) fn nothing_denied(node: &Node) -> Result<()> {
+    let denials = denials(node)?;
+    if !denials.is_empty() {
+        bail!("{} denials:\n{}", denials.len(), denials.join("\n"));
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Without the module, or with a program that lost its label, nothing runs; and what `selinux remove` leaves behind.
+
+use anyhow::{Result, bail};
+
+use crate::node::Node;
+use crate::stage::Stage;
+
+/// The program has the label of its directory, as after it was replaced by somebody who doesn't know the module.
+pub(super) fn without_the_label(node: &Node) -> Result<()> {
+    node.ok("chcon -t bin_t /usr/local/bin/etcd-lun")?;
+    fails(node, "203", "EXEC")?;
+    node.ok("restorecon /usr/local/bin/etcd-lun; systemctl reset-failed etcd-lun.service").map(drop)
+}
+
+/// The module was taken out: the context in the unit means nothing to the kernel.
+pub(super) fn without_the_module(node: &Node) -> Result<()> {
+    fails(node, "229", "SELINUX_CONTEXT")
+}
+
+fn fails(node: &Node, code: &str, name: &str) -> Result<()> {
+    let run = node.run(
+        "systemctl restart etcd-lun.service; systemctl show --property ExecMainStatus --value etcd-lun.service
+         journalctl -b --no-pager -o cat -u etcd-lun.service | tail -n 20; systemctl stop etcd-lun.service",
+    )?;
+    if !run.stdout.starts_with(&format!("{code}\n")) || !run.stdout.contains(&format!("status={code}/{name}"))
+    {
+        bail!("etcd-lun.service should have failed with {code}/{name}: {run}");
+    }
+    Ok(())
+}
+
+/// No module in the store, no type of it in the kernel, no label of it on disk; and etcd goes on.
+pub(super) fn removed(stage: &Stage) -> Result<()> {
+    let node = &stage.node;
+    let removed = node.run_within("etcd-lun selinux remove", crate::scene::LIMIT)?;
+    if removed.code != 0 {
+        bail!("`etcd-lun selinux remove`: {removed}");
+    }
+    // What a person never looks at but the kernel: the raw attribute. A type that the policy lost reads as unlabeled_t.
+    let left = node.run(
+        "semodule --list=full | grep etcd_lun; seinfo --type | grep etcd_lun
+         find /etc /usr/local /var /run -xdev -exec getfattr --absolute-names --name security.selinux --only-values {} + \
+             2>/dev/null | tr '\\0' '\\n' | grep etcd_lun | sort | uniq -c
+         find /etc /usr/local /var /run -xdev -context '*etcd_lun*' -o -xdev -context '*unlabeled_t*' | head",
+    )?;
+    if !left.stdout.trim().is_empty() {
+        bail!("`selinux remove` left traces: {left}");
+    }
+    stage.is_on_lun()
+}

@@ -1,0 +1,139 @@
+//! A node whose kernel enforces SELinux from its command line on, with the object delivered as in `boot/*`.
+//!
+//! Debian's policy, with the labels of Red Hat's on the tools, and with nothing kept out of the audit log (see
+//! `guest/finish.sh`).
+
+use anyhow::{Result, bail};
+
+use super::boot::{self, NODES, Runs};
+use crate::delivery::{self, Root};
+use crate::node::Node;
+use crate::scene::Wanted;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+use crate::vm::{Options, Selinux};
+
+mod audit;
+mod blocks;
+mod closed;
+mod misuse;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    let mut scenarios =
+        vec![Scenario::new("selinux/enforcing", enforcing), Scenario::new("selinux/static-pod", static_pod)];
+    scenarios.extend(blocks::scenario());
+    scenarios
+}
+
+/// Two boots, because they take the longest. The first installs the policy and migrates; the second finds all in place.
+/// What is tried after that leaves a node that nobody needs any more.
+fn enforcing(stage: &mut Stage) -> Result<()> {
+    let disk = boot::delivered(stage, &boot::pool(), Runs::Unit)?;
+    boot::offer(stage)?;
+    stage.change_node(node(stage, &disk)?);
+    stage.node.power_on()?;
+    runs_confined(stage)?;
+    labels(&stage.node)?;
+    let store = store(&stage.node)?;
+
+    stage.node.reboot()?;
+    runs_confined(stage)?;
+    labels(&stage.node)?;
+    if self::store(&stage.node)? != store {
+        bail!("the second boot wrote to the policy store");
+    }
+    misuse::is_denied(&stage.node)?;
+    closed::without_the_label(&stage.node)?;
+    closed::removed(stage)?;
+    closed::without_the_module(&stage.node)
+}
+
+/// The manifest lies where a run that was killed left it: the service migrates the data, and puts it back.
+fn static_pod(stage: &mut Stage) -> Result<()> {
+    let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..boot::pool() };
+    let disk = boot::delivered(stage, &wanted, Runs::StaticPod)?;
+    let disk = delivery::change(&stage.bed, "parked", &disk, |root: &Root| {
+        root.run(
+            "cd /etc/kubernetes; mkdir --mode 0700 etcd-lun-parked; mv manifests/etcd-pod.yaml etcd-lun-parked/
+             setfiles -F /etc/selinux/default/contexts/files/file_contexts /etc/kubernetes",
+            &[],
+        )
+    })?;
+    boot::offer(stage)?;
+    stage.change_node(node(stage, &disk)?);
+    stage.node.power_on()?;
+    boot::came_first(&stage.node)?;
+    boot::static_pod::runs_on_lun(stage)?;
+    stage.node.ok("! test -e /etc/kubernetes/etcd-lun-parked")?;
+    audit::nothing_denied(&stage.node)
+}
+
+fn node(stage: &Stage, disk: &std::path::Path) -> Result<Node> {
+    let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
+    Node::off(&stage.bed, NODES[0], disk, options)
+}
+
+/// SELinux enforces, the service ran in the domain, etcd is on the LUN, `health` runs in the domain too and finds
+/// nothing, and nobody was denied anything.
+fn runs_confined(stage: &Stage) -> Result<()> {
+    let node = &stage.node;
+    if node.ok("getenforce")? != "Enforcing" {
+        bail!("the node does not enforce SELinux");
+    }
+    let took = boot::came_first(node)?;
+    stage.is_on_lun()?;
+    node.ok("etcdctl put /this/node master-0")?;
+    let contexts = node.ok(
+        "journalctl -b --no-pager -o json -u etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
+    )?;
+    if contexts.trim_end_matches('\0') != "system_u:system_r:etcd_lun_t:s0" {
+        bail!("etcd-lun.service ran as {contexts:?}");
+    }
+    // By the transition: no SELinuxContext= here.
+    let health = node.run_within(
+        "systemd-run --quiet --wait --unit=bed-health /usr/local/bin/etcd-lun health; echo $?
+         journalctl -b --no-pager -o cat -u bed-health; ps -eZ | grep -w etcd",
+        crate::scene::LIMIT,
+    )?;
+    if !health.stdout.starts_with("0\n") {
+        bail!("`health` as a unit: {health}");
+    }
+    audit::nothing_denied(node)?;
+    println!("        etcd-lun.service took {:.1} s in its domain, nothing was denied", took.as_secs_f32());
+    Ok(())
+}
+
+/// The label of everything that has one by the module.
+fn labels(node: &Node) -> Result<()> {
+    let wanted = [
+        ("/usr/local/bin/etcd-lun", "etcd_lun_exec_t"),
+        ("/etc/etcd-lun/config.toml", "etcd_lun_conf_t"),
+        ("/etc/iscsi/initiatorname.iscsi", "etcd_lun_iscsi_conf_t"),
+        ("/etc/systemd/system/var-lib-etcd.mount", "etcd_lun_unit_file_t"),
+        ("/var/lib/etcd-lun/authority.json", "etcd_lun_var_lib_t"),
+        ("/var/lib/etcd-lun/retired/1/member/snap/db", "etcd_lun_data_t"),
+        ("/var/lib/etcd", "etcd_lun_data_t"),
+        ("/var/lib/etcd/member/snap/db", "etcd_lun_data_t"),
+        ("/run/etcd-lun/lock", "etcd_lun_var_run_t"),
+        ("/dev/disk/by-label/etcd-lun", "etcd_lun_device_t"),
+    ];
+    let paths: Vec<&str> = wanted.iter().map(|(path, _)| *path).collect();
+    let found = node.ok(&format!("stat --dereference --format %C {}", paths.join(" ")))?;
+    for ((path, type_), label) in wanted.iter().zip(found.lines()) {
+        if label.split(':').nth(2) != Some(type_) {
+            bail!("{path} is {label}, not {type_}");
+        }
+    }
+    // Beneath the mount too.
+    let beneath =
+        node.ok("unshare --mount sh -c 'umount /var/lib/etcd && stat --format %C /var/lib/etcd'")?;
+    if !beneath.contains("etcd_lun_data_t") {
+        bail!("the directory beneath the mount is {beneath}");
+    }
+    Ok(())
+}
+
+/// The policy store and what is made of it: every file's content and time of change.
+fn store(node: &Node) -> Result<String> {
+    node.ok("find /etc/selinux /var/lib/selinux -type f -printf '%p %T@ ' -exec sha256sum {} \\; | sort | sha256sum")
+}
