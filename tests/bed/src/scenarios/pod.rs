@@ -175,6 +175,7 @@ fn operator(stage: &mut Stage) -> Result<()> {
     let caught = [
         "was written anew",
         "somebody started it",
+        "has files open in /var/lib/etcd though etcd is stopped",
         "deleted while they were copied",
         "is not what is in /var/lib/etcd",
     ];

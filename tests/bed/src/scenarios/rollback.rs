@@ -8,7 +8,7 @@ use super::{check, failed, pod, refused};
 use crate::etcd::{self, KeyHash};
 use crate::host::{self, Output};
 use crate::scene::{self, Wanted};
-use crate::stage::Stage;
+use crate::stage::{BARRED, Stage};
 use crate::suite::Scenario;
 
 const RETURNING: &str = "/var/lib/etcd-lun/returning";
@@ -119,7 +119,7 @@ fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
         bail!("`health` with an unfinished rollback: {health}");
     }
     let seen = stage.look()?;
-    if !seen.mount.is_empty() || !seen.is_fenced() || !seen.content.is_empty() || seen.keys.is_some() {
+    if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED || seen.keys.is_some() {
         bail!("there is something to start etcd on: {seen:?}");
     }
     stage.node.ok(&format!("chattr -i {RETURNING}")).map(drop)
