@@ -55,6 +55,7 @@ pub struct Run<'a> {
     memory: Memory,
     copying: bool,
     lied: bool,
+    step_begins: bool,
     interrupted: bool,
     event: (usize, Event),
     /// Events that would have changed something, with their places.
@@ -76,6 +77,7 @@ impl<'a> Run<'a> {
             memory: Memory::default(),
             copying: false,
             lied: false,
+            step_begins: false,
             interrupted: false,
             event,
             possible: Vec::new(),
@@ -180,7 +182,8 @@ impl<'a> Run<'a> {
                 (Event::EtcdStarted, can_start),
                 (Event::Written, world.written().is_some()),
                 (Event::CopyLies, self.copying),
-                (Event::Interrupted, true),
+                // Asked for at the beginning of a step only.
+                (Event::Interrupted, self.step_begins),
             ];
             self.possible.extend(possible.iter().filter(|(_, can)| *can).map(|(event, _)| (place, *event)));
         } else if place == self.event.0 {
@@ -236,7 +239,9 @@ impl<'a> Run<'a> {
 
     fn step(&mut self, step: &Step) -> Result<(), Stop> {
         // Before its first effect, too.
+        self.step_begins = true;
         self.effect(|_| ())?;
+        self.step_begins = false;
         match step {
             Step::SetInitiatorName { .. } | Step::RestartIscsid => Ok(()),
             Step::LogOut { .. } => self.effect(|world| world.session = false),

@@ -63,7 +63,7 @@ fn is_ours_to_mend(world: &World, goal: Goal) -> bool {
         Goal::Lun(Occasion::ByHand) if half_way => return false,
         Goal::Lun(Occasion::Boot) if world.is_running() => return false,
         // It begins with a LUN that answers: `apply` sees to that.
-        Goal::Local if !half_way && !(world.record_says_lun() && world.session) => return false,
+        Goal::Local if !(half_way || world.record_says_lun() && world.session) => return false,
         Goal::Lun(_) | Goal::Local => {}
     }
     let ours = |id| world.record.is_some_and(|record| record.id == id);

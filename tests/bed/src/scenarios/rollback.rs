@@ -101,7 +101,7 @@ fn there_and_back(stage: &mut Stage) -> Result<()> {
 
 /// The copy takes the data directory's place as the last step: with an immutable shelf it can't, and the rollback stays
 /// committed and unfinished.
-fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
+pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     stage.node.ok(&format!("mkdir -p {RETURNING} && chmod 700 {RETURNING}"))?;
     pod::hold_the_copy(stage)?;
     let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
