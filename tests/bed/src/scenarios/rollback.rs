@@ -122,7 +122,8 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED || seen.keys.is_some() {
         bail!("there is something to start etcd on: {seen:?}");
     }
-    stage.node.ok(&format!("chattr -i {RETURNING}")).map(drop)
+    // Synced: the power may go next.
+    stage.node.ok(&format!("chattr -i {RETURNING}; sync")).map(drop)
 }
 
 fn wait(stage: &Stage, condition: &str) -> Result<()> {
