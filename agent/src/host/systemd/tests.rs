@@ -13,7 +13,7 @@ use std::{
 use zbus::{Connection, ObjectPath, OwnedObjectPath, connection::Builder, interface, message::Header};
 
 const MANAGER_PATH: &str = bus::MANAGER_PATH;
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, zbus::DBusError)]
 #[zbus(prefix = "org.freedesktop")]
