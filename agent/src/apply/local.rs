@@ -1,6 +1,6 @@
 //! Steps on the local side: the record, the commit point, retiring, the fence.
 
-use super::{guard, run::Run};
+use super::{etcd, guard, run::Run};
 use crate::{
     host::{Host, dir, inode, tree},
     node::authority::Record,
@@ -64,23 +64,37 @@ pub(super) fn retire(
         _ => bail!("{retired}/{name} exists already and holds something: move it away"),
     }
     inode::exchange(&shelf, &name, &parent, from.name())?;
+    // Whoever opened the data since it was looked at would go on writing there, beside the truth.
+    let users = etcd::users(host, &retired.join(&name))?;
+    if !users.is_empty() {
+        inode::exchange(&shelf, &name, &parent, from.name()).with_context(|| {
+            format!("{} uses {from}, which lies in {retired}/{name} now", users.join(", "))
+        })?;
+        bail!(
+            "{} opened {from} while it was moved out of the way: it is back in its place",
+            users.join(", ")
+        );
+    }
     tracing::info!(GENERATION = generation, "local data {copied} retired");
     Ok(format!("the data lies in {retired}/{name}"))
 }
 
-/// Leaves the directory beneath the mount point empty and immutable.
+/// Leaves the directory beneath the mount point immutable, with nothing in it but [`BAR`].
+///
+/// The bar stays: without it there would be a moment, and after a power cut a boot, in which the directory is empty and
+/// not immutable yet, and etcd would bootstrap a new cluster there. It is made only where nothing has that name, so an
+/// etcd that was quicker is found, not fenced.
 pub(super) fn fence(host: &Host, at: &AbsPath) -> anyhow::Result<String> {
     let parent = dir::without_mounts(host, &at.parent())?;
     dir::make(&parent, at.name(), 0o700).with_context(|| format!("making {at}"))?;
     let place = dir::open(&parent, at.name()).with_context(|| format!("opening {at}"))?;
-    let names = dir::names(&place)?;
-    if names == [BAR] && dir::is_empty_file(&place, BAR)? {
-        dir::remove_file(&place, BAR)?;
-    } else {
-        ensure!(names.is_empty(), "{at} holds {}: only an empty directory is fenced", names.join(", "));
+    match dir::names(&place)?.as_slice() {
+        [] => dir::make_file(&place, BAR).with_context(|| format!("barring {at}"))?,
+        [only] if only == BAR && dir::is_empty_file(&place, BAR)? => {}
+        names => bail!("{at} holds {}: only an empty directory is fenced", names.join(", ")),
     }
     inode::set_immutable(&place, true).with_context(|| format!("making {at} immutable"))?;
     let kept = inode::is_immutable(&place)? == Some(true);
     ensure!(kept, "the filesystem of {at} took the immutable flag and has not kept it");
-    Ok(format!("{at} is empty and immutable"))
+    Ok(format!("{at} is immutable, without data"))
 }

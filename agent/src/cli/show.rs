@@ -238,7 +238,9 @@ fn stamp(stamp: &Option<Stamp>) -> String {
 fn local(local: &LocalDir) -> String {
     match local {
         LocalDir::Absent => "no such directory".into(),
-        LocalDir::Present { .. } if local.is_fenced() => "empty and immutable: the fence is up".into(),
+        LocalDir::Present { .. } if local.is_fenced() => {
+            "without data, and immutable: the fence is up".into()
+        }
         LocalDir::Present { entries, immutable, .. } => {
             let flag = match immutable {
                 Some(true) => "immutable",

@@ -191,7 +191,7 @@ pub(super) fn fence(config: &Config, node: &Node) -> Outcome {
         let at = &config.etcd.data_dir;
         let local = known(&node.local)?;
         if local.is_fenced() {
-            return ok(format!("{at} is empty and immutable beneath the mount"));
+            return ok(format!("{at} holds no data and is immutable beneath the mount"));
         }
         let what = if local.is_empty() { "is not immutable" } else { "is not empty" };
         found(format!("{at} {what} beneath the mount; run `etcd-lun apply`"))

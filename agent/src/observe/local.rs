@@ -33,7 +33,7 @@ fn look(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> io::Result<
     let Some(beneath) = inode::beneath(host, data_dir)? else { return Ok(LocalDir::Absent) };
     let mut entries = dir::names(&beneath)?;
     if entries == [BAR] && dir::is_empty_file(&beneath, BAR)? {
-        // Retired, and cut short before the fence: nothing of etcd's.
+        // The bar: nothing of etcd's.
         entries.clear();
     }
     let immutable = inode::is_immutable(&beneath)?;

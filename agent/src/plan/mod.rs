@@ -45,7 +45,7 @@ pub fn parked(manifest: &AbsPath) -> AbsPath {
 }
 /// Where `apply` mounts the LUN for itself.
 pub const STAGING: &str = "/run/etcd-lun/staging";
-/// What keeps etcd out of the data directory between retiring and fence: an empty file where it
+/// What keeps etcd out of the data directory from the moment of retiring on: an empty file where it
 /// must have a directory. In an empty directory it would bootstrap a new cluster.
 pub const BAR: &str = "member";
 

@@ -63,7 +63,7 @@ pub(super) fn unmounted(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refu
     }
 }
 
-/// The local directory must end up empty and immutable.
+/// The local directory must end up without data, and immutable.
 fn make_local_harmless(sight: &Sight<'_>, record: &Record) -> Result<Vec<Step>, Refusal> {
     let from = sight.config.etcd.data_dir.clone();
     let mut steps = Vec::new();

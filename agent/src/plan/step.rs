@@ -123,7 +123,7 @@ pub enum Step {
         /// What the data must be, when it was not proven in this very run.
         fingerprint: Option<Fingerprint>,
     },
-    /// Leaves the directory beneath the mount point empty and immutable.
+    /// Leaves the directory beneath the mount point without data, and immutable.
     Fence {
         /// The data directory.
         at: AbsPath,
@@ -274,7 +274,7 @@ impl fmt::Display for Step {
             Self::Retire { from, generation, .. } => {
                 write!(f, "retire the data in {from} to {}/{generation}", super::RETIRED)
             }
-            Self::Fence { at } => write!(f, "fence {at}: empty and immutable beneath the mount"),
+            Self::Fence { at } => write!(f, "fence {at}: without data and immutable beneath the mount"),
             Self::Activate { stamp, .. } => {
                 write!(f, "count use {} of the LUN, on its stamp and in the record", stamp.activations)
             }

@@ -69,7 +69,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     show(&node, "etcd-lun apply")?;
     on_lun(&node, before)?;
 
-    heading("Unmounted: the directory beneath is empty and immutable, and etcd can't start there");
+    heading("Unmounted: the directory beneath holds no data and is immutable, and etcd can't start there");
     show(&node, "systemctl stop etcd.service var-lib-etcd.mount")?;
     down_without_lun(&node)?;
 
@@ -143,12 +143,12 @@ fn down_without_lun(node: &Node) -> Result<()> {
         "journalctl -u etcd.service -o cat --no-pager | grep -o 'cannot access data directory[^\"]*' | tail -n 1 | grep .",
     )?;
     let flags = show(node, &format!("systemctl stop etcd.service; lsattr -d {DATA}"))?;
-    let listed = show(node, &format!("findmnt --mountpoint {DATA} || ls -A {DATA}"))?;
+    let listed = show(node, &format!("findmnt --mountpoint {DATA} || find {DATA} -mindepth 1 ! -empty"))?;
     if !flags.split_whitespace().next().is_some_and(|flags| flags.contains('i')) {
         bail!("{DATA} is not immutable");
     }
     if !listed.trim().is_empty() {
-        bail!("{DATA} is not empty, or something is mounted there");
+        bail!("{DATA} holds data, or something is mounted there");
     }
     show(node, "systemctl reset-failed etcd.service").map(drop)
 }

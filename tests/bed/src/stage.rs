@@ -23,6 +23,9 @@ const SNAPSHOT: &str = "ready";
 /// Enough for several database pages of every kind, few enough to be put in seconds.
 const KEYS: usize = 2000;
 
+/// What is in the directory beneath the mount point: a file where etcd must have a directory.
+pub const BARRED: &str = "member(empty)";
+
 /// Prints `active 1234`.
 pub const ETCD_STATE: &str =
     "echo $(systemctl is-active etcd.service) $(systemctl show --property MainPID --value etcd.service)";
@@ -163,7 +166,7 @@ impl Stage {
              findmnt --noheadings --output FSTYPE,OPTIONS --mountpoint /var/lib/etcd | xargs
              systemctl show --property ActiveState,Options var-lib-etcd.mount | xargs
              lsattr -d /var/lib/etcd 2>/dev/null | cut -d' ' -f1 | xargs
-             ls -A /var/lib/etcd | xargs
+             find /var/lib/etcd -mindepth 1 -maxdepth 1 '(' -type f -empty -printf '%f(empty) ' -o -printf '%f ' ')' | xargs
              systemctl -q is-active etcd.service &&
                  etcdctl --command-timeout 20s endpoint hashkv --rev={} -w json 2>/dev/null || echo none",
             self.before.revision
@@ -237,7 +240,7 @@ pub struct Seen {
     pub mount_unit: String,
     /// Flags of the data directory's inode.
     pub flags: String,
-    /// What is in the data directory.
+    /// What is in the data directory; an empty file as `NAME(empty)`.
     pub content: String,
     /// The keys, when etcd answers.
     pub keys: Option<KeyHash>,

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use super::{check, failed, refused};
 use crate::etcd;
 use crate::scene::{self, Wanted};
-use crate::stage::Stage;
+use crate::stage::{BARRED, Stage};
 use crate::suite::Scenario;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
@@ -132,8 +132,8 @@ touch /run/written";
 pub(super) fn stays_down(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     let seen = stage.look()?;
-    if !seen.is_fenced() || !seen.content.is_empty() {
-        bail!("the directory beneath the mount is not empty and immutable: {seen:?}");
+    if !seen.is_fenced() || seen.content != BARRED {
+        bail!("the directory beneath the mount holds data, or is not immutable: {seen:?}");
     }
     let start = node.run("systemctl reset-failed etcd.service; systemctl start etcd.service")?;
     node.run("systemctl stop etcd.service")?;
@@ -142,7 +142,7 @@ pub(super) fn stays_down(stage: &Stage) -> Result<()> {
     }
     let said =
         node.ok("journalctl -b --no-pager -u etcd.service | grep -c 'cannot access data directory'")?;
-    if said == "0" || !node.ok("ls -A /var/lib/etcd")?.is_empty() {
+    if said == "0" || !node.ok("find /var/lib/etcd -mindepth 1 ! -empty")?.is_empty() {
         bail!("etcd did not fail for want of its directory, or wrote there");
     }
     node.run("systemctl reset-failed etcd.service")?;

@@ -12,7 +12,7 @@ use crate::host;
 use crate::node::Node;
 use crate::scene::Wanted;
 use crate::ssh::Ssh;
-use crate::stage::Stage;
+use crate::stage::{BARRED, Stage};
 use crate::suite::Scenario;
 
 /// A try of 20 s may just have begun, and the next one comes 20 s after its end.
@@ -110,8 +110,8 @@ fn etcd_is_down(stage: &Stage) -> Result<()> {
     if seen.etcd.starts_with("active ") || seen.keys.is_some() {
         bail!("etcd runs without its LUN: {seen:?}");
     }
-    if !seen.mount.is_empty() || !seen.is_fenced() || !seen.content.is_empty() {
-        bail!("the directory beneath the mount point is not empty and immutable: {seen:?}");
+    if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED {
+        bail!("the directory beneath the mount point holds data, or is not immutable: {seen:?}");
     }
     Ok(())
 }

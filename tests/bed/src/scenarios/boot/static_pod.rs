@@ -10,7 +10,7 @@ use crate::host;
 use crate::image::ETCD_POD;
 use crate::node::Node;
 use crate::scene::Wanted;
-use crate::stage::Stage;
+use crate::stage::{BARRED, Stage};
 use crate::suite::Scenario;
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
@@ -34,8 +34,8 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     stage.target.stop();
     stage.node.power_on()?;
     let seen = stage.look()?;
-    if !seen.mount.is_empty() || !seen.is_fenced() || !seen.content.is_empty() {
-        bail!("the directory beneath the mount point is not empty and immutable: {seen:?}");
+    if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED {
+        bail!("the directory beneath the mount point holds data, or is not immutable: {seen:?}");
     }
     if container(&stage.node, "etcd-readyz")?.is_empty() {
         bail!("the pod was not started without the LUN");

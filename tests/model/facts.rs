@@ -1,0 +1,138 @@
+//! What `observe` would see of the world.
+
+use crate::{
+    run::Memory,
+    support,
+    world::{Disk, Etcd, Guards, Local, Record, Stamp, Tree, World, Writes},
+};
+use etcd_lun::{
+    config::Config,
+    node::{Content, Fact, LunView, Node, authority},
+    terms::{Fingerprint, FsUuid},
+};
+use std::sync::LazyLock;
+
+/// The UUID that a number stands for.
+pub fn uuid(id: u8) -> FsUuid {
+    FsUuid([id; 16])
+}
+
+pub fn number(uuid: &FsUuid) -> u8 {
+    uuid.0[0]
+}
+
+/// Parsed once: there are millions of looks.
+pub fn config() -> &'static Config {
+    static CONFIG: LazyLock<Config> = LazyLock::new(support::config);
+    &CONFIG
+}
+
+fn print(writes: Writes) -> Fingerprint {
+    Fingerprint([writes; 32])
+}
+
+pub fn record(of: Record) -> authority::Record {
+    let begun = authority::Record::begin(
+        of.generation.into(),
+        uuid(of.id),
+        support::wwid(),
+        config().etcd.data_dir.clone(),
+    );
+    match of.lun {
+        true => begun.commit(of.print.map(print)).activated(of.activations.into()),
+        false => begun,
+    }
+}
+
+fn stamp(of: Stamp, world: &World, guards: Guards) -> authority::Stamp {
+    let of_record = |value: u8, seen: bool, get: fn(Record) -> u8| match world.record {
+        Some(record) if !seen => get(record),
+        _ => value,
+    };
+    let machine = if of.ours || !guards.owner { support::MACHINE } else { support::OTHER_MACHINE };
+    authority::Stamp::new(
+        of_record(of.generation, guards.generation, |record| record.generation).into(),
+        machine.into(),
+        "master".into(),
+        of_record(of.activations, guards.counter, |record| record.activations).into(),
+    )
+}
+
+fn content(world: &World, memory: &Memory, guards: Guards) -> Content {
+    match world.disk {
+        Disk::Blank => Content::Blank,
+        Disk::Unfinished(id) => Content::Unfinished { uuid: uuid(id) },
+        Disk::Foreign => Content::Foreign { found: "somebody's data".into() },
+        Disk::Xfs { id, tree, stamp: found } => {
+            let id = match world.record {
+                Some(record) if !guards.uuid => record.id,
+                _ => id,
+            };
+            let stamp = found.map(|found| stamp(found, world, guards));
+            match support::xfs(uuid(id), stamp, memory.staged) {
+                Content::Xfs { uuid, label, stamp, settled, .. } => {
+                    let empty = settled.then_some(tree == Tree::Whole(0));
+                    Content::Xfs { uuid, label, stamp, settled, empty }
+                }
+                other => other,
+            }
+        }
+    }
+}
+
+fn local(world: &World, guards: Guards) -> etcd_lun::node::LocalDir {
+    use etcd_lun::node::LocalDir;
+    match world.local {
+        Local::Absent => LocalDir::Absent,
+        // The bar counts as nothing.
+        Local::Empty | Local::Barred => support::dir(&[], false),
+        Local::Fenced => support::dir(&[], true),
+        Local::Data(writes) => match support::dir(&["member"], false) {
+            LocalDir::Present { entries, immutable, with_state, size, .. } => {
+                let taken = world.record.filter(|record| record.lun);
+                let fingerprint = taken.map(|record| match guards.fingerprint {
+                    true => print(writes),
+                    false => print(record.print.unwrap_or(writes)),
+                });
+                LocalDir::Present { entries, immutable, fingerprint, with_state, size }
+            }
+            LocalDir::Absent => LocalDir::Absent,
+        },
+    }
+}
+
+/// All that there is to see; `memory` is that of the run that looks.
+pub fn node(world: &World, memory: &Memory, guards: Guards) -> Node {
+    let fresh = world.record.map_or(0, |record| record.generation) + 1;
+    let mut node = match world.session {
+        true => support::attached(content(world, memory, guards)),
+        false => support::node(),
+    };
+    if !world.reachable && world.session {
+        support::known(&mut node.sessions)[0].state = "FAILED".into();
+        node.lun = Fact::Known(LunView::NoSession);
+    }
+    node.fresh_uuid = uuid(fresh);
+    node.record = Fact::Known(world.record.map(record));
+    node.local = Fact::Known(local(world, guards));
+    if world.mounted {
+        let mut mount = support::data_mount("8:16");
+        mount.io_error = !world.reachable;
+        node.mount = Fact::Known(Some(mount));
+        node.mounted_stamp = match world.disk {
+            Disk::Xfs { stamp: Some(found), .. } => Fact::Known(Some(stamp(found, world, guards))),
+            _ => Fact::Known(None),
+        };
+    }
+    let (state, queued) = match world.etcd {
+        Etcd::Down => ("inactive", false),
+        Etcd::Queued => ("inactive", true),
+        Etcd::Failed => ("failed", false),
+        Etcd::OnLocal | Etcd::OnLun => ("active", false),
+    };
+    let mut etcd = support::etcd(state);
+    etcd.start_queued = queued;
+    etcd.stopped_by_us = world.stopped_by_us;
+    node.etcd = Fact::Known(etcd);
+    node
+}

@@ -1,0 +1,36 @@
+//! Without any one of its guards the protocol breaks, and the search sees it.
+
+use crate::{search::search, world::Guards};
+
+type Mutant = (&'static str, fn(&mut Guards));
+
+const MUTANTS: &[Mutant] = &[
+    ("retiring leaves an empty directory", |guards| guards.bar = false),
+    ("the fence empties the directory before it is immutable", |guards| guards.fence_is_atomic = false),
+    ("who opened the data while it was retired is not looked for", |guards| guards.rest_after_retire = false),
+    ("the proof compares nothing", |guards| guards.proof = false),
+    ("the commit comes before the stamp", |guards| guards.stamp_first = false),
+    ("the local data's fingerprint is not looked at", |guards| guards.fingerprint = false),
+    ("the stamp's generation is not looked at", |guards| guards.generation = false),
+    ("the stamp's owner is not looked at", |guards| guards.owner = false),
+    ("the count of activations is not looked at", |guards| guards.counter = false),
+    ("the filesystem's UUID is not looked at", |guards| guards.uuid = false),
+    ("etcd is put back whatever the record says", |guards| guards.put_back = false),
+    ("the record counts before the stamp does", |guards| guards.stamp_before_record = false),
+];
+
+#[test]
+fn every_guard_is_needed() {
+    let mut missed = Vec::new();
+    for (name, take_out) in MUTANTS {
+        let mut guards = Guards::ALL;
+        take_out(&mut guards);
+        match search(guards) {
+            Ok(_) => missed.push(*name),
+            Err(broken) => {
+                println!("{name}: {}", broken.lines().next().unwrap_or_default());
+            }
+        }
+    }
+    assert!(missed.is_empty(), "not seen to break anything: {missed:#?}");
+}

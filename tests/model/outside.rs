@@ -1,0 +1,104 @@
+//! What happens to the world without `apply`: etcd, the power, the target, the array, other machines.
+
+use crate::world::{Disk, Etcd, Local, Record, Stamp, Start, Tree, World, Writes};
+
+/// Enough for an old, a newer and a newest copy.
+const MOST_WRITES: Writes = 2;
+
+impl World {
+    /// etcd takes a write. Nothing when it doesn't run, or has taken as many as the model looks at.
+    pub fn written(self) -> Option<Self> {
+        if self.truth == MOST_WRITES {
+            return None;
+        }
+        let truth = self.truth + 1;
+        match (self.etcd, self.disk) {
+            (Etcd::OnLocal, _) => Some(Self { truth, local: Local::Data(truth), ..self }),
+            (Etcd::OnLun, Disk::Xfs { id, stamp, .. }) => {
+                Some(Self { truth, disk: Disk::Xfs { id, tree: Tree::Whole(truth), stamp }, ..self })
+            }
+            _ => None,
+        }
+    }
+
+    /// Somebody starts etcd: systemd, the kubelet, a person. An error is a loss.
+    pub fn etcd_started(self) -> Result<Option<Self>, String> {
+        if self.is_running() {
+            return Ok(None);
+        }
+        Ok(Some(match self.start()? {
+            Start::Nowhere => Self { etcd: Etcd::Failed, ..self },
+            Start::Local => {
+                let meddled = self.meddled || self.record_says_lun();
+                Self { etcd: Etcd::OnLocal, local: Local::Data(self.truth), meddled, ..self }
+            }
+            // A target that is gone gives it nothing to read.
+            Start::Lun if !self.reachable => Self { etcd: Etcd::Failed, ..self },
+            Start::Lun => Self { etcd: Etcd::OnLun, ..self },
+        }))
+    }
+
+    /// The power goes and comes back.
+    pub fn rebooted(self) -> Self {
+        // The note is in /run.
+        Self { session: false, mounted: false, etcd: Etcd::Queued, stopped_by_us: false, ..self }
+    }
+
+    /// The target goes. What is mounted stays so, and etcd on it ends.
+    pub fn lost_target(self) -> Self {
+        let etcd = if self.etcd == Etcd::OnLun { Etcd::Failed } else { self.etcd };
+        Self { reachable: false, session: self.session && self.mounted, etcd, ..self }
+    }
+
+    /// Everything that can happen next while no run of ours is at work.
+    pub fn outside(self) -> Result<Vec<Self>, String> {
+        let mut next = vec![self.rebooted()];
+        next.extend(self.written());
+        next.extend(self.etcd_started()?);
+        if self.is_running() {
+            next.push(Self { etcd: Etcd::Down, ..self });
+        }
+        next.push(if self.reachable { self.lost_target() } else { Self { reachable: true, ..self } });
+        // Of what could pass for ours: the rest is what others leave, below.
+        if self.snapshot.is_none() && matches!(self.disk, Disk::Xfs { stamp: Some(stamp), .. } if stamp.ours)
+        {
+            next.push(Self { snapshot: Some(self.disk), ..self });
+        }
+        if !self.mounted && !self.robbed {
+            next.extend(self.restored());
+            if let Some(record) = self.record {
+                let other = |id, ours| {
+                    let activations = record.activations + 1;
+                    let stamp = Some(Stamp { generation: record.generation, activations, ours });
+                    Disk::Xfs { id, tree: Tree::Whole(0), stamp }
+                };
+                // Wiped; another kind of data; the LUN of an earlier installation of this node; our own after another node has
+                // used it.
+                let changes = [Disk::Blank, Disk::Foreign, other(OTHERS, true), other(record.id, false)];
+                next.extend(changes.map(|disk| self.changed(disk)));
+            }
+        }
+        Ok(next)
+    }
+
+    /// The array puts the snapshot back.
+    fn restored(self) -> Option<Self> {
+        let snapshot = self.snapshot.filter(|snapshot| *snapshot != self.disk)?;
+        // One that was taken since the last mount for use has the same count: nothing on the node tells it apart, but what
+        // etcd itself knows. Looked at when there is a mark that the timer raises.
+        let unseen = |record: Record| {
+            matches!(snapshot, Disk::Xfs { id, stamp: Some(stamp), .. }
+                if record.lun && id == record.id && stamp.ours && stamp.generation == record.generation
+                    && stamp.activations >= record.activations)
+        };
+        (!self.record.is_some_and(unseen)).then(|| self.changed(snapshot))
+    }
+
+    /// The LUN holds something else all at once.
+    fn changed(self, disk: Disk) -> Self {
+        Self { disk, robbed: self.robbed || self.record_says_lun(), ..self }
+    }
+}
+
+/// The UUID of a filesystem that another machine made.
+pub const OTHERS: u8 = 200;
