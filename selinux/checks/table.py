@@ -18,14 +18,16 @@ EXECUTED = {"iscsid_exec_t", "rsync_exec_t", "fsadm_exec_t", "etcd_lun_exec_t"}
 NOT_EXECUTED = "shell_exec_t bin_t setfiles_exec_t mount_exec_t semanage_exec_t load_policy_exec_t".split()
 # Names are made and removed in these, but no file of that type.
 NAMED_IN = ["var_lib_t", "var_run_t", "var_lock_t"]
+# A manifest is moved and removed, and never read: what may be done there to files is a line of its own.
+MANIFESTS = ["kubernetes_file_t", "kubernetes_config_t"]
 CHANGED = {
-    "file": {"iscsi_var_lib_t", "iscsi_lock_t", "sysfs_t", "security_t"},
-    "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN},
+    "file": {"iscsi_var_lib_t", "iscsi_lock_t", "sysfs_t", "security_t", *MANIFESTS},
+    "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN, *MANIFESTS},
     "lnk_file": {"iscsi_var_lib_t"},
     "sock_file": {"init_var_run_t", "syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t"},
 }
 SECRET = (
-    "shadow_t selinux_config_t file_context_t policy_config_t semanage_store_t kubernetes_file_t kubernetes_config_t"
+    "shadow_t selinux_config_t file_context_t policy_config_t semanage_store_t"
     " container_var_lib_t sshd_key_t user_home_t admin_home_t"
 ).split()
 PORTS = {"iscsi_port_t", "unreserved_port_t", "ephemeral_port_t"}
@@ -110,6 +112,8 @@ def of_files(policy, base, own):
         yield f"never: changing a file of type {type_}", may(DOMAIN, type_, "file") & WRITE
     for type_ in filter(policy.real, SECRET):
         yield f"never: a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
+    for type_ in filter(policy.real, MANIFESTS):
+        yield f"never: the content of a file of type {type_}", may(DOMAIN, type_, "file") - set("getattr map rename unlink".split())
     yield "never: a raw disk", on("blk_file", "open", "read", "write", "ioctl") - {"etcd_lun_device_t"}
     yield "never: giving a label", {type_ for class_ in FILES for type_ in on(class_, "relabelto")} - {"etcd_lun_data_t"}
     taken = {type_ for class_ in FILES for type_ in on(class_, "relabelfrom")}

@@ -207,9 +207,9 @@ impl Vm {
                  systemd.mask=selinux-autorelabel-mark.service"
             ),
             // The backlog: until auditd is up the kernel keeps what it has to say.
-            Selinux::Enforcing => format!(
-                "{common} security=selinux selinux=1 enforcing=1 audit=1 audit_backlog_limit=65536"
-            ),
+            Selinux::Enforcing => {
+                format!("{common} security=selinux selinux=1 enforcing=1 audit=1 audit_backlog_limit=65536")
+            }
         }
     }
 }

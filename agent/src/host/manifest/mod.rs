@@ -21,7 +21,10 @@ use super::{
 use crate::terms::AbsPath;
 use rustix::{
     fd::OwnedFd,
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fsync, openat, renameat_with, statat, unlinkat},
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fsync, openat, renameat_with, statat, syncfs,
+        unlinkat,
+    },
     io::Errno,
 };
 use std::io;
@@ -145,12 +148,10 @@ impl<'a> Place<'a> {
         Err(io::Error::new(io::ErrorKind::InvalidData, said))
     }
 
-    /// Makes the content durable.
+    /// Makes the content durable, with the whole filesystem's: to open the file takes a right to read (SELinux), which
+    /// would be one to the keys beside it too.
     fn sync_file(&self) -> io::Result<()> {
-        // Not blocked by, and not followed to, what may have taken its place since it was looked at.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = openat(&self.dir, self.path.name(), flags, Mode::empty());
-        file.and_then(fsync).map_err(|error| self.named(error))
+        syncfs(&self.dir).map_err(|error| self.named(error))
     }
 
     /// Makes the name, or its absence, durable.

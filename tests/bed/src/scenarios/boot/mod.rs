@@ -24,7 +24,7 @@ use crate::vm::Options;
 
 mod gone;
 mod pool;
-mod static_pod;
+pub(super) mod static_pod;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     [pool::scenarios(), gone::scenarios(), static_pod::scenarios()].into_iter().flatten().collect()

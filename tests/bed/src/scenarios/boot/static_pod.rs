@@ -52,7 +52,7 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
 }
 
 /// The pod's etcd serves the same keys, from the LUN; so do its other containers see it, and there is one manifest.
-fn runs_on_lun(stage: &Stage) -> Result<()> {
+pub(in crate::scenarios) fn runs_on_lun(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     host::poll(Duration::from_secs(60), Duration::from_secs(1), || {
         Ok((node.run("etcdctl --command-timeout 5s endpoint health")?.code == 0).then_some(()))

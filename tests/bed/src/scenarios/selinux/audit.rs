@@ -12,16 +12,24 @@ pub(super) fn denials(node: &Node) -> Result<Vec<String>> {
         bail!("the audit log is not whole: {status}");
     }
     // Exit code 1 says that there are none.
-    let found = node.run("ausearch --input-logs --raw -ts boot -m avc,user_avc,selinux_err,user_selinux_err")?;
+    let found =
+        node.run("ausearch --input-logs --raw -ts boot -m avc,user_avc,selinux_err,user_selinux_err")?;
     if found.code > 1 || (found.code == 1 && !found.stderr.contains("no matches")) {
         bail!("cannot read the audit log: {found}");
     }
     // A connection of the bed's own, which is unconfined, shows the service to its commands.
-    Ok(found.stdout.lines().filter(|line| is_denial(line) && line.contains("etcd_lun_")).map(String::from).collect())
+    Ok(found
+        .stdout
+        .lines()
+        .filter(|line| is_denial(line) && line.contains("etcd_lun_"))
+        .map(String::from)
+        .collect())
 }
 
 fn is_denial(line: &str) -> bool {
-    ["type=AVC ", "type=USER_AVC ", "type=SELINUX_ERR ", "type=USER_SELINUX_ERR "].iter().any(|kind| line.starts_with(kind))
+    ["type=AVC ", "type=USER_AVC ", "type=SELINUX_ERR ", "type=USER_SELINUX_ERR "]
+        .iter()
+        .any(|kind| line.starts_with(kind))
 }
 
 /// There are none.

@@ -2,8 +2,6 @@
 //!
 //! `ETCD_LUN_BED_BLOCKS` names the blocks, as parts of their text with commas between, or is `all`.
 
-
-
 use anyhow::{Result, bail};
 
 use super::audit::denials;
@@ -27,7 +25,9 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
     let module = boot::module(stage, &boot::pool())?;
     let blocks: Vec<&str> = forms(&module)
         .into_iter()
-        .filter(|form| takes_out(form) && (wanted == "all" || wanted.split(',').any(|part| form.contains(part))))
+        .filter(|form| {
+            takes_out(form) && (wanted == "all" || wanted.split(',').any(|part| form.contains(part)))
+        })
         .collect();
     let disk = crate::delivery::change(&stage.bed, "blocks", &disk, |root: &Root| {
         root.run("sed -i '/etcd-lun/d; /etcd.service/d; /kubelet/d' /etc/systemd/system-preset/*", &[])?;

@@ -22,7 +22,8 @@ fn fails(node: &Node, code: &str, name: &str) -> Result<()> {
         "systemctl restart etcd-lun.service; systemctl show --property ExecMainStatus --value etcd-lun.service
          journalctl -b --no-pager -o cat -u etcd-lun.service | tail -n 20; systemctl stop etcd-lun.service",
     )?;
-    if !run.stdout.starts_with(&format!("{code}\n")) || !run.stdout.contains(&format!("status={code}/{name}")) {
+    if !run.stdout.starts_with(&format!("{code}\n")) || !run.stdout.contains(&format!("status={code}/{name}"))
+    {
         bail!("etcd-lun.service should have failed with {code}/{name}: {run}");
     }
     Ok(())

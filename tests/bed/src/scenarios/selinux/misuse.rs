@@ -11,10 +11,22 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ("read /etc/shadow", "open(my $f, '<', '/etc/shadow')", ["read", "file", "shadow_t"]),
     ("write to /etc", "open(my $f, '>', '/etc/bed-misuse')", ["add_name", "dir", "etc_t"]),
     ("write to /var/lib", "open(my $f, '>', '/var/lib/bed-misuse')", ["create", "file", "var_lib_t"]),
-    ("write a unit", "open(my $f, '>', '/etc/systemd/system/bed-misuse.service')", ["add_name", "dir", "systemd_unit_t"]),
-    ("change its own program", "open(my $f, '>>', '/usr/local/bin/etcd-lun')", ["append", "file", "etcd_lun_exec_t"]),
+    (
+        "write a unit",
+        "open(my $f, '>', '/etc/systemd/system/bed-misuse.service')",
+        ["add_name", "dir", "systemd_unit_t"],
+    ),
+    (
+        "change its own program",
+        "open(my $f, '>>', '/usr/local/bin/etcd-lun')",
+        ["append", "file", "etcd_lun_exec_t"],
+    ),
     ("read the system's disk", "open(my $f, '<', '/dev/vda')", ["read", "blk_file", "fixed_disk_device_t"]),
-    ("write to the system's disk", "open(my $f, '+<', '/dev/vda')", ["read write", "blk_file", "fixed_disk_device_t"]),
+    (
+        "write to the system's disk",
+        "open(my $f, '+<', '/dev/vda')",
+        ["read write", "blk_file", "fixed_disk_device_t"],
+    ),
     // init_module(2).
     ("load a kernel module", "syscall(175, '', 0, '') == 0", ["sys_module", "capability", "etcd_lun_t"]),
     ("connect to a web port", "connect_to(80)", ["name_connect", "tcp_socket", "http_port_t"]),
@@ -41,10 +53,8 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
     }
     node.put("/usr/local/bin/bed-misuse.pl", 0o755, script.as_bytes())?;
     // Perl gets the label that lets PID 1 start it in the domain: a stand-in for an agent that was taken over.
-    node.ok(
-        "cp /usr/bin/perl /usr/local/bin/bed-misuse; chcon -t etcd_lun_exec_t /usr/local/bin/bed-misuse
-         chcon -t etcd_lun_conf_t /usr/local/bin/bed-misuse.pl",
-    )?;
+    node.ok("cp /usr/bin/perl /usr/local/bin/bed-misuse; chcon -t etcd_lun_exec_t /usr/local/bin/bed-misuse
+         chcon -t etcd_lun_conf_t /usr/local/bin/bed-misuse.pl")?;
     let before = denials(node)?.len();
     let run = node.run(
         "systemd-run --quiet --wait --unit=bed-misuse --property=SELinuxContext=system_u:system_r:etcd_lun_t:s0 \
@@ -61,7 +71,10 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
                 && line.contains(&format!(":{type_}"))
         };
         if !denied.iter().any(|line| told(&line)) {
-            bail!("to {what} was denied, and not audited as {permission} {class} {type_}: {run}\n{}", denied.join("\n"));
+            bail!(
+                "to {what} was denied, and not audited as {permission} {class} {type_}: {run}\n{}",
+                denied.join("\n")
+            );
         }
     }
     println!("        {} acts of misuse, each denied and audited", ACTS.len());

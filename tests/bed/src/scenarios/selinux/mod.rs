@@ -6,7 +6,9 @@
 use anyhow::{Result, bail};
 
 use super::boot::{self, NODES, Runs};
+use crate::delivery::{self, Root};
 use crate::node::Node;
+use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::vm::{Options, Selinux};
@@ -17,7 +19,8 @@ mod closed;
 mod misuse;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    let mut scenarios = vec![Scenario::new("selinux/enforcing", enforcing)];
+    let mut scenarios =
+        vec![Scenario::new("selinux/enforcing", enforcing), Scenario::new("selinux/static-pod", static_pod)];
     scenarios.extend(blocks::scenario());
     scenarios
 }
@@ -45,6 +48,26 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
     closed::without_the_module(&stage.node)
 }
 
+/// The manifest lies where a run that was killed left it: the service migrates the data, and puts it back.
+fn static_pod(stage: &mut Stage) -> Result<()> {
+    let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..boot::pool() };
+    let disk = boot::delivered(stage, &wanted, Runs::StaticPod)?;
+    let disk = delivery::change(&stage.bed, "parked", &disk, |root: &Root| {
+        root.run(
+            "cd /etc/kubernetes; mkdir --mode 0700 etcd-lun-parked; mv manifests/etcd-pod.yaml etcd-lun-parked/
+             setfiles -F /etc/selinux/default/contexts/files/file_contexts /etc/kubernetes",
+            &[],
+        )
+    })?;
+    boot::offer(stage)?;
+    stage.change_node(node(stage, &disk)?);
+    stage.node.power_on()?;
+    boot::came_first(&stage.node)?;
+    boot::static_pod::runs_on_lun(stage)?;
+    stage.node.ok("! test -e /etc/kubernetes/etcd-lun-parked")?;
+    audit::nothing_denied(&stage.node)
+}
+
 fn node(stage: &Stage, disk: &std::path::Path) -> Result<Node> {
     let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
     Node::off(&stage.bed, NODES[0], disk, options)
@@ -61,7 +84,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     stage.is_on_lun()?;
     node.ok("etcdctl put /this/node master-0")?;
     let contexts = node.ok(
-        "journalctl -b --no-pager -o json -u etcd-lun.service _COMM=etcd-lun | jq --raw-output ._SELINUX_CONTEXT | sort -u",
+        "journalctl -b --no-pager -o json -u etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
     )?;
     if contexts.trim_end_matches('\0') != "system_u:system_r:etcd_lun_t:s0" {
         bail!("etcd-lun.service ran as {contexts:?}");
@@ -102,7 +125,8 @@ fn labels(node: &Node) -> Result<()> {
         }
     }
     // Beneath the mount too.
-    let beneath = node.ok("unshare --mount sh -c 'umount /var/lib/etcd && stat --format %C /var/lib/etcd'")?;
+    let beneath =
+        node.ok("unshare --mount sh -c 'umount /var/lib/etcd && stat --format %C /var/lib/etcd'")?;
     if !beneath.contains("etcd_lun_data_t") {
         bail!("the directory beneath the mount is {beneath}");
     }
