@@ -41,6 +41,10 @@ impl FileId {
         // asking that server would hang us too.
         let flags = flags | AtFlags::STATX_DONT_SYNC;
         let found = statx(CWD, path, flags, StatxFlags::INO | StatxFlags::TYPE).map_err(io::Error::from);
+        // A file in the place of one of its directories, such as the fence's bar, leaves no room for it either.
+        if found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotADirectory) {
+            return Ok(None);
+        }
         Ok(vanished(found).map_err(|error| at(path, &error))?.map(|found| Self {
             device: (found.stx_dev_major, found.stx_dev_minor),
             inode: found.stx_ino,

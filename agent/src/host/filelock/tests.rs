@@ -81,6 +81,8 @@ fn by_descriptor() {
     machine.open(9, 5, "gone", WRITE);
     assert_eq!(machine.holders(), "etcd (pid 7)");
     assert_eq!(holders(&machine.host, "/data/member/absent").unwrap(), []);
+    // Where one of its directories is a file, it is no less absent.
+    assert_eq!(holders(&machine.host, "/data/member/db/absent").unwrap(), []);
 }
 
 #[test]
