@@ -9,16 +9,16 @@ use crate::node::Node;
 /// What is tried, as Perl whose value is true when it worked; and what the denial says: permission, class, and type.
 const ACTS: &[(&str, &str, [&str; 3])] = &[
     ("read /etc/shadow", "open(my $f, '<', '/etc/shadow')", ["read", "file", "shadow_t"]),
-    ("write to /etc", "open(my $f, '>', '/etc/bed-misuse')", ["add_name", "dir", "etc_t"]),
+    ("write to /etc", "open(my $f, '>', '/etc/bed-misuse')", ["write", "dir", "etc_t"]),
     ("write to /var/lib", "open(my $f, '>', '/var/lib/bed-misuse')", ["create", "file", "var_lib_t"]),
     (
         "write a unit",
-        "open(my $f, '>', '/etc/systemd/system/bed-misuse.service')",
-        ["add_name", "dir", "systemd_unit_t"],
+        "open(my $f, '>', '/etc/systemd/system/bed.service')",
+        ["write", "dir", "systemd_unit_t"],
     ),
     (
-        "change its own program",
-        "open(my $f, '>>', '/usr/local/bin/etcd-lun')",
+        "change the program",
+        "open(my $f, '>>', '/var/usrlocal/bin/etcd-lun')",
         ["append", "file", "etcd_lun_exec_t"],
     ),
     ("read the system's disk", "open(my $f, '<', '/dev/vda')", ["read", "blk_file", "fixed_disk_device_t"]),
@@ -27,56 +27,65 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
         "open(my $f, '+<', '/dev/vda')",
         ["read write", "blk_file", "fixed_disk_device_t"],
     ),
-    // init_module(2).
-    ("load a kernel module", "syscall(175, '', 0, '') == 0", ["sys_module", "capability", "etcd_lun_t"]),
+    ("load a kernel module", "init_module()", ["sys_module", "capability", "etcd_lun_t"]),
     ("connect to a web port", "connect_to(80)", ["name_connect", "tcp_socket", "http_port_t"]),
-    ("run a shell", "exec_works('/bin/sh')", ["execute", "file", "shell_exec_t"]),
-    ("run another program", "exec_works('/usr/bin/true')", ["execute_no_trans", "file", "bin_t"]),
-    ("end enforcement", "write_to('/sys/fs/selinux/enforce', '0')", ["setenforce", "security", "security_t"]),
-    // mount(2).
-    ("mount over /etc", "syscall(165, 'none', '/etc', 'tmpfs', 0, '') == 0", ["mounton", "dir", "etc_t"]),
-    ("end PID 1's children", "kill('TERM', service_of('etcd')) == 1", ["signal", "process", ""]),
+    ("run a shell", "runs('/usr/bin/bash')", ["execute", "file", "shell_exec_t"]),
+    ("run another program", "runs('/usr/bin/true')", ["execute", "file", "bin_t"]),
+    ("end enforcement", "turn_off('/sys/fs/selinux/enforce')", ["setenforce", "security", "security_t"]),
+    ("mount over /etc", "mount_on('/etc')", ["mounton", "dir", "etc_t"]),
+    ("end etcd", "kill('TERM', pid_of('etcd')) == 1", ["signal", "process", ""]),
 ];
 
-/// Perl, in which the acts are written; it is no part of a node of anybody's, so it has no label of ours by itself.
+/// Numbers of system calls as on x86-64; no module of Perl's is used, for the domain need not be able to read one.
 const HELPERS: &str = r#"
-sub write_to { my ($path, $text) = @_; open(my $f, '>', $path) and defined(syswrite($f, $text)) }
-sub exec_works { my $pid = fork(); if (!$pid) { exec { $_[0] } $_[0], '--version'; exit(126) } waitpid($pid, 0); $? >> 8 != 126 }
-sub connect_to { use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0) and connect($s, sockaddr_in($_[0], inet_aton('TARGET'))) }
-sub service_of { for my $d (glob '/proc/[0-9]*') { open(my $f, '<', "$d/comm") or next; my $c = <$f>; return substr($d, 6) if $c eq "$_[0]\n" } 0 }
+$| = 1;
+sub init_module { my $image = 'x' x 16; syscall(175, $image, 16, $image) == 0 }
+sub mount_on { my ($what, $at, $kind, $data) = ('none', $_[0], 'tmpfs', ''); syscall(165, $what, $at, $kind, 0, $data) == 0 }
+sub turn_off { open(my $f, '+<', $_[0]) and defined(syswrite($f, '0')) }
+sub runs { my $pid = fork(); if (!$pid) { exec { $_[0] } $_[0], '--version'; exit(126) } waitpid($pid, 0); $? >> 8 != 126 }
+sub connect_to { socket(my $s, 2, 1, 0) and connect($s, pack('S n C4 x8', 2, $_[0], TARGET)) }
+sub pid_of {
+    my ($name) = @_;
+    opendir(my $proc, '/proc');
+    for my $pid (grep { /^[0-9]+$/ } readdir $proc) {
+        open(my $comm, '<', "/proc/$pid/comm") or next;
+        return $pid if <$comm> eq "$name\n";
+    }
+    0
+}
 "#;
 
 pub(super) fn is_denied(node: &Node) -> Result<()> {
-    let mut script = HELPERS.replace("TARGET", &Path::A.target().to_string());
+    let target = Path::A.target().to_string().replace('.', ", ");
+    let mut script = HELPERS.replace("TARGET", &target);
     for (what, act, _) in ACTS {
-        script += &format!("print((({act}) ? 'WORKED' : 'denied'), ' {what}: ', $!, qq(\\n));\n");
+        script += &format!("print((({act}) ? 'WORKED' : 'denied'), qq( {what}: $!\\n));\n");
     }
-    node.put("/usr/local/bin/bed-misuse.pl", 0o755, script.as_bytes())?;
+    node.put("/etc/etcd-lun/bed-misuse.pl", 0o644, script.as_bytes())?;
     // Perl gets the label that lets PID 1 start it in the domain: a stand-in for an agent that was taken over.
-    node.ok("cp /usr/bin/perl /usr/local/bin/bed-misuse; chcon -t etcd_lun_exec_t /usr/local/bin/bed-misuse
-         chcon -t etcd_lun_conf_t /usr/local/bin/bed-misuse.pl")?;
+    node.ok(
+        "cp /usr/bin/perl /usr/local/bin/bed-misuse; chcon -t etcd_lun_exec_t /usr/local/bin/bed-misuse",
+    )?;
     let before = denials(node)?.len();
     let run = node.run(
         "systemd-run --quiet --wait --unit=bed-misuse --property=SELinuxContext=system_u:system_r:etcd_lun_t:s0 \
-         /usr/local/bin/bed-misuse /usr/local/bin/bed-misuse.pl; journalctl -b --no-pager -o cat -u bed-misuse",
+         /usr/local/bin/bed-misuse /etc/etcd-lun/bed-misuse.pl; journalctl -b --no-pager -o cat -u bed-misuse",
     )?;
     let denied = denials(node)?.split_off(before);
     for (what, _, [permission, class, type_]) in ACTS {
         if !run.stdout.lines().any(|line| line.starts_with(&format!("denied {what}: "))) {
             bail!("the domain can {what}: {run}");
         }
-        let told = |line: &&String| {
+        let told = |line: &String| {
             line.contains(&format!("denied  {{ {permission} }}"))
                 && line.contains(&format!("tclass={class} "))
                 && line.contains(&format!(":{type_}"))
         };
-        if !denied.iter().any(|line| told(&line)) {
-            bail!(
-                "to {what} was denied, and not audited as {permission} {class} {type_}: {run}\n{}",
-                denied.join("\n")
-            );
+        if !denied.iter().any(told) {
+            let all = denied.join("\n");
+            bail!("to {what} was denied, and not audited as {permission} {class} {type_}: {run}\n{all}");
         }
     }
     println!("        {} acts of misuse, each denied and audited", ACTS.len());
-    node.ok("rm /usr/local/bin/bed-misuse /usr/local/bin/bed-misuse.pl").map(drop)
+    node.ok("rm /usr/local/bin/bed-misuse /etc/etcd-lun/bed-misuse.pl").map(drop)
 }
