@@ -84,7 +84,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     stage.is_on_lun()?;
     node.ok("etcdctl put /this/node master-0")?;
     let contexts = node.ok(
-        "journalctl -b --no-pager -o json -u etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
+        "journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
     )?;
     if contexts.trim_end_matches('\0') != "system_u:system_r:etcd_lun_t:s0" {
         bail!("etcd-lun.service ran as {contexts:?}");
