@@ -33,7 +33,7 @@ TOGETHER = [
     ("kills", "(optional x16 (allow etcd_lun_t init_t (process (sigkill))))", "never: signals to others", "init_t"),
     ("a right for others", "(optional x17 (allow iscsid_t shadow_t (file (write))))", "never: anything between others", "shadow_t"),
     ("others made permissive", "(optional x18 (typepermissive iscsid_t))", "never: anything between others", "permissive iscsid_t"),
-    ("a label of others", '(filecon "/opt/etcd-lun" file (system_u object_r bin_t ((s0) (s0))))', "never: a label of others", "/opt/etcd-lun"),
+    ("a label of others", '(filecon "/opt/etcd-lun" file (system_u object_r bin_t ((s0) (s0))))', "never: a label of others", "opt/etcd-lun"),
 ]
 
 # These free of so many rules that every line would fail: a link of their own. What is taken away goes with them.
