@@ -46,7 +46,6 @@ TAKEN = [
     ("no way in", r"\(allow etcd_lun_t etcd_lun_exec_t \(file \(entrypoint [^)]*\)\)\)", "need: the program is the way in"),
     ("no file", r"\(typeattributeset file_type \(etcd_lun_files[^)]*\)\)", "need: the data's type lives on disks"),
     ("no device", r"\(typeattributeset device_node[^)]*\)\)", "need: udev labels and probes the LUN"),
-    ("no mount point", r"\(typeattributeset mountpoint[^)]*\)\)", "need: systemd mounts on the data directory"),
 ]
 
 # These don't link at all, or would not on another policy.
