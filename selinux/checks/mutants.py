@@ -52,7 +52,6 @@ TAKEN = [
 UNLINKABLE = {
     "a name that no policy has": "(allow etcd_lun_t no_such_type_t (fd (use)))",
     "a right that no policy has": "(allow etcd_lun_t self (file (no_such_right)))",
-    "two labels for one path": '(filecon "/var/lib/etcd/.*" any (system_u object_r etcd_lun_conf_t ((s0) (s0))))',
 }
 OUTSIDE = "(allow etcd_lun_t iscsid_t (fd (use)))"
 

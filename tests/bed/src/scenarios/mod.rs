@@ -30,7 +30,9 @@ mod tools;
 /// Every scenario. Those that take minutes come first: with several lanes nobody waits for one of them at the end.
 pub fn all() -> Vec<Scenario> {
     [
+        // The longest first, so that lanes end together.
         boot::scenarios(),
+        selinux::scenarios(),
         lio::scenarios(),
         config::scenarios(),
         tools::scenarios(),
@@ -44,7 +46,6 @@ pub fn all() -> Vec<Scenario> {
         power::scenarios(),
         rollback::scenarios(),
         bench::scenarios(),
-        selinux::scenarios(),
     ]
     .into_iter()
     .flatten()

@@ -43,7 +43,7 @@ sub init_module { my $image = 'x' x 16; syscall(175, $image, 16, $image) == 0 }
 sub mount_on { my ($what, $at, $kind, $data) = ('none', $_[0], 'tmpfs', ''); syscall(165, $what, $at, $kind, 0, $data) == 0 }
 sub turn_off { open(my $f, '+<', $_[0]) and defined(syswrite($f, '0')) }
 sub runs { my $pid = fork(); if (!$pid) { exec { $_[0] } $_[0], '--version'; exit(126) } waitpid($pid, 0); $? >> 8 != 126 }
-sub connect_to { socket(my $s, 2, 1, 0) and connect($s, pack('S n C4 x8', 2, $_[0], TARGET)) }
+sub connect_to { socket(S, 2, 1, 0) and connect(S, pack('S n C4 x8', 2, $_[0], TARGET)) }
 sub pid_of {
     my ($name) = @_;
     opendir(my $proc, '/proc');
