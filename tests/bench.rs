@@ -184,6 +184,9 @@ fn an_etcd_that_runs_is_named() {
     let stand_in = elsewhere.0.join("etcd");
     assert!(Command::new("cp").arg("/bin/sleep").arg(&stand_in).status().unwrap().success());
     let mut etcd = Command::new(&stand_in).arg("60").spawn().unwrap();
+    // A parent may go on before its child has the new name.
+    let comm = format!("/proc/{}/comm", etcd.id());
+    while fs::read_to_string(&comm).unwrap() != "etcd\n" {}
     let (_, out, err) = run(&[dir.text(), "--writes=100", "--json"]);
     etcd.kill().unwrap();
     etcd.wait().unwrap();
