@@ -17,10 +17,11 @@ use rustix::{
     fd::OwnedFd,
     fs::{FallocateFlags, Mode, OFlags, fallocate, openat},
     io::Errno,
+    rand::{GetRandomFlags, getrandom},
 };
 use std::{
     fs::File,
-    io::{self, Read, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -87,9 +88,7 @@ impl Scratch {
             fallocate(&file, FallocateFlags::empty(), 0, size)?;
             file.sync_data()?; // the allocation, which no write of ours is to pay for
             // No zeros: storage that compresses would be praised for them.
-            let mut bytes = Vec::new();
-            File::open("/dev/urandom")?.take(block.into()).read_to_end(&mut bytes)?;
-            Ok(Self { place: place.path.clone(), file, block: bytes })
+            Ok(Self { place: place.path.clone(), file, block: noise(block)? })
         };
         attempt().map_err(|error| at(&place.path, &error))
     }
@@ -105,6 +104,16 @@ impl Scratch {
         };
         attempt().map_err(|error| at(&self.place, &error))
     }
+}
+
+/// By the system call: the domain that the service is confined to has no right to a device for this.
+fn noise(length: u32) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+    let mut done = 0;
+    while done < bytes.len() {
+        done += getrandom(&mut bytes[done..], GetRandomFlags::empty())?;
+    }
+    Ok(bytes)
 }
 
 fn explain(error: Errno) -> io::Error {
