@@ -33,7 +33,8 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ("run another program", "runs('/usr/bin/true')", ["execute", "file", "bin_t"]),
     ("end enforcement", "turn_off('/sys/fs/selinux/enforce')", ["setenforce", "security", "security_t"]),
     ("mount over /etc", "mount_on('/etc')", ["mounton", "dir", "etc_t"]),
-    ("end etcd", "kill('TERM', pid_of('etcd')) == 1", ["signal", "process", ""]),
+    // Another user's: the right to signal its domain isn't even asked for.
+    ("end etcd", "kill('TERM', pid_of('etcd')) == 1", ["kill", "capability", "etcd_lun_t"]),
 ];
 
 /// Numbers of system calls as on x86-64; no module of Perl's is used, for the domain need not be able to read one.
@@ -41,7 +42,7 @@ const HELPERS: &str = r#"
 $| = 1;
 sub init_module { my $image = 'x' x 16; syscall(175, $image, 16, $image) == 0 }
 sub mount_on { my ($what, $at, $kind, $data) = ('none', $_[0], 'tmpfs', ''); syscall(165, $what, $at, $kind, 0, $data) == 0 }
-sub turn_off { open(my $f, '+<', $_[0]) and defined(syswrite($f, '0')) }
+sub turn_off { open(F, '+<', $_[0]) and defined(syswrite(F, '0')) }
 sub runs { my $pid = fork(); if (!$pid) { exec { $_[0] } $_[0], '--version'; exit(126) } waitpid($pid, 0); $? >> 8 != 126 }
 sub connect_to { socket(S, 2, 1, 0) and connect(S, pack('S n C4 x8', 2, $_[0], TARGET)) }
 sub pid_of {
@@ -82,8 +83,7 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
                 && line.contains(&format!(":{type_}"))
         };
         if !denied.iter().any(told) {
-            let all = denied.join("\n");
-            bail!("to {what} was denied, and not audited as {permission} {class} {type_}: {run}\n{all}");
+            bail!("to {what} was denied, and not audited as {permission} {class} {type_}: {run}");
         }
     }
     println!("        {} acts of misuse, each denied and audited", ACTS.len());
