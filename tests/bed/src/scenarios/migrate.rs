@@ -58,7 +58,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("migrate/two-histories", |stage| {
             stage.migrate()?;
             stage.node.ok(
-                "systemctl stop etcd var-lib-etcd.mount; chattr -i /var/lib/etcd; chown etcd: /var/lib/etcd; chmod 700 /var/lib/etcd; \
+                "systemctl stop etcd var-lib-etcd.mount; chattr -i /var/lib/etcd; rm /var/lib/etcd/member; chown etcd: /var/lib/etcd; chmod 700 /var/lib/etcd; \
                  systemctl reset-failed etcd; systemctl start etcd; etcdctl put new history; systemctl stop etcd",
             )?;
             check(&stage.agent("apply")?, refused(&["two histories"]))
