@@ -1,5 +1,6 @@
 //! SELinux: the module in its store, labels on disk, and the label of the LUN's own directory.
 
+use super::guard;
 use crate::{
     config::Config,
     host::{
@@ -69,19 +70,15 @@ fn why_not(error: ExecError) -> anyhow::Error {
 /// change an immutable one.
 fn relabel(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
     let data_dir = &config.etcd.data_dir;
-    let beneath = inode::beneath(host, data_dir)?;
-    let fenced = match &beneath {
-        Some(beneath) => inode::is_immutable(beneath)? == Some(true),
-        None => false,
-    };
-    let mounted = is_mounted(host, data_dir)?;
+    let fenced = guard::is_fenced(host, data_dir)?;
+    let mounted = guard::mounted_on(host, data_dir).context("reading the mounts")?.is_some();
     let mut paths = policy::labelled(config);
     if mounted || !fenced {
         paths.push(data_dir.to_string());
     }
     let relabelled =
         store::relabel(host, paths.iter().map(String::as_str), false).context("labelling files")?;
-    if mounted && let Some(beneath) = beneath {
+    if mounted && let Some(beneath) = inode::beneath(host, data_dir)? {
         label_beneath(host, data_dir, &beneath, fenced)?;
     }
     Ok(relabelled)
@@ -104,11 +101,6 @@ fn label_beneath(host: &Host, at: &AbsPath, beneath: &OwnedFd, fenced: bool) -> 
         inode::set_immutable(&writable, true)?;
     }
     labelled.with_context(|| format!("labelling the directory beneath {at}"))
-}
-
-fn is_mounted(host: &Host, at: &AbsPath) -> anyhow::Result<bool> {
-    let mounts = crate::host::mountinfo::of_pid1(host).context("reading the mounts")?;
-    Ok(mounts.iter().any(|mount| mount.mount_point == at.as_str()))
 }
 
 /// Rules for etcd's data that were made on this machine (`semanage fcontext`): they win over every module.

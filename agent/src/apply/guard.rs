@@ -2,7 +2,10 @@
 
 use super::{etcd, run::Run};
 use crate::{
-    host::{Host, block, filelock, inode, iscsi, mountinfo},
+    host::{
+        Host, block, filelock, inode, iscsi,
+        mountinfo::{self, Mount},
+    },
     node::{
         Content, Lun, LunView,
         authority::{Authority, Record},
@@ -143,10 +146,15 @@ pub(super) fn rolled_back(run: &Run<'_>) -> anyhow::Result<Record> {
     Ok(record)
 }
 
+/// What PID 1 has mounted on the data directory, if anything.
+pub(super) fn mounted_on(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Option<Mount>> {
+    let mounts = mountinfo::of_pid1(host)?;
+    Ok(mounts.into_iter().find(|mount| mount.mount_point == data_dir.as_str()))
+}
+
 /// Nothing is mounted on the data directory.
 pub(super) fn nothing_is_mounted(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
-    let mounts = mountinfo::of_pid1(run.host)?;
-    match mounts.iter().find(|mount| mount.mount_point == data_dir.as_str()) {
+    match mounted_on(run.host, data_dir)? {
         Some(mount) => bail!("{} is mounted on {data_dir} now", mount.source),
         None => Ok(()),
     }
@@ -169,8 +177,7 @@ pub(super) fn data_is_local(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result
 /// Nobody has anything open in the local directory. Once the LUN is mounted over it, what can be
 /// opened there is the LUN.
 pub(super) fn no_users_beneath(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
-    let mounts = mountinfo::of_pid1(run.host)?;
-    if mounts.iter().any(|mount| mount.mount_point == data_dir.as_str()) {
+    if mounted_on(run.host, data_dir)?.is_some() {
         return Ok(());
     }
     let users = etcd::users(run.host, data_dir)?;

@@ -49,9 +49,8 @@ pub fn deliver(
     let mut copy = Command::new("qemu-img");
     copy.args(["convert", "-O", "raw"]).arg(base).arg(&disk);
     host::ok(&mut copy, LIMIT)?;
-    let (dir, cache, state) = (file("root"), file("ignition.cache"), file("ignition.state"));
-    alone(|| {
-        let root = Root::mount(&disk, dir)?;
+    let (cache, state) = (file("ignition.cache"), file("ignition.state"));
+    on(&disk, file("root"), |root| {
         for stage in ["fetch", "files"] {
             let mut ignition = Command::new(IGNITION);
             ignition
@@ -65,10 +64,18 @@ pub fn deliver(
             host::ok(&mut ignition, LIMIT)?;
         }
         root.enable_units()?;
-        finish(&root)?;
-        root.unmount()
+        finish(root)
     })?;
     Ok(disk)
+}
+
+/// Works on the filesystem of a disk.
+fn on(disk: &Path, dir: PathBuf, work: impl FnOnce(&Root) -> Result<()> + Send) -> Result<()> {
+    alone(|| {
+        let root = Root::mount(disk, dir)?;
+        work(&root)?;
+        root.unmount()
+    })
 }
 
 /// Works in a mount namespace that nobody else has.
@@ -97,13 +104,9 @@ pub fn change(
     work: impl FnOnce(&Root) -> Result<()> + Send,
 ) -> Result<PathBuf> {
     let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
-    let (disk, dir) = (file("raw"), file("root"));
+    let disk = file("raw");
     host::ok(Command::new("cp").args(["--sparse=always", "--reflink=auto"]).arg(base).arg(&disk), LIMIT)?;
-    alone(|| {
-        let root = Root::mount(&disk, dir)?;
-        work(&root)?;
-        root.unmount()
-    })?;
+    on(&disk, file("root"), work)?;
     Ok(disk)
 }
 
