@@ -14,7 +14,7 @@ use etcd_lun::{
         Content, Etcd, Fact, LocalDir, Lun, LunView, MountUnit, Multipath, Node, User,
         authority::{Authority, Record, Stamp},
     },
-    plan::{Occasion, Plan, Refusal, Step, plan},
+    plan::{Goal, Occasion, Plan, Refusal, Step, plan},
     terms::Bytes,
 };
 use support::*;
@@ -365,4 +365,33 @@ fn laws(node: &Node, plan: &Plan) {
     {
         fail("a foreign filesystem is not even mounted");
     }
+}
+
+/// Follows a goal's plans until nothing is left, or until so many steps were taken in all; `after` sees the world after
+/// each step.
+fn follow(
+    world: &mut World,
+    goal: Goal,
+    runtime: &str,
+    crash: Option<usize>,
+    rounds: usize,
+    mut after: impl FnMut(&World, &Step),
+) -> Result<usize, Refusal> {
+    let config = config_for(runtime);
+    let mut steps = 0;
+    for _ in 0..rounds {
+        let plan = goal.plan(&config, &world.node)?;
+        if plan.is_empty() {
+            return Ok(steps);
+        }
+        for step in &plan.steps {
+            if crash == Some(steps) {
+                return Ok(steps);
+            }
+            world.step(step);
+            steps += 1;
+            after(world, step);
+        }
+    }
+    panic!("plans without end: {:#?}", goal.plan(&config, &world.node));
 }

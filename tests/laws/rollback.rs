@@ -217,28 +217,13 @@ fn after_it(node: &Node, plan: &Plan, occasion: Occasion) {
     }
 }
 
-/// Follows a goal until nothing is left, or until so many steps were taken. After each one of a rollback, etcd could start
-/// on the truth or nowhere.
+/// Follows a goal. After each step of a rollback, etcd could start on the truth or nowhere.
 fn go(world: &mut World, goal: Goal, runtime: &str, crash: Option<usize>) -> Result<usize, Refusal> {
-    let config = config_for(runtime);
-    let mut steps = 0;
-    for _ in 0..8 {
-        let plan = goal.plan(&config, &world.node)?;
-        if plan.is_empty() {
-            return Ok(steps);
+    follow(world, goal, runtime, crash, 8, |world, step| {
+        if goal == Goal::Local {
+            starts_on_the_truth(world, step);
         }
-        for step in &plan.steps {
-            if crash == Some(steps) {
-                return Ok(steps);
-            }
-            world.step(step);
-            steps += 1;
-            if goal == Goal::Local {
-                starts_on_the_truth(world, step);
-            }
-        }
-    }
-    panic!("plans without end: {:#?}", goal.plan(&config, &world.node));
+    })
 }
 
 fn starts_on_the_truth(world: &World, step: &Step) {

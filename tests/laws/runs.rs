@@ -13,22 +13,7 @@ fn run_as(
     runtime: &str,
     occasion: Occasion,
 ) -> Result<usize, Refusal> {
-    let config = config_for(runtime);
-    let mut steps = 0;
-    for _ in 0..6 {
-        let plan = plan(&config, &world.node, occasion)?;
-        if plan.is_empty() {
-            return Ok(steps);
-        }
-        for step in &plan.steps {
-            if crash == Some(steps) {
-                return Ok(steps);
-            }
-            world.step(step);
-            steps += 1;
-        }
-    }
-    panic!("plans without end: {:#?}", plan(&config, &world.node, occasion));
+    follow(world, Goal::Lun(occasion), runtime, crash, 6, |_, _| ())
 }
 
 fn is_done(world: &World) -> bool {

@@ -1,7 +1,7 @@
 //! An exhaustive model of the protocol: every state that can be reached, every step of `apply` and `rollback`, and a crash before, within
 //! and after each.
 //!
-//! What is decided is decided by the program's own `plan`; what a step does to disk, record and stamp is [`world`]'s,
+//! What is decided is decided by the program's own `plan`; what a step does to disk, record and stamp is [`steps`]'s,
 //! effect by effect, in the order in which `apply` makes them durable. Between any two effects a run can be killed, the
 //! power can go, etcd can be started by somebody else or write, the target can go.
 //!
@@ -17,6 +17,7 @@ mod mutants;
 mod outside;
 mod run;
 mod search;
+mod steps;
 mod world;
 
 use search::{Seen, search};

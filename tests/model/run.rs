@@ -1,20 +1,16 @@
-//! A run of `apply` on the world: the program's plans, and each step's effects one by one.
+//! A run of `apply` or `rollback` on the world: the program's plans, what happens in the middle, and the way back.
 
 use crate::{
-    facts::{config, node, number},
-    support,
-    world::{Disk, Etcd, Guards, Local, Record, Shelf, Stamp, Start, Tree, World, Writes},
+    facts::{config, node},
+    world::{Etcd, Guards, Start, World, Writes},
 };
-use etcd_lun::{
-    node::authority,
-    plan::{Goal, Occasion, Step, Way},
-};
+use etcd_lun::plan::{Goal, Occasion, Step};
 
 /// What a run keeps in memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
     pub staged: bool,
-    proven: Option<Writes>,
+    pub proven: Option<Writes>,
 }
 
 /// What happens to a run in the middle.
@@ -41,7 +37,7 @@ pub enum End {
 }
 
 /// The steps that have to be undone, or that must not go on.
-enum Stop {
+pub enum Stop {
     Failed(String),
     Broken(String),
 }
@@ -52,10 +48,10 @@ pub struct Run<'a> {
     pub guards: Guards,
     /// Sees the world between any two effects.
     pub between: &'a mut dyn FnMut(World),
-    memory: Memory,
-    copying: bool,
-    lied: bool,
-    step_begins: bool,
+    pub memory: Memory,
+    pub copying: bool,
+    pub lied: bool,
+    pub step_begins: bool,
     interrupted: bool,
     event: (usize, Event),
     /// Events that would have changed something, with their places.
@@ -157,12 +153,12 @@ impl<'a> Run<'a> {
 
     /// Does one effect, after which the run may be cut short. The event comes before the effect at its place, after
     /// whatever the step has looked at.
-    fn effect(&mut self, act: impl FnOnce(&mut World)) -> Result<(), Stop> {
+    pub fn effect(&mut self, act: impl FnOnce(&mut World)) -> Result<(), Stop> {
         self.happen()?;
         self.take(act)
     }
 
-    fn take(&mut self, act: impl FnOnce(&mut World)) -> Result<(), Stop> {
+    pub fn take(&mut self, act: impl FnOnce(&mut World)) -> Result<(), Stop> {
         act(&mut self.world);
         if self.world.etcd == Etcd::OnLocal && self.world.record_says_lun() {
             self.world.meddled = true;
@@ -172,7 +168,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn happen(&mut self) -> Result<(), Stop> {
+    pub fn happen(&mut self) -> Result<(), Stop> {
         let place = self.place;
         if self.event.1 == Event::Nothing {
             let world = &self.world;
@@ -205,306 +201,5 @@ impl<'a> Run<'a> {
         }
         self.place += 1;
         Ok(())
-    }
-
-    fn fail<T>(why: &str) -> Result<T, Stop> {
-        Err(Stop::Failed(why.into()))
-    }
-
-    fn at_rest(&self) -> Result<(), Stop> {
-        if self.world.is_running() { Self::fail("somebody started etcd") } else { Ok(()) }
-    }
-
-    fn not_the_truth(&self) -> Result<(), Stop> {
-        if self.world.record_says_lun() { Self::fail("the LUN is the truth") } else { Ok(()) }
-    }
-
-    /// The LUN answers, and holds the filesystem that the record names.
-    fn lun_of_ours(&self) -> Result<(u8, Tree, Option<Stamp>), Stop> {
-        match (self.world.disk, self.world.record) {
-            _ if !self.world.session || !self.world.reachable => Self::fail("the LUN has gone"),
-            (Disk::Xfs { id, tree, stamp }, Some(record)) if id == record.id || !self.guards.uuid => {
-                Ok((id, tree, stamp))
-            }
-            _ => Self::fail("the LUN does not hold the filesystem of the record"),
-        }
-    }
-
-    fn local_writes(&self) -> Writes {
-        match self.world.local {
-            Local::Data(writes) => writes,
-            Local::Absent | Local::Empty | Local::Barred | Local::Fenced => 0,
-        }
-    }
-
-    fn step(&mut self, step: &Step) -> Result<(), Stop> {
-        // Before its first effect, too.
-        self.step_begins = true;
-        self.effect(|_| ())?;
-        self.step_begins = false;
-        match step {
-            Step::SetInitiatorName { .. } | Step::RestartIscsid => Ok(()),
-            Step::LogOut { .. } => self.effect(|world| world.session = false),
-            Step::LogIn { .. } if !self.world.reachable => Self::fail("no portal answers"),
-            Step::LogIn { .. } => self.effect(|world| world.session = true),
-            Step::AttachLun { .. } if !self.world.reachable => Self::fail("the LUN has gone"),
-            Step::AttachLun { .. } => Ok(()),
-            Step::BeginRecord { record } => {
-                let record = small(record);
-                self.effect(|world| world.record = Some(record))
-            }
-            Step::ClearUnfinished { .. } => {
-                self.not_the_truth()?;
-                self.effect(|world| world.disk = Disk::Blank)
-            }
-            Step::Format { uuid, .. } => {
-                self.not_the_truth()?;
-                match self.world.disk {
-                    _ if !self.world.session || !self.world.reachable => {
-                        return Self::fail("the LUN has gone");
-                    }
-                    Disk::Blank => {}
-                    _ => return Self::fail("the LUN is not blank now"),
-                }
-                let id = number(uuid);
-                self.effect(|world| world.disk = Disk::Unfinished(id))?;
-                self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Whole(0), stamp: None })
-            }
-            Step::Stage { .. } => {
-                self.memory.staged = false;
-                self.lun_of_ours()?;
-                self.memory.staged = true;
-                Ok(())
-            }
-            Step::Unstamp => {
-                self.not_the_truth()?;
-                let (id, tree, _) = self.lun_of_ours()?;
-                self.effect(|world| world.disk = Disk::Xfs { id, tree, stamp: None })
-            }
-            Step::PreCopy { way: Way::ToLocal { generation }, .. } => {
-                self.data_is_on_lun()?;
-                self.shelve(*generation, Tree::Partial)
-            }
-            Step::PreCopy { way: Way::ToLun, .. } => {
-                self.not_the_truth()?;
-                let (id, _, stamp) = self.lun_of_ours()?;
-                self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })
-            }
-            Step::StopEtcd { .. } => {
-                self.effect(|world| world.stopped_by_us = true)?;
-                self.effect(|world| world.etcd = Etcd::Down)
-            }
-            Step::Copy { way: Way::ToLun, .. } => self.copy(),
-            Step::Copy { way: Way::ToLocal { generation }, .. } => {
-                self.data_is_on_lun()?;
-                self.at_rest()?;
-                self.shelve(*generation, Tree::Partial)?;
-                let copied = self.copied(|run| run.lun_writes())?;
-                self.shelve(*generation, copied)
-            }
-            Step::Prove { way: Way::ToLun, .. } => self.prove(),
-            Step::Prove { way: Way::ToLocal { .. }, .. } => {
-                self.data_is_on_lun()?;
-                let writes = self.lun_writes();
-                if self.guards.proof && self.world.shelf.map(|shelf| shelf.tree) != Some(Tree::Whole(writes))
-                {
-                    return Self::fail("the copy is not what is on the LUN");
-                }
-                self.at_rest()?;
-                self.memory.proven = Some(writes);
-                Ok(())
-            }
-            Step::Stamp { stamp } => {
-                if self.memory.proven.is_none() {
-                    return Self::fail("not proven");
-                }
-                if self.guards.stamp_first {
-                    self.not_the_truth()?;
-                }
-                let (id, tree, _) = self.lun_of_ours()?;
-                let stamp = Some(small_stamp(stamp));
-                self.effect(|world| world.disk = Disk::Xfs { id, tree, stamp })
-            }
-            Step::Commit { record } => {
-                let Some(proven) = self.memory.proven else { return Self::fail("not proven") };
-                self.not_the_truth()?;
-                self.at_rest()?;
-                let record = Record { lun: true, print: Some(proven), activations: 1, ..small(record) };
-                self.effect(|world| world.record = Some(record))
-            }
-            Step::Retire { fingerprint, .. } => self.retire(fingerprint.is_some()),
-            Step::Fence { .. } => self.fence(),
-            Step::UnmountData { .. } => {
-                self.happen()?;
-                // What is in use can't be unmounted.
-                self.at_rest()?;
-                self.take(|world| world.mounted = false)
-            }
-            Step::CommitLocal { record } => {
-                let Some(proven) = self.memory.proven else { return Self::fail("not proven") };
-                if self.guards.unmount_first && (self.world.mounted || self.world.local != Local::Fenced) {
-                    return Self::fail("the LUN is mounted, or the fence is not up");
-                }
-                let record = Record { rolled_back: true, print: Some(proven), ..small(record) };
-                self.effect(|world| world.record = Some(record))
-            }
-            Step::Return { generation, .. } => self.put_in_place(*generation),
-            Step::Activate { stamp, record } => self.activate(small_stamp(stamp), small(record)),
-            Step::MountData { .. } => {
-                self.happen()?;
-                // A mount of a LUN that doesn't answer fails.
-                self.lun_of_ours()?;
-                self.at_rest()?;
-                self.take(|world| world.mounted = true)
-            }
-            Step::StartEtcd { wait, on, .. } => {
-                match on {
-                    authority::Authority::Lun if self.world.mounted && self.world.reachable => {}
-                    authority::Authority::Local
-                        if !self.world.mounted && self.world.local != Local::Fenced => {}
-                    _ => return Self::fail("the truth is not in its place"),
-                }
-                let started = self.world.etcd_started().map_err(Stop::Broken)?.unwrap_or(self.world);
-                let etcd = if *wait || self.world.is_running() { started.etcd } else { Etcd::Queued };
-                self.effect(|world| *world = World { etcd, stopped_by_us: false, ..*world })
-            }
-        }
-    }
-
-    fn copy(&mut self) -> Result<(), Stop> {
-        self.not_the_truth()?;
-        self.at_rest()?;
-        let (id, _, stamp) = self.lun_of_ours()?;
-        self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })?;
-        self.lun_of_ours()?;
-        let tree = self.copied(|run| run.local_writes())?;
-        self.take(|world| world.disk = Disk::Xfs { id, tree, stamp })
-    }
-
-    /// What comes out of a copy that is now at its end.
-    fn copied(&mut self, writes: impl FnOnce(&Self) -> Writes) -> Result<Tree, Stop> {
-        self.copying = true;
-        self.happen()?;
-        self.copying = false;
-        // What rsync read while etcd wrote is no copy of any moment.
-        let torn = self.world.is_running() || self.lied;
-        Ok(if torn { Tree::Partial } else { Tree::Whole(writes(self)) })
-    }
-
-    fn shelve(&mut self, generation: u64, tree: Tree) -> Result<(), Stop> {
-        let generation = u8::try_from(generation).unwrap();
-        self.take(|world| world.shelf = Some(Shelf { generation, tree }))
-    }
-
-    fn data_is_on_lun(&self) -> Result<(), Stop> {
-        let right = self.world.mounted && self.world.record_says_lun() && self.world.reachable;
-        if right { Ok(()) } else { Self::fail("the data is not on the LUN") }
-    }
-
-    fn lun_writes(&self) -> Writes {
-        match self.world.disk {
-            Disk::Xfs { tree: Tree::Whole(writes), .. } => writes,
-            _ => 0,
-        }
-    }
-
-    /// First the fence's flag, then the exchange. What is left of the fence is nobody's.
-    fn put_in_place(&mut self, generation: u64) -> Result<(), Stop> {
-        let (Some(record), Some(shelf)) = (self.world.record, self.world.shelf) else {
-            return Self::fail("there is nothing to put in place");
-        };
-        if !record.rolled_back || self.world.mounted || u64::from(shelf.generation) != generation {
-            return Self::fail("the record has changed");
-        }
-        let Tree::Whole(writes) = shelf.tree else { return Self::fail("the copy has changed") };
-        if self.guards.fingerprint && record.print != Some(writes) {
-            return Self::fail("the copy has changed");
-        }
-        let open = if self.guards.bar { Local::Barred } else { Local::Empty };
-        self.effect(|world| world.local = open)?;
-        self.effect(|world| {
-            world.local = Local::Data(writes);
-            world.shelf = None;
-        })
-    }
-
-    fn prove(&mut self) -> Result<(), Stop> {
-        let (_, tree, _) = self.lun_of_ours()?;
-        let local = self.local_writes();
-        if self.guards.proof {
-            if tree != Tree::Whole(local) {
-                return Self::fail("the copy is not what is on the local disk");
-            }
-            self.at_rest()?;
-        }
-        self.memory.proven = Some(local);
-        Ok(())
-    }
-
-    fn retire(&mut self, by_record: bool) -> Result<(), Stop> {
-        self.at_rest()?;
-        let expected = match self.world.record {
-            Some(record) if by_record => record.print,
-            _ => self.memory.proven,
-        };
-        if self.guards.fingerprint && expected != Some(self.local_writes()) {
-            return Self::fail("the local data has changed");
-        }
-        let left = if self.guards.bar { Local::Barred } else { Local::Empty };
-        // Whoever opened the data in this moment is found in it afterwards, and the exchange is taken back.
-        self.happen()?;
-        if self.guards.rest_after_retire {
-            self.at_rest()?;
-        }
-        self.take(|world| world.local = left)
-    }
-
-    fn fence(&mut self) -> Result<(), Stop> {
-        // The bar is a file that only comes to be where there is none of its name: etcd's directory has it.
-        self.happen()?;
-        match self.world.local {
-            Local::Data(_) => return Self::fail("only an empty directory is fenced"),
-            Local::Absent | Local::Empty if self.guards.bar => {
-                self.take(|world| world.local = Local::Barred)?
-            }
-            Local::Absent | Local::Empty | Local::Barred | Local::Fenced => {}
-        }
-        if !self.guards.fence_is_atomic {
-            self.effect(|world| world.local = Local::Empty)?;
-        }
-        self.effect(|world| world.local = Local::Fenced)
-    }
-
-    fn activate(&mut self, stamp: Stamp, record: Record) -> Result<(), Stop> {
-        let (id, tree, _) = self.lun_of_ours()?;
-        let count = |world: &mut World| world.disk = Disk::Xfs { id, tree, stamp: Some(stamp) };
-        let note = |world: &mut World| world.record = Some(record);
-        if self.guards.stamp_before_record {
-            self.effect(count)?;
-            self.effect(note)
-        } else {
-            self.effect(note)?;
-            self.lun_of_ours()?;
-            self.effect(count)
-        }
-    }
-}
-
-fn small(record: &authority::Record) -> Record {
-    Record {
-        lun: record.authority == authority::Authority::Lun,
-        generation: u8::try_from(record.generation).unwrap(),
-        id: number(&record.uuid),
-        print: record.fingerprint.map(|print| print.0[0]),
-        activations: u8::try_from(record.activations).unwrap(),
-        rolled_back: record.rolled_back,
-    }
-}
-
-fn small_stamp(stamp: &authority::Stamp) -> Stamp {
-    Stamp {
-        generation: u8::try_from(stamp.generation).unwrap(),
-        activations: u8::try_from(stamp.activations).unwrap(),
-        ours: stamp.machine_id == support::MACHINE,
     }
 }
