@@ -16,6 +16,24 @@ rm -f /etc/systemd/system/etcd2.service /etc/systemd/system/multi-user.target.wa
 off apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service
 off fstrim.timer xfs_scrub_all.timer lvm2-monitor.service blk-availability.service systemd-pstore.service
 off getty@tty1.service serial-getty@ttyS0.service modprobe@drm.service systemd-udev-load-credentials.service
+off dev-hugepages.mount dev-mqueue.mount sys-kernel-debug.mount sys-kernel-tracing.mount sys-fs-fuse-connections.mount
+off modprobe@fuse.service modprobe@efi_pstore.service systemd-binfmt.service proc-sys-fs-binfmt_misc.automount
+off systemd-network-generator.service systemd-networkd-persistent-storage.service systemd-sysext.socket
+# At every boot and at every `systemctl daemon-reload`, which a test does often.
+mkdir -p /etc/systemd/system-generators
+for generator in getty gpt-auto hibernate-resume rc-local run ssh system-update sysv tpm2; do
+    ln -s /dev/null "/etc/systemd/system-generators/systemd-$generator-generator"
+done
+ln -s /dev/null /etc/systemd/system-generators/selinux-autorelabel-generator.sh
+# Rules for devices that a node of the bed doesn't have; those of disks, multipath and LVM stay.
+for rule in 60-autosuspend 60-cdrom_id 60-drm 60-evdev 60-fido-id 60-infiniband 60-input-id 60-persistent-alsa \
+    60-persistent-input 60-persistent-storage-mtd 60-persistent-storage-tape 60-persistent-v4l 60-sensor 60-serial \
+    64-btrfs 70-camera 70-joystick 70-memory 70-mouse 70-power-switch 70-touchpad 70-uaccess 71-seat 73-seat-late \
+    75-net-description 75-probe_mtd 78-sound-card; do
+    ln -s /dev/null "/etc/udev/rules.d/$rule.rules"
+done
+printf 'blacklist %s\n' i2c_piix4 psmouse pcspkr serio_raw evdev joydev floppy ata_piix ata_generic cfg80211 \
+    >/etc/modprobe.d/bed.conf
 systemctl --quiet set-default multi-user.target
 systemctl --quiet enable systemd-networkd.service systemd-networkd-wait-online.service iscsid.socket ssh.service
 systemctl --quiet enable sysroot.mount var.mount usr.mount

@@ -1,8 +1,9 @@
 //! What a scenario plays on: a node with a running etcd that has keys, and a blank LUN at a target with CHAP.
 //!
 //! Every scenario begins on the same snapshot, so none can spoil another, and a node that was migrated, fenced or cut
-//! from its power is as new a few seconds later.
+//! from its power is as new a few seconds later. The default config and its units are in place there, for most begin so.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +20,10 @@ use crate::scene::{self, LUN_SIZE, Wanted};
 use crate::target::{self, Lun, Offer, Target};
 use crate::vm::Options;
 
-const SNAPSHOT: &str = "ready";
+/// With the agent, and nothing of its own.
+const BARE: &str = "bare";
+/// With the default config and its units.
+const CONFIGURED: &str = "configured";
 /// Enough for several database pages of every kind, few enough to be put in seconds.
 const KEYS: usize = 2000;
 
@@ -45,6 +49,8 @@ pub struct Stage {
     pub binary: PathBuf,
     /// The stage's own node, while a scenario has another one.
     own: Option<Node>,
+    /// Whether the config is the one of the snapshot, which nobody looked at yet.
+    pristine: Cell<bool>,
 }
 
 impl Stage {
@@ -59,9 +65,19 @@ impl Stage {
         etcd::start(&node)?;
         etcd::put_keys(&node, KEYS)?;
         let before = etcd::hash_now(&node)?;
-        node.save(SNAPSHOT)?;
+        node.save(BARE)?;
+        scene::configure_with_units(&node, &Wanted::default())?;
+        node.save(CONFIGURED)?;
         println!("bed: a node with {KEYS} keys in its etcd, ready in {} s", begun.elapsed().as_secs());
-        Ok(Self { bed: Rc::clone(bed), node, target, before, binary: agent.into(), own: None })
+        Ok(Self {
+            bed: Rc::clone(bed),
+            node,
+            target,
+            before,
+            binary: agent.into(),
+            own: None,
+            pristine: Cell::new(true),
+        })
     }
 
     /// Sets everything back for the next scenario.
@@ -75,7 +91,14 @@ impl Stage {
         let file = self.lun();
         target::blank(&file, LUN_SIZE)?;
         self.target.offer(Offer { chap: Some(scene::chap()), ..Offer::open(vec![Lun::new(1, file)]) })?;
-        self.node.load(SNAPSHOT)
+        self.pristine.set(true);
+        self.node.load(CONFIGURED)
+    }
+
+    /// A node without config and units, from here on.
+    pub fn strip(&mut self) -> Result<()> {
+        self.pristine.set(false);
+        self.node.load(BARE)
     }
 
     /// The backing file of LUN 1.
@@ -97,6 +120,9 @@ impl Stage {
 
     /// Writes the config and puts the units in place.
     pub fn configure(&self, wanted: &Wanted) -> Result<()> {
+        if self.pristine.replace(false) && wanted.render() == Wanted::default().render() {
+            return Ok(());
+        }
         scene::configure_with_units(&self.node, wanted)
     }
 
@@ -136,7 +162,7 @@ impl Stage {
         );
         self.node.ok(&login)?;
         self.target.offer(offered)?;
-        self.node.load(SNAPSHOT)
+        self.node.load(CONFIGURED)
     }
 
     /// Offers LUN 1 from a filesystem of this size, so that the storage itself runs out of space.

@@ -28,6 +28,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             with_config(stage, &Wanted { more, ..Wanted::default() }, wrong(&["master-0", &id]))
         }),
         Scenario::new("config/no-such-file", |stage| {
+            stage.strip()?;
             declines_command(stage, "etcd-lun apply", wrong(&["/etc/etcd-lun/config.toml"]))
         }),
     ]

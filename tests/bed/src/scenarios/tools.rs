@@ -17,6 +17,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("tools/rsync-missing", |stage| missing(stage, "rsync")),
         Scenario::new("tools/mkfs-missing", |stage| missing(stage, "mkfs.xfs")),
         Scenario::new("tools/mount-unit-missing", |stage| {
+            stage.strip()?;
             crate::scene::configure(&stage.node, &Wanted::default())?;
             declines_command(stage, "etcd-lun apply", refused(&["var-lib-etcd.mount", "render units"]))
         }),
