@@ -103,7 +103,8 @@ pub fn hash_now(node: &Node) -> Result<KeyHash> {
     hash_at(node, revision(node)?)
 }
 
-fn base64(bytes: &[u8]) -> String {
+/// As etcd's gateway takes keys and values.
+pub fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {

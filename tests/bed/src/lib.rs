@@ -6,6 +6,7 @@
 //! - `net`, `target`: the storage networks and the storage; LIO, in a machine of its own, is a `node` of other options
 //! - `vm`, `qmp`, `ssh`, `node`: the node, its power and a way in
 //! - `etcd`: keys and hashes
+//! - `cache`: disks that lose with the power what was not flushed
 //! - `scene`: a config for the agent, and the agent in the node
 //! - `delivery`: a MachineConfig, put on a node's disk by the real Ignition
 //! - `stage`, `suite`, `scenarios`: what must hold, each tried on a node set back for it
@@ -17,6 +18,7 @@
 )]
 
 pub mod bed;
+pub mod cache;
 pub mod delivery;
 pub mod demo;
 pub mod etcd;

@@ -46,9 +46,17 @@ impl Node {
     /// A node that is off, whose disk begins as `base` is. Only one node can be on at a time:
     /// they have one address.
     pub fn off(bed: &Rc<Bed>, name: &str, base: &Path, options: Options) -> Result<Self> {
-        let vm = Vm::new(bed, name, base, options)?;
-        let transcript = bed.run.dir().join(format!("{}.transcript", options.machine.name()));
-        Ok(Self { bed: Rc::clone(bed), vm, ssh: None, transcript })
+        Ok(Self::of(bed, Vm::new(bed, name, base, options)?))
+    }
+
+    /// A node that is off, on a raw disk of the caller's.
+    pub fn on(bed: &Rc<Bed>, name: &str, disk: &Path, options: Options) -> Self {
+        Self::of(bed, Vm::on(bed, name, disk, options))
+    }
+
+    fn of(bed: &Rc<Bed>, vm: Vm) -> Self {
+        let transcript = bed.run.dir().join(format!("{}.transcript", vm.machine().name()));
+        Self { bed: Rc::clone(bed), vm, ssh: None, transcript }
     }
 
     /// Turns the node on and waits until its boot is complete. A panic of the emulated kernel before that is the

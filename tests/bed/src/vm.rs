@@ -59,6 +59,7 @@ pub struct Vm {
     bed: Rc<Bed>,
     options: Options,
     disk: PathBuf,
+    format: &'static str,
     serial: PathBuf,
     socket: PathBuf,
     process: Option<Child>,
@@ -67,20 +68,23 @@ pub struct Vm {
 impl Vm {
     /// A machine that is off. Its disk begins as `base` is, which stays as it is.
     pub fn new(bed: &Rc<Bed>, name: &str, base: &FilePath, options: Options) -> Result<Self> {
-        let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
-        let vm = Self {
-            bed: Rc::clone(bed),
-            options,
-            disk: file("qcow2"),
-            serial: file("serial"),
-            socket: file("qmp"),
-            process: None,
-        };
-        image::overlay(base, &vm.disk)?;
-        Ok(vm)
+        let disk = bed.run.dir().join(format!("{name}.qcow2"));
+        image::overlay(base, &disk)?;
+        Ok(Self::with(bed, name, disk, "qcow2", options))
     }
 
-    /// The file of its disk, a qcow2.
+    /// A machine that is off, on a raw disk of the caller's. It has no snapshots.
+    pub fn on(bed: &Rc<Bed>, name: &str, disk: &FilePath, options: Options) -> Self {
+        Self::with(bed, name, disk.to_path_buf(), "raw", options)
+    }
+
+    fn with(bed: &Rc<Bed>, name: &str, disk: PathBuf, format: &'static str, options: Options) -> Self {
+        let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
+        let (serial, socket) = (file("serial"), file("qmp"));
+        Self { bed: Rc::clone(bed), options, disk, format, serial, socket, process: None }
+    }
+
+    /// The file of its disk.
     pub fn disk(&self) -> &FilePath {
         &self.disk
     }
@@ -182,7 +186,7 @@ impl Vm {
             .arg("-initrd")
             .arg(&image.initrd)
             .args(["-append", &self.kernel_arguments()])
-            .args(["-drive", &format!("file={},if=virtio,format=qcow2", self.disk.display())])
+            .args(["-drive", &format!("file={},if=virtio,format={}", self.disk.display(), self.format)])
             .args(["-device", "virtio-rng-pci"])
             .args(["-serial", &format!("file:{}", self.serial.display())])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", self.socket.display())]);

@@ -16,6 +16,7 @@ mod boot;
 mod config;
 mod content;
 mod copy;
+mod cuts;
 mod lio;
 mod login;
 mod lun;
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Scenario> {
         // The longest first, so that lanes end together.
         boot::scenarios(),
         selinux::scenarios(),
+        cuts::scenarios(),
         lio::scenarios(),
         config::scenarios(),
         tools::scenarios(),

@@ -1,0 +1,208 @@
+//! Files that are disks with a volatile write cache, for QEMU and tgtd to open: a filesystem in this process.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use fastrand::Rng;
+use fuser::{
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyWrite, Request, WriteFlags,
+};
+
+mod disk;
+
+pub use disk::{Disk, Lost};
+
+/// Names and sizes never change while something is open.
+const VALID: Duration = Duration::from_secs(1);
+
+type Disks = Arc<Mutex<Vec<(String, Disk)>>>;
+
+/// The disks, by name.
+#[derive(Debug)]
+pub struct Caches {
+    dir: PathBuf,
+    disks: Disks,
+    /// Ends with this value, and unmounts.
+    _session: BackgroundSession,
+}
+
+impl Caches {
+    /// An empty directory for disks. It must be mounted before the network namespace's programs start: each has a copy
+    /// of the mounts of that moment.
+    pub fn mount(dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir)?;
+        let disks = Disks::default();
+        let mut config = Config::default();
+        config.mount_options = vec![MountOption::FSName("bed-disks".into()), MountOption::NoAtime];
+        let session = fuser::spawn_mount(Served(Arc::clone(&disks)), dir, &config)
+            .with_context(|| format!("cannot mount disks with a write cache on {} (FUSE)", dir.display()))?;
+        Ok(Self { dir: dir.to_path_buf(), disks, _session: session })
+    }
+
+    /// Puts a disk there, in place of one of that name that nobody has open. Returns its file.
+    pub fn put(&self, name: &str, disk: Disk) -> PathBuf {
+        let mut disks = lock(&self.disks);
+        match disks.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = disk,
+            None => disks.push((name.into(), disk)),
+        }
+        self.dir.join(name)
+    }
+
+    /// Cuts the power of a disk. Whoever has it open must be gone.
+    pub fn cut(&self, name: &str, chance: &mut Rng) -> Result<Lost> {
+        let mut disks = lock(&self.disks);
+        let (_, disk) = disks.iter_mut().find(|(known, _)| known == name).context("no such disk")?;
+        Ok(disk.cut(chance)?)
+    }
+}
+
+fn lock(disks: &Disks) -> MutexGuard<'_, Vec<(String, Disk)>> {
+    disks.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The filesystem: one directory with the disks. The inode of a disk is its place in the list and 2.
+struct Served(Disks);
+
+impl Served {
+    fn with<T>(&self, inode: INodeNo, work: impl FnOnce(&mut Disk) -> Result<T, Errno>) -> Result<T, Errno> {
+        let number = u64::from(inode).checked_sub(2).and_then(|number| usize::try_from(number).ok());
+        let mut disks = lock(&self.0);
+        number.and_then(|number| disks.get_mut(number)).map_or(Err(Errno::ENOENT), |(_, disk)| work(disk))
+    }
+
+    fn attributes(&self, inode: INodeNo) -> Result<FileAttr, Errno> {
+        let (kind, perm, size) = match inode {
+            INodeNo::ROOT => (FileType::Directory, 0o700, 0),
+            _ => (FileType::RegularFile, 0o600, self.with(inode, |disk| Ok(disk.size()))?),
+        };
+        Ok(FileAttr {
+            ino: inode,
+            size,
+            blocks: size / 512,
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind,
+            perm,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        })
+    }
+}
+
+impl Filesystem for Served {
+    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let place = lock(&self.0).iter().position(|(known, _)| name.to_str() == Some(known));
+        let inode = place.map(|place| INodeNo(place as u64 + 2));
+        match inode.ok_or(Errno::ENOENT).and_then(|inode| self.attributes(inode)) {
+            Ok(attributes) => reply.entry(&VALID, &attributes, Generation(0)),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.attributes(inode) {
+            Ok(attributes) => reply.attr(&VALID, &attributes),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        // No page cache in between: it would show after a cut what was lost.
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        at: u64,
+        length: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.with(inode, |disk| disk.read(at, length as usize).map_err(|_| Errno::EIO)) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        at: u64,
+        bytes: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.with(inode, |disk| disk.write(at, bytes).map_err(|_| Errno::ENOSPC)) {
+            Ok(()) => reply.written(u32::try_from(bytes.len()).unwrap_or(u32::MAX)),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        match self.with(inode, |disk| {
+            disk.flush();
+            Ok(())
+        }) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn programs_see_files_and_a_cut_takes_what_they_did_not_sync() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("not run: mounting needs root");
+            return;
+        }
+        let dir = std::env::temp_dir().join(format!("bed-caches-{}", std::process::id()));
+        let caches = Caches::mount(&dir).unwrap();
+        let path = caches.put("lun", Disk::blank(1 << 20));
+        let lun = File::options().read(true).write(true).open(&path).unwrap();
+        assert_eq!(lun.metadata().unwrap().len(), 1 << 20);
+        lun.write_all_at(&[1; 512], 0).unwrap();
+        lun.sync_data().unwrap();
+        // Enough that chance spares some and takes some.
+        for number in 1..100 {
+            lun.write_all_at(&[1; 512], number * 512).unwrap();
+        }
+        drop(lun);
+        let lost = caches.cut("lun", &mut Rng::with_seed(3)).unwrap();
+        assert_eq!(lost.writes, 99);
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), 1 << 20);
+        assert!(bytes[..512].iter().all(|byte| *byte == 1));
+        let kept = bytes.chunks(512).filter(|sector| sector[0] == 1).count();
+        assert!((20..80).contains(&kept), "{kept}");
+        drop(caches);
+        fs::remove_dir(&dir).unwrap();
+    }
+}

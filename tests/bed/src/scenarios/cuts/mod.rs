@@ -1,0 +1,234 @@
+//! Power cuts at chance: a node that is migrated and rolled back again and again, with a client that writes all the
+//! while, and whose power goes at a moment that nobody chose.
+//!
+//! Both disks have a write cache that is lost with the power (`cache`): the node's own at every cut, the LUN's too when
+//! the storage goes with it. After a cut the node boots, and nobody clears anything: etcd must come up by itself, on the
+//! copy that the record names and on no other, with every key that it ever acknowledged.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use fastrand::Rng;
+
+use super::boot::{self, NODES, Runs};
+use crate::cache::{Caches, Disk, Lost};
+use crate::etcd::{self, KeyHash};
+use crate::host;
+use crate::node::Node;
+use crate::scene::{self, LUN_SIZE};
+use crate::stage::{BARRED, Stage};
+use crate::suite::Scenario;
+use crate::target::{Lun, Offer};
+use crate::vm::Options;
+
+mod writer;
+
+use writer::{Writer, missing};
+
+/// In one scenario: lanes take scenarios, and should end together.
+const CUTS: u32 = 10;
+const DEFAULT: u32 = 50;
+
+/// How long etcd may take to come up after a boot.
+const SETTLE: Duration = Duration::from_secs(180);
+/// A boot of the emulated node is under way, or has just ended, for this long after power-on.
+const BOOTING: (u64, u64) = (10, 45);
+/// About as long as a migration takes in an emulated node.
+const WORKING: u64 = 25;
+/// Steps of a rollback, and of a migration.
+const STEPS: [u64; 2] = [9, 13];
+
+/// As many cuts as `$ETCD_LUN_BED_CUTS` says. The choices follow from `$ETCD_LUN_BED_SEED`; how far a node has come at the
+/// moment of a cut doesn't, so a seed plays the same choices and not the same moments.
+pub(super) fn scenarios() -> Vec<Scenario> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let cuts = number("ETCD_LUN_BED_CUTS").and_then(|cuts| u32::try_from(cuts).ok()).unwrap_or(DEFAULT);
+    let seed = number("ETCD_LUN_BED_SEED");
+    (0..cuts.div_ceil(CUTS))
+        .map(|part| {
+            let cuts = CUTS.min(cuts - part * CUTS);
+            Scenario::new(&format!("cuts/{}", part + 1), move |stage| {
+                let seed = seed.unwrap_or_else(now) + u64::from(part);
+                println!("        cuts: seed {seed}");
+                Chain::begin(stage, seed)?.play(cuts).with_context(|| format!("with seed {seed}"))
+            })
+        })
+        .collect()
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() % 1_000_000 * 1000)
+}
+
+/// One node, cut again and again.
+struct Chain<'a> {
+    stage: &'a mut Stage,
+    caches: Caches,
+    chance: Rng,
+    namespace: PathBuf,
+    /// Every number that etcd acknowledged.
+    acknowledged: Vec<u64>,
+    /// The next number.
+    next: u64,
+    /// The last hash that was taken: it must stay.
+    hash: Option<KeyHash>,
+    seen: Seen,
+}
+
+/// What was met on the way, to be told.
+#[derive(Default)]
+struct Seen {
+    booting: u32,
+    at_step: Vec<u64>,
+    working: u32,
+    storage: u32,
+    node: Lost,
+    lun: Lost,
+}
+
+impl<'a> Chain<'a> {
+    fn begin(stage: &'a mut Stage, seed: u64) -> Result<Self> {
+        let base = boot::delivered(stage, &boot::pool(), Runs::Unit)?;
+        let caches = Caches::mount(&stage.bed.run.dir().join("disks"))?;
+        let disk = caches.put("node", Disk::over(&base)?);
+        let lun = caches.put("lun", Disk::blank(LUN_SIZE));
+        // Started anew, and so with a view of the mounted disks.
+        stage.target.offer(Offer { chap: Some(scene::chap()), ..Offer::open(vec![Lun::new(1, lun)]) })?;
+        let options = Options { hostname: Some(NODES[0]), ..Options::default() };
+        stage.change_node(Node::on(&stage.bed, "cuts", &disk, options));
+        let namespace = PathBuf::from("/run/netns").join(stage.bed.run.namespace());
+        let (acknowledged, seen) = (Vec::new(), Seen::default());
+        let chance = Rng::with_seed(seed);
+        Ok(Self { stage, caches, chance, namespace, acknowledged, next: 1, hash: None, seen })
+    }
+
+    fn play(&mut self, cuts: u32) -> Result<()> {
+        let mut looked = false;
+        for number in 1..=cuts {
+            // Not twice in a row: what is wrong should be found near its cause.
+            let blind = looked && self.chance.u8(..3) == 0;
+            self.life(blind).with_context(|| format!("cut {number}"))?;
+            looked = !blind;
+        }
+        self.stage.node.power_on()?;
+        self.verify().context("after the last cut")?;
+        let plan = self.stage.agent("plan")?;
+        if plan.code != 0 || !plan.stdout.contains("othing to do") && !plan.stdout.contains("on purpose") {
+            bail!("something is left to do: {plan}");
+        }
+        let Seen { booting, at_step, working, storage, node, lun } = &self.seen;
+        println!(
+            "        cuts: {cuts} ({booting} while booting, {} at the steps {at_step:?}, {working} while working; {storage} of them \
+             with the storage); lost of unflushed writes: {} of {} to the node's disk, {} of {} to the LUN, and parts of {} and {}; {} keys \
+             acknowledged, all there",
+            at_step.len(),
+            node.writes - node.kept - node.torn,
+            node.writes,
+            lun.writes - lun.kept - lun.torn,
+            lun.writes,
+            node.torn,
+            lun.torn,
+            self.acknowledged.len()
+        );
+        // So that the next scenario's node doesn't find its disk gone while it is on.
+        self.stage.node.power_cut();
+        self.stage.target.stop();
+        Ok(())
+    }
+
+    /// From power-on to the next cut.
+    fn life(&mut self, blind: bool) -> Result<()> {
+        if blind {
+            let writer = Writer::begin(&self.namespace, self.next);
+            self.stage.node.vm().power_on()?;
+            self.sleep(BOOTING.0 * 1000, BOOTING.1 * 1000);
+            self.seen.booting += 1;
+            return self.cut(writer);
+        }
+        self.stage.node.power_on()?;
+        let on_lun = self.verify()?;
+        let writer = Writer::begin(&self.namespace, self.next);
+        let verb = if on_lun { "rollback" } else { "apply" };
+        self.stage.node.ok(&format!("setsid etcd-lun {verb} >/run/op.out 2>&1 </dev/null &"))?;
+        if self.chance.bool() {
+            let step = self.chance.u64(1..=STEPS[usize::from(!on_lun)]);
+            // Of the long plan: what logs in and mounts before has one of its own, with a step or two.
+            let begun = format!(
+                "while ! grep -qE '^.{step}/([5-9]|1[0-9])]' /run/op.out && pgrep -x etcd-lun >/dev/null; do sleep 0.02; done"
+            );
+            self.stage.node.run(&begun)?;
+            self.sleep(0, 400);
+            self.seen.at_step.push(step);
+        } else {
+            self.sleep(0, WORKING * 1000);
+            self.seen.working += 1;
+        }
+        self.cut(writer)
+    }
+
+    fn sleep(&mut self, from: u64, to: u64) {
+        std::thread::sleep(Duration::from_millis(self.chance.u64(from..to)));
+    }
+
+    fn cut(&mut self, writer: Writer) -> Result<()> {
+        self.stage.node.power_cut();
+        add(&mut self.seen.node, self.caches.cut("node", &mut self.chance)?);
+        if self.chance.u8(..3) == 0 {
+            self.stage.target.stop();
+            add(&mut self.seen.lun, self.caches.cut("lun", &mut self.chance)?);
+            self.stage.target.restart()?;
+            self.seen.storage += 1;
+        }
+        let new = writer.end()?;
+        // Numbers that were tried and not acknowledged are left out for good.
+        self.next = new.last().map_or(self.next, |last| last + 1) + 1000;
+        self.acknowledged.extend(new);
+        Ok(())
+    }
+
+    /// etcd serves from the one copy that the record names, with all that it acknowledged. Tells whether that is the LUN.
+    fn verify(&mut self) -> Result<bool> {
+        let node = &self.stage.node;
+        let up = host::poll(SETTLE, Duration::from_secs(1), || {
+            Ok((node.run("etcdctl --command-timeout 5s endpoint health")?.code == 0).then_some(()))
+        })?;
+        if up.is_none() {
+            let said =
+                node.run("journalctl -b --no-pager -u etcd-lun.service -u etcd.service | tail -n 40")?;
+            bail!("etcd does not come up by itself: {}", said.stdout);
+        }
+        let seen = node.ok(
+            "jq -r .authority /var/lib/etcd-lun/authority.json
+             findmnt --noheadings --output FSTYPE --mountpoint /var/lib/etcd || echo none
+             cd /ostree/deploy/rhcos/var/lib/etcd; find . -mindepth 1 -maxdepth 1 '(' -type f -empty -printf '%f(empty)\\n' -o -printf '%f\\n' ')'",
+        )?;
+        let on_lun = match seen.lines().collect::<Vec<_>>()[..] {
+            ["lun", "xfs", BARRED] => true,
+            ["local", "none", "member"] => false,
+            _ => bail!("etcd runs, and not on the one copy that the record names: {seen:?}"),
+        };
+        let missing = missing(&self.namespace, &self.acknowledged)?;
+        if !missing.is_empty() {
+            bail!(
+                "{} keys that etcd acknowledged are lost, the first is {:?}",
+                missing.len(),
+                missing.first()
+            );
+        }
+        if let Some(before) = self.hash {
+            let now = etcd::hash_at(node, before.revision)?;
+            if now != before {
+                bail!("etcd's keys have diverged: {before} before, {now} now");
+            }
+        }
+        self.hash = Some(etcd::hash_now(node)?);
+        Ok(on_lun)
+    }
+}
+
+fn add(sum: &mut Lost, one: Lost) {
+    sum.writes += one.writes;
+    sum.kept += one.kept;
+    sum.torn += one.torn;
+}

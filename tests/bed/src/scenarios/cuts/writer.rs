@@ -1,0 +1,118 @@
+//! A client of the node's etcd on another machine: it writes one key after another and remembers each that etcd
+//! acknowledged.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use nix::sched::{CloneFlags, setns};
+use serde_json::{Value, json};
+
+use crate::etcd::base64;
+use crate::net::{Machine, Path as NetPath};
+
+const PREFIX: &str = "/cut/";
+/// The first key after all that begin with the prefix: `0` follows `/`.
+const PREFIX_END: &str = "/cut0";
+const WAIT: Duration = Duration::from_secs(4);
+/// Between two writes: enough to have some in every moment, few enough to leave the emulated node its processor.
+const PAUSE: Duration = Duration::from_millis(40);
+
+/// A client at work.
+#[derive(Debug)]
+pub struct Writer {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Vec<u64>>>,
+}
+
+impl Writer {
+    /// Begins to write, from this number on, as soon as etcd answers.
+    pub fn begin(namespace: &Path, first: u64) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (asked, namespace) = (Arc::clone(&stop), namespace.to_path_buf());
+        let thread = std::thread::spawn(move || {
+            enter(&namespace)?;
+            let mut acknowledged = Vec::new();
+            for number in first.. {
+                if asked.load(Ordering::Relaxed) {
+                    break;
+                }
+                // One that fails may be in etcd or not; its number isn't used again.
+                if put(number).is_ok() {
+                    acknowledged.push(number);
+                }
+                std::thread::sleep(PAUSE);
+            }
+            Ok(acknowledged)
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends, and tells which numbers were acknowledged.
+    pub fn end(self) -> Result<Vec<u64>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow!("the writer panicked"))?
+    }
+}
+
+/// Those of `acknowledged` that etcd doesn't have, or has otherwise.
+pub fn missing(namespace: &Path, acknowledged: &[u64]) -> Result<Vec<u64>> {
+    let answer = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            enter(namespace)?;
+            let range =
+                json!({ "key": base64(PREFIX.as_bytes()), "range_end": base64(PREFIX_END.as_bytes()) });
+            post("/v3/kv/range", &range)
+        });
+        asking.join().map_err(|_| anyhow!("the reader panicked"))?
+    })?;
+    let has = |number: u64| {
+        let (key, value) = pair(number);
+        answer["kvs"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|entry| entry["key"] == key && entry["value"] == value))
+    };
+    Ok(acknowledged.iter().copied().filter(|number| !has(*number)).collect())
+}
+
+fn enter(namespace: &Path) -> Result<()> {
+    let file = File::open(namespace).with_context(|| format!("cannot open {}", namespace.display()))?;
+    setns(file, CloneFlags::CLONE_NEWNET).context("cannot enter the network namespace")
+}
+
+fn pair(number: u64) -> (String, String) {
+    let key = format!("{PREFIX}{number:08}");
+    (base64(key.as_bytes()), base64(format!("{number} ").repeat(20).as_bytes()))
+}
+
+fn put(number: u64) -> Result<()> {
+    let (key, value) = pair(number);
+    post("/v3/kv/put", &json!({ "key": key, "value": value })).map(drop)
+}
+
+/// One request to etcd's gateway, on a connection of its own.
+fn post(path: &str, body: &Value) -> Result<Value> {
+    let address: SocketAddr = format!("{}:2379", NetPath::Management.address(Machine::Node)).parse()?;
+    let mut stream = TcpStream::connect_timeout(&address, WAIT)?;
+    stream.set_read_timeout(Some(WAIT))?;
+    stream.set_write_timeout(Some(WAIT))?;
+    let body = body.to_string();
+    // HTTP/1.0: the answer ends with the connection, and comes in one piece.
+    write!(stream, "POST {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("half an answer")?;
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    if status != "200" {
+        bail!("etcd answers {status}: {body}");
+    }
+    let value: Value = serde_json::from_str(body)?;
+    value["header"]["revision"].as_str().context("an answer without a revision")?;
+    Ok(value)
+}
