@@ -74,6 +74,12 @@ fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
     Ok(relabelled)
 }
 
+/// Whether this process is in the service's domain, which may run no program but those of storage.
+pub(super) fn is_confined(host: &Host) -> io::Result<bool> {
+    let context = selinux::enforces(host)?.map(|_| selinux::own_context(host)).transpose()?;
+    Ok(context.as_deref().and_then(policy::type_of) == Some(policy::DOMAIN))
+}
+
 /// A read-only store is not semodule's to explain.
 fn why_not(error: ExecError) -> anyhow::Error {
     let read_only = error.to_string().contains("Read-only file system");
