@@ -129,7 +129,7 @@ def of_system(policy):
     yield "never: loading a kernel module", on("system", "module_load")
     yield "never: another order to the kernel", may(DOMAIN, "kernel_t", "system") - {"syslog_read", "module_request"}
     yield "never: orders to PID 1 itself", may(DOMAIN, "init_t", "system") - {"status"}
-    started = {"etcd_lun_unit_file_t", "etcd_lun_etcd_unit_t"}
+    started = {"etcd_lun_unit_file_t", "etcd_lun_etcd_unit_t", "iscsi_unit_file_t"}
     yield "never: starting another unit", on("service", "start", "reload") - started
     yield "never: stopping or enabling a unit", on("service", "stop", "enable", "disable")
     yield "never: another port", beyond(policy, on("tcp_socket", "name_connect"), PORTS)
