@@ -24,7 +24,7 @@ CHANGED = {
     "file": {"iscsi_var_lib_t", "iscsi_lock_t", "sysfs_t", "security_t", *MANIFESTS},
     "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN, *MANIFESTS},
     "lnk_file": {"iscsi_var_lib_t"},
-    "sock_file": {"init_var_run_t", "syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t"},
+    "sock_file": {"init_var_run_t", "syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t", "systemd_runtime_notify_t"},
 }
 SECRET = (
     "shadow_t selinux_config_t file_context_t policy_config_t semanage_store_t"

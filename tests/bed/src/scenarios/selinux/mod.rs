@@ -21,10 +21,10 @@ mod portal;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut scenarios = vec![
-        Scenario::new("selinux/enforcing", enforcing),
-        Scenario::new("selinux/static-pod", static_pod),
         Scenario::new("selinux/portal", portal::scenario),
+        Scenario::new("selinux/static-pod", static_pod),
         Scenario::new("selinux/removal", removal),
+        Scenario::new("selinux/enforcing", enforcing),
     ];
     scenarios.extend(blocks::scenario());
     scenarios
