@@ -26,6 +26,7 @@ fn confined(enforcing: bool, module: InForce, context: &str, program: &str) -> F
         module,
         context: context.into(),
         program: Some(program.into()),
+        beside: Some("system_u:object_r:var_lib_t:s0".into()),
         unit: Some("etcd-lun.service".into()),
     })
 }

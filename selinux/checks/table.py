@@ -24,7 +24,7 @@ CHANGED = {
     "file": {"iscsi_var_lib_t", "iscsi_lock_t", "sysfs_t", "security_t", *MANIFESTS},
     "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN, *MANIFESTS},
     "lnk_file": {"iscsi_var_lib_t"},
-    "sock_file": {"init_var_run_t", "syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t"},
+    "sock_file": {"init_var_run_t", "syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t", "systemd_runtime_notify_t"},
 }
 SECRET = (
     "shadow_t selinux_config_t file_context_t policy_config_t semanage_store_t"
@@ -129,7 +129,7 @@ def of_system(policy):
     yield "never: loading a kernel module", on("system", "module_load")
     yield "never: another order to the kernel", may(DOMAIN, "kernel_t", "system") - {"syslog_read", "module_request"}
     yield "never: orders to PID 1 itself", may(DOMAIN, "init_t", "system") - {"status"}
-    started = {"etcd_lun_unit_file_t", "etcd_lun_etcd_unit_t"}
+    started = {"etcd_lun_unit_file_t", "etcd_lun_etcd_unit_t", "iscsi_unit_file_t"}
     yield "never: starting another unit", on("service", "start", "reload") - started
     yield "never: stopping or enabling a unit", on("service", "stop", "enable", "disable")
     yield "never: another port", beyond(policy, on("tcp_socket", "name_connect"), PORTS)

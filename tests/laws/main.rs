@@ -11,7 +11,7 @@ mod runs;
 use etcd_lun::{
     config::Runtime,
     node::{
-        Content, Etcd, Fact, LocalDir, Lun, LunView, MountUnit, Multipath, Node, User,
+        Content, Etcd, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath, Node, Selinux, User,
         authority::{Authority, Record, Stamp},
     },
     plan::{Goal, Occasion, Plan, Refusal, Step, plan},

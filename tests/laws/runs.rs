@@ -133,3 +133,30 @@ fn an_etcd_that_serves_is_moved_by_a_person_only() {
         assert!(matches!(refusal, Refusal::EtcdServes { .. }), "{refusal}");
     }
 }
+
+/// Or a person would migrate, and the service would be denied what it needs at the next boot.
+#[test]
+fn with_selinux_the_data_directory_lies_where_the_service_can_exchange_it() {
+    let beside = |label: Option<&str>| Selinux::On {
+        enforcing: true,
+        module: InForce::Right,
+        context: "unconfined_u:unconfined_r:unconfined_t:s0".into(),
+        program: None,
+        beside: label.map(String::from),
+        unit: None,
+    };
+    for record in [None, Some(record()), Some(record().commit(Some(DATA)))] {
+        let seen = |selinux| Node { selinux, record: Fact::Known(record.clone()), ..node() };
+        let plan = |selinux| plan(&config(), &seen(selinux), Occasion::ByHand);
+        let good = Fact::Known(beside(Some("system_u:object_r:var_lib_t:s0")));
+        assert_eq!(plan(good), plan(Fact::Known(Selinux::Off)));
+        for label in [Some("system_u:object_r:var_t:s0"), None] {
+            let refusal = plan(Fact::Known(beside(label))).unwrap_err();
+            assert!(matches!(refusal, Refusal::OtherLabel { .. }), "{refusal}");
+        }
+        assert!(matches!(plan(unknown()).unwrap_err(), Refusal::Unknown { what: "SELinux", .. }));
+    }
+    let back =
+        Node { selinux: Fact::Known(beside(None)), record: Fact::Known(Some(rolled_back(DATA))), ..node() };
+    assert!(!matches!(plan(&config(), &back, Occasion::Boot), Err(Refusal::OtherLabel { .. })));
+}

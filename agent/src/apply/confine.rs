@@ -12,7 +12,7 @@ use crate::{
     terms::AbsPath,
 };
 use anyhow::{Context as _, anyhow, ensure};
-use std::os::fd::OwnedFd;
+use std::{io, os::fd::OwnedFd};
 
 /// What was changed.
 #[derive(Debug)]
@@ -51,7 +51,33 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
             .map_err(why_not)
             .context("taking the policy module out of the policy store")?;
     }
-    Ok(Installed { module_changed, relabelled: relabel(host, config)? })
+    let mut relabelled = relabel(host, config)?;
+    relabelled.extend(relabel_runtime(host).with_context(|| format!("labelling {}", super::RUNTIME_DIR))?);
+    Ok(Installed { module_changed, relabelled })
+}
+
+/// Labels the runtime directory, and what is in it, as what holds them: the system's policies have no label for
+/// anything in /run (`<<none>>`), so restorecon would leave them with types that the policy has lost.
+fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
+    let Some(names) = host.root.list_opt(super::RUNTIME_DIR)? else { return Ok(Vec::new()) };
+    let Some(label) = selinux::label_of(host, "/run")? else { return Ok(Vec::new()) };
+    let below = names.iter().map(|name| format!("{}/{name}", super::RUNTIME_DIR));
+    let mut relabelled = Vec::new();
+    for path in std::iter::once(super::RUNTIME_DIR.to_owned()).chain(below) {
+        let has = selinux::label_of(host, &path)?;
+        if has.as_ref() != Some(&label) {
+            selinux::set_label_of(host, &path, &label)?;
+            relabelled
+                .push(format!("Relabeled {path} from {} to {label}", has.as_deref().unwrap_or("no label")));
+        }
+    }
+    Ok(relabelled)
+}
+
+/// Whether this process is in the service's domain, which may run no program but those of storage.
+pub(super) fn is_confined(host: &Host) -> io::Result<bool> {
+    let context = selinux::enforces(host)?.map(|_| selinux::own_context(host)).transpose()?;
+    Ok(context.as_deref().and_then(policy::type_of) == Some(policy::DOMAIN))
 }
 
 /// A read-only store is not semodule's to explain.

@@ -45,6 +45,9 @@ const RUNTIME_DIR: &str = "/run/etcd-lun";
 /// of them.
 const MAX_ROUNDS: usize = 8;
 
+/// For etcd to be back and the staging mount to be gone; a dead target alone may keep that one for two minutes.
+const RETURN_LIMIT: Duration = Duration::from_secs(600);
+
 /// Whoever watches a run.
 pub trait Watcher: fmt::Debug {
     /// A plan was made.
@@ -57,6 +60,8 @@ pub trait Watcher: fmt::Debug {
     fn ended(&mut self, step: &Step, outcome: Result<&str, &str>, took: Duration);
     /// Something that is worth a line.
     fn noted(&mut self, text: &str);
+    /// What was begun is being put back, which may take as long.
+    fn returning(&mut self, limit: Duration);
 }
 
 /// What a run has done.
@@ -204,6 +209,7 @@ fn put_back(
     watcher: &mut dyn Watcher,
 ) -> anyhow::Result<()> {
     run.host.interrupt.ignore(); // the way back is walked to its end
+    watcher.returning(RETURN_LIMIT);
     let result = match goal {
         Goal::Lun(occasion) => back_on_local(run, occasion, watcher),
         Goal::Local => back_on_lun(run, failure, watcher),

@@ -11,6 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How long systemd is asked to wait for the next word: no step is silent for longer, but those that wait with a limit of
+/// their own, five minutes at most.
+const PATIENCE: Duration = Duration::from_secs(360);
+
 /// Shows a run to whoever watches.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -29,6 +33,13 @@ impl Progress {
         let terminal = std::io::stderr().is_terminal();
         let quiet = super::env::under_systemd();
         Self { terminal, quiet, notifier, place: String::new(), title: String::new(), last: None }
+    }
+
+    /// What is being done, and that it may take a while: a time limit that is being counted, such as that of a stop, must
+    /// not strike meanwhile.
+    fn tell(&self, text: &str) {
+        self.notifier.status(text);
+        self.notifier.extend(PATIENCE);
     }
 
     fn line(&self, text: &str) {
@@ -50,7 +61,7 @@ impl Watcher for Progress {
         self.place = format!("[{at}/{of}]");
         self.title = format!("{} {step}", self.place);
         tracing::info!(STEP = step.id(), "{} started", self.title);
-        self.notifier.status(&self.title);
+        self.tell(&self.title);
         self.line(&self.title);
     }
 
@@ -64,7 +75,7 @@ impl Watcher for Progress {
             Some(of) => format!("{} of {}, {} %", Bytes(done), Bytes(of), done.saturating_mul(100) / of),
             None => Bytes(done).to_string(),
         };
-        self.notifier.status(&format!("{}: {text}", self.title));
+        self.tell(&format!("{}: {text}", self.title));
         if self.terminal && !self.quiet {
             use std::io::Write as _;
             let _ = write!(std::io::stderr(), "\r\x1b[K      {text}");
@@ -101,5 +112,10 @@ impl Watcher for Progress {
 
     fn noted(&mut self, text: &str) {
         tracing::warn!("{text}");
+    }
+
+    fn returning(&mut self, limit: Duration) {
+        self.notifier.status("putting back what was begun");
+        self.notifier.extend(limit);
     }
 }

@@ -223,7 +223,7 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
 
 /// Also of `selinux status`.
 pub(super) fn selinux(found: &Selinux) -> String {
-    let Selinux::On { enforcing, module, context, program, unit } = found else {
+    let Selinux::On { enforcing, module, context, program, unit, .. } = found else {
         return "off in this kernel".into();
     };
     let mode = if *enforcing { "enforcing" } else { "PERMISSIVE: nothing is denied" };

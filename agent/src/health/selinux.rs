@@ -12,7 +12,7 @@ pub(super) fn selinux(_: &Config, node: &Node) -> Outcome {
         Err(why) => return CannotTell(why.to_owned()),
         // The kernel's command line says so, and only a reboot changes it.
         Result::Ok(Selinux::Off) => return Ok("SELinux is off in this kernel: it confines nothing".into()),
-        Result::Ok(Selinux::On { enforcing, module, context, program, unit }) => {
+        Result::Ok(Selinux::On { enforcing, module, context, program, unit, .. }) => {
             (enforcing, module, context, program, unit)
         }
     };

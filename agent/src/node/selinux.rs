@@ -18,6 +18,8 @@ pub enum Selinux {
         context: String,
         /// The label of this process's program; nothing when it has none.
         program: Option<String>,
+        /// The label of the directory that holds the data directory; nothing when it has none.
+        beside: Option<String>,
         /// The unit of ours that systemd started this process for.
         unit: Option<String>,
     },

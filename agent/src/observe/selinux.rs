@@ -20,6 +20,7 @@ fn look(host: &Host, config: &Config) -> io::Result<Selinux> {
         module: in_force(host, &policy::module(config))?,
         context: selinux::own_context(host)?,
         program: selinux::label_of(host, "/proc/self/exe")?,
+        beside: selinux::label_of(host, config.etcd.data_dir.parent().as_str())?,
         unit: identity::unit(host)?.filter(|unit| unit.starts_with("etcd-lun")),
     })
 }

@@ -25,7 +25,9 @@ pub use step::{Step, Way};
 
 use crate::{
     config::Config,
-    node::{Etcd, Fact, LocalDir, LunView, MountUnit, Node, authority::Authority, authority::Record},
+    node::{
+        Etcd, Fact, LocalDir, LunView, MountUnit, Node, Selinux, authority::Authority, authority::Record,
+    },
     terms::AbsPath,
     unit,
 };
@@ -136,6 +138,7 @@ impl Goal {
 
 /// Decides what brings the node to what the config wants.
 pub fn plan(config: &Config, node: &Node, occasion: Occasion) -> Result<Plan, Refusal> {
+    service_can_exchange(config, node)?;
     let sight = Sight::of(config, node, occasion)?;
     if let Some(record) = sight.record.filter(|record| record.rolled_back) {
         return rollback::resisted(&sight, record);
@@ -233,6 +236,25 @@ impl<'a> Sight<'a> {
             options: self.config.lun.mount_options.clone(),
         }
     }
+}
+
+/// The policy module lets the service make and exchange names in `/var/lib`, and in what has its type: where the data
+/// directory lies elsewhere, a person could migrate, and no boot after that would bring etcd up.
+fn service_can_exchange(config: &Config, node: &Node) -> Result<(), Refusal> {
+    const TYPE: &str = "var_lib_t";
+    if matches!(&node.record, Fact::Known(Some(record)) if record.rolled_back) {
+        return Ok(()); // nothing will be exchanged, or only back
+    }
+    let Selinux::On { beside, .. } = require("SELinux", &node.selinux)? else { return Ok(()) };
+    let label = beside.as_deref().unwrap_or("unlabelled");
+    if label.split(':').nth(2) == Some(TYPE) {
+        return Ok(());
+    }
+    Err(Refusal::OtherLabel {
+        parent: config.etcd.data_dir.parent().to_string(),
+        found: label.to_owned(),
+        wanted: TYPE,
+    })
 }
 
 /// The value of a fact, or the refusal to act without it.

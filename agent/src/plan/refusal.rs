@@ -87,6 +87,18 @@ pub enum Refusal {
         /// Our state directory.
         state: &'static str,
     },
+    /// The service, in its domain, couldn't exchange the data directory.
+    #[error(
+        "{parent} is labelled {found}, where etcd-lun's SELinux module lets the service exchange directories only in one of type {wanted}, such as /var/lib: put etcd's data there, or label {parent} so (`semanage fcontext --add --type {wanted} {parent}`, then `restorecon {parent}`)"
+    )]
+    OtherLabel {
+        /// The directory that holds the data directory.
+        parent: String,
+        /// Its label.
+        found: String,
+        /// The type that it must have.
+        wanted: &'static str,
+    },
     /// The data directory is immutable, and no record says why.
     #[error(
         "{at} is immutable though no record says that its data moved to a LUN; find out why, then `chattr -i {at}`, or restore {record}"

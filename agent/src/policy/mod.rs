@@ -8,7 +8,7 @@ mod udev;
 pub use udev::{RULE, rule};
 
 use crate::{
-    config::{Config, EtcdWish, Pool, Runtime, Target},
+    config::{Config, EtcdWish, Pool, Runtime, SecretSource, Target},
     terms::{AbsPath, ISCSI_PORT},
     unit,
 };
@@ -29,6 +29,8 @@ pub const DEVICE_LABEL: &str = "system_u:object_r:etcd_lun_device_t:s0";
 
 const TEMPLATE: &str = include_str!("../../../selinux/etcd_lun.cil.in");
 const OTHER_PORTS: &str = include_str!("../../../selinux/other_ports.cil");
+const PORTAL_DNS: &str = include_str!("../../../selinux/portal_dns.cil");
+const CREDENTIALS: &str = include_str!("../../../selinux/credentials.cil");
 const ETCD_UNIT: &str = include_str!("../../../selinux/etcd_unit.cil.in");
 
 /// What the module follows from: the same for every node.
@@ -69,6 +71,12 @@ pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
     let mut text = TEMPLATE.to_owned();
     if target.portals.iter().any(|portal| portal.port() != ISCSI_PORT) {
         text = format!("{text}\n{OTHER_PORTS}");
+    }
+    if target.portals.iter().any(|portal| portal.address().is_none()) {
+        text = format!("{text}\n{PORTAL_DNS}");
+    }
+    if target.secrets().any(|secret| matches!(secret, SecretSource::Credential(_))) {
+        text = format!("{text}\n{CREDENTIALS}");
     }
     if let Runtime::Systemd { unit } = &etcd.runtime {
         text = format!("{text}\n{}", ETCD_UNIT.replace("@ETCD_UNIT@", &regex(unit)));
@@ -153,8 +161,12 @@ mod tests {
         let name = type_of(&plain.mark).unwrap();
         assert!(name.starts_with("etcd_lun_module_") && plain.text.contains(&format!("(type {name})")));
         assert_eq!(module(&pool("10.0.0.2", POD)), plain);
+        let credential =
+            pool("10.0.0.1", &format!("{POD}\n[target.chap]\nusername = \"a\"\ncredential = \"chap\""));
         let others = [
             module(&pool("10.0.0.1:3261", POD)),
+            module(&pool("san1.example", POD)),
+            module(&credential),
             module(&pool("10.0.0.1", "runtime = \"systemd\"")),
             module(&pool("10.0.0.1", "runtime = \"static-pod\"\ndata_dir = \"/var/lib/etcd.d\"")),
         ];
@@ -162,8 +174,8 @@ mod tests {
             assert_ne!(other.mark, plain.mark);
             assert!(!other.text.contains('@'), "{}", other.text);
         }
-        assert!(others[1].text.contains(r"etcd\.service"));
-        assert!(others[2].text.contains(r#"(filecon "/var/lib/etcd\.d" "#));
+        assert!(others[3].text.contains(r"etcd\.service"));
+        assert!(others[4].text.contains(r#"(filecon "/var/lib/etcd\.d" "#));
     }
 
     #[test]

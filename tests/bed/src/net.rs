@@ -89,6 +89,11 @@ impl Path {
         format!("[{}]:3260", self.target_v6())
     }
 
+    /// An IPv6 portal at another port.
+    pub fn other_portal_v6(self) -> String {
+        format!("[{}]:3261", self.target_v6())
+    }
+
     fn prefix_v6(self) -> &'static str {
         match self {
             Path::Management => "fd79",

@@ -13,6 +13,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("qemu-utils", "qemu-img"),
     ("mmdebstrap", "mmdebstrap"),
     ("tgt", "tgtd"),
+    ("dnsmasq-base", "dnsmasq"),
     ("e2fsprogs", "mke2fs"),
     ("iproute2", "ip"),
     ("iptables", "iptables"),

@@ -117,7 +117,7 @@ impl Target {
     pub fn restart(&mut self) -> Result<()> {
         self.stop();
         let log = File::options().create(true).append(true).open(&self.log)?;
-        let portals = [Path::A.portal(), Path::B.portal(), Path::A.portal_v6()]
+        let portals = [Path::A.portal(), Path::B.portal(), Path::A.portal_v6(), Path::A.other_portal_v6()]
             .map(|portal| format!("portal={portal}"));
         let mut tgtd = self.bed.net.command("tgtd");
         tgtd.args(["-f", "--iscsi", &portals.join(",")])

@@ -11,7 +11,7 @@ use super::{
 };
 use rustix::{
     fd::AsFd,
-    fs::{XattrFlags, fgetxattr, fsetxattr, getxattr},
+    fs::{XattrFlags, fgetxattr, fsetxattr, getxattr, lsetxattr},
     io::Errno,
 };
 use std::{ffi::CStr, io, path::Path};
@@ -72,6 +72,13 @@ pub fn set_label(file: impl AsFd, label: &str) -> io::Result<()> {
     // With the zero that libselinux writes: `setfiles` compares whole values.
     let value = format!("{label}\0");
     Ok(fsetxattr(file, LABEL, value.as_bytes(), XattrFlags::empty())?)
+}
+
+/// Sets the label of what a path leads to, a last symbolic link not followed.
+pub fn set_label_of(host: &Host, path: &str, label: &str) -> io::Result<()> {
+    let value = format!("{label}\0");
+    lsetxattr(host.root.locate(path), LABEL, value.as_bytes(), XattrFlags::empty())
+        .map_err(|error| at(Path::new(path), &error.into()))
 }
 
 fn found(read: rustix::io::Result<usize>, mut value: Vec<u8>) -> io::Result<Option<String>> {

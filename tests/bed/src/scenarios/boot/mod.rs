@@ -89,7 +89,8 @@ pub(super) enum Runs {
 
 /// A fresh disk with the object, and with etcd's data as the stage's own node has it now.
 pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
-    let name = format!("delivered-{runs:?}").to_lowercase();
+    let config = blake3::hash(wanted.render().0.as_bytes()).to_hex();
+    let name = format!("delivered-{runs:?}-{}", &config[..8]).to_lowercase();
     let disk = stage.bed.run.dir().join(format!("{name}.raw"));
     if disk.exists() {
         return Ok(disk);
@@ -107,8 +108,9 @@ pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<Pa
         };
         root.run(&enable, &[])?;
         // What was put there from outside has no label yet, and a node that enforces SELinux boots from this disk too.
-        let contexts = "/etc/selinux/default/contexts/files/file_contexts";
-        root.run(&format!("setfiles -F {contexts} /etc/systemd /etc/kubernetes /var/lib/etcd"), &[])
+        let labels =
+            ". /etc/selinux/config; setfiles -F /etc/selinux/$SELINUXTYPE/contexts/files/file_contexts";
+        root.run(&format!("{labels} /etc/systemd /etc/kubernetes /var/lib/etcd"), &[])
     })
 }
 

@@ -29,7 +29,11 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     runs_on_lun(stage)?;
     println!("        migrated at boot, in {:.1} s", took.as_secs_f32());
 
-    // The same once more with the target off: the pod is there, and etcd in it stays down.
+    comes_back(stage)
+}
+
+/// A boot with the target off: the pod is there, and etcd in it stays down until the target is back.
+pub(in crate::scenarios) fn comes_back(stage: &mut Stage) -> Result<()> {
     stage.node.power_off()?;
     stage.target.stop();
     stage.node.power_on()?;

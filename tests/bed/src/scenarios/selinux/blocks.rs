@@ -2,17 +2,56 @@
 //!
 //! `ETCD_LUN_BED_BLOCKS` names the blocks, as parts of their text with commas between, or is `all`.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use anyhow::{Result, bail};
 
-use super::audit::denials;
-use super::boot::{self, Runs};
+use super::{boot, portal};
 use crate::delivery::Root;
 use crate::scene::LIMIT;
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
-const ALL: &str = "/etc/etcd-lun-all.cil";
 const SNAPSHOT: &str = "unmigrated";
+/// The policies that were made, by number, and a list of those that are no other than the whole one.
+const POLICIES: &str = "/root/policies";
+
+/// What the module must let happen. Each part ends at once when something was denied, and none begins after one that did.
+const RUN: &str = "
+after() { [ \"$(grep -c 'denied .*etcd_lun_' /var/log/audit/audit.log)\" = 0 ] || { echo \"denied: $1\"; exit; }; }
+until_it_ends() {
+    for _ in $(seq \"$2\"); do
+        after \"$1\"
+        case $(systemctl show --property ActiveState,SubState --value etcd-lun.service | xargs) in
+        'active exited') return ;;
+        'failed '*|*' auto-restart') echo \"failed: $1\"; exit ;;
+        esac
+        sleep 1
+    done
+    echo \"no end: $1\"; exit
+}
+systemctl start --no-block etcd-lun.service; sleep 2; until_it_ends migration 120
+told=$(systemctl show --property StatusText --value etcd-lun.service)
+[ -n \"$told\" ] || { echo 'failed: a word to systemd'; exit; }
+for verb in health 'bench --writes 20'; do
+    systemd-run --quiet --wait --unit=etcd-lun-bed /usr/local/bin/etcd-lun $verb; code=$?
+    after \"$verb\"; [ $code = 0 ] || [ $code = 4 ] || { echo \"failed: $verb, $code\"; exit; }
+done
+systemctl start etcd.service; systemctl stop etcd.service; umount /var/lib/etcd; iscsiadm --mode node --logout >/dev/null
+systemctl start etcd.service
+systemctl restart --no-block etcd-lun.service; sleep 2; until_it_ends 'a LUN that comes late' 120
+etcdctl --command-timeout 60s endpoint health >/dev/null 2>&1 || { echo 'failed: etcd'; exit; }
+sleep 1; after etcd; echo nothing";
+
+/// The same with a target that hangs: tools are ended when their time is over.
+const HANGS: &str = "
+systemctl start --no-block etcd-lun.service
+for _ in $(seq 60); do
+    [ \"$(grep -c 'denied .*etcd_lun_' /var/log/audit/audit.log)\" = 0 ] || { echo 'denied: a target that hangs'; exit; }
+    sleep 1
+done
+echo nothing";
 
 pub(super) fn scenario() -> Option<Scenario> {
     let wanted = std::env::var("ETCD_LUN_BED_BLOCKS").ok()?;
@@ -21,55 +60,44 @@ pub(super) fn scenario() -> Option<Scenario> {
 
 /// The node boots with the service disabled and is kept as it is; with each policy it is migrated anew.
 fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
-    let disk = boot::delivered(stage, &boot::pool(), Runs::Unit)?;
-    let module = boot::module(stage, &boot::pool())?;
+    let disk = portal::delivered(stage)?;
+    let module = boot::module(stage, &portal::wanted())?;
+    let _names = portal::Names::serve(stage)?;
     let blocks: Vec<&str> = forms(&module)
         .into_iter()
         .filter(|form| {
             takes_out(form) && (wanted == "all" || wanted.split(',').any(|part| form.contains(part)))
         })
         .collect();
-    let disk = crate::delivery::change(&stage.bed, "blocks", &disk, |root: &Root| {
-        root.run("sed -i '/etcd-lun/d; /etcd.service/d; /kubelet/d' /etc/systemd/system-preset/*", &[])?;
-        root.run("rm -f /etc/systemd/system/*/etcd.service /etc/systemd/system/*/kubelet.service", &[])?;
-        for (number, block) in blocks.iter().enumerate() {
-            let without = module.replacen(block, "", 1);
-            root.run(
-                &format!(
-                    "cat >/tmp/etcd_lun.cil; semodule --noreload --priority 350 --install /tmp/etcd_lun.cil
-                     cp /etc/selinux/default/policy/policy.[0-9]* /root/{number}.policy"
-                ),
-                without.as_bytes(),
-            )?;
-        }
-        root.run(&format!("cat >{ALL}"), module.as_bytes())?;
-        root.run(
-            "cp /etc/etcd-lun-all.cil /tmp/etcd_lun.cil
-             semodule --noreload --priority 350 --install /tmp/etcd_lun.cil",
-            &[],
-        )
-    })?;
+    let disk = with_policies(stage, &disk, &module, &blocks)?;
     stage.change_node(super::node(stage, &disk)?);
-    boot::offer(stage)?;
+    portal::offer(stage)?;
     stage.node.power_on()?;
     stage.node.ok("systemctl start etcd-lun-selinux.service")?;
     stage.node.save(SNAPSHOT)?;
+    let same = stage.node.read(&format!("{POLICIES}/same"))?;
     let mut unneeded = Vec::new();
     for (number, block) in blocks.iter().enumerate() {
-        boot::offer(stage)?;
+        let name = block.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
+        if same.lines().any(|line| line == number.to_string()) {
+            println!("        without {name}: the same policy");
+            continue;
+        }
+        portal::offer(stage)?;
         stage.node.load(SNAPSHOT)?;
-        let run = stage.node.run_within(
-            &format!(
-                "cp /root/{number}.policy $(ls /etc/selinux/default/policy/policy.*); load_policy
-                 timeout 120 systemctl start etcd-lun.service; echo $?
-                 systemd-run --quiet --wait --unit=bed-health /usr/local/bin/etcd-lun health; echo $?"
-            ),
-            LIMIT,
-        )?;
-        let denied = denials(&stage.node)?.len();
-        let name = block.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
-        println!("        without {name}: exit codes {}, {denied} denials", run.stdout.replace('\n', " "));
-        if run.stdout == "0\n0\n" && denied == 0 {
+        let load = format!(
+            ". /etc/selinux/config; cp {POLICIES}/{number} $(ls /etc/selinux/$SELINUXTYPE/policy/policy.*); load_policy\n"
+        );
+        let mut missed = stage.node.run_within(&format!("{load}{RUN}"), LIMIT)?.stdout;
+        if missed.trim() == "nothing" {
+            stage.node.ok("systemctl stop etcd.service etcd-lun.service; umount /var/lib/etcd; iscsiadm --mode node --logout")?;
+            stage.target.freeze()?;
+            let hung = stage.node.run_within(HANGS, Duration::from_secs(120));
+            stage.target.thaw()?;
+            missed = hung?.stdout;
+        }
+        println!("        without {name}: {}", missed.trim());
+        if missed.trim() == "nothing" {
             unneeded.push(name);
         }
     }
@@ -77,6 +105,28 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
         bail!("nothing missed {}", unneeded.join("; "));
     }
     Ok(())
+}
+
+/// The disk with a policy for each block that is taken out, and one with all.
+fn with_policies(stage: &Stage, disk: &std::path::Path, module: &str, blocks: &[&str]) -> Result<PathBuf> {
+    const INSTALL: &str =
+        "cat >/tmp/etcd_lun.cil; semodule --noreload --priority 350 --install /tmp/etcd_lun.cil
+        . /etc/selinux/config; policy=$(ls /etc/selinux/$SELINUXTYPE/policy/policy.*)";
+    crate::delivery::change(&stage.bed, "blocks", disk, |root: &Root| {
+        root.run("sed -i '/etcd-lun/d; /etcd.service/d; /kubelet/d' /etc/systemd/system-preset/*", &[])?;
+        root.run("rm -f /etc/systemd/system/*/etcd.service /etc/systemd/system/*/kubelet.service", &[])?;
+        root.run(
+            &format!("{INSTALL}; mkdir {POLICIES}; touch {POLICIES}/same; cp $policy {POLICIES}/whole"),
+            module.as_bytes(),
+        )?;
+        for (number, block) in blocks.iter().enumerate() {
+            let keep = format!(
+                "{INSTALL}; if cmp -s $policy {POLICIES}/whole; then echo {number} >>{POLICIES}/same; else cp $policy {POLICIES}/{number}; fi"
+            );
+            root.run(&keep, module.replacen(block, "", 1).as_bytes())?;
+        }
+        root.run(INSTALL, module.as_bytes())
+    })
 }
 
 /// The text's top-level forms.

@@ -14,7 +14,7 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     (
         "write a unit",
         "open(my $f, '>', '/etc/systemd/system/bed.service')",
-        ["write", "dir", "systemd_unit_t"],
+        ["write", "dir", "systemd_unit_"],
     ),
     (
         "change the program",

@@ -1,0 +1,79 @@
+//! What a plain config has no need of, in the domain: a portal by a name that only DNS knows, at an IPv6 address, on another
+//! port, with mutual CHAP whose secrets are credentials of the unit; and an initiator name that was another before.
+
+use std::path::PathBuf;
+use std::process::Child;
+
+use anyhow::Result;
+
+use super::super::boot::{self, Runs};
+use super::node;
+use crate::delivery::{self, Root};
+use crate::net::Path;
+use crate::scene::{self, Wanted};
+use crate::stage::Stage;
+use crate::target::Offer;
+
+const NAME: &str = "san1.bed.example";
+
+pub(super) fn scenario(stage: &mut Stage) -> Result<()> {
+    let disk = delivered(stage)?;
+    let _names = Names::serve(stage)?;
+    offer(stage)?;
+    stage.change_node(node(stage, &disk)?);
+    stage.node.power_on()?;
+    super::runs_confined(stage)?;
+    stage.node.ok("grep -q redhat:master0 /etc/iscsi/initiatorname.iscsi").map(drop)
+}
+
+/// The config.
+pub(super) fn wanted() -> Wanted {
+    let (pool, chap, mutual) = (boot::pool(), scene::chap().user, scene::mutual().user);
+    let accounts = format!(
+        "username = {chap:?}\ncredential = \"chap\"\nusername_in = {mutual:?}\ncredential_in = \"chap-in\"\n"
+    );
+    let more = format!("{}\n[target.chap]\n{accounts}", pool.more);
+    Wanted { portals: vec![format!("{NAME}:3261")], chap: None, more, ..pool }
+}
+
+/// A disk with that config, its credentials, and the address of a name server.
+pub(super) fn delivered(stage: &Stage) -> Result<PathBuf> {
+    let disk = boot::delivered(stage, &wanted(), Runs::Unit)?;
+    let script = format!(
+        "umask 077; mkdir -p /etc/credstore; echo {} >/etc/credstore/chap; echo {} >/etc/credstore/chap-in
+         umask 022; echo nameserver {} >/etc/resolv.conf
+         echo InitiatorName=iqn.1994-05.com.redhat:other >/etc/iscsi/initiatorname.iscsi
+         . /etc/selinux/config; contexts=/etc/selinux/$SELINUXTYPE/contexts/files/file_contexts
+         setfiles -F $contexts /etc/credstore /etc/resolv.conf /etc/iscsi",
+        scene::chap().secret,
+        scene::mutual().secret,
+        Path::Management.target()
+    );
+    delivery::change(&stage.bed, "portal", &disk, |root: &Root| root.run(&script, &[]))
+}
+
+/// LUNs for the pool, with mutual CHAP.
+pub(super) fn offer(stage: &mut Stage) -> Result<()> {
+    boot::offer(stage)?;
+    stage.target.offer(Offer { mutual: Some(scene::mutual()), ..stage.target.offered().clone() })
+}
+
+/// A name server that knows the portal.
+pub(super) struct Names(Child);
+
+impl Names {
+    pub(super) fn serve(stage: &Stage) -> Result<Self> {
+        let mut names = stage.bed.net.command("dnsmasq");
+        names.args(["--keep-in-foreground", "--no-resolv", "--no-hosts", "--user=root", "--pid-file"]);
+        names.arg("--bind-interfaces").arg(format!("--listen-address={}", Path::Management.target()));
+        names.arg(format!("--address=/{NAME}/{}", Path::A.target_v6()));
+        Ok(Self(stage.bed.run.spawn(&mut names, "dnsmasq")?))
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
