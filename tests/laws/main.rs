@@ -5,13 +5,15 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod mark;
 mod rollback;
 mod runs;
 
 use etcd_lun::{
     config::Runtime,
     node::{
-        Content, Etcd, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath, Node, Selinux, User,
+        Content, DataMount, Etcd, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath, Node, Selinux,
+        User,
         authority::{Authority, Record, Stamp},
     },
     plan::{Goal, Occasion, Plan, Refusal, Step, plan},
@@ -172,8 +174,13 @@ fn every_node(mut visit: impl FnMut(&Node)) -> usize {
         node.mount_unit = Fact::Known(MountUnit::Right);
         node.local = Fact::Known(dir(&[], true));
         node.etcd = Fact::Known(etcd("inactive"));
-        for mount in [Fact::Known(Some(data_mount("8:16"))), Fact::Known(Some(data_mount("9:99"))), unknown()]
-        {
+        let shut = DataMount { io_error: true, ..data_mount("8:16") };
+        for mount in [
+            Fact::Known(Some(data_mount("8:16"))),
+            Fact::Known(Some(data_mount("9:99"))),
+            Fact::Known(Some(shut)),
+            unknown(),
+        ] {
             node.mount = mount;
             for record in records() {
                 node.record = record;
@@ -269,6 +276,15 @@ fn laws(node: &Node, plan: &Plan) {
     let truth_is_lun = record.as_ref().is_some_and(|record| record.authority == Authority::Lun);
     let etcd_runs = node.etcd.known().is_none_or(|etcd| etcd.running);
     let mounted = !matches!(node.mount, Fact::Known(None));
+    let shut = node.mount.known().is_some_and(|mount| mount.as_ref().is_some_and(|mount| mount.io_error));
+    if at(plan, "unmount-shut-down").is_some() {
+        let fenced = node.local.known().is_some_and(LocalDir::is_fenced);
+        if !shut || !truth_is_lun || !fenced || (etcd_runs && at(plan, "stop-etcd").is_none()) {
+            fail("only what has shut down is unmounted, with the fence up and etcd stopped");
+        }
+    } else if shut && !plan.steps.is_empty() {
+        fail("nothing is done on a filesystem that has shut down");
+    }
 
     for pair in plan.steps.windows(2) {
         if matches!(pair, [Step::StartEtcd { .. }, ..]) {

@@ -160,3 +160,25 @@ fn with_selinux_the_data_directory_lies_where_the_service_can_exchange_it() {
         Node { selinux: Fact::Known(beside(None)), record: Fact::Known(Some(rolled_back(DATA))), ..node() };
     assert!(!matches!(plan(&config(), &back, Occasion::Boot), Err(Refusal::OtherLabel { .. })));
 }
+
+#[test]
+fn what_has_shut_down_is_mounted_anew_by_a_person() {
+    for (runtime, state) in [("systemd", "failed"), ("systemd", "active"), ("static-pod", "active")] {
+        let mut world = World::new(node());
+        run(&mut world, None).unwrap();
+        world.crash();
+        known(&mut world.node.mount).as_mut().unwrap().io_error = true;
+        world.node.mounted_stamp = unknown();
+        world.node.etcd = Fact::Known(etcd(state));
+        let refusal = plan(&config_for(runtime), &world.node, Occasion::Boot).unwrap_err();
+        assert!(matches!(refusal, Refusal::ShutDown { .. }), "{refusal}");
+        let steps = run_as(&mut world.clone(), None, runtime, Occasion::ByHand).unwrap();
+        for cut in 0..=steps {
+            let mut world = world.clone();
+            run_as(&mut world, Some(cut), runtime, Occasion::ByHand).unwrap();
+            world.crash();
+            run_as(&mut world, None, runtime, Occasion::ByHand).unwrap();
+            assert!(is_done(&world), "{runtime}, {state}, cut at {cut}: {world:#?}");
+        }
+    }
+}

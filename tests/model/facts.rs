@@ -136,13 +136,16 @@ pub fn node(world: &World, memory: &Memory, guards: Guards) -> Node {
     });
     if world.mounted {
         let mut mount = support::data_mount("8:16");
-        mount.io_error = !world.reachable;
+        mount.io_error = world.shut && guards.shut;
         mount.free = Some((Bytes(19 << 30), Bytes(20 << 30)));
         node.mount = Fact::Known(Some(mount));
         node.mounted_stamp = match world.disk {
             Disk::Xfs { stamp: Some(found), .. } => Fact::Known(Some(stamp(found, world, guards))),
             _ => Fact::Known(None),
         };
+        if world.shut {
+            node.mounted_stamp = Fact::Unknown("I/O error".into());
+        }
     }
     let (state, queued) = match world.etcd {
         Etcd::Down => ("inactive", false),

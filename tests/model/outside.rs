@@ -1,6 +1,6 @@
 //! What happens to the world without `apply`: etcd, the power, the target, the array, other machines.
 
-use crate::world::{Disk, Etcd, Local, Record, Stamp, Start, Tree, World, Writes};
+use crate::world::{Disk, Etcd, Local, Stamp, Start, Tree, World, Writes};
 
 /// Enough for an old, a newer and a newest copy.
 const MOST_WRITES: Writes = 2;
@@ -41,7 +41,7 @@ impl World {
     /// The power goes and comes back.
     pub fn rebooted(self) -> Self {
         // The note is in /run.
-        Self { session: false, mounted: false, etcd: Etcd::Queued, stopped_by_us: false, ..self }
+        Self { session: false, mounted: false, shut: false, etcd: Etcd::Queued, stopped_by_us: false, ..self }
     }
 
     /// The target goes. What is mounted stays so, and etcd on it ends.
@@ -50,10 +50,17 @@ impl World {
         Self { reachable: false, session: self.session && self.mounted, etcd, ..self }
     }
 
+    /// The filesystem shuts down: the target was gone for longer than the kernel waits, or refused a write.
+    pub fn shut_down(self) -> Option<Self> {
+        let etcd = if self.etcd == Etcd::OnLun { Etcd::Failed } else { self.etcd };
+        (self.mounted && !self.shut).then_some(Self { shut: true, etcd, ..self })
+    }
+
     /// Everything that can happen next while no run of ours is at work.
     pub fn outside(self) -> Result<Vec<Self>, String> {
         let mut next = vec![self.rebooted()];
         next.extend(self.written());
+        next.extend(self.shut_down());
         next.extend(self.etcd_started()?);
         if self.is_running() {
             next.push(Self { etcd: Etcd::Down, ..self });
@@ -62,7 +69,7 @@ impl World {
         // Of what could pass for ours: the rest is what others leave, below.
         if self.snapshot.is_none() && matches!(self.disk, Disk::Xfs { stamp: Some(stamp), .. } if stamp.ours)
         {
-            next.push(Self { snapshot: Some(self.disk), ..self });
+            next.push(Self { snapshot: Some(self.disk), counted: false, ..self });
         }
         if !self.mounted && !self.robbed {
             next.extend(self.restored());
@@ -81,17 +88,12 @@ impl World {
         Ok(next)
     }
 
-    /// The array puts the snapshot back.
+    /// The array puts the snapshot back. One that was taken since the last use was counted has the same count as what it
+    /// replaces: nothing on the node tells the two apart, until the timer's next mark.
     fn restored(self) -> Option<Self> {
         let snapshot = self.snapshot.filter(|snapshot| *snapshot != self.disk)?;
-        // One that was taken since the last mount for use has the same count: nothing on the node tells it apart, but what
-        // etcd itself knows. Looked at when there is a mark that the timer raises.
-        let unseen = |record: Record| {
-            matches!(snapshot, Disk::Xfs { id, stamp: Some(stamp), .. }
-                if record.lun && id == record.id && stamp.ours && stamp.generation == record.generation
-                    && stamp.activations >= record.activations)
-        };
-        (!self.record.is_some_and(unseen)).then(|| self.changed(snapshot))
+        let unseen = self.record_says_lun() && !self.counted;
+        (!unseen).then(|| self.changed(snapshot))
     }
 
     /// The LUN holds something else all at once.

@@ -1,10 +1,19 @@
-//! A run of `apply` or `rollback` on the world: the program's plans, what happens in the middle, and the way back.
+//! A run of `apply`, `rollback` or `mark` on the world: the program's plans, what happens in the middle, and the way back.
 
 use crate::{
     facts::{config, node},
     world::{Etcd, Guards, Start, World, Writes},
 };
-use etcd_lun::plan::{Goal, Occasion, Step};
+use etcd_lun::plan::{Goal, Mark, Occasion, Step, mark};
+
+/// What is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// `apply` or `rollback`.
+    Run(Goal),
+    /// `mark`.
+    Mark,
+}
 
 /// What a run keeps in memory.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,6 +27,7 @@ pub struct Memory {
 pub enum Event {
     Nothing,
     TargetGone,
+    ShutDown,
     EtcdStarted,
     Written,
     /// The copy is not what it says it is.
@@ -78,6 +88,27 @@ impl<'a> Run<'a> {
             event,
             possible: Vec::new(),
             place: 0,
+        }
+    }
+
+    pub fn verb(&mut self, verb: Verb) -> End {
+        match verb {
+            Verb::Run(goal) => self.whole(goal),
+            Verb::Mark => self.mark(),
+        }
+    }
+
+    /// One step, or none.
+    fn mark(&mut self) -> End {
+        let step = match mark(config(), &node(&self.world, &self.memory, self.guards)) {
+            Ok(Mark::Due(step)) => step,
+            Ok(Mark::Idle(_)) => return End::Done,
+            Err(refusal) => return End::Refused(refusal.to_string()),
+        };
+        match self.step(&step).and_then(|()| self.effect(|_| ())) {
+            Ok(()) => End::Done,
+            Err(Stop::Failed(why)) => End::Failed(format!("{}: {why}", step.id())),
+            Err(Stop::Broken(why)) => End::Broken(format!("{}: {why}", step.id())),
         }
     }
 
@@ -175,6 +206,7 @@ impl<'a> Run<'a> {
             let can_start = !world.is_running() && !matches!(world.start(), Ok(Start::Nowhere));
             let possible = [
                 (Event::TargetGone, world.reachable),
+                (Event::ShutDown, world.shut_down().is_some()),
                 (Event::EtcdStarted, can_start),
                 (Event::Written, world.written().is_some()),
                 (Event::CopyLies, self.copying),
@@ -186,6 +218,7 @@ impl<'a> Run<'a> {
             let world = match self.event.1 {
                 Event::Nothing => Ok(None),
                 Event::TargetGone => Ok(Some(self.world.lost_target())),
+                Event::ShutDown => Ok(self.world.shut_down()),
                 Event::EtcdStarted => self.world.etcd_started(),
                 Event::Written => Ok(self.world.written()),
                 Event::CopyLies => {

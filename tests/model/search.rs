@@ -2,7 +2,7 @@
 
 use crate::{
     outside::OTHERS,
-    run::{End, Event, Run},
+    run::{End, Event, Run, Verb},
     world::{Disk, Etcd, Guards, Local, Stamp, Tree, World},
 };
 use etcd_lun::plan::{Goal, Occasion};
@@ -34,11 +34,13 @@ fn beginnings() -> Vec<World> {
         shelf: None,
         disk: Disk::Blank,
         snapshot: None,
+        counted: false,
         robbed: false,
         meddled: false,
         reachable: true,
         session: false,
         mounted: false,
+        shut: false,
         etcd: Etcd::OnLocal,
         stopped_by_us: false,
     };
@@ -55,16 +57,17 @@ fn beginnings() -> Vec<World> {
 }
 
 /// Whether nobody but us, etcd and the power had a hand in this, and the target is there.
-fn is_ours_to_mend(world: &World, goal: Goal) -> bool {
+fn is_ours_to_mend(world: &World, verb: Verb) -> bool {
     let half_way = world.record.is_some_and(|record| record.rolled_back)
         && (!matches!(world.local, Local::Data(_)) || world.stopped_by_us);
-    match goal {
+    match verb {
         // A rollback is finished by a rollback, or a boot; a migration by hand, or a boot.
-        Goal::Lun(Occasion::ByHand) if half_way => return false,
-        Goal::Lun(Occasion::Boot) if world.is_running() => return false,
+        Verb::Run(Goal::Lun(Occasion::ByHand)) if half_way => return false,
+        Verb::Run(Goal::Lun(Occasion::Boot)) if world.is_running() || world.shut => return false,
+        Verb::Mark if world.shut => return false,
         // It begins with a LUN that answers: `apply` sees to that.
-        Goal::Local if !(half_way || world.record_says_lun() && world.session) => return false,
-        Goal::Lun(_) | Goal::Local => {}
+        Verb::Run(Goal::Local) if !(half_way || world.record_says_lun() && world.session) => return false,
+        Verb::Run(_) | Verb::Mark => {}
     }
     let ours = |id| world.record.is_some_and(|record| record.id == id);
     let is_our_disk = match world.disk {
@@ -109,9 +112,15 @@ struct Search {
 
 impl Search {
     fn is_small(&self, world: &World) -> bool {
-        world.record.is_none_or(|record| {
-            record.generation <= self.generations && record.activations <= MOST_ACTIVATIONS
-        })
+        // Cut short again and again between stamp and record, the stamp alone would count on.
+        let stamped = match world.disk {
+            Disk::Xfs { stamp: Some(stamp), .. } => stamp.activations <= MOST_ACTIVATIONS + 1,
+            _ => true,
+        };
+        stamped
+            && world.record.is_none_or(|record| {
+                record.generation <= self.generations && record.activations <= MOST_ACTIVATIONS
+            })
     }
 
     fn add(&mut self, world: World, from: Option<(World, &'static str)>) {
@@ -128,31 +137,33 @@ impl Search {
             self.add(after, Some((world, "outside")));
         }
         let runs = [
-            (Goal::Lun(Occasion::ByHand), "apply"),
-            (Goal::Lun(Occasion::Boot), "apply --boot"),
-            (Goal::Local, "rollback"),
+            (Verb::Run(Goal::Lun(Occasion::ByHand)), "apply"),
+            (Verb::Run(Goal::Lun(Occasion::Boot)), "apply --boot"),
+            (Verb::Run(Goal::Local), "rollback"),
+            (Verb::Mark, "mark"),
         ];
-        for (goal, name) in runs {
-            self.run(world, goal, name)?;
+        for (verb, name) in runs {
+            self.run(world, verb, name)?;
         }
         Ok(())
     }
 
     /// Runs from here. What the array keeps besides makes no difference to them.
-    fn run(&mut self, world: World, goal: Goal, name: &'static str) -> Result<(), String> {
-        let plain = World { snapshot: None, ..world };
+    fn run(&mut self, world: World, verb: Verb, name: &'static str) -> Result<(), String> {
+        let plain = World { snapshot: None, counted: false, ..world };
         let key = (plain, name);
         let left = match self.left.get(&key) {
             Some(left) => Rc::clone(left),
             None => {
                 let left: Rc<HashSet<World>> =
-                    Rc::new(self.runs(plain, goal, name).map_err(|why| self.broken(world, &why))?);
+                    Rc::new(self.runs(plain, verb, name).map_err(|why| self.broken(world, &why))?);
                 self.left.insert(key, Rc::clone(&left));
                 left
             }
         };
         for cut in left.iter() {
-            let cut = World { snapshot: world.snapshot, ..*cut };
+            let counted = world.snapshot.is_some() && (world.counted || cut.counted);
+            let cut = World { snapshot: world.snapshot, counted, ..*cut };
             // Killed: the world stays as it is. Without power: what is in memory goes too.
             self.add(cut, Some((world, name)));
             self.add(cut.rebooted(), Some((world, name)));
@@ -162,17 +173,17 @@ impl Search {
 
     /// A run, undisturbed and with every event at every place. Each place is one to be cut short, too: in what state the
     /// world can be left.
-    fn runs(&mut self, world: World, goal: Goal, name: &str) -> Result<HashSet<World>, String> {
+    fn runs(&mut self, world: World, verb: Verb, name: &str) -> Result<HashSet<World>, String> {
         let mut left = Vec::new();
         let mut keep = |world: World| left.push(world);
         let mut run = Run::new(world, self.guards, (usize::MAX, Event::Nothing), &mut keep);
-        let end = run.whole(goal);
+        let end = run.verb(verb);
         let (events, after) = (std::mem::take(&mut run.possible), run.world);
         self.end(&end, name)?;
         match &end {
-            End::Done => is_done(after, goal)?,
+            End::Done => is_done(after, verb)?,
             // What only we and the power did, we also mend.
-            End::Refused(why) | End::Failed(why) if is_ours_to_mend(&world, goal) => {
+            End::Refused(why) | End::Failed(why) if is_ours_to_mend(&world, verb) => {
                 return Err(format!("a person is needed: {why}"));
             }
             End::Refused(_) | End::Failed(_) | End::Broken(_) => {}
@@ -181,7 +192,7 @@ impl Search {
         for event in events {
             let mut keep = |world: World| left.push(world);
             let mut run = Run::new(world, self.guards, event, &mut keep);
-            let end = run.whole(goal);
+            let end = run.verb(verb);
             let after = run.world;
             self.end(&end, name)?;
             left.push(after);
@@ -214,18 +225,20 @@ impl Search {
 }
 
 /// After a run that says so, etcd is where it should be and can be nowhere else.
-fn is_done(world: World, goal: Goal) -> Result<(), String> {
+fn is_done(world: World, verb: Verb) -> Result<(), String> {
     let rolled_back = world.record.is_some_and(|record| record.rolled_back);
     let on_lun = world.mounted
+        && !world.shut
         && world.record_says_lun()
         && world.local == Local::Fenced
         && matches!(world.etcd, Etcd::OnLun | Etcd::Queued);
     let on_local = !world.mounted && rolled_back && matches!(world.local, Local::Data(_));
-    let right = match goal {
-        Goal::Lun(Occasion::ByHand) => on_lun,
+    let right = match verb {
+        Verb::Run(Goal::Lun(Occasion::ByHand)) => on_lun,
         // A boot leaves a rollback as it is.
-        Goal::Lun(Occasion::Boot) => on_lun || on_local,
-        Goal::Local => on_local,
+        Verb::Run(Goal::Lun(Occasion::Boot)) => on_lun || on_local,
+        Verb::Run(Goal::Local) => on_local,
+        Verb::Mark => true,
     };
     if right { Ok(()) } else { Err(format!("done, it says, with {world}")) }
 }

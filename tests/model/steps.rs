@@ -48,7 +48,7 @@ impl Run<'_> {
         self.effect(|_| ())?;
         self.step_begins = false;
         match step {
-            Step::SetInitiatorName { .. } | Step::RestartIscsid => Ok(()),
+            Step::SetInitiatorName { .. } | Step::RestartIscsid | Step::SetTimeout { .. } => Ok(()),
             Step::LogOut { .. } => self.effect(|world| world.session = false),
             Step::LogIn { .. } if !self.world.reachable => Self::fail("no portal answers"),
             Step::LogIn { .. } => self.effect(|world| world.session = true),
@@ -128,7 +128,11 @@ impl Run<'_> {
                 }
                 let (id, tree, _) = self.lun_of_ours()?;
                 let stamp = Some(small_stamp(stamp));
-                self.effect(|world| world.disk = Disk::Xfs { id, tree, stamp })
+                self.effect(|world| {
+                    world.disk = Disk::Xfs { id, tree, stamp };
+                    // Another generation: whatever the array kept before is told apart.
+                    world.counted = true;
+                })
             }
             Step::Commit { record } => {
                 let Some(proven) = self.memory.proven else { return Self::fail("not proven") };
@@ -143,7 +147,21 @@ impl Run<'_> {
                 self.happen()?;
                 // What is in use can't be unmounted.
                 self.at_rest()?;
-                self.take(|world| world.mounted = false)
+                self.take(|world| {
+                    world.mounted = false;
+                    world.shut = false;
+                })
+            }
+            Step::UnmountShutDown { .. } => {
+                if !self.world.shut || !self.world.record_says_lun() {
+                    return Self::fail("it has not shut down, or is none of ours");
+                }
+                self.happen()?;
+                self.at_rest()?;
+                self.take(|world| {
+                    world.mounted = false;
+                    world.shut = false;
+                })
             }
             Step::CommitLocal { record } => {
                 let Some(proven) = self.memory.proven else { return Self::fail("not proven") };
@@ -155,6 +173,10 @@ impl Run<'_> {
             }
             Step::Return { generation, .. } => self.put_in_place(*generation),
             Step::Activate { stamp, record } => self.activate(small_stamp(stamp), small(record)),
+            Step::Mark { stamp, record, .. } => {
+                self.data_is_on_lun()?;
+                self.count(small_stamp(stamp), small(record), true)
+            }
             Step::MountData { .. } => {
                 self.happen()?;
                 // A mount of a LUN that doesn't answer fails.
@@ -164,7 +186,8 @@ impl Run<'_> {
             }
             Step::StartEtcd { wait, on, .. } => {
                 match on {
-                    authority::Authority::Lun if self.world.mounted && self.world.reachable => {}
+                    authority::Authority::Lun
+                        if self.world.mounted && !self.world.shut && self.world.reachable => {}
                     authority::Authority::Local
                         if !self.world.mounted && self.world.local != Local::Fenced => {}
                     _ => return Self::fail("the truth is not in its place"),
@@ -202,7 +225,8 @@ impl Run<'_> {
     }
 
     fn data_is_on_lun(&self) -> Result<(), Stop> {
-        let right = self.world.mounted && self.world.record_says_lun() && self.world.reachable;
+        let world = &self.world;
+        let right = world.mounted && !world.shut && world.record_says_lun() && world.reachable;
         if right { Ok(()) } else { Self::fail("the data is not on the LUN") }
     }
 
@@ -281,17 +305,32 @@ impl Run<'_> {
     }
 
     fn activate(&mut self, stamp: Stamp, record: Record) -> Result<(), Stop> {
-        let (id, tree, _) = self.lun_of_ours()?;
-        let count = |world: &mut World| world.disk = Disk::Xfs { id, tree, stamp: Some(stamp) };
-        let note = |world: &mut World| world.record = Some(record);
-        if self.guards.stamp_before_record {
-            self.effect(count)?;
-            self.effect(note)
-        } else {
-            self.effect(note)?;
-            self.lun_of_ours()?;
-            self.effect(count)
+        self.lun_of_ours()?;
+        self.count(stamp, record, false)
+    }
+
+    fn count(&mut self, mut stamp: Stamp, mut record: Record, mark: bool) -> Result<(), Stop> {
+        let now = self.world.record.map_or(0, |record| record.activations);
+        if let (false, Disk::Xfs { stamp: Some(found), .. }) = (self.guards.counts_on, self.world.disk) {
+            stamp.activations = found.activations.max(now + 1);
+            record.activations = stamp.activations;
         }
+        let note = |world: &mut World| world.record = Some(record);
+        let (on_stamp, in_record) = (!mark || self.guards.mark_on_stamp, !mark || self.guards.mark_in_record);
+        if !self.guards.stamp_before_record {
+            self.effect(note)?;
+        }
+        if on_stamp {
+            // etcd may have written since.
+            self.happen()?;
+            let (id, tree, _) = self.lun_of_ours()?;
+            self.take(|world| world.disk = Disk::Xfs { id, tree, stamp: Some(stamp) })?;
+        }
+        if self.guards.stamp_before_record && in_record {
+            self.effect(note)?;
+        }
+        self.world.counted = true;
+        Ok(())
     }
 }
 

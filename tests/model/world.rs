@@ -92,6 +92,8 @@ pub struct World {
     pub disk: Disk,
     /// A snapshot that the array keeps.
     pub snapshot: Option<Disk>,
+    /// Whether a use was counted, by a mount or a mark, since it was taken.
+    pub counted: bool,
     /// Whether what is on the LUN was changed behind our back since it became the truth: then the newest writes may be
     /// gone, and all that is left to do is not to run on what is there.
     pub robbed: bool,
@@ -102,6 +104,8 @@ pub struct World {
     pub reachable: bool,
     pub session: bool,
     pub mounted: bool,
+    /// Whether the mounted filesystem has shut down: it reads and writes nothing until it is mounted anew.
+    pub shut: bool,
     pub etcd: Etcd,
     /// The note that a run of ours stopped etcd.
     pub stopped_by_us: bool,
@@ -134,8 +138,16 @@ pub struct Guards {
     pub put_back: bool,
     /// The stamp is counted up before the record is.
     pub stamp_before_record: bool,
+    /// A mark raises the count on the stamp.
+    pub mark_on_stamp: bool,
+    /// A mark raises the count in the record.
+    pub mark_in_record: bool,
+    /// A mount or a mark counts on from the higher of both counts.
+    pub counts_on: bool,
     /// A rollback unmounts the LUN before its commit point.
     pub unmount_first: bool,
+    /// That a mounted filesystem has shut down is looked at.
+    pub shut: bool,
     /// A rollback's mark in the record is looked at.
     pub rolled_back: bool,
 }
@@ -154,7 +166,11 @@ impl Guards {
         uuid: true,
         put_back: true,
         stamp_before_record: true,
+        mark_on_stamp: true,
+        mark_in_record: true,
+        counts_on: true,
         unmount_first: true,
+        shut: true,
         rolled_back: true,
     };
 }
@@ -179,6 +195,9 @@ impl World {
 
     /// Where etcd would run; an error is what makes that a loss.
     pub fn start(&self) -> Result<Start, String> {
+        if self.mounted && self.shut {
+            return Ok(Start::Nowhere);
+        }
         if self.mounted {
             return match self.disk {
                 Disk::Xfs { tree: Tree::Whole(writes), .. } if writes == self.truth => Ok(Start::Lun),
@@ -226,7 +245,7 @@ impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "truth {}, local {:?}, record {:?}, shelf {:?}, disk {:?}, snapshot {:?}, {}{}{}{}etcd {:?}{}",
+            "truth {}, local {:?}, record {:?}, shelf {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}etcd {:?}{}",
             self.truth,
             self.local,
             self.record,
@@ -236,6 +255,7 @@ impl fmt::Display for World {
             if self.reachable { "reachable, " } else { "" },
             if self.session { "session, " } else { "" },
             if self.mounted { "mounted, " } else { "" },
+            if self.shut { "shut down, " } else { "" },
             match (self.robbed, self.meddled) {
                 (true, _) => "changed behind our back, ",
                 (false, true) => "etcd was started beside us, ",

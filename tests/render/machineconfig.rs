@@ -33,6 +33,7 @@ fn every_file_arrives_byte_for_byte() {
     assert_eq!(code, 0, "{err}");
     let expected = [
         ("etcd-lun-selinux.service", None),
+        ("etcd-lun-shutdown.service", None),
         ("etcd-lun.service", Some(&Value::Bool(true))),
         ("var-lib-etcd.mount", None),
     ];

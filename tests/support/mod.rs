@@ -80,6 +80,7 @@ pub fn session() -> Session {
         configured: "10.77.0.1".parse().ok(),
         state: "LOGGED_IN".into(),
         initiator: Some(INITIATOR.into()),
+        recovery_timeout: Some(3600),
         in_use: Vec::new(),
     }
 }
@@ -290,6 +291,13 @@ impl World {
                 known(&mut self.node.sessions).push(session());
                 self.node.lun = Fact::Known(LunView::NotAttached);
             }
+            Step::SetTimeout { sid, replacement } => {
+                let sessions = known(&mut self.node.sessions).iter_mut();
+                for session in sessions.filter(|session| session.sid == *sid) {
+                    assert!(session.is_logged_in(), "the kernel refuses it");
+                    session.recovery_timeout = u32::try_from(replacement.0.as_secs()).ok();
+                }
+            }
             Step::AttachLun { .. } => {
                 self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
             }
@@ -347,6 +355,19 @@ impl World {
                 self.set_stamp(Some(stamp.clone()));
                 self.node.record = Fact::Known(Some(record.clone()));
                 self.memory.staged = false;
+            }
+            Step::UnmountShutDown { .. } => {
+                let shut = known(&mut self.node.mount).as_ref().is_some_and(|mount| mount.io_error);
+                assert!(shut && !running, "unmounting what has not shut down, or is in use");
+                self.node.mount = Fact::Known(None);
+                self.node.mounted_stamp = Fact::Known(None);
+                self.settle(false);
+            }
+            Step::Mark { stamp, record, .. } => {
+                assert!(self.truth_is_mounted(), "counting what is not mounted");
+                self.set_stamp(Some(stamp.clone()));
+                self.node.mounted_stamp = Fact::Known(Some(stamp.clone()));
+                self.node.record = Fact::Known(Some(record.clone()));
             }
             Step::MountData { .. } => {
                 assert!(!running, "mounting over a running etcd");

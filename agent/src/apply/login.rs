@@ -2,7 +2,7 @@
 
 use super::{Watcher, run::Run};
 use crate::{
-    config::Discovery,
+    config::{Discovery, Timeouts},
     host::{
         Host,
         iscsi::{self, IscsiError, LogIn},
@@ -18,13 +18,18 @@ const ISCSID_SOCKET: &str = "iscsid.socket";
 /// systemd's own default for starting a unit is 90 s; iscsid takes none of it.
 const ISCSID_LIMIT: Duration = Duration::from_secs(60);
 
-/// What records say besides credentials: nobody else's boot logs in, and a login attaches no LUN.
-/// One login attempt of 10 s at a time: retrying is done here, where it can be bounded and seen.
+/// What records say besides credentials and what the config says: nobody else's boot logs in, and a login attaches no
+/// LUN. One login attempt of 10 s at a time: retrying is done here, where it can be bounded and seen. What is done about a
+/// command that the target doesn't answer though it answers pings is open-iscsi's own default, whatever the node's
+/// `iscsid.conf` says for others.
 const SETTINGS: &[(&str, &str)] = &[
     ("node.startup", "manual"),
     ("node.session.scan", "manual"),
     ("node.session.initial_login_retry_max", "1"),
     ("node.conn[0].timeo.login_timeout", "10"),
+    ("node.session.err_timeo.abort_timeout", "15"),
+    ("node.session.err_timeo.lu_reset_timeout", "30"),
+    ("node.session.err_timeo.tgt_reset_timeout", "30"),
 ];
 
 /// How long one login may take: two attempts of 10 s, and what iscsid adds.
@@ -41,6 +46,7 @@ pub(super) struct Wish<'a> {
     pub portals: &'a [Portal],
     pub discovery: Discovery,
     pub all: bool,
+    pub timeouts: Timeouts,
     pub limit: Span,
 }
 
@@ -58,6 +64,12 @@ pub(super) fn log_out(host: &Host, sid: u32) -> anyhow::Result<String> {
     super::guard::session_is_free(host, sid)?;
     iscsi::log_out(host, sid)?;
     Ok(format!("session {sid} is gone"))
+}
+
+/// What iscsid knows of the record meanwhile it takes at the next login, which writes the record anew.
+pub(super) fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<String> {
+    iscsi::set_recovery_timeout(host, sid, replacement.0)?;
+    Ok(format!("session {sid} keeps writes waiting for {replacement}"))
 }
 
 /// Tries all portals, round after round while the failures are transient and time is left. One
@@ -147,7 +159,16 @@ fn prepare(run: &Run<'_>, wish: &Wish<'_>, portal: &Portal) -> Result<(), IscsiE
             }
         }
     };
-    iscsi::write_record(run.host, wish.target, portal, tpgt, SETTINGS, run.secrets.session.as_ref())
+    let Timeouts { replacement, noop_interval, noop_timeout } = wish.timeouts;
+    let of_config = [
+        ("node.session.timeo.replacement_timeout", replacement),
+        ("node.conn[0].timeo.noop_out_interval", noop_interval),
+        ("node.conn[0].timeo.noop_out_timeout", noop_timeout),
+    ]
+    .map(|(key, span)| (key, span.0.as_secs().to_string()));
+    let of_config = of_config.iter().map(|(key, value)| (*key, value.as_str()));
+    let settings: Vec<_> = SETTINGS.iter().copied().chain(of_config).collect();
+    iscsi::write_record(run.host, wish.target, portal, tpgt, &settings, run.secrets.session.as_ref())
 }
 
 /// iscsid's socket must listen. It fails for good when something called iscsiadm before there was

@@ -3,6 +3,8 @@
 //! * [`run`]: one `match`, each step to what it does
 //! * [`guard`]: what a destructive step re-reads just before it acts
 //! * [`login`], [`lun`], [`copy`], [`local`], [`etcd`]: the steps, by what they touch
+//! * [`let_go`]: shutting down without the target
+//! * [`mark`]: counting a use while etcd runs
 //! * [`secrets`]: CHAP credentials, read once before the first step
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -10,16 +12,22 @@ pub mod confine;
 mod copy;
 mod etcd;
 mod guard;
+pub mod let_go;
 mod local;
 mod login;
 mod lun;
+pub mod mark;
 mod mount;
 mod run;
 pub mod secrets;
 
 use crate::{
     config::Config,
-    host::{Host, Tool, filelock::Lock, mountinfo, namespace, process},
+    host::{
+        Host, Tool,
+        filelock::{Lock, LockError},
+        mountinfo, namespace, process,
+    },
     node::{
         Fact, Identity,
         authority::{Authority, Record},
@@ -112,10 +120,8 @@ pub fn apply(
     goal: Goal,
     watcher: &mut dyn Watcher,
 ) -> Result<Done, Failure> {
-    host.root.make_dir(RUNTIME_DIR, 0o700).context("making the runtime directory")?;
-    let lock_path: AbsPath = "/run/etcd-lun/lock".parse().map_err(anyhow::Error::from)?;
     // Before the first observation: facts seen before the lock could be another run's.
-    let _lock = Lock::take(host, &lock_path).context("making sure that this is the only apply")?;
+    let _lock = take_lock(host).context("making sure that this is the only apply")?;
     if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
         // The staging mount must be seen by nobody else, and vanish with this process.
         namespace::private_mounts().context("making mounts private")?;
@@ -130,6 +136,23 @@ pub fn apply(
         Ok(()) => failure,
         Err(second) => Failure::Error(failure.into_error().context(format!("{second:#}; after this"))),
     })
+}
+
+fn lock_path() -> anyhow::Result<AbsPath> {
+    Ok(format!("{RUNTIME_DIR}/lock").parse()?)
+}
+
+/// A `mark` of the timer's is over in a moment: it shouldn't send a person away.
+fn take_lock(host: &Host) -> anyhow::Result<Lock> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let path = lock_path()?;
+    loop {
+        match Lock::take(host, &path) {
+            Err(LockError::Held { .. }) if Instant::now() < deadline => {}
+            taken => return Ok(taken?),
+        }
+        host.pause(Duration::from_millis(100))?;
+    }
 }
 
 /// A run that was killed leaves its rsync behind, which goes on writing where the next run writes, and keeps the staging

@@ -2,8 +2,8 @@
 
 use super::{guard, run::Run};
 use crate::{
-    host::{block, inode, mountinfo, systemd, tree},
-    node::authority::Stamp,
+    host::{block, inode, mountinfo, systemd, tree, xfs},
+    node::authority::{Authority, Stamp},
     observe,
     terms::{AbsPath, FsLabel, FsUuid, Wwid},
 };
@@ -67,6 +67,33 @@ pub(super) fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result
         run.host.pause(Duration::from_millis(200))?;
     }
     Ok(format!("{} is unmounted, and {at} fenced", lun.device))
+}
+
+/// Unmounts a filesystem that has shut down. Whatever etcd acknowledged is on the LUN; the rest was refused to it.
+pub(super) fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
+    let record = guard::record(run.host)?.context("the record is gone")?;
+    ensure!(record.authority == Authority::Lun, "the record says that the local disk is the truth");
+    ensure!(guard::is_fenced(run.host, at)?, "{at} is not fenced beneath what is mounted, which stays so");
+    let mount = guard::mounted_on(run.host, at)?.with_context(|| format!("{at} is not mounted any more"))?;
+    ensure!(xfs::is_shut_down(&run.host.root.locate(at.as_path())), "{at} has not shut down");
+    guard::etcd_is_at_rest(run, at)?;
+    systemd::stop(run.host, unit, UNMOUNT_LIMIT)?;
+    guard::nothing_is_mounted(run, at)?;
+    // While anybody has it mounted, a mount anew would only be one more of the filesystem that has shut down.
+    let deadline = Instant::now() + RELEASE_LIMIT;
+    loop {
+        let left = mountinfo::holders_in_any_namespace(run.host, mount.device.0, mount.device.1)?;
+        match left.first() {
+            None => return Ok(format!("{at} is unmounted, and fenced")),
+            Some(holder) if Instant::now() >= deadline => bail!(
+                "{at} is unmounted, and {} (pid {}) still has its filesystem mounted at {}: end it, then apply again",
+                holder.comm,
+                holder.pid,
+                holder.mount_point
+            ),
+            Some(_) => run.host.pause(Duration::from_millis(200))?,
+        }
+    }
 }
 
 /// What PID 1 sees must be the LUN, with the options asked for, and carry the record's stamp.

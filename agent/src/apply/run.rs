@@ -1,6 +1,6 @@
 //! One `match`: each step to what it does. Behaviour does not live here; see `plan`.
 
-use super::{Watcher, copy, etcd, local, login, lun, mount, secrets::Secrets};
+use super::{Watcher, copy, etcd, local, login, lun, mark, mount, secrets::Secrets};
 use crate::{
     config::Config,
     host::{Host, staging::Staging},
@@ -37,8 +37,16 @@ impl<'a> Run<'a> {
             Step::SetInitiatorName { name } => login::set_initiator_name(self.host, name),
             Step::RestartIscsid => login::restart_iscsid(self.host),
             Step::LogOut { sid } => login::log_out(self.host, *sid),
-            Step::LogIn { target, portals, discovery, all, limit } => {
-                let wish = login::Wish { target, portals, discovery: *discovery, all: *all, limit: *limit };
+            Step::SetTimeout { sid, replacement } => login::set_timeout(self.host, *sid, *replacement),
+            Step::LogIn { target, portals, discovery, all, timeouts, limit } => {
+                let wish = login::Wish {
+                    target,
+                    portals,
+                    discovery: *discovery,
+                    all: *all,
+                    timeouts: *timeouts,
+                    limit: *limit,
+                };
                 login::log_in(self, &wish, watcher)
             }
             Step::AttachLun { target, lun, limit } => lun::attach(self.host, target, *lun, *limit),
@@ -64,11 +72,13 @@ impl<'a> Run<'a> {
             }
             Step::Fence { at } => local::fence(self.host, at),
             Step::Activate { stamp, record } => lun::activate(self, stamp, record),
+            Step::Mark { at, stamp, record } => mark::count(self, at, stamp, record),
             Step::MountData { unit, at, wwid, uuid, label, options } => {
                 let wish = mount::Wish { unit, at, wwid, uuid, label, options };
                 mount::mount(self, &wish)
             }
             Step::UnmountData { unit, at } => mount::unmount(self, unit, at),
+            Step::UnmountShutDown { unit, at } => mount::unmount_shut_down(self, unit, at),
             Step::CommitLocal { record } => local::commit_local(self, record),
             Step::Return { at, generation } => local::put_in_place(self, at, *generation),
             Step::StartEtcd { runtime, data_dir, on, wait } => {

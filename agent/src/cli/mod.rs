@@ -8,6 +8,7 @@ mod config;
 mod env;
 mod grammar;
 mod logging;
+mod mark;
 mod progress;
 mod render;
 mod selinux;
@@ -150,6 +151,8 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
             Box::new(move |file| view::plan(file, goal, output))
         }
         ["apply" | "rollback"] => Box::new(move |file| apply::run(file, goal, output)),
+        ["mark"] => Box::new(mark::run),
+        ["let-go"] => Box::new(mark::let_go),
         ["plan"] => Box::new(move |file| view::plan(file, goal, output)),
         ["status"] => Box::new(move |file| view::status(file, output)),
         ["health"] if given.has("list") => Box::new(|_| {

@@ -63,6 +63,14 @@ pub(super) fn config(config: &Config, identity: &Identity) -> String {
         config.target.portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     );
     page.line("discovery", format!("{:?}", config.target.discovery).to_lowercase());
+    let timeouts = &config.target.timeouts;
+    let [one, many] = [false, true].map(|multipath| timeouts.with_multipath(multipath).replacement);
+    let both = if one == many { one.to_string() } else { format!("{one}, {many} under multipath") };
+    page.line("writes wait for", both);
+    page.line(
+        "pings",
+        format!("every {}, answered within {}", timeouts.noop_interval, timeouts.noop_timeout),
+    );
     for (label, chap) in [("CHAP", &config.target.chap), ("discovery CHAP", &config.target.discovery_chap)] {
         page.line(
             label,

@@ -25,6 +25,9 @@ pub(super) struct TargetFragment {
     pub iqn: Option<Iqn>,
     pub portals: Option<Vec<Portal>>,
     pub discovery: Option<Discovery>,
+    pub replacement_timeout: Option<Span>,
+    pub noop_interval: Option<Span>,
+    pub noop_timeout: Option<Span>,
     pub chap: Option<ChapFragment>,
     pub discovery_chap: Option<ChapFragment>,
 }
@@ -119,6 +122,9 @@ impl Fragment {
         over(&mut self.target.iqn, later.target.iqn);
         over(&mut self.target.portals, later.target.portals);
         over(&mut self.target.discovery, later.target.discovery);
+        over(&mut self.target.replacement_timeout, later.target.replacement_timeout);
+        over(&mut self.target.noop_interval, later.target.noop_interval);
+        over(&mut self.target.noop_timeout, later.target.noop_timeout);
         over(&mut self.target.chap, later.target.chap);
         over(&mut self.target.discovery_chap, later.target.discovery_chap);
         over(&mut self.etcd.data_dir, later.etcd.data_dir);

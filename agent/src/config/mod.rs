@@ -9,12 +9,14 @@ mod entry;
 mod error;
 mod fragment;
 mod pool;
+mod timeouts;
 
 pub use chap::{ChapSource, SecretSource};
 pub use entry::NodeEntry;
 pub use error::ConfigError;
 pub use fragment::{Discovery, Gate};
 pub use pool::Pool;
+pub use timeouts::{TimeoutWish, Timeouts};
 
 use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, Portal, Span};
 use serde::Serialize;
@@ -57,6 +59,8 @@ pub struct Target {
     pub portals: Vec<Portal>,
     /// How portals are learnt.
     pub discovery: Discovery,
+    /// How long it may be silent.
+    pub timeouts: TimeoutWish,
     /// Credentials of sessions.
     pub chap: Option<ChapSource>,
     /// Credentials of discovery.

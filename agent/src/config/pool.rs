@@ -3,6 +3,7 @@
 use super::{
     Boot, Config, ConfigError, EtcdWish, LunWish, NodeEntry, Runtime, Source, Target, chap, entry,
     fragment::{Discovery, EtcdFragment, Fragment, Gate, LunFragment, NodeFragment, RuntimeName},
+    timeouts,
 };
 use crate::terms::{AbsPath, Bytes, Span};
 use std::{collections::BTreeSet, time::Duration};
@@ -34,6 +35,7 @@ impl Pool {
         let merged = merge(sources)?;
         let missing = |key: &'static str, example: &'static str| ConfigError::Missing { key, example };
         let target = merged.target;
+        let timeouts = timeouts::validate(&target)?;
         let portals = target.portals.ok_or_else(|| missing("target.portals", "[\"192.168.10.5:3260\"]"))?;
         if portals.is_empty() {
             return Err(ConfigError::value("target.portals", "the list is empty", "at least one portal"));
@@ -44,6 +46,7 @@ impl Pool {
         }
         Ok(Self {
             target: Target {
+                timeouts,
                 iqn: target.iqn.ok_or_else(|| missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,
                 portals,
                 discovery: target.discovery.unwrap_or(Discovery::SendTargets),

@@ -130,7 +130,7 @@ pub(super) fn mount(config: &Config, node: &Node) -> Outcome {
         };
         if mount.io_error {
             return found(format!(
-                "{at} gives I/O errors: the filesystem has shut down; stop etcd and unmount it"
+                "{at} gives I/O errors: the filesystem has shut down; see that the target is reachable, then run `etcd-lun apply`"
             ));
         }
         let lun = lun(node)?;

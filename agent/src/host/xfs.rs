@@ -2,7 +2,18 @@
 
 use super::{ExecError, Host, Invocation, Tool, exec};
 use crate::terms::{AbsPath, Bytes, FsLabel, FsUuid};
-use std::time::Duration;
+use rustix::{
+    fs::{AtFlags, CWD, StatxFlags, statx},
+    io::Errno,
+};
+use std::{path::Path, time::Duration};
+
+/// Whether the filesystem that holds a file or directory has shut down: XFS does so when it can't write its log, and
+/// from then on refuses to tell anything of any file but its path (kernel `fs/xfs/xfs_iops.c`, `xfs_vn_getattr`), while
+/// statfs(2) still answers. It never recovers while it is mounted.
+pub fn is_shut_down(path: &Path) -> bool {
+    statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).err() == Some(Errno::IO)
+}
 
 /// The superblock, as far as it is looked at here. Offsets and types: kernel
 /// `fs/xfs/libxfs/xfs_format.h`, `struct xfs_dsb`; all big-endian.

@@ -30,6 +30,8 @@ pub struct Session {
     pub state: String,
     /// The initiator name that it was made with.
     pub initiator: Option<String>,
+    /// For how many seconds without connection it keeps writes waiting; none: for ever.
+    pub recovery_timeout: Option<u32>,
     /// Disks of this session that somebody uses (mounted, held or swapped on), by kernel name.
     pub in_use: Vec<String>,
 }

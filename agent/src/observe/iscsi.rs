@@ -38,6 +38,7 @@ fn fact(host: &Host, config: &Config, session: &iscsi::Session) -> io::Result<Se
         configured: config.target.portals.iter().find(|portal| session.is_at(portal)).cloned(),
         state: session.state.clone(),
         initiator: session.initiator.clone(),
+        recovery_timeout: session.recovery_timeout,
         in_use: session_users(host, session)?,
     })
 }

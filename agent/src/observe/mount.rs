@@ -3,7 +3,7 @@
 use super::lun::read_stamp;
 use crate::{
     config::Config,
-    host::{Host, mountinfo, staging, systemd, tree},
+    host::{Host, mountinfo, staging, systemd, tree, xfs},
     node::{DataMount, Fact, MountUnit, authority::Stamp},
     terms::AbsPath,
     unit,
@@ -26,12 +26,9 @@ pub(super) fn data(host: &Host, data_dir: &AbsPath) -> Fact<Option<DataMount>> {
         options: merged(&top.options, &top.super_options),
         layers: here.len(),
         free: space.as_ref().ok().map(|space| (space.free, space.size)),
-        io_error: space.is_err_and(|error| error.raw_os_error() == Some(EIO)),
+        io_error: xfs::is_shut_down(&host.root.locate(data_dir.as_path())),
     }))
 }
-
-/// What every call on an XFS that has shut down gives (kernel `fs/xfs/xfs_mount.h`).
-const EIO: i32 = 5;
 
 fn merged(options: &[String], of_filesystem: &[String]) -> Vec<String> {
     let mut merged = options.to_vec();

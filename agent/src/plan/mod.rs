@@ -8,10 +8,12 @@
 //! * [`lun`]: is it the right one, and free
 //! * [`migrate`]: from the local disk to the LUN
 //! * [`resume`]: the LUN is the truth: fence, count, mount, start
+//! * [`mark`]: count once more while etcd runs on the LUN
 //! * [`rollback`]: from the LUN back to the local disk
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod lun;
+mod mark;
 mod migrate;
 mod reach;
 mod refusal;
@@ -19,6 +21,7 @@ mod resume;
 mod rollback;
 mod step;
 
+pub use mark::{Idle, Mark, mark};
 pub use refusal::Refusal;
 pub use rollback::rollback;
 pub use step::{Step, Way};

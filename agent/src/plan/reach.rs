@@ -16,6 +16,7 @@ pub(super) fn plan(sight: &Sight<'_>) -> Result<Option<Plan>, Refusal> {
         LunView::NoSession | LunView::NotAttached => false,
     };
     let logged_in = ours.iter().any(|session| session.is_logged_in());
+    let multipath = *require("whether multipathd runs", &node.initiator.multipathd_active)?;
     if attached && logged_in && !renamed {
         return Ok(None);
     }
@@ -25,12 +26,32 @@ pub(super) fn plan(sight: &Sight<'_>) -> Result<Option<Plan>, Refusal> {
             target: config.target.iqn.clone(),
             portals: config.target.portals.clone(),
             discovery: config.target.discovery,
-            all: *require("whether multipathd runs", &node.initiator.multipathd_active)?,
+            all: multipath,
+            timeouts: config.target.timeouts.with_multipath(multipath),
             limit,
         });
     }
     steps.push(Step::AttachLun { target: config.target.iqn.clone(), lun: config.node.lun, limit });
     Ok(Some(Plan::until(steps, Horizon::Lun)))
+}
+
+/// The steps that bring the time-out of sessions that are there to what the config says now. Only while a session is
+/// connected: the kernel refuses it otherwise (`drivers/scsi/scsi_transport_iscsi.c`, `iscsi_priv_session_rw_attr`), and
+/// has set its clock already. Under multipath it is multipathd's (`fast_io_fail_tmo`).
+pub(super) fn timeouts(sight: &Sight<'_>) -> Result<Vec<Step>, Refusal> {
+    let multipath = *require("whether multipathd runs", &sight.node.initiator.multipathd_active)?;
+    if multipath {
+        return Ok(Vec::new());
+    }
+    let target = &sight.config.target;
+    let replacement = target.timeouts.with_multipath(multipath).replacement;
+    let is_other = |session: &&Session| {
+        session.target == target.iqn.as_str()
+            && session.is_logged_in()
+            && session.recovery_timeout.map(u64::from) != Some(replacement.0.as_secs())
+    };
+    let sessions = require("iSCSI sessions", &sight.node.sessions)?.iter().filter(is_other);
+    Ok(sessions.map(|session| Step::SetTimeout { sid: session.sid, replacement }).collect())
 }
 
 /// The steps that give this node its initiator name. A session keeps the name that it was made

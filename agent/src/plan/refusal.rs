@@ -287,9 +287,17 @@ pub enum Refusal {
     },
     /// XFS has shut down after an I/O error.
     #[error(
-        "the filesystem at {at} has shut down after an I/O error: stop etcd, `systemctl stop {unit}`, see that the target is reachable, then apply again"
+        "the filesystem at {at} has shut down after an I/O error, and etcd can't use it: see that the target is reachable, then run `etcd-lun apply`, which stops etcd and mounts it anew"
     )]
     ShutDown {
+        /// The data directory.
+        at: String,
+    },
+    /// The same, and to unmount it would open old data to etcd, or a place to write.
+    #[error(
+        "the filesystem at {at} has shut down after an I/O error, and the directory beneath it is not fenced: stop etcd by hand and see that it stays stopped, `systemctl stop {unit}`, then apply again"
+    )]
+    Unfenced {
         /// The data directory.
         at: String,
         /// The mount unit.

@@ -14,14 +14,54 @@ const NO_SNAPSHOTS: &str = "A restored snapshot is an out-of-date member: replac
 
 /// Something is mounted on the data directory.
 pub(super) fn mounted(sight: &Sight<'_>, mount: &DataMount) -> Result<Plan, Refusal> {
-    let foreign = || Refusal::ForeignMount {
+    if mount.io_error {
+        return repair(sight, mount);
+    }
+    let (record, _) = truth(sight, mount)?;
+    let mut steps = make_local_harmless(sight, record)?;
+    steps.extend(reach::timeouts(sight)?);
+    if sight.etcd.waits_for_us() {
+        steps.push(sight.start_etcd(Authority::Lun));
+    }
+    Ok(Plan::whole(steps))
+}
+
+fn foreign(sight: &Sight<'_>, mount: &DataMount) -> Refusal {
+    Refusal::ForeignMount {
         at: sight.data_dir(),
         source_device: mount.source.clone(),
         fs_type: mount.fs_type.clone(),
-    };
+    }
+}
+
+/// What is mounted has shut down: etcd can't do anything on it, and only a mount anew, which replays the log, brings it
+/// back. All that etcd has acknowledged was on the LUN before. Which filesystem it was can't be asked any more; what is
+/// mounted next is proven like at any boot.
+fn repair(sight: &Sight<'_>, mount: &DataMount) -> Result<Plan, Refusal> {
+    if sight.record.is_none_or(|record| record.authority != Authority::Lun)
+        || mount.layers != 1
+        || mount.fs_type != "xfs"
+    {
+        return Err(foreign(sight, mount));
+    }
+    // In the background nobody stops an etcd, and at boot there is no mount.
+    if sight.occasion == Occasion::Boot {
+        return Err(Refusal::ShutDown { at: sight.data_dir() });
+    }
+    if !sight.local.is_fenced() {
+        return Err(Refusal::Unfenced { at: sight.data_dir(), unit: sight.mount_unit() });
+    }
+    let mut steps: Vec<_> = sight.stop_etcd().into_iter().collect();
+    steps.push(Step::UnmountShutDown { unit: sight.mount_unit(), at: sight.config.etcd.data_dir.clone() });
+    Ok(Plan::until(steps, Horizon::Lun))
+}
+
+/// The record and the stamp, when what is mounted is what they say.
+pub(super) fn truth<'a>(sight: &Sight<'a>, mount: &DataMount) -> Result<(&'a Record, &'a Stamp), Refusal> {
+    let foreign = || foreign(sight, mount);
     let record = sight.record.filter(|record| record.authority == Authority::Lun).ok_or_else(foreign)?;
     if mount.io_error {
-        return Err(Refusal::ShutDown { at: sight.data_dir(), unit: sight.mount_unit() });
+        return Err(Refusal::ShutDown { at: sight.data_dir() });
     }
     let seen = match sight.view()? {
         LunView::Seen(seen) if seen.devno == mount.devno && mount.layers == 1 => seen,
@@ -36,12 +76,14 @@ pub(super) fn mounted(sight: &Sight<'_>, mount: &DataMount) -> Result<Plan, Refu
     // Of a mounted LUN only the stamp is asked: it is read through the mount, so it is of this
     // very filesystem, whatever a probe of the device would say beside it.
     let stamp = require("the LUN's stamp", &sight.node.mounted_stamp)?;
-    check(sight, record, stamp.as_ref())?;
-    let mut steps = make_local_harmless(sight, record)?;
-    if sight.etcd.waits_for_us() {
-        steps.push(sight.start_etcd(Authority::Lun));
-    }
-    Ok(Plan::whole(steps))
+    Ok((record, check(sight, record, stamp.as_ref())?))
+}
+
+/// Both with one use more.
+pub(super) fn counted(record: &Record, stamp: &Stamp) -> (Stamp, Record) {
+    // Above what either has counted, for what was cut short between the two is on the LUN, and in a snapshot of it.
+    let activations = record.activations.max(stamp.activations).saturating_add(1);
+    (stamp.clone().activated(activations), record.clone().activated(activations))
 }
 
 /// Nothing is mounted there.
@@ -108,12 +150,8 @@ fn by_content(sight: &Sight<'_>, record: &Record, seen: &Lun) -> Result<Plan, Re
     };
     let stamp = check(sight, record, stamp)?;
     lun::label_is_unique(sight, seen)?;
-    let activations = record.activations.saturating_add(1);
-    let mut steps = vec![Step::Activate {
-        // Never below what the LUN has counted already.
-        stamp: stamp.clone().activated(activations.max(stamp.activations)),
-        record: record.clone().activated(activations.max(stamp.activations)),
-    }];
+    let (stamp, counted) = counted(record, stamp);
+    let mut steps = vec![Step::Activate { stamp, record: counted }];
     let stop = failing_etcd(sight);
     if stop.is_none() && !sight.etcd.lock_holders.is_empty() {
         return Err(Refusal::DatabaseHeld {

@@ -1,7 +1,7 @@
 //! What can be done, one value per act. A step carries every choice; `apply` has none left.
 
 use crate::{
-    config::{Discovery, Runtime},
+    config::{Discovery, Runtime, Timeouts},
     node::authority::{Authority, Record, Stamp},
     terms::{AbsPath, Bytes, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
 };
@@ -58,8 +58,17 @@ pub enum Step {
         discovery: Discovery,
         /// To all portals (multipath), or to the first one that works.
         all: bool,
+        /// What the records say of a target that falls silent.
+        timeouts: Timeouts,
         /// How long transient failures are retried.
         limit: Span,
+    },
+    /// Has a session that is there wait as long for its target as a new one would.
+    SetTimeout {
+        /// The session's number.
+        sid: u32,
+        /// How long.
+        replacement: Span,
     },
     /// Scans for the LUN, and only it, and waits for udev to have finished with its disk.
     AttachLun {
@@ -165,6 +174,15 @@ pub enum Step {
         /// The record as it will be.
         record: Record,
     },
+    /// The same while it is mounted and in use.
+    Mark {
+        /// The data directory.
+        at: AbsPath,
+        /// The stamp as it will be.
+        stamp: Stamp,
+        /// The record as it will be.
+        record: Record,
+    },
     /// Has PID 1 mount the LUN on the data directory.
     MountData {
         /// The mount unit.
@@ -182,6 +200,13 @@ pub enum Step {
     },
     /// Has PID 1 unmount the LUN, so that etcd finds the fence until the local data has taken its place.
     UnmountData {
+        /// The mount unit.
+        unit: String,
+        /// Where.
+        at: AbsPath,
+    },
+    /// Has PID 1 unmount a filesystem that has shut down, so that it can be mounted anew.
+    UnmountShutDown {
         /// The mount unit.
         unit: String,
         /// Where.
@@ -220,6 +245,7 @@ impl Step {
             Self::RestartIscsid => "restart-iscsid",
             Self::LogOut { .. } => "log-out",
             Self::LogIn { .. } => "log-in",
+            Self::SetTimeout { .. } => "set-timeout",
             Self::AttachLun { .. } => "attach-lun",
             Self::BeginRecord { .. } => "begin-record",
             Self::ClearUnfinished { .. } => "clear-unfinished",
@@ -235,8 +261,10 @@ impl Step {
             Self::Retire { .. } => "retire",
             Self::Fence { .. } => "fence",
             Self::Activate { .. } => "activate",
+            Self::Mark { .. } => "mark",
             Self::MountData { .. } => "mount-data",
             Self::UnmountData { .. } => "unmount-data",
+            Self::UnmountShutDown { .. } => "unmount-shut-down",
             Self::CommitLocal { .. } => "commit-local",
             Self::Return { .. } => "return",
             Self::StartEtcd { .. } => "start-etcd",
@@ -259,6 +287,7 @@ impl Step {
             | Self::RestartIscsid
             | Self::LogOut { .. }
             | Self::LogIn { .. }
+            | Self::SetTimeout { .. }
             | Self::AttachLun { .. }
             | Self::BeginRecord { .. }
             | Self::Stage { .. }
@@ -267,8 +296,10 @@ impl Step {
             | Self::Stamp { .. }
             | Self::Fence { .. }
             | Self::Activate { .. }
+            | Self::Mark { .. }
             | Self::MountData { .. }
             | Self::UnmountData { .. }
+            | Self::UnmountShutDown { .. }
             | Self::StartEtcd { .. } => false,
         }
     }
@@ -283,7 +314,7 @@ impl fmt::Display for Step {
             Self::LogOut { sid } => {
                 write!(f, "log out session {sid}, which is not needed any more and which nobody uses")
             }
-            Self::LogIn { target, portals, discovery, all, limit } => {
+            Self::LogIn { target, portals, discovery, all, limit, .. } => {
                 let portals = portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 let how = match discovery {
                     Discovery::SendTargets => "discover and log in to",
@@ -291,6 +322,9 @@ impl fmt::Display for Step {
                 };
                 let which = if *all { "at" } else { "at the first that works of" };
                 write!(f, "{how} {target} {which} {portals}, retrying for up to {limit}")
+            }
+            Self::SetTimeout { sid, replacement } => {
+                write!(f, "have session {sid} keep writes waiting for {replacement} when the target is gone")
             }
             Self::AttachLun { target, lun, .. } => write!(f, "attach LUN {lun} of {target}, and no other"),
             Self::BeginRecord { record } => {
@@ -332,11 +366,15 @@ impl fmt::Display for Step {
                 write!(f, "retire the data in {from} to {}/{generation}", super::RETIRED)
             }
             Self::Fence { at } => write!(f, "fence {at}: without data and immutable beneath the mount"),
-            Self::Activate { stamp, .. } => {
+            Self::Activate { stamp, .. } | Self::Mark { stamp, .. } => {
                 write!(f, "count use {} of the LUN, on its stamp and in the record", stamp.activations)
             }
             Self::MountData { unit, at, .. } => write!(f, "have systemd mount {at} ({unit})"),
             Self::UnmountData { unit, at } => write!(f, "have systemd unmount {at} ({unit})"),
+            Self::UnmountShutDown { unit, at } => write!(
+                f,
+                "have systemd unmount {at} ({unit}), whose filesystem has shut down after an I/O error"
+            ),
             Self::CommitLocal { record } => write!(
                 f,
                 "commit: from here on generation {} on the local disk is the truth, and stays it until a person applies",

@@ -1,14 +1,16 @@
 //! Which units a config asks for.
 
-use super::{DataMount, Rendered, Service, UnitError, data_mount, selinux_service, service};
+use super::{
+    DataMount, Rendered, Service, UnitError, data_mount, selinux_service, service, shutdown_service,
+};
 use crate::{
     config::{Boot, Config, EtcdWish, Gate, LunWish, Pool, Runtime, SecretSource, Target},
     terms::{AbsPath, Span},
 };
 use std::time::Duration;
 
-/// For mounting, log replay included, and for unmounting. A quarter of what a dead target's
-/// replacement timeout would take at shutdown, and long enough for XFS to replay the largest log.
+/// For mounting, log replay included, and for unmounting. Six times what a dead target takes at shutdown
+/// (etcd-lun-shutdown.service), and long enough for XFS to replay the largest log.
 const MOUNT_LIMIT: Span = Span(Duration::from_secs(90));
 
 /// What the units follow from: the same for every node.
@@ -52,8 +54,8 @@ pub fn data_mount_for<'a>(wish: impl Into<Wish<'a>>) -> Result<Rendered, UnitErr
 /// written.
 pub const PROGRAM: &str = "/usr/local/bin/etcd-lun";
 
-/// The service that runs `apply` at boot, and the one before it.
-fn services(wish: Wish<'_>) -> Result<[Rendered; 2], UnitError> {
+/// The service that runs `apply` at boot, the one before it, and the one that a shutdown runs.
+fn services(wish: Wish<'_>) -> Result<[Rendered; 3], UnitError> {
     let invalid = |why: &'static str| UnitError {
         unit: super::SERVICE.into(),
         key: "ExecStart=",
@@ -76,7 +78,7 @@ fn services(wish: Wish<'_>) -> Result<[Rendered; 2], UnitError> {
         late: waits.then_some("kubelet.service"),
         credentials: &credentials(wish.target),
     };
-    Ok([selinux_service(&of), service(&of)?])
+    Ok([selinux_service(&of), shutdown_service(&of), service(&of)?])
 }
 
 /// The directory that etcd-lun's own state directory lies in.
@@ -111,8 +113,8 @@ fn credentials(target: &Target) -> Vec<String> {
 /// All units, in the order of their names.
 pub fn for_config<'a>(wish: impl Into<Wish<'a>>) -> Result<Vec<Rendered>, UnitError> {
     let wish = wish.into();
-    let [selinux, service] = services(wish)?;
-    Ok(vec![selinux, service, data_mount_for(wish)?])
+    let [selinux, shutdown, service] = services(wish)?;
+    Ok(vec![selinux, shutdown, service, data_mount_for(wish)?])
 }
 
 #[cfg(test)]
@@ -126,6 +128,7 @@ mod tests {
         let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = ";
         let mount = include_str!("../../../units/example/var-lib-etcd.mount");
         let selinux = include_str!("../../../units/example/etcd-lun-selinux.service");
+        let shutdown = include_str!("../../../units/example/etcd-lun-shutdown.service");
         for (gate, service) in [
             ("etcd", include_str!("../../../units/example/etcd-lun.service")),
             ("kubelet", include_str!("../../../units/example/kubelet/etcd-lun.service")),
@@ -134,6 +137,7 @@ mod tests {
             let units = for_config(&Pool::load(&[source]).unwrap()).unwrap();
             let expected = [
                 ("etcd-lun-selinux.service", selinux),
+                ("etcd-lun-shutdown.service", shutdown),
                 ("etcd-lun.service", service),
                 ("var-lib-etcd.mount", mount),
             ];

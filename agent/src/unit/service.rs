@@ -12,12 +12,16 @@ pub const SERVICE: &str = "etcd-lun.service";
 /// The service that puts the policy module in place.
 pub const SELINUX_SERVICE: &str = "etcd-lun-selinux.service";
 
+/// The service that bounds a shutdown without the target.
+pub const SHUTDOWN_SERVICE: &str = "etcd-lun-shutdown.service";
+
 /// What the service runs as, or not at all.
 pub const SELINUX_CONTEXT: &str = "system_u:system_r:etcd_lun_t:s0";
 
 /// The texts that are filled in.
 const TEMPLATE: &str = include_str!("../../../units/etcd-lun.service.in");
 const SELINUX_TEMPLATE: &str = include_str!("../../../units/etcd-lun-selinux.service.in");
+const SHUTDOWN_TEMPLATE: &str = include_str!("../../../units/etcd-lun-shutdown.service.in");
 
 /// Everything in the service that is not the same for everybody.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +90,18 @@ pub fn selinux_service(of: &Service<'_>) -> Rendered {
     let beneath: Vec<_> = of.beneath.iter().map(AbsPath::as_str).collect();
     let values = [("@BENEATH@", beneath.join(" ")), ("@PROGRAM@", of.program.to_string())];
     Rendered { name: SELINUX_SERVICE.into(), text: template::filled(SELINUX_TEMPLATE, &values) }
+}
+
+/// Renders the service that bounds a shutdown without the target, for a service that could be rendered.
+pub fn shutdown_service(of: &Service<'_>) -> Rendered {
+    let beneath: Vec<_> = of.beneath.iter().map(AbsPath::as_str).collect();
+    let values = [
+        ("@BENEATH@", beneath.join(" ")),
+        ("@BEFORE@", of.before.join(" ")),
+        ("@PROGRAM@", of.program.to_string()),
+        ("@SELINUX_CONTEXT@", SELINUX_CONTEXT.to_owned()),
+    ];
+    Rendered { name: SHUTDOWN_SERVICE.into(), text: template::filled(SHUTDOWN_TEMPLATE, &values) }
 }
 
 #[cfg(test)]

@@ -91,6 +91,19 @@ pub(in crate::cli) const COMMANDS: &[Command] = &[
         &[switch("list", "Print the checks there are, and what each protects"), JSON],
     ),
     Command {
+        words: &["mark"],
+        operand: None,
+        about: "Count a use of the LUN while etcd runs on it; the timer does it, and nobody else has to",
+        flags: &[],
+        after: "A snapshot that the array took before has a lower count from then on, and isn't mounted. On a node\n\
+                whose etcd isn't on its LUN, or while `apply` runs, this does nothing and exits with 0.",
+    },
+    plain(
+        &["let-go"],
+        "Wait for the target no longer, when the system shuts down; its unit does it, and at no other time",
+        &[],
+    ),
+    Command {
         words: &["bench"],
         operand: Some("PATH"),
         about: "Measure a directory's disk as etcd uses it; exits with 4 when it is too slow for etcd",

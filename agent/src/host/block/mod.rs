@@ -200,6 +200,12 @@ pub fn nobody_holds(host: &Host, name: &str) -> io::Result<bool> {
     }
 }
 
+/// Has the kernel remove a SCSI disk, also one that is in use: what waits for it fails (`drivers/scsi/scsi_sysfs.c`).
+/// Scanning brings it back.
+pub fn remove(host: &Host, name: &str) -> io::Result<()> {
+    host.root.poke(format!("/sys/class/block/{name}/device/delete"), "1")
+}
+
 /// The device node of a disk. The kernel writes `/` in names as `!`.
 pub fn node(name: &str) -> io::Result<AbsPath> {
     sys_dir(name)?;

@@ -13,7 +13,7 @@ mod processes;
 
 pub use own::{Lock, LockError};
 
-use super::{Host, exec::one_line, root::at};
+use super::{Host, exec::one_line, root::at, xfs};
 use processes::{FileId, How};
 use std::{
     collections::{BTreeSet, HashSet},
@@ -54,12 +54,16 @@ pub struct Open {
 /// None when there is no such file. A process that ends meanwhile is left out; one that may not
 /// be looked at is an error. Locks are compared by the device number of the filesystem, which is
 /// that of its files on XFS and ext4, but not on btrfs and overlayfs: there a lock counts only
-/// through the open file that it belongs to.
+/// through the open file that it belongs to. On a filesystem that has shut down whoever has anything open there counts.
 pub fn holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holder>> {
-    let Some(file) = FileId::of(&host.root.locate(path))? else { return Ok(Vec::new()) };
+    let full = host.root.locate(path);
+    if xfs::is_shut_down(&full) {
+        return Ok(left_open(host)?.into_iter().map(|open| open.holder).collect());
+    }
+    let Some(file) = FileId::of(&full)? else { return Ok(Vec::new()) };
     let mut found = BTreeSet::new();
     processes::each_use(host, &mut |pid, used| {
-        if used.id == file && (used.is_for_writing()? || used.how == How::Mapping) {
+        if used.id == Some(file) && (used.is_for_writing()? || used.how == How::Mapping) {
             found.extend(holder(host, pid)?);
         }
         Ok(())
@@ -79,18 +83,35 @@ pub fn holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holder>> {
 /// What processes have open of a directory and of everything below it, on the same filesystem:
 /// files, working directories, roots and mappings, also through bind mounts in other namespaces.
 ///
-/// None when there is no such directory. Errors as in [`holders`].
+/// None when there is no such directory. Errors, and what has shut down, as in [`holders`].
 pub fn open_below(host: &Host, dir: impl AsRef<Path>) -> io::Result<Vec<Open>> {
     let dir = dir.as_ref();
     let full = host.root.locate(dir);
+    if xfs::is_shut_down(&full) {
+        return left_open(host);
+    }
     let Some(top) = FileId::of(&full)? else { return Ok(Vec::new()) };
     let inodes = inodes_below(&full, top)?;
     let mut found = BTreeSet::new();
     processes::each_use(host, &mut |pid, used| {
         // By inode, because another mount namespace has other paths; by path too, because what
         // was deleted is in no directory. A path alone says nothing: a container has its own /var.
-        let below = used.path.starts_with(dir) || inodes.contains(&used.id.inode);
-        if used.id.is_on_filesystem_of(top) && below {
+        let is_below = |id: &FileId| used.path.starts_with(dir) || inodes.contains(&id.inode);
+        if used.id.is_some_and(|id| id.is_on_filesystem_of(top) && is_below(&id)) {
+            let open = |holder| Open { holder, path: used.path.clone() };
+            found.extend(holder(host, pid)?.map(open));
+        }
+        Ok(())
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+/// What processes have open on filesystems that have shut down. Of what a file is there only the path is left, and that
+/// may be another mount namespace's; so one that isn't looked for may be among them.
+fn left_open(host: &Host) -> io::Result<Vec<Open>> {
+    let mut found = BTreeSet::new();
+    processes::each_use(host, &mut |pid, used| {
+        if used.id.is_none() {
             let open = |holder| Open { holder, path: used.path.clone() };
             found.extend(holder(host, pid)?.map(open));
         }

@@ -1,7 +1,7 @@
 //! What the processes of this machine have open: proc_pid_fd(5), proc_pid_maps(5).
 
 use super::locks::parse_device;
-use crate::host::{Host, root::at};
+use crate::host::{Host, root::at, xfs};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 use std::{
     ffi::OsStr,
@@ -71,7 +71,8 @@ pub(super) enum How {
 /// One use of one file.
 #[derive(Debug)]
 pub(super) struct Use {
-    pub(super) id: FileId,
+    /// None where the file's filesystem has shut down: it tells nothing of its files then.
+    pub(super) id: Option<FileId>,
     /// As the kernel prints it.
     pub(super) path: PathBuf,
     pub(super) how: How,
@@ -127,9 +128,11 @@ fn visit_link(
     // Sockets, pipes and the like have no path (`socket:[12345]`) and are in no directory. To look at each takes a right
     // of its own (SELinux).
     let Some(path) = path.filter(|path| path.is_absolute()) else { return Ok(()) };
-    match FileId::of(&link)? {
-        Some(id) => visit(pid, &Use { id, path, how }),
-        None => Ok(()),
+    match FileId::of(&link) {
+        Ok(Some(id)) => visit(pid, &Use { id: Some(id), path, how }),
+        Ok(None) => Ok(()),
+        Err(_) if xfs::is_shut_down(&link) => visit(pid, &Use { id: None, path, how }),
+        Err(error) => Err(error),
     }
 }
 
@@ -161,7 +164,7 @@ fn parse_mapping(line: &[u8]) -> Option<Option<Use>> {
     if inode == 0 {
         return Some(None);
     }
-    let id = FileId { device, inode, is_directory: false };
+    let id = Some(FileId { device, inode, is_directory: false });
     Some(Some(Use { id, path: Path::new(OsStr::from_bytes(path)).to_owned(), how: How::Mapping }))
 }
 
@@ -207,7 +210,8 @@ mod tests {
     fn mappings() {
         let line = b"7f2c8a000000-7f2c9a000000 r--s 00000000 fe:00 47531                      /var/lib/etcd/a b (deleted)";
         let used = parse_mapping(line).unwrap().unwrap();
-        assert_eq!((used.id.device, used.id.inode), ((0xfe, 0), 47531));
+        let id = used.id.unwrap();
+        assert_eq!((id.device, id.inode), ((0xfe, 0), 47531));
         assert_eq!(used.path, Path::new("/var/lib/etcd/a b (deleted)"));
         for memory in
             ["1-2 rw-p 00000000 00:00 0 ", "1-2 rw-p 00000000 00:00 0", "1-2 rw-p 0 00:00 0    [heap]"]

@@ -96,6 +96,12 @@ pub fn sessions(host: &Host) -> io::Result<Vec<Session>> {
     Ok(sessions)
 }
 
+/// Sets for how long without connection a session keeps commands waiting. It must be connected: the kernel refuses it
+/// otherwise, and its clock runs already (`iscsi_priv_session_rw_attr`). What the record says is not changed.
+pub fn set_recovery_timeout(host: &Host, sid: u32, limit: Duration) -> io::Result<()> {
+    host.root.poke(format!("{SESSIONS}/session{sid}/recovery_tmo"), &limit.as_secs().to_string())
+}
+
 /// Reads a session. While one is removed its attributes go first, with ENOENT or ENODEV, and it
 /// stays listed for a moment; seen on Linux 6.12.
 fn read_unless_gone(host: &Host, name: &str) -> io::Result<Option<Session>> {

@@ -15,6 +15,7 @@ use super::Host;
 use bus::Bus;
 use job::Verb;
 use std::{io, time::Duration};
+use zbus::ObjectPath;
 
 /// How long a question may take. It is libdbus's own limit for the answer to a call.
 const ASK_LIMIT: Duration = Duration::from_secs(25);
@@ -124,6 +125,25 @@ pub fn reset_failed(host: &Host, name: &str) -> Result<(), SystemdError> {
         Err(SystemdError::NoSuchUnit { .. }) => Ok(()),
         done => done,
     }
+}
+
+/// Whether the system is on its way down: the manager's `SystemState` (org.freedesktop.systemd1(5)). 25 s at most.
+pub fn is_stopping(host: &Host) -> Result<bool, SystemdError> {
+    let (doing, of) = ("asking for the state of", "the system");
+    host.wait(async {
+        let asked = async {
+            let bus = Bus::connect(host, doing, of).await?;
+            let path = ObjectPath::from_static_str_unchecked(bus::MANAGER_PATH);
+            let state = bus.properties(&path, bus::MANAGER).await?.remove("SystemState");
+            let state = state.map(String::try_from);
+            match state {
+                Some(Ok(state)) => Ok(state == "stopping"),
+                other => Err(bus.confused(format!("SystemState is {other:?}"))),
+            }
+        };
+        let late = |_| SystemdError::TimedOut { doing, unit: of.into(), limit: ASK_LIMIT };
+        tokio::time::timeout(ASK_LIMIT, asked).await.map_err(late)?
+    })
 }
 
 /// A call whose answer is that it was done.

@@ -1,0 +1,115 @@
+//! How long iSCSI waits before it takes a target for gone, and before it says so to the filesystem.
+//!
+//! etcd's answer to a write that fails is to die, and XFS's is to shut down until a person mounts it anew
+//! (`fs/xfs/xfs_log.c`); while one that hangs costs the member its leadership at most, and the others elect another. So
+//! on a single path writes are queued for long: open-iscsi's README, section 8.2, has a day for a disk that has no other
+//! path. Under multipath the opposite holds: a path must fail soon, so that the other is used, and what is queued is
+//! multipath's to say (`no_path_retry`, section 8.1).
+
+use super::{ConfigError, fragment::TargetFragment};
+use crate::terms::Span;
+use serde::Serialize;
+use std::time::Duration;
+
+/// What the config says, with defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TimeoutWish {
+    /// How long a session that lost its connection keeps writes waiting; none: [`Timeouts`] has the default, which is
+    /// another where multipathd runs.
+    pub replacement: Option<Span>,
+    /// How often a session is asked whether it is alive.
+    pub noop_interval: Span,
+    /// How long an answer may take.
+    pub noop_timeout: Span,
+}
+
+/// What a node record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Timeouts {
+    /// `node.session.timeo.replacement_timeout`.
+    pub replacement: Span,
+    /// `node.conn[0].timeo.noop_out_interval`.
+    pub noop_interval: Span,
+    /// `node.conn[0].timeo.noop_out_timeout`.
+    pub noop_timeout: Span,
+}
+
+/// Long enough for a controller to change places, an array to be updated or a switch to be replaced.
+const SINGLE_PATH: Span = Span(Duration::from_secs(3600));
+/// Red Hat's guides have 15 to 20 s beside `queue_if_no_path`.
+const MULTIPATH: Span = Span(Duration::from_secs(15));
+/// open-iscsi's own.
+const NOOP_INTERVAL: Span = Span(Duration::from_secs(5));
+/// Twice open-iscsi's own: to take a target that is busy for dead makes it busier.
+const NOOP_TIMEOUT: Span = Span(Duration::from_secs(10));
+/// The kernel's limit for a SCSI command (`SD_TIMEOUT`, `drivers/scsi/sd.h`). A dead connection must be found before: then
+/// the command waits for the next one, and isn't aborted.
+const SCSI_COMMAND: Duration = Duration::from_secs(30);
+
+impl TimeoutWish {
+    /// What holds for sessions that multipathd uses, or that it doesn't.
+    pub fn with_multipath(&self, multipath: bool) -> Timeouts {
+        let default = if multipath { MULTIPATH } else { SINGLE_PATH };
+        Timeouts {
+            replacement: self.replacement.unwrap_or(default),
+            noop_interval: self.noop_interval,
+            noop_timeout: self.noop_timeout,
+        }
+    }
+}
+
+pub(super) fn validate(written: &TargetFragment) -> Result<TimeoutWish, ConfigError> {
+    let seconds = |key, span: Span, most: u64| {
+        let whole = span.0.subsec_nanos() == 0 && (1..=most).contains(&span.0.as_secs());
+        let wanted = "whole seconds, from 1s to a day";
+        if whole { Ok(span) } else { Err(ConfigError::value(key, &span.to_string(), wanted)) }
+    };
+    let day = 86_400;
+    let replacement = written
+        .replacement_timeout
+        .map(|span| seconds("target.replacement_timeout", span, day))
+        .transpose()?;
+    let noop_interval = seconds("target.noop_interval", written.noop_interval.unwrap_or(NOOP_INTERVAL), day)?;
+    let noop_timeout = seconds("target.noop_timeout", written.noop_timeout.unwrap_or(NOOP_TIMEOUT), day)?;
+    if noop_interval.0 + noop_timeout.0 >= SCSI_COMMAND {
+        let both = format!("{noop_timeout}, with a noop_interval of {noop_interval}");
+        let wanted = "less than 30s together, after which the kernel aborts a command";
+        return Err(ConfigError::value("target.noop_timeout", &both, wanted));
+    }
+    Ok(TimeoutWish { replacement, noop_interval, noop_timeout })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(keys: &str) -> Result<TimeoutWish, String> {
+        let fragment: TargetFragment = toml::from_str(keys).unwrap();
+        validate(&fragment).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn defaults_queue_for_long_on_a_single_path_only() {
+        let wish = of("").unwrap();
+        assert_eq!(wish.with_multipath(false).replacement.to_string(), "1h");
+        assert_eq!(wish.with_multipath(true).replacement.to_string(), "15s");
+        let wish = of("replacement_timeout = \"2min\"").unwrap();
+        assert_eq!(wish.with_multipath(false), wish.with_multipath(true));
+    }
+
+    #[test]
+    fn refused() {
+        for keys in [
+            "replacement_timeout = \"0s\"",
+            "replacement_timeout = \"1500ms\"",
+            "replacement_timeout = \"25h\"",
+            "noop_interval = \"0s\"",
+            "noop_interval = \"20s\"",
+            "noop_timeout = \"25s\"",
+            "noop_timeout = \"24h\"",
+        ] {
+            let said = of(keys).unwrap_err();
+            assert!(said.contains("target."), "{keys}: {said}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Counting uses while etcd runs.
+
+use super::*;
+use etcd_lun::plan::{Idle, Mark, mark};
+
+/// A use is counted only of what is provably the truth and in its place; and whatever else there is, nothing is done
+/// but that.
+#[test]
+fn only_the_mounted_truth_is_counted() {
+    let config = config();
+    let (mut due, mut idle, mut refused) = (0, 0, 0);
+    let nodes = |visit: &mut dyn FnMut(&Node)| {
+        every_node(&mut *visit);
+        let mut node = migrated();
+        for record in records() {
+            node.record = record;
+            for stamp in stamps() {
+                node.mounted_stamp = stamp;
+                for state in ["LOGGED_IN", "FAILED", "FREE"] {
+                    known(&mut node.sessions)[0].state = state.into();
+                    visit(&node);
+                }
+            }
+        }
+    };
+    nodes(&mut |node| match mark(&config, node) {
+        Ok(Mark::Due(step)) => {
+            due += 1;
+            let record = node.record.known().cloned().flatten().unwrap();
+            let stamp = node.mounted_stamp.known().cloned().flatten().unwrap();
+            let Step::Mark { stamp: to, record: noted, .. } = *step else { panic!("{step:?}") };
+            assert_eq!(record.authority, Authority::Lun, "{node:#?}");
+            assert!(matches!(node.mount, Fact::Known(Some(_))), "{node:#?}");
+            assert!(known(&mut node.sessions.clone())[0].is_logged_in());
+            assert_eq!(stamp.machine_id, MACHINE);
+            assert_eq!(stamp.generation, record.generation);
+            assert!(stamp.activations >= record.activations, "back in time: {node:#?}");
+            // Above both, or what was cut short between them would look like the present.
+            assert_eq!(to.activations, stamp.activations + 1);
+            assert_eq!((to.clone().activated(0), noted.activations), (stamp.activated(0), to.activations));
+            assert_eq!(noted.activated(0), record.activated(0));
+        }
+        Ok(Mark::Idle(_)) => idle += 1,
+        Err(refusal) => {
+            refused += 1;
+            assert!(refusal.to_string().len() > 20, "{refusal:?}");
+        }
+    });
+    println!("{due} marks, {idle} times nothing to count, {refused} refusals");
+    assert!(due > 5 && idle > 100 && refused > 100);
+}
+
+#[test]
+fn what_is_no_fault_is_no_refusal() {
+    let config = config();
+    let mut lost = migrated();
+    known(&mut lost.sessions)[0].state = "FAILED".into();
+    for (node, why) in [
+        (node(), Idle::NotMigrated),
+        (Node { record: Fact::Known(Some(rolled_back(DATA))), ..node() }, Idle::NotMigrated),
+        (Node { mount: Fact::Known(None), ..migrated() }, Idle::NotMounted),
+        (lost, Idle::NoConnection),
+    ] {
+        assert_eq!(mark(&config, &node), Ok(Mark::Idle(why)));
+    }
+}
+
+#[test]
+fn a_lun_that_went_back_in_time_is_told() {
+    let ahead = Fact::Known(Some(record().commit(Some(DATA)).activated(2)));
+    let refusal = mark(&config(), &Node { record: ahead, ..migrated() }).unwrap_err().to_string();
+    assert!(refusal.contains("it has gone back in time: its stamp counts 1 uses, the record 2"), "{refusal}");
+}
