@@ -5,12 +5,21 @@
 mod support;
 
 use etcd_lun::{
-    health::{CHECKS, Outcome, ROLLED_BACK, assess},
-    node::{Fact, InForce, LocalDir, LunView, MountUnit, Node, Selinux},
+    health::{self, CHECKS, Outcome, ROLLED_BACK, Report, Run},
+    node::{Fact, InForce, LocalDir, LunView, MountUnit, Multipath, Node, Retired, Sample, Selinux, Vitals},
     terms::Bytes,
     unit::SELINUX_CONTEXT,
 };
+use std::time::Duration;
 use support::*;
+
+/// Two samples of the metrics of one of three members, as etcd 3.4 wrote them; its disk was slow, so what took longer than
+/// 4 ms is counted as that long.
+const METRICS: [&str; 2] = [include_str!("health/etcd-1.prom"), include_str!("health/etcd-2.prom")];
+
+fn assess(config: &etcd_lun::config::Config, node: &Node) -> Report {
+    health::assess(config, node, &vitals(Some(METRICS)))
+}
 
 fn outcome(node: &Node, check: &str) -> Outcome {
     let report = assess(&config(), node);
@@ -92,6 +101,14 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
                 node.lun = Fact::Known(LunView::Seen(Box::new(lun)));
             },
             "expected naa.6001",
+        ),
+        (
+            "device-writable",
+            |node| {
+                let LunView::Seen(lun) = known(&mut node.lun) else { panic!() };
+                lun.read_only = true;
+            },
+            "read-only",
         ),
         ("mount", |node| node.mount = Fact::Known(Some(data_mount("9:99"))), "expected sdb"),
         ("mount", |node| known(&mut node.mount).as_mut().unwrap().io_error = true, "has shut down"),
@@ -175,13 +192,244 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ..migrated()
     };
     let _: &Fact<LocalDir> = &blind.local;
-    for check in CHECKS {
-        let outcome = outcome(&blind, check.name);
+    let blind_vitals = Vitals {
+        paths: unknown(),
+        map_cache: unknown(),
+        free_inodes: unknown(),
+        kernel_errors: unknown(),
+        units: unknown(),
+        routes: unknown(),
+        timeouts: unknown(),
+        pressure: unknown(),
+        retired: unknown(),
+        metrics: Some(unknown()),
+    };
+    let report = health::assess(&config(), &blind, &blind_vitals);
+    assert_eq!(report.rows.len(), CHECKS.len());
+    for row in report.rows {
         assert!(
-            matches!(&outcome, Outcome::CannotTell(why) if why == "it could not be read"),
-            "{}: {outcome:?}",
-            check.name
+            matches!(&row.outcome, Outcome::CannotTell(why) if why == "it could not be read"),
+            "{}: {:?}",
+            row.check,
+            row.outcome
         );
-        assert!(broken.iter().any(|(name, _, _)| *name == check.name), "{} is never broken", check.name);
+        let is = |name: &str| name == row.check;
+        let found =
+            broken.iter().any(|(name, ..)| is(name)) || broken_vitals().iter().any(|(name, ..)| is(name));
+        assert!(found, "{} is never broken", row.check);
     }
+}
+
+type Spoil = fn(&mut Vitals);
+
+fn unit<'a>(vitals: &'a mut Vitals, name: &str) -> &'a mut etcd_lun::node::UnitState {
+    known(&mut vitals.units).iter_mut().find(|unit| unit.name == name).unwrap()
+}
+
+/// The second sample with another text in a place.
+fn metrics(vitals: &mut Vitals, from: &str, to: &str) {
+    assert!(METRICS[1].contains(from), "{from}");
+    known(vitals.metrics.as_mut().unwrap()).samples[1] =
+        Sample::parse(&METRICS[1].replace(from, to)).unwrap();
+}
+
+/// Makes the second sample's last observation, of so many more, one without limit.
+fn slow(vitals: &mut Vitals, name: &str) {
+    let text: String = METRICS[1]
+        .lines()
+        .map(|line| match line.rsplit_once(' ') {
+            Some((series, count)) if series.starts_with(name) && series.contains("le=\"+Inf\"") => {
+                format!("{series} {}\n", count.parse::<f64>().unwrap() * 2.0 + 1e6)
+            }
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    known(vitals.metrics.as_mut().unwrap()).samples[1] = Sample::parse(&text).unwrap();
+}
+
+#[allow(clippy::type_complexity)]
+fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
+    vec![
+        (
+            "paths",
+            |vitals| known(&mut vitals.paths)[0].state = "transport-offline".into(),
+            "sdb is transport-off",
+        ),
+        ("session-timeout", |vitals| known(&mut vitals.timeouts)[0].in_effect = Some(5), "waits 5 s"),
+        ("session-timeout", |vitals| known(&mut vitals.timeouts)[0].in_effect = None, "waits for ever"),
+        ("route", |vitals| known(&mut vitals.routes)[0].interface = Some("br-ex".into()), "over br-ex"),
+        (
+            "write-cache",
+            |vitals| known(&mut vitals.paths)[0].cache.kernel = Some("write through".into()),
+            "not to have them flushed",
+        ),
+        (
+            "write-cache",
+            |vitals| {
+                let mut cache = known(&mut vitals.paths)[0].cache.clone();
+                cache.kernel = Some("write through".into());
+                vitals.map_cache = Fact::Known(Some(cache));
+            },
+            "passes no flushes on",
+        ),
+        ("free-inodes", |vitals| vitals.free_inodes = Fact::Known(Some(999)), "999 left"),
+        ("free-inodes", |vitals| vitals.free_inodes = Fact::Known(None), "nothing is mounted"),
+        (
+            "kernel-log",
+            |vitals| known(&mut vitals.kernel_errors).push("XFS (sdb): log I/O error -5".into()),
+            "1 since it was mounted, the last: `XFS (sdb)",
+        ),
+        ("units", |vitals| unit(vitals, "etcd-lun.service").load = "masked".into(), "systemctl unmask"),
+        ("units", |vitals| unit(vitals, "etcd-lun.service").load = "not-found".into(), "render units"),
+        ("units", |vitals| unit(vitals, "etcd-lun.service").load = "bad-setting".into(), "can't be loaded"),
+        ("units", |vitals| unit(vitals, "etcd-lun.service").file = "disabled".into(), "systemctl enable"),
+        ("units", |vitals| unit(vitals, "etcd-lun.service").active = "failed".into(), "ended as `success`"),
+        (
+            "units",
+            |vitals| unit(vitals, "etcd-lun-health.service").result = Some("timeout".into()),
+            "ended as `timeout`",
+        ),
+        (
+            "units",
+            |vitals| unit(vitals, "etcd-lun-health.timer").active = "inactive".into(),
+            "systemctl start",
+        ),
+        (
+            "retired",
+            |vitals| {
+                let age = Duration::from_secs(40 * 24 * 3600);
+                known(&mut vitals.retired).push(Retired { generation: "1".into(), age });
+            },
+            "retired/1 has been there for 40 days",
+        ),
+        ("iowait", |vitals| known(&mut vitals.pressure).iowait = 4.1, "4.1 % of processor time; in the last"),
+        (
+            "etcd-ready",
+            |vitals| known(vitals.metrics.as_mut().unwrap()).ill = Some("503 no leader".into()),
+            "it answers 503 no leader",
+        ),
+        (
+            "wal-fsync",
+            |vitals| slow(vitals, "etcd_disk_wal_fsync_duration_seconds_bucket"),
+            "10 ms is the limit",
+        ),
+        (
+            "backend-commit",
+            |vitals| slow(vitals, "etcd_disk_backend_commit_duration_seconds_bucket"),
+            "25 ms is the limit",
+        ),
+        (
+            "peer-round-trip",
+            |vitals| slow(vitals, "etcd_network_peer_round_trip_time_seconds_bucket"),
+            "50 ms is the limit",
+        ),
+        (
+            "database-size",
+            |vitals| {
+                metrics(
+                    vitals,
+                    "etcd_server_quota_backend_bytes 2.147483648e+09",
+                    "etcd_server_quota_backend_bytes 20480",
+                )
+            },
+            "more than 65 %",
+        ),
+        (
+            "database-size",
+            |vitals| {
+                metrics(vitals, "etcd_mvcc_db_total_size_in_bytes ", "etcd_mvcc_db_total_size_in_bytes 9e8 ")
+            },
+            "less than half",
+        ),
+    ]
+}
+
+#[test]
+fn every_figure_that_is_wrong_is_found_and_nothing_else() {
+    for (check, spoil, said) in broken_vitals() {
+        let mut vitals = vitals(Some(METRICS));
+        spoil(&mut vitals);
+        let report = health::assess(&config(), &migrated(), &vitals);
+        for row in &report.rows {
+            match &row.outcome {
+                Outcome::Found(detail) if row.check == check => {
+                    assert!(detail.contains(said), "{check}: {detail}")
+                }
+                Outcome::Ok(_) if row.check != check => {}
+                other => panic!("with {check} broken, {}: {other:?}", row.check),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_map_or_a_gap_changes() {
+    let report = |vitals: &Vitals, node: &Node| health::assess(&config(), node, vitals);
+    let detail = |report: &Report, check: &str| {
+        report.rows.iter().find(|row| row.check == check).unwrap().outcome.clone()
+    };
+    let mut mapped = migrated();
+    let LunView::Seen(lun) = known(&mut mapped.lun) else { panic!() };
+    lun.multipath = Multipath::Mapped;
+    let mut with_map = vitals(None);
+    known(&mut with_map.timeouts)[0].in_effect = Some(5);
+    let Outcome::Ok(said) = detail(&report(&with_map, &mapped), "session-timeout") else { panic!() };
+    assert!(said.contains("as multipathd sets it"), "{said}");
+    // Without an address to ask, nothing is said of etcd's metrics.
+    assert!(report(&vitals(None), &migrated()).rows.iter().all(|row| row.check != "wal-fsync"));
+    // A quiet etcd is none to judge by.
+    let quiet = vitals(Some([METRICS[1], METRICS[1]]));
+    let Outcome::CannotTell(said) = detail(&report(&quiet, &migrated()), "wal-fsync") else { panic!() };
+    assert!(said.contains("between the two looks"), "{said}");
+    let mut pathless = vitals(None);
+    known(&mut pathless.paths).clear();
+    assert!(matches!(detail(&report(&pathless, &migrated()), "paths"), Outcome::Found(_)));
+    assert!(matches!(detail(&report(&pathless, &migrated()), "write-cache"), Outcome::CannotTell(_)));
+    let mut unrouted = vitals(None);
+    known(&mut unrouted.routes)[0].interface = None;
+    assert!(matches!(detail(&report(&unrouted, &migrated()), "route"), Outcome::CannotTell(_)));
+    let mut recordless = vitals(None);
+    known(&mut recordless.timeouts)[0].recorded = None;
+    assert!(matches!(detail(&report(&recordless, &migrated()), "session-timeout"), Outcome::CannotTell(_)));
+}
+
+/// As written, and as promtool and node-exporter take it: `tests/metrics`.
+#[test]
+fn metrics_have_a_sample_for_every_check() {
+    let vitals = vitals(Some(METRICS));
+    let report = health::assess(&config(), &migrated(), &vitals);
+    let run = Run {
+        version: "0.0.0",
+        at: Duration::from_millis(1_700_000_000_500),
+        took: Duration::from_millis(5250),
+    };
+    let text = health::metrics(&report, &migrated(), &vitals, TARGET, run);
+    for check in CHECKS {
+        let (name, severity) = (check.name, check.severity.word());
+        for (metric, value) in [("check", 1), ("check_unknown", 0)] {
+            let line = format!("etcd_lun_{metric}{{check=\"{name}\",severity=\"{severity}\"}} {value}\n");
+            assert!(text.contains(&line), "{line} is not in {text}");
+        }
+    }
+    for line in [
+        "etcd_lun_healthy 1",
+        "etcd_lun_on_lun 1",
+        "etcd_lun_generation 1",
+        "etcd_lun_activations_total 1",
+        "etcd_lun_sessions 1",
+        "etcd_lun_session_up{portal=\"10.77.0.1:3260\"} 1",
+        "etcd_lun_path_errors_total{device=\"sdb\"} 2",
+        "etcd_lun_free_bytes 16106127360",
+        "etcd_lun_iowait_ratio 0.005",
+        "etcd_lun_build_info{version=\"0.0.0\"} 1",
+        "etcd_lun_last_run_timestamp_seconds 1700000000.5",
+        "etcd_lun_last_run_duration_seconds 5.25",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in {text}");
+    }
+    let blind = Node { mount: unknown(), record: unknown(), ..migrated() };
+    let report = health::assess(&config(), &blind, &vitals);
+    let text = health::metrics(&report, &blind, &vitals, TARGET, run);
+    assert!(text.contains("etcd_lun_check_unknown{check=\"mount\",severity=\"critical\"} 1"), "{text}");
+    assert!(!text.contains("etcd_lun_free_bytes") && !text.contains("etcd_lun_generation"), "{text}");
 }

@@ -13,6 +13,7 @@ def rendered():
     text = "\n".join((HERE / part).read_text() for part in parts)
     for word, value in [
         ("@DATA_DIR@", "/var/lib/etcd"),
+        ("@TEXTFILE_DIR@", "/var/node_exporter/textfile"),
         ("@MOUNT_UNIT@", r"var-lib-etcd\.mount"),
         ("@ETCD_UNIT@", r"etcd\.service"),
     ]:

@@ -110,6 +110,9 @@ def of_files(policy, base, own):
         yield f"never: changing a {class_} of others", beyond(policy, changed, CHANGED.get(class_, set()))
     for type_ in filter(policy.real, NAMED_IN):
         yield f"never: changing a file of type {type_}", may(DOMAIN, type_, "file") & WRITE
+    yield "never: changing what lies in /var itself", {
+        class_ for class_ in FILES if may(DOMAIN, "var_t", class_) & WRITE
+    }
     for type_ in filter(policy.real, SECRET):
         yield f"never: a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
     for type_ in filter(policy.real, MANIFESTS):

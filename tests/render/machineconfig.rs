@@ -19,6 +19,11 @@ fn every_file_arrives_byte_for_byte() {
         ("/etc/etcd-lun/config.toml", 0o600, CONFIG.as_bytes().to_vec()),
         ("/etc/udev/rules.d/90-etcd-lun.rules", 0o644, rule.into_bytes()),
         ("/usr/local/bin/etcd-lun", 0o755, program()),
+        (
+            "/usr/local/lib/systemd/catalog/etcd-lun.catalog",
+            0o644,
+            include_bytes!("../../units/etcd-lun.catalog").to_vec(),
+        ),
     ];
     let names = |files: &[(&str, u64, Vec<u8>)]| {
         files.iter().map(|(path, mode, _)| format!("{path} {mode:o}")).collect::<Vec<_>>()
@@ -32,6 +37,8 @@ fn every_file_arrives_byte_for_byte() {
     let (code, _, err) = dir.run(&["units", "--into", &dir.path(""), "--config", &dir.path("pool.toml")]);
     assert_eq!(code, 0, "{err}");
     let expected = [
+        ("etcd-lun-health.service", None),
+        ("etcd-lun-health.timer", Some(&Value::Bool(true))),
         ("etcd-lun-selinux.service", None),
         ("etcd-lun-shutdown.service", None),
         ("etcd-lun.service", Some(&Value::Bool(true))),
@@ -54,7 +61,11 @@ fn the_same_text_every_time() {
     for line in out.lines() {
         of_unit =
             line.ends_with("contents: |") || of_unit && (line.is_empty() || line.starts_with("            "));
-        let long = [("data:;base64,H4sI", "PROGRAM"), ("data:;base64,IyBMYWJlbHM", "RULE")];
+        let long = [
+            ("data:;base64,H4sI", "PROGRAM"),
+            ("data:;base64,IyBMYWJlbHM", "RULE"),
+            ("data:;base64,IyBFeHBs", "CATALOG"),
+        ];
         let short_of = |(begins, word)| Some(format!("{}{word}\"", line.split_once(begins)?.0));
         let line = &long.into_iter().find_map(short_of).unwrap_or_else(|| line.to_owned());
         if !of_unit || line.ends_with("contents: |") {
@@ -125,7 +136,12 @@ fn secrets_can_be_left_out() {
     let paths: Vec<_> = files(&object).iter().map(|file| &file["path"]).collect();
     assert_eq!(
         paths,
-        ["/etc/etcd-lun/config.toml", "/etc/udev/rules.d/90-etcd-lun.rules", "/usr/local/bin/etcd-lun"]
+        [
+            "/etc/etcd-lun/config.toml",
+            "/etc/udev/rules.d/90-etcd-lun.rules",
+            "/usr/local/bin/etcd-lun",
+            "/usr/local/lib/systemd/catalog/etcd-lun.catalog"
+        ]
     );
     let (_, _, err) = dir.render("machineconfig", &["--without-secrets"]);
     assert!(err.contains("note: without /etc/etcd-lun/chap.secret"), "{err}");
@@ -136,5 +152,5 @@ fn secrets_can_be_left_out() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("move the secret to a file"), "{err}");
     let object = dir.object("machineconfig", &["--config", &inline]);
-    assert_eq!(files(&object).len(), 3);
+    assert_eq!(files(&object).len(), 4);
 }

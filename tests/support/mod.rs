@@ -3,8 +3,9 @@
 use etcd_lun::{
     config::{Config, Source},
     node::{
-        Content, DataMount, Etcd, Fact, Identity, Initiator, LocalDir, Lun, LunView, MountUnit, Multipath,
-        Node, Selinux, Session, Shelf, StagedCopy,
+        Content, DataMount, Etcd, Fact, Identity, Initiator, LocalDir, Lun, LunView, Metrics, MountUnit,
+        Multipath, Node, Path, Pressure, Route, Sample, Selinux, Session, Shelf, StagedCopy, Timeout,
+        UnitState, Vitals, WriteCache,
         authority::{Authority, Record, Stamp},
     },
     plan::{Step, Way},
@@ -144,6 +145,44 @@ pub fn data_mount(devno: &str) -> DataMount {
         layers: 1,
         free: None,
         io_error: false,
+    }
+}
+
+/// The figures of a node that is well, its etcd's metrics from here.
+pub fn vitals(metrics: Option<[&str; 2]>) -> Vitals {
+    let back = || Some("write back".to_owned());
+    let path = Path {
+        name: "sdb".into(),
+        state: "running".into(),
+        timeouts: Some(0),
+        errors: Some(2),
+        cache: WriteCache { kernel: back(), target: back(), fua: Some(true) },
+    };
+    let unit = |name: &str, file: &str, active: &str| UnitState {
+        name: name.into(),
+        load: "loaded".into(),
+        file: file.into(),
+        active: active.into(),
+        result: name.ends_with("service").then(|| "success".into()),
+    };
+    Vitals {
+        paths: Fact::Known(vec![path]),
+        map_cache: Fact::Known(None),
+        free_inodes: Fact::Known(Some(10_000_000)),
+        kernel_errors: Fact::Known(Vec::new()),
+        units: Fact::Known(vec![
+            unit("etcd-lun-health.service", "static", "activating"),
+            unit("etcd-lun-health.timer", "enabled", "active"),
+            unit("etcd-lun.service", "enabled", "active"),
+        ]),
+        routes: Fact::Known(vec![Route { to: "10.77.0.1:3260".into(), interface: Some("ens4".into()) }]),
+        timeouts: Fact::Known(vec![Timeout { sid: 1, in_effect: Some(120), recorded: Some(120) }]),
+        pressure: Fact::Known(Pressure { iowait: 0.5, some: Some(1.0), full: Some(0.1) }),
+        retired: Fact::Known(Vec::new()),
+        metrics: metrics.map(|texts| {
+            let samples = texts.map(|text| Sample::parse(text).unwrap());
+            Fact::Known(Metrics { ill: None, samples })
+        }),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::{
     config::{Config, Gate, Runtime, SecretSource},
-    health::{CHECKS, Outcome, Report, Severity},
     node::{
         Content, Etcd, Fact, Identity, InForce, LocalDir, LunView, MountUnit, Node, Selinux, Session,
         authority::Stamp,
@@ -105,6 +104,20 @@ pub(super) fn config(config: &Config, identity: &Identity) -> String {
         },
     );
     page.line("attach timeout", config.boot.attach_timeout.to_string());
+    if let Some(limit) = config.lun.require_fsync_p99 {
+        page.line("required of it", format!("99 of 100 fdatasync calls within {limit}"));
+    }
+    page.line(
+        "etcd's metrics",
+        config.etcd.metrics.as_ref().map_or("not asked for".into(), ToString::to_string),
+    );
+    page.line(
+        "health",
+        format!(
+            "every {}, written to {} if there is that directory",
+            config.health.interval, config.health.textfile
+        ),
+    );
     page.0
 }
 
@@ -135,38 +148,6 @@ pub(super) fn plan(plan: &Plan) -> String {
     if let Some(horizon) = plan.horizon {
         let _ = writeln!(text, "     … {horizon}");
     }
-    text
-}
-
-/// `health --list`
-pub(super) fn checks() -> String {
-    let mut text = String::new();
-    for check in CHECKS {
-        let _ = writeln!(text, "{:<16}  {:<8}  {}", check.name, severity(check.severity), check.protects);
-    }
-    text
-}
-
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Critical => "critical",
-        Severity::Warning => "warning",
-    }
-}
-
-/// `health`
-pub(super) fn report(report: &Report) -> String {
-    let mut text = format!("{:<16}  {:<11}  {}\n", "CHECK", "OUTCOME", "DETAIL");
-    for row in &report.rows {
-        let (outcome, detail) = match &row.outcome {
-            Outcome::Ok(detail) => ("ok", detail),
-            Outcome::Found(detail) => ("FOUND", detail),
-            Outcome::CannotTell(detail) => ("CANNOT TELL", detail),
-        };
-        let _ = writeln!(text, "{:<16}  {outcome:<11}  {detail}", row.check);
-    }
-    let good = report.rows.iter().filter(|row| matches!(row.outcome, Outcome::Ok(_))).count();
-    let _ = writeln!(text, "{good} of {} checks ok", report.rows.len());
     text
 }
 

@@ -1,14 +1,7 @@
-//! The verbs that only look: `plan`, `status`, `health`.
+//! The verbs that only look: `plan`, `status`.
 
 use super::{Exit, OutputFormat, config, say, say_json, show};
-use crate::{
-    config::Config,
-    health::{self, Outcome},
-    host::Host,
-    node::Node,
-    observe,
-    plan::Goal,
-};
+use crate::{config::Config, host::Host, node::Node, observe, plan::Goal};
 use std::path::Path;
 
 /// Loads the config and looks at the node. Readers take no lock and change nothing.
@@ -41,20 +34,4 @@ pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Ex
     }
     say(&show::status(&config, &node));
     Ok(())
-}
-
-/// `health`
-pub(super) fn health(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (config, node) = look(file)?;
-    let report = health::assess(&config, &node);
-    if output.json {
-        say_json("health", &report)?;
-    } else {
-        say(&show::report(&report));
-    }
-    let bad: Vec<_> = report.rows.iter().filter(|row| !matches!(row.outcome, Outcome::Ok(_))).collect();
-    match bad.as_slice() {
-        [] => Ok(()),
-        rows => Err(Exit::Unhealthy(rows.iter().map(|row| row.check).collect::<Vec<_>>().join(", "))),
-    }
 }

@@ -1,6 +1,6 @@
 //! Config as written: TOML fragments, every key optional, and how they merge.
 
-use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, LunNumber, Portal, Span, Wwid};
+use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
 use serde::Deserialize;
 
 /// One file, or several merged.
@@ -15,6 +15,8 @@ pub(super) struct Fragment {
     pub lun: LunFragment,
     #[serde(default)]
     pub boot: BootFragment,
+    #[serde(default)]
+    pub health: HealthFragment,
     #[serde(default)]
     pub node: Vec<NodeFragment>,
 }
@@ -64,6 +66,10 @@ pub(super) struct EtcdFragment {
     pub runtime: Option<RuntimeName>,
     pub unit: Option<String>,
     pub manifest: Option<AbsPath>,
+    pub metrics: Option<MetricsUrl>,
+    pub metrics_ca: Option<AbsPath>,
+    pub metrics_cert: Option<AbsPath>,
+    pub metrics_key: Option<AbsPath>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -79,6 +85,7 @@ pub(super) struct LunFragment {
     pub min_size: Option<Bytes>,
     pub mount_options: Option<Vec<String>>,
     pub label: Option<FsLabel>,
+    pub require_fsync_p99: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -86,6 +93,13 @@ pub(super) struct LunFragment {
 pub(super) struct BootFragment {
     pub gate: Option<Gate>,
     pub attach_timeout: Option<Span>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HealthFragment {
+    pub interval: Option<Span>,
+    pub textfile: Option<AbsPath>,
 }
 
 /// What waits for the LUN at boot.
@@ -131,11 +145,18 @@ impl Fragment {
         over(&mut self.etcd.runtime, later.etcd.runtime);
         over(&mut self.etcd.unit, later.etcd.unit);
         over(&mut self.etcd.manifest, later.etcd.manifest);
+        over(&mut self.etcd.metrics, later.etcd.metrics);
+        over(&mut self.etcd.metrics_ca, later.etcd.metrics_ca);
+        over(&mut self.etcd.metrics_cert, later.etcd.metrics_cert);
+        over(&mut self.etcd.metrics_key, later.etcd.metrics_key);
         over(&mut self.lun.min_size, later.lun.min_size);
         over(&mut self.lun.mount_options, later.lun.mount_options);
         over(&mut self.lun.label, later.lun.label);
+        over(&mut self.lun.require_fsync_p99, later.lun.require_fsync_p99);
         over(&mut self.boot.gate, later.boot.gate);
         over(&mut self.boot.attach_timeout, later.boot.attach_timeout);
+        over(&mut self.health.interval, later.health.interval);
+        over(&mut self.health.textfile, later.health.textfile);
         self.node.extend(later.node);
     }
 }

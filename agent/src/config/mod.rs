@@ -18,7 +18,7 @@ pub use fragment::{Discovery, Gate};
 pub use pool::Pool;
 pub use timeouts::{TimeoutWish, Timeouts};
 
-use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, Portal, Span};
+use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, MetricsUrl, Portal, Span};
 use serde::Serialize;
 
 /// The main file. Fragments lie in [`FRAGMENTS`].
@@ -46,6 +46,8 @@ pub struct Config {
     pub lun: LunWish,
     /// Behaviour at boot.
     pub boot: Boot,
+    /// The health check that the timer runs.
+    pub health: HealthWish,
     /// The entry of this node.
     pub node: NodeEntry,
 }
@@ -74,6 +76,21 @@ pub struct EtcdWish {
     pub data_dir: AbsPath,
     /// What starts and stops it.
     pub runtime: Runtime,
+    /// Where it shows its metrics, for `health`; nothing: they aren't asked for.
+    pub metrics: Option<MetricsUrl>,
+    /// With what it is asked over TLS.
+    pub certificates: Certificates,
+}
+
+/// The files that curl shows etcd who asks with; those of OpenShift where one isn't named.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Certificates {
+    /// Whom to trust.
+    pub authority: Option<AbsPath>,
+    /// Our own.
+    pub certificate: Option<AbsPath>,
+    /// Its key.
+    pub key: Option<AbsPath>,
 }
 
 /// What starts and stops etcd.
@@ -101,6 +118,8 @@ pub struct LunWish {
     pub mount_options: Vec<String>,
     /// The filesystem's label.
     pub label: FsLabel,
+    /// A LUN on which 99 of 100 `fdatasync` calls don't end within this is refused; nothing: it isn't measured.
+    pub require_fsync_p99: Option<Span>,
 }
 
 /// Behaviour at boot.
@@ -110,6 +129,15 @@ pub struct Boot {
     pub gate: Gate,
     /// How long the first login and the arrival of the LUN are waited for.
     pub attach_timeout: Span,
+}
+
+/// The health check that the timer runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HealthWish {
+    /// How often.
+    pub interval: Span,
+    /// Where its metrics are written for node-exporter, when that directory exists.
+    pub textfile: AbsPath,
 }
 
 impl Config {

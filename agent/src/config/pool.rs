@@ -1,8 +1,11 @@
 //! The config without a node: what all nodes of a pool share, and their entries.
 
 use super::{
-    Boot, Config, ConfigError, EtcdWish, LunWish, NodeEntry, Runtime, Source, Target, chap, entry,
-    fragment::{Discovery, EtcdFragment, Fragment, Gate, LunFragment, NodeFragment, RuntimeName},
+    Boot, Certificates, Config, ConfigError, EtcdWish, HealthWish, LunWish, NodeEntry, Runtime, Source,
+    Target, chap, entry,
+    fragment::{
+        Discovery, EtcdFragment, Fragment, Gate, HealthFragment, LunFragment, NodeFragment, RuntimeName,
+    },
     timeouts,
 };
 use crate::terms::{AbsPath, Bytes, Span};
@@ -19,6 +22,8 @@ pub struct Pool {
     pub lun: LunWish,
     /// Behaviour at boot.
     pub boot: Boot,
+    /// The health check that the timer runs.
+    pub health: HealthWish,
     entries: Vec<NodeFragment>,
 }
 
@@ -62,6 +67,7 @@ impl Pool {
                 gate: merged.boot.gate.unwrap_or(Gate::Etcd),
                 attach_timeout: merged.boot.attach_timeout.unwrap_or(DEFAULT_ATTACH_TIMEOUT),
             },
+            health: health(merged.health)?,
             entries: merged.node,
         })
     }
@@ -69,8 +75,8 @@ impl Pool {
     /// The config of one node: the entry that matches it, and only it, must be whole.
     pub fn for_node(self, machine_id: &str, hostname: &str) -> Result<Config, ConfigError> {
         let node = entry::choose(&self.entries, machine_id, hostname)?;
-        let Self { target, etcd, lun, boot, entries: _ } = self;
-        Ok(Config { target, etcd, lun, boot, node })
+        let Self { target, etcd, lun, boot, health, entries: _ } = self;
+        Ok(Config { target, etcd, lun, boot, health, node })
     }
 
     /// The entries of all nodes; each must be whole, and no two may be the same node or have the same
@@ -137,7 +143,12 @@ fn etcd(written: EtcdFragment) -> Result<EtcdWish, ConfigError> {
         Some(RuntimeName::StaticPod) => Runtime::StaticPod { manifest: manifest(written.manifest)? },
         None => return Err(ConfigError::Missing { key: "etcd.runtime", example: "\"static-pod\"" }),
     };
-    Ok(EtcdWish { data_dir, runtime })
+    let certificates = Certificates {
+        authority: written.metrics_ca,
+        certificate: written.metrics_cert,
+        key: written.metrics_key,
+    };
+    Ok(EtcdWish { data_dir, runtime, metrics: written.metrics, certificates })
 }
 
 /// OpenShift's manifest unless another is named. It is moved to the directory beside its own and back, so there must be
@@ -154,6 +165,32 @@ fn manifest(written: Option<AbsPath>) -> Result<AbsPath, ConfigError> {
         return Err(ConfigError::value("etcd.manifest", path.as_str(), wanted));
     }
     Ok(path)
+}
+
+/// Twice what OpenShift's Prometheus lets pass between two looks at a node.
+const DEFAULT_INTERVAL: Span = Span(Duration::from_secs(60));
+/// A run takes a few seconds.
+const SHORTEST_INTERVAL: Span = Span(Duration::from_secs(15));
+/// Where OpenShift's node-exporter looks in its container (openshift/cluster-monitoring-operator
+/// `assets/node-exporter/daemonset.yaml`); of the node it mounts another directory there, see `packaging/metrics.yaml`.
+const DEFAULT_TEXTFILE: &str = "/var/node_exporter/textfile/etcd-lun.prom";
+
+fn health(written: HealthFragment) -> Result<HealthWish, ConfigError> {
+    let interval = written.interval.unwrap_or(DEFAULT_INTERVAL);
+    if interval < SHORTEST_INTERVAL {
+        return Err(ConfigError::value("health.interval", &interval.to_string(), "at least 15s"));
+    }
+    let textfile = match written.textfile {
+        Some(path) => path,
+        None => DEFAULT_TEXTFILE.parse().map_err(ConfigError::Term)?,
+    };
+    // node-exporter reads no other names; and the directory's label becomes ours.
+    let parent = textfile.parent();
+    if !textfile.name().ends_with(".prom") || parent.as_str() == "/" || parent.parent().as_str() == "/" {
+        let wanted = "a file whose name ends with .prom, two directories deep or deeper, such as \"/var/node_exporter/textfile/etcd-lun.prom\"";
+        return Err(ConfigError::value("health.textfile", textfile.as_str(), wanted));
+    }
+    Ok(HealthWish { interval, textfile })
 }
 
 fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
@@ -181,5 +218,8 @@ fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
         Some(label) => label,
         None => "etcd-lun".parse().map_err(ConfigError::Term)?,
     };
-    Ok(LunWish { min_size, mount_options, label })
+    if written.require_fsync_p99.is_some_and(|limit| limit.0.is_zero()) {
+        return Err(ConfigError::value("lun.require_fsync_p99", "0ms", "a time, such as \"10ms\""));
+    }
+    Ok(LunWish { min_size, mount_options, label, require_fsync_p99: written.require_fsync_p99 })
 }

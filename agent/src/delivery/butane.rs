@@ -27,7 +27,7 @@ fn file(of: &File, local: &str) -> Yaml {
     let contents = match of.part {
         // Butane packs it.
         Part::Program => ("local", Yaml::text(local)),
-        Part::Config | Part::Secret | Part::UdevRule => {
+        Part::Config | Part::Secret | Part::UdevRule | Part::Catalog => {
             ("inline", Yaml::text(String::from_utf8_lossy(&of.content)))
         }
     };

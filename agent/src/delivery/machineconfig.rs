@@ -52,7 +52,7 @@ fn file(of: &File, sizes: &mut Sizes) -> Yaml {
             sizes.unpacked += of.content.len();
             (encode::data_url(&encode::gzip(&of.content)), Some(("compression", Yaml::text("gzip"))))
         }
-        Part::Config | Part::Secret | Part::UdevRule => (encode::data_url(&of.content), None),
+        Part::Config | Part::Secret | Part::UdevRule | Part::Catalog => (encode::data_url(&of.content), None),
     };
     sizes.count(of.part, source.len());
     let contents = compression.into_iter().chain([("source", Yaml::Text(source))]).collect();

@@ -60,6 +60,8 @@ pub enum Part {
     Secret,
     /// The udev rule that labels the LUN.
     UdevRule,
+    /// What explains messages in the journal.
+    Catalog,
 }
 
 /// A unit as systemd is to have it.
@@ -133,6 +135,12 @@ impl Delivery {
             mode: READABLE,
             content: policy::rule(pool, nodes).into_bytes(),
             part: Part::UdevRule,
+        });
+        files.push(File {
+            path: unit::CATALOG_FILE.parse()?,
+            mode: READABLE,
+            content: unit::CATALOG.into(),
+            part: Part::Catalog,
         });
         files.sort_by(|one, other| one.path.cmp(&other.path));
         let twice = files.iter().zip(files.iter().skip(1)).find(|(one, other)| one.path == other.path);

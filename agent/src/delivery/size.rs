@@ -24,7 +24,7 @@ pub struct Sizes {
     pub config: usize,
     /// Secrets, encoded.
     pub secrets: usize,
-    /// The units, and the udev rule.
+    /// The units, the udev rule and the catalog.
     pub units: usize,
 }
 
@@ -34,7 +34,7 @@ impl Sizes {
             Part::Program => &mut self.program,
             Part::Config => &mut self.config,
             Part::Secret => &mut self.secrets,
-            Part::UdevRule => &mut self.units,
+            Part::UdevRule | Part::Catalog => &mut self.units,
         } += encoded;
     }
 

@@ -11,21 +11,21 @@ use crate::{
 };
 
 /// A check that may end early: `?` on what must be known or present.
-type Checked = Result<Outcome, Outcome>;
+pub(super) type Checked = Result<Outcome, Outcome>;
 
-fn end(result: Checked) -> Outcome {
+pub(super) fn end(result: Checked) -> Outcome {
     result.unwrap_or_else(|outcome| outcome)
 }
 
-fn known<T>(fact: &Fact<T>) -> Result<&T, Outcome> {
+pub(super) fn known<T>(fact: &Fact<T>) -> Result<&T, Outcome> {
     fact.require().map_err(|why| CannotTell(why.to_owned()))
 }
 
-fn ok(text: impl Into<String>) -> Checked {
+pub(super) fn ok(text: impl Into<String>) -> Checked {
     Ok(Outcome::Ok(text.into()))
 }
 
-fn found<T>(text: impl Into<String>) -> Result<T, Outcome> {
+pub(super) fn found<T>(text: impl Into<String>) -> Result<T, Outcome> {
     Err(Found(text.into()))
 }
 
@@ -40,7 +40,7 @@ fn on_lun(node: &Node) -> Result<&Record, Outcome> {
     }
 }
 
-fn lun(node: &Node) -> Result<&Lun, Outcome> {
+pub(super) fn lun(node: &Node) -> Result<&Lun, Outcome> {
     match known(&node.lun)? {
         LunView::Seen(lun) => Ok(lun),
         LunView::NoSession => found("no session to the target; run `etcd-lun apply`"),

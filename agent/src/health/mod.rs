@@ -4,9 +4,21 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod checks;
+mod metrics;
+mod prometheus;
 mod selinux;
+mod table;
+mod transitions;
+mod vitals;
 
-use crate::{config::Config, node::Node};
+pub use prometheus::{Run, metrics};
+pub use table::{CHECKS, ROLLED_BACK};
+pub use transitions::{CANNOT_TELL, Change, FOUND, OK_AGAIN, Verdicts};
+
+use crate::{
+    config::Config,
+    node::{Node, Vitals},
+};
 use serde::Serialize;
 
 /// What a check came to.
@@ -21,6 +33,24 @@ pub enum Outcome {
     CannotTell(String),
 }
 
+impl Outcome {
+    /// In a word, as `--json` has it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Ok(_) => "ok",
+            Self::Found(_) => "found",
+            Self::CannotTell(_) => "cannot-tell",
+        }
+    }
+
+    /// What was seen.
+    pub fn detail(&self) -> &str {
+        match self {
+            Self::Ok(detail) | Self::Found(detail) | Self::CannotTell(detail) => detail,
+        }
+    }
+}
+
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -31,6 +61,16 @@ pub enum Severity {
     Warning,
 }
 
+impl Severity {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::Warning => "warning",
+        }
+    }
+}
+
 /// One check.
 #[derive(Debug)]
 pub struct Check {
@@ -38,90 +78,20 @@ pub struct Check {
     pub name: &'static str,
     /// What it protects.
     pub protects: &'static str,
+    /// What is right, and who says so.
+    pub limit: &'static str,
     /// How bad a finding is.
     pub severity: Severity,
-    run: fn(&Config, &Node) -> Outcome,
+    run: fn(Seen<'_>) -> Outcome,
 }
 
-/// All checks, in the order in which they are printed.
-pub const CHECKS: &[Check] = &[
-    Check {
-        name: "record",
-        protects: "which copy etcd may run on is known",
-        severity: Severity::Critical,
-        run: checks::record,
-    },
-    Check {
-        name: "session",
-        protects: "the LUN can be reached",
-        severity: Severity::Critical,
-        run: checks::session,
-    },
-    Check {
-        name: "portals",
-        protects: "the LUN stays reachable when one path is lost",
-        severity: Severity::Warning,
-        run: checks::portals,
-    },
-    Check {
-        name: "initiator-name",
-        protects: "the target shows this node its own LUN after a reboot",
-        severity: Severity::Warning,
-        run: checks::initiator_name,
-    },
-    Check {
-        name: "device-identity",
-        protects: "the LUN is the one of the record, not another with its number",
-        severity: Severity::Critical,
-        run: checks::device_identity,
-    },
-    Check {
-        name: "mount",
-        protects: "etcd's directory is the LUN",
-        severity: Severity::Critical,
-        run: checks::mount,
-    },
-    Check {
-        name: "mount-options",
-        protects: "the mount is what the config asks for, and writable",
-        severity: Severity::Critical,
-        run: checks::mount_options,
-    },
-    Check {
-        name: "mount-unit",
-        protects: "the next boot mounts the same way",
-        severity: Severity::Warning,
-        run: checks::mount_unit,
-    },
-    Check {
-        name: "stamp",
-        protects: "the data on the LUN is this node's, and not from the past",
-        severity: Severity::Critical,
-        run: checks::stamp,
-    },
-    Check {
-        name: "fence",
-        protects: "etcd can't start on old data when the LUN is missing",
-        severity: Severity::Critical,
-        run: checks::fence,
-    },
-    Check {
-        name: "free-space",
-        protects: "etcd can write",
-        severity: Severity::Critical,
-        run: checks::free_space,
-    },
-    Check {
-        name: "selinux",
-        protects: "a fault of etcd-lun, or of what it runs, stays among its own files and on its own LUN",
-        severity: Severity::Warning,
-        run: selinux::selinux,
-    },
-    Check { name: "etcd", protects: "the member runs", severity: Severity::Critical, run: checks::etcd },
-];
-
-/// What is looked at on a node that was rolled back to the local disk on purpose: the rest is about the LUN.
-pub const ROLLED_BACK: [&str; 4] = ["record", "fence", "selinux", "etcd"];
+/// Everything that a check can look at.
+#[derive(Debug, Clone, Copy)]
+struct Seen<'a> {
+    config: &'a Config,
+    node: &'a Node,
+    vitals: &'a Vitals,
+}
 
 /// One row of the report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -152,13 +122,17 @@ impl Report {
 }
 
 /// Runs all checks that apply.
-pub fn assess(config: &Config, node: &Node) -> Report {
+pub fn assess(config: &Config, node: &Node, vitals: &Vitals) -> Report {
+    let seen = Seen { config, node, vitals };
     let row = |check: &Check| Row {
         check: check.name,
         protects: check.protects,
         severity: check.severity,
-        outcome: (check.run)(config, node),
+        outcome: (check.run)(seen),
     };
-    let applies = |check: &&Check| node.rolled_back().is_none() || ROLLED_BACK.contains(&check.name);
+    let applies = |check: &&Check| {
+        let of_place = node.rolled_back().is_none() || ROLLED_BACK.contains(&check.name);
+        of_place && (vitals.metrics.is_some() || !table::OF_METRICS.contains(&check.name))
+    };
     Report { rows: CHECKS.iter().filter(applies).map(row).collect() }
 }

@@ -9,6 +9,8 @@ pub enum Tool {
     Blkid,
     /// Asks the container runtime; not on every machine.
     Crictl,
+    /// Asks a server over TLS; not on every machine.
+    Curl,
     /// open-iscsi's front end.
     Iscsiadm,
     /// Makes XFS (xfsprogs).
@@ -30,6 +32,7 @@ impl Tool {
         match self {
             Self::Blkid => "blkid",
             Self::Crictl => "crictl",
+            Self::Curl => "curl",
             Self::Iscsiadm => "iscsiadm",
             Self::MkfsXfs => "mkfs.xfs",
             Self::Restorecon => "restorecon",
@@ -43,6 +46,7 @@ impl Tool {
         match self {
             Self::Blkid => "util-linux",
             Self::Crictl => "cri-tools",
+            Self::Curl => "curl",
             Self::Iscsiadm => "iscsi-initiator-utils (Debian: open-iscsi)",
             Self::MkfsXfs => "xfsprogs",
             Self::Restorecon | Self::Semodule => "policycoreutils",

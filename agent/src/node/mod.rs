@@ -5,13 +5,17 @@ mod fact;
 mod iscsi;
 mod local;
 mod lun;
+mod sample;
 mod selinux;
+mod vitals;
 
 pub use fact::Fact;
 pub use iscsi::{Initiator, Session};
 pub use local::{DataMount, Etcd, KUBELET, LocalDir, MountUnit, POD_SERVES, Shelf, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, User};
+pub use sample::{Counted, Sample, counted};
 pub use selinux::{InForce, Selinux};
+pub use vitals::{Metrics, Path, Pressure, Retired, Route, Timeout, UnitState, Vitals, WriteCache};
 
 use crate::terms::FsUuid;
 use authority::{Record, Stamp};

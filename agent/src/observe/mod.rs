@@ -8,11 +8,13 @@ mod local;
 mod lun;
 mod mount;
 mod selinux;
+mod vitals;
 
 pub(crate) use iscsi::session_users;
 pub(crate) use local::{etcd, record};
 pub(crate) use lun::{carries_label, disk_of, is_settled, label_leads_to, lun, lun_rescan};
 pub(crate) use selinux::{in_force, selinux};
+pub use vitals::vitals;
 
 use crate::{
     config::Config,

@@ -8,7 +8,7 @@ mod udev;
 pub use udev::{RULE, rule};
 
 use crate::{
-    config::{Config, EtcdWish, Pool, Runtime, SecretSource, Target},
+    config::{Config, EtcdWish, HealthWish, Pool, Runtime, SecretSource, Target},
     terms::{AbsPath, ISCSI_PORT},
     unit,
 };
@@ -38,17 +38,18 @@ const ETCD_UNIT: &str = include_str!("../../../selinux/etcd_unit.cil.in");
 pub struct Wish<'a> {
     target: &'a Target,
     etcd: &'a EtcdWish,
+    health: &'a HealthWish,
 }
 
 impl<'a> From<&'a Config> for Wish<'a> {
     fn from(config: &'a Config) -> Self {
-        Self { target: &config.target, etcd: &config.etcd }
+        Self { target: &config.target, etcd: &config.etcd, health: &config.health }
     }
 }
 
 impl<'a> From<&'a Pool> for Wish<'a> {
     fn from(pool: &'a Pool) -> Self {
-        Self { target: &pool.target, etcd: &pool.etcd }
+        Self { target: &pool.target, etcd: &pool.etcd, health: &pool.health }
     }
 }
 
@@ -67,7 +68,7 @@ pub struct Module {
 /// cost, whether the policy in force has this text: no list of the policy store tells that, and reading the store is
 /// a right that the service doesn't have.
 pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
-    let Wish { target, etcd } = wish.into();
+    let Wish { target, etcd, health } = wish.into();
     let mut text = TEMPLATE.to_owned();
     if target.portals.iter().any(|portal| portal.port() != ISCSI_PORT) {
         text = format!("{text}\n{OTHER_PORTS}");
@@ -82,8 +83,10 @@ pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
         text = format!("{text}\n{}", ETCD_UNIT.replace("@ETCD_UNIT@", &regex(unit)));
     }
     let mount_unit = regex(&unit::mount_unit_name(&etcd.data_dir));
-    let text =
-        text.replace("@DATA_DIR@", &regex(etcd.data_dir.as_str())).replace("@MOUNT_UNIT@", &mount_unit);
+    let text = text
+        .replace("@DATA_DIR@", &regex(etcd.data_dir.as_str()))
+        .replace("@MOUNT_UNIT@", &mount_unit)
+        .replace("@TEXTFILE_DIR@", &regex(health.textfile.parent().as_str()));
     let checksum = &blake3::hash(text.as_bytes()).to_hex()[..16];
     Module {
         mark: format!("system_u:object_r:etcd_lun_module_{checksum}_t:s0"),
@@ -109,7 +112,7 @@ fn regex(text: &str) -> String {
 
 /// What has a label by the module, and must be labelled anew when it came or changed; not all of it need exist.
 pub fn labelled<'a>(wish: impl Into<Wish<'a>>) -> Vec<String> {
-    let Wish { etcd, .. } = wish.into();
+    let Wish { etcd, health, .. } = wish.into();
     let mount_unit = unit::mount_unit_name(&etcd.data_dir);
     let mut paths = vec![
         unit::PROGRAM.to_owned(),
@@ -118,6 +121,7 @@ pub fn labelled<'a>(wish: impl Into<Wish<'a>>) -> Vec<String> {
         format!("/etc/systemd/system/{mount_unit}"),
         "/run/etcd-lun".to_owned(),
         "/var/lib/etcd-lun".to_owned(),
+        health.textfile.parent().to_string(),
     ];
     if let Runtime::Systemd { unit } = &etcd.runtime {
         // One in /usr is labelled by whoever makes the image: /usr may be read-only.

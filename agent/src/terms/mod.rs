@@ -9,6 +9,7 @@ mod iscsi;
 mod lun;
 mod quantity;
 mod secret;
+mod url;
 
 pub use chap::{Chap, ChapError};
 pub use file::{AbsPath, FsLabel, FsUuid};
@@ -17,6 +18,7 @@ pub use iscsi::{ISCSI_PORT, Iqn, Portal};
 pub use lun::{LunNumber, Wwid};
 pub use quantity::{Bytes, Span};
 pub use secret::Secret;
+pub use url::MetricsUrl;
 
 /// Why a word could not be parsed: what was given and what would have been right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,4 +53,4 @@ macro_rules! serde_as_text {
         }
     )+};
 }
-serde_as_text!(AbsPath, FsLabel, FsUuid, Fingerprint, Iqn, Portal, Wwid, Bytes, Span);
+serde_as_text!(AbsPath, FsLabel, FsUuid, Fingerprint, Iqn, Portal, Wwid, Bytes, Span, MetricsUrl);

@@ -1,10 +1,11 @@
 //! Which units a config asks for.
 
 use super::{
-    DataMount, Rendered, Service, UnitError, data_mount, selinux_service, service, shutdown_service,
+    DataMount, Rendered, Service, UnitError, data_mount, health::health, selinux_service, service,
+    shutdown_service,
 };
 use crate::{
-    config::{Boot, Config, EtcdWish, Gate, LunWish, Pool, Runtime, SecretSource, Target},
+    config::{Boot, Config, EtcdWish, Gate, HealthWish, LunWish, Pool, Runtime, SecretSource, Target},
     terms::{AbsPath, Span},
 };
 use std::time::Duration;
@@ -24,17 +25,31 @@ pub struct Wish<'a> {
     pub lun: &'a LunWish,
     /// Behaviour at boot.
     pub boot: &'a Boot,
+    /// The health check that the timer runs.
+    pub health: &'a HealthWish,
 }
 
 impl<'a> From<&'a Config> for Wish<'a> {
     fn from(config: &'a Config) -> Self {
-        Self { target: &config.target, etcd: &config.etcd, lun: &config.lun, boot: &config.boot }
+        Self {
+            target: &config.target,
+            etcd: &config.etcd,
+            lun: &config.lun,
+            boot: &config.boot,
+            health: &config.health,
+        }
     }
 }
 
 impl<'a> From<&'a Pool> for Wish<'a> {
     fn from(pool: &'a Pool) -> Self {
-        Self { target: &pool.target, etcd: &pool.etcd, lun: &pool.lun, boot: &pool.boot }
+        Self {
+            target: &pool.target,
+            etcd: &pool.etcd,
+            lun: &pool.lun,
+            boot: &pool.boot,
+            health: &pool.health,
+        }
     }
 }
 
@@ -54,8 +69,8 @@ pub fn data_mount_for<'a>(wish: impl Into<Wish<'a>>) -> Result<Rendered, UnitErr
 /// written.
 pub const PROGRAM: &str = "/usr/local/bin/etcd-lun";
 
-/// The service that runs `apply` at boot, the one before it, and the one that a shutdown runs.
-fn services(wish: Wish<'_>) -> Result<[Rendered; 3], UnitError> {
+/// The service that runs `apply` at boot, the one before it, the one that a shutdown runs, and health with its timer.
+fn services(wish: Wish<'_>) -> Result<[Rendered; 5], UnitError> {
     let invalid = |why: &'static str| UnitError {
         unit: super::SERVICE.into(),
         key: "ExecStart=",
@@ -78,7 +93,9 @@ fn services(wish: Wish<'_>) -> Result<[Rendered; 3], UnitError> {
         late: waits.then_some("kubelet.service"),
         credentials: &credentials(wish.target),
     };
-    Ok([selinux_service(&of), shutdown_service(&of), service(&of)?])
+    let (selinux, shutdown, service) = (selinux_service(&of), shutdown_service(&of), service(&of)?);
+    let [health, timer] = health(&program, &beneath, &wish.health.textfile, wish.health.interval)?;
+    Ok([health, timer, selinux, shutdown, service])
 }
 
 /// The directory that etcd-lun's own state directory lies in.
@@ -113,8 +130,9 @@ fn credentials(target: &Target) -> Vec<String> {
 /// All units, in the order of their names.
 pub fn for_config<'a>(wish: impl Into<Wish<'a>>) -> Result<Vec<Rendered>, UnitError> {
     let wish = wish.into();
-    let [selinux, shutdown, service] = services(wish)?;
-    Ok(vec![selinux, shutdown, service, data_mount_for(wish)?])
+    let mut units = Vec::from(services(wish)?);
+    units.push(data_mount_for(wish)?);
+    Ok(units)
 }
 
 #[cfg(test)]
@@ -129,6 +147,8 @@ mod tests {
         let mount = include_str!("../../../units/example/var-lib-etcd.mount");
         let selinux = include_str!("../../../units/example/etcd-lun-selinux.service");
         let shutdown = include_str!("../../../units/example/etcd-lun-shutdown.service");
+        let health = include_str!("../../../units/example/etcd-lun-health.service");
+        let timer = include_str!("../../../units/example/etcd-lun-health.timer");
         for (gate, service) in [
             ("etcd", include_str!("../../../units/example/etcd-lun.service")),
             ("kubelet", include_str!("../../../units/example/kubelet/etcd-lun.service")),
@@ -136,6 +156,8 @@ mod tests {
             let source = Source { path: "config.toml".into(), text: format!("{text}\"{gate}\"") };
             let units = for_config(&Pool::load(&[source]).unwrap()).unwrap();
             let expected = [
+                ("etcd-lun-health.service", health),
+                ("etcd-lun-health.timer", timer),
                 ("etcd-lun-selinux.service", selinux),
                 ("etcd-lun-shutdown.service", shutdown),
                 ("etcd-lun.service", service),

@@ -88,7 +88,15 @@ pub(in crate::cli) const COMMANDS: &[Command] = &[
     plain(
         &["health"],
         "Check this node's etcd storage; exits with 4 unless every check is ok",
-        &[switch("list", "Print the checks there are, and what each protects"), JSON],
+        &[
+            switch("list", "Print the checks there are, what each protects, and where its limit comes from"),
+            option("prometheus", "FILE", "Write metrics too, for node-exporter: FILE ends with .prom"),
+            switch(
+                "record",
+                "As the timer does: print nothing, keep what was found, say in the journal what has changed",
+            ),
+            JSON,
+        ],
     ),
     Command {
         words: &["mark"],

@@ -158,6 +158,40 @@ pub fn disks_of_host(host: &Host, host_no: u32) -> io::Result<Vec<String>> {
     Ok(disks)
 }
 
+/// What the SCSI layer says of a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scsi {
+    /// `running`, `blocked`, `transport-offline`, `offline` and others.
+    pub state: String,
+    /// Commands that timed out; not counted before Linux 6.2.
+    pub timeouts: Option<u64>,
+    /// Commands that ended with an error.
+    pub errors: Option<u64>,
+    /// The target's own word on its write cache: `write back`, `write through` and others (kernel `drivers/scsi/sd.c`).
+    pub cache_type: Option<String>,
+}
+
+/// The SCSI side of a disk; nothing when there is no such disk (any more).
+pub fn scsi(host: &Host, name: &str) -> io::Result<Option<Scsi>> {
+    let dir = format!("{}/device", sys_dir(name)?);
+    let text = |file: &str| -> io::Result<Option<String>> {
+        Ok(attribute(host, &format!("{dir}/{file}"))?.map(|bytes| printable(&bytes)))
+    };
+    let counter = |file: &str| -> io::Result<Option<u64>> {
+        let Some(text) = text(file)? else { return Ok(None) };
+        let wrong =
+            |_| io::Error::new(io::ErrorKind::InvalidData, format!("{dir}/{file}: unexpected `{text}`"));
+        u64::from_str_radix(text.trim_start_matches("0x"), 16).map(Some).map_err(wrong)
+    };
+    let Some(state) = text("state")? else { return Ok(None) };
+    let address = host.root.list_opt(format!("{dir}/scsi_disk"))?.unwrap_or_default().into_iter().next();
+    let cache_type = match address {
+        Some(address) => text(&format!("scsi_disk/{address}/cache_type"))?,
+        None => None,
+    };
+    Ok(Some(Scsi { state, timeouts: counter("iotmo_cnt")?, errors: counter("ioerr_cnt")?, cache_type }))
+}
+
 /// Whether the kernel knows this LUN of this session. It does as soon as a scan has ended; the disk
 /// that it makes of it follows a moment later (kernel `drivers/scsi/sd.c`, asynchronous probe).
 pub fn is_known(host: &Host, host_no: u32, target_id: u32, lun: LunNumber) -> io::Result<bool> {

@@ -1,0 +1,158 @@
+//! `health`
+
+use super::{Exit, OutputFormat, config, grammar::Given, say, say_json};
+use crate::{
+    config::Config,
+    health::{self, CHECKS, Change, Outcome, Report, Severity, Verdicts},
+    host::Host,
+    node::{Node, Vitals},
+    observe,
+    terms::AbsPath,
+};
+use anyhow::Context as _;
+use std::{
+    fmt::Write as _,
+    io::IsTerminal as _,
+    path::Path,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// What is done with the report.
+#[derive(Debug)]
+pub(super) struct Options {
+    prometheus: Option<AbsPath>,
+    record: bool,
+}
+
+impl Options {
+    /// As given on the command line.
+    pub fn from(given: &Given) -> Result<Self, String> {
+        let prometheus = given.value("prometheus").map(std::path::absolute).transpose();
+        let prometheus = prometheus.map_err(|error| format!("finding --prometheus: {error}"))?;
+        let text = prometheus.map(|path| path.to_str().map(str::to_owned).ok_or("--prometheus is not UTF-8"));
+        let path = text.transpose()?.map(|text| text.parse::<AbsPath>()).transpose();
+        let path = path.map_err(|error| format!("--prometheus: {error}"))?;
+        if let Some(other) = path.as_ref().filter(|path| !path.name().ends_with(".prom")) {
+            return Err(format!("--prometheus: node-exporter doesn't read {other}: end it with .prom"));
+        }
+        Ok(Self { prometheus: path, record: given.has("record") })
+    }
+}
+
+/// What each check came to at the timer's last run; gone with a reboot, and then told anew.
+const VERDICTS: &str = "/run/etcd-lun/health.json";
+
+/// Looks, and says what that comes to.
+pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) -> Result<(), Exit> {
+    let begun = Instant::now();
+    let (host, identity, config) = config::load_to_look(file)?;
+    let node = observe::node(&host, &config, identity, observe::Viewpoint::Reader);
+    let vitals = observe::vitals(&host, &config, &node);
+    let report = health::assess(&config, &node, &vitals);
+    let text = || metrics(&config, &node, &vitals, &report, begun.elapsed());
+    if options.record {
+        // First, for what can't be written must not keep it from being told.
+        record(&host, &report)?;
+        write_where_wanted(&host, &config, &text())?;
+    }
+    if let Some(path) = &options.prometheus {
+        host.root.write_durably(path, &text(), 0o644).context("writing the metrics")?;
+    }
+    if output.json {
+        say_json("health", &report)?;
+    } else if !options.record {
+        say(&page(&report, std::io::stdout().is_terminal()));
+    }
+    let bad: Vec<_> = report.rows.iter().filter(|row| !matches!(row.outcome, Outcome::Ok(_))).collect();
+    match bad.as_slice() {
+        [] => Ok(()),
+        _ if options.record => Err(Exit::Unhealthy(String::new())),
+        rows => Err(Exit::Unhealthy(rows.iter().map(|row| row.check).collect::<Vec<_>>().join(", "))),
+    }
+}
+
+fn metrics(config: &Config, node: &Node, vitals: &Vitals, report: &Report, took: Duration) -> String {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let run = health::Run { version: env!("CARGO_PKG_VERSION"), at, took };
+    health::metrics(report, node, vitals, config.target.iqn.as_str(), run)
+}
+
+/// Says what is otherwise than at the run before, and keeps what it is now.
+fn record(host: &Host, report: &Report) -> anyhow::Result<()> {
+    // One that can't be read is none: then everything that is wrong is told once more.
+    let text = host.root.read_opt(VERDICTS).context("reading the last verdicts")?.unwrap_or_default();
+    let before: Verdicts = serde_json::from_str(&text).unwrap_or_default();
+    before.changes(report).iter().for_each(tell);
+    let now = Verdicts::of(report);
+    if now == before {
+        return Ok(());
+    }
+    let path: AbsPath = VERDICTS.parse()?;
+    host.root.make_dir(path.parent().as_path(), 0o700).context("making the runtime directory")?;
+    let text = serde_json::to_string(&now).context("writing the verdicts")?;
+    host.root.write_durably(&path, &text, 0o600).context("keeping the verdicts")
+}
+
+/// One entry in the journal.
+fn tell(change: &Change<'_>) {
+    let Change { check, old, new, severity, detail } = *change;
+    let word = severity.word();
+    macro_rules! event {
+        ($level:ident, $id:expr) => {
+            tracing::$level!(
+                MESSAGE_ID = $id,
+                CHECK = check,
+                OLD = old,
+                NEW = new,
+                SEVERITY = word,
+                "{check}: {new}, was {old}: {detail}"
+            )
+        };
+    }
+    match (new, severity) {
+        ("ok", _) => event!(info, health::OK_AGAIN),
+        ("found", Severity::Critical) => event!(error, health::FOUND),
+        ("found", Severity::Warning) => event!(warn, health::FOUND),
+        _ => event!(warn, health::CANNOT_TELL),
+    }
+}
+
+/// Writes the metrics where the config says, when somebody made that directory: nobody else reads them.
+fn write_where_wanted(host: &Host, config: &Config, text: &str) -> anyhow::Result<()> {
+    let path = &config.health.textfile;
+    let dir = path.parent();
+    if host.root.mode(dir.as_path()).context("looking for the directory of metrics")?.is_none() {
+        return Ok(());
+    }
+    host.root
+        .write_durably(path, text, 0o644)
+        .with_context(|| format!("writing metrics; if SELinux denies it, `restorecon -R {dir}`"))
+}
+
+/// `health --list`
+pub(super) fn list() -> String {
+    let mut text = format!("{:<16}  {:<8}  {}\n", "CHECK", "SEVERITY", "PROTECTS, AND ITS LIMIT");
+    for check in CHECKS {
+        let _ = writeln!(text, "{:<16}  {:<8}  {}", check.name, check.severity.word(), check.protects);
+        let _ = writeln!(text, "{:<16}  {:<8}    {}", "", "", check.limit);
+    }
+    text
+}
+
+/// What a person reads; in colour where that is seen.
+fn page(report: &Report, colour: bool) -> String {
+    let mut text = format!("{:<16}  {:<11}  {}\n", "CHECK", "OUTCOME", "DETAIL");
+    for row in &report.rows {
+        let (outcome, code) = match &row.outcome {
+            Outcome::Ok(_) => ("ok", "32"),
+            Outcome::Found(_) => ("FOUND", if row.severity == Severity::Critical { "1;31" } else { "33" }),
+            Outcome::CannotTell(_) => ("CANNOT TELL", "35"),
+        };
+        let padded = format!("{outcome:<11}");
+        let shown = if colour { format!("\x1b[{code}m{padded}\x1b[0m") } else { padded };
+        let _ = writeln!(text, "{:<16}  {shown}  {}", row.check, row.outcome.detail());
+    }
+    let good = report.rows.iter().filter(|row| matches!(row.outcome, Outcome::Ok(_))).count();
+    let _ = writeln!(text, "{good} of {} checks ok", report.rows.len());
+    text
+}

@@ -1,0 +1,155 @@
+//! The kernel's log, `/dev/kmsg` (kernel `Documentation/ABI/testing/dev-kmsg`).
+
+use super::{Host, root::at};
+use rustix::fs::{OFlags, SeekFrom, seek};
+use std::{
+    fs::OpenOptions,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// From 0, the system is unusable, to 7, for debugging: syslog(2).
+    pub level: u8,
+    /// Its first line; what follows says of which device it is.
+    pub text: String,
+}
+
+/// The longest record that the kernel gives (`PRINTK_MESSAGE_MAX`).
+const RECORD_MAX: usize = 8192;
+/// More than a full buffer of the largest size holds.
+const RECORDS: usize = 1_000_000;
+
+/// What the kernel has said, as far as its buffer reaches back, and since somebody cleared it (`dmesg --clear`).
+pub fn messages(host: &Host) -> io::Result<Vec<Message>> {
+    let path = Path::new("/dev/kmsg");
+    let read = || -> io::Result<Vec<Message>> {
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+        let mut log = OpenOptions::new().read(true).custom_flags(flags).open(host.root.locate(path))?;
+        seek(&log, SeekFrom::Data(0))?;
+        let mut messages = Vec::new();
+        let mut buffer = [0; RECORD_MAX];
+        for _ in 0..RECORDS {
+            match log.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => messages.extend(parse(&String::from_utf8_lossy(&buffer[..count]))),
+                // Overwritten meanwhile: the next read goes on with the oldest that is there.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(messages)
+    };
+    read().map_err(|error| at(path, &error))
+}
+
+/// `PRIORITY,SEQUENCE,TIME,FLAGS[,MORE];TEXT`; the priority's lower three bits are the level.
+fn parse(record: &str) -> Option<Message> {
+    let (head, text) = record.split_once(';')?;
+    let priority: u32 = head.split(',').next()?.parse().ok()?;
+    let level = u8::try_from(priority & 7).ok()?;
+    Some(Message { level, text: text.lines().next()?.to_owned() })
+}
+
+/// The errors of these disks (kernel names) and sessions (numbers) and of the filesystem on them, since it was last mounted.
+///
+/// ```text
+/// XFS (sdb): log I/O error -5                            also: Mounting V5 Filesystem, which begins anew
+/// I/O error, dev sdb, sector 2048 op 0x1:(WRITE) ...     also: critical target error, dev sdb, ...
+/// Buffer I/O error on dev sdb, logical block 0, ...
+///  connection1:0: detected conn error (1020)
+///  session1: session recovery timed out after 120 secs
+/// sd 2:0:0:1: [sdb] Synchronize Cache(10) failed: ...
+/// ```
+pub fn errors_of(messages: &[Message], disks: &[String], sessions: &[u32]) -> Vec<String> {
+    let mut found = Vec::new();
+    for Message { level, text } in messages {
+        let text = text.trim();
+        let is_error = *level <= ERROR;
+        let of_xfs = disks.iter().find_map(|disk| text.strip_prefix(&format!("XFS ({disk}): ")));
+        if of_xfs.is_some_and(|said| said.starts_with("Mounting ")) {
+            found.clear();
+        }
+        let of_disk = disks.iter().any(|disk| {
+            text.contains(&format!("error, dev {disk},"))
+                || text.contains(&format!("Buffer I/O error on dev {disk},"))
+                || (is_error && text.contains(&format!(" [{disk}] ")))
+        });
+        let of_session = sessions.iter().any(|sid| {
+            (text.starts_with(&format!("connection{sid}:")) && text.contains("detected conn error"))
+                || (text.starts_with(&format!("session{sid}: ")) && text.contains("recovery timed out"))
+        });
+        if (of_xfs.is_some() && is_error) || of_disk || of_session {
+            found.push(text.chars().filter(|letter| !letter.is_control()).collect());
+        }
+    }
+    found
+}
+
+/// syslog(2), `KERN_ERR`.
+const ERROR: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records() {
+        let text =
+            "30,339,5140900,-,caller=T1;XFS (sdb): Ending clean mount\n SUBSYSTEM=block\n DEVICE=b8:16\n";
+        let expected = Message { level: 6, text: "XFS (sdb): Ending clean mount".into() };
+        assert_eq!(parse(text), Some(expected));
+        for text in ["", "6,1,2,-", "x,1,2,-;text", "6,1,2,-;"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_since_the_mount() {
+        let told = |lines: &[(u8, &str)]| -> Vec<Message> {
+            lines.iter().map(|(level, text)| Message { level: *level, text: (*text).into() }).collect()
+        };
+        let errors = |lines: &[(u8, &str)]| errors_of(&told(lines), &["sdb".into(), "dm-0".into()], &[1]);
+        let ours = [
+            (1, "XFS (sdb): log I/O error -5"),
+            (1, "XFS (dm-0): Filesystem has been shut down due to log error (0x2)."),
+            (3, "I/O error, dev sdb, sector 2048 op 0x1:(WRITE) flags 0x9800 phys_seg 1 prio class 2"),
+            (3, "critical target error, dev sdb, sector 0 op 0x1:(WRITE)"),
+            (3, "Buffer I/O error on dev dm-0, logical block 0, lost async page write"),
+            (6, " connection1:0: detected conn error (1020)"),
+            (6, " session1: session recovery timed out after 120 secs"),
+            (3, "sd 2:0:0:1: [sdb] Synchronize Cache(10) failed: Result: hostbyte=DID_TRANSPORT_FAILFAST"),
+        ];
+        for line in ours {
+            assert_eq!(errors(&[line]), [line.1.trim()]);
+        }
+        for line in [
+            (5, "XFS (sdb): Mounting V5 Filesystem 9a4c"),
+            (6, "XFS (sdb): Ending clean mount"),
+            (1, "XFS (sdc): log I/O error -5"),
+            (3, "I/O error, dev sdb1, sector 2048"),
+            (6, " connection11:0: detected conn error (1020)"),
+            (6, " session11: session recovery timed out after 120 secs"),
+            (6, "sd 2:0:0:1: [sdb] Attached SCSI disk"),
+        ] {
+            assert_eq!(errors(&[line]), [""; 0], "{line:?}");
+        }
+        assert_eq!(
+            errors(&[ours[0], ours[2], (5, "XFS (sdb): Mounting V5 Filesystem 9a4c"), ours[5]]).len(),
+            1
+        );
+    }
+
+    /// On whatever machine this is, it ends and what it finds has the form of a message.
+    #[test]
+    fn the_real_log() {
+        match messages(&Host::machine().unwrap()) {
+            Ok(messages) => assert!(messages.iter().all(|message| message.level < 8)),
+            Err(error) => assert!(error.to_string().starts_with("/dev/kmsg"), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What only `health` asks: figures of disks, sessions, units and etcd, some of them over a few seconds.
+
+use super::lun::disk_of;
+use crate::{
+    config::Config,
+    host::{
+        Host, block,
+        http::{self, HttpError},
+        iscsi, kmsg, mountinfo, pressure, route, staging, systemd, tree,
+    },
+    node::{
+        Fact, LunView, Metrics, Multipath, Node, Path, Pressure, Retired, Route, Sample, Selinux, Timeout,
+        UnitState, Vitals, WriteCache,
+    },
+    plan::RETIRED,
+    policy, unit,
+};
+use std::{io, time::Duration};
+
+/// Between two samples: long enough for an idle etcd to have written a few times (its leader does every 100 ms when anything
+/// changes, and Kubernetes renews leases all the time), short enough to be waited for.
+const BETWEEN: Duration = Duration::from_secs(5);
+
+/// Looks at the figures of a node whose facts are known.
+pub fn vitals(host: &Host, config: &Config, node: &Node) -> Vitals {
+    let first = pressure::processors(host);
+    let before =
+        config.etcd.metrics.as_ref().map(|_| ask(host, config, node, "/metrics").map(|answer| answer.body));
+    let sessions = sessions(host, config);
+    let paths: Fact<Vec<Path>> =
+        sessions.as_ref().map_err(copied).and_then(|sessions| paths(host, config, sessions)).into();
+    let kernel_errors =
+        sessions.as_ref().map_err(copied).and_then(|sessions| kernel_errors(host, node, sessions));
+    let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
+    let timeouts = sessions.as_ref().map_err(copied).and_then(|sessions| timeouts(host, config, sessions));
+    let units = units(host, config);
+    let paused = host.pause(BETWEEN);
+    let pressure = paused.as_ref().map_err(copied).and_then(|()| waited(host, first));
+    Vitals {
+        paths,
+        map_cache: map_cache(host, node).into(),
+        free_inodes: free_inodes(host, config).into(),
+        kernel_errors: kernel_errors.into(),
+        units,
+        routes: routes.into(),
+        timeouts: timeouts.into(),
+        pressure: pressure.into(),
+        retired: retired(host).into(),
+        metrics: before.map(|before| metrics(host, config, node, before)),
+    }
+}
+
+/// One error for several facts.
+fn copied(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
+}
+
+fn sessions(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Session>> {
+    let all = iscsi::sessions(host)?;
+    Ok(all.into_iter().filter(|session| session.target == config.target.iqn.as_str()).collect())
+}
+
+fn paths(host: &Host, config: &Config, sessions: &[iscsi::Session]) -> io::Result<Vec<Path>> {
+    let mut paths = Vec::new();
+    for session in sessions {
+        let Some(name) = disk_of(host, session, config.node.lun)? else { continue };
+        let (Some(disk), Some(scsi)) = (block::disk(host, &name)?, block::scsi(host, &name)?) else {
+            continue;
+        };
+        paths.push(Path {
+            state: scsi.state,
+            timeouts: scsi.timeouts,
+            errors: scsi.errors,
+            cache: WriteCache { kernel: disk.write_cache, target: scsi.cache_type, fua: disk.fua },
+            name,
+        });
+    }
+    Ok(paths)
+}
+
+fn map_cache(host: &Host, node: &Node) -> io::Result<Option<WriteCache>> {
+    match node.lun.known() {
+        Some(LunView::Seen(lun)) if lun.multipath == Multipath::Mapped => {
+            let map = block::disk(host, &lun.device)?;
+            Ok(map.map(|map| WriteCache { kernel: map.write_cache, target: None, fua: map.fua }))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn free_inodes(host: &Host, config: &Config) -> io::Result<Option<u64>> {
+    let data_dir = &config.etcd.data_dir;
+    if !mountinfo::of_pid1(host)?.iter().any(|mount| mount.mount_point == data_dir.as_str()) {
+        return Ok(None);
+    }
+    let root = tree::open(&host.root.locate(data_dir.as_path()))?;
+    staging::space(&root).map(|space| Some(space.free_inodes))
+}
+
+fn kernel_errors(host: &Host, node: &Node, sessions: &[iscsi::Session]) -> io::Result<Vec<String>> {
+    let disks = match node.lun.require().map_err(io::Error::other)? {
+        LunView::Seen(lun) => lun.paths.iter().chain([&lun.device]).cloned().collect(),
+        LunView::NoSession | LunView::NotAttached => Vec::new(),
+    };
+    let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
+    Ok(kmsg::errors_of(&kmsg::messages(host)?, &disks, &sids))
+}
+
+fn units(host: &Host, config: &Config) -> Fact<Vec<UnitState>> {
+    let rendered = match unit::for_config(config) {
+        Ok(rendered) => rendered,
+        Err(error) => return Fact::from(Err(error)),
+    };
+    let mut found = Vec::new();
+    for rendered in rendered {
+        match systemd::unit(host, &rendered.name) {
+            Ok(unit) => found.push(UnitState {
+                name: rendered.name,
+                load: unit.load_state,
+                file: unit.unit_file_state,
+                active: unit.active_state,
+                result: unit.result,
+            }),
+            Err(error) => return Fact::from(Err(error)),
+        }
+    }
+    Fact::Known(found)
+}
+
+fn routes(host: &Host, sessions: &[iscsi::Session]) -> io::Result<Vec<Route>> {
+    let mut routes = Vec::new();
+    for session in sessions {
+        // Down for the moment; the session has a check of its own.
+        let Some(address) = &session.address else { continue };
+        let to = address.host.parse().map_err(|_| io::Error::other(format!("{address} is no address")))?;
+        routes.push(Route { to: address.to_string(), interface: route::interface_to(host, to)? });
+    }
+    Ok(routes)
+}
+
+/// The record's key: iscsid.conf(5) of open-iscsi.
+const REPLACEMENT_TIMEOUT: &str = "node.session.timeo.replacement_timeout";
+
+fn timeouts(host: &Host, config: &Config, sessions: &[iscsi::Session]) -> io::Result<Vec<Timeout>> {
+    let mut timeouts = Vec::new();
+    for session in sessions {
+        let portal = config.target.portals.iter().find(|portal| session.is_at(portal));
+        let record = match portal {
+            Some(portal) => iscsi::record(host, &config.target.iqn, portal).map_err(io::Error::other)?,
+            None => None,
+        };
+        let recorded = record.and_then(|record| record.0.get(REPLACEMENT_TIMEOUT)?.parse().ok());
+        timeouts.push(Timeout { sid: session.sid, in_effect: session.recovery_timeout, recorded });
+    }
+    Ok(timeouts)
+}
+
+fn waited(host: &Host, first: io::Result<pressure::Processors>) -> io::Result<Pressure> {
+    let first = first?;
+    let iowait = pressure::processors(host)?.iowait_since(&first);
+    let (some, full) = pressure::io(host)?.unzip();
+    Ok(Pressure { iowait: iowait.ok_or_else(|| io::Error::other("no time has passed"))?, some, full })
+}
+
+fn retired(host: &Host) -> io::Result<Vec<Retired>> {
+    let mut found = Vec::new();
+    for generation in host.root.list_opt(RETIRED)?.unwrap_or_default() {
+        if let Some(age) = host.root.changed_ago(format!("{RETIRED}/{generation}"))? {
+            found.push(Retired { generation, age });
+        }
+    }
+    Ok(found)
+}
+
+fn metrics(host: &Host, config: &Config, node: &Node, before: Result<String, HttpError>) -> Fact<Metrics> {
+    let asked = || -> Result<Metrics, Fact<Metrics>> {
+        let unknown = |error: HttpError| Fact::from(Err::<Metrics, _>(error));
+        let sample = |text: &str| Sample::parse(text).map_err(Fact::Unknown);
+        let before = sample(&before.map_err(unknown)?)?;
+        let after = sample(&ask(host, config, node, "/metrics").map_err(unknown)?.body)?;
+        // `/readyz` came with etcd 3.5.11 and 3.4.29; `/health` was always there.
+        let mut answer = ask(host, config, node, "/readyz").map_err(unknown)?;
+        if answer.status == 404 {
+            answer = ask(host, config, node, "/health").map_err(unknown)?;
+        }
+        let said = answer.body.lines().next().unwrap_or_default().to_owned();
+        let ill = (answer.status != 200).then(|| format!("{} {said}", answer.status).trim_end().to_owned());
+        Ok(Metrics { ill, samples: [before, after] })
+    };
+    match asked() {
+        Ok(metrics) => Fact::Known(metrics),
+        Err(unknown) => unknown,
+    }
+}
+
+/// Where OpenShift's certificates are (openshift/cluster-etcd-operator `bindata/etcd/pod.yaml`).
+const CERTIFICATES: &str = "/etc/kubernetes/static-pod-resources/etcd-certs";
+
+fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::Answer, HttpError> {
+    let said = |said: String| HttpError::NoAnswer { url: path.to_owned(), said };
+    let Some(url) = &config.etcd.metrics else { return Err(said("the config names no address".into())) };
+    // No right for this is in the domain, and a try would be a line in the audit log at every run.
+    if let Some(Selinux::On { context, .. }) = node.selinux.known()
+        && policy::type_of(context) == Some(policy::DOMAIN)
+    {
+        return Err(said(format!(
+            "the service's domain {} may not ask; take `metrics` out of [etcd] where the cluster's Prometheus looks at etcd, and run `etcd-lun health` by hand",
+            policy::DOMAIN
+        )));
+    }
+    if let Some(address) = url.plain() {
+        return http::get(address, path);
+    }
+    let given = &config.etcd.certificates;
+    let name = &node.identity.hostname;
+    let or = |given: &Option<crate::terms::AbsPath>, otherwise: String| match given {
+        Some(path) => Ok(path.clone()),
+        None => format!("{CERTIFICATES}/{otherwise}").parse().map_err(|error| said(format!("{error}"))),
+    };
+    let with = http::Certificates {
+        authority: or(&given.authority, "configmaps/etcd-all-bundles/server-ca-bundle.crt".into())?,
+        certificate: or(&given.certificate, format!("secrets/etcd-all-certs/etcd-peer-{name}.crt"))?,
+        key: or(&given.key, format!("secrets/etcd-all-certs/etcd-peer-{name}.key"))?,
+    };
+    http::get_tls(host, &url.with(path), &with)
+}

@@ -1,0 +1,103 @@
+//! The health check that a timer runs, and what explains its messages.
+
+use super::{
+    Rendered, SELINUX_CONTEXT, UnitError,
+    template::{self, unfit},
+};
+use crate::terms::{AbsPath, Span};
+
+/// The service's name.
+pub const HEALTH_SERVICE: &str = "etcd-lun-health.service";
+/// The timer's name.
+pub const HEALTH_TIMER: &str = "etcd-lun-health.timer";
+
+/// Explains messages in the journal, by their ids.
+pub const CATALOG: &str = include_str!("../../../units/etcd-lun.catalog");
+/// Where journald finds it: the one of its directories that can be written on Red Hat CoreOS (systemd
+/// `src/libsystemd/sd-journal/catalog.c`).
+pub const CATALOG_FILE: &str = "/usr/local/lib/systemd/catalog/etcd-lun.catalog";
+
+const SERVICE_TEMPLATE: &str = include_str!("../../../units/etcd-lun-health.service.in");
+const TIMER_TEMPLATE: &str = include_str!("../../../units/etcd-lun-health.timer.in");
+
+/// Renders service and timer; an error as for the mount unit. `program` and `beneath` are those of a service that could be
+/// rendered.
+pub(super) fn health(
+    program: &AbsPath,
+    beneath: &[AbsPath],
+    textfile: &AbsPath,
+    interval: Span,
+) -> Result<[Rendered; 2], UnitError> {
+    let dir = textfile.parent();
+    let refuse = |why| {
+        let (unit, value) = (HEALTH_SERVICE.into(), dir.to_string());
+        Err(UnitError { unit, key: "ExecStartPre=", value, why })
+    };
+    if let Some(why) = unfit(dir.as_str()) {
+        return refuse(why);
+    }
+    if !dir.as_str().chars().all(|c| c.is_ascii_graphic() && !"\"'\\$%;".contains(c)) {
+        return refuse("it is split or expanded there; use letters, digits, `/`, `-`, `_`, `.`");
+    }
+    let beneath: Vec<_> = beneath.iter().map(AbsPath::as_str).collect();
+    let service = [
+        ("@BENEATH@", beneath.join(" ")),
+        ("@SELINUX_CONTEXT@", SELINUX_CONTEXT.to_owned()),
+        ("@TEXTFILE_DIR@", dir.to_string()),
+        ("@CATALOG@", CATALOG_FILE.to_owned()),
+        ("@PROGRAM@", program.to_string()),
+    ];
+    Ok([
+        Rendered { name: HEALTH_SERVICE.into(), text: template::filled(SERVICE_TEMPLATE, &service) },
+        Rendered {
+            name: HEALTH_TIMER.into(),
+            text: template::filled(TIMER_TEMPLATE, &[("@INTERVAL@", interval.to_string())]),
+        },
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rendered() {
+        let program: AbsPath = "/usr/local/bin/etcd-lun".parse().unwrap();
+        let of = |file: &str| {
+            health(&program, &["/var/lib".parse().unwrap()], &file.parse().unwrap(), "90s".parse().unwrap())
+        };
+        let [service, timer] = of("/var/node_exporter/textfile/etcd-lun.prom").unwrap();
+        for unit in [&service, &timer] {
+            assert!(!unit.text.contains('@'), "{}", unit.text);
+        }
+        assert!(
+            service.text.contains("\nExecStart=/usr/local/bin/etcd-lun health --record\n"),
+            "{}",
+            service.text
+        );
+        assert!(timer.text.contains("\nOnUnitInactiveSec=90s\n"), "{}", timer.text);
+        let said = of("/var/a b/x.prom").unwrap_err().to_string();
+        assert!(
+            said.starts_with("rendering etcd-lun-health.service: ExecStartPre= can't be `/var/a b`"),
+            "{said}"
+        );
+    }
+
+    /// What journald makes of the catalog; where it is installed.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // a real tool
+    fn journald_takes_the_catalog() {
+        use std::{fs, process::Command};
+        let root = std::env::temp_dir().join(format!("etcd-lun-catalog-{}", std::process::id()));
+        fs::create_dir_all(root.join("usr/lib/systemd/catalog")).unwrap();
+        fs::create_dir_all(root.join("var/lib/systemd/catalog")).unwrap();
+        fs::write(root.join("usr/lib/systemd/catalog/etcd-lun.catalog"), CATALOG).unwrap();
+        let run = |verb: &str| Command::new("journalctl").arg(verb).arg("--root").arg(&root).output();
+        if let Ok(updated) = run("--update-catalog") {
+            assert!(updated.status.success(), "{}", String::from_utf8_lossy(&updated.stderr));
+            let listed = String::from_utf8(run("--list-catalog").unwrap().stdout).unwrap();
+            assert_eq!(listed.lines().count(), 3, "{listed}");
+        }
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
