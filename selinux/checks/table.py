@@ -30,7 +30,7 @@ SECRET = (
     "shadow_t selinux_config_t file_context_t policy_config_t semanage_store_t"
     " container_var_lib_t sshd_key_t user_home_t admin_home_t"
 ).split()
-PORTS = {"iscsi_port_t", "unreserved_port_t", "ephemeral_port_t"}
+PORTS = {"iscsi_port_t", "winshadow_port_t", "unreserved_port_t", "ephemeral_port_t"}
 
 
 def verdicts(policy, base, text, every=False):
