@@ -34,7 +34,9 @@ pub(super) fn wanted() -> Wanted {
         "username = {chap:?}\ncredential = \"chap\"\nusername_in = {mutual:?}\ncredential_in = \"chap-in\"\n"
     );
     let more = format!("{}\n[target.chap]\n{accounts}", pool.more);
-    Wanted { portals: vec![format!("{NAME}:3261")], chap: None, more, ..pool }
+    // Nobody listens at the first.
+    let portals = vec![format!("[{}]:3261", Path::A.target_v6()), format!("{NAME}:13260")];
+    Wanted { portals, chap: None, more, ..pool }
 }
 
 /// A disk with that config, its credentials, and the address of a name server.
