@@ -91,7 +91,7 @@ impl Path {
 
     /// An IPv6 portal at another port.
     pub fn other_portal_v6(self) -> String {
-        format!("[{}]:3261", self.target_v6())
+        format!("[{}]:13260", self.target_v6())
     }
 
     fn prefix_v6(self) -> &'static str {

@@ -1,5 +1,6 @@
 //! What a plain config has no need of, in the domain: a portal by a name that only DNS knows, at an IPv6 address, on another
-//! port, with mutual CHAP whose secrets are credentials of the unit; and an initiator name that was another before.
+//! port, with mutual CHAP whose secrets are credentials of the unit; and an initiator name that was another before, on Red
+//! Hat's policy also that of an iscsid that runs.
 
 use std::path::PathBuf;
 use std::process::Child;
@@ -33,18 +34,22 @@ pub(super) fn wanted() -> Wanted {
         "username = {chap:?}\ncredential = \"chap\"\nusername_in = {mutual:?}\ncredential_in = \"chap-in\"\n"
     );
     let more = format!("{}\n[target.chap]\n{accounts}", pool.more);
-    Wanted { portals: vec![format!("{NAME}:3261")], chap: None, more, ..pool }
+    // Nobody listens at the first.
+    let portals = vec![format!("[{}]:3261", Path::A.target_v6()), format!("{NAME}:13260")];
+    Wanted { portals, chap: None, more, ..pool }
 }
 
 /// A disk with that config, its credentials, and the address of a name server.
 pub(super) fn delivered(stage: &Stage) -> Result<PathBuf> {
     let disk = boot::delivered(stage, &wanted(), Runs::Unit)?;
+    // Where the policy has a type for its unit, iscsid runs before, as somebody else's storage asks for, with the other name.
     let script = format!(
         "umask 077; mkdir -p /etc/credstore; echo {} >/etc/credstore/chap; echo {} >/etc/credstore/chap-in
          umask 022; echo nameserver {} >/etc/resolv.conf
          echo InitiatorName=iqn.1994-05.com.redhat:other >/etc/iscsi/initiatorname.iscsi
          . /etc/selinux/config; contexts=/etc/selinux/$SELINUXTYPE/contexts/files/file_contexts
-         setfiles -F $contexts /etc/credstore /etc/resolv.conf /etc/iscsi",
+         [ $SELINUXTYPE = default ] || echo enable iscsid.service >/etc/systemd/system-preset/10-bed.preset
+         setfiles -F $contexts /etc/credstore /etc/resolv.conf /etc/iscsi /etc/systemd/system-preset",
         scene::chap().secret,
         scene::mutual().secret,
         Path::Management.target()
