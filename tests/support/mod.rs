@@ -80,7 +80,7 @@ pub fn session() -> Session {
         configured: "10.77.0.1".parse().ok(),
         state: "LOGGED_IN".into(),
         initiator: Some(INITIATOR.into()),
-        recovery_timeout: Some(3600),
+        recovery_timeout: Some(30),
         in_use: Vec::new(),
     }
 }
@@ -111,7 +111,7 @@ pub fn migrated() -> Node {
     let stamp = stamp(1, 1);
     let mut mount = data_mount("8:16");
     mount.free = Some((Bytes(15 << 30), Bytes(20 << 30)));
-    let session = Session { in_use: vec!["sdb".into()], ..session() };
+    let session = Session { in_use: vec!["sdb".into()], recovery_timeout: Some(3600), ..session() };
     Node {
         sessions: Fact::Known(vec![session]),
         record: Fact::Known(Some(record().commit(Some(DATA)))),

@@ -79,6 +79,7 @@ pub(super) struct LunFragment {
     pub min_size: Option<Bytes>,
     pub mount_options: Option<Vec<String>>,
     pub label: Option<FsLabel>,
+    pub keep_retired: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -134,6 +135,7 @@ impl Fragment {
         over(&mut self.lun.min_size, later.lun.min_size);
         over(&mut self.lun.mount_options, later.lun.mount_options);
         over(&mut self.lun.label, later.lun.label);
+        over(&mut self.lun.keep_retired, later.lun.keep_retired);
         over(&mut self.boot.gate, later.boot.gate);
         over(&mut self.boot.attach_timeout, later.boot.attach_timeout);
         self.node.extend(later.node);

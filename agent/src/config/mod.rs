@@ -16,7 +16,7 @@ pub use entry::NodeEntry;
 pub use error::ConfigError;
 pub use fragment::{Discovery, Gate};
 pub use pool::Pool;
-pub use timeouts::{TimeoutWish, Timeouts};
+pub use timeouts::{NOT_IN_USE, TimeoutWish};
 
 use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, Portal, Span};
 use serde::Serialize;
@@ -101,6 +101,8 @@ pub struct LunWish {
     pub mount_options: Vec<String>,
     /// The filesystem's label.
     pub label: FsLabel,
+    /// For how long local data that was copied is kept at least.
+    pub keep_retired: Span,
 }
 
 /// Behaviour at boot.

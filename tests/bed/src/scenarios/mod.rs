@@ -16,6 +16,7 @@ mod boot;
 mod config;
 mod content;
 mod copy;
+mod faults;
 mod lio;
 mod login;
 mod lun;
@@ -45,6 +46,7 @@ pub fn all() -> Vec<Scenario> {
         pod::scenarios(),
         power::scenarios(),
         rollback::scenarios(),
+        faults::scenarios(),
         bench::scenarios(),
     ]
     .into_iter()
@@ -69,6 +71,11 @@ fn refused<'a>(says: &'a [&'a str]) -> Declined<'a> {
 /// An error (exit code 1) that names these.
 fn failed<'a>(says: &'a [&'a str]) -> Declined<'a> {
     Declined { code: 1, says }
+}
+
+/// An ill state (exit code 4) of these checks.
+fn unhealthy<'a>(says: &'a [&'a str]) -> Declined<'a> {
+    Declined { code: 4, says }
 }
 
 /// A usage or config error (exit code 2) that names these.
