@@ -7,7 +7,7 @@ mod support;
 use etcd_lun::{
     health::{self, CHECKS, Outcome, ROLLED_BACK, Report, Run},
     node::{Fact, InForce, LocalDir, LunView, MountUnit, Multipath, Node, Retired, Sample, Selinux, Vitals},
-    terms::Bytes,
+    terms::{Bytes, Span},
     unit::SELINUX_CONTEXT,
 };
 use std::time::Duration;
@@ -88,6 +88,17 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ("record", |node| node.record = Fact::Known(None), "not migrated"),
         ("session", session, "is FAILED"),
         ("portals", |node| known(&mut node.sessions).clear(), "no session at 10.77.0.1:3260"),
+        ("session-timeout", |node| known(&mut node.sessions)[0].recovery_timeout = Some(5), "waits 5 s"),
+        ("session-timeout", |node| known(&mut node.sessions)[0].recovery_timeout = None, "waits for ever"),
+        (
+            "retired",
+            |node| {
+                let age = Span(Duration::from_secs(40 * 24 * 3600));
+                let old = Retired { name: "1".into(), ours: true, size: Bytes(1 << 30), age };
+                known(&mut node.retired).push(old);
+            },
+            "retired/1 has been there for 40 days",
+        ),
         (
             "initiator-name",
             |node| node.initiator.name = Fact::Known(Some("iqn.2000-01.x:y".into())),
@@ -179,6 +190,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         lun: unknown(),
         record: unknown(),
         local: unknown(),
+        retired: unknown(),
         mount: unknown(),
         mounted_stamp: unknown(),
         mount_unit: unknown(),
@@ -199,9 +211,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         kernel_errors: unknown(),
         units: unknown(),
         routes: unknown(),
-        timeouts: unknown(),
         pressure: unknown(),
-        retired: unknown(),
         metrics: Some(unknown()),
     };
     let report = health::assess(&config(), &blind, &blind_vitals);
@@ -255,8 +265,6 @@ fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
             |vitals| known(&mut vitals.paths)[0].state = "transport-offline".into(),
             "sdb is transport-off",
         ),
-        ("session-timeout", |vitals| known(&mut vitals.timeouts)[0].in_effect = Some(5), "waits 5 s"),
-        ("session-timeout", |vitals| known(&mut vitals.timeouts)[0].in_effect = None, "waits for ever"),
         ("route", |vitals| known(&mut vitals.routes)[0].interface = Some("br-ex".into()), "over br-ex"),
         (
             "write-cache",
@@ -293,14 +301,6 @@ fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
             "units",
             |vitals| unit(vitals, "etcd-lun-health.timer").active = "inactive".into(),
             "systemctl start",
-        ),
-        (
-            "retired",
-            |vitals| {
-                let age = Duration::from_secs(40 * 24 * 3600);
-                known(&mut vitals.retired).push(Retired { generation: "1".into(), age });
-            },
-            "retired/1 has been there for 40 days",
         ),
         ("iowait", |vitals| known(&mut vitals.pressure).iowait = 4.1, "4.1 % of processor time; in the last"),
         (
@@ -371,8 +371,8 @@ fn what_a_map_or_a_gap_changes() {
     let mut mapped = migrated();
     let LunView::Seen(lun) = known(&mut mapped.lun) else { panic!() };
     lun.multipath = Multipath::Mapped;
-    let mut with_map = vitals(None);
-    known(&mut with_map.timeouts)[0].in_effect = Some(5);
+    let with_map = vitals(None);
+    known(&mut mapped.sessions)[0].recovery_timeout = Some(5);
     let Outcome::Ok(said) = detail(&report(&with_map, &mapped), "session-timeout") else { panic!() };
     assert!(said.contains("as multipathd sets it"), "{said}");
     // Without an address to ask, nothing is said of etcd's metrics.
@@ -388,9 +388,9 @@ fn what_a_map_or_a_gap_changes() {
     let mut unrouted = vitals(None);
     known(&mut unrouted.routes)[0].interface = None;
     assert!(matches!(detail(&report(&unrouted, &migrated()), "route"), Outcome::CannotTell(_)));
-    let mut recordless = vitals(None);
-    known(&mut recordless.timeouts)[0].recorded = None;
-    assert!(matches!(detail(&report(&recordless, &migrated()), "session-timeout"), Outcome::CannotTell(_)));
+    let mut out = migrated();
+    known(&mut out.sessions).clear();
+    assert!(matches!(detail(&report(&vitals(None), &out), "session-timeout"), Outcome::CannotTell(_)));
 }
 
 /// As written, and as promtool and node-exporter take it: `tests/metrics`.

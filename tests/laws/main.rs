@@ -1,11 +1,13 @@
 //! The safety laws, over every combination of facts, and over every place to be cut short.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[allow(dead_code, reason = "each test takes what it needs")]
 #[path = "../support/mod.rs"]
 mod support;
 
+mod decisions;
 mod mark;
+mod retired;
 mod rollback;
 mod runs;
 

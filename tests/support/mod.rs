@@ -4,8 +4,8 @@ use etcd_lun::{
     config::{Config, Source},
     node::{
         Content, DataMount, Etcd, Fact, Identity, Initiator, LocalDir, Lun, LunView, Metrics, MountUnit,
-        Multipath, Node, Path, Pressure, Route, Sample, Selinux, Session, Shelf, StagedCopy, Timeout,
-        UnitState, Vitals, WriteCache,
+        Multipath, Node, Path, Pressure, Route, Sample, Selinux, Session, Shelf, StagedCopy, UnitState,
+        Vitals, WriteCache,
         authority::{Authority, Record, Stamp},
     },
     plan::{Step, Way},
@@ -81,7 +81,7 @@ pub fn session() -> Session {
         configured: "10.77.0.1".parse().ok(),
         state: "LOGGED_IN".into(),
         initiator: Some(INITIATOR.into()),
-        recovery_timeout: Some(3600),
+        recovery_timeout: Some(30),
         in_use: Vec::new(),
     }
 }
@@ -112,7 +112,7 @@ pub fn migrated() -> Node {
     let stamp = stamp(1, 1);
     let mut mount = data_mount("8:16");
     mount.free = Some((Bytes(15 << 30), Bytes(20 << 30)));
-    let session = Session { in_use: vec!["sdb".into()], ..session() };
+    let session = Session { in_use: vec!["sdb".into()], recovery_timeout: Some(3600), ..session() };
     Node {
         sessions: Fact::Known(vec![session]),
         record: Fact::Known(Some(record().commit(Some(DATA)))),
@@ -176,9 +176,7 @@ pub fn vitals(metrics: Option<[&str; 2]>) -> Vitals {
             unit("etcd-lun.service", "enabled", "active"),
         ]),
         routes: Fact::Known(vec![Route { to: "10.77.0.1:3260".into(), interface: Some("ens4".into()) }]),
-        timeouts: Fact::Known(vec![Timeout { sid: 1, in_effect: Some(120), recorded: Some(120) }]),
         pressure: Fact::Known(Pressure { iowait: 0.5, some: Some(1.0), full: Some(0.1) }),
-        retired: Fact::Known(Vec::new()),
         metrics: metrics.map(|texts| {
             let samples = texts.map(|text| Sample::parse(text).unwrap());
             Fact::Known(Metrics { ill: None, samples })

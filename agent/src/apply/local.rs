@@ -4,7 +4,7 @@ use super::{etcd, guard, run::Run};
 use crate::{
     host::{Host, dir, inode, tree},
     node::authority::Record,
-    plan::{BAR, RECORD, RETIRED, RETURNING, RETURNING_MARK, STATE},
+    plan::{BAR, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STATE},
     terms::{AbsPath, Fingerprint},
 };
 use anyhow::{Context as _, bail, ensure};
@@ -138,6 +138,8 @@ pub(super) fn retire(
             users.join(", ")
         );
     }
+    inode::set_attribute(dir::open(&shelf, &name)?, RETIRED_MARK, name.as_bytes())
+        .with_context(|| format!("marking {retired}/{name} as ours"))?;
     tracing::info!(GENERATION = generation, "local data {copied} retired");
     Ok(format!("the data lies in {retired}/{name}"))
 }

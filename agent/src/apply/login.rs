@@ -2,7 +2,7 @@
 
 use super::{Watcher, run::Run};
 use crate::{
-    config::{Discovery, Timeouts},
+    config::{Discovery, NOT_IN_USE},
     host::{
         Host,
         iscsi::{self, IscsiError, LogIn},
@@ -46,7 +46,8 @@ pub(super) struct Wish<'a> {
     pub portals: &'a [Portal],
     pub discovery: Discovery,
     pub all: bool,
-    pub timeouts: Timeouts,
+    /// Between two pings, and for the answer to one.
+    pub noop: (Span, Span),
     pub limit: Span,
 }
 
@@ -66,7 +67,8 @@ pub(super) fn log_out(host: &Host, sid: u32) -> anyhow::Result<String> {
     Ok(format!("session {sid} is gone"))
 }
 
-/// What iscsid knows of the record meanwhile it takes at the next login, which writes the record anew.
+/// It stays so when iscsid logs in anew after a lost connection: what was written to sysfs wins over the record (kernel
+/// `recovery_tmo_sysfs_override`).
 pub(super) fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<String> {
     iscsi::set_recovery_timeout(host, sid, replacement.0)?;
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
@@ -159,11 +161,10 @@ fn prepare(run: &Run<'_>, wish: &Wish<'_>, portal: &Portal) -> Result<(), IscsiE
             }
         }
     };
-    let Timeouts { replacement, noop_interval, noop_timeout } = wish.timeouts;
     let of_config = [
-        ("node.session.timeo.replacement_timeout", replacement),
-        ("node.conn[0].timeo.noop_out_interval", noop_interval),
-        ("node.conn[0].timeo.noop_out_timeout", noop_timeout),
+        ("node.session.timeo.replacement_timeout", NOT_IN_USE),
+        ("node.conn[0].timeo.noop_out_interval", wish.noop.0),
+        ("node.conn[0].timeo.noop_out_timeout", wish.noop.1),
     ]
     .map(|(key, span)| (key, span.0.as_secs().to_string()));
     let of_config = of_config.iter().map(|(key, value)| (*key, value.as_str()));

@@ -5,6 +5,7 @@
 //! * [`login`], [`lun`], [`copy`], [`local`], [`etcd`]: the steps, by what they touch
 //! * [`let_go`]: shutting down without the target
 //! * [`mark`]: counting a use while etcd runs
+//! * [`retired`]: deleting old local data
 //! * [`secrets`]: CHAP credentials, read once before the first step
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -18,6 +19,7 @@ mod login;
 mod lun;
 pub mod mark;
 mod mount;
+pub mod retired;
 mod run;
 pub mod secrets;
 

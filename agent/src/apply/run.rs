@@ -38,13 +38,13 @@ impl<'a> Run<'a> {
             Step::RestartIscsid => login::restart_iscsid(self.host),
             Step::LogOut { sid } => login::log_out(self.host, *sid),
             Step::SetTimeout { sid, replacement } => login::set_timeout(self.host, *sid, *replacement),
-            Step::LogIn { target, portals, discovery, all, timeouts, limit } => {
+            Step::LogIn { target, portals, discovery, all, noop_interval, noop_timeout, limit } => {
                 let wish = login::Wish {
                     target,
                     portals,
                     discovery: *discovery,
                     all: *all,
-                    timeouts: *timeouts,
+                    noop: (*noop_interval, *noop_timeout),
                     limit: *limit,
                 };
                 login::log_in(self, &wish, watcher)

@@ -12,6 +12,7 @@ mod logging;
 mod mark;
 mod progress;
 mod render;
+mod retired;
 mod selinux;
 mod show;
 mod view;
@@ -154,6 +155,12 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
             Box::new(move |file| view::plan(file, goal, output))
         }
         ["apply" | "rollback"] => Box::new(move |file| apply::run(file, goal, output)),
+        ["retired", "list"] => Box::new(move |file| retired::list(file, output)),
+        ["retired", "delete"] => {
+            let generation = given.parsed("GENERATION")?;
+            let dry_run = given.has("dry-run");
+            Box::new(move |file| retired::delete(file, generation, dry_run))
+        }
         ["mark"] => Box::new(mark::run),
         ["let-go"] => Box::new(mark::let_go),
         ["plan"] => Box::new(move |file| view::plan(file, goal, output)),

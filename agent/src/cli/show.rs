@@ -3,8 +3,8 @@
 use crate::{
     config::{Config, Gate, Runtime, SecretSource},
     node::{
-        Content, Etcd, Fact, Identity, InForce, LocalDir, LunView, MountUnit, Node, Selinux, Session,
-        authority::Stamp,
+        Content, Etcd, Fact, Identity, InForce, LocalDir, LunView, MountUnit, Node, Retired, Selinux,
+        Session, authority::Stamp,
     },
     plan::{Plan, RETIRED, RETURNING},
 };
@@ -63,7 +63,7 @@ pub(super) fn config(config: &Config, identity: &Identity) -> String {
     );
     page.line("discovery", format!("{:?}", config.target.discovery).to_lowercase());
     let timeouts = &config.target.timeouts;
-    let [one, many] = [false, true].map(|multipath| timeouts.with_multipath(multipath).replacement);
+    let [one, many] = [false, true].map(|multipath| timeouts.in_use(multipath));
     let both = if one == many { one.to_string() } else { format!("{one}, {many} under multipath") };
     page.line("writes wait for", both);
     page.line(
@@ -184,10 +184,7 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
         page.fact("stamp", &node.mounted_stamp, stamp);
     }
     page.fact("beneath", &node.local, local);
-    page.fact("retired", &node.retired, |retired| match retired.as_slice() {
-        [] => "none".into(),
-        generations => format!("{RETIRED}/{{{}}}", generations.join(",")),
-    });
+    page.fact("retired", &node.retired, |all| retired(all));
     if let Some((copy, generation)) =
         node.shelf.known().and_then(|shelf| shelf.copy.as_ref()).zip(node.returning())
     {
@@ -208,6 +205,16 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
     page.fact("LUN", &node.lun, |view| lun(config, view));
     page.fact("SELinux", &node.selinux, selinux);
     page.0
+}
+
+/// Also of `retired list`.
+pub(super) fn retired(all: &[Retired]) -> String {
+    let line = |one: &Retired| {
+        let days = one.age.0.as_secs() / 86_400;
+        let ours = if one.ours { "" } else { ", without etcd-lun's mark" };
+        format!("{RETIRED}/{}: {}, {days} days old{ours}", one.name, one.size)
+    };
+    if all.is_empty() { "none".into() } else { all.iter().map(line).collect::<Vec<_>>().join("\n") }
 }
 
 /// Also of `selinux status`.

@@ -5,7 +5,7 @@ use crate::{config::Config, host::Host, node::Node, observe, plan::Goal};
 use std::path::Path;
 
 /// Loads the config and looks at the node. Readers take no lock and change nothing.
-fn look(file: Option<&Path>) -> Result<(Config, Node), Exit> {
+pub(super) fn look(file: Option<&Path>) -> Result<(Config, Node), Exit> {
     let (host, identity, config) = config::load_to_look(file)?;
     let node = observe_node(&host, &config, identity);
     Ok((config, node))

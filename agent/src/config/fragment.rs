@@ -86,6 +86,7 @@ pub(super) struct LunFragment {
     pub mount_options: Option<Vec<String>>,
     pub label: Option<FsLabel>,
     pub require_fsync_p99: Option<Span>,
+    pub keep_retired: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -153,6 +154,7 @@ impl Fragment {
         over(&mut self.lun.mount_options, later.lun.mount_options);
         over(&mut self.lun.label, later.lun.label);
         over(&mut self.lun.require_fsync_p99, later.lun.require_fsync_p99);
+        over(&mut self.lun.keep_retired, later.lun.keep_retired);
         over(&mut self.boot.gate, later.boot.gate);
         over(&mut self.boot.attach_timeout, later.boot.attach_timeout);
         over(&mut self.health.interval, later.health.interval);

@@ -16,7 +16,7 @@ pub use entry::NodeEntry;
 pub use error::ConfigError;
 pub use fragment::{Discovery, Gate};
 pub use pool::Pool;
-pub use timeouts::{TimeoutWish, Timeouts};
+pub use timeouts::{NOT_IN_USE, TimeoutWish};
 
 use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, MetricsUrl, Portal, Span};
 use serde::Serialize;
@@ -120,6 +120,8 @@ pub struct LunWish {
     pub label: FsLabel,
     /// A LUN on which 99 of 100 `fdatasync` calls don't end within this is refused; nothing: it isn't measured.
     pub require_fsync_p99: Option<Span>,
+    /// For how long local data that was copied is kept at least.
+    pub keep_retired: Span,
 }
 
 /// Behaviour at boot.

@@ -31,6 +31,8 @@ pub struct Pool {
 const DEFAULT_MIN_SIZE: Bytes = Bytes(8 << 30);
 /// Half of what open-iscsi's own 8 retries of 15 s would take, times five portals' worth.
 const DEFAULT_ATTACH_TIMEOUT: Span = Span(Duration::from_secs(300));
+/// A week: a fault of the LUN that shows on workdays only has shown.
+const DEFAULT_KEEP_RETIRED: Span = Span(Duration::from_secs(7 * 24 * 3600));
 /// mkfs.xfs refuses less (xfsprogs 5.19 and later: "Filesystem must be larger than 300MB").
 const SMALLEST_XFS: Bytes = Bytes(300 << 20);
 
@@ -221,5 +223,6 @@ fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
     if written.require_fsync_p99.is_some_and(|limit| limit.0.is_zero()) {
         return Err(ConfigError::value("lun.require_fsync_p99", "0ms", "a time, such as \"10ms\""));
     }
-    Ok(LunWish { min_size, mount_options, label, require_fsync_p99: written.require_fsync_p99 })
+    let keep_retired = written.keep_retired.unwrap_or(DEFAULT_KEEP_RETIRED);
+    Ok(LunWish { min_size, mount_options, label, keep_retired, require_fsync_p99: written.require_fsync_p99 })
 }

@@ -3,34 +3,28 @@
 //! etcd's answer to a write that fails is to die, and XFS's is to shut down until a person mounts it anew
 //! (`fs/xfs/xfs_log.c`); while one that hangs costs the member its leadership at most, and the others elect another. So
 //! on a single path writes are queued for long: open-iscsi's README, section 8.2, has a day for a disk that has no other
-//! path. Under multipath the opposite holds: a path must fail soon, so that the other is used, and what is queued is
-//! multipath's to say (`no_path_retry`, section 8.1).
+//! path. Until etcd runs on the LUN the opposite holds: a migration that hangs has stopped an etcd that could run from the
+//! local disk. So a session is made with [`NOT_IN_USE`], and told to wait for longer once the LUN is mounted for etcd.
+//! Under multipath a path must fail soon in any case, so that the other is used, and what is queued is multipath's to say
+//! (`no_path_retry`, section 8.1).
 
 use super::{ConfigError, fragment::TargetFragment};
 use crate::terms::Span;
 use serde::Serialize;
 use std::time::Duration;
 
+/// `node.session.timeo.replacement_timeout` of a session whose LUN etcd doesn't use yet.
+pub const NOT_IN_USE: Span = Span(Duration::from_secs(30));
+
 /// What the config says, with defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TimeoutWish {
-    /// How long a session that lost its connection keeps writes waiting; none: [`Timeouts`] has the default, which is
-    /// another where multipathd runs.
+    /// How long a session that lost its connection keeps etcd's writes waiting; none: the default, which is another
+    /// where multipathd runs.
     pub replacement: Option<Span>,
     /// How often a session is asked whether it is alive.
     pub noop_interval: Span,
     /// How long an answer may take.
-    pub noop_timeout: Span,
-}
-
-/// What a node record says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Timeouts {
-    /// `node.session.timeo.replacement_timeout`.
-    pub replacement: Span,
-    /// `node.conn[0].timeo.noop_out_interval`.
-    pub noop_interval: Span,
-    /// `node.conn[0].timeo.noop_out_timeout`.
     pub noop_timeout: Span,
 }
 
@@ -47,14 +41,9 @@ const NOOP_TIMEOUT: Span = Span(Duration::from_secs(10));
 const SCSI_COMMAND: Duration = Duration::from_secs(30);
 
 impl TimeoutWish {
-    /// What holds for sessions that multipathd uses, or that it doesn't.
-    pub fn with_multipath(&self, multipath: bool) -> Timeouts {
-        let default = if multipath { MULTIPATH } else { SINGLE_PATH };
-        Timeouts {
-            replacement: self.replacement.unwrap_or(default),
-            noop_interval: self.noop_interval,
-            noop_timeout: self.noop_timeout,
-        }
+    /// How long writes wait in sessions that multipathd uses, or that it doesn't.
+    pub fn in_use(&self, multipath: bool) -> Span {
+        self.replacement.unwrap_or(if multipath { MULTIPATH } else { SINGLE_PATH })
     }
 }
 
@@ -91,10 +80,10 @@ mod tests {
     #[test]
     fn defaults_queue_for_long_on_a_single_path_only() {
         let wish = of("").unwrap();
-        assert_eq!(wish.with_multipath(false).replacement.to_string(), "1h");
-        assert_eq!(wish.with_multipath(true).replacement.to_string(), "15s");
+        assert_eq!(wish.in_use(false).to_string(), "1h");
+        assert_eq!(wish.in_use(true).to_string(), "15s");
         let wish = of("replacement_timeout = \"2min\"").unwrap();
-        assert_eq!(wish.with_multipath(false), wish.with_multipath(true));
+        assert_eq!(wish.in_use(false), wish.in_use(true));
     }
 
     #[test]

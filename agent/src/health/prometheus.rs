@@ -144,12 +144,12 @@ fn of_data(text: &mut Text, node: &Node, vitals: &Vitals) {
     text.gauge("free_inodes", "Files that can still be made on it.", inodes.map(count));
     let errors = vitals.kernel_errors.known().map(|errors| count(errors.len() as u64));
     text.gauge("kernel_errors", "Errors of the LUN in the kernel's log since it was mounted.", errors);
-    let retired = vitals.retired.known().into_iter().flatten();
+    let retired = node.retired.known().into_iter().flatten();
     text.family(
         "retired_age_seconds",
         "gauge",
         "How long local data has lain retired.",
-        retired.map(|one| (vec![("generation", one.generation.as_str())], one.age.as_secs_f64())),
+        retired.map(|one| (vec![("generation", one.name.as_str())], one.age.0.as_secs_f64())),
     );
     let waited = vitals.pressure.known();
     text.gauge("iowait_ratio", "The share of processor time spent waiting for disks.", {

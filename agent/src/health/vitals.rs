@@ -6,7 +6,7 @@ use super::{
     checks::{end, found, known, lun, ok},
 };
 use crate::{
-    node::{Multipath, UnitState, WriteCache},
+    node::{Multipath, Session, UnitState, WriteCache},
     plan::RETIRED,
     terms::Span,
 };
@@ -37,33 +37,30 @@ pub(super) fn paths(seen: Seen<'_>) -> Outcome {
 }
 
 pub(super) fn session_timeout(seen: Seen<'_>) -> Outcome {
-    end(known(&seen.vitals.timeouts).and_then(|timeouts| {
-        if timeouts.is_empty() {
+    end(known(&seen.node.sessions).and_then(|sessions| {
+        let target = &seen.config.target;
+        let ours: Vec<_> = sessions.iter().filter(|session| session.target == target.iqn.as_str()).collect();
+        if ours.is_empty() {
             return Err(CannotTell("there is no session to the target".into()));
         }
         let lun = lun(seen.node)?;
-        let text = |seconds: Option<u32>| seconds.map_or("for ever".to_owned(), |seconds| format!("{seconds} s"));
+        let text =
+            |seconds: Option<u32>| seconds.map_or("for ever".to_owned(), |seconds| format!("{seconds} s"));
+        let all: Vec<_> = ours.iter().map(|session| text(session.recovery_timeout)).collect();
         if lun.multipath == Multipath::Mapped {
             // multipathd sets it by its own config, at each reload (multipath.conf(5), fast_io_fail_tmo).
-            let all: Vec<_> = timeouts.iter().map(|session| text(session.in_effect)).collect();
             return ok(format!("{}, as multipathd sets it", all.join(", ")));
         }
-        for session in timeouts {
-            let Some(recorded) = session.recorded else {
-                return Err(CannotTell(format!("session {} has no record to compare with", session.sid)));
-            };
-            // 0 in a record is "at once", a negative value "never" (iscsid.conf).
-            if session.in_effect != Some(recorded) {
-                return found(format!(
-                    "session {} waits {} before I/O fails, its record says {recorded} s: write that to /sys/class/iscsi_session/session{}/recovery_tmo",
-                    session.sid,
-                    text(session.in_effect),
-                    session.sid
-                ));
-            }
+        let wanted = target.timeouts.in_use(false).0.as_secs();
+        let is_other = |session: &&&Session| session.recovery_timeout.map(u64::from) != Some(wanted);
+        match ours.iter().find(is_other) {
+            Some(session) => found(format!(
+                "session {} waits {} before I/O fails, the config wants {wanted} s: run `etcd-lun apply`",
+                session.sid,
+                text(session.recovery_timeout)
+            )),
+            None => ok(all.join(", ")),
         }
-        let all: Vec<_> = timeouts.iter().map(|session| text(session.in_effect)).collect();
-        ok(all.join(", "))
     }))
 }
 
@@ -203,19 +200,15 @@ fn wrong_with(unit: &UnitState) -> Option<String> {
 const LONG: Duration = Duration::from_secs(30 * 24 * 3600);
 
 pub(super) fn retired(seen: Seen<'_>) -> Outcome {
-    end(known(&seen.vitals.retired).and_then(|all| {
-        let old: Vec<_> = all.iter().filter(|one| one.age > LONG).collect();
-        if let Some(oldest) = old.iter().max_by_key(|one| one.age) {
-            return found(format!(
-                "{RETIRED}/{} has been there for {}: remove it with `rm -r` when etcd's members are well",
-                oldest.generation,
-                days(oldest.age)
-            ));
-        }
-        match all.iter().max_by_key(|one| one.age) {
-            None => ok("none"),
-            Some(oldest) => ok(format!("{} of generation {}", days(oldest.age), oldest.generation)),
-        }
+    end(known(&seen.node.retired).and_then(|all| match all.iter().max_by_key(|one| one.age) {
+        None => ok("none"),
+        Some(oldest) if oldest.age.0 > LONG => found(format!(
+            "{RETIRED}/{} has been there for {}: when etcd's members are well, `etcd-lun retired delete {}`",
+            oldest.name,
+            days(oldest.age.0),
+            oldest.name
+        )),
+        Some(oldest) => ok(format!("{} of generation {}", days(oldest.age.0), oldest.name)),
     }))
 }
 

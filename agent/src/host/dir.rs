@@ -13,7 +13,10 @@ use rustix::{
     io::Errno,
     mount::{OpenTreeFlags, open_tree},
 };
-use std::io;
+use std::{
+    io,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -95,6 +98,36 @@ pub fn size(dir: impl AsFd) -> io::Result<u64> {
         }
     }
     Ok(sum)
+}
+
+/// How long ago the directory was moved, or its attributes changed (ctime, inode(7)). Nothing for a clock that went back.
+pub fn changed_ago(dir: impl AsFd) -> io::Result<Duration> {
+    let found = fstat(&dir)?;
+    let changed = Duration::from_secs(u64::try_from(found.st_ctime).unwrap_or(0));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
+    Ok(Duration::from_secs(now.saturating_sub(changed).as_secs()))
+}
+
+/// Removes a directory with all that is in it, durably. Links are removed, not followed; what is mounted below, or on
+/// another filesystem, is an error, and stays.
+pub fn remove_tree(parent: impl AsFd, name: &str) -> io::Result<()> {
+    let found = open(&parent, name)?;
+    let own = fstat(&found)?.st_dev;
+    if fstat(&parent)?.st_dev != own {
+        return Err(io::Error::new(
+            io::ErrorKind::CrossesDevices,
+            format!("{name} is on another filesystem"),
+        ));
+    }
+    for entry in names(&found)? {
+        let kind =
+            FileType::from_raw_mode(statat(&found, entry.as_str(), AtFlags::SYMLINK_NOFOLLOW)?.st_mode);
+        match kind {
+            FileType::Directory => remove_tree(&found, &entry)?,
+            _ => unlinkat(&found, entry.as_str(), AtFlags::empty())?,
+        }
+    }
+    remove_dir(parent, name)
 }
 
 fn vanished_is_none<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {

@@ -48,7 +48,8 @@ pub struct Record {
     /// there was no data to copy. After a rollback, the copy as it was proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
-    /// How often the LUN was mounted for use.
+    /// How many uses of the LUN were counted: each mount for use, and while etcd runs each `mark`. A LUN whose stamp has
+    /// fewer has gone back in time.
     pub activations: u64,
     /// Whether the truth is local because a person rolled back: then only a person's `apply` moves it again. Not there
     /// in older texts; an older program refuses a text that has it, and so doesn't move the data at the next boot.
@@ -153,7 +154,7 @@ pub struct Stamp {
     pub machine_id: String,
     /// That node's name, for people.
     pub node: String,
-    /// How often the LUN was mounted for use.
+    /// How many uses of the LUN were counted, here before in the record: never fewer than there.
     pub activations: u64,
 }
 

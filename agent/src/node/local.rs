@@ -1,6 +1,6 @@
 //! The node's own side: the data directory, its mount, the mount unit, etcd.
 
-use crate::terms::{Bytes, Fingerprint};
+use crate::terms::{Bytes, Fingerprint, Span};
 use serde::Serialize;
 
 /// The data directory on the local disk, as it is beneath any mount.
@@ -59,6 +59,19 @@ pub struct StagedCopy {
     pub size: Bytes,
     /// Its fingerprint; taken only when a record says that it is the truth, for it means reading everything.
     pub fingerprint: Option<Fingerprint>,
+}
+
+/// Local data of an earlier migration, out of the way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Retired {
+    /// Its directory's name: the generation that the data became on the LUN.
+    pub name: String,
+    /// Whether it carries our mark for that generation.
+    pub ours: bool,
+    /// Bytes in it.
+    pub size: Bytes,
+    /// For how long it has lain there.
+    pub age: Span,
 }
 
 /// What PID 1 sees mounted on the data directory.

@@ -11,11 +11,11 @@ mod vitals;
 
 pub use fact::Fact;
 pub use iscsi::{Initiator, Session};
-pub use local::{DataMount, Etcd, KUBELET, LocalDir, MountUnit, POD_SERVES, Shelf, StagedCopy};
+pub use local::{DataMount, Etcd, KUBELET, LocalDir, MountUnit, POD_SERVES, Retired, Shelf, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, User};
 pub use sample::{Counted, Sample, counted};
 pub use selinux::{InForce, Selinux};
-pub use vitals::{Metrics, Path, Pressure, Retired, Route, Timeout, UnitState, Vitals, WriteCache};
+pub use vitals::{Metrics, Path, Pressure, Route, UnitState, Vitals, WriteCache};
 
 use crate::terms::FsUuid;
 use authority::{Record, Stamp};
@@ -42,8 +42,8 @@ pub struct Node {
     pub local: Fact<LocalDir>,
     /// What a rollback stages on the local disk, and its room.
     pub shelf: Fact<Shelf>,
-    /// The generations whose local data lies retired.
-    pub retired: Fact<Vec<String>>,
+    /// Local data that lies retired.
+    pub retired: Fact<Vec<Retired>>,
     /// What is mounted on the data directory.
     pub mount: Fact<Option<DataMount>>,
     /// The stamp, read through that mount.

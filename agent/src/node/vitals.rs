@@ -2,7 +2,6 @@
 
 use super::{Fact, Sample};
 use serde::Serialize;
-use std::time::Duration;
 
 /// The figures of a node, at one moment or over a few seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,12 +19,8 @@ pub struct Vitals {
     pub units: Fact<Vec<UnitState>>,
     /// Where the sessions' packets leave.
     pub routes: Fact<Vec<Route>>,
-    /// How long each session to the target waits before I/O fails.
-    pub timeouts: Fact<Vec<Timeout>>,
     /// How much the node waits for its disks.
     pub pressure: Fact<Pressure>,
-    /// Local data that lies retired.
-    pub retired: Fact<Vec<Retired>>,
     /// What etcd says of itself; nothing when the config names no address to ask.
     pub metrics: Option<Fact<Metrics>>,
 }
@@ -89,17 +84,6 @@ pub struct Route {
     pub interface: Option<String>,
 }
 
-/// A session's replacement timeout, in seconds; nothing: for ever.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Timeout {
-    /// The session.
-    pub sid: u32,
-    /// What the kernel goes by.
-    pub in_effect: Option<u32>,
-    /// What its record says, with which the next login is made; nothing when there is no record.
-    pub recorded: Option<u32>,
-}
-
 /// Waiting for disks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pressure {
@@ -109,15 +93,6 @@ pub struct Pressure {
     pub some: Option<f64>,
     /// The same in which all that could run waited.
     pub full: Option<f64>,
-}
-
-/// Local data that lies retired.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Retired {
-    /// The generation that it was retired for.
-    pub generation: String,
-    /// How long ago.
-    pub age: Duration,
 }
 
 /// What etcd says of itself.

@@ -4,11 +4,11 @@ use crate::{
     config::{Config, Runtime},
     host::{Host, dir, filelock, inode, manifest, staging, systemd, tree},
     node::{
-        Etcd, Fact, KUBELET, LocalDir, POD_SERVES, Shelf, StagedCopy,
+        Etcd, Fact, KUBELET, LocalDir, POD_SERVES, Retired, Shelf, StagedCopy,
         authority::{Authority, Record},
     },
-    plan::{BAR, ETCD_STOPPED, RECORD, RETIRED, RETURNING, RETURNING_MARK, STATE, parked},
-    terms::{AbsPath, Bytes},
+    plan::{BAR, ETCD_STOPPED, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STATE, parked},
+    terms::{AbsPath, Bytes, Span},
 };
 use std::{io, os::fd::OwnedFd};
 
@@ -112,9 +112,24 @@ fn staged_copy(host: &Host, generation: u64, is_truth: bool) -> io::Result<Optio
     }))
 }
 
-/// Names below the directory of retired data.
-pub(super) fn retired(host: &Host) -> Fact<Vec<String>> {
-    host.root.list_opt(RETIRED).map(Option::unwrap_or_default).into()
+/// What lies in the directory of retired data.
+pub(super) fn retired(host: &Host) -> Fact<Vec<Retired>> {
+    let look = || -> io::Result<Vec<Retired>> {
+        let Some(names) = host.root.list_opt(RETIRED)? else { return Ok(Vec::new()) };
+        let shelf = tree::open(&host.root.locate(RETIRED))?;
+        let retired = |name: String| -> io::Result<Retired> {
+            let data = dir::open(&shelf, &name)?;
+            let mark = inode::attribute(&data, RETIRED_MARK)?;
+            Ok(Retired {
+                ours: mark.as_deref() == Some(name.as_bytes()),
+                size: Bytes(dir::size(&data)?),
+                age: Span(dir::changed_ago(&data)?),
+                name,
+            })
+        };
+        names.into_iter().map(retired).collect()
+    };
+    look().into()
 }
 
 /// What runs etcd, and who holds its database.

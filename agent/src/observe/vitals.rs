@@ -9,10 +9,9 @@ use crate::{
         iscsi, kmsg, mountinfo, pressure, route, staging, systemd, tree,
     },
     node::{
-        Fact, LunView, Metrics, Multipath, Node, Path, Pressure, Retired, Route, Sample, Selinux, Timeout,
-        UnitState, Vitals, WriteCache,
+        Fact, LunView, Metrics, Multipath, Node, Path, Pressure, Route, Sample, Selinux, UnitState, Vitals,
+        WriteCache,
     },
-    plan::RETIRED,
     policy, unit,
 };
 use std::{io, time::Duration};
@@ -32,7 +31,6 @@ pub fn vitals(host: &Host, config: &Config, node: &Node) -> Vitals {
     let kernel_errors =
         sessions.as_ref().map_err(copied).and_then(|sessions| kernel_errors(host, node, sessions));
     let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
-    let timeouts = sessions.as_ref().map_err(copied).and_then(|sessions| timeouts(host, config, sessions));
     let units = units(host, config);
     let paused = host.pause(BETWEEN);
     let pressure = paused.as_ref().map_err(copied).and_then(|()| waited(host, first));
@@ -43,9 +41,7 @@ pub fn vitals(host: &Host, config: &Config, node: &Node) -> Vitals {
         kernel_errors: kernel_errors.into(),
         units,
         routes: routes.into(),
-        timeouts: timeouts.into(),
         pressure: pressure.into(),
-        retired: retired(host).into(),
         metrics: before.map(|before| metrics(host, config, node, before)),
     }
 }
@@ -138,38 +134,11 @@ fn routes(host: &Host, sessions: &[iscsi::Session]) -> io::Result<Vec<Route>> {
     Ok(routes)
 }
 
-/// The record's key: iscsid.conf(5) of open-iscsi.
-const REPLACEMENT_TIMEOUT: &str = "node.session.timeo.replacement_timeout";
-
-fn timeouts(host: &Host, config: &Config, sessions: &[iscsi::Session]) -> io::Result<Vec<Timeout>> {
-    let mut timeouts = Vec::new();
-    for session in sessions {
-        let portal = config.target.portals.iter().find(|portal| session.is_at(portal));
-        let record = match portal {
-            Some(portal) => iscsi::record(host, &config.target.iqn, portal).map_err(io::Error::other)?,
-            None => None,
-        };
-        let recorded = record.and_then(|record| record.0.get(REPLACEMENT_TIMEOUT)?.parse().ok());
-        timeouts.push(Timeout { sid: session.sid, in_effect: session.recovery_timeout, recorded });
-    }
-    Ok(timeouts)
-}
-
 fn waited(host: &Host, first: io::Result<pressure::Processors>) -> io::Result<Pressure> {
     let first = first?;
     let iowait = pressure::processors(host)?.iowait_since(&first);
     let (some, full) = pressure::io(host)?.unzip();
     Ok(Pressure { iowait: iowait.ok_or_else(|| io::Error::other("no time has passed"))?, some, full })
-}
-
-fn retired(host: &Host) -> io::Result<Vec<Retired>> {
-    let mut found = Vec::new();
-    for generation in host.root.list_opt(RETIRED)?.unwrap_or_default() {
-        if let Some(age) = host.root.changed_ago(format!("{RETIRED}/{generation}"))? {
-            found.push(Retired { generation, age });
-        }
-    }
-    Ok(found)
 }
 
 fn metrics(host: &Host, config: &Config, node: &Node, before: Result<String, HttpError>) -> Fact<Metrics> {

@@ -56,10 +56,10 @@ fn local_can_be_left(sight: &Sight<'_>) -> Result<(), Refusal> {
 fn by_content(sight: &Sight<'_>, lun: &Lun, wwid: &Wwid) -> Result<Plan, Refusal> {
     let announced = sight.record.map(|record| record.uuid);
     match require("what the LUN holds", &lun.content)? {
-        Content::Blank => Ok(afresh(sight, wwid, Vec::new())),
+        Content::Blank => afresh(sight, wwid, Vec::new()),
         Content::Unfinished { uuid } if announced == Some(*uuid) => {
             let clear = Step::ClearUnfinished { wwid: wwid.clone(), uuid: *uuid };
-            Ok(afresh(sight, wwid, vec![clear]))
+            afresh(sight, wwid, vec![clear])
         }
         Content::Unfinished { uuid } => Err(foreign(wwid, format!("an unfinished XFS with UUID {uuid}"))),
         Content::Xfs { uuid, settled: false, .. } if announced == Some(*uuid) => {
@@ -90,7 +90,7 @@ fn foreign(wwid: &Wwid, found: String) -> Refusal {
 }
 
 /// A new filesystem on a LUN that is blank, or will be after `first`.
-fn afresh(sight: &Sight<'_>, wwid: &Wwid, first: Vec<Step>) -> Plan {
+fn afresh(sight: &Sight<'_>, wwid: &Wwid, first: Vec<Step>) -> Result<Plan, Refusal> {
     let record = begin(sight, sight.node.fresh_uuid, wwid);
     let mut steps = first;
     steps.push(Step::BeginRecord { record: record.clone() });
@@ -128,7 +128,7 @@ fn again(
     // that nobody should have to think about.
     let mut steps = if stamp.is_some() { vec![Step::Unstamp] } else { Vec::new() };
     steps.push(Step::BeginRecord { record: record.clone() });
-    Ok(copy_and_commit(sight, record, steps, false))
+    copy_and_commit(sight, record, steps, false)
 }
 
 fn begin(sight: &Sight<'_>, uuid: FsUuid, wwid: &Wwid) -> Record {
@@ -137,7 +137,12 @@ fn begin(sight: &Sight<'_>, uuid: FsUuid, wwid: &Wwid) -> Record {
 }
 
 /// The LUN is staged: copy, prove, stamp, commit, retire, fence, mount, start.
-fn copy_and_commit(sight: &Sight<'_>, record: Record, mut steps: Vec<Step>, fresh: bool) -> Plan {
+fn copy_and_commit(
+    sight: &Sight<'_>,
+    record: Record,
+    mut steps: Vec<Step>,
+    fresh: bool,
+) -> Result<Plan, Refusal> {
     let from = sight.config.etcd.data_dir.clone();
     let size = local_size(sight.local);
     let pre_copy = sight.etcd.running && !sight.local.is_empty();
@@ -160,10 +165,11 @@ fn copy_and_commit(sight: &Sight<'_>, record: Record, mut steps: Vec<Step>, fres
     }
     steps.push(Step::Fence { at: from });
     steps.push(sight.mount_data(&record));
+    steps.extend(reach::timeouts(sight)?);
     if sight.etcd.waits_for_us() || stopped {
         steps.push(sight.start_etcd(Authority::Lun));
     }
-    Plan::whole(steps)
+    Ok(Plan::whole(steps))
 }
 
 fn local_size(local: &LocalDir) -> Option<Bytes> {

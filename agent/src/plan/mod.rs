@@ -9,6 +9,7 @@
 //! * [`migrate`]: from the local disk to the LUN
 //! * [`resume`]: the LUN is the truth: fence, count, mount, start
 //! * [`mark`]: count once more while etcd runs on the LUN
+//! * [`retired`]: when the old local data may go
 //! * [`rollback`]: from the LUN back to the local disk
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -18,11 +19,13 @@ mod migrate;
 mod reach;
 mod refusal;
 mod resume;
+mod retired;
 mod rollback;
 mod step;
 
 pub use mark::{Idle, Mark, mark};
 pub use refusal::Refusal;
+pub use retired::may_delete;
 pub use rollback::rollback;
 pub use step::{Step, Way};
 
@@ -43,6 +46,8 @@ pub const STATE: &str = "/var/lib/etcd-lun";
 pub const RECORD: &str = "/var/lib/etcd-lun/authority.json";
 /// Retired local data, a directory per generation.
 pub const RETIRED: &str = "/var/lib/etcd-lun/retired";
+/// The attribute of a directory there that tells it as ours: the name that it was retired under.
+pub const RETIRED_MARK: &CStr = c"trusted.etcd-lun.retired";
 /// Where a rollback stages the LUN's data, under the number of the generation that it becomes.
 pub const RETURNING: &str = "/var/lib/etcd-lun/returning";
 /// The attribute that tells a directory there as ours until it is in its place.

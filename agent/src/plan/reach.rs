@@ -16,7 +16,6 @@ pub(super) fn plan(sight: &Sight<'_>) -> Result<Option<Plan>, Refusal> {
         LunView::NoSession | LunView::NotAttached => false,
     };
     let logged_in = ours.iter().any(|session| session.is_logged_in());
-    let multipath = *require("whether multipathd runs", &node.initiator.multipathd_active)?;
     if attached && logged_in && !renamed {
         return Ok(None);
     }
@@ -26,8 +25,9 @@ pub(super) fn plan(sight: &Sight<'_>) -> Result<Option<Plan>, Refusal> {
             target: config.target.iqn.clone(),
             portals: config.target.portals.clone(),
             discovery: config.target.discovery,
-            all: multipath,
-            timeouts: config.target.timeouts.with_multipath(multipath),
+            all: *require("whether multipathd runs", &node.initiator.multipathd_active)?,
+            noop_interval: config.target.timeouts.noop_interval,
+            noop_timeout: config.target.timeouts.noop_timeout,
             limit,
         });
     }
@@ -35,7 +35,8 @@ pub(super) fn plan(sight: &Sight<'_>) -> Result<Option<Plan>, Refusal> {
     Ok(Some(Plan::until(steps, Horizon::Lun)))
 }
 
-/// The steps that bring the time-out of sessions that are there to what the config says now. Only while a session is
+/// The steps that let etcd's writes wait for as long as the config says, of sessions that were made with a shorter time-out
+/// or when the config said another. Only while a session is
 /// connected: the kernel refuses it otherwise (`drivers/scsi/scsi_transport_iscsi.c`, `iscsi_priv_session_rw_attr`), and
 /// has set its clock already. Under multipath it is multipathd's (`fast_io_fail_tmo`).
 pub(super) fn timeouts(sight: &Sight<'_>) -> Result<Vec<Step>, Refusal> {
@@ -44,7 +45,7 @@ pub(super) fn timeouts(sight: &Sight<'_>) -> Result<Vec<Step>, Refusal> {
         return Ok(Vec::new());
     }
     let target = &sight.config.target;
-    let replacement = target.timeouts.with_multipath(multipath).replacement;
+    let replacement = target.timeouts.in_use(multipath);
     let is_other = |session: &&Session| {
         session.target == target.iqn.as_str()
             && session.is_logged_in()

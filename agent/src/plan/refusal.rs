@@ -4,7 +4,7 @@
 
 use crate::{
     node::User,
-    terms::{Bytes, Wwid},
+    terms::{Bytes, Span, Wwid},
 };
 use serde::Serialize;
 
@@ -340,6 +340,38 @@ pub enum Refusal {
     ShelfTaken {
         /// The directory.
         at: String,
+    },
+    /// There is no such directory.
+    #[error("{at} isn't there: `etcd-lun retired list` shows what is")]
+    NothingRetired {
+        /// The directory.
+        at: String,
+    },
+    /// It has no mark, or that of another generation.
+    #[error(
+        "{at} doesn't carry etcd-lun's mark for its generation: look at what it is, and remove it by hand if it can go"
+    )]
+    RetiredByOthers {
+        /// The directory.
+        at: String,
+    },
+    /// etcd hasn't done without it for long enough.
+    #[error(
+        "{at} was retired {age} ago, and is kept for {keep} (`lun.keep_retired`): nobody should miss it before it is deleted"
+    )]
+    RetiredLately {
+        /// The directory.
+        at: String,
+        /// How long ago.
+        age: Span,
+        /// The config's wish.
+        keep: Span,
+    },
+    /// etcd doesn't run on the LUN.
+    #[error("{found}: retired data is deleted only while etcd runs on the LUN")]
+    RetiredIsNeeded {
+        /// What is not as it should be.
+        found: String,
     },
     /// A rollback waits to be brought to its end.
     #[error(

@@ -162,6 +162,7 @@ fn by_content(sight: &Sight<'_>, record: &Record, seen: &Lun) -> Result<Plan, Re
     let stopped = stop.is_some();
     steps.extend(stop);
     steps.push(sight.mount_data(record));
+    steps.extend(reach::timeouts(sight)?);
     if sight.etcd.waits_for_us() || stopped {
         steps.push(sight.start_etcd(Authority::Lun));
     }

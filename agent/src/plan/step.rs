@@ -1,7 +1,7 @@
 //! What can be done, one value per act. A step carries every choice; `apply` has none left.
 
 use crate::{
-    config::{Discovery, Runtime, Timeouts},
+    config::{Discovery, Runtime},
     node::authority::{Authority, Record, Stamp},
     terms::{AbsPath, Bytes, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
 };
@@ -58,12 +58,14 @@ pub enum Step {
         discovery: Discovery,
         /// To all portals (multipath), or to the first one that works.
         all: bool,
-        /// What the records say of a target that falls silent.
-        timeouts: Timeouts,
+        /// What the records say of a target that falls silent: how often it is asked, ...
+        noop_interval: Span,
+        /// ... and how long an answer may take.
+        noop_timeout: Span,
         /// How long transient failures are retried.
         limit: Span,
     },
-    /// Has a session that is there wait as long for its target as a new one would.
+    /// Has a session wait for its target as long as etcd is to.
     SetTimeout {
         /// The session's number.
         sid: u32,

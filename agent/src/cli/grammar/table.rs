@@ -98,6 +98,14 @@ pub(in crate::cli) const COMMANDS: &[Command] = &[
             JSON,
         ],
     ),
+    plain(&["retired", "list"], "List local data of earlier migrations, with size and age", &[JSON]),
+    Command {
+        words: &["retired", "delete"],
+        operand: Some("GENERATION"),
+        about: "Delete the local data that became this generation, when etcd has run on the LUN for long enough",
+        flags: &[switch("dry-run", "Say what would be deleted, or why not, and change nothing")],
+        after: "Refuses until `lun.keep_retired` (168h) is over and while etcd doesn't run on the LUN.",
+    },
     Command {
         words: &["mark"],
         operand: None,

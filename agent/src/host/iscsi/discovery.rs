@@ -93,7 +93,7 @@ fn put_back(host: &Host, portal: &Portal, before: Option<(RecordFile, String)>) 
 }
 
 /// Parses `HOST:PORT,TAG NAME` lines; the error is what was found instead.
-fn parse_discovered(text: &str) -> Result<Vec<Discovered>, String> {
+pub fn parse_discovered(text: &str) -> Result<Vec<Discovered>, String> {
     let parse = |line: &str| {
         let (address, target) = line.split_once(' ')?;
         let (address, tag) = address.rsplit_once(',')?;

@@ -16,7 +16,7 @@ mod login;
 mod record;
 mod session;
 
-pub use discovery::{Discovered, discover};
+pub use discovery::{Discovered, discover, parse_discovered};
 pub use exit::{IscsiError, IscsiExit};
 pub use initiator::{initiator_name, set_initiator_name};
 pub use lock::clear_stale_lock;

@@ -29,8 +29,6 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         }),
         Scenario::new("copy/target-killed", |stage| {
             more_data(stage, 160)?;
-            // The kernel holds I/O for a lost session so long; open-iscsi's default of 120 s shows nothing more.
-            stage.node.ok("sed -i 's/^node.session.timeo.replacement_timeout.*/node.session.timeo.replacement_timeout = 15/' /etc/iscsi/iscsid.conf")?;
             stage.configure(&Wanted { attach_timeout: "20s".into(), ..Wanted::default() })?;
             let lun = stage.lun();
             let Stage { node, target, .. } = &mut *stage;

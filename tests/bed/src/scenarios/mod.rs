@@ -17,6 +17,7 @@ mod config;
 mod content;
 mod copy;
 mod cuts;
+mod faults;
 mod lio;
 mod login;
 mod lun;
@@ -47,6 +48,7 @@ pub fn all() -> Vec<Scenario> {
         pod::scenarios(),
         power::scenarios(),
         rollback::scenarios(),
+        faults::scenarios(),
         bench::scenarios(),
     ]
     .into_iter()
@@ -71,6 +73,11 @@ fn refused<'a>(says: &'a [&'a str]) -> Declined<'a> {
 /// An error (exit code 1) that names these.
 fn failed<'a>(says: &'a [&'a str]) -> Declined<'a> {
     Declined { code: 1, says }
+}
+
+/// An ill state (exit code 4) of these checks.
+fn unhealthy<'a>(says: &'a [&'a str]) -> Declined<'a> {
+    Declined { code: 4, says }
 }
 
 /// A usage or config error (exit code 2) that names these.

@@ -1,0 +1,40 @@
+//! Deleting old local data, on a person's word.
+
+use super::{Failure, guard, take_lock};
+use crate::{
+    config::Config,
+    host::{Host, dir, inode, tree},
+    node::{Identity, Retired},
+    observe::{self, Viewpoint},
+    plan::{self, RETIRED, RETIRED_MARK},
+    terms::AbsPath,
+};
+use anyhow::{Context as _, ensure};
+
+/// Deletes the retired data of a generation, or only says whether it would. What went.
+pub fn delete(
+    host: &Host,
+    config: &Config,
+    identity: &Identity,
+    generation: u64,
+    dry_run: bool,
+) -> Result<Retired, Failure> {
+    let _lock = take_lock(host).context("making sure that no apply runs")?;
+    let node = observe::node(host, config, identity.clone(), Viewpoint::Reader);
+    let retired = plan::may_delete(config, &node, generation)
+        .map_err(|refusal| Failure::Refused(Box::new(refusal)))?
+        .clone();
+    if !dry_run {
+        remove(host, &retired.name).context("deleting retired data")?;
+    }
+    Ok(retired)
+}
+
+fn remove(host: &Host, name: &str) -> anyhow::Result<()> {
+    let retired: AbsPath = RETIRED.parse()?;
+    let shelf = tree::open(&host.root.locate(retired.as_path()))?;
+    let mark = inode::attribute(dir::open(&shelf, name)?, RETIRED_MARK)?;
+    ensure!(mark.as_deref() == Some(name.as_bytes()), "{retired}/{name} has lost its mark");
+    guard::nobody_in(host, &retired.join(name))?;
+    dir::remove_tree(&shelf, name).with_context(|| format!("removing {retired}/{name}"))
+}

@@ -1,0 +1,34 @@
+//! `retired list` and `retired delete`
+
+use super::{Exit, OutputFormat, config, say, say_json, show, view};
+use crate::{
+    apply::{Failure, retired},
+    plan::RETIRED,
+};
+use std::path::Path;
+
+/// Lists what lies retired.
+pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
+    let (_, node) = view::look(file)?;
+    if output.json {
+        return say_json("retired", &node.retired);
+    }
+    let all = node.retired.require().map_err(|why| Exit::Error(anyhow::anyhow!("{RETIRED}: {why}")))?;
+    say(&show::retired(all));
+    Ok(())
+}
+
+/// Deletes one generation's, or says that it would.
+pub(super) fn delete(file: Option<&Path>, generation: Option<u64>, dry_run: bool) -> Result<(), Exit> {
+    let missing = || Exit::Usage("GENERATION is missing: `etcd-lun retired list` shows what there is".into());
+    let generation = generation.ok_or_else(missing)?;
+    let (host, identity, config) = config::load_to_change(file)?;
+    let gone =
+        retired::delete(&host, &config, &identity, generation, dry_run).map_err(|failure| match failure {
+            Failure::Refused(refusal) => Exit::Refused(refusal),
+            Failure::Error(error) => Exit::Error(error),
+        })?;
+    let did = if dry_run { "Would delete" } else { "Deleted" };
+    say(&format!("{did} {}", show::retired(std::slice::from_ref(&gone))));
+    Ok(())
+}

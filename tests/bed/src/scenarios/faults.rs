@@ -1,0 +1,120 @@
+//! What goes wrong while etcd runs on the LUN: its filesystem shuts down, the array goes back in time, the target goes
+//! away for a while or for good.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::{check, refused, unhealthy};
+use crate::etcd;
+use crate::host;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("faults/filesystem-shut-down", filesystem_shut_down),
+        Scenario::new("faults/snapshot-within-one-mount", snapshot_within_one_mount),
+        Scenario::new("faults/target-away-for-three-minutes", target_away),
+        Scenario::new("faults/reboot-without-target", reboot_without_target),
+    ]
+}
+
+/// Said, and mounted anew by a person's `apply`, from whatever state etcd is in.
+fn filesystem_shut_down(stage: &mut Stage) -> Result<()> {
+    stage.migrate()?;
+    stage.node.ok("etcdctl put /before/shutdown yes && xfs_io -x -c shutdown /var/lib/etcd")?;
+    check(&stage.agent("health")?, unhealthy(&["mount"]))?;
+    check(&stage.agent("apply --boot")?, refused(&["has shut down", "run `etcd-lun apply`"]))?;
+    check(&stage.agent("mark")?, refused(&["has shut down"]))?;
+    stage.apply()?;
+    stage.is_on_lun()?;
+    if stage.node.ok("etcdctl get /before/shutdown --print-value-only")? != "yes" {
+        bail!("a write that was acknowledged is lost");
+    }
+    let healthy = stage.agent("health")?;
+    if healthy.code != 0 {
+        bail!("not healthy after the repair: {healthy}");
+    }
+    Ok(())
+}
+
+/// Taken and put back between two mounts: nothing but the mark in between tells.
+fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
+    stage.migrate()?;
+    let old = stage.lun().with_extension("old");
+    stage.node.ok("sync -f /var/lib/etcd")?;
+    std::fs::copy(stage.lun(), &old)?;
+    stage.node.ok("etcdctl put /after/snapshot yes")?;
+    let marked = stage.agent("mark")?;
+    if marked.code != 0 || !marked.stdout.contains("use 2 is counted") {
+        bail!("`mark` on a node in use: {marked}");
+    }
+    stage.node.power_cut();
+    stage.target.stop();
+    std::fs::rename(&old, stage.lun())?;
+    stage.target.restart()?;
+    stage.node.power_on()?;
+    check(&stage.agent("apply")?, refused(&["gone back in time", "counts 1 uses, the record 2"]))?;
+    if etcd::is_active(&stage.node)? {
+        bail!("etcd was started on a LUN that went back in time");
+    }
+    let idle = stage.agent("mark")?;
+    if idle.code != 0 || !idle.stdout.contains("the LUN is not mounted") {
+        bail!("`mark` with nothing mounted: {idle}");
+    }
+    Ok(())
+}
+
+/// Longer than open-iscsi's own patience of two minutes: writes wait, and go on.
+fn target_away(stage: &mut Stage) -> Result<()> {
+    stage.migrate()?;
+    let waits = stage.node.ok("cat /sys/class/iscsi_session/session*/recovery_tmo")?;
+    if waits != "3600" {
+        bail!("writes wait for {waits} s and not for an hour");
+    }
+    stage.target.stop();
+    std::thread::sleep(Duration::from_secs(180));
+    let idle = stage.agent("mark")?;
+    if idle.code != 0 || !idle.stdout.contains("no session to the target is connected") {
+        bail!("`mark` without the target: {idle}");
+    }
+    stage.target.restart()?;
+    let serves = || {
+        let output = stage.node.run("etcdctl --command-timeout 5s put /after/the/outage yes")?;
+        Ok((output.code == 0).then_some(()))
+    };
+    host::poll(Duration::from_secs(120), Duration::from_secs(2), serves)?
+        .context("etcd does not go on after the target came back")?;
+    stage.is_on_lun()?;
+    let waits = stage.node.ok("cat /sys/class/iscsi_session/session*/recovery_tmo")?;
+    if waits != "3600" {
+        bail!("after the new login writes wait for {waits} s and not for an hour");
+    }
+    Ok(())
+}
+
+/// An hour's patience while the node runs, and little while it shuts down.
+fn reboot_without_target(stage: &mut Stage) -> Result<()> {
+    stage.migrate()?;
+    stage.node.ok("systemctl start etcd-lun-shutdown.service && etcdctl put /before/the/end yes")?;
+    let asked = stage.agent("let-go")?;
+    if asked.code != 0 || !asked.stdout.contains("not shutting down") {
+        bail!("`let-go` on a node that goes on: {asked}");
+    }
+    stage.target.stop();
+    // Longer than it takes to find out: the clock of an hour runs already.
+    std::thread::sleep(Duration::from_secs(20));
+    let begun = Instant::now();
+    // The connection may break before the command's exit code comes.
+    let _ = stage.node.run("systemctl poweroff");
+    stage.node.vm().wait_off(Duration::from_secs(170))?;
+    println!("        down in {:.0} s with the target gone", begun.elapsed().as_secs_f32());
+    stage.target.restart()?;
+    stage.node.power_on()?;
+    stage.apply()?;
+    if stage.node.ok("etcdctl get /before/the/end --print-value-only")? != "yes" {
+        bail!("a write that was acknowledged is lost");
+    }
+    stage.is_on_lun()
+}

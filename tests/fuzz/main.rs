@@ -1,0 +1,75 @@
+//! What others write, changed at random: the config, record and stamp, what the kernel, udev, blkid and iscsiadm say.
+//! Whatever comes in, nothing panics or hangs, what is read is what was written, and a LUN that isn't blank is not taken
+//! for one.
+//!
+//! A second or two for each input here; `ETCD_LUN_FUZZ_SECONDS=600` takes longer. A failure prints the seed, and
+//! `ETCD_LUN_FUZZ_SEED` begins with it.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod inputs;
+mod mutate;
+
+use mutate::Mutator;
+use std::{
+    env, panic,
+    time::{Duration, Instant},
+};
+
+type Holds = Box<dyn Fn(&[u8]) -> bool>;
+
+/// An input, and what must hold of it.
+struct Input {
+    name: &'static str,
+    /// Where changes begin.
+    corpus: Vec<Vec<u8>>,
+    /// Panics when something doesn't hold; whether the text was understood.
+    holds: Holds,
+}
+
+/// No input is more than some kilobytes.
+const HANGS: Duration = Duration::from_secs(5);
+
+fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok()?.parse().ok()
+}
+
+fn fuzz(input: &Input) {
+    for text in &input.corpus {
+        assert!((input.holds)(text), "{}: what is right is not understood: {}", input.name, shown(text));
+    }
+    let given = number("ETCD_LUN_FUZZ_SEED");
+    let first = given.unwrap_or(0x5eed);
+    let limit = Duration::from_secs(number("ETCD_LUN_FUZZ_SECONDS").unwrap_or(2));
+    let begun = Instant::now();
+    let (mut tried, mut understood) = (0u64, 0u64);
+    let mut seed = first;
+    while begun.elapsed() < limit {
+        let text = Mutator::new(seed).changed(&input.corpus);
+        let start = Instant::now();
+        match panic::catch_unwind(panic::AssertUnwindSafe(|| (input.holds)(&text))) {
+            Ok(was) => understood += u64::from(was),
+            Err(_) => panic!("{}: ETCD_LUN_FUZZ_SEED={seed}: {}", input.name, shown(&text)),
+        }
+        let took = start.elapsed();
+        assert!(took < HANGS, "{}: ETCD_LUN_FUZZ_SEED={seed} took {took:?}: {}", input.name, shown(&text));
+        tried += 1;
+        seed += 1;
+    }
+    println!("{}: {tried} texts from seed {first}, {understood} of them understood", input.name);
+    assert!(tried > 20, "{}: {tried} texts prove little", input.name);
+}
+
+fn shown(text: &[u8]) -> String {
+    text.escape_ascii().to_string()
+}
+
+macro_rules! fuzzed {
+    ($($input:ident)*) => { $(
+        #[test]
+        fn $input() {
+            fuzz(&inputs::$input());
+        }
+    )* };
+}
+
+fuzzed! { config record stamp mountinfo locks udev blkid superblock iscsi_record discovery sessions }

@@ -1,0 +1,156 @@
+//! What `apply` does, as a table for people: asked of the very function that decides. `docs/decisions.md` is this table.
+
+use super::*;
+use etcd_lun::plan::Horizon;
+use std::{env, fmt::Write as _, fs};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/decisions.md");
+
+const HEAD: &str = "# What `apply` decides
+
+By what the record says, what the LUN holds and what lies in the data directory on the local disk; etcd is a systemd unit,
+the LUN is attached and otherwise as the config wants it. `…` stands for a look at what the steps before have brought about,
+after which `apply` goes on. *Refused* means that nothing is done, that etcd is neither stopped nor started, and what to do is
+said. Made by a test from the function that decides: `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it anew.
+
+";
+
+fn records() -> Vec<(&'static str, Option<Record>)> {
+    vec![
+        ("none", None),
+        ("local: a migration was begun", Some(record())),
+        ("local: rolled back on purpose", Some(rolled_back(DATA))),
+        ("LUN", Some(record().commit(Some(DATA)).activated(2))),
+    ]
+}
+
+fn views() -> Vec<(&'static str, Option<Lun>)> {
+    let stamped = |stamp| Some(lun(xfs(OURS, Some(stamp), true)));
+    let other = Stamp::new(1, OTHER_MACHINE.into(), "master-1".into(), 2);
+    let good = lun(xfs(OURS, Some(stamp(1, 2)), true));
+    vec![
+        ("out of reach: no session", None),
+        ("blank", Some(lun(Content::Blank))),
+        ("what a `mkfs` of ours left, cut short", Some(lun(Content::Unfinished { uuid: OURS }))),
+        ("our filesystem, without a stamp", Some(lun(xfs(OURS, None, true)))),
+        ("our filesystem, its stamp right", Some(good.clone())),
+        ("the same, ahead of the record by a use", stamped(stamp(1, 3))),
+        ("the same, from the past: a use behind", stamped(stamp(1, 1))),
+        ("our filesystem, another generation", stamped(stamp(7, 2))),
+        ("our filesystem, stamped by another node", stamped(other.clone())),
+        ("another XFS, stamped by another node", Some(lun(xfs(FOREIGN, Some(other), false)))),
+        ("something else", Some(lun(Content::Foreign { found: "an ext4 filesystem".into() }))),
+        ("right, with another WWID", Some(Lun { wwid: Fact::Known(other_wwid()), ..good.clone() })),
+        ("right, and read-only", Some(Lun { read_only: true, ..good.clone() })),
+        (
+            "right, and mounted elsewhere",
+            Some(Lun {
+                users: Fact::Known(vec![User { at: "/mnt".into(), pid: 7, command: "sh".into() }]),
+                ..good.clone()
+            }),
+        ),
+        ("not to be told: it can't be read", Some(Lun { content: unknown(), ..good })),
+    ]
+}
+
+fn locals() -> Vec<(&'static str, LocalDir)> {
+    let data = |print| match dir(&["member"], false) {
+        LocalDir::Present { entries, immutable, with_state, size, .. } => {
+            LocalDir::Present { entries, immutable, fingerprint: Some(print), with_state, size }
+        }
+        LocalDir::Absent => LocalDir::Absent,
+    };
+    vec![
+        ("none", LocalDir::Absent),
+        ("the fence", dir(&[], true)),
+        ("data, as it was copied", data(DATA)),
+        ("other data", data(OTHER_DATA)),
+    ]
+}
+
+/// What etcd does meanwhile, and who asks.
+fn occasions() -> [(&'static str, Etcd, Occasion); 3] {
+    [
+        ("by hand, etcd runs or tries to", etcd("active"), Occasion::ByHand),
+        ("by hand, etcd is down", etcd("failed"), Occasion::ByHand),
+        ("at boot, etcd waits", Etcd { start_queued: true, ..etcd("inactive") }, Occasion::Boot),
+    ]
+}
+
+/// The refusal's name, as `--json` has it.
+fn name(refusal: &Refusal) -> String {
+    serde_json::to_value(refusal).unwrap()["refusal"].as_str().unwrap().to_owned()
+}
+
+fn outcome(node: &Node, occasion: Occasion) -> String {
+    match plan(&config(), node, occasion) {
+        Err(refusal) => format!("*refused: {}*", name(&refusal)),
+        Ok(plan) if plan.is_empty() => "nothing".into(),
+        Ok(plan) => {
+            let mut steps: Vec<_> = plan.steps.iter().map(Step::id).collect();
+            if matches!(
+                plan.horizon,
+                Some(Horizon::Lun | Horizon::Stamp | Horizon::Mount | Horizon::Sessions)
+            ) {
+                steps.push("…");
+            }
+            steps.join(", ")
+        }
+    }
+}
+
+fn table() -> String {
+    let mut text = HEAD.to_owned();
+    for (said, record) in records() {
+        let _ = writeln!(text, "## The record: {said}\n");
+        let heads: Vec<_> = occasions().iter().map(|(name, ..)| *name).collect();
+        let _ = writeln!(text, "| the LUN | local data | {} |\n|---|---|---|---|---|", heads.join(" | "));
+        for (holds, view) in views() {
+            let mut rows: Vec<(Vec<&str>, Vec<String>)> = Vec::new();
+            for (lies, local) in locals() {
+                let row: Vec<_> = occasions()
+                    .into_iter()
+                    .map(|(_, etcd, occasion)| {
+                        let mut node = match &view {
+                            Some(lun) => attached(lun.content.known().cloned().unwrap_or(Content::Blank)),
+                            None => node(),
+                        };
+                        if let Some(lun) = &view {
+                            node.lun = Fact::Known(LunView::Seen(Box::new(lun.clone())));
+                        }
+                        node.initiator.name = Fact::Known(Some(INITIATOR.into()));
+                        node.record = Fact::Known(record.clone());
+                        node.local = Fact::Known(local.clone());
+                        node.etcd = Fact::Known(etcd);
+                        outcome(&node, occasion)
+                    })
+                    .collect();
+                match rows.iter_mut().find(|(_, found)| *found == row) {
+                    Some((places, _)) => places.push(lies),
+                    None => rows.push((vec![lies], row)),
+                }
+            }
+            for (places, row) in rows {
+                let place = if places.len() == locals().len() { "any".into() } else { places.join("; ") };
+                let _ = writeln!(text, "| {holds} | {place} | {} |", row.join(" | "));
+            }
+        }
+        text.push('\n');
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+#[test]
+fn the_table_in_the_docs_is_what_is_decided() {
+    let table = table();
+    if env::var_os("ETCD_LUN_REWRITE").is_some() {
+        fs::write(PATH, &table).unwrap();
+    }
+    let written = fs::read_to_string(PATH).unwrap_or_default();
+    let differs =
+        table.lines().zip(written.lines().chain(std::iter::repeat(""))).find(|(one, other)| one != other);
+    assert!(
+        table == written,
+        "docs/decisions.md is not what the planner decides; `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it anew: {differs:?}"
+    );
+}
