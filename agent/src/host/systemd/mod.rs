@@ -126,6 +126,11 @@ pub fn reset_failed(host: &Host, name: &str) -> Result<(), SystemdError> {
     }
 }
 
+/// Has PID 1 read the unit files anew, and with them their labels. 25 s at most.
+pub fn reload(host: &Host) -> Result<(), SystemdError> {
+    ask(host, "reloading", "systemd", "Reload", &())
+}
+
 /// A call whose answer is that it was done.
 fn ask<B>(
     host: &Host,
