@@ -6,6 +6,7 @@ use crate::{
     host::{
         ExecError, Host, dir, inode,
         selinux::{self, store},
+        systemd,
     },
     node::InForce,
     observe, policy,
@@ -52,6 +53,11 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
             .context("taking the policy module out of the policy store")?;
     }
     let mut relabelled = relabel(host, config)?;
+    if relabelled.iter().any(|line| line.contains("/etc/systemd/system/")) {
+        // It knows a unit's label from when it read the file. By one that the policy has lost nobody may even ask for the
+        // unit's state.
+        systemd::reload(host).context("having systemd read the labels of its units")?;
+    }
     relabelled.extend(relabel_runtime(host).with_context(|| format!("labelling {}", super::RUNTIME_DIR))?);
     Ok(Installed { module_changed, relabelled })
 }

@@ -146,6 +146,11 @@ pub fn is_stopping(host: &Host) -> Result<bool, SystemdError> {
     })
 }
 
+/// Has PID 1 read the unit files anew, and with them their labels. 25 s at most.
+pub fn reload(host: &Host) -> Result<(), SystemdError> {
+    ask(host, "reloading", "systemd", "Reload", &())
+}
+
 /// A call whose answer is that it was done.
 fn ask<B>(
     host: &Host,
