@@ -16,6 +16,7 @@ mod boot;
 mod config;
 mod content;
 mod copy;
+mod health;
 mod lio;
 mod login;
 mod lun;
@@ -46,6 +47,7 @@ pub fn all() -> Vec<Scenario> {
         power::scenarios(),
         rollback::scenarios(),
         bench::scenarios(),
+        health::scenarios(),
     ]
     .into_iter()
     .flatten()
