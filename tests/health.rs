@@ -4,6 +4,9 @@
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod support;
 
+#[path = "health/schema.rs"]
+mod schema;
+
 use etcd_lun::{
     health::{self, CHECKS, Outcome, ROLLED_BACK, Report, Run},
     node::{Fact, InForce, LocalDir, LunView, MountUnit, Multipath, Node, Retired, Sample, Selinux, Vitals},
@@ -432,4 +435,44 @@ fn metrics_have_a_sample_for_every_check() {
     let text = health::metrics(&report, &blind, &vitals, TARGET, run);
     assert!(text.contains("etcd_lun_check_unknown{check=\"mount\",severity=\"critical\"} 1"), "{text}");
     assert!(!text.contains("etcd_lun_free_bytes") && !text.contains("etcd_lun_generation"), "{text}");
+}
+
+#[test]
+fn json_is_as_its_schema_says() {
+    let schema: serde_json::Value = serde_json::from_str(include_str!("../docs/health.schema.json")).unwrap();
+    let mut ill = vitals(Some(METRICS));
+    ill.routes = unknown();
+    let report = health::assess(&config(), &Node { record: Fact::Known(None), ..migrated() }, &ill);
+    let mut value = serde_json::json!({ "version": 1, "health": report });
+    for outcome in ["ok", "found", "cannot-tell"] {
+        let rows = value["health"]["rows"].as_array().unwrap();
+        assert!(rows.iter().any(|row| row["outcome"] == outcome), "{outcome}");
+    }
+    schema::check(&schema, &value, "").unwrap();
+    // And the schema finds what isn't.
+    value["health"]["rows"][0]["outcome"] = "fine".into();
+    assert!(
+        schema::check(&schema, &value, "")
+            .unwrap_err()
+            .starts_with(".health.rows[0].outcome: not one of them")
+    );
+    value["health"]["rows"][0]["outcome"] = "ok".into();
+    value["health"]["rows"][1].as_object_mut().unwrap().remove("detail");
+    assert!(schema::check(&schema, &value, "").unwrap_err().contains("without \"detail\""));
+    value["health"]["rows"][1]["detail"] = "x".into();
+    value["health"]["more"] = 1.into();
+    assert!(schema::check(&schema, &value, "").unwrap_err().contains("a key"));
+}
+
+#[test]
+fn the_docs_list_the_checks_that_there_are() {
+    let docs = include_str!("../docs/health.md");
+    for check in CHECKS {
+        let first = format!("{:<16}  {:<8}  {}\n", check.name, check.severity.word(), check.protects);
+        assert!(
+            docs.contains(&format!("{first}{:<30}{}\n", "", check.limit)),
+            "{} is another in the docs",
+            check.name
+        );
+    }
 }

@@ -48,7 +48,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("plan", &["config", "node", "terms", "unit"]),
     ("health", &["config", "node", "plan", "policy", "terms", "unit"]),
     ("observe", &["config", "host", "node", "plan", "policy", "terms", "unit"]),
-    ("apply", &["config", "host", "node", "observe", "plan", "policy", "terms", "unit"]),
+    ("apply", &["bench", "config", "host", "node", "observe", "plan", "policy", "terms", "unit"]),
     ("bench", &[]),
     (
         "cli",

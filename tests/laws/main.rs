@@ -12,7 +12,7 @@ mod rollback;
 mod runs;
 
 use etcd_lun::{
-    config::Runtime,
+    config::{Config, Runtime},
     node::{
         Content, DataMount, Etcd, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath, Node, Selinux,
         User,
@@ -412,4 +412,24 @@ fn follow(
         }
     }
     panic!("plans without end: {:#?}", goal.plan(&config, &world.node));
+}
+
+/// Measured on the staged LUN, and before etcd is stopped or anything copied: a slow LUN costs nobody a second of etcd.
+#[test]
+fn a_lun_is_measured_before_anything_is_stopped() {
+    let mut config = support::config();
+    for (content, record) in [(Content::Blank, None), (xfs(OURS, None, true), Some(support::record()))] {
+        let node = Node { record: Fact::Known(record), ..attached(content) };
+        let plan = |config: &Config| Goal::Lun(Occasion::ByHand).plan(config, &node).unwrap();
+        config.lun.require_fsync_p99 = None;
+        assert!(plan(&config).steps.iter().all(|step| step.id() != "measure"));
+        config.lun.require_fsync_p99 = "10ms".parse().ok();
+        let ids: Vec<_> = plan(&config).steps.iter().map(Step::id).collect();
+        let at = |id: &str| ids.iter().position(|found| *found == id);
+        let measured = at("measure").unwrap();
+        assert!(at("stage").is_none_or(|staged| staged < measured), "{ids:?}");
+        for later in ["pre-copy", "stop-etcd", "copy", "commit"] {
+            assert!(at(later).is_some_and(|later| measured < later), "{later}: {ids:?}");
+        }
+    }
 }

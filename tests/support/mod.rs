@@ -367,6 +367,9 @@ impl World {
                 assert!(self.memory.staged && !running, "copying under a running etcd");
                 self.lun_is_copy = true;
             }
+            Step::Measure { .. } => {
+                assert!(self.memory.staged && running == known(&mut self.node.etcd).running)
+            }
             Step::Prove { way: Way::ToLun, .. } => self.memory.proven = self.lun_is_copy,
             Step::Prove { way: Way::ToLocal { .. }, .. } => self.memory.proven = self.shelf_is_copy,
             Step::Stamp { stamp } => {

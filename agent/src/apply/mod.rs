@@ -18,6 +18,7 @@ mod local;
 mod login;
 mod lun;
 pub mod mark;
+mod measure;
 mod mount;
 pub mod retired;
 mod run;
@@ -217,7 +218,11 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
             let outcome = run.step(step, watcher).with_context(|| format!("in step {}", step.id()));
             let shown = outcome.as_ref().map(|done| done.as_str()).map_err(|error| format!("{error:#}"));
             watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
-            outcome?;
+            // A step may find what no plan could know.
+            outcome.map_err(|error| match error.downcast::<Refusal>() {
+                Ok(refusal) => Failure::Refused(Box::new(refusal)),
+                Err(error) => Failure::Error(error),
+            })?;
             taken.push(step.id());
         }
     }

@@ -1,6 +1,6 @@
 //! One `match`: each step to what it does. Behaviour does not live here; see `plan`.
 
-use super::{Watcher, copy, etcd, local, login, lun, mark, mount, secrets::Secrets};
+use super::{Watcher, copy, etcd, local, login, lun, mark, measure, mount, secrets::Secrets};
 use crate::{
     config::Config,
     host::{Host, staging::Staging},
@@ -64,6 +64,7 @@ impl<'a> Run<'a> {
                 let wish = copy::Wish { from, way: *way, size: *size, onto_empty: *onto_empty };
                 copy::copy(self, &wish, watcher)
             }
+            Step::Measure { wwid, limit } => measure::measure(self, wwid, *limit),
             Step::Prove { from, way } => copy::prove(self, from, *way, watcher),
             Step::Stamp { stamp } => lun::stamp(self, stamp),
             Step::Commit { record } => local::commit(self, record),

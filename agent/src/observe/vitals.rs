@@ -94,9 +94,13 @@ fn free_inodes(host: &Host, config: &Config) -> io::Result<Option<u64>> {
 }
 
 fn kernel_errors(host: &Host, node: &Node, sessions: &[iscsi::Session]) -> io::Result<Vec<String>> {
-    let disks = match node.lun.require().map_err(io::Error::other)? {
+    let disks: Vec<_> = match node.lun.require().map_err(io::Error::other)? {
         LunView::Seen(lun) => lun.paths.iter().chain([&lun.device]).cloned().collect(),
-        LunView::NoSession | LunView::NotAttached => Vec::new(),
+        LunView::NoSession | LunView::NotAttached => {
+            return Err(io::Error::other(
+                "no session shows the LUN, so nobody knows which lines are about it",
+            ));
+        }
     };
     let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
     Ok(kmsg::errors_of(&kmsg::messages(host)?, &disks, &sids))

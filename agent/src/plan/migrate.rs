@@ -145,6 +145,9 @@ fn copy_and_commit(
 ) -> Result<Plan, Refusal> {
     let from = sight.config.etcd.data_dir.clone();
     let size = local_size(sight.local);
+    if let Some(limit) = sight.config.lun.require_fsync_p99 {
+        steps.push(Step::Measure { wwid: record.wwid.clone(), limit });
+    }
     let pre_copy = sight.etcd.running && !sight.local.is_empty();
     if pre_copy {
         steps.push(Step::PreCopy { from: from.clone(), way: Way::ToLun, size, onto_empty: fresh });

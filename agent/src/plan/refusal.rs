@@ -163,6 +163,18 @@ pub enum Refusal {
         /// The LUN.
         wwid: Wwid,
     },
+    /// It is too slow.
+    #[error(
+        "LUN {wwid} is too slow for etcd, {limit} is the limit for 99 of 100 (`lun.require_fsync_p99`): {found}; look at the target and the network to it with `etcd-lun bench`"
+    )]
+    TooSlow {
+        /// The LUN.
+        wwid: Wwid,
+        /// What was measured.
+        found: String,
+        /// The limit.
+        limit: Span,
+    },
     /// It is too small.
     #[error("LUN {wwid} has {found}, {wanted} wanted: grow it at the target, or lower `lun.min_size`")]
     TooSmall {

@@ -138,6 +138,13 @@ pub enum Step {
         /// Whether nothing can have been copied there before.
         onto_empty: bool,
     },
+    /// Measures the staged LUN, and refuses one that is too slow.
+    Measure {
+        /// The LUN.
+        wwid: Wwid,
+        /// Within this 99 of 100 `fdatasync` calls must end.
+        limit: Span,
+    },
     /// Compares both trees, the copy read from its device.
     Prove {
         /// The data directory.
@@ -257,6 +264,7 @@ impl Step {
             Self::PreCopy { .. } => "pre-copy",
             Self::StopEtcd { .. } => "stop-etcd",
             Self::Copy { .. } => "copy",
+            Self::Measure { .. } => "measure",
             Self::Prove { .. } => "prove",
             Self::Stamp { .. } => "stamp",
             Self::Commit { .. } => "commit",
@@ -294,6 +302,7 @@ impl Step {
             | Self::BeginRecord { .. }
             | Self::Stage { .. }
             | Self::StopEtcd { .. }
+            | Self::Measure { .. }
             | Self::Prove { .. }
             | Self::Stamp { .. }
             | Self::Fence { .. }
@@ -355,6 +364,12 @@ impl fmt::Display for Step {
                 "move {manifest} aside, and wait until the kubelet has ended etcd's containers and nobody holds the database"
             ),
             Self::Copy { from, way, size, .. } => write!(f, "copy {from}{} to {way}", sized(*size)),
+            Self::Measure { limit, .. } => {
+                write!(
+                    f,
+                    "measure the LUN, which is refused unless 99 of 100 fdatasync calls end within {limit}"
+                )
+            }
             Self::Prove { from, way } => {
                 write!(f, "compare {from} and {way}, content and metadata, read from the device")
             }

@@ -72,11 +72,7 @@ fn play(stage: &Stage, target: &Node) -> Result<()> {
     scene::configure(&stage.node, &Wanted { wwid: Some(own), ..wanted() })?;
     stage.apply()?;
     stage.is_on_lun()?;
-    let health = stage.agent("health")?;
-    if health.code != 0 {
-        bail!("not healthy on LIO's LUN: {health}");
-    }
-    Ok(())
+    super::health::is_well(stage)
 }
 
 /// What an administrator does at the target: print the script, and run it.

@@ -33,7 +33,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("migrate/fence", fence),
         Scenario::new("migrate/verbs-afterwards", |stage| {
             stage.migrate()?;
-            for verb in ["status", "health", "plan", "config check"] {
+            super::health::is_well(stage)?;
+            for verb in ["status", "plan", "config check"] {
                 let text = stage.agent(verb)?;
                 let json = stage.agent(&format!("{verb} --json"))?;
                 let value: serde_json::Value = serde_json::from_str(&json.stdout)?;

@@ -18,6 +18,7 @@ mod content;
 mod copy;
 mod cuts;
 mod faults;
+mod health;
 mod lio;
 mod login;
 mod lun;
@@ -50,6 +51,7 @@ pub fn all() -> Vec<Scenario> {
         rollback::scenarios(),
         faults::scenarios(),
         bench::scenarios(),
+        health::scenarios(),
     ]
     .into_iter()
     .flatten()

@@ -66,11 +66,7 @@ fn is_on_lun(stage: &Stage, manifest: &str) -> Result<()> {
         Ok((stage.node.run(age)?.code == 0).then_some(()))
     })?;
     seen.context("no container writes to the LUN: they see what is beneath the mount")?;
-    let health = stage.agent("health")?;
-    if health.code != 0 {
-        bail!("not healthy after the migration: {health}");
-    }
-    Ok(())
+    super::health::is_well(stage)
 }
 
 pub(super) fn manifest_is(stage: &Stage, manifest: &str) -> Result<()> {

@@ -113,7 +113,11 @@ fn runs_confined(stage: &Stage) -> Result<()> {
          journalctl -b --no-pager -o cat -u etcd-lun-bed",
         crate::scene::LIMIT,
     )?;
-    if !health.stdout.starts_with("0\n") {
+    // How long disks are waited for is not asked of an emulated node.
+    let well = health.stdout.starts_with("0\n")
+        || (health.stdout.starts_with("4\n")
+            && health.stdout.lines().any(|line| line == "unhealthy: iowait"));
+    if !well {
         bail!("`health` as a unit: {health}");
     }
     // Whether the disk is fast enough is not asked of an emulated one.
