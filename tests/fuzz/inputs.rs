@@ -43,7 +43,10 @@ impl Machine {
     fn new(runner: impl Runner + 'static) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let base = std::env::temp_dir().join(format!("etcd-lun-fuzz-{}-{number}", std::process::id()));
+        // In memory, where there is such a place: it is written thousands of times.
+        let memory = PathBuf::from("/dev/shm");
+        let dir = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let base = dir.join(format!("etcd-lun-fuzz-{}-{number}", std::process::id()));
         fs::create_dir_all(&base).unwrap();
         Self { host: Host::fixture(Root::new(&base), Box::new(runner)).unwrap(), base }
     }

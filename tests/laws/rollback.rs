@@ -340,6 +340,17 @@ fn apply_by_hand_does_not_finish_a_rollback() {
     assert!(matches!(refusal, Refusal::RollbackUnfinished { generation: 2 }), "{refusal}");
 }
 
+/// As `apply` does, before anything is copied.
+#[test]
+fn what_has_shut_down_is_mounted_anew_first() {
+    let mut node = migrated();
+    known(&mut node.mount).as_mut().unwrap().io_error = true;
+    let plan = rollback(&config(), &node).unwrap();
+    let ids: Vec<_> = plan.steps.iter().map(Step::id).collect();
+    assert_eq!(ids, ["stop-etcd", "unmount-shut-down"]);
+    assert!(plan.horizon.is_some());
+}
+
 #[test]
 fn what_is_missing_is_named() {
     let gone = |change: fn(&mut Node)| {
@@ -364,7 +375,6 @@ fn what_is_missing_is_named() {
             },
             "/var/lib/etcd-lun/returning/2 holds something",
         ),
-        (|node| known(&mut node.mount).as_mut().unwrap().io_error = true, "has shut down"),
         (
             |node| node.record = Fact::Known(Some(rolled_back(DATA))),
             "/dev/sdb is mounted over it at /var/lib/etcd",

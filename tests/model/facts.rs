@@ -112,6 +112,10 @@ pub fn node(world: &World, memory: &Memory, guards: Guards) -> Node {
         true => support::attached(content(world, memory, guards)),
         false => support::node(),
     };
+    // Time-outs are no part of the model: always as the config wants them.
+    for session in support::known(&mut node.sessions) {
+        session.recovery_timeout = Some(3600);
+    }
     if !world.reachable && world.session {
         support::known(&mut node.sessions)[0].state = "FAILED".into();
         node.lun = Fact::Known(LunView::NoSession);

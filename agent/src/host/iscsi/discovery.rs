@@ -15,7 +15,7 @@ use crate::{
     host::Host,
     terms::{Chap, Portal},
 };
-use std::{io, net::IpAddr, time::Duration};
+use std::{io, net::Ipv6Addr, time::Duration};
 
 /// A target at one of its portals, as it was announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,8 +111,9 @@ pub fn parse_discovered(text: &str) -> Result<Vec<Discovered>, String> {
 fn parse_portal(text: &str) -> Option<Portal> {
     let (host, port) = text.rsplit_once(':')?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    match host.parse::<IpAddr>() {
-        Ok(address) => Some(Portal::at(address, port.parse().ok()?)),
+    // By the same way in as the config's: what it refuses, such as port 0, is no portal here either.
+    match host.parse::<Ipv6Addr>() {
+        Ok(address) => format!("[{address}]:{port}").parse().ok(),
         Err(_) => format!("{host}:{port}").parse().ok(),
     }
 }
