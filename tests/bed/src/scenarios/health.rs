@@ -102,7 +102,7 @@ const BREAKS: &[(&str, &str, &str, &[&str])] = &[
     (
         "mounted read-only",
         "systemctl stop etcd; mount -o remount,ro /var/lib/etcd",
-        "mount -o remount,rw /var/lib/etcd; systemctl start etcd",
+        "mount -o remount,rw,_netdev /var/lib/etcd; systemctl start etcd",
         &["etcd", "mount-options"],
     ),
     (
