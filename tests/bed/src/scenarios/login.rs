@@ -1,10 +1,12 @@
 //! Portals, discovery, CHAP and ACLs: what must work, and what must fail in time and say why.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::{Declined, declines, failed};
+use super::{Declined, declines, failed, refused};
 use crate::net::{Cut, Path};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
@@ -95,6 +97,18 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.is_on_lun()
         })
     }));
+    scenarios.extend(LEADS_IN.iter().map(|(name, set)| {
+        Scenario::new(&format!("login/{name}"), move |stage: &mut Stage| {
+            let mut wanted = Wanted::default();
+            set(stage, &mut wanted)?;
+            File::options().write(true).open(stage.lun())?.write_all_at(b"somebody's", 0)?;
+            declines(
+                stage,
+                &wanted,
+                refused(&["LUN naa.", "holds bytes that no tool recognises at offset 0"]),
+            )
+        })
+    }));
     scenarios
 }
 
@@ -106,6 +120,17 @@ const WORKS: &[(&str, Setting)] = &[
         wanted.chap = None;
         stage.target.offer(Offer { chap: None, ..stage.target.offered().clone() })
     }),
+    ("static-records", |_, wanted| {
+        wanted.static_records = true;
+        Ok(())
+    }),
+    ("two-portals", |stage, wanted| two_portals(stage, wanted, None)),
+    ("two-portals-second-silent", |stage, wanted| two_portals(stage, wanted, Some((Path::B, Cut::Drop)))),
+];
+
+/// Ways in that must lead to the LUN. What a migration does from there on is the same for all of them, and is seen
+/// elsewhere; here it finds somebody's data.
+const LEADS_IN: &[(&str, Setting)] = &[
     ("mutual-chap", |stage, wanted| {
         wanted.mutual = Some(scene::mutual());
         stage.target.offer(Offer { mutual: Some(scene::mutual()), ..stage.target.offered().clone() })
@@ -119,10 +144,6 @@ const WORKS: &[(&str, Setting)] = &[
     ("acl", |stage, _| {
         let only_initiator = Some(scene::INITIATOR.into());
         stage.target.offer(Offer { only_initiator, ..stage.target.offered().clone() })
-    }),
-    ("static-records", |_, wanted| {
-        wanted.static_records = true;
-        Ok(())
     }),
     ("portal-by-name", |_, wanted| {
         wanted.portals = vec!["target-a".into()];
@@ -138,9 +159,7 @@ const WORKS: &[(&str, Setting)] = &[
     ("iscsid-failed-for-want-of-a-name", |stage, _| {
         stage.node.run("iscsiadm -m discovery -t sendtargets -p 10.77.0.1").map(drop)
     }),
-    ("two-portals", |stage, wanted| two_portals(stage, wanted, None)),
     ("two-portals-first-refused", |stage, wanted| two_portals(stage, wanted, Some((Path::A, Cut::Reject)))),
-    ("two-portals-second-silent", |stage, wanted| two_portals(stage, wanted, Some((Path::B, Cut::Drop)))),
     ("two-portals-static-first-silent", |stage, wanted| {
         wanted.static_records = true;
         two_portals(stage, wanted, Some((Path::A, Cut::Drop)))
