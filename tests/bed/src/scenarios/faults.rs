@@ -32,11 +32,7 @@ fn filesystem_shut_down(stage: &mut Stage) -> Result<()> {
     if stage.node.ok("etcdctl get /before/shutdown --print-value-only")? != "yes" {
         bail!("a write that was acknowledged is lost");
     }
-    let healthy = stage.agent("health")?;
-    if healthy.code != 0 {
-        bail!("not healthy after the repair: {healthy}");
-    }
-    Ok(())
+    super::health::is_well(stage)
 }
 
 /// Taken and put back between two mounts: nothing but the mark in between tells.
