@@ -28,7 +28,7 @@ use writer::{Writer, missing};
 
 /// In one scenario: lanes take scenarios, and should end together.
 const CUTS: u32 = 10;
-const DEFAULT: u32 = 10;
+const DEFAULT: u32 = 5;
 
 /// How long etcd may take to come up after a boot.
 const SETTLE: Duration = Duration::from_secs(180);
