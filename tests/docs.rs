@@ -1,4 +1,5 @@
 //! The docs say what the program says.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fs;
 
