@@ -84,7 +84,10 @@ pub(super) fn format(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid, label: &FsLabel)
     let lun = guard::blank_lun(run, wwid)?;
     let monitor = Monitor::open(run.host).context("listening to udev")?;
     xfs::make_filesystem(run.host, &block::node(&lun.device)?, uuid, label, FORMAT_LIMIT)?;
-    // udev looks at the device again when mkfs closes it; the label's link comes from that.
+    // The label's link comes from udev's next look. It looks when whoever wrote closes the device, but for that it watches
+    // the device only between two looks: where multipath has just brought a path, the close falls into one.
+    block::announce_change(run.host, &lun.device)
+        .with_context(|| format!("announcing the new filesystem on {}", lun.device))?;
     let label_seen = || observe::carries_label(run.host, &lun.device, label).map(|seen| seen.then_some(()));
     if monitor.wait_until(run.host, Instant::now() + UDEV_LIMIT, label_seen)?.is_none() {
         bail!("udev has not seen the label {label} on {} in time", lun.device);

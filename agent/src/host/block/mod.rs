@@ -240,6 +240,12 @@ pub fn remove(host: &Host, name: &str) -> io::Result<()> {
     host.root.poke(format!("/sys/class/block/{name}/device/delete"), "1")
 }
 
+/// Has the kernel announce that a disk has changed, as `udevadm trigger` does, so that udev looks at it anew
+/// (`Documentation/ABI/testing/sysfs-uevent`).
+pub fn announce_change(host: &Host, name: &str) -> io::Result<()> {
+    host.root.poke(format!("{}/uevent", sys_dir(name)?), "change")
+}
+
 /// The device node of a disk. The kernel writes `/` in names as `!`.
 pub fn node(name: &str) -> io::Result<AbsPath> {
     sys_dir(name)?;
