@@ -25,10 +25,8 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
     if !systemd::is_stopping(host)? {
         return Ok(None);
     }
-    let sessions = iscsi::sessions(host).context("looking for sessions")?;
-    let ours = sessions.iter().filter(|session| session.target == config.target.iqn.as_str());
     let mut done = Vec::new();
-    for session in ours {
+    for session in &observe::ours(host, config).context("looking for sessions")? {
         let sid = session.sid;
         // It may lose its connection this very moment: then the kernel refuses, and the disk goes.
         let set = session.is_logged_in() && iscsi::set_recovery_timeout(host, sid, AT_SHUTDOWN.0).is_ok();

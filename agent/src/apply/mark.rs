@@ -43,7 +43,7 @@ pub fn mark(
         Err(error) => return Err(Failure::Error(error.into())),
     };
     let node = observe::node(host, config, identity.clone(), Viewpoint::Reader);
-    let step = match plan::mark(config, &node).map_err(|refusal| Failure::Refused(Box::new(refusal)))? {
+    let step = match plan::mark(config, &node)? {
         Mark::Due(step) => step,
         Mark::Idle(why) => return Ok(Marked::Idle(why)),
     };

@@ -111,6 +111,12 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}
+
 /// Brings the node to what the config wants, or etcd's data back from the LUN.
 ///
 /// When an attempt fails before the commit point, etcd is put back before this returns, and what
@@ -129,7 +135,7 @@ pub fn apply(
         // The staging mount must be seen by nobody else, and vanish with this process.
         namespace::private_mounts().context("making mounts private")?;
     } else {
-        return Err(Failure::Refused(Box::new(Refusal::OtherNamespace)));
+        return Err(Refusal::OtherNamespace.into());
     }
     wait_for_leftovers(host, watcher)?;
     let mut run = Run::new(host, config, secrets, identity);
@@ -204,7 +210,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
         if tracing::enabled!(tracing::Level::DEBUG) {
             tracing::debug!("observed {}", serde_json::to_string(&node).unwrap_or_default());
         }
-        let plan = goal.plan(run.config, &node).map_err(|refusal| Failure::Refused(Box::new(refusal)))?;
+        let plan = goal.plan(run.config, &node)?;
         watcher.planned(&plan);
         if plan.is_empty() {
             return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back() });
@@ -220,7 +226,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
             watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
             // A step may find what no plan could know.
             outcome.map_err(|error| match error.downcast::<Refusal>() {
-                Ok(refusal) => Failure::Refused(Box::new(refusal)),
+                Ok(refusal) => Failure::from(refusal),
                 Err(error) => Failure::Error(error),
             })?;
             taken.push(step.id());

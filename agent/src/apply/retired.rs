@@ -21,9 +21,7 @@ pub fn delete(
 ) -> Result<Retired, Failure> {
     let _lock = take_lock(host).context("making sure that no apply runs")?;
     let node = observe::node(host, config, identity.clone(), Viewpoint::Reader);
-    let retired = plan::may_delete(config, &node, generation)
-        .map_err(|refusal| Failure::Refused(Box::new(refusal)))?
-        .clone();
+    let retired = plan::may_delete(config, &node, generation)?.clone();
     if !dry_run {
         remove(host, &retired.name).context("deleting retired data")?;
     }

@@ -2,7 +2,7 @@
 
 use super::{Exit, OutputFormat, config, env, progress::Progress, say, say_json, show};
 use crate::{
-    apply::{self, Failure, secrets},
+    apply::{self, secrets},
     config::Config,
     host::{Host, notify::Notify},
     node::{Fact, Selinux},
@@ -19,12 +19,7 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Resu
     let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
     let notifier = Notify::new(env::var("NOTIFY_SOCKET").as_deref());
     let mut progress = Progress::new(notifier);
-    let done = apply::apply(&host, &config, &secrets, &identity, goal, &mut progress).map_err(|failure| {
-        match failure {
-            Failure::Refused(refusal) => Exit::Refused(refusal),
-            Failure::Error(error) => Exit::Error(error),
-        }
-    })?;
+    let done = apply::apply(&host, &config, &secrets, &identity, goal, &mut progress)?;
     if output.json {
         let kind = if goal == Goal::Local { "rollback" } else { "apply" };
         return say_json(kind, &done);

@@ -3,7 +3,7 @@
 use super::{Exit, config, env, progress::Progress, say};
 use crate::{
     apply::{
-        Failure, let_go,
+        let_go,
         mark::{self, Marked},
     },
     host::notify::Notify,
@@ -14,10 +14,7 @@ use std::path::Path;
 pub(super) fn run(file: Option<&Path>) -> Result<(), Exit> {
     let (host, identity, config) = config::load_to_change(file)?;
     let mut progress = Progress::new(Notify::new(env::var("NOTIFY_SOCKET").as_deref()));
-    let marked = mark::mark(&host, &config, &identity, &mut progress).map_err(|failure| match failure {
-        Failure::Refused(refusal) => Exit::Refused(refusal),
-        Failure::Error(error) => Exit::Error(error),
-    })?;
+    let marked = mark::mark(&host, &config, &identity, &mut progress)?;
     say(&match marked {
         Marked::Counted(said) => said,
         Marked::Idle(why) => format!("Nothing to count: {why}."),

@@ -18,6 +18,7 @@ mod show;
 mod view;
 
 use crate::{
+    apply::Failure,
     config::ConfigError,
     delivery::Backstores,
     plan::{Goal, Occasion, Refusal},
@@ -100,6 +101,15 @@ impl From<ConfigError> for Exit {
 impl From<anyhow::Error> for Exit {
     fn from(error: anyhow::Error) -> Self {
         Self::Error(error)
+    }
+}
+
+impl From<Failure> for Exit {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(refusal) => Self::Refused(refusal),
+            Failure::Error(error) => Self::Error(error),
+        }
     }
 }
 

@@ -1,10 +1,7 @@
 //! `retired list` and `retired delete`
 
 use super::{Exit, OutputFormat, config, say, say_json, show, view};
-use crate::{
-    apply::{Failure, retired},
-    plan::RETIRED,
-};
+use crate::{apply::retired, plan::RETIRED};
 use std::path::Path;
 
 /// Lists what lies retired.
@@ -23,11 +20,7 @@ pub(super) fn delete(file: Option<&Path>, generation: Option<u64>, dry_run: bool
     let missing = || Exit::Usage("GENERATION is missing: `etcd-lun retired list` shows what there is".into());
     let generation = generation.ok_or_else(missing)?;
     let (host, identity, config) = config::load_to_change(file)?;
-    let gone =
-        retired::delete(&host, &config, &identity, generation, dry_run).map_err(|failure| match failure {
-            Failure::Refused(refusal) => Exit::Refused(refusal),
-            Failure::Error(error) => Exit::Error(error),
-        })?;
+    let gone = retired::delete(&host, &config, &identity, generation, dry_run)?;
     let did = if dry_run { "Would delete" } else { "Deleted" };
     say(&format!("{did} {}", show::retired(std::slice::from_ref(&gone))));
     Ok(())

@@ -174,7 +174,7 @@ const DEFAULT_INTERVAL: Span = Span(Duration::from_secs(60));
 /// A run takes a few seconds.
 const SHORTEST_INTERVAL: Span = Span(Duration::from_secs(15));
 /// Where OpenShift's node-exporter looks in its container (openshift/cluster-monitoring-operator
-/// `assets/node-exporter/daemonset.yaml`); of the node it mounts another directory there, see `packaging/metrics.yaml`.
+/// `assets/node-exporter/daemonset.yaml`); of the node it mounts another directory there, see `packaging/monitoring/metrics.yaml`.
 const DEFAULT_TEXTFILE: &str = "/var/node_exporter/textfile/etcd-lun.prom";
 
 fn health(written: HealthFragment) -> Result<HealthWish, ConfigError> {

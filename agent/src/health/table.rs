@@ -39,7 +39,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "session-timeout",
         protects: "a short outage of the target makes etcd wait, and not its disk fail",
-        limit: "the session's record in open-iscsi's database",
+        limit: "the config's `target.replacement_timeout`; multipathd's own where it has a map",
         severity: Warning,
         run: vitals::session_timeout,
     },

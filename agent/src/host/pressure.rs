@@ -45,7 +45,7 @@ pub fn io(host: &Host) -> io::Result<Option<(f64, f64)>> {
         Ok(Some(text)) => text,
         Ok(None) => return Ok(None),
         // The kernel can count it and was told not to: the file is there, and can't be read.
-        Err(error) if error.to_string().contains("os error 95") => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(None),
         Err(error) => return Err(error),
     };
     parse_pressure(&text).map(Some).ok_or_else(|| invalid(path, "no shares of the last minute"))

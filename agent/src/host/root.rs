@@ -5,9 +5,8 @@ use rustix::fs::{CWD, RenameFlags};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// The largest text file that is read: everything here is small, and sysfs, procfs and foreign
@@ -102,17 +101,6 @@ impl Root {
         let path = path.as_ref();
         let found = absent_is_none(fs::metadata(self.locate(path)).map_err(|error| at(path, &error)))?;
         Ok(found.map(|found| found.permissions().mode() & 0o7777))
-    }
-
-    /// How long ago a file's inode was last changed, by a rename for one (`st_ctim`); nothing when it is absent. Zero when
-    /// the clock has been set back since.
-    pub fn changed_ago(&self, path: impl AsRef<Path>) -> io::Result<Option<Duration>> {
-        let path = path.as_ref();
-        let found = fs::symlink_metadata(self.locate(path)).map_err(|error| at(path, &error));
-        let Some(found) = absent_is_none(found)? else { return Ok(None) };
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let changed = Duration::from_secs(u64::try_from(found.ctime()).unwrap_or_default());
-        Ok(Some(since.saturating_sub(changed)))
     }
 
     /// Replaces a file so that after a crash either the old or the new text is there, whole:

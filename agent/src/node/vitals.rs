@@ -12,8 +12,8 @@ pub struct Vitals {
     pub map_cache: Fact<Option<WriteCache>>,
     /// Files that can still be made on what is mounted; nothing when nothing is.
     pub free_inodes: Fact<Option<u64>>,
-    /// Errors of the LUN's devices, sessions and filesystem in the kernel's log: since it was mounted, and not older than an
-    /// hour.
+    /// Errors of the LUN's devices, sessions and filesystem in the kernel's log: since it was mounted, and
+    /// since somebody cleared it.
     pub kernel_errors: Fact<Vec<String>>,
     /// etcd-lun's own units.
     pub units: Fact<Vec<UnitState>>,

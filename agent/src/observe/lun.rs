@@ -63,7 +63,8 @@ pub(crate) fn is_settled(host: &Host, name: &str) -> io::Result<bool> {
     }
 }
 
-fn ours(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Session>> {
+/// The sessions to the config's target.
+pub(crate) fn ours(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Session>> {
     let all = iscsi::sessions(host)?;
     Ok(all.into_iter().filter(|session| session.target == config.target.iqn.as_str()).collect())
 }

@@ -12,7 +12,7 @@ mod vitals;
 
 pub(crate) use iscsi::session_users;
 pub(crate) use local::{etcd, record};
-pub(crate) use lun::{carries_label, disk_of, is_settled, label_leads_to, lun, lun_rescan};
+pub(crate) use lun::{carries_label, disk_of, is_settled, label_leads_to, lun, lun_rescan, ours};
 pub(crate) use selinux::{in_force, selinux};
 pub use vitals::vitals;
 

@@ -1,12 +1,12 @@
 //! What only `health` asks: figures of disks, sessions, units and etcd, some of them over a few seconds.
 
-use super::lun::disk_of;
+use super::lun::{disk_of, ours};
 use crate::{
     config::Config,
     host::{
         Host, block,
         http::{self, HttpError},
-        iscsi, kmsg, mountinfo, pressure, route, staging, systemd, tree,
+        iscsi, kmsg, pressure, route, staging, systemd, tree,
     },
     node::{
         Fact, LunView, Metrics, Multipath, Node, Path, Pressure, Route, Sample, Selinux, UnitState, Vitals,
@@ -25,7 +25,7 @@ pub fn vitals(host: &Host, config: &Config, node: &Node) -> Vitals {
     let first = pressure::processors(host);
     let before =
         config.etcd.metrics.as_ref().map(|_| ask(host, config, node, "/metrics").map(|answer| answer.body));
-    let sessions = sessions(host, config);
+    let sessions = ours(host, config);
     let paths: Fact<Vec<Path>> =
         sessions.as_ref().map_err(copied).and_then(|sessions| paths(host, config, sessions)).into();
     let kernel_errors =
@@ -37,7 +37,7 @@ pub fn vitals(host: &Host, config: &Config, node: &Node) -> Vitals {
     Vitals {
         paths,
         map_cache: map_cache(host, node).into(),
-        free_inodes: free_inodes(host, config).into(),
+        free_inodes: free_inodes(host, config, node).into(),
         kernel_errors: kernel_errors.into(),
         units,
         routes: routes.into(),
@@ -49,11 +49,6 @@ pub fn vitals(host: &Host, config: &Config, node: &Node) -> Vitals {
 /// One error for several facts.
 fn copied(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string())
-}
-
-fn sessions(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Session>> {
-    let all = iscsi::sessions(host)?;
-    Ok(all.into_iter().filter(|session| session.target == config.target.iqn.as_str()).collect())
 }
 
 fn paths(host: &Host, config: &Config, sessions: &[iscsi::Session]) -> io::Result<Vec<Path>> {
@@ -84,12 +79,11 @@ fn map_cache(host: &Host, node: &Node) -> io::Result<Option<WriteCache>> {
     }
 }
 
-fn free_inodes(host: &Host, config: &Config) -> io::Result<Option<u64>> {
-    let data_dir = &config.etcd.data_dir;
-    if !mountinfo::of_pid1(host)?.iter().any(|mount| mount.mount_point == data_dir.as_str()) {
+fn free_inodes(host: &Host, config: &Config, node: &Node) -> io::Result<Option<u64>> {
+    if node.mount.require().map_err(io::Error::other)?.is_none() {
         return Ok(None);
     }
-    let root = tree::open(&host.root.locate(data_dir.as_path()))?;
+    let root = tree::open(&host.root.locate(config.etcd.data_dir.as_path()))?;
     staging::space(&root).map(|space| Some(space.free_inodes))
 }
 
