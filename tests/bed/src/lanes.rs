@@ -1,7 +1,7 @@
 //! Several stages side by side, each in a process of its own, that take scenarios from one list.
 //!
-//! A node under emulation keeps little more than one processor busy, so two lanes on two processors take about half the
-//! time. Lanes share nothing but a file with the number of the next scenario.
+//! A node under emulation keeps three quarters of one processor busy, so three lanes go well with two processors. Lanes share
+//! nothing but a file with the number of the next scenario.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};

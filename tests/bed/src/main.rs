@@ -117,7 +117,7 @@ fn suite(
         return Ok(ExitCode::SUCCESS);
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let lanes = lanes.unwrap_or(processors.min(2)).clamp(1, scenarios.len().max(1));
+    let lanes = lanes.unwrap_or((processors * 3 / 2).min(3)).clamp(1, scenarios.len().max(1));
     let agent = agent.to_str().context("the agent's path is not UTF-8")?;
     let tally = lanes::play(lanes, scenarios.len(), &["suite", "--agent", agent, "--only", only])?;
     println!("{} passed, {} failed", tally.passed, tally.failed);

@@ -132,7 +132,7 @@ fn stopped_at_random() {
     drop(device);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut counts = [0; 3];
-    for round in 0..600 {
+    for round in 0..200 {
         let device = attach();
         let mut running = mkfs(&device.node(), &[]).spawn().unwrap();
         thread::sleep(whole * u32::try_from(random.below(1000)).unwrap() / 1000);
@@ -177,7 +177,7 @@ fn stopped_at_every_write() {
 fn of_any_shape() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let mut counts = [0; 3];
-    for _ in 0..300 {
+    for _ in 0..100 {
         let scale = 29 + random.below(12);
         let size = (300 * MIB + random.below(1 << scale)) / 512 * 512;
         let bench = Bench::new(size);

@@ -21,9 +21,8 @@ mod portal;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut scenarios = vec![
-        Scenario::new("selinux/portal", portal::scenario),
+        Scenario::new("selinux/portal-then-removal", portal::scenario),
         Scenario::new("selinux/static-pod", static_pod),
-        Scenario::new("selinux/removal", removal),
         Scenario::new("selinux/enforcing", enforcing),
     ];
     scenarios.extend(blocks::scenario());
@@ -50,17 +49,6 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
     rollback_ends(stage)?;
     misuse::is_denied(&stage.node)?;
     closed::without_the_label(&stage.node)
-}
-
-/// What is left without the module.
-fn removal(stage: &mut Stage) -> Result<()> {
-    let disk = boot::delivered(stage, &boot::pool(), Runs::Unit)?;
-    boot::offer(stage)?;
-    stage.change_node(node(stage, &disk)?);
-    stage.node.power_on()?;
-    runs_confined(stage)?;
-    closed::removed(stage)?;
-    closed::without_the_module(&stage.node)
 }
 
 /// The manifest lies where a run that was killed left it: the service migrates the data, and puts it back. Then a boot

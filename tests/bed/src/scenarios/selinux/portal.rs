@@ -1,6 +1,6 @@
 //! What a plain config has no need of, in the domain: a portal by a name that only DNS knows, at an IPv6 address, on another
 //! port, with mutual CHAP whose secrets are credentials of the unit; and an initiator name that was another before, on Red
-//! Hat's policy also that of an iscsid that runs.
+//! Hat's policy also that of an iscsid that runs. Then, since no module is larger, what is left when it is removed.
 
 use std::path::PathBuf;
 use std::process::Child;
@@ -8,7 +8,7 @@ use std::process::Child;
 use anyhow::Result;
 
 use super::super::boot::{self, Runs};
-use super::node;
+use super::{closed, node};
 use crate::delivery::{self, Root};
 use crate::net::Path;
 use crate::scene::{self, Wanted};
@@ -24,7 +24,9 @@ pub(super) fn scenario(stage: &mut Stage) -> Result<()> {
     stage.change_node(node(stage, &disk)?);
     stage.node.power_on()?;
     super::runs_confined(stage)?;
-    stage.node.ok("grep -q redhat:master0 /etc/iscsi/initiatorname.iscsi").map(drop)
+    stage.node.ok("grep -q redhat:master0 /etc/iscsi/initiatorname.iscsi")?;
+    closed::removed(stage)?;
+    closed::without_the_module(&stage.node)
 }
 
 /// The config.
