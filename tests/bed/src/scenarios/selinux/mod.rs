@@ -171,5 +171,6 @@ fn labels(node: &Node) -> Result<()> {
 
 /// The policy store and what is made of it: every file's content and time of change.
 fn store(node: &Node) -> Result<String> {
-    node.ok("find /etc/selinux /var/lib/selinux -type f -printf '%p %T@ ' -exec sha256sum {} \\; | sort | sha256sum")
+    // A policy of the Red Hat family has a thousand files: not a process for each.
+    node.ok("{ find /etc/selinux /var/lib/selinux -type f -printf '%p %T@\\n'; find /etc/selinux /var/lib/selinux -type f -exec sha256sum {} +; } | sort | sha256sum")
 }
