@@ -6,7 +6,7 @@ mod apply;
 mod bench;
 mod config;
 mod env;
-mod grammar;
+pub mod grammar;
 mod health;
 mod logging;
 mod mark;

@@ -3,9 +3,11 @@
 use super::table::{COMMANDS, Command, GLOBAL};
 use std::fmt::Write as _;
 
-const ABOUT: &str = "Moves a node's etcd to an iSCSI LUN of its own, without ever losing a write";
-const EXIT_CODES: &str =
-    "Exit codes: 0 converged or healthy, 1 error, 2 usage or config, 3 refused, 4 unhealthy";
+/// What the program is for.
+pub const ABOUT: &str = "Moves a node's etcd to an iSCSI LUN of its own, without ever losing a write";
+/// What an exit code means, in their order.
+pub const EXIT_CODES: [&str; 5] =
+    ["converged or healthy", "error", "usage or config", "refused", "unhealthy"];
 
 pub(super) fn version() -> String {
     concat!("etcd-lun ", env!("CARGO_PKG_VERSION")).into()
@@ -52,7 +54,9 @@ pub(super) fn help(words: &[String], command: Option<&Command>) -> String {
     }
     if command.is_none() {
         entry(&mut text, "--version", "Print the version");
-        let _ = write!(text, "\n{EXIT_CODES}");
+        let codes: Vec<_> =
+            EXIT_CODES.iter().enumerate().map(|(code, means)| format!("{code} {means}")).collect();
+        let _ = write!(text, "\nExit codes: {}", codes.join(", "));
     }
     if let Some(command) = command.filter(|command| !command.after.is_empty()) {
         let _ = write!(text, "\n{}", command.after);

@@ -4,11 +4,11 @@
 mod help;
 mod table;
 
-pub(super) use table::{COMMANDS, Command};
+pub use help::{ABOUT, EXIT_CODES};
+pub use table::{COMMANDS, Command, Flag, GLOBAL};
 
 use help::{help, version, wrong};
 use std::{ffi::OsString, fmt};
-use table::GLOBAL;
 
 /// What was asked for.
 #[derive(Debug)]

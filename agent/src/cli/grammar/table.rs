@@ -1,8 +1,8 @@
-//! Every command and option there is.
+//! Every command and option there is. Man pages, completions and `docs/commands.md` are made from it (`packaging/pages`).
 
 /// An option.
 #[derive(Debug)]
-pub(in crate::cli) struct Flag {
+pub struct Flag {
     /// Its name, without the dashes.
     pub name: &'static str,
     /// What its value is called; none for a switch.
@@ -15,7 +15,7 @@ pub(in crate::cli) struct Flag {
 
 /// A verb, or a verb and what it is about.
 #[derive(Debug)]
-pub(in crate::cli) struct Command {
+pub struct Command {
     /// One word, or two.
     pub words: &'static [&'static str],
     /// What a word after its own may be, such as a path; none for most.
@@ -43,7 +43,7 @@ const fn plain(words: &'static [&'static str], about: &'static str, flags: &'sta
 const JSON: Flag = switch("json", "Print JSON");
 
 /// Options of every command.
-pub(super) const GLOBAL: [Flag; 2] = [
+pub const GLOBAL: [Flag; 2] = [
     option("config", "FILE", "Read this file instead of /etc/etcd-lun/config.toml and config.d/*.toml"),
     switch("help", "Print help"),
 ];
@@ -62,7 +62,7 @@ const DELIVERY: &[Flag] = &[
 ];
 
 /// Every command, in the order of the help.
-pub(in crate::cli) const COMMANDS: &[Command] = &[
+pub const COMMANDS: &[Command] = &[
     plain(
         &["apply"],
         "Bring the node to what the config wants; idempotent",

@@ -1,0 +1,67 @@
+//! Makes what is written about the command line from the program's own table of it: man pages, completions for shells, and
+//! the reference in `docs/commands.md`.
+
+#![allow(clippy::disallowed_methods, reason = "it runs where the program is built, and on no node")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap_complete::Shell;
+
+mod commands;
+mod reference;
+
+const USAGE: &str = "Usage: pages man DIR | completions DIR | reference";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["man", dir] => man(dir.as_ref()),
+        ["completions", dir] => completions(dir.as_ref()),
+        ["reference"] => {
+            print!("{}", reference::text());
+            Ok(())
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `etcd-lun.8`, and a page for each command.
+fn man(dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    for page in commands::pages() {
+        let mut text = Vec::new();
+        clap_mangen::Man::new(page.clone()).section("8").render(&mut text)?;
+        write(dir.join(format!("{}.8", page.get_name())), &text)?;
+    }
+    Ok(())
+}
+
+/// By the names under which each shell finds them.
+fn completions(dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    for (shell, name) in
+        [(Shell::Bash, "etcd-lun"), (Shell::Zsh, "_etcd-lun"), (Shell::Fish, "etcd-lun.fish")]
+    {
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut commands::all(), "etcd-lun", &mut text);
+        write(dir.join(name), &text)?;
+    }
+    Ok(())
+}
+
+fn write(path: PathBuf, text: &[u8]) -> Result<()> {
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}

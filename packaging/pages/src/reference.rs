@@ -1,0 +1,55 @@
+//! The reference of commands, as Markdown.
+
+use std::fmt::Write as _;
+
+use etcd_lun::cli::grammar::{ABOUT, COMMANDS, EXIT_CODES, Flag, GLOBAL};
+
+/// `docs/commands.md`.
+pub fn text() -> String {
+    let mut text = format!("# Commands\n\n{ABOUT}. This page is made from the program's own table.\n\n");
+    text.push_str("| exit code | means |\n|---|---|\n");
+    for (code, means) in EXIT_CODES.iter().enumerate() {
+        let _ = writeln!(text, "| {code} | {means} |");
+    }
+    text.push_str("\nOptions of every command:\n\n");
+    flags(&mut text, &GLOBAL);
+    text.push_str("- `--version`: Print the version\n");
+    for command in COMMANDS {
+        let operand = command.operand.map(|operand| format!(" [{operand}]")).unwrap_or_default();
+        let _ = writeln!(text, "\n## etcd-lun {}{operand}\n\n{}.\n", command.words.join(" "), command.about);
+        flags(&mut text, command.flags);
+        if !command.after.is_empty() {
+            let gap = if command.flags.is_empty() { "" } else { "\n" };
+            let _ = writeln!(text, "{gap}{}", command.after);
+        }
+    }
+    // One blank line between parts, and none at the end.
+    while text.contains("\n\n\n") {
+        text = text.replace("\n\n\n", "\n\n");
+    }
+    format!("{}\n", text.trim_end())
+}
+
+fn flags(text: &mut String, flags: &[Flag]) {
+    for flag in flags {
+        let value = flag.value.map(|value| format!(" {value}")).unwrap_or_default();
+        let against = flag.against.map(|other| format!("; not with `--{other}`")).unwrap_or_default();
+        let _ = writeln!(text, "- `--{}{value}`: {}{against}", flag.name, flag.help);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_docs_have_the_commands_that_there_are() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+        if std::env::var_os("ETCD_LUN_REWRITE").is_some() {
+            std::fs::write(page, super::text()).unwrap();
+        }
+        assert_eq!(
+            std::fs::read_to_string(page).unwrap(),
+            super::text(),
+            "docs/commands.md: write it anew with ETCD_LUN_REWRITE=1 cargo test --package pages"
+        );
+    }
+}
