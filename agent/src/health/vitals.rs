@@ -208,7 +208,7 @@ pub(super) fn retired(seen: Seen<'_>) -> Outcome {
             days(oldest.age.0),
             oldest.name
         )),
-        Some(oldest) => ok(format!("{} of generation {}", days(oldest.age.0), oldest.name)),
+        Some(oldest) => ok(format!("generation {}, {} old", oldest.name, days(oldest.age.0))),
     }))
 }
 

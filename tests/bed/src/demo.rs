@@ -81,7 +81,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     on_lun(&node, before)?;
 
     heading("How fast it is, against the local disk. Not asked to be fast enough: the node is emulated");
-    show(&node, "etcd-lun bench --writes 500 --against /var/lib/etcd-lun || [ $? = 4 ]")?;
+    show(&node, "etcd-lun bench --writes 200 --against /var/lib/etcd-lun || [ $? = 4 ]")?;
 
     heading("Its health");
     show(&node, "etcd-lun health")?;
