@@ -50,6 +50,11 @@ impl Caches {
     /// Puts a disk there, in place of one of that name that nobody has open. Returns its file.
     pub fn put(&self, name: &str, disk: Disk) -> PathBuf {
         lock(&self.disks).put(name, disk);
+        self.file(name)
+    }
+
+    /// The file of a disk.
+    pub fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 

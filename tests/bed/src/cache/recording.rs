@@ -135,6 +135,18 @@ impl Recording {
         seams
     }
 
+    /// The positions right before the writes that hold these bytes; of large ones, which are copied data, nobody looks.
+    pub fn writes_of(&self, wanted: &[u8]) -> Vec<usize> {
+        const LARGE: usize = 64 << 10;
+        let holds = |act: &Act| match &act.what {
+            What::Write { bytes, .. } if bytes.len() <= LARGE => {
+                bytes.windows(wanted.len()).any(|some| some == wanted)
+            }
+            _ => false,
+        };
+        (0..self.acts.len()).filter(|position| holds(&self.acts[*position])).collect()
+    }
+
     /// A disk at a position, with what is in its cache then.
     pub fn disk(&self, name: &str, position: usize) -> Result<Disk> {
         let number = self.start.iter().position(|(known, _)| known == name).context("no such disk")?;
@@ -225,5 +237,7 @@ mod tests {
             assert_eq!(last, Some(entry), "at {position}");
         }
         assert!(recording.disk("none", 0).is_err());
+        // To both disks.
+        assert_eq!(recording.writes_of(&[7; 512]), [24, 26]);
     }
 }
