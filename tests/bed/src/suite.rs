@@ -86,7 +86,7 @@ fn collect(stage: &mut Stage, dir: &Path) -> Result<()> {
 }
 
 /// Outside the run's own directory, which goes when the run ends.
-fn failure_dir() -> PathBuf {
+pub(crate) fn failure_dir() -> PathBuf {
     let root = std::env::var_os("ETCD_LUN_BED_FAILURES")
         .map_or("/var/tmp/etcd-lun-bed-failures".into(), PathBuf::from);
     root.join(std::process::id().to_string())

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use fastrand::Rng;
 
@@ -17,20 +18,21 @@ const PAGE: usize = 4096;
 /// What a disk writes whole or not at all.
 const SECTOR: usize = 512;
 
-type Page = Box<[u8; PAGE]>;
+/// Shared between a disk and its copies until one of them writes.
+type Page = Arc<[u8; PAGE]>;
 
-/// A disk.
-#[derive(Debug)]
+/// A disk. A copy goes its own way, and costs little.
+#[derive(Debug, Clone)]
 pub struct Disk {
     /// What it began as, never written to; `None` for zeros.
-    base: Option<File>,
+    base: Option<Arc<File>>,
     size: u64,
     /// What a power cut leaves, where it differs from the base.
     durable: HashMap<u64, Page>,
     /// What a read sees, where it differs from that.
     cached: HashMap<u64, Page>,
     /// The writes since the last flush, in their order.
-    unflushed: Vec<(u64, Vec<u8>)>,
+    unflushed: Vec<(u64, Arc<[u8]>)>,
 }
 
 /// What became of the writes that were in the cache.
@@ -49,7 +51,7 @@ impl Disk {
     pub fn over(base: &Path) -> io::Result<Self> {
         let base = File::open(base)?;
         let size = base.metadata()?.len();
-        Ok(Self { base: Some(base), ..Self::blank(size) })
+        Ok(Self { base: Some(Arc::new(base)), ..Self::blank(size) })
     }
 
     /// A disk of zeros.
@@ -77,11 +79,11 @@ impl Disk {
     }
 
     /// Writes into the cache.
-    pub fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, at: u64, bytes: Arc<[u8]>) -> io::Result<()> {
         if at + bytes.len() as u64 > self.size {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        let mut rest = bytes;
+        let mut rest = &*bytes;
         for (number, from, count) in pages(at, bytes.len()) {
             if !self.cached.contains_key(&number) {
                 let page = self.durable_page(number)?;
@@ -89,11 +91,11 @@ impl Disk {
             }
             let (now, later) = rest.split_at(count);
             if let Some(page) = self.cached.get_mut(&number) {
-                page[from..from + count].copy_from_slice(now);
+                Arc::make_mut(page)[from..from + count].copy_from_slice(now);
             }
             rest = later;
         }
-        self.unflushed.push((at, bytes.to_vec()));
+        self.unflushed.push((at, bytes));
         Ok(())
     }
 
@@ -134,7 +136,7 @@ impl Disk {
         for (number, from, count) in pages(at, bytes.len()) {
             let mut page = self.durable_page(number)?;
             let (now, later) = rest.split_at(count);
-            page[from..from + count].copy_from_slice(now);
+            Arc::make_mut(&mut page)[from..from + count].copy_from_slice(now);
             self.durable.insert(number, page);
             rest = later;
         }
@@ -149,7 +151,7 @@ impl Disk {
     }
 
     fn base_page(&self, number: u64) -> io::Result<Page> {
-        let mut page = Box::new([0; PAGE]);
+        let mut page = [0; PAGE];
         if let Some(base) = &self.base {
             let mut filled = 0;
             while filled < PAGE {
@@ -159,7 +161,7 @@ impl Disk {
                 }
             }
         }
-        Ok(page)
+        Ok(Arc::new(page))
     }
 }
 
@@ -184,9 +186,9 @@ mod tests {
         let mut seen = [0; 3];
         for _ in 0..200 {
             let mut disk = Disk::blank(1 << 20);
-            disk.write(1000, &[1; 9000]).unwrap();
+            disk.write(1000, [1; 9000].into()).unwrap();
             disk.flush();
-            disk.write(4096, &[2; 4096]).unwrap();
+            disk.write(4096, [2; 4096].into()).unwrap();
             assert_eq!(disk.read(4090, 12).unwrap(), [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
             let lost = disk.cut(&mut chance).unwrap();
             assert_eq!(lost.writes, 1);
@@ -207,10 +209,10 @@ mod tests {
         let base = std::env::temp_dir().join(format!("bed-cache-{}", std::process::id()));
         std::fs::write(&base, [b'x'; 10_000]).unwrap();
         let mut disk = Disk::over(&base).unwrap();
-        disk.write(9_998, b"yy").unwrap();
+        disk.write(9_998, (*b"yy").into()).unwrap();
         disk.flush();
         assert_eq!(disk.read(9_995, 100).unwrap(), b"xxxyy");
-        assert!(disk.write(9_999, b"zz").is_err(), "beyond the end");
+        assert!(disk.write(9_999, (*b"zz").into()).is_err(), "beyond the end");
         assert_eq!(std::fs::read(&base).unwrap(), [b'x'; 10_000]);
         std::fs::remove_file(&base).unwrap();
     }
@@ -218,8 +220,8 @@ mod tests {
     #[test]
     fn later_writes_win_over_earlier_ones() {
         let mut disk = Disk::blank(8192);
-        disk.write(0, &[1; 8192]).unwrap();
-        disk.write(4095, &[2; 2]).unwrap();
+        disk.write(0, [1; 8192].into()).unwrap();
+        disk.write(4095, [2; 2].into()).unwrap();
         assert_eq!(disk.read(4094, 4).unwrap(), [1, 2, 2, 1]);
         disk.flush();
         assert_eq!(disk.cut(&mut Rng::with_seed(1)).unwrap(), Lost::default());

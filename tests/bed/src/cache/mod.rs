@@ -15,19 +15,21 @@ use fuser::{
 };
 
 mod disk;
+mod recording;
 
 pub use disk::{Disk, Lost};
+pub use recording::Recording;
+
+use recording::Disks;
 
 /// Names and sizes never change while something is open.
 const VALID: Duration = Duration::from_secs(1);
-
-type Disks = Arc<Mutex<Vec<(String, Disk)>>>;
 
 /// The disks, by name.
 #[derive(Debug)]
 pub struct Caches {
     dir: PathBuf,
-    disks: Disks,
+    disks: Arc<Mutex<Disks>>,
     /// Ends with this value, and unmounts.
     _session: BackgroundSession,
 }
@@ -37,7 +39,7 @@ impl Caches {
     /// of the mounts of that moment.
     pub fn mount(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir)?;
-        let disks = Disks::default();
+        let disks = Arc::new(Mutex::new(Disks::default()));
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("bed-disks".into()), MountOption::NoAtime];
         let session = fuser::spawn_mount(Served(Arc::clone(&disks)), dir, &config)
@@ -47,40 +49,61 @@ impl Caches {
 
     /// Puts a disk there, in place of one of that name that nobody has open. Returns its file.
     pub fn put(&self, name: &str, disk: Disk) -> PathBuf {
-        let mut disks = lock(&self.disks);
-        match disks.iter_mut().find(|(known, _)| known == name) {
-            Some((_, old)) => *old = disk,
-            None => disks.push((name.into(), disk)),
-        }
+        lock(&self.disks).put(name, disk);
+        self.file(name)
+    }
+
+    /// The file of a disk.
+    pub fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
     /// Cuts the power of a disk. Whoever has it open must be gone.
     pub fn cut(&self, name: &str, chance: &mut Rng) -> Result<Lost> {
         let mut disks = lock(&self.disks);
-        let (_, disk) = disks.iter_mut().find(|(known, _)| known == name).context("no such disk")?;
-        Ok(disk.cut(chance)?)
+        Ok(disks.named(name).context("no such disk")?.cut(chance)?)
+    }
+
+    /// Records from here on what these disks are told to do.
+    pub fn record(&self, names: &[&str]) {
+        lock(&self.disks).record(names);
+    }
+
+    /// Ends the recording.
+    pub fn recorded(&self) -> Option<Recording> {
+        lock(&self.disks).recorded()
     }
 }
 
-fn lock(disks: &Disks) -> MutexGuard<'_, Vec<(String, Disk)>> {
+fn lock(disks: &Mutex<Disks>) -> MutexGuard<'_, Disks> {
     disks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The filesystem: one directory with the disks. The inode of a disk is its place in the list and 2.
-struct Served(Disks);
+struct Served(Arc<Mutex<Disks>>);
 
 impl Served {
-    fn with<T>(&self, inode: INodeNo, work: impl FnOnce(&mut Disk) -> Result<T, Errno>) -> Result<T, Errno> {
-        let number = u64::from(inode).checked_sub(2).and_then(|number| usize::try_from(number).ok());
+    fn with<T>(
+        &self,
+        inode: INodeNo,
+        work: impl FnOnce(&mut Disks, usize) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let place = u64::from(inode).checked_sub(2).and_then(|number| usize::try_from(number).ok());
         let mut disks = lock(&self.0);
-        number.and_then(|number| disks.get_mut(number)).map_or(Err(Errno::ENOENT), |(_, disk)| work(disk))
+        let place = place.filter(|place| disks.at(*place).is_some()).ok_or(Errno::ENOENT)?;
+        work(&mut disks, place)
     }
 
     fn attributes(&self, inode: INodeNo) -> Result<FileAttr, Errno> {
         let (kind, perm, size) = match inode {
             INodeNo::ROOT => (FileType::Directory, 0o700, 0),
-            _ => (FileType::RegularFile, 0o600, self.with(inode, |disk| Ok(disk.size()))?),
+            _ => (
+                FileType::RegularFile,
+                0o600,
+                self.with(inode, |disks, place| {
+                    disks.at(place).map(|disk| disk.size()).ok_or(Errno::ENOENT)
+                })?,
+            ),
         };
         Ok(FileAttr {
             ino: inode,
@@ -104,7 +127,7 @@ impl Served {
 
 impl Filesystem for Served {
     fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let place = lock(&self.0).iter().position(|(known, _)| name.to_str() == Some(known));
+        let place = name.to_str().and_then(|name| lock(&self.0).place(name));
         let inode = place.map(|place| INodeNo(place as u64 + 2));
         match inode.ok_or(Errno::ENOENT).and_then(|inode| self.attributes(inode)) {
             Ok(attributes) => reply.entry(&VALID, &attributes, Generation(0)),
@@ -135,7 +158,8 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.with(inode, |disk| disk.read(at, length as usize).map_err(|_| Errno::EIO)) {
+        match self.with(inode, |disks, place| disks.read(place, at, length as usize).map_err(|_| Errno::EIO))
+        {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(error),
         }
@@ -153,15 +177,15 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.with(inode, |disk| disk.write(at, bytes).map_err(|_| Errno::ENOSPC)) {
+        match self.with(inode, |disks, place| disks.write(place, at, bytes).map_err(|_| Errno::ENOSPC)) {
             Ok(()) => reply.written(u32::try_from(bytes.len()).unwrap_or(u32::MAX)),
             Err(error) => reply.error(error),
         }
     }
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        match self.with(inode, |disk| {
-            disk.flush();
+        match self.with(inode, |disks, place| {
+            disks.flush(place);
             Ok(())
         }) {
             Ok(()) => reply.ok(),

@@ -22,9 +22,11 @@ use crate::suite::Scenario;
 use crate::target::{Lun, Offer};
 use crate::vm::Options;
 
+mod recorded;
+mod replay;
 mod writer;
 
-use writer::{Writer, missing};
+use writer::{Acknowledged, Writer, missing};
 
 /// In one scenario: lanes take scenarios, and should end together.
 const CUTS: u32 = 10;
@@ -43,8 +45,14 @@ const STEPS: [u64; 2] = [9, 13];
 /// moment of a cut doesn't, so a seed plays the same choices and not the same moments.
 pub(super) fn scenarios() -> Vec<Scenario> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let cuts = number("ETCD_LUN_BED_CUTS").and_then(|cuts| u32::try_from(cuts).ok()).unwrap_or(DEFAULT);
+    let wanted = number("ETCD_LUN_BED_CUTS").and_then(|cuts| u32::try_from(cuts).ok());
+    let cuts = wanted.unwrap_or(DEFAULT);
     let seed = number("ETCD_LUN_BED_SEED");
+    let recorded = Scenario::new("cuts/recorded", move |stage| {
+        let seed = seed.unwrap_or_else(now);
+        println!("        cuts of recorded disks: seed {seed}");
+        recorded::play(stage, seed, wanted)
+    });
     (0..cuts.div_ceil(CUTS))
         .map(|part| {
             let cuts = CUTS.min(cuts - part * CUTS);
@@ -54,6 +62,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 Chain::begin(stage, seed)?.play(cuts).with_context(|| format!("with seed {seed}"))
             })
         })
+        .chain([recorded])
         .collect()
 }
 
@@ -141,10 +150,14 @@ impl<'a> Chain<'a> {
             lun.torn,
             self.acknowledged.len()
         );
-        // So that the next scenario's node doesn't find its disk gone while it is on.
+        self.end();
+        Ok(())
+    }
+
+    /// So that the next scenario's node doesn't find its disk gone while it is on.
+    fn end(&mut self) {
         self.stage.node.power_cut();
         self.stage.target.stop();
-        Ok(())
     }
 
     /// From power-on to the next cut.
@@ -190,11 +203,14 @@ impl<'a> Chain<'a> {
             self.stage.target.restart()?;
             self.seen.storage += 1;
         }
-        let new = writer.end()?;
-        // Numbers that were tried and not acknowledged are left out for good.
-        self.next = new.last().map_or(self.next, |last| last + 1) + 1000;
-        self.acknowledged.extend(new);
+        self.acknowledge(writer.end()?);
         Ok(())
+    }
+
+    fn acknowledge(&mut self, new: Vec<Acknowledged>) {
+        // Numbers that were tried and not acknowledged are left out for good.
+        self.next = new.last().map_or(self.next, |last| last.number + 1) + 1000;
+        self.acknowledged.extend(new.iter().map(|one| one.number));
     }
 
     /// etcd serves from the one copy that the record names, with all that it acknowledged. Tells whether that is the LUN.

@@ -1,6 +1,7 @@
 //! A client of the node's etcd on another machine: it writes one key after another and remembers each that etcd
 //! acknowledged.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sched::{CloneFlags, setns};
@@ -28,7 +29,16 @@ const PAUSE: Duration = Duration::from_millis(40);
 #[derive(Debug)]
 pub struct Writer {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Vec<u64>>>,
+    thread: JoinHandle<Result<Vec<Acknowledged>>>,
+}
+
+/// A number that etcd has acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub struct Acknowledged {
+    /// The number.
+    pub number: u64,
+    /// When the client had the answer.
+    pub at: Instant,
 }
 
 impl Writer {
@@ -45,7 +55,7 @@ impl Writer {
                 }
                 // One that fails may be in etcd or not; its number isn't used again.
                 if put(number).is_ok() {
-                    acknowledged.push(number);
+                    acknowledged.push(Acknowledged { number, at: Instant::now() });
                 }
                 std::thread::sleep(PAUSE);
             }
@@ -55,30 +65,41 @@ impl Writer {
     }
 
     /// Ends, and tells which numbers were acknowledged.
-    pub fn end(self) -> Result<Vec<u64>> {
+    pub fn end(self) -> Result<Vec<Acknowledged>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("the writer panicked"))?
     }
 }
 
-/// Those of `acknowledged` that etcd doesn't have, or has otherwise.
+/// Those of `acknowledged` that the node's etcd doesn't have, or has otherwise.
 pub fn missing(namespace: &Path, acknowledged: &[u64]) -> Result<Vec<u64>> {
-    let answer = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
             enter(namespace)?;
-            let range =
-                json!({ "key": base64(PREFIX.as_bytes()), "range_end": base64(PREFIX_END.as_bytes()) });
-            post("/v3/kv/range", &range)
+            missing_at(&address(), acknowledged)
         });
         asking.join().map_err(|_| anyhow!("the reader panicked"))?
-    })?;
+    })
+}
+
+/// The same of an etcd at an address in this thread's network namespace.
+pub fn missing_at(address: &str, acknowledged: &[u64]) -> Result<Vec<u64>> {
+    let range = json!({ "key": base64(PREFIX.as_bytes()), "range_end": base64(PREFIX_END.as_bytes()) });
+    let answer = post(address, "/v3/kv/range", &range)?;
+    let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_string();
+    let found: HashMap<String, String> = answer["kvs"]
+        .as_array()
+        .map(|all| all.iter().map(|entry| (text(&entry["key"]), text(&entry["value"]))).collect())
+        .unwrap_or_default();
     let has = |number: u64| {
         let (key, value) = pair(number);
-        answer["kvs"]
-            .as_array()
-            .is_some_and(|all| all.iter().any(|entry| entry["key"] == key && entry["value"] == value))
+        found.get(&key) == Some(&value)
     };
     Ok(acknowledged.iter().copied().filter(|number| !has(*number)).collect())
+}
+
+fn address() -> String {
+    format!("{}:2379", NetPath::Management.address(Machine::Node))
 }
 
 fn enter(namespace: &Path) -> Result<()> {
@@ -93,12 +114,12 @@ fn pair(number: u64) -> (String, String) {
 
 fn put(number: u64) -> Result<()> {
     let (key, value) = pair(number);
-    post("/v3/kv/put", &json!({ "key": key, "value": value })).map(drop)
+    post(&address(), "/v3/kv/put", &json!({ "key": key, "value": value })).map(drop)
 }
 
 /// One request to etcd's gateway, on a connection of its own.
-fn post(path: &str, body: &Value) -> Result<Value> {
-    let address: SocketAddr = format!("{}:2379", NetPath::Management.address(Machine::Node)).parse()?;
+fn post(address: &str, path: &str, body: &Value) -> Result<Value> {
+    let address: SocketAddr = address.parse()?;
     let mut stream = TcpStream::connect_timeout(&address, WAIT)?;
     stream.set_read_timeout(Some(WAIT))?;
     stream.set_write_timeout(Some(WAIT))?;

@@ -34,7 +34,7 @@ until_it_ends() {
 systemctl start --no-block etcd-lun.service; sleep 2; until_it_ends migration 120
 told=$(systemctl show --property StatusText --value etcd-lun.service)
 [ -n \"$told\" ] || { echo 'failed: a word to systemd'; exit; }
-for verb in health 'bench --writes 20'; do
+for verb in health 'bench --writes 100'; do
     systemd-run --quiet --wait --unit=etcd-lun-bed /usr/local/bin/etcd-lun $verb; code=$?
     after \"$verb\"; [ $code = 0 ] || [ $code = 4 ] || { echo \"failed: $verb, $code\"; exit; }
 done

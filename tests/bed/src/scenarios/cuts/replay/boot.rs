@@ -1,0 +1,154 @@
+//! What `etcd-lun apply --boot` would do, by the program's own `observe` and `plan`.
+//!
+//! Record, stamp, data and what the LUN holds are read from the disks by the program's own readers. What systemd says of
+//! units is a stand-in: etcd is enabled and waits for the service, the mount unit is as rendered, no daemon runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use etcd_lun::config::{Config, MAIN_FILE, Source};
+use etcd_lun::host::exec::SEARCH;
+use etcd_lun::host::staging::{Access, Staging};
+use etcd_lun::host::{ExecError, Host, Invocation, Output, Root, Runner, Tool, block, identity};
+use etcd_lun::node::{Etcd, Fact, Identity, LocalDir, LunView, MountUnit, Node};
+use etcd_lun::observe::{self, Viewpoint};
+use etcd_lun::plan::{Occasion, STAGING, Step, plan};
+
+use super::machine::Machine;
+use crate::host;
+use crate::image::HOSTNAME;
+
+/// As in the bed's config.
+pub const DATA_DIR: &str = "/var/lib/etcd";
+
+/// More rounds than `apply` itself takes would mean that a plan leads nowhere.
+const ROUNDS: usize = 5;
+
+/// Which copy etcd starts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truth {
+    /// The LUN's. Of a commit that was cut short before the local data was retired, a boot does that first.
+    Lun {
+        /// Whether it does.
+        retires: bool,
+    },
+    /// The local data, which a boot migrates.
+    Local,
+    /// The local data, for it was rolled back on purpose.
+    RolledBack,
+    /// What a rollback had proven and committed, and not put in its place.
+    Returning {
+        /// Its number.
+        generation: u64,
+    },
+}
+
+/// What was decided, and the LUN's mount where it took one.
+#[derive(Debug)]
+pub struct Booted {
+    /// Where etcd starts.
+    pub truth: Truth,
+    _staged: Option<Staging>,
+}
+
+/// Looks and plans as `apply --boot` does, as far as it takes to know where etcd starts. What was seen last is written to
+/// the file.
+pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
+    let runner = Tools { root: machine.root().to_path_buf() };
+    let host = Host::fixture(Root::new(machine.root()), Box::new(runner))?;
+    let machine_id = identity::machine_id(&host)?;
+    let source = Source { path: MAIN_FILE.into(), text: host.root.read(MAIN_FILE)? };
+    let config = Config::load(&[source], &machine_id, HOSTNAME).context("the config on the node's disk")?;
+    let identity = Identity { machine_id, hostname: HOSTNAME.into(), joined_host_namespace: false };
+    let (mut staged, mut retires, mut fences) = (None, false, false);
+    for _ in 0..ROUNDS {
+        let from = Viewpoint::Apply { staged: staged.as_ref() };
+        let mut node = observe::node(&host, &config, identity.clone(), from);
+        as_at_boot(&mut node);
+        if fences {
+            // The steps that leave it so are planned before anything is asked of the LUN.
+            node.local = Fact::Known(fenced());
+        }
+        fs::write(facts, serde_json::to_string_pretty(&node)?)?;
+        let planned = plan(&config, &node, Occasion::Boot)
+            .map_err(|refusal| anyhow!("a person would have to help, for a boot refuses: {refusal}"))?;
+        match &planned.steps[..] {
+            [Step::Stage { .. }] => staged = Some(stage(&host, &node)?),
+            [Step::Retire { .. }, Step::Fence { .. }] => (retires, fences) = (true, true),
+            [Step::Fence { .. }] => fences = true,
+            steps => {
+                let has = |wanted: fn(&Step) -> bool| steps.iter().any(wanted);
+                let returning = steps.iter().find_map(|step| match step {
+                    Step::Return { generation, .. } => Some(*generation),
+                    _ => None,
+                });
+                let mounts = has(|step| matches!(step, Step::MountData { .. }));
+                let truth = if let Some(generation) = returning.filter(|_| !mounts) {
+                    Truth::Returning { generation }
+                } else if has(|step| matches!(step, Step::Commit { .. })) {
+                    Truth::Local
+                } else if mounts && staged.is_some() {
+                    Truth::Lun { retires }
+                } else if planned.is_empty() && node.rolled_back().is_some() {
+                    Truth::RolledBack
+                } else {
+                    bail!("a boot plans what nobody expects: {planned:?}");
+                };
+                return Ok(Booted { truth, _staged: staged });
+            }
+        }
+    }
+    bail!("a boot plans and plans, and comes to no end")
+}
+
+fn as_at_boot(node: &mut Node) {
+    node.mount = Fact::Known(None);
+    node.mounted_stamp = Fact::Known(None);
+    node.mount_unit = Fact::Known(MountUnit::Right);
+    node.initiator.iscsid_active = Fact::Known(false);
+    node.initiator.multipathd_active = Fact::Known(false);
+    node.etcd = Fact::Known(Etcd {
+        name: "etcd.service".into(),
+        exists: true,
+        state: "inactive".into(),
+        running: false,
+        enabled: true,
+        start_queued: true,
+        stopped_by_us: false,
+        lock_holders: Vec::new(),
+    });
+}
+
+fn fenced() -> LocalDir {
+    let (entries, immutable) = (Vec::new(), Some(true));
+    LocalDir::Present { entries, immutable, fingerprint: None, with_state: true, size: None }
+}
+
+/// The program's own mount, with which the LUN's log is replayed.
+fn stage(host: &Host, node: &Node) -> Result<Staging> {
+    let Some(LunView::Seen(lun)) = node.lun.known() else { bail!("there is no LUN to mount") };
+    let device = block::node(&lun.device)?;
+    let place = STAGING.parse()?;
+    Staging::mount(host, device.as_path(), &place, Access::ReadWrite).context("the LUN doesn't mount")
+}
+
+/// Runs this machine's tools, and has those of the node.
+#[derive(Debug)]
+struct Tools {
+    root: PathBuf,
+}
+
+impl Runner for Tools {
+    fn run(&self, what: &Invocation, _: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
+        let mut tool = std::process::Command::new(what.tool.program());
+        let output = host::run(tool.args(&what.args), what.limit);
+        let io = |error| ExecError::Io { what: what.to_string(), source: std::io::Error::other(error) };
+        let host::Output { code, stdout, stderr } = output.map_err(|error| io(format!("{error:#}")))?;
+        Ok(Output { code, stdout, stderr })
+    }
+
+    fn has(&self, tool: Tool) -> bool {
+        SEARCH.iter().any(|dir| self.root.join(&dir[1..]).join(tool.program()).exists())
+    }
+}
