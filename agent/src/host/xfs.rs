@@ -119,7 +119,14 @@ pub fn make_filesystem(
     let what = Invocation::new(Tool::MkfsXfs, args).limit(limit);
     let device = device.to_string();
     let fail = |source| MakeError::Exec { device: device.clone(), source };
-    let output = host.run(&what).map_err(fail)?;
+    let mut output = host.run(&what).map_err(fail)?;
+    // Nobody should follow it.
+    output.stderr = output
+        .stderr
+        .lines()
+        .filter(|line| !line.contains("Use the -f option"))
+        .collect::<Vec<_>>()
+        .join("\n");
     if output.code == 0 {
         return Ok(());
     }
