@@ -383,6 +383,12 @@ fn laws(node: &Node, plan: &Plan) {
     {
         fail("a foreign filesystem is not even mounted");
     }
+    if let Some(Content::Xfs { stamp: Fact::Known(Some(stamp)), .. }) = content
+        && stamp.machine_id != MACHINE
+        && ["stage", "unstamp", "copy", "activate", "mount-data"].iter().any(|id| at(plan, id).is_some())
+    {
+        fail("what another node has stamped is not even mounted: that node may have it mounted");
+    }
 }
 
 /// Follows a goal's plans until nothing is left, or until so many steps were taken in all; `after` sees the world after

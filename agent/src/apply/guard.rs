@@ -2,6 +2,7 @@
 
 use super::{etcd, run::Run};
 use crate::{
+    config::NOT_IN_USE,
     host::{
         Host, block, filelock, inode, iscsi,
         mountinfo::{self, Mount},
@@ -14,9 +15,11 @@ use crate::{
     terms::{AbsPath, FsUuid, Wwid},
 };
 use anyhow::{Context as _, anyhow, bail, ensure};
+use std::time::{Duration, Instant};
 
 /// The LUN as it is now, when it still is the one that the step names and nobody uses it.
 pub(super) fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
+    wait_for_connection(run)?;
     // The kernel keeps what it read at login; a remapped LUN shows only after this.
     observe::lun_rescan(run.host, run.config)?;
     let view = observe::lun(run.host, run.config, run.staged())
@@ -37,6 +40,24 @@ pub(super) fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
         bail!("LUN {wwid} is in use at {} by {} (pid {}) now", user.at, user.command, user.pid);
     }
     Ok(*lun)
+}
+
+/// A session that has just lost its connection gets a new one within seconds when its target was only restarted. As long
+/// as the kernel would keep a write waiting for that, so does this; whether it came, the look that follows tells.
+fn wait_for_connection(run: &Run<'_>) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        let sessions = observe::ours(run.host, run.config)?;
+        let waits = |session: &&iscsi::Session| session.is_reconnecting();
+        let Some(session) = sessions.iter().find(waits) else { return Ok(()) };
+        let patience =
+            session.recovery_timeout.map_or(NOT_IN_USE.0, |seconds| Duration::from_secs(seconds.into()));
+        if sessions.iter().any(iscsi::Session::is_logged_in) || begun.elapsed() >= patience.min(NOT_IN_USE.0)
+        {
+            return Ok(());
+        }
+        run.host.pause(Duration::from_millis(200)).context("waiting for the session")?;
+    }
 }
 
 /// The same, and provably blank.

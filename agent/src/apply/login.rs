@@ -121,7 +121,11 @@ fn rounds_of<'a>(wish: &Wish<'a>) -> impl Iterator<Item = &'a [Portal]> {
 
 fn all_failed(wish: &Wish<'_>, failures: Vec<(&Portal, IscsiError)>, transient: bool) -> anyhow::Error {
     // Each error names its portal.
-    let said: Vec<_> = failures.into_iter().map(|(_, error)| format!("{:#}", anyhow!(error))).collect();
+    let told = |error: IscsiError| {
+        let cure = error.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
+        format!("{:#}{cure}", anyhow!(error))
+    };
+    let said: Vec<_> = failures.into_iter().map(|(_, error)| told(error)).collect();
     let patience =
         if transient { format!(" within {} (`boot.attach_timeout`)", wish.limit) } else { String::new() };
     anyhow!("no session to {}{patience}: {}", wish.target, said.join("; "))
@@ -202,7 +206,12 @@ fn wait_logged_in(run: &Run<'_>, wish: &Wish<'_>, deadline: Instant) -> anyhow::
             return Ok(());
         }
         if Instant::now() >= deadline {
-            bail!("the session to {} does not come up; see `journalctl -u {ISCSID}`", wish.target);
+            bail!(
+                "the session to {} does not come up within {} (`boot.attach_timeout`): see that the target answers this node, \
+                 and `journalctl -u {ISCSID}`",
+                wish.target,
+                wish.limit
+            );
         }
         // The kernel tells nobody when a session's state changes.
         run.host.pause(Duration::from_millis(200)).context("waiting for the session")?;

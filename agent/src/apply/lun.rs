@@ -25,29 +25,7 @@ const UDEV_LIMIT: Duration = Duration::from_secs(180);
 /// Scans for the LUN on every session to the target, and waits until udev has finished with it.
 pub(super) fn attach(host: &Host, target: &Iqn, lun: LunNumber, limit: Span) -> anyhow::Result<String> {
     let monitor = Monitor::open(host).context("listening to udev")?;
-    let sessions: Vec<_> = iscsi::sessions(host)?
-        .into_iter()
-        .filter(|session| session.target == target.as_str() && session.is_logged_in())
-        .collect();
-    for session in &sessions {
-        iscsi::scan(host, session, lun)
-            .with_context(|| format!("scanning for LUN {lun} on session {}", session.sid))?;
-    }
-    // A scan ends after the target has answered: what isn't known now won't come by waiting.
-    let mut known = Vec::new();
-    for session in &sessions {
-        if let Some(target_id) = session.target_id
-            && block::is_known(host, session.host_no, target_id, lun)?
-        {
-            known.push(session);
-        }
-    }
-    if known.is_empty() {
-        bail!(
-            "{target} shows this initiator no LUN {lun}: map it to {} at the target, or correct `node.lun`",
-            initiator(&sessions)
-        );
-    }
+    let known = scan(host, target, lun, limit)?;
     let limit = UDEV_LIMIT.min(limit.0.max(Duration::from_secs(10)));
     let settled = monitor.wait_until(host, Instant::now() + limit, || {
         let mut disks = Vec::new();
@@ -65,6 +43,47 @@ pub(super) fn attach(host: &Host, target: &Iqn, lun: LunNumber, limit: Span) -> 
             "LUN {lun} is there, and udev has not finished with its disk within {} s; see `lsscsi` and `journalctl -u systemd-udevd`",
             limit.as_secs()
         ),
+    }
+}
+
+/// The sessions on which the kernel knows the LUN after a scan. A session may lose its connection meanwhile, which says
+/// nothing of the LUN; iscsid brings it back, and it is asked again.
+fn scan(host: &Host, target: &Iqn, lun: LunNumber, limit: Span) -> anyhow::Result<Vec<iscsi::Session>> {
+    let deadline = Instant::now() + limit.0;
+    let ours = || -> anyhow::Result<Vec<iscsi::Session>> {
+        let all = iscsi::sessions(host)?;
+        Ok(all.into_iter().filter(|session| session.target == target.as_str()).collect())
+    };
+    loop {
+        let sessions = ours()?;
+        let mut known = Vec::new();
+        for session in sessions.iter().filter(|session| session.is_logged_in()) {
+            iscsi::scan(host, session, lun)
+                .with_context(|| format!("scanning for LUN {lun} on session {}", session.sid))?;
+            // A scan ends after the target has answered: what isn't known now won't come by waiting.
+            if let Some(target_id) = session.target_id
+                && block::is_known(host, session.host_no, target_id, lun)?
+            {
+                known.push(session.clone());
+            }
+        }
+        if !known.is_empty() {
+            return Ok(known);
+        }
+        let has_answered = |session: &iscsi::Session| session.is_logged_in();
+        if sessions.iter().chain(&ours()?).all(has_answered) {
+            bail!(
+                "{target} shows this initiator no LUN {lun}: map it to {} at the target, or correct `node.lun`",
+                initiator(&sessions)
+            );
+        }
+        if Instant::now() >= deadline {
+            bail!(
+                "the connection was lost before {target} was asked for LUN {lun}, and has not come back within {limit} \
+                 (`boot.attach_timeout`)"
+            );
+        }
+        host.pause(Duration::from_millis(200)).context("waiting for the session")?;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Counting a use of the LUN while etcd runs on it.
 
-use super::{Failure, Watcher, guard, local, lock_path, run::Run, secrets::Secrets};
+use super::{Failure, Watcher, alone::lock_path, guard, local, run::Run, secrets::Secrets};
 use crate::{
     config::Config,
     host::{

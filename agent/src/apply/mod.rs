@@ -1,6 +1,8 @@
 //! The loop: observe, plan, run, until nothing is left. Decides nothing.
 //!
 //! * [`run`]: one `match`, each step to what it does
+//! * [`alone`]: one run at a time, and nothing left of one that was killed
+//! * [`cause`]: what is behind a step that failed
 //! * [`guard`]: what a destructive step re-reads just before it acts
 //! * [`login`], [`lun`], [`copy`], [`local`], [`etcd`]: the steps, by what they touch
 //! * [`let_go`]: shutting down without the target
@@ -9,6 +11,8 @@
 //! * [`secrets`]: CHAP credentials, read once before the first step
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod alone;
+mod cause;
 pub mod confine;
 mod copy;
 mod etcd;
@@ -26,18 +30,13 @@ pub mod secrets;
 
 use crate::{
     config::Config,
-    host::{
-        Host, Tool,
-        filelock::{Lock, LockError},
-        mountinfo, namespace, process,
-    },
+    host::{Host, kmsg, namespace},
     node::{
         Fact, Identity,
         authority::{Authority, Record},
     },
     observe::{self, Viewpoint},
-    plan::{Goal, Occasion, Plan, RETURNING, Refusal, STAGING, Step},
-    terms::AbsPath,
+    plan::{Goal, Occasion, Plan, Refusal, Step},
 };
 use anyhow::{Context as _, anyhow, bail};
 use run::Run;
@@ -130,14 +129,14 @@ pub fn apply(
     watcher: &mut dyn Watcher,
 ) -> Result<Done, Failure> {
     // Before the first observation: facts seen before the lock could be another run's.
-    let _lock = take_lock(host).context("making sure that this is the only apply")?;
+    let _lock = alone::take_lock(host).context("making sure that this is the only apply")?;
     if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
         // The staging mount must be seen by nobody else, and vanish with this process.
         namespace::private_mounts().context("making mounts private")?;
     } else {
         return Err(Refusal::OtherNamespace.into());
     }
-    wait_for_leftovers(host, watcher)?;
+    alone::wait_for_leftovers(host, watcher)?;
     let mut run = Run::new(host, config, secrets, identity);
     let result = rounds(&mut run, goal, watcher);
     let Err(failure) = result else { return result };
@@ -147,58 +146,9 @@ pub fn apply(
     })
 }
 
-fn lock_path() -> anyhow::Result<AbsPath> {
-    Ok(format!("{RUNTIME_DIR}/lock").parse()?)
-}
-
-/// A `mark` of the timer's is over in a moment: it shouldn't send a person away.
-fn take_lock(host: &Host) -> anyhow::Result<Lock> {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    let path = lock_path()?;
-    loop {
-        match Lock::take(host, &path) {
-            Err(LockError::Held { .. }) if Instant::now() < deadline => {}
-            taken => return Ok(taken?),
-        }
-        host.pause(Duration::from_millis(100))?;
-    }
-}
-
-/// A run that was killed leaves its rsync behind, which goes on writing where the next run writes, and keeps the staging
-/// mount alive, so that the LUN would be refused as in use. Nobody else mounts anything there, and the lock is ours: what
-/// still sees that mount, or was to copy to where a rollback stages, was started by such a run, and is ended.
-fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
-    const LIMIT: Duration = Duration::from_secs(60);
-    let deadline = Instant::now() + LIMIT;
-    let mut noted = false;
-    loop {
-        let left = leftovers(host).context("looking for what an earlier run left")?;
-        let Some((pid, comm)) = left.first() else { return Ok(()) };
-        if Instant::now() >= deadline {
-            // The planner, or a guard, will say who it is, if it is still there.
-            return Ok(());
-        }
-        if !noted {
-            watcher.noted(&format!("ending {comm} (pid {pid}), left by a run that was killed"));
-            noted = true;
-        }
-        // Again each time: one process of each namespace is listed, and rsync runs as three.
-        for (pid, _) in left.iter().filter(|(_, comm)| comm == Tool::Rsync.program()) {
-            process::terminate(*pid).context("ending what an earlier run left")?;
-        }
-        host.pause(Duration::from_millis(200)).context("waiting for what an earlier run left")?;
-    }
-}
-
-fn leftovers(host: &Host) -> anyhow::Result<Vec<(u32, String)>> {
-    let mut left = process::with_argument_below(host, &RETURNING.parse()?)?;
-    let holders = mountinfo::holders_of_place(host, STAGING)?;
-    left.extend(holders.into_iter().map(|holder| (holder.pid, holder.comm)));
-    Ok(left)
-}
-
 fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Done, Failure> {
     let mut taken = Vec::new();
+    let mut looked_again = false;
     for _ in 0..MAX_ROUNDS {
         let node = observe::node(
             run.host,
@@ -210,7 +160,16 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
         if tracing::enabled!(tracing::Level::DEBUG) {
             tracing::debug!("observed {}", serde_json::to_string(&node).unwrap_or_default());
         }
-        let plan = goal.plan(run.config, &node)?;
+        let plan = match goal.plan(run.config, &node) {
+            // The kernel keeps what it read at login, and the cure may have been applied at the target since.
+            Err(refusal) if refusal.rests_on_login() && !looked_again => {
+                looked_again = true;
+                observe::lun_rescan(run.host, run.config)
+                    .context("having the kernel look at the LUN anew")?;
+                continue;
+            }
+            planned => planned?,
+        };
         watcher.planned(&plan);
         if plan.is_empty() {
             return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back() });
@@ -220,8 +179,9 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
                 return Err(Failure::Error(anyhow!("interrupted before the step `{step}`")));
             }
             watcher.started(at + 1, plan.steps.len(), step);
-            let start = Instant::now();
-            let outcome = run.step(step, watcher).with_context(|| format!("in step {}", step.id()));
+            let (start, log) = (Instant::now(), kmsg::Mark::now(run.host));
+            let outcome = run.step(step, watcher).map_err(|error| cause::beside(run, error, log));
+            let outcome = outcome.with_context(|| format!("in step {}", step.id()));
             let shown = outcome.as_ref().map(|done| done.as_str()).map_err(|error| format!("{error:#}"));
             watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
             // A step may find what no plan could know.

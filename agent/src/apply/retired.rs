@@ -1,6 +1,6 @@
 //! Deleting old local data, on a person's word.
 
-use super::{Failure, guard, take_lock};
+use super::{Failure, alone::take_lock, guard};
 use crate::{
     config::Config,
     host::{Host, dir, inode, tree},

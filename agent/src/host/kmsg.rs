@@ -3,7 +3,7 @@
 use super::{Host, root::at};
 use rustix::fs::{OFlags, SeekFrom, seek};
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::Path,
@@ -23,28 +23,51 @@ const RECORD_MAX: usize = 8192;
 /// More than a full buffer of the largest size holds.
 const RECORDS: usize = 1_000_000;
 
+const LOG: &str = "/dev/kmsg";
+
 /// What the kernel has said, as far as its buffer reaches back, and since somebody cleared it (`dmesg --clear`).
 pub fn messages(host: &Host) -> io::Result<Vec<Message>> {
-    let path = Path::new("/dev/kmsg");
-    let read = || -> io::Result<Vec<Message>> {
-        let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
-        let mut log = OpenOptions::new().read(true).custom_flags(flags).open(host.root.locate(path))?;
-        seek(&log, SeekFrom::Data(0))?;
-        let mut messages = Vec::new();
-        let mut buffer = [0; RECORD_MAX];
-        for _ in 0..RECORDS {
-            match log.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => messages.extend(parse(&String::from_utf8_lossy(&buffer[..count]))),
-                // Overwritten meanwhile: the next read goes on with the oldest that is there.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
+    // `SEEK_DATA`: after what was cleared.
+    open(host, SeekFrom::Data(0)).and_then(read).map_err(|error| at(Path::new(LOG), &error))
+}
+
+/// A moment; what the kernel says after it can be asked for.
+#[derive(Debug)]
+pub struct Mark(io::Result<File>);
+
+impl Mark {
+    /// This moment. Where the log can't be read, that is said when it is asked for.
+    pub fn now(host: &Host) -> Self {
+        Self(open(host, SeekFrom::End(0)).map_err(|error| at(Path::new(LOG), &error)))
+    }
+
+    /// What the kernel has said since.
+    pub fn messages(self) -> io::Result<Vec<Message>> {
+        read(self.0?).map_err(|error| at(Path::new(LOG), &error))
+    }
+}
+
+fn open(host: &Host, from: SeekFrom) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+    let log = OpenOptions::new().read(true).custom_flags(flags).open(host.root.locate(LOG))?;
+    seek(&log, from)?;
+    Ok(log)
+}
+
+fn read(mut log: File) -> io::Result<Vec<Message>> {
+    let mut messages = Vec::new();
+    let mut buffer = [0; RECORD_MAX];
+    for _ in 0..RECORDS {
+        match log.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => messages.extend(parse(&String::from_utf8_lossy(&buffer[..count]))),
+            // Overwritten meanwhile: the next read goes on with the oldest that is there.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
         }
-        Ok(messages)
-    };
-    read().map_err(|error| at(path, &error))
+    }
+    Ok(messages)
 }
 
 /// `PRIORITY,SEQUENCE,TIME,FLAGS[,MORE];TEXT`; the priority's lower three bits are the level.

@@ -70,10 +70,13 @@ pub(crate) fn ours(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Sessio
 }
 
 /// Has the kernel read identity and size of the LUN's disks anew (`device/rescan`,
-/// kernel `drivers/scsi/scsi_sysfs.c`): it keeps what it read when the disk appeared.
+/// kernel `drivers/scsi/scsi_sysfs.c`): it keeps what it read when the disk appeared. Not where there is no connection:
+/// that would wait for one.
 pub(crate) fn lun_rescan(host: &Host, config: &Config) -> io::Result<()> {
     for session in ours(host, config)? {
-        if let Some(name) = disk_of(host, &session, config.node.lun)? {
+        if session.is_logged_in()
+            && let Some(name) = disk_of(host, &session, config.node.lun)?
+        {
             host.root.poke(format!("/sys/class/block/{name}/device/rescan"), "1")?;
         }
     }

@@ -62,7 +62,11 @@ fn by_content(sight: &Sight<'_>, lun: &Lun, wwid: &Wwid) -> Result<Plan, Refusal
             afresh(sight, wwid, vec![clear])
         }
         Content::Unfinished { uuid } => Err(foreign(wwid, format!("an unfinished XFS with UUID {uuid}"))),
-        Content::Xfs { uuid, settled: false, .. } if announced == Some(*uuid) => {
+        Content::Xfs { uuid, settled: false, stamp, .. } if announced == Some(*uuid) => {
+            // To stage it is to write to it, and an owner that a look finds may have it mounted.
+            if let Some(Some(stamp)) = stamp.known() {
+                check_owner(sight, wwid, stamp)?;
+            }
             Ok(Plan::until(vec![Step::Stage { wwid: wwid.clone(), uuid: *uuid }], Horizon::Stamp))
         }
         Content::Xfs { uuid, stamp, empty, .. } if announced == Some(*uuid) => {
@@ -72,17 +76,25 @@ fn by_content(sight: &Sight<'_>, lun: &Lun, wwid: &Wwid) -> Result<Plan, Refusal
         Content::Xfs { uuid, label, stamp, .. } => {
             // Not ours to touch either way; a stamp only makes a better message.
             if let Some(Some(stamp)) = stamp.known() {
-                return Err(Refusal::StampedByOther {
-                    wwid: wwid.clone(),
-                    owner: format!("{} (machine id {})", stamp.node, stamp.machine_id),
-                    generation: stamp.generation,
-                });
+                return Err(stamped(wwid, stamp));
             }
             let label = label.as_ref().map_or("without a label".into(), |label| format!("labelled {label}"));
             Err(foreign(wwid, format!("an XFS {label} with UUID {uuid}")))
         }
         Content::Foreign { found } => Err(foreign(wwid, found.clone())),
     }
+}
+
+fn stamped(wwid: &Wwid, stamp: &Stamp) -> Refusal {
+    Refusal::StampedByOther {
+        wwid: wwid.clone(),
+        owner: format!("{} (machine id {})", stamp.node, stamp.machine_id),
+        generation: stamp.generation,
+    }
+}
+
+fn check_owner(sight: &Sight<'_>, wwid: &Wwid, stamp: &Stamp) -> Result<(), Refusal> {
+    if stamp.machine_id == sight.node.identity.machine_id { Ok(()) } else { Err(stamped(wwid, stamp)) }
 }
 
 fn foreign(wwid: &Wwid, found: String) -> Refusal {
@@ -109,13 +121,7 @@ fn again(
     empty: Option<bool>,
 ) -> Result<Plan, Refusal> {
     if let Some(stamp) = stamp {
-        if stamp.machine_id != sight.node.identity.machine_id {
-            return Err(Refusal::StampedByOther {
-                wwid: wwid.clone(),
-                owner: format!("{} (machine id {})", stamp.node, stamp.machine_id),
-                generation: stamp.generation,
-            });
-        }
+        check_owner(sight, wwid, stamp)?;
         // A stamp says that the LUN once held everything. With nothing left here it may be all
         // there is.
         if sight.local.is_empty() && empty != Some(true) {

@@ -158,7 +158,7 @@ pub enum Refusal {
         wanted: Wwid,
     },
     /// It can't be written.
-    #[error("LUN {wwid} is read-only: allow this initiator to write it at the target, then log in again")]
+    #[error("LUN {wwid} is read-only: allow this initiator to write it at the target, then apply again")]
     ReadOnly {
         /// The LUN.
         wwid: Wwid,
@@ -421,4 +421,15 @@ pub enum Refusal {
         /// Where the copy was staged.
         shelf: String,
     },
+}
+
+impl Refusal {
+    /// Whether it rests on what the kernel asked the LUN at login, and keeps: its identity, its size, and whether it can be
+    /// written (`drivers/scsi/sd.c`, `sd_revalidate_disk`).
+    pub fn rests_on_login(&self) -> bool {
+        matches!(
+            self,
+            Self::WrongLun { .. } | Self::ReadOnly { .. } | Self::TooSmall { .. } | Self::NoRoom { .. }
+        )
+    }
 }

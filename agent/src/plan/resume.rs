@@ -142,7 +142,12 @@ fn by_content(sight: &Sight<'_>, record: &Record, seen: &Lun) -> Result<Plan, Re
         Content::Xfs { uuid, .. } if *uuid != record.uuid => {
             return Err(not_the_truth(&format!("it holds another XFS, UUID {uuid}")));
         }
-        Content::Xfs { uuid, settled: false, .. } => {
+        Content::Xfs { uuid, settled: false, stamp, .. } => {
+            // To stage it is to write to it. A look may miss what is still in the log, but an owner that it finds was there,
+            // and may have the LUN mounted at this moment.
+            if let Some(Some(stamp)) = stamp.known() {
+                check_owner(sight, record, stamp)?;
+            }
             let stage = Step::Stage { wwid: wwid.clone(), uuid: *uuid };
             return Ok(Plan::until(vec![stage], Horizon::Stamp));
         }
@@ -180,19 +185,23 @@ pub(super) fn failing_etcd(sight: &Sight<'_>) -> Option<Step> {
     }
 }
 
+fn wrong(record: &Record, found: String, cure: &'static str) -> Refusal {
+    Refusal::NotTheTruth { generation: record.generation, wwid: record.wwid.clone(), found, cure }
+}
+
+fn check_owner(sight: &Sight<'_>, record: &Record, stamp: &Stamp) -> Result<(), Refusal> {
+    if stamp.machine_id == sight.node.identity.machine_id {
+        return Ok(());
+    }
+    let found = format!("it is stamped for {} (machine id {})", stamp.node, stamp.machine_id);
+    Err(wrong(record, found, WAIT_OR_RESTORE))
+}
+
 /// The stamp, when it is that of the record: generation, owner, and not from the past.
 fn check<'a>(sight: &Sight<'_>, record: &Record, stamp: Option<&'a Stamp>) -> Result<&'a Stamp, Refusal> {
-    let wrong = |found: String, cure| Refusal::NotTheTruth {
-        generation: record.generation,
-        wwid: record.wwid.clone(),
-        found,
-        cure,
-    };
+    let wrong = |found, cure| wrong(record, found, cure);
     let stamp = stamp.ok_or_else(|| wrong("it has no stamp".into(), WAIT_OR_RESTORE))?;
-    if stamp.machine_id != sight.node.identity.machine_id {
-        let found = format!("it is stamped for {} (machine id {})", stamp.node, stamp.machine_id);
-        return Err(wrong(found, WAIT_OR_RESTORE));
-    }
+    check_owner(sight, record, stamp)?;
     if stamp.generation != record.generation {
         return Err(wrong(format!("its stamp is of generation {}", stamp.generation), WAIT_OR_RESTORE));
     }

@@ -17,6 +17,7 @@
     reason = "the bed's whole business is running programs on a test machine"
 )]
 
+pub mod backing;
 pub mod bed;
 pub mod cache;
 pub mod delivery;
@@ -33,6 +34,7 @@ pub mod qmp;
 pub mod scenarios;
 pub mod scene;
 pub mod signals;
+pub mod slow;
 pub mod ssh;
 pub mod stage;
 pub mod suite;

@@ -178,6 +178,16 @@ impl Stage {
         self.target.offer(Offer { luns, ..self.target.offered().clone() })
     }
 
+    /// Gives the thin LUN's storage so much room, or as much as is taken and no more.
+    pub fn thin_room(bed: &Bed, room: Option<u64>) -> Result<()> {
+        let dir = bed.run.dir().join("thin");
+        let now = nix::sys::statvfs::statvfs(&dir)?;
+        let taken = (now.blocks() - now.blocks_free()).max(1) * now.fragment_size();
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,size={}", room.unwrap_or(taken))]).arg(&dir);
+        host::ok(&mut mount, Duration::from_secs(10)).map(drop)
+    }
+
     /// Ends what `thin_lun` began; the target must be offered something else first.
     pub fn end_thin_lun(&mut self) -> Result<()> {
         self.target.stop();

@@ -1,20 +1,21 @@
 //! The storage: tgtd in the run's namespace, with LUNs in sparse files. It outlives every node.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path as FilePath, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, Whence, lseek};
+use nix::unistd::Pid;
 
 use crate::bed::Bed;
 use crate::host;
 use crate::net::Path;
+use crate::slow::Slow;
+
+pub use crate::backing::{blank, fingerprint};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -46,12 +47,14 @@ pub struct Lun {
     pub file: PathBuf,
     /// Whether the target refuses writes to it.
     pub read_only: bool,
+    /// Which of the storage's volumes it is: its WWID follows from this.
+    pub volume: u32,
 }
 
 impl Lun {
     /// A LUN in a backing file.
     pub fn new(number: u32, file: PathBuf) -> Self {
-        Self { number, file, read_only: false }
+        Self { number, file, read_only: false, volume: number }
     }
 
     /// Its WWID as sysfs shows it: tgtd makes it of the `scsi_id` that is set below.
@@ -61,7 +64,7 @@ impl Lun {
 
     fn scsi_id(&self) -> String {
         // Sixteen hexadecimal digits; tgtd turns other letters into 0.
-        format!("0bed{:012x}", self.number)
+        format!("0bed{:012x}", self.volume)
     }
 }
 
@@ -170,6 +173,18 @@ impl Target {
         self.signal(Signal::SIGCONT)
     }
 
+    /// Answers slowly until what is returned is dropped; it must run until then.
+    pub fn slow_down(&self) -> Result<Slow> {
+        Ok(Slow::begin(self.pid()?))
+    }
+
+    /// Refuses writes to its first LUN from now on, or takes them again; sessions stay.
+    pub fn set_read_only(&self, read_only: bool) -> Result<()> {
+        let number = self.offer.luns.first().context("no LUN is offered")?.number.to_string();
+        let parameters = format!("readonly={}", u8::from(read_only));
+        self.set("logicalunit", "update", &["--tid", "1", "--lun", &number, "--params", &parameters])
+    }
+
     /// How many sessions the target has now.
     pub fn sessions(&self) -> Result<usize> {
         let text = host::ok(&mut self.tgtadm("target", "show", &[]), LIMIT)?;
@@ -177,9 +192,13 @@ impl Target {
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
-        let child = self.process.as_ref().context("tgtd does not run")?;
-        kill(Pid::from_raw(i32::try_from(child.id())?), signal)?;
+        kill(self.pid()?, signal)?;
         Ok(())
+    }
+
+    fn pid(&self) -> Result<Pid> {
+        let child = self.process.as_ref().context("tgtd does not run")?;
+        Ok(Pid::from_raw(i32::try_from(child.id())?))
     }
 
     fn configure(&self) -> Result<()> {
@@ -226,65 +245,5 @@ impl Target {
             .args(arguments)
             .env("TGT_IPC_SOCKET", &self.socket);
         tgtadm
-    }
-}
-
-/// Makes a sparse backing file of zeros, in place of whatever was there.
-pub fn blank(file: &FilePath, bytes: u64) -> Result<()> {
-    fs::remove_file(file).ok();
-    let made = File::create(file).with_context(|| format!("cannot create {}", file.display()))?;
-    made.set_len(bytes)?;
-    Ok(())
-}
-
-/// The content of a backing file as one hash. Zeros count as nothing, be they written or a hole, so a large blank
-/// LUN costs no time.
-pub fn fingerprint(file: &FilePath) -> Result<String> {
-    let mut open = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
-    let mut hasher = blake3::Hasher::new();
-    let mut block = vec![0; 64 << 10];
-    let mut at = 0i64;
-    loop {
-        at = match lseek(&open, at, Whence::SeekData) {
-            Ok(data) => data - data % 4096,
-            // There is no data after this.
-            Err(Errno::ENXIO) => break,
-            Err(error) => return Err(error.into()),
-        };
-        open.seek(SeekFrom::Start(at.cast_unsigned()))?;
-        let count = open.read(&mut block)?;
-        for chunk in block[..count].chunks(4096) {
-            if chunk.iter().any(|byte| *byte != 0) {
-                hasher.update(&at.to_le_bytes()).update(chunk);
-            }
-            at += i64::try_from(chunk.len())?;
-        }
-    }
-    Ok(hasher.finalize().to_hex().to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::FileExt;
-
-    #[test]
-    fn a_fingerprint_sees_content_and_place_but_not_how_zeros_are_stored() {
-        let file = std::env::temp_dir().join(format!("bed-fingerprint-{}", std::process::id()));
-        let write = |at: u64, bytes: &[u8]| {
-            File::options().write(true).open(&file).unwrap().write_all_at(bytes, at).unwrap()
-        };
-        blank(&file, 8 << 20).unwrap();
-        let empty = fingerprint(&file).unwrap();
-        write(5 << 20, &[0; 70_000]);
-        assert_eq!(fingerprint(&file).unwrap(), empty);
-        write((5 << 20) + 69_999, b"x");
-        let one = fingerprint(&file).unwrap();
-        write((5 << 20) + 69_999, &[0]);
-        assert_eq!(fingerprint(&file).unwrap(), empty);
-        write((6 << 20) + 69_999, b"x");
-        let other = fingerprint(&file).unwrap();
-        assert!(one != empty && other != empty && one != other);
-        fs::remove_file(&file).unwrap();
     }
 }

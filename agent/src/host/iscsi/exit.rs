@@ -200,6 +200,18 @@ impl IscsiError {
         move |source| Self::Io { doing: doing.to_owned(), source }
     }
 
+    /// What a person can do about it, where the message itself doesn't say so.
+    pub fn cure(&self) -> Option<&'static str> {
+        match self {
+            Self::Exec { source: ExecError::TimedOut { .. }, .. } => IscsiExit::ConnectTimeout.cure(),
+            Self::Exec { .. }
+            | Self::Exit { .. }
+            | Self::Io { .. }
+            | Self::NotAnnounced { .. }
+            | Self::Unexpected { .. } => None,
+        }
+    }
+
     /// Whether the same call may work a moment later with nothing changed here.
     pub fn is_transient(&self) -> bool {
         match self {

@@ -72,6 +72,11 @@ impl Session {
         self.state == "LOGGED_IN"
     }
 
+    /// Whether it has lost its connection, and what is to be read or written waits for the next one.
+    pub fn is_reconnecting(&self) -> bool {
+        self.state == "FAILED"
+    }
+
     /// Whether it was made for this portal, or leads to its address. A name is compared with the record's only.
     pub fn is_at(&self, portal: &Portal) -> bool {
         let ends = [&self.portal, &self.address].into_iter().flatten();

@@ -5,19 +5,27 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::{check, refused, unhealthy};
+use super::{check, failed, refused, unhealthy};
 use crate::etcd;
 use crate::host;
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
+mod at_steps;
+mod held;
+mod in_use;
+mod others;
+
 pub(super) fn scenarios() -> Vec<Scenario> {
-    vec![
+    let mut scenarios = vec![
         Scenario::new("faults/filesystem-shut-down", filesystem_shut_down),
         Scenario::new("faults/snapshot-within-one-mount", snapshot_within_one_mount),
         Scenario::new("faults/target-away-for-three-minutes", target_away),
         Scenario::new("faults/reboot-without-target", reboot_without_target),
-    ]
+    ];
+    scenarios.extend(at_steps::scenarios());
+    scenarios.extend(others::scenarios());
+    scenarios
 }
 
 /// Said, and mounted anew by a person's `apply`, from whatever state etcd is in.

@@ -1,0 +1,64 @@
+//! One run at a time, and nothing left of one that was killed.
+
+use super::{RUNTIME_DIR, Watcher};
+use crate::{
+    host::{
+        Host, Tool,
+        filelock::{Lock, LockError},
+        mountinfo, process,
+    },
+    plan::{RETURNING, STAGING},
+    terms::AbsPath,
+};
+use anyhow::Context as _;
+use std::time::{Duration, Instant};
+
+pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
+    Ok(format!("{RUNTIME_DIR}/lock").parse()?)
+}
+
+/// A `mark` of the timer's is over in a moment: it shouldn't send a person away.
+pub(super) fn take_lock(host: &Host) -> anyhow::Result<Lock> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let path = lock_path()?;
+    loop {
+        match Lock::take(host, &path) {
+            Err(LockError::Held { .. }) if Instant::now() < deadline => {}
+            taken => return Ok(taken?),
+        }
+        host.pause(Duration::from_millis(100))?;
+    }
+}
+
+/// A run that was killed leaves its rsync behind, which goes on writing where the next run writes, and keeps the staging
+/// mount alive, so that the LUN would be refused as in use. Nobody else mounts anything there, and the lock is ours: what
+/// still sees that mount, or was to copy to where a rollback stages, was started by such a run, and is ended.
+pub(super) fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let deadline = Instant::now() + LIMIT;
+    let mut noted = false;
+    loop {
+        let left = leftovers(host).context("looking for what an earlier run left")?;
+        let Some((pid, comm)) = left.first() else { return Ok(()) };
+        if Instant::now() >= deadline {
+            // The planner, or a guard, will say who it is, if it is still there.
+            return Ok(());
+        }
+        if !noted {
+            watcher.noted(&format!("ending {comm} (pid {pid}), left by a run that was killed"));
+            noted = true;
+        }
+        // Again each time: one process of each namespace is listed, and rsync runs as three.
+        for (pid, _) in left.iter().filter(|(_, comm)| comm == Tool::Rsync.program()) {
+            process::terminate(*pid).context("ending what an earlier run left")?;
+        }
+        host.pause(Duration::from_millis(200)).context("waiting for what an earlier run left")?;
+    }
+}
+
+fn leftovers(host: &Host) -> anyhow::Result<Vec<(u32, String)>> {
+    let mut left = process::with_argument_below(host, &RETURNING.parse()?)?;
+    let holders = mountinfo::holders_of_place(host, STAGING)?;
+    left.extend(holders.into_iter().map(|holder| (holder.pid, holder.comm)));
+    Ok(left)
+}

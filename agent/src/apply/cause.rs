@@ -1,0 +1,56 @@
+//! What is behind a step that failed: an I/O error names neither the target nor a cure.
+
+use super::run::Run;
+use crate::{
+    host::{block, exec::one_line, iscsi::Session, kmsg},
+    observe,
+    plan::Refusal,
+};
+use anyhow::anyhow;
+
+/// The error with what is behind it, where that can be told. A refusal has said all.
+pub(super) fn beside(run: &Run<'_>, error: anyhow::Error, since: kmsg::Mark) -> anyhow::Error {
+    if error.is::<Refusal>() || run.host.interrupt.is_requested() {
+        return error;
+    }
+    match of_failure(run, since) {
+        Some(cause) => anyhow!("{error:#}; {cause}"),
+        None => error,
+    }
+}
+
+/// What has become of the session and the LUN since then, and the cure; nothing where there is nothing to say of them.
+fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
+    let sessions = observe::ours(run.host, run.config).ok()?;
+    // Whoever logs in or looks for the LUN says what is wrong with that.
+    let first = sessions.first()?;
+    if !sessions.iter().any(Session::is_logged_in) {
+        let at = first.portal.as_ref().map(|portal| format!(" at {portal}")).unwrap_or_default();
+        return Some(format!(
+            "the session to {}{at} is not connected ({}): see that the target answers this node, then run this again",
+            first.target, first.state
+        ));
+    }
+    // The kernel keeps what it read at login.
+    observe::lun_rescan(run.host, run.config).ok()?;
+    let disks: Vec<_> = sessions
+        .iter()
+        .filter_map(|session| observe::disk_of(run.host, session, run.config.node.lun).ok().flatten())
+        .collect();
+    let is_read_only =
+        |name: &String| matches!(block::disk(run.host, name), Ok(Some(disk)) if disk.read_only);
+    if let Some(disk) = disks.iter().find(|disk| is_read_only(disk)) {
+        return Some(format!(
+            "LUN {} ({disk}) is read-only now: allow this initiator to write it at the target, then run this again",
+            run.config.node.lun
+        ));
+    }
+    let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
+    let said = kmsg::errors_of(&since.messages().ok()?, &disks, &sids);
+    let said = one_line(said.first()?);
+    Some(format!(
+        "the kernel says `{said}`: see at the target what LUN {} lacks (its log, the room in its pool) and the network to it, \
+         then run this again",
+        run.config.node.lun
+    ))
+}

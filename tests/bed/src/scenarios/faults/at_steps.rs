@@ -1,0 +1,145 @@
+//! A target that misbehaves during each step of a migration, one after the other on one node: each time the attempt ends
+//! as designed, with etcd on the local disk as before, and once the target is mended a plain `apply` goes on.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::{check, failed, held, in_use};
+use crate::bed::Bed;
+use crate::net::{Cut, Path};
+use crate::scene::Wanted;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+use crate::target::Target;
+
+/// A step's name, and a pattern of the shell's for the line that it begins with.
+type Step = (&'static str, &'static str);
+
+const ATTACH: Step = ("attach-lun", r"*attach\ LUN*");
+const FORMAT: Step = ("format", r"*format\ LUN*");
+const COPY: Step = ("copy", r"*copy\ *\ to\ the\ LUN");
+const PROVE: Step = ("prove", r"*compare\ *");
+const STAMP: Step = ("stamp", r"*stamp\ the\ LUN\ with*");
+pub(super) const STEPS: &[Step] = &[ATTACH, FORMAT, COPY, PROVE, STAMP];
+
+/// A way to misbehave that an attempt doesn't outlive.
+pub(super) struct Kind {
+    pub strike: fn(&Bed, &Target) -> Result<()>,
+    pub mend: fn(&Bed, &Target) -> Result<()>,
+    /// What every message must say, besides its step.
+    says: &'static [&'static str],
+    /// The steps that end by it.
+    ends: &'static [Step],
+    /// The time-outs in `[target]`.
+    timeouts: &'static str,
+}
+
+/// A connection is found dead soon.
+const PINGS: &str = "[target]\nnoop_interval = \"1s\"\nnoop_timeout = \"2s\"\n";
+
+/// Packets vanish. In use the target is given up after 5 s, not an hour.
+pub(super) const CUT_OFF: Kind = Kind {
+    strike: |bed, _| bed.net.cut(Path::A, Cut::Drop),
+    mend: |bed, _| bed.net.mend(),
+    says: &["10.77.0.1:3260", "is not connected", "see that the target answers this node"],
+    ends: STEPS,
+    timeouts: "[target]\nnoop_interval = \"1s\"\nnoop_timeout = \"2s\"\nreplacement_timeout = \"5s\"\n",
+};
+
+/// The target takes packets and doesn't answer.
+pub(super) const FROZEN: Kind = Kind {
+    strike: |_, target| target.freeze(),
+    mend: |_, target| target.thaw(),
+    says: CUT_OFF.says,
+    ends: STEPS,
+    timeouts: PINGS,
+};
+
+/// The LUN takes no writes any more. One that is so when it is attached is refused: `lun/read-only`.
+pub(super) const READ_ONLY: Kind = Kind {
+    strike: |_, target| target.set_read_only(true),
+    mend: |_, target| target.set_read_only(false),
+    says: &["LUN 1 (sda) is read-only now", "allow this initiator to write it"],
+    ends: &[FORMAT, COPY, PROVE, STAMP],
+    timeouts: PINGS,
+};
+
+/// The storage has room for what was written to the LUN, and no more. During the copy: `copy/storage-out-of-space`.
+pub(super) const FULL: Kind = Kind {
+    strike: |bed, _| Stage::thin_room(bed, None),
+    mend: |bed, _| Stage::thin_room(bed, Some(ROOM)),
+    says: &["the kernel says `", "error, dev sda, ", "the room in its pool"],
+    ends: &[FORMAT, PROVE],
+    timeouts: PINGS,
+};
+const ROOM: u64 = 900 << 20;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("faults/cut-off", |stage| {
+            at_each(stage, &CUT_OFF, &[ATTACH, COPY])?;
+            goes_on(stage)?;
+            in_use::until_it_shuts_down(stage, &CUT_OFF)
+        }),
+        Scenario::new("faults/frozen", |stage| {
+            at_each(stage, &FROZEN, &[FORMAT, PROVE])?;
+            goes_on(stage)?;
+            in_use::waits(stage, &FROZEN)
+        }),
+        Scenario::new("faults/read-only", |stage| {
+            at_each(stage, &READ_ONLY, &[FORMAT, STAMP])?;
+            goes_on(stage)?;
+            in_use::until_it_shuts_down(stage, &READ_ONLY)
+        }),
+        Scenario::new("faults/full", |stage| {
+            stage.thin_lun(ROOM)?;
+            let played = at_each(stage, &FULL, &[FORMAT])
+                .and_then(|()| goes_on(stage))
+                .and_then(|()| in_use::full(stage, &FULL));
+            stage.end_thin_lun()?;
+            played
+        }),
+        Scenario::new("faults/restarted", in_use::restarted),
+        Scenario::new("faults/slow", in_use::slow),
+    ]
+}
+
+/// An attempt at each of these steps, or at those that `$ETCD_LUN_BED_STEPS` names (`all`).
+fn at_each(stage: &mut Stage, kind: &Kind, steps: &[Step]) -> Result<()> {
+    let named = std::env::var("ETCD_LUN_BED_STEPS").ok();
+    let chosen = kind.ends.iter().filter(|step| match named.as_deref() {
+        None => steps.contains(step),
+        Some(named) => named == "all" || named.split(',').any(|name| name == step.0),
+    });
+    stage.configure(&Wanted { attach_timeout: "10s".into(), ..Wanted::default() })?;
+    stage.node.put("/etc/etcd-lun/config.d/50-timeouts.toml", 0o644, kind.timeouts.as_bytes())?;
+    for (step, pattern) in chosen {
+        let begun = Instant::now();
+        let bed = std::rc::Rc::clone(&stage.bed);
+        let output = held::apply(stage, &[*pattern], |node, target| {
+            node.ok(SHORT)?;
+            (kind.strike)(&bed, target)
+        })?;
+        (kind.mend)(&bed, &stage.target)?;
+        let said = output.stderr.lines().rfind(|line| line.contains(": ")).unwrap_or_default();
+        println!(
+            "        at {step}, {:.0} s: exit code {}, {said}",
+            begun.elapsed().as_secs_f32(),
+            output.code
+        );
+        let words: Vec<&str> = kind.says.iter().copied().chain([*step]).collect();
+        check(&output, failed(&words))?;
+        stage.is_untouched()?;
+    }
+    Ok(())
+}
+
+/// With the target mended, a plain `apply` goes all the way.
+fn goes_on(stage: &mut Stage) -> Result<()> {
+    stage.apply()?;
+    stage.is_on_lun()
+}
+
+/// A target is given up soon, as long as this session lives: 30 s are what a migration gives it.
+const SHORT: &str = "echo 5 | tee /sys/class/iscsi_session/session*/recovery_tmo";

@@ -1,0 +1,63 @@
+//! Striking at a step exactly: a run is held where it says that the step begins, while something happens to its target.
+
+use anyhow::{Context, Result, bail};
+
+use crate::host::Output;
+use crate::node::Node;
+use crate::scene;
+use crate::stage::Stage;
+use crate::target::Target;
+
+/// Runs `apply`. Where a line of its matches the first of `at`, patterns of the shell's, it is stopped with all that it
+/// has started, and goes on after `strike`; then the same with the next. A line comes before the step's first act.
+pub(super) fn apply(
+    stage: &mut Stage,
+    at: &[&str],
+    mut strike: impl FnMut(&Node, &mut Target) -> Result<()>,
+) -> Result<Output> {
+    let Stage { node, target, .. } = stage;
+    let node = &*node;
+    node.put("/run/held.sh", 0o700, HOLD.as_bytes())?;
+    let patterns: Vec<String> = at.iter().map(|pattern| format!("'{pattern}'")).collect();
+    let (output, struck) =
+        node.run_while(&format!("sh /run/held.sh {}", patterns.join(" ")), scene::LIMIT, || {
+            for (number, pattern) in at.iter().enumerate() {
+                // Ends when the run is held, and when it has ended instead.
+                if node.run_within(HELD, scene::LIMIT)?.code != 0 {
+                    return Ok(number);
+                }
+                let struck = strike(node, target).with_context(|| format!("striking at `{pattern}`"));
+                node.ok("rm /run/held")?;
+                struck?;
+            }
+            Ok(at.len())
+        })?;
+    match at.get(struck) {
+        Some(pattern) => bail!("the run never came to `{pattern}`: {output}"),
+        None => Ok(output),
+    }
+}
+
+const HELD: &str =
+    "while [ ! -e /run/held ] && [ ! -e /run/bed-meanwhile.code ]; do sleep 0.05; done; test -e /run/held";
+
+/// The shell's own `kill`, so that nothing is started between the line and the signal.
+const HOLD: &str = r#"rm -f /run/held /run/lines
+mkfifo -m 600 /run/lines
+setsid etcd-lun apply 2>/run/lines &
+pid=$!
+while IFS= read -r line; do
+    case "$line" in
+    $1)
+        kill -STOP -$pid
+        shift
+        [ $# -gt 0 ] || set -- 'no more'
+        touch /run/held
+        while [ -e /run/held ]; do sleep 0.05; done
+        kill -CONT -$pid
+        ;;
+    esac
+    printf '%s\n' "$line" >&2
+done </run/lines
+wait $pid
+"#;

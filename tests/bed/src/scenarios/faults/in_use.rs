@@ -1,0 +1,102 @@
+//! A target that misbehaves while etcd runs on its LUN; and what only takes longer, from the login on.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::at_steps::{Kind, STEPS};
+use super::{check, held, refused, unhealthy};
+use crate::host;
+use crate::scene::Wanted;
+use crate::stage::Stage;
+
+/// Writes fail until XFS shuts down; then as after any I/O error: said, refused while it lasts, and mended by `apply`.
+pub(super) fn until_it_shuts_down(stage: &mut Stage, kind: &Kind) -> Result<()> {
+    stage.node.ok("etcdctl put /before/the/fault yes")?;
+    (kind.strike)(&stage.bed, &stage.target)?;
+    let shut_down = || {
+        stage.node.run("etcdctl --command-timeout 2s put /during/the/fault yes")?;
+        Ok((stage.node.run("stat /var/lib/etcd/member")?.code != 0).then_some(()))
+    };
+    host::poll(Duration::from_secs(60), Duration::from_millis(500), shut_down)?
+        .context("the filesystem does not shut down")?;
+    check(&stage.agent("health")?, unhealthy(&["mount"]))?;
+    check(
+        &stage.agent("apply --boot")?,
+        refused(&["has shut down after an I/O error", "run `etcd-lun apply`"]),
+    )?;
+    (kind.mend)(&stage.bed, &stage.target)?;
+    stage.apply()?;
+    is_whole(stage)
+}
+
+/// Writes wait, and go on.
+pub(super) fn waits(stage: &mut Stage, kind: &Kind) -> Result<()> {
+    stage.node.ok("etcdctl put /before/the/fault yes")?;
+    (kind.strike)(&stage.bed, &stage.target)?;
+    if stage.node.run("etcdctl --command-timeout 10s put /during/the/fault yes")?.code == 0 {
+        bail!("etcd acknowledges what can't be on the LUN");
+    }
+    (kind.mend)(&stage.bed, &stage.target)?;
+    stage.node.ok("etcdctl --command-timeout 60s put /after/the/fault yes")?;
+    is_whole(stage)
+}
+
+/// etcd's files are there and can't be written.
+pub(super) fn full(stage: &mut Stage, kind: &Kind) -> Result<()> {
+    stage.node.ok("etcdctl put /before/the/fault yes")?;
+    (kind.strike)(&stage.bed, &stage.target)?;
+    let down = || {
+        stage.node.run(
+            "head -c 1000000 /dev/urandom | base64 -w 0 | etcdctl --command-timeout 5s put /during/the/fault",
+        )?;
+        // At rest: systemd starts it anew a few times.
+        Ok((stage.node.run("systemctl is-failed --quiet etcd.service")?.code == 0).then_some(()))
+    };
+    host::poll(Duration::from_secs(120), Duration::from_secs(1), down)?
+        .context("etcd goes on without room")?;
+    check(&stage.agent("health")?, unhealthy(&["kernel-log", "etcd"]))?;
+    (kind.mend)(&stage.bed, &stage.target)?;
+    stage.apply()?;
+    is_whole(stage)
+}
+
+/// Killed, and there again at once, at every step and in use: that takes time, and nothing else.
+pub(super) fn restarted(stage: &mut Stage) -> Result<()> {
+    stage.configure(&Wanted::default())?;
+    let patterns: Vec<&str> = STEPS.iter().map(|(_, pattern)| *pattern).collect();
+    let output = held::apply(stage, &patterns, |_, target| target.restart())?;
+    if output.code != 0 {
+        bail!("a target that was away for a moment ends the attempt: {output}");
+    }
+    stage.is_on_lun()?;
+    stage.node.ok("etcdctl put /before/the/fault yes")?;
+    stage.target.restart()?;
+    stage.node.ok("etcdctl --command-timeout 60s put /after/the/fault yes")?;
+    is_whole(stage)
+}
+
+/// Every command waits a while for its answer: measured and refused where the config asks for that, else a migration that
+/// takes its time, and a `bench` that says so.
+pub(super) fn slow(stage: &mut Stage) -> Result<()> {
+    let limit = "[lun]\nrequire_fsync_p99 = \"10ms\"\n";
+    stage.configure(&Wanted::default())?;
+    stage.node.put("/etc/etcd-lun/config.d/50-limit.toml", 0o644, limit.as_bytes())?;
+    let slow = stage.target.slow_down()?;
+    let says = ["is too slow for etcd", "10ms is the limit", "look at the target and the network to it"];
+    check(&stage.agent("apply")?, refused(&says))?;
+    stage.is_untouched()?;
+    stage.node.ok("rm /etc/etcd-lun/config.d/50-limit.toml")?;
+    stage.apply()?;
+    stage.is_on_lun()?;
+    check(&stage.agent("bench --writes 100")?, unhealthy(&["/var/lib/etcd", "too slow for etcd"]))?;
+    drop(slow);
+    stage.is_on_lun()
+}
+
+fn is_whole(stage: &Stage) -> Result<()> {
+    if stage.node.ok("etcdctl get /before/the/fault --print-value-only")? != "yes" {
+        bail!("a write that was acknowledged is lost");
+    }
+    stage.is_on_lun()
+}

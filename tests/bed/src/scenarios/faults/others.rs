@@ -1,0 +1,124 @@
+//! Another LUN in the place of ours, and another node at ours: refused, with not a byte changed and etcd down.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::super::Declined;
+use super::{check, refused};
+use crate::etcd;
+use crate::scene::LUN_SIZE;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+use crate::target::{self, Lun, Offer, fingerprint};
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("faults/swapped-lun", swapped_lun),
+        Scenario::new("faults/mounted-elsewhere", mounted_elsewhere),
+    ]
+}
+
+/// etcd down, the LUN unmounted, no session: as before a boot's `apply`.
+const IDLE: &str = "systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node --logout && sync";
+const LOG_OUT: &str = "iscsiadm -m node --logout";
+
+/// A volume of the same size under our LUN's number, once with a WWID of its own and once, as from an array that makes
+/// it of the number, with ours.
+fn swapped_lun(stage: &mut Stage) -> Result<()> {
+    stage.migrate()?;
+    stage.node.ok(&format!("etcdctl put /before/the/swap yes && {IDLE}"))?;
+    let ours = stage.lun();
+    let other = ours.with_extension("other");
+    target::blank(&other, LUN_SIZE)?;
+    let same_wwid = Lun::new(1, other.clone());
+    let own_wwid = Lun { volume: 7, ..same_wwid.clone() };
+    let (wanted, found) = (same_wwid.wwid(), own_wwid.wwid());
+    offer(stage, own_wwid)?;
+    declines(stage, &other, refused(&["LUN 1", &found, "the record names", &wanted, "correct the mapping"]))?;
+    offer(stage, same_wwid.clone())?;
+    declines(stage, &other, refused(&["generation 1", &wanted, "it is blank", "See at the target"]))?;
+    // What another node has on it, down to the label: a filesystem of its own, and its stamp.
+    fs::copy(&ours, &other)?;
+    offer(stage, same_wwid)?;
+    by_hand(stage, &format!("xfs_admin -U generate $LUN; mount $LUN /mnt/x; {}; umount /mnt/x", stamp(9)))?;
+    declines(stage, &other, refused(&[&wanted, "it holds another XFS, UUID", "See at the target"]))?;
+    offer(stage, Lun::new(1, ours))?;
+    stage.apply()?;
+    is_whole(stage, "/before/the/swap")
+}
+
+/// Another node comes to our LUN: it is refused it. When it takes it all the same, by hand, we are.
+fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
+    stage.migrate()?;
+    let id = stage.node.ok("cat /etc/machine-id")?;
+    stage.node.ok(&format!("etcdctl put /before/the/other yes && {IDLE}"))?;
+    let ours = stage.lun();
+    // One node plays both: its machine id is what tells them apart.
+    stage.node.ok(&format!("echo {OTHER} >/run/other-id; mount --bind /run/other-id /etc/machine-id"))?;
+    declines(stage, &ours, refused(&["is stamped for master-0", &id, "See at the target"]))?;
+    stage.node.ok("mv /var/lib/etcd-lun /var/lib/kept; chattr -i /var/lib/etcd")?;
+    declines(stage, &ours, refused(&["holds etcd data of master-0", &id, "no record of it"]))?;
+    by_hand(stage, &format!("mount $LUN /mnt/x; {}; umount /mnt/x", stamp(2)))?;
+    stage.node.ok(
+        "chattr +i /var/lib/etcd; rm -rf /var/lib/etcd-lun; mv /var/lib/kept /var/lib/etcd-lun; umount /etc/machine-id",
+    )?;
+    declines(stage, &ours, refused(&["is stamped for master-9", OTHER, "See at the target"]))?;
+    // As only somebody does who knows that etcd never ran there.
+    by_hand(stage, &format!("mount $LUN /mnt/x; {}; umount /mnt/x", stamp_of(&id, "master-0", 2)))?;
+    stage.apply()?;
+    is_whole(stage, "/before/the/other")
+}
+
+const OTHER: &str = "0123456789abcdef0123456789abcdef";
+
+/// Another node's stamp on what is mounted.
+fn stamp(uses: u32) -> String {
+    stamp_of(OTHER, "master-9", uses)
+}
+
+fn stamp_of(machine_id: &str, node: &str, uses: u32) -> String {
+    let text = format!(
+        r#"{{"version":1,"generation":1,"machine_id":"{machine_id}","node":"{node}","activations":{uses}}}"#
+    );
+    format!("setfattr -n trusted.etcd-lun.stamp -v '{text}' /mnt/x")
+}
+
+fn offer(stage: &mut Stage, lun: Lun) -> Result<()> {
+    stage.target.offer(Offer { luns: vec![lun], ..stage.target.offered().clone() })
+}
+
+/// Does something with the LUN as a person would, past the program.
+fn by_hand(stage: &Stage, script: &str) -> Result<()> {
+    stage
+        .node
+        .ok(&format!(
+            "set -e; mkdir -p /mnt/x; iscsiadm -m node --login; iscsiadm -m session --rescan; udevadm settle
+             LUN=$(readlink -f /dev/disk/by-path/*-lun-1)\n{script}\n{LOG_OUT}"
+        ))
+        .map(drop)
+}
+
+/// `apply` declines, and no session is left for the next to find.
+fn declines(stage: &Stage, lun: &Path, how: Declined) -> Result<()> {
+    let before = fingerprint(lun)?;
+    let output = stage.agent("apply")?;
+    check(&output, how)?;
+    stage.node.ok(LOG_OUT)?;
+    if fingerprint(lun)? != before {
+        bail!("the LUN was written to, by a run that declined: {output}");
+    }
+    if etcd::is_active(&stage.node)? {
+        bail!("etcd was started by a run that declined: {output}");
+    }
+    Ok(())
+}
+
+fn is_whole(stage: &Stage, key: &str) -> Result<()> {
+    let found = stage.node.ok(&format!("etcdctl get {key} --print-value-only")).context("asking etcd")?;
+    if found != "yes" {
+        bail!("a write that was acknowledged is lost");
+    }
+    stage.is_on_lun()
+}

@@ -1,0 +1,46 @@
+//! A process that is slow: it runs for a moment of every tenth of a second.
+
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+const STOPPED: Duration = Duration::from_millis(90);
+const RUNNING: Duration = Duration::from_millis(10);
+
+/// Until it is dropped.
+#[derive(Debug)]
+pub struct Slow {
+    pid: Pid,
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Slow {
+    /// Makes it slow.
+    pub fn begin(pid: Pid) -> Self {
+        let (end, asked) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            // Nothing is ever sent: the wait ends with the sender.
+            let lasts = |span| asked.recv_timeout(span) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+            while kill(pid, Signal::SIGSTOP).is_ok() && lasts(STOPPED) {
+                if kill(pid, Signal::SIGCONT).is_err() || !lasts(RUNNING) {
+                    break;
+                }
+            }
+        });
+        Self { pid, end: Some(end), thread: Some(thread) }
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+        kill(self.pid, Signal::SIGCONT).ok();
+    }
+}
