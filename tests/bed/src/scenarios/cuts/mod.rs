@@ -30,7 +30,8 @@ use writer::{Acknowledged, Writer, missing};
 
 /// In one scenario: lanes take scenarios, and should end together.
 const CUTS: u32 = 10;
-const DEFAULT: u32 = 5;
+/// Each costs a boot; `recorded` has many more.
+const DEFAULT: u32 = 3;
 
 /// How long etcd may take to come up after a boot.
 const SETTLE: Duration = Duration::from_secs(180);

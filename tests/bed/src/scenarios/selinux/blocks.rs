@@ -14,6 +14,8 @@ use crate::stage::Stage;
 use crate::suite::Scenario;
 
 const SNAPSHOT: &str = "unmigrated";
+/// What is said at the end when nothing was missed.
+const NOTHING: &str = "nothing";
 /// The policies that were made, by number, and a list of those that are no other than the whole one.
 const POLICIES: &str = "/root/policies";
 
@@ -76,6 +78,10 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
     stage.node.ok("systemctl start etcd-lun-selinux.service")?;
     stage.node.save(SNAPSHOT)?;
     let same = stage.node.read(&format!("{POLICIES}/same"))?;
+    let missed = missed_with(stage, "whole")?;
+    if missed != NOTHING {
+        bail!("with the whole module: {missed}");
+    }
     let mut unneeded = Vec::new();
     for (number, block) in blocks.iter().enumerate() {
         let name = block.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
@@ -83,21 +89,9 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
             println!("        without {name}: the same policy");
             continue;
         }
-        portal::offer(stage)?;
-        stage.node.load(SNAPSHOT)?;
-        let load = format!(
-            ". /etc/selinux/config; cp {POLICIES}/{number} $(ls /etc/selinux/$SELINUXTYPE/policy/policy.*); load_policy\n"
-        );
-        let mut missed = stage.node.run_within(&format!("{load}{RUN}"), LIMIT)?.stdout;
-        if missed.trim() == "nothing" {
-            stage.node.ok("systemctl stop etcd.service etcd-lun.service; umount /var/lib/etcd; iscsiadm --mode node --logout")?;
-            stage.target.freeze()?;
-            let hung = stage.node.run_within(HANGS, Duration::from_secs(120));
-            stage.target.thaw()?;
-            missed = hung?.stdout;
-        }
-        println!("        without {name}: {}", missed.trim());
-        if missed.trim() == "nothing" {
+        let missed = missed_with(stage, &number.to_string())?;
+        println!("        without {name}: {missed}");
+        if missed == NOTHING {
             unneeded.push(name);
         }
     }
@@ -105,6 +99,26 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
         bail!("nothing missed {}", unneeded.join("; "));
     }
     Ok(())
+}
+
+/// What could not be done with one of the policies.
+fn missed_with(stage: &mut Stage, policy: &str) -> Result<String> {
+    portal::offer(stage)?;
+    stage.node.load(SNAPSHOT)?;
+    let load = format!(
+        ". /etc/selinux/config; cp {POLICIES}/{policy} $(ls /etc/selinux/$SELINUXTYPE/policy/policy.*); load_policy\n"
+    );
+    let missed = stage.node.run_within(&format!("{load}{RUN}"), LIMIT)?.stdout;
+    if missed.trim() != NOTHING {
+        return Ok(missed.trim().into());
+    }
+    stage.node.ok(
+        "systemctl stop etcd.service etcd-lun.service; umount /var/lib/etcd; iscsiadm --mode node --logout",
+    )?;
+    stage.target.freeze()?;
+    let hung = stage.node.run_within(HANGS, Duration::from_secs(120));
+    stage.target.thaw()?;
+    Ok(hung?.stdout.trim().into())
 }
 
 /// The disk with a policy for each block that is taken out, and one with all.
