@@ -1,16 +1,17 @@
-//! What `health` says of a real etcd's metrics, against an independent computation from the same raw texts.
+//! What `health` says of a real etcd's metrics, against an independent computation from the same raw texts; and how it gets
+//! them over TLS.
 //!
-//! Needs etcd (Debian: etcd-server) and Python; says so and does nothing without.
+//! Needs etcd (Debian: etcd-server), Python, curl and openssl; says so and does nothing without etcd.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use etcd_lun::{
-    host::http,
+    host::{Host, http},
     node::{Sample, counted},
 };
 use std::{
     fs,
     net::{SocketAddr, TcpListener},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -35,27 +36,29 @@ fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Nothing where there is no etcd.
-fn etcd() -> Option<Etcd> {
-    let dir = std::env::temp_dir().join(format!("etcd-lun-metrics-{}", std::process::id()));
+/// Nothing where there is no etcd. `more` is for its command line.
+fn start(name: &str, scheme: &str, more: &[String]) -> Option<Etcd> {
+    let dir = std::env::temp_dir().join(format!("etcd-lun-{name}-{}", std::process::id()));
     let (address, peer) = (free_address(), free_address());
-    let (client, peer) = (format!("http://{address}"), format!("http://{peer}"));
+    let (client, peer) = (format!("{scheme}://{address}"), format!("http://{peer}"));
     let mut command = Command::new("etcd");
     command.args(["--log-level", "error", "--name", "one", "--initial-cluster", &format!("one={peer}")]);
     command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
     command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-    command.arg("--data-dir").arg(&dir).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(more).arg("--data-dir").arg(&dir).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(child) = command.spawn() else {
         eprintln!("not run: there is no etcd here");
         return None;
     };
-    let etcd = Etcd { child, dir, address };
+    Some(Etcd { child, dir, address })
+}
+
+fn comes_up(mut is_there: impl FnMut() -> bool) {
     let since = Instant::now();
-    while http::get(address, "/health").map(|answer| answer.status).ok() != Some(200) {
+    while !is_there() {
         assert!(since.elapsed() < Duration::from_secs(60), "etcd does not come up");
         sleep(Duration::from_millis(100));
     }
-    Some(etcd)
 }
 
 fn python(arguments: &[&str]) -> String {
@@ -67,7 +70,8 @@ fn python(arguments: &[&str]) -> String {
 
 #[test]
 fn percentiles_agree_with_an_independent_computation() {
-    let Some(etcd) = etcd() else { return };
+    let Some(etcd) = start("metrics", "http", &[]) else { return };
+    comes_up(|| http::get(etcd.address, "/health").is_ok_and(|answer| answer.status == 200));
     let look = || http::get(etcd.address, "/metrics").unwrap().body;
     let url = format!("http://{}", etcd.address);
     python(&["load", &url, "20"]);
@@ -95,4 +99,47 @@ fn percentiles_agree_with_an_independent_computation() {
         assert!(now.value(name).unwrap() > 0.0, "{name}");
     }
     assert!(now.value("etcd_server_quota_backend_bytes").is_some());
+}
+
+/// An authority, and a certificate of it for the server and for us, as OpenShift gives each member one for both.
+fn certificates(dir: &Path) -> http::Certificates {
+    let script = "
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt
+        openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=member -keyout member.key -out member.csr
+        printf 'subjectAltName=IP:127.0.0.1\\nextendedKeyUsage=serverAuth,clientAuth\\n' >extensions
+        openssl x509 -req -days 2 -in member.csr -CA ca.crt -CAkey ca.key -CAcreateserial -extfile extensions -out member.crt";
+    fs::create_dir_all(dir).unwrap();
+    let output = Command::new("sh").args(["-ec", script]).current_dir(dir).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let path = |name: &str| dir.join(name).to_str().unwrap().parse().unwrap();
+    http::Certificates { authority: path("ca.crt"), certificate: path("member.crt"), key: path("member.key") }
+}
+
+#[test]
+fn tls_shows_who_asks_and_trusts_nobody_else() {
+    let dir = std::env::temp_dir().join(format!("etcd-lun-certificates-{}", std::process::id()));
+    let ours = certificates(&dir);
+    let theirs = certificates(&dir.join("others"));
+    let more = [
+        format!("--trusted-ca-file={}", ours.authority),
+        format!("--cert-file={}", ours.certificate),
+        format!("--key-file={}", ours.key),
+        "--client-cert-auth".into(),
+    ];
+    let Some(etcd) = start("tls", "https", &more) else { return };
+    let host = Host::machine().unwrap();
+    let url = format!("https://{}/metrics", etcd.address);
+    comes_up(|| http::get_tls(&host, &url, &ours).is_ok());
+
+    let answer = http::get_tls(&host, &url, &ours).unwrap();
+    assert_eq!(answer.status, 200);
+    assert!(Sample::parse(&answer.body).unwrap().value("etcd_server_has_leader").is_some());
+    let untrusted = http::Certificates { authority: theirs.authority.clone(), ..ours.clone() };
+    let error = http::get_tls(&host, &url, &untrusted).unwrap_err().to_string();
+    assert!(error.contains(&url) && error.contains("certificate"), "{error}");
+    let unknown = http::Certificates { authority: ours.authority.clone(), ..theirs };
+    let error = http::get_tls(&host, &url, &unknown).unwrap_err().to_string();
+    // TLS 1.3: the server hangs up after the handshake, with a word about it or without.
+    assert!(error.contains(&url), "{error}");
+    fs::remove_dir_all(&dir).unwrap();
 }
