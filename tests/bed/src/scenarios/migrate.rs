@@ -42,6 +42,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                     bail!("`{verb}` on a healthy node: {text}\n{json}");
                 }
             }
+            retired(stage)?;
             stage.node.ok("systemctl stop etcd var-lib-etcd.mount")?;
             let ill = stage.agent("health")?;
             if ill.code != 4 {
@@ -148,6 +149,35 @@ pub(super) fn stays_down(stage: &Stage) -> Result<()> {
     }
     node.run("systemctl reset-failed etcd.service")?;
     Ok(())
+}
+
+/// The old local data goes when somebody says so, not before its time, and not while etcd doesn't run.
+fn retired(stage: &Stage) -> Result<()> {
+    const OLD: &str = "/var/lib/etcd-lun/retired/1";
+    let lists = |wanted: &str| {
+        let listed = stage.agent("retired list")?;
+        if listed.code != 0 || !listed.stdout.contains(wanted) {
+            bail!("`retired list` should say {wanted}: {listed}");
+        }
+        Ok(())
+    };
+    lists(OLD)?;
+    check(&stage.agent("retired delete 1")?, refused(&[OLD, "kept for 168h"]))?;
+    stage.node.ok(
+        "mkdir -p /etc/etcd-lun/config.d; printf '[lun]\\nkeep_retired = \"1s\"\\n' >/etc/etcd-lun/config.d/keep.toml; systemctl stop etcd",
+    )?;
+    check(&stage.agent("retired delete 1")?, refused(&["etcd.service"]))?;
+    stage.node.ok("systemctl start etcd")?;
+    check(&stage.agent("retired delete 2")?, refused(&["retired/2"]))?;
+    for (verb, left) in [("retired delete 1 --dry-run", OLD), ("retired delete 1", "none")] {
+        let output = stage.agent(verb)?;
+        if output.code != 0 || !output.stdout.contains(OLD) {
+            bail!("`{verb}` once the data may go: {output}");
+        }
+        lists(left)?;
+    }
+    stage.node.ok(&format!("! test -e {OLD}"))?;
+    stage.is_on_lun()
 }
 
 fn fence(stage: &mut Stage) -> Result<()> {
