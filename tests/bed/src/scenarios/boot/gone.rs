@@ -19,14 +19,15 @@ use crate::suite::Scenario;
 const COMES_BACK: Duration = Duration::from_secs(120);
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    vec![
-        Scenario::new("boot/target-off-before-migration", before_migration),
-        Scenario::new("boot/target-off-after-and-gone-at-reboot", gate_etcd),
-        Scenario::new("boot/target-off-after-gate-kubelet", gate_kubelet),
-    ]
+    // One after the other: each begins with a disk that the first has migrated.
+    vec![Scenario::new("boot/target-off", |stage| {
+        let migrated = before_migration(stage).context("before the migration")?;
+        gate_etcd(stage, &migrated).context("after it, and at a shutdown")?;
+        gate_kubelet(stage, &migrated).context("after it, with gate = \"kubelet\"")
+    })]
 }
 
-fn before_migration(stage: &mut Stage) -> Result<()> {
+fn before_migration(stage: &mut Stage) -> Result<Migrated> {
     let disk = delivered(stage, &pool(), Runs::Unit)?;
     offer(stage)?;
     stage.target.stop();
@@ -43,13 +44,11 @@ fn before_migration(stage: &mut Stage) -> Result<()> {
     stage.node.reboot()?;
     came_first(&stage.node)?;
     stage.is_on_lun()?;
-    // For those that begin where this ends.
     stage.node.power_off()?;
     Migrated::keep(stage)
 }
 
-fn gate_etcd(stage: &mut Stage) -> Result<()> {
-    let migrated = Migrated::get(stage)?;
+fn gate_etcd(stage: &mut Stage, migrated: &Migrated) -> Result<()> {
     migrated.stand(stage, &migrated.disk)?;
     stage.node.power_on()?;
     is("active", &stage.node, &["kubelet.service", "crio.service"])?;
@@ -65,8 +64,7 @@ fn gate_etcd(stage: &mut Stage) -> Result<()> {
     reboots_with_target_gone(stage)
 }
 
-fn gate_kubelet(stage: &mut Stage) -> Result<()> {
-    let migrated = Migrated::get(stage)?;
+fn gate_kubelet(stage: &mut Stage, migrated: &Migrated) -> Result<()> {
     // The node is in use: the changed object comes to it as the Machine Config Daemon brings one.
     let object = super::object(stage, &Wanted { gate: Some("kubelet".into()), ..pool() })?;
     let disk = delivery::deliver(&stage.bed, "gate-kubelet", &migrated.disk, &object, |_| Ok(()))?;

@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use super::{
-    Migrated, NODES, Runs, activations, came_first, delivered, initiator, lun, node, offer, pool, said,
-};
+use super::{NODES, Runs, came_first, delivered, initiator, lun, node, offer, pool, said};
 use crate::delivery;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -55,14 +53,11 @@ fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
     let disk = delivered(stage, &pool(), Runs::Unit)?;
     offer(stage)?;
     let blank = fingerprint(&lun(stage, 1))?;
-    let mut first = None;
     // The first and the last of the list: a boot more would show no more.
     for number in [0, NODES.len() - 1] {
         let name = NODES[number];
         let others = others(stage, number)?;
-        if let Some(before) = stage.change_node(node(stage, name, &disk)?) {
-            first.get_or_insert(before);
-        }
+        stage.change_node(node(stage, name, &disk)?);
         stage.node.power_on()?;
         migrated_by_itself(stage, number)?;
         stage.node.ok(&format!("etcdctl put /this/node {name}"))?;
@@ -70,19 +65,7 @@ fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
         if others != self::others(stage, number)? || fingerprint(&lun(stage, number + 1))? == blank {
             bail!("{name} wrote to a LUN that is not its own, or not to its own");
         }
-        if number == 0 {
-            Migrated::keep(stage)?;
-        }
     }
-    if let Some(master_0) = first {
-        stage.change_node(master_0);
-    }
-    stage.node.power_on()?;
-    nothing_to_do(stage)?;
-    if stage.node.ok("etcdctl get /this/node --print-value-only")? != NODES[0] {
-        bail!("{} has another node's keys", NODES[0]);
-    }
-    stage.node.power_off()?;
     let others = others(stage, NODES.len())?;
     stage.change_node(node(stage, "master-3", &disk)?);
     stage.node.power_on()?;
@@ -113,22 +96,6 @@ fn migrated_by_itself(stage: &Stage, number: usize) -> Result<()> {
         bail!("a unit failed: {failed}");
     }
     println!("        {}: migrated at boot, in {:.1} s", NODES[number], took.as_secs_f32());
-    Ok(())
-}
-
-fn nothing_to_do(stage: &Stage) -> Result<()> {
-    let took = came_first(&stage.node)?;
-    stage.is_on_lun()?;
-    let plan = stage.agent("plan")?;
-    if plan.code != 0 || !plan.stdout.to_lowercase().contains("nothing to do") {
-        bail!("the plan after the second boot is not empty: {plan}");
-    }
-    // Each mount counts, and the timer does, which may have come by.
-    let activations = activations(&stage.node)?;
-    if activations < 2 {
-        bail!("{activations} activations are counted at the second boot");
-    }
-    println!("        master-0, second boot: etcd-lun.service took {:.1} s", took.as_secs_f32());
     Ok(())
 }
 

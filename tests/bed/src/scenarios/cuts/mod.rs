@@ -31,7 +31,7 @@ use writer::{Acknowledged, Writer, missing};
 /// In one scenario: lanes take scenarios, and should end together.
 const CUTS: u32 = 10;
 /// Each costs a boot; `recorded` has many more.
-const DEFAULT: u32 = 3;
+const DEFAULT: u32 = 2;
 
 /// How long etcd may take to come up after a boot.
 const SETTLE: Duration = Duration::from_secs(180);

@@ -42,6 +42,7 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
 
     stage.node.reboot()?;
     runs_confined(stage)?;
+    boot::nothing_to_do(stage)?;
     labels(&stage.node)?;
     if self::store(&stage.node)? != store {
         bail!("the second boot wrote to the policy store");
