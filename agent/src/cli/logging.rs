@@ -22,11 +22,13 @@ pub(super) fn install() {
     tracing_subscriber::registry().with(stderr.with_filter(level)).init();
 }
 
-/// The line that a person reads last: on standard error, and in the journal as an event.
+/// The line that a person reads last, on standard error. Under systemd too: what a process sends to the journal itself just
+/// before it ends may come too late to be told whose it is, and `systemctl status` would lack the one line that says why
+/// (systemd.exec(5), `StandardError=`). The prefix is the level (sd-daemon(3)).
 pub(super) fn last_word(exit: &Exit, json: bool) {
     let Some(line) = exit.line().filter(|line| !line.trim_end_matches("error: ").is_empty()) else { return };
     if under_systemd() {
-        tracing::error!("{line}");
+        super::complain(&format!("<3>{line}"));
     } else {
         super::complain(&line);
     }
