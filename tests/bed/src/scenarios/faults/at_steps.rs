@@ -65,12 +65,13 @@ pub(super) const READ_ONLY: Kind = Kind {
     timeouts: PINGS,
 };
 
-/// The storage has room for what was written to the LUN, and no more. During the copy: `copy/storage-out-of-space`.
+/// The storage has room for what was written to the LUN, and no more. During the copy: `copy/storage-out-of-space`. What comes
+/// after the copy is written where something was before.
 pub(super) const FULL: Kind = Kind {
     strike: |bed, _| Stage::thin_room(bed, None),
     mend: |bed, _| Stage::thin_room(bed, Some(ROOM)),
     says: &["the kernel says `", "error, dev sda, ", "the room in its pool"],
-    ends: &[FORMAT, PROVE],
+    ends: &[FORMAT],
     timeouts: PINGS,
 };
 const ROOM: u64 = 900 << 20;
