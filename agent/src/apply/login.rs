@@ -200,9 +200,7 @@ fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
 /// A session may exist and yet be on its way: iscsid logs in again after a lost connection.
 fn wait_logged_in(run: &Run<'_>, wish: &Wish<'_>, deadline: Instant) -> anyhow::Result<()> {
     loop {
-        let sessions = iscsi::sessions(run.host)?;
-        let mut ours = sessions.iter().filter(|session| session.target == wish.target.as_str());
-        if ours.any(|session| session.is_logged_in()) {
+        if iscsi::sessions_to(run.host, wish.target)?.iter().any(iscsi::Session::is_logged_in) {
             return Ok(());
         }
         if Instant::now() >= deadline {

@@ -50,12 +50,8 @@ pub(super) fn attach(host: &Host, target: &Iqn, lun: LunNumber, limit: Span) -> 
 /// nothing of the LUN; iscsid brings it back, and it is asked again.
 fn scan(host: &Host, target: &Iqn, lun: LunNumber, limit: Span) -> anyhow::Result<Vec<iscsi::Session>> {
     let deadline = Instant::now() + limit.0;
-    let ours = || -> anyhow::Result<Vec<iscsi::Session>> {
-        let all = iscsi::sessions(host)?;
-        Ok(all.into_iter().filter(|session| session.target == target.as_str()).collect())
-    };
     loop {
-        let sessions = ours()?;
+        let sessions = iscsi::sessions_to(host, target)?;
         let mut known = Vec::new();
         for session in sessions.iter().filter(|session| session.is_logged_in()) {
             iscsi::scan(host, session, lun)
@@ -71,7 +67,7 @@ fn scan(host: &Host, target: &Iqn, lun: LunNumber, limit: Span) -> anyhow::Resul
             return Ok(known);
         }
         let has_answered = |session: &iscsi::Session| session.is_logged_in();
-        if sessions.iter().chain(&ours()?).all(has_answered) {
+        if sessions.iter().chain(&iscsi::sessions_to(host, target)?).all(has_answered) {
             bail!(
                 "{target} shows this initiator no LUN {lun}: map it to {} at the target, or correct `node.lun`",
                 initiator(&sessions)

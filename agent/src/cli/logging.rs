@@ -27,11 +27,8 @@ pub(super) fn install() {
 /// (systemd.exec(5), `StandardError=`). The prefix is the level (sd-daemon(3)).
 pub(super) fn last_word(exit: &Exit, json: bool) {
     let Some(line) = exit.line().filter(|line| !line.trim_end_matches("error: ").is_empty()) else { return };
-    if under_systemd() {
-        super::complain(&format!("<3>{line}"));
-    } else {
-        super::complain(&line);
-    }
+    let level = if under_systemd() { "<3>" } else { "" };
+    super::complain(&format!("{level}{line}"));
     if !json {
         return;
     }

@@ -65,8 +65,7 @@ pub(crate) fn is_settled(host: &Host, name: &str) -> io::Result<bool> {
 
 /// The sessions to the config's target.
 pub(crate) fn ours(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Session>> {
-    let all = iscsi::sessions(host)?;
-    Ok(all.into_iter().filter(|session| session.target == config.target.iqn.as_str()).collect())
+    iscsi::sessions_to(host, &config.target.iqn)
 }
 
 /// Has the kernel read identity and size of the LUN's disks anew (`device/rescan`,

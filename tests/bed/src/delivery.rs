@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::bed::Bed;
 use crate::host;
+use crate::tree::Tree;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -56,7 +57,7 @@ pub fn deliver(
             ignition
                 .env("IGNITION_CONFIG_FILE", &config)
                 .args(["--platform", "file", "--log-to-stdout", "--stage", stage, "--root"])
-                .arg(&root.dir)
+                .arg(root.tree.dir())
                 .arg("--config-cache")
                 .arg(&cache)
                 .arg("--state-file")
@@ -110,33 +111,28 @@ pub fn change(
     Ok(disk)
 }
 
-/// The filesystem of a disk, mounted as Ignition has it in the initramfs: with `/var` in its place.
+/// The filesystem of a disk, as Ignition has it in the initramfs.
 #[derive(Debug)]
 pub struct Root {
-    dir: PathBuf,
-    mounted: bool,
+    tree: Tree,
 }
 
 impl Root {
     fn mount(disk: &Path, dir: PathBuf) -> Result<Self> {
-        fs::create_dir_all(&dir)?;
-        let mut mount = Command::new("mount");
-        host::ok(mount.args(["-o", "loop"]).arg(disk).arg(&dir), LIMIT)?;
-        let root = Self { dir, mounted: true };
-        let var = root.path("/ostree/deploy/rhcos/var");
-        host::ok(Command::new("mount").arg("--bind").arg(var).arg(root.path("/var")), LIMIT)?;
-        Ok(root)
+        let disk = disk.to_str().context("the disk's path is not UTF-8")?;
+        Ok(Self { tree: Tree::mount(&["-o", "loop", disk], dir, LIMIT)? })
     }
 
     /// Where a path of the node is.
     pub fn path(&self, path: &str) -> PathBuf {
-        self.dir.join(path.trim_start_matches('/'))
+        self.tree.path(path)
     }
 
     /// Runs a script on the filesystem, with the node's own programs; it must succeed.
     pub fn run(&self, script: &str, input: &[u8]) -> Result<()> {
         let mut chroot = Command::new("chroot");
-        let output = host::run_with_input(chroot.arg(&self.dir).args(["sh", "-ec", script]), input, LIMIT)?;
+        let output =
+            host::run_with_input(chroot.arg(self.tree.dir()).args(["sh", "-ec", script]), input, LIMIT)?;
         if output.code != 0 {
             bail!("on the node's disk, `{script}`: {output}");
         }
@@ -156,22 +152,9 @@ impl Root {
         self.run(script, &[])
     }
 
-    fn unmount(mut self) -> Result<()> {
-        self.mounted = false;
-        umount(&self.dir)
+    fn unmount(self) -> Result<()> {
+        self.tree.unmount()
     }
-}
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        if self.mounted {
-            umount(&self.dir).ok();
-        }
-    }
-}
-
-fn umount(dir: &Path) -> Result<()> {
-    host::ok(Command::new("umount").arg("--recursive").arg(dir), LIMIT).map(drop)
 }
 
 #[cfg(test)]

@@ -39,4 +39,5 @@ pub mod ssh;
 pub mod stage;
 pub mod suite;
 pub mod target;
+pub mod tree;
 pub mod vm;

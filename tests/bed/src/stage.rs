@@ -252,6 +252,14 @@ impl Stage {
         Ok(seen)
     }
 
+    /// A key that was put as `yes` is there: etcd acknowledged it.
+    pub fn has_kept(&self, key: &str) -> Result<()> {
+        if self.node.ok(&format!("etcdctl get {key} --print-value-only")).context("asking etcd")? != "yes" {
+            bail!("a write that was acknowledged is lost");
+        }
+        Ok(())
+    }
+
     fn has_keys(&self, seen: &Seen) -> Result<()> {
         if !seen.etcd.starts_with("active ") {
             let why = self.node.run("systemctl status --no-pager --lines 5 etcd.service | cut -c -200")?;

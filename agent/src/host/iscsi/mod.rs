@@ -22,7 +22,7 @@ pub use initiator::{initiator_name, set_initiator_name};
 pub use lock::clear_stale_lock;
 pub use login::{LogIn, log_in, log_out};
 pub use record::{Record, record, write_record};
-pub use session::{Endpoint, Session, scan, sessions, set_recovery_timeout};
+pub use session::{Endpoint, Session, scan, sessions, sessions_to, set_recovery_timeout};
 
 use super::{Host, Invocation, Output, Tool};
 use crate::terms::Chap;

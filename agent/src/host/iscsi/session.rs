@@ -12,7 +12,7 @@
 use super::database::is_host;
 use crate::{
     host::{Host, root::absent_is_none},
-    terms::{LunNumber, Portal},
+    terms::{Iqn, LunNumber, Portal},
 };
 use std::{fmt, io, net::Ipv6Addr, str::FromStr, time::Duration};
 
@@ -99,6 +99,12 @@ pub fn sessions(host: &Host) -> io::Result<Vec<Session>> {
     }
     sessions.sort_by_key(|session| session.sid);
     Ok(sessions)
+}
+
+/// Those to one target.
+pub fn sessions_to(host: &Host, target: &Iqn) -> io::Result<Vec<Session>> {
+    let all = sessions(host)?;
+    Ok(all.into_iter().filter(|session| session.target == target.as_str()).collect())
 }
 
 /// Sets for how long without connection a session keeps commands waiting. It must be connected: the kernel refuses it

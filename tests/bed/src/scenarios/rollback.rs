@@ -151,9 +151,7 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     ok(roll_back(stage)?)?;
     pod::serves(stage)?;
     pod::manifest_is(stage, &format!("/{}", crate::image::ETCD_POD))?;
-    if stage.node.ok("etcdctl get /between/pod --print-value-only")? != "yes" {
-        bail!("a write that was acknowledged is lost");
-    }
+    stage.has_kept("/between/pod")?;
     // etcd-rev writes its file every ten seconds, in the namespace of its container.
     wait(stage, "test -n \"$(find /var/lib/etcd/revision.json -newermt '-15 seconds')\"")?;
     if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {

@@ -95,8 +95,6 @@ pub(super) fn slow(stage: &mut Stage) -> Result<()> {
 }
 
 fn is_whole(stage: &Stage) -> Result<()> {
-    if stage.node.ok("etcdctl get /before/the/fault --print-value-only")? != "yes" {
-        bail!("a write that was acknowledged is lost");
-    }
+    stage.has_kept("/before/the/fault")?;
     stage.is_on_lun()
 }

@@ -37,9 +37,7 @@ fn filesystem_shut_down(stage: &mut Stage) -> Result<()> {
     check(&stage.agent("mark")?, refused(&["has shut down"]))?;
     stage.apply()?;
     stage.is_on_lun()?;
-    if stage.node.ok("etcdctl get /before/shutdown --print-value-only")? != "yes" {
-        bail!("a write that was acknowledged is lost");
-    }
+    stage.has_kept("/before/shutdown")?;
     super::health::is_well(stage)
 }
 
@@ -117,8 +115,6 @@ fn reboot_without_target(stage: &mut Stage) -> Result<()> {
     stage.target.restart()?;
     stage.node.power_on()?;
     stage.apply()?;
-    if stage.node.ok("etcdctl get /before/the/end --print-value-only")? != "yes" {
-        bail!("a write that was acknowledged is lost");
-    }
+    stage.has_kept("/before/the/end")?;
     stage.is_on_lun()
 }

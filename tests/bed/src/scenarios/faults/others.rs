@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::super::Declined;
 use super::{check, refused};
@@ -46,7 +46,8 @@ fn swapped_lun(stage: &mut Stage) -> Result<()> {
     declines(stage, &other, refused(&[&wanted, "it holds another XFS, UUID", "See at the target"]))?;
     offer(stage, Lun::new(1, ours))?;
     stage.apply()?;
-    is_whole(stage, "/before/the/swap")
+    stage.has_kept("/before/the/swap")?;
+    stage.is_on_lun()
 }
 
 /// Another node comes to our LUN: it is refused it. When it takes it all the same, by hand, we are.
@@ -68,7 +69,8 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     // As only somebody does who knows that etcd never ran there.
     by_hand(stage, &format!("mount $LUN /mnt/x; {}; umount /mnt/x", stamp_of(&id, "master-0", 2)))?;
     stage.apply()?;
-    is_whole(stage, "/before/the/other")
+    stage.has_kept("/before/the/other")?;
+    stage.is_on_lun()
 }
 
 const OTHER: &str = "0123456789abcdef0123456789abcdef";
@@ -113,12 +115,4 @@ fn declines(stage: &Stage, lun: &Path, how: Declined) -> Result<()> {
         bail!("etcd was started by a run that declined: {output}");
     }
     Ok(())
-}
-
-fn is_whole(stage: &Stage, key: &str) -> Result<()> {
-    let found = stage.node.ok(&format!("etcdctl get {key} --print-value-only")).context("asking etcd")?;
-    if found != "yes" {
-        bail!("a write that was acknowledged is lost");
-    }
-    stage.is_on_lun()
 }

@@ -14,14 +14,14 @@ use super::boot::DATA_DIR;
 use crate::host;
 use crate::scene;
 use crate::target::IQN;
+use crate::tree::Tree;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The node.
 #[derive(Debug)]
 pub struct Machine {
-    root: PathBuf,
-    mounted: bool,
+    tree: Tree,
     _node: Loop,
     lun: Loop,
 }
@@ -30,20 +30,12 @@ impl Machine {
     /// Mounts the disks below `root`, in this thread's mount namespace. The node's journal is replayed by it; the LUN is
     /// for the program to look at.
     pub fn mount(root: &Path, node: &Path, (lun, wwid): (&Path, &str)) -> Result<Self> {
-        fs::create_dir_all(root)?;
         let (node, lun) = (Loop::attach(node)?, Loop::attach(lun)?);
-        let mount = |arguments: &[&str], at: &str| -> Result<()> {
-            let mut mount = Command::new("mount");
-            let at = root.join(at.trim_start_matches('/'));
-            host::ok(mount.args(arguments).arg(&at), LIMIT).map(drop)
-        };
-        mount(&["-t", "ext4", &node.device], "/").context("the node's disk doesn't mount")?;
-        let machine = Self { root: root.to_path_buf(), mounted: true, _node: node, lun };
-        let var = machine.path("/ostree/deploy/rhcos/var");
-        mount(&["--bind", var.to_str().context("not UTF-8")?], "/var")?;
-        mount(&["--bind", "/dev"], "/dev")?;
+        let tree = Tree::mount(&["-t", "ext4", &node.device], root.to_path_buf(), LIMIT)?;
+        let machine = Self { tree, _node: node, lun };
+        machine.tree.add(&["--bind", "/dev"], "/dev")?;
         for at in ["/run", "/sys", "/proc"] {
-            mount(&["-t", "tmpfs", "tmpfs"], at)?;
+            machine.tree.add(&["-t", "tmpfs", "tmpfs"], at)?;
         }
         machine.say_boot()?;
         machine.say_session(wwid)?;
@@ -52,12 +44,12 @@ impl Machine {
 
     /// The directory that is the node's `/`.
     pub fn root(&self) -> &Path {
-        &self.root
+        self.tree.dir()
     }
 
     /// Where a path of the node is.
     pub fn path(&self, path: &str) -> PathBuf {
-        self.root.join(path.trim_start_matches('/'))
+        self.tree.path(path)
     }
 
     /// etcd can't start in the local data directory.
@@ -66,14 +58,13 @@ impl Machine {
     }
 
     /// Unmounts all of it.
-    pub fn unmount(mut self) -> Result<()> {
-        self.mounted = false;
-        umount(&self.root)
+    pub fn unmount(self) -> Result<()> {
+        self.tree.unmount()
     }
 
     fn say(&self, path: &str, text: &str) -> Result<()> {
         let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap_or(&self.root))?;
+        fs::create_dir_all(path.parent().unwrap_or(self.root()))?;
         Ok(fs::write(path, text)?)
     }
 
@@ -107,18 +98,6 @@ impl Machine {
         }
         self.say(&format!("/sys/class/block/{name}/device/wwid"), wwid)
     }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        if self.mounted {
-            umount(&self.root).ok();
-        }
-    }
-}
-
-fn umount(root: &Path) -> Result<()> {
-    host::ok(Command::new("umount").arg("--recursive").arg(root), LIMIT).map(drop)
 }
 
 /// A directory holds nothing but an empty file where etcd must have a directory.
