@@ -7,16 +7,23 @@ use serde::Deserialize;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fragment {
+    /// The iSCSI target, the same for all nodes.
     #[serde(default)]
     pub target: TargetFragment,
+    /// etcd on every node.
     #[serde(default)]
     pub etcd: EtcdFragment,
+    /// What every LUN must be like, and what is made of it.
     #[serde(default)]
     pub lun: LunFragment,
+    /// What happens at boot.
     #[serde(default)]
     pub boot: BootFragment,
+    /// The health check that `etcd-lun-health.timer` runs.
     #[serde(default)]
     pub health: HealthFragment,
+    /// One table `[[node]]` for each node: a node takes the one that names it, and needs one. Tables of all files add
+    /// up.
     #[serde(default)]
     pub node: Vec<NodeFragment>,
 }
@@ -24,13 +31,26 @@ pub(super) struct Fragment {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TargetFragment {
+    /// Its name. Required, such as `"iqn.2024-02.com.example:etcd"`.
     pub iqn: Option<Iqn>,
+    /// Where it listens: IPv4, `[IPv6]` or a name, port 3260 unless another is given; in order of preference. Required,
+    /// such as `["192.168.10.5:3260", "[fd00::5]"]`.
     pub portals: Option<Vec<Portal>>,
+    /// How its portals are learnt: `"sendtargets"` asks it, `"static"` takes them as they are written. Default
+    /// `"sendtargets"`.
     pub discovery: Option<Discovery>,
+    /// How long etcd's writes wait for a target that is away, before the filesystem is told and shuts down: whole
+    /// seconds, a day at most. Optional, such as `"10min"`; without it 1h, or 15s where multipathd runs.
     pub replacement_timeout: Option<Span>,
+    /// How often the target is asked whether it is there. Default `"5s"`.
     pub noop_interval: Option<Span>,
+    /// How long its answer may take; less than 30s together with `noop_interval`, for after that the kernel aborts
+    /// commands. Default `"10s"`.
     pub noop_timeout: Option<Span>,
+    /// CHAP of sessions; one way, or mutual with `username_in`. A later file's table takes the place of the whole of an
+    /// earlier one's.
     pub chap: Option<ChapFragment>,
+    /// CHAP of discovery, apart from that of sessions; the same keys.
     pub discovery_chap: Option<ChapFragment>,
 }
 
@@ -49,26 +69,47 @@ pub enum Discovery {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChapFragment {
+    /// The initiator's name. Required, such as `"initiator1"`.
     pub username: Option<String>,
+    /// Its secret, written here; this, `password_file` or `credential` there must be. Optional, such as `"twelve-chars"`.
     pub password: Option<String>,
+    /// Or the file that holds the secret, which nobody but root may read. Optional, such as
+    /// `"/etc/etcd-lun/chap.secret"`.
     pub password_file: Option<AbsPath>,
+    /// Or the name of a credential of etcd-lun.service (systemd.exec(5), `LoadCredential=`). Optional, such as
+    /// `"chap"`.
     pub credential: Option<String>,
+    /// The target's name, when it must prove itself too. Optional, such as `"target1"`.
     pub username_in: Option<String>,
+    /// Its secret, written here. Optional, such as `"other-12-chars"`.
     pub password_in: Option<String>,
+    /// Or the file that holds it. Optional, such as `"/etc/etcd-lun/chap-in.secret"`.
     pub password_in_file: Option<AbsPath>,
+    /// Or the name of a credential. Optional, such as `"chap-in"`.
     pub credential_in: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EtcdFragment {
+    /// The data directory. Default `"/var/lib/etcd"`.
     pub data_dir: Option<AbsPath>,
+    /// What starts and stops etcd: `"static-pod"`, the kubelet with a manifest, as on OpenShift; or `"systemd"`, a
+    /// unit. Required, such as `"static-pod"`.
     pub runtime: Option<RuntimeName>,
+    /// Its unit, with `runtime = "systemd"`. Default `"etcd.service"`.
     pub unit: Option<String>,
+    /// Its manifest, with `runtime = "static-pod"`. Default `"/etc/kubernetes/manifests/etcd-pod.yaml"`.
     pub manifest: Option<AbsPath>,
+    /// Where `health` asks for etcd's own metrics. Optional, such as `"http://127.0.0.1:2381"`; without it they aren't
+    /// asked for.
     pub metrics: Option<MetricsUrl>,
+    /// Whom to trust, over HTTPS. Optional, such as `"/etc/etcd/ca.crt"`; without it OpenShift's.
     pub metrics_ca: Option<AbsPath>,
+    /// The certificate to show, over HTTPS. Optional, such as `"/etc/etcd/client.crt"`; without it OpenShift's of the
+    /// node.
     pub metrics_cert: Option<AbsPath>,
+    /// Its key. Optional, such as `"/etc/etcd/client.key"`; without it OpenShift's.
     pub metrics_key: Option<AbsPath>,
 }
 
@@ -82,24 +123,36 @@ pub(super) enum RuntimeName {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LunFragment {
+    /// A smaller LUN is refused; 300MiB at least, the smallest XFS. Default `"8GiB"`.
     pub min_size: Option<Bytes>,
+    /// How it is mounted; `_netdev` is added. What makes it read-only, lazy or optional is refused. Default
+    /// `["prjquota"]`.
     pub mount_options: Option<Vec<String>>,
+    /// The filesystem's label, 12 bytes at most; no other filesystem on the node may have it. Default `"etcd-lun"`.
     pub label: Option<FsLabel>,
+    /// The LUN is measured before etcd is stopped, and refused unless 99 of 100 `fdatasync` calls end within this.
+    /// Optional, such as `"10ms"`.
     pub require_fsync_p99: Option<Span>,
+    /// How long the old local data is kept at least. Default `"168h"`.
     pub keep_retired: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BootFragment {
+    /// What waits for the LUN: `"etcd"` alone, or `"kubelet"`: the kubelet and CRI-O too. Default `"etcd"`.
     pub gate: Option<Gate>,
+    /// How long login and LUN are waited for, at boot and by hand. Default `"5min"`.
     pub attach_timeout: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HealthFragment {
+    /// How often it runs; 15s at least. Default `"1min"`.
     pub interval: Option<Span>,
+    /// Where it writes metrics for node-exporter, if that directory exists. Default
+    /// `"/var/node_exporter/textfile/etcd-lun.prom"`.
     pub textfile: Option<AbsPath>,
 }
 
@@ -116,10 +169,17 @@ pub enum Gate {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodeFragment {
+    /// The node's name, short or fully qualified. This or `machine_id` is required, such as `"master-0"`.
     pub hostname: Option<String>,
+    /// Its machine id (machine-id(5)). Optional, such as `"648db89cc13440329143f5cf9e0700df"`.
     pub machine_id: Option<String>,
+    /// The initiator name, by which the target knows the node; no two have the same. Required, such as
+    /// `"iqn.1994-05.com.redhat:master0"`.
     pub initiator: Option<Iqn>,
+    /// The LUN's number at the target. Required, such as `1`.
     pub lun: Option<LunNumber>,
+    /// The LUN's WWID, as `etcd-lun status` has it. Optional, such as `"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"`:
+    /// another LUN under that number is refused before there is a record that says which it is.
     pub wwid: Option<Wwid>,
     /// Where the entry was written; filled in after parsing.
     #[serde(skip)]

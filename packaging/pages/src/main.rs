@@ -1,5 +1,5 @@
 //! Makes what is written about the command line from the program's own table of it: man pages, completions for shells, and
-//! the reference in `docs/commands.md`.
+//! the reference in `docs/commands.md`; and the reference of config keys, `docs/config.md`, from the fields that they are read into.
 
 #![allow(clippy::disallowed_methods, reason = "it runs where the program is built, and on no node")]
 
@@ -11,9 +11,10 @@ use anyhow::{Context, Result};
 use clap_complete::Shell;
 
 mod commands;
+mod keys;
 mod reference;
 
-const USAGE: &str = "Usage: pages man DIR | completions DIR | reference";
+const USAGE: &str = "Usage: pages man DIR | completions DIR | reference | keys";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
             print!("{}", reference::text());
             Ok(())
         }
+        ["keys"] => keys::text().map(|text| print!("{text}")),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
