@@ -55,3 +55,108 @@ fn every_refusal_has_its_entry_in_troubleshooting() {
         assert_eq!(of.len(), 1, "docs/troubleshooting.md: the entry {entry:?} is that of {of:#?}");
     }
 }
+
+/// The sources of the program, without their tests.
+fn sources() -> Vec<String> {
+    fn walk(dir: &std::path::Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if name.ends_with(".rs") && name != "tests.rs" && !path.ends_with("plan/refusal.rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push(text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned());
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(format!("{}/src", env!("CARGO_MANIFEST_DIR")).as_ref(), &mut found);
+    found
+}
+
+/// What begins an error's text in a source, up to the text.
+const MAKERS: [&str; 8] = [
+    "#[error(",
+    "bail!(",
+    "anyhow!(",
+    "ensure!(",
+    "Error::new(",
+    "Error::other(",
+    ".context(",
+    ".with_context(|| ",
+];
+
+/// The messages of all other errors, with `…` for what is filled in; not those that are another's, and not what was being done when
+/// one came: that begins with a gerund.
+fn errors() -> std::collections::BTreeSet<String> {
+    let mut found = std::collections::BTreeSet::new();
+    for source in sources() {
+        for maker in MAKERS {
+            for (at, _) in source.match_indices(maker) {
+                let Some(message) = message(&source[at + maker.len()..]) else { continue };
+                let words = message.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic));
+                let gerund = message.split(' ').next().is_some_and(|first| first.ends_with("ing"));
+                let doing = gerund && (maker.contains("context") || maker == "anyhow!(");
+                if words.count() >= 2 && !doing && !message.starts_with("in step") {
+                    found.insert(message);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The text that an error's macro or function is given; none where it is given something else.
+fn message(arguments: &str) -> Option<String> {
+    let mut rest = arguments.trim_start();
+    if let Some((kind, after)) = rest.split_once(',')
+        && kind.chars().all(|letter| letter.is_alphanumeric() || "_:".contains(letter))
+    {
+        rest = after.trim_start();
+    }
+    rest = rest.strip_prefix("format!(").unwrap_or(rest).trim_start();
+    let mut letters = rest.strip_prefix('"')?.chars().peekable();
+    let (mut message, mut depth) = (String::new(), 0);
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => return Some(message),
+            '\\' => match letters.next()? {
+                '\n' => while letters.next_if(|letter| letter.is_whitespace()).is_some() {},
+                escaped => message.push(escaped),
+            },
+            '{' => {
+                message.push('…');
+                depth = 1;
+                for letter in letters.by_ref() {
+                    depth += match letter {
+                        '{' => 1,
+                        '}' => -1,
+                        _ => 0,
+                    };
+                    if depth == 0 {
+                        break;
+                    }
+                }
+            }
+            other => message.push(other),
+        }
+    }
+    (depth == 0).then_some(message)
+}
+
+#[test]
+fn every_error_has_its_entry() {
+    let page = read("docs/errors.md");
+    let rows =
+        page.lines().filter_map(|line| line.strip_prefix("| ")).filter(|row| !row.starts_with("message |"));
+    let entries: Vec<String> = rows.map(|row| row.split_once(" |").unwrap().0.to_owned()).collect();
+    let listed: std::collections::BTreeSet<String> = entries.iter().cloned().collect();
+    assert_eq!(listed.len(), entries.len(), "docs/errors.md has an entry twice");
+    let messages = errors();
+    assert!(messages.len() > 100, "{messages:#?}");
+    let lacking: Vec<_> = messages.difference(&listed).collect();
+    assert!(lacking.is_empty(), "docs/errors.md lacks {lacking:#?}");
+    let gone: Vec<_> = listed.difference(&messages).collect();
+    assert!(gone.is_empty(), "docs/errors.md has what no error says: {gone:#?}");
+}

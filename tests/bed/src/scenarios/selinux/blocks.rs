@@ -37,7 +37,7 @@ systemctl start --no-block etcd-lun.service; sleep 2; until_it_ends migration 12
 told=$(systemctl show --property StatusText --value etcd-lun.service)
 [ -n \"$told\" ] || { echo 'failed: a word to systemd'; exit; }
 for verb in health 'bench --writes 100'; do
-    systemd-run --quiet --wait --unit=etcd-lun-bed /usr/local/bin/etcd-lun $verb; code=$?
+    systemd-run --quiet --wait --collect --unit=etcd-lun-bed /usr/local/bin/etcd-lun $verb; code=$?
     after \"$verb\"; [ $code = 0 ] || [ $code = 4 ] || { echo \"failed: $verb, $code\"; exit; }
 done
 systemctl start etcd.service; systemctl stop etcd.service; umount /var/lib/etcd; iscsiadm --mode node --logout >/dev/null
