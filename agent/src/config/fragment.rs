@@ -73,7 +73,7 @@ pub(super) struct ChapFragment {
     pub username: Option<String>,
     /// Its secret, written here; this, `password_file` or `credential` there must be. Optional, such as `"twelve-chars"`.
     pub password: Option<String>,
-    /// Or the file that holds the secret, which nobody but root may read. Optional, such as
+    /// Or the file that holds the secret, for root alone (mode 0600). Optional, such as
     /// `"/etc/etcd-lun/chap.secret"`.
     pub password_file: Option<AbsPath>,
     /// Or the name of a credential of etcd-lun.service (systemd.exec(5), `LoadCredential=`). Optional, such as
