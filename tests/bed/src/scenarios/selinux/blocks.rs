@@ -1,6 +1,6 @@
 //! What each block of the module is for, by taking it out: a development option, for it takes half an hour.
 //!
-//! `ETCD_LUN_BED_BLOCKS` names the blocks, as parts of their text with commas between, or is `all`.
+//! `ETCD_LUN_BED_BLOCKS` names the blocks, as parts of their text or by numbers such as `1-30`, with commas between, or is `all`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,9 +67,12 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
     let _names = portal::Names::serve(stage)?;
     let blocks: Vec<&str> = forms(&module)
         .into_iter()
-        .filter(|form| {
-            takes_out(form) && (wanted == "all" || wanted.split(',').any(|part| form.contains(part)))
+        .filter(|form| takes_out(form))
+        .zip(1..)
+        .filter(|(form, number)| {
+            wanted == "all" || wanted.split(',').any(|part| is_meant(part, form, *number))
         })
+        .map(|(form, _)| form)
         .collect();
     let disk = with_policies(stage, &disk, &module, &blocks)?;
     stage.change_node(super::node(stage, &disk)?);
@@ -167,6 +170,14 @@ fn forms(text: &str) -> Vec<&str> {
         }
     }
     found
+}
+
+/// Whether a part of what is wanted is this form: by its number, counted from 1, or by what it says.
+fn is_meant(part: &str, form: &str, number: usize) -> bool {
+    match part.split_once('-').map(|(first, last)| (first.parse(), last.parse())) {
+        Some((Ok(first), Ok(last))) => (first..=last).contains(&number),
+        _ => form.contains(part),
+    }
 }
 
 /// What makes a right; types and labels are of no use one by one.
