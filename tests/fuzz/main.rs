@@ -8,8 +8,11 @@
 
 mod inputs;
 mod mutate;
+#[path = "../support/say.rs"]
+mod say;
 
 use mutate::Mutator;
+use say::say;
 use std::{
     env, panic,
     time::{Duration, Instant},
@@ -55,7 +58,7 @@ fn fuzz(input: &Input) {
         tried += 1;
         seed += 1;
     }
-    println!("{}: {tried} texts from seed {first}, {understood} of them understood", input.name);
+    say!("{}: {tried} texts from seed {first}, {understood} of them understood", input.name);
     assert!(tried > 5, "{}: {tried} texts prove little", input.name);
 }
 

@@ -10,6 +10,8 @@ mod mark;
 mod retired;
 mod rollback;
 mod runs;
+#[path = "../support/say.rs"]
+mod say;
 
 use etcd_lun::{
     config::{Config, Runtime},
@@ -21,6 +23,7 @@ use etcd_lun::{
     plan::{Goal, Occasion, Plan, Refusal, Step, plan},
     terms::Bytes,
 };
+use say::say;
 use support::*;
 
 fn unknown<T>() -> Fact<T> {
@@ -218,9 +221,7 @@ fn laws_hold_for_every_combination_of_facts() {
                 assert!(refusal.to_string().len() > 20, "{refusal:?}");
             }
         });
-        println!(
-            "{runtime}, {occasion:?}: {count} combinations of facts, {plans} plans, {refusals} refusals"
-        );
+        say!("{runtime}, {occasion:?}: {count} combinations of facts, {plans} plans, {refusals} refusals");
         assert!(count > 100_000 && plans > 100 && refusals > 100);
     }
 }

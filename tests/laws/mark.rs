@@ -1,6 +1,7 @@
 //! Counting uses while etcd runs.
 
 use super::*;
+use crate::say::say;
 use etcd_lun::plan::{Idle, Mark, mark};
 
 /// A use is counted only of what is provably the truth and in its place; and whatever else there is, nothing is done
@@ -46,7 +47,7 @@ fn only_the_mounted_truth_is_counted() {
             assert!(refusal.to_string().len() > 20, "{refusal:?}");
         }
     });
-    println!("{due} marks, {idle} times nothing to count, {refused} refusals");
+    say!("{due} marks, {idle} times nothing to count, {refused} refusals");
     assert!(due > 5 && idle > 100 && refused > 100);
 }
 

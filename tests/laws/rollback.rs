@@ -1,6 +1,7 @@
 //! The way back: the laws over every combination of facts, and whole runs cut short anywhere.
 
 use super::*;
+use crate::say::say;
 use etcd_lun::{
     node::{Session, Shelf},
     plan::{Goal, rollback},
@@ -109,7 +110,7 @@ fn laws_hold_on_the_way_back() {
             }
         }
     });
-    println!("{count} combinations of facts, {plans} plans, {refusals} refusals");
+    say!("{count} combinations of facts, {plans} plans, {refusals} refusals");
     assert!(count > 100_000 && plans > 1000 && refusals > 1000);
 }
 

@@ -1,6 +1,7 @@
 //! Whole runs on a world of facts: to their end, cut short anywhere, at boot, and after a target came back late.
 
 use super::*;
+use crate::say::say;
 
 /// Runs plans until nothing is left, cutting the run short after `crash` steps in all.
 fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
@@ -55,7 +56,7 @@ fn stopping_anywhere_and_starting_again_reaches_the_same_end() {
             assert!(is_done(&world), "cut at {first}, then {second}: {world:#?}");
         }
     }
-    println!("{steps} steps, cut short at every pair of places");
+    say!("{steps} steps, cut short at every pair of places");
 }
 
 #[test]

@@ -16,10 +16,13 @@ mod facts;
 mod mutants;
 mod outside;
 mod run;
+#[path = "../support/say.rs"]
+mod say;
 mod search;
 mod steps;
 mod world;
 
+use say::say;
 use search::{Seen, search};
 use world::Guards;
 
@@ -42,10 +45,12 @@ fn the_same_further_on() {
 
 fn look(generations: u8) -> Seen {
     let found = search(Guards::ALL, generations).unwrap_or_else(|broken| panic!("{broken}"));
-    println!(
+    say!(
         "{} states, {} runs of apply and rollback from them, {} places where one was cut short: no invariant broken",
-        found.states, found.runs, found.cuts
+        found.states,
+        found.runs,
+        found.cuts
     );
-    println!("runs ended: {} done, {} refused, {} with an error", found.done, found.refused, found.failed);
+    say!("runs ended: {} done, {} refused, {} with an error", found.done, found.refused, found.failed);
     found
 }

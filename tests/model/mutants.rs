@@ -1,5 +1,6 @@
 //! Without any one of its guards the protocol breaks, and the search sees it.
 
+use crate::say::say;
 use crate::{search::search, world::Guards};
 
 type Mutant = (&'static str, fn(&mut Guards));
@@ -34,7 +35,7 @@ fn every_guard_is_needed() {
         match search(guards, 2) {
             Ok(_) => missed.push(*name),
             Err(broken) => {
-                println!("{name}: {}", broken.lines().next().unwrap_or_default());
+                say!("{name}: {}", broken.lines().next().unwrap_or_default());
             }
         }
     }
