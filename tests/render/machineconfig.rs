@@ -51,6 +51,29 @@ fn every_file_arrives_byte_for_byte() {
     assert_eq!(units.len(), expected.len());
 }
 
+/// For nodes that have the package: neither program nor catalog, and units for where a package has them.
+#[test]
+fn without_the_program() {
+    let dir = Dir::new("without-program");
+    let (whole, object) =
+        (dir.object("machineconfig", &[]), dir.object("machineconfig", &["--without-program"]));
+    let is_packages = |file: &&Value| file["path"].as_str().unwrap().starts_with("/usr/local/");
+    let rest: Vec<_> = files(&whole).iter().filter(|file| !is_packages(file)).collect();
+    assert_eq!(files(&object).iter().collect::<Vec<_>>(), rest);
+    assert_eq!(rest.len() + 2, files(&whole).len());
+    let units = |object: &Value| object["spec"]["config"]["systemd"]["units"].as_array().unwrap().clone();
+    for (unit, delivered) in units(&object).iter().zip(units(&whole)) {
+        let text = delivered["contents"].as_str().unwrap().replace("/usr/local/bin/", "/usr/bin/");
+        assert_eq!(unit["contents"], text.replace("/usr/local/lib/", "/usr/lib/"));
+        assert_eq!((&unit["name"], unit.get("enabled")), (&delivered["name"], delivered.get("enabled")));
+    }
+    let butane = dir.object("butane", &["--without-program"]);
+    assert_eq!(butane["systemd"], object["spec"]["config"]["systemd"]);
+    assert_eq!(butane["storage"]["files"].as_array().unwrap().len(), rest.len());
+    let (code, _, err) = dir.run(&["machineconfig", "--without-program", "--binary", &dir.path("etcd-lun")]);
+    assert_eq!(code, 2, "{err}");
+}
+
 /// The whole text but what is long: the program and the units' lines, which are looked at above.
 #[test]
 fn the_same_text_every_time() {

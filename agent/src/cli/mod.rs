@@ -193,7 +193,8 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
         ["config", "check"] => Box::new(move |file| config::check(file, output)),
         ["render", "units"] => {
             let into: PathBuf = given.value("into").ok_or("--into <DIR> is missing")?.into();
-            Box::new(move |file| render::units(file, &into))
+            let packaged = given.has("packaged");
+            Box::new(move |file| render::units(file, &into, packaged))
         }
         ["render", "machineconfig"] => {
             let options = render::Options::from(given)?;

@@ -23,6 +23,7 @@ pub(super) struct Options {
     role: Role,
     name: Option<ObjectName>,
     binary: Option<PathBuf>,
+    without_program: bool,
     secrets_from: Option<PathBuf>,
     without_secrets: bool,
 }
@@ -36,6 +37,7 @@ impl Options {
             role: given.parsed("role")?.map_or_else(master, Ok)?,
             name: given.parsed("name")?,
             binary: path("binary"),
+            without_program: given.has("without-program"),
             secrets_from: path("secrets-from"),
             without_secrets: given.has("without-secrets"),
         })
@@ -55,14 +57,29 @@ impl Options {
 }
 
 const OWN_PROGRAM: &str = "/proc/self/exe";
+/// Where a package's units lie.
+const PACKAGED_UNITS: &str = "/usr/lib/systemd/system";
 
-/// Writes the units that the config asks for into a directory.
-pub(super) fn units(file: Option<&Path>, into: &Path) -> Result<(), Exit> {
+/// Writes the units that the config asks for into a directory. What a package brought and the config leaves as it is isn't
+/// written, so that a newer package's counts.
+pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<(), Exit> {
     let (host, pool, _) = super::config::load_pool(file)?;
-    for rendered in unit::for_config(&pool).map_err(anyhow::Error::from)? {
+    let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
+    let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
+    let by = if packaged || is_packages { unit::Bringer::Package } else { unit::Bringer::Delivery };
+    for rendered in unit::for_config_brought(&pool, by).map_err(anyhow::Error::from)? {
         let path = std::path::absolute(into).context("finding the directory")?.join(&rendered.name);
         let text = path.to_str().context("the directory's name is not UTF-8")?;
-        let path = text.parse().map_err(anyhow::Error::from)?;
+        let path: AbsPath = text.parse().map_err(anyhow::Error::from)?;
+        let brought = format!("{PACKAGED_UNITS}/{}", rendered.name);
+        let is_brought = |host: &Host| -> io::Result<bool> {
+            let same = host.root.read_opt(&brought)?.as_ref() == Some(&rendered.text);
+            Ok(same && host.root.read_opt(path.as_path())?.is_none())
+        };
+        if is_packages && is_brought(&host).context("reading units")? {
+            say(&format!("{brought} is as it should be"));
+            continue;
+        }
         host.root.write_durably(&path, &rendered.text, 0o644).context("writing a unit")?;
         say(&format!("wrote {path}"));
     }
@@ -100,7 +117,12 @@ pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit>
     let (Some(dir), Some(local)) = (dir, name) else {
         return Err(Exit::Usage(format!("the name of {} is not UTF-8: rename it", program.display())));
     };
-    complain(&format!("for `butane --strict --files-dir {}`, which reads the program there", dir.display()));
+    if !options.without_program {
+        complain(&format!(
+            "for `butane --strict --files-dir {}`, which reads the program there",
+            dir.display()
+        ));
+    }
     print_whole(&delivery::butane(&delivery, &options.role, &options.object_name(), local))
 }
 
@@ -131,7 +153,7 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<Delivery, Exit> {
     let (host, pool, sources) = super::config::load_pool(file)?;
     let nodes = pool.nodes()?;
     let secrets = secret_files(&host, &pool, options)?;
-    let program = program(&host, options)?;
+    let program = if options.without_program { None } else { Some(program(&host, options)?) };
     let delivered = sources.into_iter().map(|source| match file {
         // One that was named on the command line is the main file on a node.
         Some(_) => Source { path: MAIN_FILE.into(), text: source.text },

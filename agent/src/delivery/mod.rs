@@ -109,21 +109,28 @@ const EXECUTABLE: u32 = 0o755;
 const READABLE: u32 = 0o644;
 
 impl Delivery {
-    /// Program, config, secrets, udev rule and units; the policy module is in the program. The config's texts are delivered
-    /// as written, each at the path that it names.
+    /// Program, config, secrets, udev rule and units; the policy module is in the program. Without a program for nodes that have
+    /// it from a package, which brings the catalog too. The config's texts are delivered as written, each at the path that it
+    /// names.
     pub fn new(
-        program: Vec<u8>,
+        program: Option<Vec<u8>>,
         config: &[Source],
         secrets: Vec<(AbsPath, String)>,
         pool: &Pool,
         nodes: &[NodeEntry],
     ) -> Result<Self, DeliveryError> {
-        let mut files = vec![File {
-            path: unit::PROGRAM.parse()?,
-            mode: EXECUTABLE,
-            content: program,
-            part: Part::Program,
-        }];
+        let by = if program.is_some() { unit::Bringer::Delivery } else { unit::Bringer::Package };
+        let mut files = Vec::new();
+        if let Some(content) = program {
+            let path = unit::PROGRAM.parse()?;
+            files.push(File { path, mode: EXECUTABLE, content, part: Part::Program });
+            files.push(File {
+                path: unit::CATALOG_FILE.parse()?,
+                mode: READABLE,
+                content: unit::CATALOG.into(),
+                part: Part::Catalog,
+            });
+        }
         let private =
             |path, text: String, part| File { path, mode: PRIVATE, content: text.into_bytes(), part };
         for source in config {
@@ -136,12 +143,6 @@ impl Delivery {
             content: policy::rule(pool, nodes).into_bytes(),
             part: Part::UdevRule,
         });
-        files.push(File {
-            path: unit::CATALOG_FILE.parse()?,
-            mode: READABLE,
-            content: unit::CATALOG.into(),
-            part: Part::Catalog,
-        });
         files.sort_by(|one, other| one.path.cmp(&other.path));
         let twice = files.iter().zip(files.iter().skip(1)).find(|(one, other)| one.path == other.path);
         if let Some((first, second)) = twice {
@@ -151,10 +152,8 @@ impl Delivery {
                 second: second.part,
             });
         }
-        let units = unit::for_config(pool)?.into_iter().map(|unit::Rendered { name, text }| Unit {
-            enabled: text.lines().any(|line| line == "[Install]"),
-            name,
-            text,
+        let units = unit::for_config_brought(pool, by)?.into_iter().map(|unit::Rendered { name, text }| {
+            Unit { enabled: text.lines().any(|line| line == "[Install]"), name, text }
         });
         Ok(Self { files, units: units.collect() })
     }

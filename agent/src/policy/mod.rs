@@ -116,6 +116,7 @@ pub fn labelled<'a>(wish: impl Into<Wish<'a>>) -> Vec<String> {
     let mount_unit = unit::mount_unit_name(&etcd.data_dir);
     let mut paths = vec![
         unit::PROGRAM.to_owned(),
+        unit::PACKAGED_PROGRAM.to_owned(),
         "/etc/etcd-lun".to_owned(),
         "/etc/iscsi".to_owned(),
         format!("/etc/systemd/system/{mount_unit}"),

@@ -1,8 +1,8 @@
 //! Which units a config asks for.
 
 use super::{
-    DataMount, Rendered, Service, UnitError, data_mount, health::health, selinux_service, service,
-    shutdown_service,
+    CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, health::health, selinux_service,
+    service, shutdown_service,
 };
 use crate::{
     config::{Boot, Config, EtcdWish, Gate, HealthWish, LunWish, Pool, Runtime, SecretSource, Target},
@@ -69,15 +69,45 @@ pub fn data_mount_for<'a>(wish: impl Into<Wish<'a>>) -> Result<Rendered, UnitErr
 /// written.
 pub const PROGRAM: &str = "/usr/local/bin/etcd-lun";
 
+/// Where a package puts the program, on a machine or in an image.
+pub const PACKAGED_PROGRAM: &str = "/usr/bin/etcd-lun";
+/// And what explains messages in the journal.
+const PACKAGED_CATALOG: &str = "/usr/lib/systemd/catalog/etcd-lun.catalog";
+
+/// Who brings the program to a node, and with that where it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bringer {
+    /// A MachineConfig, or a person: what is in `/usr/local`.
+    Delivery,
+    /// A package: what is in `/usr`.
+    Package,
+}
+
+impl Bringer {
+    fn program(self) -> &'static str {
+        match self {
+            Self::Delivery => PROGRAM,
+            Self::Package => PACKAGED_PROGRAM,
+        }
+    }
+
+    fn catalog(self) -> &'static str {
+        match self {
+            Self::Delivery => CATALOG_FILE,
+            Self::Package => PACKAGED_CATALOG,
+        }
+    }
+}
+
 /// The service that runs `apply` at boot, the one before it, the one that a shutdown runs, and health with its timer.
-fn services(wish: Wish<'_>) -> Result<[Rendered; 5], UnitError> {
+fn services(wish: Wish<'_>, by: Bringer) -> Result<[Rendered; 5], UnitError> {
     let invalid = |why: &'static str| UnitError {
         unit: super::SERVICE.into(),
         key: "ExecStart=",
-        value: PROGRAM.into(),
+        value: by.program().into(),
         why,
     };
-    let program: AbsPath = PROGRAM.parse().map_err(|_| invalid("it is no absolute path"))?;
+    let program: AbsPath = by.program().parse().map_err(|_| invalid("it is no absolute path"))?;
     let mut beneath = vec![wish.etcd.data_dir.parent()];
     let state: AbsPath = STATE_PARENT.parse().map_err(|_| invalid("it is no absolute path"))?;
     if !beneath.contains(&state) {
@@ -94,7 +124,8 @@ fn services(wish: Wish<'_>) -> Result<[Rendered; 5], UnitError> {
         credentials: &credentials(wish.target),
     };
     let (selinux, shutdown, service) = (selinux_service(&of), shutdown_service(&of), service(&of)?);
-    let [health, timer] = health(&program, &beneath, &wish.health.textfile, wish.health.interval)?;
+    let [health, timer] =
+        health(&program, by.catalog(), &beneath, &wish.health.textfile, wish.health.interval)?;
     Ok([health, timer, selinux, shutdown, service])
 }
 
@@ -127,10 +158,15 @@ fn credentials(target: &Target) -> Vec<String> {
     names
 }
 
-/// All units, in the order of their names.
+/// All units, in the order of their names, for a program that was delivered.
 pub fn for_config<'a>(wish: impl Into<Wish<'a>>) -> Result<Vec<Rendered>, UnitError> {
+    for_config_brought(wish, Bringer::Delivery)
+}
+
+/// All units, in the order of their names, for a program where its bringer puts it.
+pub fn for_config_brought<'a>(wish: impl Into<Wish<'a>>, by: Bringer) -> Result<Vec<Rendered>, UnitError> {
     let wish = wish.into();
-    let mut units = Vec::from(services(wish)?);
+    let mut units = Vec::from(services(wish, by)?);
     units.push(data_mount_for(wish)?);
     Ok(units)
 }
@@ -168,6 +204,20 @@ mod tests {
                 assert!(unit.text == example, "{}", unit.text);
             }
             assert_eq!(units.len(), expected.len());
+        }
+    }
+    /// What a package brings lies in `/usr` alone; nothing else in a unit follows from that.
+    #[test]
+    fn of_a_package() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"";
+        let pool = Pool::load(&[Source { path: "config.toml".into(), text: text.into() }]).unwrap();
+        let packaged = for_config_brought(&pool, Bringer::Package).unwrap();
+        for (delivered, packaged) in for_config(&pool).unwrap().iter().zip(&packaged) {
+            assert_eq!(packaged.name, delivered.name);
+            assert!(!packaged.text.contains("/usr/local"), "{}", packaged.text);
+            let text =
+                delivered.text.replace(PROGRAM, PACKAGED_PROGRAM).replace(CATALOG_FILE, PACKAGED_CATALOG);
+            assert_eq!(packaged.text, text);
         }
     }
 }

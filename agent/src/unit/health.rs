@@ -24,6 +24,7 @@ const TIMER_TEMPLATE: &str = include_str!("../../../units/etcd-lun-health.timer.
 /// rendered.
 pub(super) fn health(
     program: &AbsPath,
+    catalog: &str,
     beneath: &[AbsPath],
     textfile: &AbsPath,
     interval: Span,
@@ -44,7 +45,7 @@ pub(super) fn health(
         ("@BENEATH@", beneath.join(" ")),
         ("@SELINUX_CONTEXT@", SELINUX_CONTEXT.to_owned()),
         ("@TEXTFILE_DIR@", dir.to_string()),
-        ("@CATALOG@", CATALOG_FILE.to_owned()),
+        ("@CATALOG@", catalog.to_owned()),
         ("@PROGRAM@", program.to_string()),
     ];
     Ok([
@@ -64,7 +65,13 @@ mod tests {
     fn rendered() {
         let program: AbsPath = "/usr/local/bin/etcd-lun".parse().unwrap();
         let of = |file: &str| {
-            health(&program, &["/var/lib".parse().unwrap()], &file.parse().unwrap(), "90s".parse().unwrap())
+            health(
+                &program,
+                CATALOG_FILE,
+                &["/var/lib".parse().unwrap()],
+                &file.parse().unwrap(),
+                "90s".parse().unwrap(),
+            )
         };
         let [service, timer] = of("/var/node_exporter/textfile/etcd-lun.prom").unwrap();
         for unit in [&service, &timer] {

@@ -11,7 +11,9 @@ mod service;
 mod template;
 
 pub use escape::{device_unit_name, escape_path, mount_unit_name};
-pub use for_config::{PROGRAM, Wish, data_mount_for, for_config};
+pub use for_config::{
+    Bringer, PACKAGED_PROGRAM, PROGRAM, Wish, data_mount_for, for_config, for_config_brought,
+};
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER};
 pub use mount::{DataMount, data_mount};
 pub use service::{SELINUX_CONTEXT, SERVICE, Service, selinux_service, service, shutdown_service};

@@ -9,8 +9,13 @@ pub const ABOUT: &str = "Moves a node's etcd to an iSCSI LUN of its own, without
 pub const EXIT_CODES: [&str; 5] =
     ["converged or healthy", "error", "usage or config", "refused", "unhealthy"];
 
+/// The version, and for what `packaging/build` made, of which commit and by what, a line each.
 pub(super) fn version() -> String {
-    concat!("etcd-lun ", env!("CARGO_PKG_VERSION")).into()
+    let version = concat!("etcd-lun ", env!("CARGO_PKG_VERSION"));
+    match option_env!("ETCD_LUN_BUILD") {
+        Some(build) => format!("{version}\n{build}"),
+        None => version.into(),
+    }
 }
 
 fn usage(words: &[String], command: Option<&Command>) -> String {

@@ -53,6 +53,12 @@ const DELIVERY: &[Flag] = &[
     option("name", "NAME", "The object's name [default: 98-ROLE-etcd-lun]"),
     option("binary", "PATH", "Deliver this build instead of the program that runs"),
     Flag {
+        name: "without-program",
+        value: None,
+        help: "Leave the program out, for nodes that have it from the package: in their image, or installed",
+        against: Some("binary"),
+    },
+    Flag {
         name: "secrets-from",
         value: Some("DIR"),
         help: "Read the files of secrets from here, by their last names, not from where the config says",
@@ -157,7 +163,14 @@ pub const COMMANDS: &[Command] = &[
     plain(
         &["render", "units"],
         "Write the systemd units into a directory",
-        &[option("into", "DIR", "The directory, such as /etc/systemd/system")],
+        &[
+            option("into", "DIR", "The directory, such as /etc/systemd/system"),
+            switch(
+                "packaged",
+                "For /usr/bin/etcd-lun, a package's program, rather than /usr/local/bin/etcd-lun; needless when it is \
+                 that program which runs",
+            ),
+        ],
     ),
     Command {
         words: &["render", "machineconfig"],
