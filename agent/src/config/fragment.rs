@@ -1,14 +1,14 @@
 //! Config as written: TOML fragments, every key optional, and how they merge.
 
-use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
+use crate::terms::{AbsPath, Bytes, DiskLink, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
 use serde::Deserialize;
 
 /// One file, or several merged.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fragment {
-    #[serde(default)]
-    pub target: TargetFragment,
+    pub target: Option<TargetFragment>,
+    pub device: Option<DeviceFragment>,
     #[serde(default)]
     pub etcd: EtcdFragment,
     #[serde(default)]
@@ -32,6 +32,12 @@ pub(super) struct TargetFragment {
     pub noop_timeout: Option<Span>,
     pub chap: Option<ChapFragment>,
     pub discovery_chap: Option<ChapFragment>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeviceFragment {
+    pub path: Option<DiskLink>,
 }
 
 /// How the target's portals are learnt.
@@ -120,6 +126,7 @@ pub(super) struct NodeFragment {
     pub machine_id: Option<String>,
     pub initiator: Option<Iqn>,
     pub lun: Option<LunNumber>,
+    pub path: Option<DiskLink>,
     pub wwid: Option<Wwid>,
     /// Where the entry was written; filled in after parsing.
     #[serde(skip)]
@@ -134,14 +141,20 @@ impl Fragment {
                 *slot = later;
             }
         }
-        over(&mut self.target.iqn, later.target.iqn);
-        over(&mut self.target.portals, later.target.portals);
-        over(&mut self.target.discovery, later.target.discovery);
-        over(&mut self.target.replacement_timeout, later.target.replacement_timeout);
-        over(&mut self.target.noop_interval, later.target.noop_interval);
-        over(&mut self.target.noop_timeout, later.target.noop_timeout);
-        over(&mut self.target.chap, later.target.chap);
-        over(&mut self.target.discovery_chap, later.target.discovery_chap);
+        if let Some(later) = later.target {
+            let target = self.target.get_or_insert_default();
+            over(&mut target.iqn, later.iqn);
+            over(&mut target.portals, later.portals);
+            over(&mut target.discovery, later.discovery);
+            over(&mut target.replacement_timeout, later.replacement_timeout);
+            over(&mut target.noop_interval, later.noop_interval);
+            over(&mut target.noop_timeout, later.noop_timeout);
+            over(&mut target.chap, later.chap);
+            over(&mut target.discovery_chap, later.discovery_chap);
+        }
+        if let Some(later) = later.device {
+            over(&mut self.device.get_or_insert_default().path, later.path);
+        }
         over(&mut self.etcd.data_dir, later.etcd.data_dir);
         over(&mut self.etcd.runtime, later.etcd.runtime);
         over(&mut self.etcd.unit, later.etcd.unit);

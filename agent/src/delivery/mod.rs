@@ -21,7 +21,7 @@ pub use size::{MANIFEST_LIMIT, POOL_LIMIT, Sizes};
 pub use target::{Backstores, NoTarget, target};
 
 use crate::{
-    config::{NodeEntry, Pool, SecretSource, Source, Target},
+    config::{Nodes, Pool, SecretSource, Source, Target},
     policy,
     terms::{AbsPath, TermError},
     unit::{self, UnitError},
@@ -116,7 +116,7 @@ impl Delivery {
         config: &[Source],
         secrets: Vec<(AbsPath, String)>,
         pool: &Pool,
-        nodes: &[NodeEntry],
+        nodes: &Nodes<'_>,
     ) -> Result<Self, DeliveryError> {
         let mut files = vec![File {
             path: unit::PROGRAM.parse()?,
@@ -133,7 +133,7 @@ impl Delivery {
         files.push(File {
             path: policy::RULE.parse()?,
             mode: READABLE,
-            content: policy::rule(pool, nodes).into_bytes(),
+            content: policy::rule(nodes).into_bytes(),
             part: Part::UdevRule,
         });
         files.push(File {
