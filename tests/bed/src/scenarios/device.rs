@@ -52,7 +52,7 @@ fn stands_on_its_disk(stage: &mut Stage) -> Result<()> {
     runs_from_it(stage)?;
     stage.node.ok("etcdctl put /this/node yes")?;
     let uses_nothing_of_iscsi =
-        "! iscsiadm -m session 2>/dev/null && ! systemctl -q is-active iscsid.service &&
+        "! systemctl -q is-active iscsid.service && ! iscsiadm -m session 2>/dev/null &&
         ! test -e /etc/systemd/system/etcd-lun-shutdown.service";
     stage.node.ok(uses_nothing_of_iscsi)?;
     let record = stage.node.ok("jq --raw-output .wwid /var/lib/etcd-lun/authority.json")?;
