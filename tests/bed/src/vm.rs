@@ -56,8 +56,9 @@ pub struct Disk {
 }
 
 impl Disk {
-    fn device(&self) -> String {
-        format!("virtio-blk-pci,drive={0},id={0},serial={1}", self.id, self.serial)
+    /// The node finds disks in the order of their slots, and boots from its first: the others come behind it.
+    fn device(&self, number: usize) -> String {
+        format!("virtio-blk-pci,drive={0},id={0},serial={1},addr={2:#x}", self.id, self.serial, 16 + number)
     }
 }
 
@@ -130,8 +131,10 @@ impl Vm {
 
     /// Attaches one of them to the running machine; once in a life.
     pub fn plug(&self, id: &str) -> Result<()> {
-        let disk = self.more_disks.iter().find(|disk| disk.id == id).context("there is no such disk")?;
-        qmp::monitor(&self.socket, &format!("device_add {}", disk.device())).context("cannot attach a disk")
+        let mut disks = self.more_disks.iter().enumerate();
+        let (number, disk) = disks.find(|(_, disk)| disk.id == id).context("there is no such disk")?;
+        let command = format!("device_add {}", disk.device(number));
+        qmp::monitor(&self.socket, &command).context("cannot attach a disk")
     }
 
     /// Asks the running machine to let go of one: it has when the guest no longer shows it.
@@ -235,10 +238,10 @@ impl Vm {
             .args(["-device", "virtio-rng-pci"])
             .args(["-serial", &format!("file:{}", self.serial.display())])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", self.socket.display())]);
-        for disk in &self.more_disks {
+        for (number, disk) in self.more_disks.iter().enumerate() {
             qemu.args(["-drive", &format!("file={},if=none,id={},format=raw", disk.file.display(), disk.id)]);
             if disk.plugged {
-                qemu.args(["-device", &disk.device()]);
+                qemu.args(["-device", &disk.device(number)]);
             }
         }
         for (number, path) in Path::ALL.iter().enumerate() {
