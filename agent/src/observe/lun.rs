@@ -48,14 +48,9 @@ fn of_target(host: &Host, config: &Config, iscsi: &Iscsi, staged: Option<&Stagin
 }
 
 fn of_device(host: &Host, config: &Config, device: &Device, staged: Option<&Staging>) -> io::Result<LunView> {
-    let mut paths = Vec::new();
-    for name in disks_of_device(host, device)? {
-        // udev makes the links before it has written down what it found out, whether multipath wants the disk for one.
-        match block::disk(host, &name)? {
-            Some(disk) if disk.udev.is_some() => paths.push(disk),
-            Some(_) | None => return Ok(LunView::NotAttached),
-        }
-    }
+    // Whether udev is at work on it is not asked: it is, for a moment, after everybody who writes. The links come last.
+    let disks = disks_of_device(host, device)?.into_iter().map(|name| block::disk(host, &name));
+    let paths: Vec<_> = disks.filter_map(Result::transpose).collect::<io::Result<_>>()?;
     match paths.first().cloned() {
         Some(first) => Ok(LunView::Seen(Box::new(seen(host, config, &paths, first, true, staged)?))),
         None => Ok(LunView::NotAttached),
