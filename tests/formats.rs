@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use etcd_lun::{
-    config::{Config, Pool, Source},
+    config::{Config, Nodes, Pool, Source},
     node::authority::{Authority, Record, Stamp},
 };
 use std::{fs, path::Path};
@@ -67,8 +67,10 @@ fn configs() {
     assert!(!texts.is_empty());
     for (path, text) in texts {
         let sources = [Source { path: path.clone(), text }];
-        let nodes = Pool::load(&sources).and_then(|pool| pool.nodes());
-        assert_eq!(nodes.unwrap_or_else(|error| panic!("{path}: {error}")).len(), 2);
-        assert_eq!(Config::load(&sources, "", "master-0").unwrap().node.lun.0, 1);
+        let pool = Pool::load(&sources).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let Nodes::Iscsi { nodes, .. } = pool.nodes().unwrap() else { panic!("{path} has a target") };
+        assert_eq!(nodes.len(), 2);
+        let config = Config::load(&sources, "", "master-0").unwrap();
+        assert_eq!(config.backing.iscsi().unwrap().lun.0, 1);
     }
 }

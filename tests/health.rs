@@ -8,7 +8,7 @@ mod support;
 mod schema;
 
 use etcd_lun::{
-    health::{self, CHECKS, Outcome, ROLLED_BACK, Report, Run},
+    health::{self, CHECKS, ISCSI, Outcome, ROLLED_BACK, Report, Run},
     node::{Fact, InForce, LocalDir, LunView, MountUnit, Multipath, Node, Retired, Sample, Selinux, Vitals},
     terms::{Bytes, Span},
     unit::SELINUX_CONTEXT,
@@ -396,6 +396,33 @@ fn what_a_map_or_a_gap_changes() {
     assert!(matches!(detail(&report(&vitals(None), &out), "session-timeout"), Outcome::CannotTell(_)));
 }
 
+#[test]
+fn of_a_disk_of_the_machine_s_own_nobody_asks_for_a_target() {
+    let config = device_config_for("systemd");
+    let node = with_device(migrated());
+    let look = |node: &Node, vitals: &Vitals| health::assess(&config, node, vitals);
+    let mut vitals = vitals(None);
+    vitals.routes = Fact::Known(Vec::new());
+    let report = look(&node, &vitals);
+    assert!(report.is_healthy(), "{report:#?}");
+    let rows: Vec<_> = report.rows.iter().map(|row| row.check).collect();
+    assert!(ISCSI.iter().all(|check| !rows.contains(check)), "{rows:?}");
+    assert!(
+        ["paths", "device-identity", "write-cache", "mount", "kernel-log"]
+            .iter()
+            .all(|check| rows.contains(check))
+    );
+    let gone = look(&Node { lun: Fact::Known(LunView::NotAttached), ..node.clone() }, &vitals);
+    for row in &gone.rows {
+        assert!(!row.outcome.detail().contains("target"), "{row:?}");
+    }
+    let identity = gone.rows.iter().find(|row| row.check == "device-identity").unwrap();
+    assert!(matches!(&identity.outcome, Outcome::Found(said) if said.contains(LINK)), "{identity:?}");
+    let run = Run { version: "0.0.0", at: Duration::from_secs(1), took: Duration::from_secs(1) };
+    let text = health::metrics(&report, &node, &vitals, None, run);
+    assert!(!text.contains("session") && text.contains("etcd_lun_path_up{device=\"sdb\"} 1"), "{text}");
+}
+
 /// As written, and as promtool and node-exporter take it: `tests/metrics`.
 #[test]
 fn metrics_have_a_sample_for_every_check() {
@@ -406,7 +433,7 @@ fn metrics_have_a_sample_for_every_check() {
         at: Duration::from_millis(1_700_000_000_500),
         took: Duration::from_millis(5250),
     };
-    let text = health::metrics(&report, &migrated(), &vitals, TARGET, run);
+    let text = health::metrics(&report, &migrated(), &vitals, Some(TARGET), run);
     for check in CHECKS {
         let (name, severity) = (check.name, check.severity.word());
         for (metric, value) in [("check", 1), ("check_unknown", 0)] {
@@ -432,7 +459,7 @@ fn metrics_have_a_sample_for_every_check() {
     }
     let blind = Node { mount: unknown(), record: unknown(), ..migrated() };
     let report = health::assess(&config(), &blind, &vitals);
-    let text = health::metrics(&report, &blind, &vitals, TARGET, run);
+    let text = health::metrics(&report, &blind, &vitals, Some(TARGET), run);
     assert!(text.contains("etcd_lun_check_unknown{check=\"mount\",severity=\"critical\"} 1"), "{text}");
     assert!(!text.contains("etcd_lun_free_bytes") && !text.contains("etcd_lun_generation"), "{text}");
 }

@@ -6,6 +6,7 @@
 mod support;
 
 mod decisions;
+mod device;
 mod mark;
 mod retired;
 mod rollback;
@@ -17,10 +18,10 @@ use etcd_lun::{
     config::{Config, Runtime},
     node::{
         Content, DataMount, Etcd, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath, Node, Selinux,
-        User,
+        Session, User,
         authority::{Authority, Record, Stamp},
     },
-    plan::{Goal, Occasion, Plan, Refusal, Step, plan},
+    plan::{Goal, Horizon, Occasion, Plan, Refusal, Step, plan},
     terms::Bytes,
 };
 use say::say;

@@ -43,7 +43,7 @@ fn views() -> Vec<Fact<LunView>> {
     seen.chain([Fact::Known(LunView::NoSession), Fact::Known(LunView::NotAttached), unknown()]).collect()
 }
 
-fn every_way_back(mut visit: impl FnMut(&Node)) -> usize {
+pub(super) fn every_way_back(mut visit: impl FnMut(&Node)) -> usize {
     let mut count = 0;
     let mut node = migrated();
     let right = node.mount.clone();

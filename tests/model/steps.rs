@@ -52,8 +52,10 @@ impl Run<'_> {
             Step::LogOut { .. } => self.effect(|world| world.session = false),
             Step::LogIn { .. } if !self.world.reachable => Self::fail("no portal answers"),
             Step::LogIn { .. } => self.effect(|world| world.session = true),
-            Step::AttachLun { .. } if !self.world.reachable => Self::fail("the LUN has gone"),
-            Step::AttachLun { .. } => Ok(()),
+            Step::AttachLun { .. } | Step::AwaitDisk { .. } if !self.world.reachable => {
+                Self::fail("the LUN has gone")
+            }
+            Step::AttachLun { .. } | Step::AwaitDisk { .. } => Ok(()),
             Step::BeginRecord { record } => {
                 let record = small(record);
                 self.effect(|world| world.record = Some(record))

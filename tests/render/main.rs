@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod butane;
+mod device;
 mod errors;
 mod machineconfig;
 mod target;

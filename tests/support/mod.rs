@@ -42,6 +42,29 @@ pub fn config_for(runtime: &str) -> Config {
     Config::load(&[Source { path: "config.toml".into(), text }], MACHINE, "master-0").unwrap()
 }
 
+pub const LINK: &str = "/dev/disk/by-id/virtio-etcd0";
+
+/// The same with a disk of the machine's own in the target's place.
+pub fn device_config_for(runtime: &str) -> Config {
+    let text = format!("[device]\npath = \"{LINK}\"\n[etcd]\nruntime = \"{runtime}\"\n");
+    Config::load(&[Source { path: "config.toml".into(), text }], MACHINE, "master-0").unwrap()
+}
+
+/// The node as it is seen with that config: nobody is asked for sessions, and there is none to be missing.
+pub fn with_device(mut node: Node) -> Node {
+    let why = "the config names a device";
+    node.initiator = Initiator {
+        name: Fact::Unknown(why.into()),
+        iscsid_active: Fact::Unknown(why.into()),
+        multipathd_active: Fact::Unknown(why.into()),
+    };
+    node.sessions = Fact::Unknown(why.into());
+    if matches!(node.lun, Fact::Known(LunView::NoSession)) {
+        node.lun = Fact::Known(LunView::NotAttached);
+    }
+    node
+}
+
 pub fn record() -> Record {
     Record::begin(1, OURS, wwid(), config().etcd.data_dir)
 }
@@ -335,7 +358,7 @@ impl World {
                     session.recovery_timeout = u32::try_from(replacement.0.as_secs()).ok();
                 }
             }
-            Step::AttachLun { .. } => {
+            Step::AttachLun { .. } | Step::AwaitDisk { .. } => {
                 self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
             }
             Step::BeginRecord { record } => self.node.record = Fact::Known(Some(record.clone())),
@@ -420,8 +443,8 @@ impl World {
                 let mount =
                     DataMount { free: Some((Bytes(15 << 30), Bytes(20 << 30))), ..data_mount("8:16") };
                 self.node.mount = Fact::Known(Some(mount));
-                for session in known(&mut self.node.sessions) {
-                    session.in_use = vec!["sdb".into()];
+                if let Fact::Known(sessions) = &mut self.node.sessions {
+                    sessions.iter_mut().for_each(|session| session.in_use = vec!["sdb".into()]);
                 }
             }
             Step::UnmountData { .. } => {
@@ -474,8 +497,8 @@ impl World {
     pub fn unmount(&mut self) {
         self.node.mount = Fact::Known(None);
         self.node.mounted_stamp = Fact::Known(None);
-        for session in known(&mut self.node.sessions) {
-            session.in_use.clear();
+        if let Fact::Known(sessions) = &mut self.node.sessions {
+            sessions.iter_mut().for_each(|session| session.in_use.clear());
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::run::Run;
 use crate::{
+    config::Backing,
     host::{block, exec::one_line, iscsi::Session, kmsg},
     observe,
     plan::Refusal,
@@ -21,36 +22,46 @@ pub(super) fn beside(run: &Run<'_>, error: anyhow::Error, since: kmsg::Mark) -> 
 
 /// What has become of the session and the LUN since then, and the cure; nothing where there is nothing to say of them.
 fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
+    let place = run.config.backing.place();
     let sessions = observe::ours(run.host, run.config).ok()?;
-    // Whoever logs in or looks for the LUN says what is wrong with that.
-    let first = sessions.first()?;
-    if !sessions.iter().any(Session::is_logged_in) {
-        let at = first.portal.as_ref().map(|portal| format!(" at {portal}")).unwrap_or_default();
-        return Some(format!(
-            "the session to {}{at} is not connected ({}): see that the target answers this node, then run this again",
-            first.target, first.state
-        ));
+    if run.config.backing.iscsi().is_some() {
+        // Whoever logs in or looks for the LUN says what is wrong with that.
+        let first = sessions.first()?;
+        if !sessions.iter().any(Session::is_logged_in) {
+            let at = first.portal.as_ref().map(|portal| format!(" at {portal}")).unwrap_or_default();
+            return Some(format!(
+                "the session to {}{at} is not connected ({}): see that the target answers this node, then run this again",
+                first.target, first.state
+            ));
+        }
     }
     // The kernel keeps what it read at login.
     observe::lun_rescan(run.host, run.config).ok()?;
-    let disks: Vec<_> = sessions
-        .iter()
-        .filter_map(|session| observe::disk_of(run.host, session, run.config.node.lun).ok().flatten())
-        .collect();
+    let disks = observe::disks(run.host, run.config).ok()?;
     let is_read_only =
         |name: &String| matches!(block::disk(run.host, name), Ok(Some(disk)) if disk.read_only);
     if let Some(disk) = disks.iter().find(|disk| is_read_only(disk)) {
-        return Some(format!(
-            "LUN {} ({disk}) is read-only now: allow this initiator to write it at the target, then run this again",
-            run.config.node.lun
-        ));
+        return Some(match &run.config.backing {
+            Backing::Iscsi(_) => format!(
+                "{place} ({disk}) is read-only now: allow this initiator to write it at the target, then run this again"
+            ),
+            Backing::Device(_) => format!(
+                "{place} ({disk}) is read-only now: see where the disk comes from that this machine may write it, then run this again"
+            ),
+        });
     }
     let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
     let said = kmsg::errors_of(&since.messages().ok()?, &disks, &sids);
     let said = one_line(said.first()?);
-    Some(format!(
-        "the kernel says `{said}`: see at the target what LUN {} lacks (its log, the room in its pool) and the network to it, \
-         then run this again",
-        run.config.node.lun
-    ))
+    Some(match &run.config.backing {
+        Backing::Iscsi(_) => format!(
+            "the kernel says `{said}`: see at the target what {place} lacks (its log, the room in its pool) and the network to it, \
+             then run this again"
+        ),
+        Backing::Device(_) => {
+            format!(
+                "the kernel says `{said}`: see what {place} lacks where the disk comes from, then run this again"
+            )
+        }
+    })
 }

@@ -2,9 +2,9 @@
 
 use super::guard;
 use crate::{
-    config::Config,
+    config::{Backing, Config},
     host::{
-        ExecError, Host, dir, inode,
+        ExecError, Host, block, dir, inode,
         selinux::{self, store},
         systemd,
     },
@@ -41,7 +41,32 @@ pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
             policy::MODULE
         );
     }
-    Ok(Installed { module_changed, relabelled: relabel(host, config)? })
+    let mut relabelled = relabel(host, config)?;
+    relabelled.extend(label_disk(host, config).context("labelling the disk")?);
+    Ok(Installed { module_changed, relabelled })
+}
+
+/// Labels a disk of the machine's own as the udev rule does. It was there before the module: then udev had no such label to
+/// give, and nothing brings the disk to it again. A target's LUN comes with the login, later.
+fn label_disk(host: &Host, config: &Config) -> io::Result<Vec<String>> {
+    let Backing::Device(device) = &config.backing else { return Ok(Vec::new()) };
+    let mut names = observe::disks_of_device(host, device)?;
+    if let Some(first) = names.first()
+        && let Some(disk) = block::disk(host, first)?
+    {
+        names.extend(block::multipath_of(&disk).map(|map| map.name.clone()));
+    }
+    let mut relabelled = Vec::new();
+    for name in names {
+        let node = block::node(&name)?;
+        let has = selinux::label_of(host, node.as_str())?;
+        if has.as_deref() != Some(policy::DEVICE_LABEL) {
+            selinux::set_label_of(host, node.as_str(), policy::DEVICE_LABEL)?;
+            let had = has.as_deref().unwrap_or("no label");
+            relabelled.push(format!("Relabeled {node} from {had} to {}", policy::DEVICE_LABEL));
+        }
+    }
+    Ok(relabelled)
 }
 
 /// Takes the module out of the store, when there is one in force, and gives everything its ordinary label again.

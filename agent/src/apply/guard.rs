@@ -26,12 +26,12 @@ pub(super) fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
         .require()
         .cloned()
         .map_err(|why| anyhow!("{why}"))?;
-    let LunView::Seen(lun) = view else { bail!("LUN {wwid} has gone") };
+    let LunView::Seen(lun) = view else { bail!("LUN {wwid} ({}) has gone", run.config.backing.place()) };
     let found = lun.wwid.require().map_err(|why| anyhow!("its WWID can't be told: {why}"))?;
     ensure!(
         found == wwid,
-        "LUN {} is {found} now, it was {wwid}: the target shows another one",
-        run.config.node.lun
+        "{} is {found} now, it was {wwid}: another one is there",
+        run.config.backing.place()
     );
     ensure!(!lun.read_only, "LUN {wwid} is read-only now");
     ensure!(lun.holders.is_empty(), "LUN {wwid} is held by {} now", lun.holders.join(", "));

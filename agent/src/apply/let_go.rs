@@ -1,7 +1,7 @@
 //! Shutting down without the target: what waits for it must end, or the reboot waits as long as etcd was to.
 
 use crate::{
-    config::Config,
+    config::{Config, Iscsi},
     host::{Host, block, iscsi, systemd},
     observe,
     terms::Span,
@@ -26,13 +26,15 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
         return Ok(None);
     }
     let mut done = Vec::new();
+    // A disk of the machine's own has no target to be waited for.
+    let Some(Iscsi { lun, .. }) = config.backing.iscsi() else { return Ok(Some(done)) };
     for session in &observe::ours(host, config).context("looking for sessions")? {
         let sid = session.sid;
         // It may lose its connection this very moment: then the kernel refuses, and the disk goes.
         let set = session.is_logged_in() && iscsi::set_recovery_timeout(host, sid, AT_SHUTDOWN.0).is_ok();
         if set {
             done.push(format!("session {sid} waits for its target no longer than {AT_SHUTDOWN} from now on"));
-        } else if let Some(disk) = observe::disk_of(host, session, config.node.lun)? {
+        } else if let Some(disk) = observe::disk_of(host, session, *lun)? {
             block::remove(host, &disk).with_context(|| format!("having the kernel remove {disk}"))?;
             done.push(format!(
                 "session {sid} is {}: {disk} is removed, and what waits for it fails",

@@ -1,7 +1,8 @@
-//! Steps on the LUN: attach, clear, format, stage, stamp, count.
+//! Steps on the LUN: attach or await, clear, format, stage, stamp, count.
 
 use super::{confine, copy::not_staged, guard, local, run::Run};
 use crate::{
+    config::Device,
     host::{
         Host, block, inode, iscsi,
         staging::{Access, Staging},
@@ -11,7 +12,7 @@ use crate::{
     node::authority::{Record, Stamp},
     observe,
     plan::{RECORD, STAGING},
-    terms::{AbsPath, FsLabel, FsUuid, Iqn, LunNumber, Span, Wwid},
+    terms::{AbsPath, DiskLink, FsLabel, FsUuid, Iqn, LunNumber, Span, Wwid},
 };
 use anyhow::{Context as _, anyhow, bail};
 use std::time::{Duration, Instant};
@@ -80,6 +81,32 @@ fn scan(host: &Host, target: &Iqn, lun: LunNumber, limit: Span) -> anyhow::Resul
             );
         }
         host.pause(Duration::from_millis(200)).context("waiting for the session")?;
+    }
+}
+
+/// Waits until the device's link leads to a disk that udev has finished with.
+pub(super) fn await_disk(run: &Run<'_>, path: &DiskLink, limit: Span) -> anyhow::Result<String> {
+    let monitor = Monitor::open(run.host).context("listening to udev")?;
+    let device = Device { path: path.clone() };
+    let settled = monitor.wait_until(run.host, Instant::now() + limit.0, || {
+        let disks = observe::disks_of_device(run.host, &device)?;
+        for disk in &disks {
+            if !observe::is_settled(run.host, disk)? {
+                return Ok(None);
+            }
+        }
+        Ok((!disks.is_empty()).then_some(disks))
+    })?;
+    match settled {
+        Some(disks) => Ok(format!("{path} is {}", disks.join(", "))),
+        None if observe::disks_of_device(run.host, &device)?.is_empty() => bail!(
+            "{path} is not there, and has not come within {limit} (`boot.attach_timeout`): attach the disk to this machine, or correct `device.path` \
+             (see `ls -l {}`)",
+            path.path().parent()
+        ),
+        None => bail!(
+            "{path} is there, and udev has not finished with its disk within {limit}; see `multipath -ll` and `journalctl -u systemd-udevd`"
+        ),
     }
 }
 

@@ -33,7 +33,13 @@ pub(super) fn measure(run: &Run<'_>, wwid: &Wwid, limit: Span) -> anyhow::Result
         milliseconds(times.max)
     );
     if u128::from(times.p99) > limit.0.as_nanos() {
-        return Err(Refusal::TooSlow { wwid: wwid.clone(), found, limit }.into());
+        return Err(Refusal::TooSlow {
+            wwid: wwid.clone(),
+            found,
+            limit,
+            storage: run.config.backing.storage(),
+        }
+        .into());
     }
     Ok(found)
 }

@@ -50,6 +50,7 @@ impl<'a> Run<'a> {
                 login::log_in(self, &wish, watcher)
             }
             Step::AttachLun { target, lun, limit } => lun::attach(self.host, target, *lun, *limit),
+            Step::AwaitDisk { path, limit } => lun::await_disk(self, path, *limit),
             Step::BeginRecord { record } => local::write_record(self.host, record),
             Step::ClearUnfinished { wwid, uuid } => lun::clear_unfinished(self, wwid, uuid),
             Step::Format { wwid, uuid, label } => lun::format(self, wwid, uuid, label),

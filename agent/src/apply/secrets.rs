@@ -1,7 +1,7 @@
 //! CHAP credentials, read once before the first step.
 
 use crate::{
-    config::{ChapSource, Config, ConfigError, SecretSource},
+    config::{ChapSource, Config, ConfigError, Iscsi, SecretSource},
     host::Host,
     terms::{Chap, Secret},
 };
@@ -20,9 +20,10 @@ pub fn load(host: &Host, config: &Config, credentials: Option<&str>) -> Result<S
     let load = |table: &'static str, source: &Option<ChapSource>| {
         source.as_ref().map(|source| chap(host, table, source, credentials)).transpose()
     };
+    let Some(Iscsi { target, .. }) = config.backing.iscsi() else { return Ok(Secrets::default()) };
     Ok(Secrets {
-        session: load("target.chap", &config.target.chap)?,
-        discovery: load("target.discovery_chap", &config.target.discovery_chap)?,
+        session: load("target.chap", &target.chap)?,
+        discovery: load("target.discovery_chap", &target.discovery_chap)?,
     })
 }
 

@@ -74,7 +74,8 @@ pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) 
 fn metrics(config: &Config, node: &Node, vitals: &Vitals, report: &Report, took: Duration) -> String {
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let run = health::Run { version: env!("CARGO_PKG_VERSION"), at, took };
-    health::metrics(report, node, vitals, config.target.iqn.as_str(), run)
+    let target = config.backing.iscsi().map(|iscsi| iscsi.target.iqn.as_str());
+    health::metrics(report, node, vitals, target, run)
 }
 
 /// Says what is otherwise than at the run before, and keeps what it is now.

@@ -3,7 +3,7 @@
 use super::{Exit, complain, grammar::Given, say};
 use crate::{
     apply::secrets,
-    config::{ChapSource, ConfigError, MAIN_FILE, Pool, SecretSource, Source},
+    config::{ChapSource, ConfigError, MAIN_FILE, Nodes, Pool, SecretSource, Source},
     delivery::{self, Backstores, Delivery, DeliveryError, MachineConfig, ObjectName, Role},
     host::Host,
     policy,
@@ -135,16 +135,19 @@ pub(super) fn policy(file: Option<&Path>) -> Result<(), Exit> {
 /// Prints the udev rule that labels the LUN.
 pub(super) fn udev(file: Option<&Path>) -> Result<(), Exit> {
     let (_, pool, _) = super::config::load_pool(file)?;
-    let nodes = pool.nodes()?;
-    print_whole(&policy::rule(&pool, &nodes))
+    print_whole(&policy::rule(&pool.nodes()?))
 }
 
 /// Prints the script that makes the target.
 pub(super) fn target(file: Option<&Path>, backstores: &Backstores) -> Result<(), Exit> {
     let (_, pool, _) = super::config::load_pool(file)?;
-    let nodes = pool.nodes()?;
-    let script =
-        delivery::target(&pool, &nodes, backstores).map_err(|error| Exit::Usage(error.to_string()))?;
+    let Nodes::Iscsi { target, nodes } = pool.nodes()? else {
+        return Err(Exit::Usage(
+            "render target: the config has a [device] and no [target], so there is no target to make: attach a disk to each node instead".into(),
+        ));
+    };
+    let script = delivery::target(target, &nodes, pool.lun.min_size, backstores)
+        .map_err(|error| Exit::Usage(error.to_string()))?;
     print_whole(&script)
 }
 
@@ -185,9 +188,10 @@ fn program(host: &Host, options: &Options) -> Result<Vec<u8>, Exit> {
 
 /// The files of secrets with their texts, unless they are to be left out.
 fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsPath, String)>, Exit> {
-    let paths = delivery::secret_files(&pool.target);
+    let Some(target) = pool.storage.target() else { return Ok(Vec::new()) };
+    let paths = delivery::secret_files(target);
     if options.without_secrets {
-        if pool.target.secrets().any(|secret| matches!(secret, SecretSource::Inline(_))) {
+        if target.secrets().any(|secret| matches!(secret, SecretSource::Inline(_))) {
             return Err(Exit::Usage(
                 "--without-secrets: the config itself holds a `password`, and it is delivered whole: move the secret to a file and name that as `password_file`".into(),
             ));
@@ -213,7 +217,7 @@ fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsP
         })?;
         files.push((path, text));
     }
-    let chaps = [("target.chap", &pool.target.chap), ("target.discovery_chap", &pool.target.discovery_chap)];
+    let chaps = [("target.chap", &target.chap), ("target.discovery_chap", &target.discovery_chap)];
     for (table, chap) in chaps {
         chap.iter().try_for_each(|chap| check_chap(table, chap, &files))?;
     }

@@ -1,7 +1,7 @@
 //! How config, plan, status and report look to a person.
 
 use crate::{
-    config::{Config, Gate, Runtime, SecretSource},
+    config::{Backing, Config, Gate, Iscsi, Runtime, SecretSource, Target},
     node::{
         Content, Etcd, Fact, Identity, InForce, LocalDir, LunView, MountUnit, Node, Retired, Selinux,
         Session, authority::Stamp,
@@ -53,49 +53,25 @@ pub(super) fn config(config: &Config, identity: &Identity) -> String {
     let mut page = Page::default();
     page.line("host", format!("{}, machine id {}", identity.hostname, identity.machine_id));
     page.line("node entry", &config.node.chosen_by);
-    page.line("initiator", config.node.initiator.as_str());
     let wwid = config.node.wwid.as_ref().map_or("any WWID".into(), ToString::to_string);
-    page.line("LUN", format!("number {}, {wwid}, at least {}", config.node.lun, config.lun.min_size));
-    page.line("target", config.target.iqn.as_str());
-    page.line(
-        "portals",
-        config.target.portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-    );
-    page.line("discovery", format!("{:?}", config.target.discovery).to_lowercase());
-    let timeouts = &config.target.timeouts;
-    let [one, many] = [false, true].map(|multipath| timeouts.in_use(multipath));
-    let both = if one == many { one.to_string() } else { format!("{one}, {many} under multipath") };
-    page.line("writes wait for", both);
-    page.line(
-        "pings",
-        format!("every {}, answered within {}", timeouts.noop_interval, timeouts.noop_timeout),
-    );
-    for (label, chap) in [("CHAP", &config.target.chap), ("discovery CHAP", &config.target.discovery_chap)] {
-        page.line(
-            label,
-            match chap {
-                None => "none".into(),
-                Some(chap) => {
-                    let mutual = chap
-                        .mutual
-                        .as_ref()
-                        .map(|(name, secret)| format!(", mutual: {name}, secret {}", source(secret)));
-                    format!(
-                        "{}, secret {}{}",
-                        chap.username,
-                        source(&chap.password),
-                        mutual.unwrap_or_default()
-                    )
-                }
-            },
-        );
+    let least = format!("{wwid}, at least {}", config.lun.min_size);
+    match &config.backing {
+        Backing::Iscsi(iscsi) => {
+            page.line("initiator", iscsi.initiator.as_str());
+            page.line("LUN", format!("number {}, {least}", iscsi.lun));
+            target(&mut page, &iscsi.target);
+        }
+        Backing::Device(device) => {
+            page.line("device", device.path.to_string());
+            page.line("LUN", format!("that disk, {least}"));
+        }
     }
     let runtime = match &config.etcd.runtime {
         Runtime::Systemd { unit } => unit.clone(),
         Runtime::StaticPod { manifest } => format!("static pod of {manifest}"),
     };
     page.line("etcd", format!("{runtime}, data in {}", config.etcd.data_dir));
-    page.line("mount options", config.lun.unit_options().join(","));
+    page.line("mount options", config.lun.unit_options(config.backing.iscsi().is_some()).join(","));
     page.line(
         "gate",
         match config.boot.gate {
@@ -119,6 +95,40 @@ pub(super) fn config(config: &Config, identity: &Identity) -> String {
         ),
     );
     page.0
+}
+
+fn target(page: &mut Page, target: &Target) {
+    page.line("target", target.iqn.as_str());
+    page.line("portals", target.portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+    page.line("discovery", format!("{:?}", target.discovery).to_lowercase());
+    let timeouts = &target.timeouts;
+    let [one, many] = [false, true].map(|multipath| timeouts.in_use(multipath));
+    let both = if one == many { one.to_string() } else { format!("{one}, {many} under multipath") };
+    page.line("writes wait for", both);
+    page.line(
+        "pings",
+        format!("every {}, answered within {}", timeouts.noop_interval, timeouts.noop_timeout),
+    );
+    for (label, chap) in [("CHAP", &target.chap), ("discovery CHAP", &target.discovery_chap)] {
+        page.line(
+            label,
+            match chap {
+                None => "none".into(),
+                Some(chap) => {
+                    let mutual = chap
+                        .mutual
+                        .as_ref()
+                        .map(|(name, secret)| format!(", mutual: {name}, secret {}", source(secret)));
+                    format!(
+                        "{}, secret {}{}",
+                        chap.username,
+                        source(&chap.password),
+                        mutual.unwrap_or_default()
+                    )
+                }
+            },
+        );
+    }
 }
 
 fn source(secret: &SecretSource) -> String {
@@ -196,12 +206,16 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
             ),
         );
     }
-    page.fact("initiator", &node.initiator.name, |name| name.clone().unwrap_or_else(|| "no name set".into()));
-    page.fact("sessions", &node.sessions, |sessions| {
-        let ours = sessions.iter().filter(|session| session.target == config.target.iqn.as_str());
-        let lines: Vec<_> = ours.map(session).collect();
-        if lines.is_empty() { format!("none to {}", config.target.iqn) } else { lines.join("\n") }
-    });
+    if let Some(Iscsi { target, .. }) = config.backing.iscsi() {
+        page.fact("initiator", &node.initiator.name, |name| {
+            name.clone().unwrap_or_else(|| "no name set".into())
+        });
+        page.fact("sessions", &node.sessions, |sessions| {
+            let ours = sessions.iter().filter(|session| session.target == target.iqn.as_str());
+            let lines: Vec<_> = ours.map(session).collect();
+            if lines.is_empty() { format!("none to {}", target.iqn) } else { lines.join("\n") }
+        });
+    }
     page.fact("LUN", &node.lun, |view| lun(config, view));
     page.fact("SELinux", &node.selinux, selinux);
     page.0
@@ -278,7 +292,7 @@ fn local(local: &LocalDir) -> String {
 fn lun(config: &Config, view: &LunView) -> String {
     let lun = match view {
         LunView::NoSession => return "not visible: no session".into(),
-        LunView::NotAttached => return format!("number {} is not attached", config.node.lun),
+        LunView::NotAttached => return format!("{} is not attached", config.backing.place()),
         LunView::Seen(lun) => lun,
     };
     let content = match &lun.content {

@@ -1,7 +1,9 @@
 //! Which `[[node]]` entry this host takes.
 
-use super::{ConfigError, fragment::NodeFragment};
-use crate::terms::{Iqn, LunNumber, Wwid};
+use super::{
+    Backing, ConfigError, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Storage, fragment::NodeFragment,
+};
+use crate::terms::{DiskLink, Wwid};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -12,10 +14,6 @@ pub struct NodeEntry {
     pub name: String,
     /// What it was chosen by, as written.
     pub chosen_by: String,
-    /// The initiator name of this node.
-    pub initiator: Iqn,
-    /// The LUN's number at the target.
-    pub lun: LunNumber,
     /// The LUN's WWID, when the config insists on one.
     pub wwid: Option<Wwid>,
 }
@@ -23,20 +21,32 @@ pub struct NodeEntry {
 /// The one entry that matches: by machine id, or by host name, short or fully qualified. A short
 /// name in the config matches a node that knows itself by its FQDN, and the other way round; two
 /// different FQDNs never match.
+///
+/// Names of cloud nodes aren't known beforehand: with a device and no entry at all every node takes the device's path.
 pub(super) fn choose(
+    storage: Storage,
     entries: &[NodeFragment],
     machine_id: &str,
     hostname: &str,
-) -> Result<NodeEntry, ConfigError> {
+) -> Result<(Backing, NodeEntry), ConfigError> {
     named_once(entries)?;
+    if let (Storage::Device(path), []) = (&storage, entries) {
+        let chosen_by = "none: the config has no [[node]] entry, and every node takes its [device]".into();
+        let entry = NodeEntry { name: hostname.to_owned(), chosen_by, wwid: None };
+        return Ok((Backing::Device(Device { path: shared(path.as_ref())? }), entry));
+    }
     let matching: Vec<_> = entries.iter().filter(|entry| matches(entry, machine_id, hostname)).collect();
     let names = |entries: &[&NodeFragment]| entries.iter().map(|entry| title(entry)).collect::<Vec<_>>();
     match matching.as_slice() {
-        [entry] => whole(entry),
+        [entry] => backing(storage, entry),
         [] => Err(ConfigError::NoEntry {
             hostname: hostname.to_owned(),
             machine_id: machine_id.to_owned(),
             tried: names(&entries.iter().collect::<Vec<_>>()),
+            wanted: match storage {
+                Storage::Iscsi(_) => "its initiator and lun",
+                Storage::Device(_) => "its path, where it isn't that of [device]",
+            },
         }),
         several => Err(ConfigError::SeveralEntries {
             hostname: hostname.to_owned(),
@@ -46,39 +56,96 @@ pub(super) fn choose(
     }
 }
 
+fn backing(storage: Storage, entry: &NodeFragment) -> Result<(Backing, NodeEntry), ConfigError> {
+    Ok(match storage {
+        Storage::Iscsi(target) => {
+            let IscsiNode { entry, initiator, lun } = at_target(entry)?;
+            (Backing::Iscsi(Box::new(Iscsi { target: *target, initiator, lun })), entry)
+        }
+        Storage::Device(path) => {
+            let DeviceNode { path, wwid: _ } = with_device(path.as_ref(), entry)?;
+            (Backing::Device(Device { path }), named(entry))
+        }
+    })
+}
+
 /// All entries, each whole, none twice.
-pub(super) fn all(entries: &[NodeFragment]) -> Result<Vec<NodeEntry>, ConfigError> {
-    if entries.is_empty() {
-        return Err(ConfigError::Missing { key: "node.hostname", example: "\"master-0\"" });
-    }
+pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeFragment]) -> Result<Nodes<'a>, ConfigError> {
     named_once(entries)?;
-    let (mut names, mut initiators) = (BTreeSet::new(), BTreeSet::new());
-    let nodes = entries.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
-    for node in &nodes {
+    let mut names = BTreeSet::new();
+    for node in entries.iter().map(named) {
         if !names.insert(node.name.to_ascii_lowercase()) {
             let found = format!("two entries for {}", node.name);
             return Err(ConfigError::value("node", &found, "one for each node"));
         }
-        if !initiators.insert(&node.initiator) {
-            let found = format!("{} in two entries", node.initiator);
-            return Err(ConfigError::value("node.initiator", &found, "a name of its own for each node"));
+    }
+    match storage {
+        Storage::Device(path) if entries.is_empty() => {
+            Ok(Nodes::Device(vec![DeviceNode { path: shared(path.as_ref())?, wwid: None }]))
+        }
+        Storage::Device(path) => {
+            let nodes = entries.iter().map(|entry| with_device(path.as_ref(), entry));
+            Ok(Nodes::Device(nodes.collect::<Result<_, _>>()?))
+        }
+        Storage::Iscsi(_) if entries.is_empty() => {
+            Err(ConfigError::Missing { key: "node.hostname", example: "\"master-0\"" })
+        }
+        Storage::Iscsi(target) => {
+            let nodes = entries.iter().map(at_target).collect::<Result<Vec<_>, _>>()?;
+            let mut initiators = BTreeSet::new();
+            if let Some(node) = nodes.iter().find(|node| !initiators.insert(&node.initiator)) {
+                let found = format!("{} in two entries", node.initiator);
+                return Err(ConfigError::value("node.initiator", &found, "a name of its own for each node"));
+            }
+            Ok(Nodes::Iscsi { target, nodes })
         }
     }
-    Ok(nodes)
 }
 
-fn whole(entry: &NodeFragment) -> Result<NodeEntry, ConfigError> {
+fn at_target(entry: &NodeFragment) -> Result<IscsiNode, ConfigError> {
     let missing = |key, example| ConfigError::Missing { key, example };
-    Ok(NodeEntry {
-        name: entry.hostname.clone().or_else(|| entry.machine_id.clone()).unwrap_or_default(),
-        chosen_by: title(entry),
+    absent("node.path", entry.path.is_some(), entry, "none with [target]: the LUN's number is its `lun`")?;
+    Ok(IscsiNode {
+        entry: named(entry),
         initiator: entry
             .initiator
             .clone()
             .ok_or_else(|| missing("node.initiator", "\"iqn.1994-05.com.redhat:master0\""))?,
         lun: entry.lun.ok_or_else(|| missing("node.lun", "1"))?,
-        wwid: entry.wwid.clone(),
     })
+}
+
+fn with_device(path: Option<&DiskLink>, entry: &NodeFragment) -> Result<DeviceNode, ConfigError> {
+    absent("node.initiator", entry.initiator.is_some(), entry, "none with [device]: there is no target")?;
+    absent("node.lun", entry.lun.is_some(), entry, "none with [device]: its disk is named by `path`")?;
+    let path = entry.path.as_ref().or(path);
+    Ok(DeviceNode { path: shared(path)?, wwid: entry.wwid.clone() })
+}
+
+fn shared(path: Option<&DiskLink>) -> Result<DiskLink, ConfigError> {
+    path.cloned()
+        .ok_or(ConfigError::Missing { key: "device.path", example: "\"/dev/disk/by-id/virtio-etcd0\"" })
+}
+
+fn absent(
+    key: &'static str,
+    given: bool,
+    entry: &NodeFragment,
+    expected: &'static str,
+) -> Result<(), ConfigError> {
+    if given {
+        Err(ConfigError::value(key, &format!("there is one for {}", title(entry)), expected))
+    } else {
+        Ok(())
+    }
+}
+
+fn named(entry: &NodeFragment) -> NodeEntry {
+    NodeEntry {
+        name: entry.hostname.clone().or_else(|| entry.machine_id.clone()).unwrap_or_default(),
+        chosen_by: title(entry),
+        wwid: entry.wwid.clone(),
+    }
 }
 
 fn named_once(entries: &[NodeFragment]) -> Result<(), ConfigError> {

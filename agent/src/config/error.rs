@@ -39,7 +39,7 @@ pub enum ConfigError {
     },
     /// No `[[node]]` entry is for this host.
     #[error(
-        "no [[node]] entry in the config matches this host (hostname `{hostname}`, machine id {machine_id}); tried {}; add an entry with its initiator and lun",
+        "no [[node]] entry in the config matches this host (hostname `{hostname}`, machine id {machine_id}); tried {}; add an entry with {wanted}",
         list(tried)
     )]
     NoEntry {
@@ -49,6 +49,8 @@ pub enum ConfigError {
         machine_id: String,
         /// The entries there are.
         tried: Vec<String>,
+        /// What an entry has beside the node's name.
+        wanted: &'static str,
     },
     /// More than one entry is for this host.
     #[error(

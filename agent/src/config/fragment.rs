@@ -1,15 +1,16 @@
 //! Config as written: TOML fragments, every key optional, and how they merge.
 
-use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
+use crate::terms::{AbsPath, Bytes, DiskLink, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
 use serde::Deserialize;
 
 /// One file, or several merged.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fragment {
-    /// The iSCSI target, the same for all nodes.
-    #[serde(default)]
-    pub target: TargetFragment,
+    /// The iSCSI target, the same for all nodes. This or `[device]`.
+    pub target: Option<TargetFragment>,
+    /// In place of the target a local or cloud disk; everything but iSCSI is the same.
+    pub device: Option<DeviceFragment>,
     /// etcd on every node.
     #[serde(default)]
     pub etcd: EtcdFragment,
@@ -22,8 +23,8 @@ pub(super) struct Fragment {
     /// The health check that `etcd-lun-health.timer` runs.
     #[serde(default)]
     pub health: HealthFragment,
-    /// One table `[[node]]` for each node: a node takes the one that names it, and needs one. Tables of all files add
-    /// up.
+    /// One table `[[node]]` for each node: a node takes the one that names it, and needs one; but with `[device]` there may be
+    /// none at all, and every node takes the same. Tables of all files add up.
     #[serde(default)]
     pub node: Vec<NodeFragment>,
 }
@@ -52,6 +53,14 @@ pub(super) struct TargetFragment {
     pub chap: Option<ChapFragment>,
     /// CHAP of discovery, apart from that of sessions; the same keys.
     pub discovery_chap: Option<ChapFragment>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeviceFragment {
+    /// The disk of every node that has no `path` of its own: a link below `/dev/disk/by-id` or `by-path`, for kernel names
+    /// change from boot to boot. Optional, such as `"/dev/disk/by-id/virtio-etcd0"`: required unless each `[[node]]` has one.
+    pub path: Option<DiskLink>,
 }
 
 /// How the target's portals are learnt.
@@ -173,11 +182,13 @@ pub(super) struct NodeFragment {
     pub hostname: Option<String>,
     /// Its machine id (machine-id(5)). Optional, such as `"648db89cc13440329143f5cf9e0700df"`.
     pub machine_id: Option<String>,
-    /// The initiator name, by which the target knows the node; no two have the same. Required, such as
-    /// `"iqn.1994-05.com.redhat:master0"`.
+    /// The initiator name, by which the target knows the node; no two have the same. With a target
+    /// required, such as `"iqn.1994-05.com.redhat:master0"`.
     pub initiator: Option<Iqn>,
-    /// The LUN's number at the target. Required, such as `1`.
+    /// The LUN's number at the target. With a target required, such as `1`.
     pub lun: Option<LunNumber>,
+    /// This node's disk, in place of `device.path`. Optional, such as `"/dev/disk/by-id/nvme-example_1"`.
+    pub path: Option<DiskLink>,
     /// The LUN's WWID, as `etcd-lun status` has it. Optional, such as `"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"`:
     /// another LUN under that number is refused before there is a record that says which it is.
     pub wwid: Option<Wwid>,
@@ -194,14 +205,20 @@ impl Fragment {
                 *slot = later;
             }
         }
-        over(&mut self.target.iqn, later.target.iqn);
-        over(&mut self.target.portals, later.target.portals);
-        over(&mut self.target.discovery, later.target.discovery);
-        over(&mut self.target.replacement_timeout, later.target.replacement_timeout);
-        over(&mut self.target.noop_interval, later.target.noop_interval);
-        over(&mut self.target.noop_timeout, later.target.noop_timeout);
-        over(&mut self.target.chap, later.target.chap);
-        over(&mut self.target.discovery_chap, later.target.discovery_chap);
+        if let Some(later) = later.target {
+            let target = self.target.get_or_insert_default();
+            over(&mut target.iqn, later.iqn);
+            over(&mut target.portals, later.portals);
+            over(&mut target.discovery, later.discovery);
+            over(&mut target.replacement_timeout, later.replacement_timeout);
+            over(&mut target.noop_interval, later.noop_interval);
+            over(&mut target.noop_timeout, later.noop_timeout);
+            over(&mut target.chap, later.chap);
+            over(&mut target.discovery_chap, later.discovery_chap);
+        }
+        if let Some(later) = later.device {
+            over(&mut self.device.get_or_insert_default().path, later.path);
+        }
         over(&mut self.etcd.data_dir, later.etcd.data_dir);
         over(&mut self.etcd.runtime, later.etcd.runtime);
         over(&mut self.etcd.unit, later.etcd.unit);

@@ -4,6 +4,7 @@
 //! the entry of this very node ([`entry`]): a [`Config`]. Pure: texts come in, from `/etc/etcd-lun/config.toml` and then
 //! `/etc/etcd-lun/config.d/*.toml` in the order of their names.
 
+mod backing;
 mod chap;
 mod entry;
 mod error;
@@ -11,6 +12,7 @@ mod fragment;
 mod pool;
 mod timeouts;
 
+pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage};
 pub use chap::{ChapSource, SecretSource};
 pub use entry::NodeEntry;
 pub use error::ConfigError;
@@ -36,10 +38,10 @@ pub struct Source {
 }
 
 /// The whole config, as this node takes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The iSCSI target.
-    pub target: Target,
+    /// What etcd's data is brought to.
+    pub backing: Backing,
     /// etcd on this node.
     pub etcd: EtcdWish,
     /// What the LUN must be like.
@@ -114,7 +116,7 @@ pub enum Runtime {
 pub struct LunWish {
     /// A smaller one is refused.
     pub min_size: Bytes,
-    /// Mount options; `_netdev` is there for iSCSI whether asked for or not.
+    /// Mount options; in the unit `_netdev` is there for iSCSI whether asked for or not.
     pub mount_options: Vec<String>,
     /// The filesystem's label.
     pub label: FsLabel,
@@ -160,8 +162,11 @@ impl Target {
 }
 
 impl LunWish {
-    /// Mount options as the unit has them: `_netdev` first, for the LUN is on the network.
-    pub fn unit_options(&self) -> Vec<String> {
+    /// Mount options as the unit has them: for a LUN that is on the network `_netdev` first.
+    pub fn unit_options(&self, on_network: bool) -> Vec<String> {
+        if !on_network {
+            return self.mount_options.clone();
+        }
         let own = self.mount_options.iter().filter(|option| *option != "_netdev").cloned();
         std::iter::once("_netdev".to_owned()).chain(own).collect()
     }

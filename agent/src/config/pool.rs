@@ -1,10 +1,11 @@
 //! The config without a node: what all nodes of a pool share, and their entries.
 
 use super::{
-    Boot, Certificates, Config, ConfigError, EtcdWish, HealthWish, LunWish, NodeEntry, Runtime, Source,
+    Boot, Certificates, Config, ConfigError, EtcdWish, HealthWish, LunWish, Nodes, Runtime, Source, Storage,
     Target, chap, entry,
     fragment::{
         Discovery, EtcdFragment, Fragment, Gate, HealthFragment, LunFragment, NodeFragment, RuntimeName,
+        TargetFragment,
     },
     timeouts,
 };
@@ -14,8 +15,8 @@ use std::{collections::BTreeSet, time::Duration};
 /// The config as every node of a pool has it.
 #[derive(Debug)]
 pub struct Pool {
-    /// The iSCSI target.
-    pub target: Target,
+    /// What the nodes share of what etcd's data is brought to.
+    pub storage: Storage,
     /// etcd on every node.
     pub etcd: EtcdWish,
     /// What every LUN must be like.
@@ -40,29 +41,18 @@ impl Pool {
     /// Merges and validates the texts. Entries of nodes are looked at when they are asked for.
     pub fn load(sources: &[Source]) -> Result<Self, ConfigError> {
         let merged = merge(sources)?;
-        let missing = |key: &'static str, example: &'static str| ConfigError::Missing { key, example };
-        let target = merged.target;
-        let timeouts = timeouts::validate(&target)?;
-        let portals = target.portals.ok_or_else(|| missing("target.portals", "[\"192.168.10.5:3260\"]"))?;
-        if portals.is_empty() {
-            return Err(ConfigError::value("target.portals", "the list is empty", "at least one portal"));
-        }
-        let unique: BTreeSet<_> = portals.iter().collect();
-        if unique.len() != portals.len() {
-            return Err(ConfigError::value("target.portals", "a portal is listed twice", "each portal once"));
-        }
+        let storage = match (merged.target, merged.device) {
+            (Some(written), None) => Storage::Iscsi(Box::new(target(written)?)),
+            (None, Some(device)) => Storage::Device(device.path),
+            (Some(_), Some(_)) => {
+                return Err(ConfigError::value("target", "both [target] and [device]", EITHER));
+            }
+            (None, None) => {
+                return Err(ConfigError::value("target", "neither [target] nor [device]", EITHER));
+            }
+        };
         Ok(Self {
-            target: Target {
-                timeouts,
-                iqn: target.iqn.ok_or_else(|| missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,
-                portals,
-                discovery: target.discovery.unwrap_or(Discovery::SendTargets),
-                chap: target.chap.map(|table| chap::validate("target.chap", table)).transpose()?,
-                discovery_chap: target
-                    .discovery_chap
-                    .map(|table| chap::validate("target.discovery_chap", table))
-                    .transpose()?,
-            },
+            storage,
             etcd: etcd(merged.etcd)?,
             lun: lun(merged.lun)?,
             boot: Boot {
@@ -76,16 +66,42 @@ impl Pool {
 
     /// The config of one node: the entry that matches it, and only it, must be whole.
     pub fn for_node(self, machine_id: &str, hostname: &str) -> Result<Config, ConfigError> {
-        let node = entry::choose(&self.entries, machine_id, hostname)?;
-        let Self { target, etcd, lun, boot, health, entries: _ } = self;
-        Ok(Config { target, etcd, lun, boot, health, node })
+        let Self { storage, etcd, lun, boot, health, entries } = self;
+        let (backing, node) = entry::choose(storage, &entries, machine_id, hostname)?;
+        Ok(Config { backing, etcd, lun, boot, health, node })
     }
 
     /// The entries of all nodes; each must be whole, and no two may be the same node or have the same
     /// initiator name, by which a target tells nodes apart.
-    pub fn nodes(&self) -> Result<Vec<NodeEntry>, ConfigError> {
-        entry::all(&self.entries)
+    pub fn nodes(&self) -> Result<Nodes<'_>, ConfigError> {
+        entry::all(&self.storage, &self.entries)
     }
+}
+
+const EITHER: &str = "one of the two: an iSCSI target, or a local or cloud disk";
+
+fn target(written: TargetFragment) -> Result<Target, ConfigError> {
+    let missing = |key: &'static str, example: &'static str| ConfigError::Missing { key, example };
+    let timeouts = timeouts::validate(&written)?;
+    let portals = written.portals.ok_or_else(|| missing("target.portals", "[\"192.168.10.5:3260\"]"))?;
+    if portals.is_empty() {
+        return Err(ConfigError::value("target.portals", "the list is empty", "at least one portal"));
+    }
+    let unique: BTreeSet<_> = portals.iter().collect();
+    if unique.len() != portals.len() {
+        return Err(ConfigError::value("target.portals", "a portal is listed twice", "each portal once"));
+    }
+    Ok(Target {
+        timeouts,
+        iqn: written.iqn.ok_or_else(|| missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,
+        portals,
+        discovery: written.discovery.unwrap_or(Discovery::SendTargets),
+        chap: written.chap.map(|table| chap::validate("target.chap", table)).transpose()?,
+        discovery_chap: written
+            .discovery_chap
+            .map(|table| chap::validate("target.discovery_chap", table))
+            .transpose()?,
+    })
 }
 
 fn merge(sources: &[Source]) -> Result<Fragment, ConfigError> {

@@ -24,6 +24,10 @@ wwid = "360014051d8e4a3bd5a94f3f9a1a2b3c4"
 
 const ID: &str = "fedcba9876543210fedcba9876543210";
 
+fn iscsi(config: &Config) -> &Iscsi {
+    config.backing.iscsi().unwrap()
+}
+
 fn source(path: &str, text: &str) -> Source {
     Source { path: path.into(), text: text.into() }
 }
@@ -41,7 +45,7 @@ fn entry_by_short_name_fqdn_and_machine_id() {
         [(ID, "master-0", 1), (ID, "master-0.cluster.example", 1), (ID, "MASTER-0", 1), (id, "anything", 2)]
     {
         let config = load(&[GOOD], machine_id, hostname).unwrap();
-        assert_eq!(config.node.lun, crate::terms::LunNumber(lun), "{hostname}");
+        assert_eq!(iscsi(&config).lun, crate::terms::LunNumber(lun), "{hostname}");
     }
     let fqdn = GOOD.replace("master-0\"", "master-0.a.example\"");
     assert!(load(&[&fqdn], ID, "master-0").is_ok());
@@ -66,9 +70,9 @@ fn later_fragments_win_key_by_key_and_add_entries() {
     let later = "[lun]\nmin_size = \"20GiB\"\n[target]\nportals = [\"10.0.0.1\"]\n[[node]]\nhostname = \"b\"\ninitiator = \"iqn.2024-02.a.b:c\"\nlun = 9";
     let config = load(&[GOOD, later], ID, "b").unwrap();
     assert_eq!(config.lun.min_size.to_string(), "20GiB");
-    assert_eq!(config.target.portals.len(), 1);
-    assert_eq!(config.target.iqn.as_str(), "iqn.2024-02.com.example:etcd");
-    assert_eq!(config.node.lun.0, 9);
+    assert_eq!(iscsi(&config).target.portals.len(), 1);
+    assert_eq!(iscsi(&config).target.iqn.as_str(), "iqn.2024-02.com.example:etcd");
+    assert_eq!(iscsi(&config).lun.0, 9);
 }
 
 #[test]
@@ -76,13 +80,14 @@ fn defaults() {
     let config = load(&[GOOD], ID, "master-0").unwrap();
     assert_eq!(config.etcd.data_dir.as_str(), "/var/lib/etcd");
     assert_eq!(config.etcd.runtime, Runtime::Systemd { unit: "etcd.service".into() });
-    assert_eq!(config.lun.unit_options(), ["_netdev", "prjquota"]);
+    assert_eq!(config.lun.unit_options(true), ["_netdev", "prjquota"]);
+    assert_eq!(config.lun.unit_options(false), ["prjquota"]);
     assert_eq!(config.boot.gate, Gate::Etcd);
     assert_eq!(config.boot.attach_timeout.to_string(), "5min");
     assert_eq!(config.lun.label.as_str(), "etcd-lun");
     let asked = format!("{GOOD}\n[lun]\nmount_options = [\"prjquota\", \"_netdev\", \"noatime\"]");
     assert_eq!(
-        load(&[&asked], ID, "master-0").unwrap().lun.unit_options(),
+        load(&[&asked], ID, "master-0").unwrap().lun.unit_options(true),
         ["_netdev", "prjquota", "noatime"]
     );
 }
@@ -159,9 +164,13 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
 fn a_pool_has_all_its_nodes() {
     let nodes = |text: &str| {
         let sources = [source("0.toml", text)];
-        Pool::load(&sources).and_then(|pool| pool.nodes()).map_err(|error| error.to_string())
+        let pool = Pool::load(&sources).map_err(|error| error.to_string())?;
+        match pool.nodes().map_err(|error| error.to_string())? {
+            Nodes::Iscsi { nodes, .. } => Ok::<_, String>(nodes),
+            Nodes::Device(_) => panic!("a target's nodes have no device"),
+        }
     };
-    let names: Vec<_> = nodes(GOOD).unwrap().into_iter().map(|node| (node.name, node.lun.0)).collect();
+    let names: Vec<_> = nodes(GOOD).unwrap().into_iter().map(|node| (node.entry.name, node.lun.0)).collect();
     assert_eq!(names, [("master-0".to_owned(), 1), ("0123456789abcdef0123456789abcdef".to_owned(), 2)]);
     for (from, to, said) in [
         ("master1\"", "master0\"", "iqn.1994-05.com.redhat:master0 in two entries"),
@@ -205,4 +214,77 @@ fn secrets_are_never_shown() {
         let error = load(&[&text], ID, "master-0").unwrap_err();
         assert!(!error.contains("hunter2") && !error.contains("7777777"), "{error}");
     }
+}
+
+const DEVICE: &str = "[device]\npath = \"/dev/disk/by-id/virtio-etcd0\"\n[etcd]\nruntime = \"static-pod\"\n";
+
+fn path(config: &Config) -> String {
+    config.backing.place().to_string()
+}
+
+#[test]
+fn a_device_for_every_node_or_one_of_its_own() {
+    let config = load(&[DEVICE], ID, "ip-10-0-1-7").unwrap();
+    assert_eq!(path(&config), "/dev/disk/by-id/virtio-etcd0");
+    assert_eq!((config.node.name.as_str(), &config.node.wwid), ("ip-10-0-1-7", &None));
+    let entries = "[[node]]\nhostname = \"a\"\n[[node]]\nhostname = \"b\"\npath = \"/dev/disk/by-path/pci-0000:00:1f.0-nvme-1\"\nwwid = \"virtio.etcd0\"\n";
+    let both = format!("{DEVICE}{entries}");
+    assert_eq!(path(&load(&[&both], ID, "a").unwrap()), "/dev/disk/by-id/virtio-etcd0");
+    let b = load(&[&both], ID, "b").unwrap();
+    assert_eq!(path(&b), "/dev/disk/by-path/pci-0000:00:1f.0-nvme-1");
+    assert_eq!(b.node.wwid.unwrap().as_str(), "virtio.etcd0");
+    let error = load(&[&both], ID, "c").unwrap_err();
+    assert!(error.contains("no [[node]] entry") && error.contains("its path"), "{error}");
+    let pool = Pool::load(&[source("0.toml", &both)]).unwrap();
+    let Nodes::Device(nodes) = pool.nodes().unwrap() else { panic!("a device's nodes have no target") };
+    assert_eq!(nodes.len(), 2);
+    // [device] without a path, and each entry with one.
+    let own = both.replace("path = \"/dev/disk/by-id/virtio-etcd0\"\n", "");
+    assert!(load(&[&own], ID, "b").is_ok());
+    assert!(load(&[&own], ID, "a").unwrap_err().contains("`device.path` is missing"));
+    let later = "[device]\npath = \"/dev/disk/by-id/virtio-other\"";
+    assert_eq!(path(&load(&[DEVICE, later], ID, "x").unwrap()), "/dev/disk/by-id/virtio-other");
+}
+
+#[test]
+fn a_device_and_a_target_dont_mix() {
+    let neither = DEVICE.replace("[device]\npath = \"/dev/disk/by-id/virtio-etcd0\"\n", "");
+    for (texts, parts) in [
+        (vec![GOOD, DEVICE], vec!["both [target] and [device]"]),
+        (vec![neither.as_str()], vec!["neither [target] nor [device]"]),
+        (
+            vec![DEVICE, "[[node]]\nhostname = \"x\"\nlun = 1"],
+            vec!["`node.lun`", "hostname = \"x\" in 1.toml", "[device]"],
+        ),
+        (
+            vec![DEVICE, "[[node]]\nhostname = \"x\"\ninitiator = \"iqn.2024-02.a.b:c\""],
+            vec!["`node.initiator`", "[device]"],
+        ),
+        (
+            vec![GOOD, "[[node]]\nhostname = \"x\"\npath = \"/dev/disk/by-id/virtio-etcd0\""],
+            vec!["`node.path`", "[target]"],
+        ),
+        (vec![DEVICE, "[device]\npath = \"/dev/sdb\""], vec!["1.toml, line 2", "change from boot to boot"]),
+        (vec![DEVICE, "[device]\nlink = 1"], vec!["unknown key `link`", "`path`"]),
+    ] {
+        let error = load(&texts, ID, "x").unwrap_err();
+        for part in parts {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+}
+
+#[test]
+fn as_json() {
+    let json = |texts: &[&str], name: &str| serde_json::to_value(load(texts, ID, name).unwrap()).unwrap();
+    let target = json(&[GOOD], "master-0");
+    assert_eq!(target["target"]["iqn"], "iqn.2024-02.com.example:etcd");
+    assert_eq!(
+        (&target["node"]["lun"], &target["node"]["initiator"]),
+        (&1.into(), &"iqn.1994-05.com.redhat:master0".into())
+    );
+    assert!(target.get("device").is_none() && target["node"]["wwid"].is_null());
+    let device = json(&[DEVICE], "x");
+    assert_eq!(device["device"]["path"], "/dev/disk/by-id/virtio-etcd0");
+    assert!(device.get("target").is_none() && device["node"].get("lun").is_none());
 }

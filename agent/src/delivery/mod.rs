@@ -21,7 +21,7 @@ pub use size::{MANIFEST_LIMIT, POOL_LIMIT, Sizes};
 pub use target::{Backstores, NoTarget, target};
 
 use crate::{
-    config::{NodeEntry, Pool, SecretSource, Source, Target},
+    config::{Nodes, Pool, SecretSource, Source, Target},
     policy,
     terms::{AbsPath, TermError},
     unit::{self, UnitError},
@@ -117,7 +117,7 @@ impl Delivery {
         config: &[Source],
         secrets: Vec<(AbsPath, String)>,
         pool: &Pool,
-        nodes: &[NodeEntry],
+        nodes: &Nodes<'_>,
     ) -> Result<Self, DeliveryError> {
         let by = if program.is_some() { unit::Bringer::Delivery } else { unit::Bringer::Package };
         let mut files = Vec::new();
@@ -140,7 +140,7 @@ impl Delivery {
         files.push(File {
             path: policy::RULE.parse()?,
             mode: READABLE,
-            content: policy::rule(pool, nodes).into_bytes(),
+            content: policy::rule(nodes).into_bytes(),
             part: Part::UdevRule,
         });
         files.sort_by(|one, other| one.path.cmp(&other.path));

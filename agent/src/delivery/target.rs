@@ -4,7 +4,7 @@
 //! keeps a history and a log of its commands: the script reads them from files and writes them to configfs.
 
 use crate::{
-    config::{ChapSource, NodeEntry, Pool, SecretSource},
+    config::{ChapSource, IscsiNode, NodeEntry, SecretSource, Target},
     terms::{AbsPath, Bytes, Portal, Wwid},
 };
 use std::{collections::BTreeSet, fmt::Write as _, net::IpAddr};
@@ -44,9 +44,14 @@ pub enum NoTarget {
     },
 }
 
-/// Prints the script.
-pub fn target(pool: &Pool, nodes: &[NodeEntry], backstores: &Backstores) -> Result<String, NoTarget> {
-    let mut script = head(pool, nodes, backstores)?;
+/// Prints the script. `least` is what the smallest LUN must have.
+pub fn target(
+    target: &Target,
+    nodes: &[IscsiNode],
+    least: Bytes,
+    backstores: &Backstores,
+) -> Result<String, NoTarget> {
+    let mut script = head(target, nodes, backstores)?;
     let _ = writeln!(script, "\n{FUNCTIONS}");
     script.push_str(match backstores {
         Backstores::Files(_) => "mkdir -p \"$directory\"\n",
@@ -55,26 +60,26 @@ pub fn target(pool: &Pool, nodes: &[NodeEntry], backstores: &Backstores) -> Resu
         }
     });
     for (at, node) in nodes.iter().enumerate() {
-        backstore(&mut script, pool, node, at, backstores)?;
+        backstore(&mut script, least, node, at, backstores)?;
     }
     script.push_str("\nensure \"$in_kernel\" /iscsi create \"$target\"\n");
-    attributes(&mut script, pool.target.chap.is_some());
-    portals(&mut script, &pool.target.portals);
+    attributes(&mut script, target.chap.is_some());
+    portals(&mut script, &target.portals);
     for node in nodes {
-        grant(&mut script, node, backstores, pool.target.chap.as_ref());
+        grant(&mut script, node, backstores, target.chap.as_ref());
     }
-    if let Some(chap) = &pool.target.discovery_chap {
+    if let Some(chap) = &target.discovery_chap {
         discovery(&mut script, chap);
     }
     script.push_str("\ntargetcli saveconfig >&2\necho '# For the nodes in etcd-lun'\\''s config:'\nprintf %s \"$found\"\n");
     Ok(script)
 }
 
-fn head(pool: &Pool, nodes: &[NodeEntry], backstores: &Backstores) -> Result<String, NoTarget> {
+fn head(target: &Target, nodes: &[IscsiNode], backstores: &Backstores) -> Result<String, NoTarget> {
     let (usage, check) = match backstores {
         Backstores::Files(_) => (String::new(), String::new()),
         Backstores::Devices => {
-            let names: Vec<_> = nodes.iter().map(|node| format!("DEVICE-OF-{}", node.name)).collect();
+            let names: Vec<_> = nodes.iter().map(|node| format!("DEVICE-OF-{}", node.entry.name)).collect();
             let names = names.join(" ");
             let check = format!(
                 "if [ $# -ne {} ]; then\n    echo \"usage: $0 {names}\" >&2\n    exit 2\nfi\n",
@@ -99,7 +104,7 @@ umask 077
 target={}
 ",
         nodes.len(),
-        pool.target.iqn
+        target.iqn
     );
     if let Backstores::Files(dir) = backstores {
         if !is_word(dir.as_str().trim_start_matches('/').replace('/', "_").as_str()) {
@@ -108,8 +113,8 @@ target={}
         let _ = writeln!(head, "directory={dir}");
     }
     let tables = [
-        ("target.chap", "chap", &pool.target.chap),
-        ("target.discovery_chap", "discovery", &pool.target.discovery_chap),
+        ("target.chap", "chap", &target.chap),
+        ("target.discovery_chap", "discovery", &target.discovery_chap),
     ];
     for (table, name, chap) in tables {
         let Some(chap) = chap else { continue };
@@ -138,19 +143,19 @@ const MIB: u64 = 1 << 20;
 
 fn backstore(
     script: &mut String,
-    pool: &Pool,
-    node: &NodeEntry,
+    least: Bytes,
+    node: &IscsiNode,
     at: usize,
     backstores: &Backstores,
 ) -> Result<(), NoTarget> {
-    if !is_word(&node.name) {
-        return Err(NoTarget::Word { what: "the node's name", word: node.name.clone() });
+    if !is_word(&node.entry.name) {
+        return Err(NoTarget::Word { what: "the node's name", word: node.entry.name.clone() });
     }
-    let wwn = match &node.wwid {
+    let wwn = match &node.entry.wwid {
         None => String::new(),
         Some(wwid) => match wwid.as_str().strip_prefix("naa.6001405") {
             Some(serial) if serial.len() == 25 => format!(" wwn={serial}"),
-            _ => return Err(NoTarget::Wwid { node: node.name.clone(), wwid: wwid.clone() }),
+            _ => return Err(NoTarget::Wwid { node: node.entry.name.clone(), wwid: wwid.clone() }),
         },
     };
     let (kind, name) = (kind(backstores), store(node));
@@ -163,8 +168,7 @@ fn backstore(
         // write_back=false: what the target says is written is written, also when it loses power. sparse=true: targetcli
         // takes the space at once by posix_fallocate, whatever the word says; with false it writes every zero of it.
         Backstores::Files(_) => {
-            let Bytes(least) = pool.lun.min_size;
-            let size = least.div_ceil(MIB) * MIB;
+            let size = least.0.div_ceil(MIB) * MIB;
             writeln!(script, "\"file_or_dev=$directory/{name}.img\" size={size} write_back=false sparse=true")
         }
         Backstores::Devices => writeln!(script, "\"dev=${{{}}}\"", at + 1),
@@ -210,8 +214,8 @@ fn portals(script: &mut String, portals: &[Portal]) {
     }
 }
 
-fn grant(script: &mut String, node: &NodeEntry, backstores: &Backstores, chap: Option<&ChapSource>) {
-    let NodeEntry { name, initiator, lun, wwid, .. } = node;
+fn grant(script: &mut String, node: &IscsiNode, backstores: &Backstores, chap: Option<&ChapSource>) {
+    let IscsiNode { entry: NodeEntry { name, wwid, .. }, initiator, lun } = node;
     let wwid = wwid.as_ref().map(|wwid| format!(" {wwid}")).unwrap_or_default();
     let _ = writeln!(
         script,
@@ -255,8 +259,8 @@ fn kind(backstores: &Backstores) -> &'static str {
     }
 }
 
-fn store(node: &NodeEntry) -> String {
-    format!("etcd-lun-{}", node.name)
+fn store(node: &IscsiNode) -> String {
+    format!("etcd-lun-{}", node.entry.name)
 }
 
 /// What both a shell and targetcli take as it is.

@@ -2,7 +2,7 @@
 
 use super::Outcome::{self, CannotTell, Found};
 use crate::{
-    config::Config,
+    config::{Backing, Config, Iscsi},
     node::{
         Fact, KUBELET, Lun, LunView, MountUnit, Node,
         authority::{Authority, Record},
@@ -40,12 +40,22 @@ fn on_lun(node: &Node) -> Result<&Record, Outcome> {
     }
 }
 
-pub(super) fn lun(node: &Node) -> Result<&Lun, Outcome> {
-    match known(&node.lun)? {
-        LunView::Seen(lun) => Ok(lun),
-        LunView::NoSession => found("no session to the target; run `etcd-lun apply`"),
-        LunView::NotAttached => found("the session shows no such LUN; see its mapping at the target"),
+pub(super) fn lun<'a>(config: &Config, node: &'a Node) -> Result<&'a Lun, Outcome> {
+    match (known(&node.lun)?, &config.backing) {
+        (LunView::Seen(lun), _) => Ok(lun),
+        (LunView::NoSession | LunView::NotAttached, Backing::Device(device)) => {
+            found(format!("{} leads to no disk; attach it to this machine", device.path))
+        }
+        (LunView::NoSession, Backing::Iscsi(_)) => found("no session to the target; run `etcd-lun apply`"),
+        (LunView::NotAttached, Backing::Iscsi(_)) => {
+            found("the session shows no such LUN; see its mapping at the target")
+        }
     }
+}
+
+/// What the checks of table::ISCSI look at: they aren't run where there is no target.
+pub(super) fn iscsi(config: &Config) -> Result<&Iscsi, Outcome> {
+    config.backing.iscsi().ok_or_else(|| CannotTell("the config names no target".into()))
 }
 
 pub(super) fn record(_: &Config, node: &Node) -> Outcome {
@@ -60,7 +70,7 @@ pub(super) fn record(_: &Config, node: &Node) -> Outcome {
 
 pub(super) fn session(config: &Config, node: &Node) -> Outcome {
     end(known(&node.sessions).and_then(|sessions| {
-        let target = config.target.iqn.as_str();
+        let target = iscsi(config)?.target.iqn.as_str();
         let ours: Vec<_> = sessions.iter().filter(|session| session.target == target).collect();
         let up: Vec<_> =
             ours.iter().filter(|session| session.is_logged_in()).map(|s| s.portal.clone()).collect();
@@ -78,7 +88,7 @@ pub(super) fn session(config: &Config, node: &Node) -> Outcome {
 pub(super) fn portals(config: &Config, node: &Node) -> Outcome {
     end(known(&node.sessions).and_then(|sessions| {
         let multipath = *known(&node.initiator.multipathd_active)?;
-        let wanted = &config.target.portals;
+        let wanted = &iscsi(config)?.target.portals;
         let has = |portal| sessions.iter().any(|s| s.is_logged_in() && s.configured.as_ref() == Some(portal));
         let missing: Vec<_> = wanted.iter().filter(|portal| !has(portal)).map(ToString::to_string).collect();
         if missing.is_empty() {
@@ -96,7 +106,7 @@ pub(super) fn portals(config: &Config, node: &Node) -> Outcome {
 
 pub(super) fn initiator_name(config: &Config, node: &Node) -> Outcome {
     end(known(&node.initiator.name).and_then(|name| {
-        let wanted = config.node.initiator.as_str();
+        let wanted = iscsi(config)?.initiator.as_str();
         match name.as_deref() {
             Some(name) if name == wanted => ok(name),
             Some(name) => found(format!(
@@ -108,14 +118,15 @@ pub(super) fn initiator_name(config: &Config, node: &Node) -> Outcome {
 }
 
 pub(super) fn device_identity(config: &Config, node: &Node) -> Outcome {
-    end(lun(node).and_then(|lun| {
+    end(lun(config, node).and_then(|lun| {
         let wwid = known(&lun.wwid)?;
         let record = known(&node.record)?.as_ref();
         let wanted = record.map(|record| &record.wwid).or(config.node.wwid.as_ref());
         match wanted {
             Some(wanted) if wanted != wwid => found(format!(
-                "LUN {} is {wwid}, expected {wanted}; correct the mapping at the target",
-                config.node.lun
+                "{} is {wwid}, expected {wanted}; correct that {}",
+                config.backing.place(),
+                config.backing.whence()
             )),
             Some(_) | None => ok(format!("{wwid} ({})", lun.device)),
         }
@@ -130,10 +141,10 @@ pub(super) fn mount(config: &Config, node: &Node) -> Outcome {
         };
         if mount.io_error {
             return found(format!(
-                "{at} gives I/O errors: the filesystem has shut down; see that the target is reachable, then run `etcd-lun apply`"
+                "{at} gives I/O errors: the filesystem has shut down; see that the LUN is reachable, then run `etcd-lun apply`"
             ));
         }
-        let lun = lun(node)?;
+        let lun = lun(config, node)?;
         if lun.devno != mount.devno || mount.layers != 1 {
             return found(format!(
                 "{at} is on {} ({}), expected {} ({})",

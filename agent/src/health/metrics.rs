@@ -58,7 +58,7 @@ const SIZE: &str = "etcd_mvcc_db_total_size_in_bytes";
 const IN_USE: &str = "etcd_mvcc_db_total_size_in_use_in_bytes";
 const QUOTA: &str = "etcd_server_quota_backend_bytes";
 
-const SLOW_DISK: &str = "measure the LUN with `etcd-lun bench`, and look at the target and the network to it";
+const SLOW_DISK: &str = "measure the LUN with `etcd-lun bench`, and look at its storage and the way to it";
 
 pub(super) fn wal_fsync(seen: Seen<'_>) -> Outcome {
     end(metrics(seen)

@@ -12,7 +12,7 @@ mod transitions;
 mod vitals;
 
 pub use prometheus::{Run, metrics};
-pub use table::{CHECKS, ROLLED_BACK};
+pub use table::{CHECKS, ISCSI, ROLLED_BACK};
 pub use transitions::{CANNOT_TELL, Change, FOUND, OK_AGAIN, Verdicts};
 
 use crate::{
@@ -132,7 +132,8 @@ pub fn assess(config: &Config, node: &Node, vitals: &Vitals) -> Report {
     };
     let applies = |check: &&Check| {
         let of_place = node.rolled_back().is_none() || ROLLED_BACK.contains(&check.name);
-        of_place && (vitals.metrics.is_some() || !table::OF_METRICS.contains(&check.name))
+        let of_backing = config.backing.iscsi().is_some() || !ISCSI.contains(&check.name);
+        of_place && of_backing && (vitals.metrics.is_some() || !table::OF_METRICS.contains(&check.name))
     };
     Report { rows: CHECKS.iter().filter(applies).map(row).collect() }
 }

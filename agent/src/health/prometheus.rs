@@ -68,12 +68,15 @@ fn count(number: u64) -> f64 {
     number as f64
 }
 
-/// Renders it. What isn't known has no sample: an alert on its absence is an alert on the check that can't tell.
-pub fn metrics(report: &Report, node: &Node, vitals: &Vitals, target: &str, run: Run<'_>) -> String {
+/// Renders it; of sessions only those to `target`. What isn't known has no sample: an alert on its absence is an alert on the check that can't tell.
+pub fn metrics(report: &Report, node: &Node, vitals: &Vitals, target: Option<&str>, run: Run<'_>) -> String {
     let mut text = Text::default();
     of_checks(&mut text, report);
     of_data(&mut text, node, vitals);
-    of_sessions(&mut text, node, vitals, target);
+    if let Some(target) = target {
+        of_sessions(&mut text, node, target);
+    }
+    of_paths(&mut text, vitals);
     text.family(
         "build_info",
         "gauge",
@@ -157,7 +160,7 @@ fn of_data(text: &mut Text, node: &Node, vitals: &Vitals) {
     });
 }
 
-fn of_sessions(text: &mut Text, node: &Node, vitals: &Vitals, target: &str) {
+fn of_sessions(text: &mut Text, node: &Node, target: &str) {
     let sessions = node.sessions.known().into_iter().flatten();
     let ours: Vec<_> = sessions.filter(|session| session.target == target).collect();
     if node.sessions.known().is_some() {
@@ -169,6 +172,9 @@ fn of_sessions(text: &mut Text, node: &Node, vitals: &Vitals, target: &str) {
         "Whether a session to the target is logged in.",
         ours.iter().map(|session| (vec![("portal", session.portal.as_str())], flag(session.is_logged_in()))),
     );
+}
+
+fn of_paths(text: &mut Text, vitals: &Vitals) {
     let paths: Vec<_> = vitals.paths.known().into_iter().flatten().collect();
     text.family(
         "path_up",

@@ -219,6 +219,9 @@ pub const ROLLED_BACK: [&str; 9] = [
     "database-size",
 ];
 
+/// What is looked at only where the config names a target: of a disk of the machine's own there is nothing of the kind.
+pub const ISCSI: [&str; 5] = ["session", "portals", "session-timeout", "route", "initiator-name"];
+
 /// What is looked at only where the config says where etcd shows its metrics.
 pub(super) const OF_METRICS: [&str; 5] =
     ["etcd-ready", "wal-fsync", "backend-commit", "peer-round-trip", "database-size"];

@@ -3,7 +3,7 @@
 use super::{
     Outcome::{self, CannotTell},
     Seen,
-    checks::{end, found, known, lun, ok},
+    checks::{end, found, iscsi, known, lun, ok},
 };
 use crate::{
     node::{Multipath, Session, UnitState, WriteCache},
@@ -14,16 +14,19 @@ use std::time::Duration;
 
 pub(super) fn paths(seen: Seen<'_>) -> Outcome {
     end(known(&seen.vitals.paths).and_then(|paths| {
-        if paths.is_empty() {
+        let of_target = seen.config.backing.iscsi().is_some();
+        if paths.is_empty() && of_target {
             return found("no session shows the LUN; run `etcd-lun apply`");
         }
         if let Some(path) = paths.iter().find(|path| path.state != "running") {
-            return found(format!(
-                "{} is {}: its portal doesn't answer, or the kernel has given it up; see `iscsiadm -m session -P 3`",
-                path.name, path.state
-            ));
+            let why = if of_target {
+                "its portal doesn't answer, or the kernel has given it up; see `iscsiadm -m session -P 3`"
+            } else {
+                "the kernel has given it up; see `journalctl -k`"
+            };
+            return found(format!("{} is {}: {why}", path.name, path.state));
         }
-        let lun = lun(seen.node)?;
+        let lun = lun(seen.config, seen.node)?;
         let names: Vec<_> = paths.iter().map(|path| path.name.as_str()).collect();
         match lun.multipath {
             Multipath::Mapped => ok(format!("{} over {}", lun.device, names.join(", "))),
@@ -38,12 +41,12 @@ pub(super) fn paths(seen: Seen<'_>) -> Outcome {
 
 pub(super) fn session_timeout(seen: Seen<'_>) -> Outcome {
     end(known(&seen.node.sessions).and_then(|sessions| {
-        let target = &seen.config.target;
+        let target = &iscsi(seen.config)?.target;
         let ours: Vec<_> = sessions.iter().filter(|session| session.target == target.iqn.as_str()).collect();
         if ours.is_empty() {
             return Err(CannotTell("there is no session to the target".into()));
         }
-        let lun = lun(seen.node)?;
+        let lun = lun(seen.config, seen.node)?;
         let text =
             |seconds: Option<u32>| seconds.map_or("for ever".to_owned(), |seconds| format!("{seconds} s"));
         let all: Vec<_> = ours.iter().map(|session| text(session.recovery_timeout)).collect();
@@ -93,11 +96,12 @@ pub(super) fn route(seen: Seen<'_>) -> Outcome {
 }
 
 pub(super) fn device_writable(seen: Seen<'_>) -> Outcome {
-    end(lun(seen.node).and_then(|lun| {
+    end(lun(seen.config, seen.node).and_then(|lun| {
         if lun.read_only {
             return found(format!(
-                "{} or a path of it is read-only; see its mapping at the target and the kernel's messages",
-                lun.device
+                "{} or a path of it is read-only; see that {} and the kernel's messages",
+                lun.device,
+                seen.config.backing.whence()
             ));
         }
         ok(format!("{} can be written to", lun.device))
@@ -107,7 +111,7 @@ pub(super) fn device_writable(seen: Seen<'_>) -> Outcome {
 pub(super) fn write_cache(seen: Seen<'_>) -> Outcome {
     end(known(&seen.vitals.paths).and_then(|paths| {
         let map = known(&seen.vitals.map_cache)?.as_ref();
-        let Some(first) = paths.first() else { return Err(CannotTell("no session shows the LUN".into())) };
+        let Some(first) = paths.first() else { return Err(CannotTell("the LUN isn't there".into())) };
         let caches = |cache: &WriteCache| cache.target.as_deref().is_some_and(|said| said.starts_with("write back"));
         for path in paths {
             if path.cache.kernel.is_none() {
@@ -130,7 +134,7 @@ pub(super) fn write_cache(seen: Seen<'_>) -> Outcome {
         ok(if first.cache.is_flushed() {
             format!("it caches writes, and flushes when asked to{fua}")
         } else {
-            "the target says that it keeps nothing in a cache: it is believed".to_owned()
+            "it says that it keeps nothing in a cache: it is believed".to_owned()
         })
     }))
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub enum LunView {
     /// No session to the target is logged in.
     NoSession,
-    /// There is a session, and no disk of our LUN number on it.
+    /// There is a session, and no disk of our LUN number on it; or the device's link leads nowhere.
     NotAttached,
     /// Here it is.
     Seen(Box<Lun>),

@@ -30,9 +30,9 @@ pub struct Node {
     pub missing_tools: Vec<String>,
     /// Whether this process sees the mounts that PID 1 sees.
     pub in_host_namespace: Fact<bool>,
-    /// open-iscsi.
+    /// open-iscsi; all unknown where the config names a device, for nobody is asked then.
     pub initiator: Initiator,
-    /// All sessions, to whatever target.
+    /// All sessions, to whatever target; unknown where the config names a device.
     pub sessions: Fact<Vec<Session>>,
     /// The LUN.
     pub lun: Fact<LunView>,

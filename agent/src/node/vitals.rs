@@ -31,7 +31,7 @@ pub struct Path {
     /// Its disk's kernel name.
     pub name: String,
     /// The SCSI device's state: `running`, `blocked`, `transport-offline`, `offline` and others (kernel
-    /// `drivers/scsi/scsi_sysfs.c`).
+    /// `drivers/scsi/scsi_sysfs.c`); of a disk that is no SCSI device `running` while it is there.
     pub state: String,
     /// Commands that timed out since it came.
     pub timeouts: Option<u64>,

@@ -1,13 +1,24 @@
 //! Initiator name, daemons, sessions and who uses their disks.
 
 use crate::{
-    config::Config,
+    config::{Config, Iscsi, Target},
     host::{Host, block, iscsi, mountinfo, systemd},
     node::{Fact, Initiator, Session},
 };
 use std::io;
 
-pub(super) fn initiator(host: &Host) -> Initiator {
+/// Nobody is asked for what the config has no use for: open-iscsi needn't be there.
+const NO_TARGET: &str = "not looked at: the config names a device, and no target";
+
+pub(super) fn initiator(host: &Host, config: &Config) -> Initiator {
+    if config.backing.iscsi().is_none() {
+        let not_asked = || Fact::Unknown(NO_TARGET.into());
+        return Initiator {
+            name: Fact::Unknown(NO_TARGET.into()),
+            iscsid_active: not_asked(),
+            multipathd_active: not_asked(),
+        };
+    }
     Initiator {
         name: iscsi::initiator_name(host).into(),
         iscsid_active: active(host, "iscsid.service"),
@@ -20,13 +31,14 @@ fn active(host: &Host, unit: &str) -> Fact<bool> {
 }
 
 pub(super) fn all_sessions(host: &Host, config: &Config) -> Fact<Vec<Session>> {
+    let Some(Iscsi { target, .. }) = config.backing.iscsi() else { return Fact::Unknown(NO_TARGET.into()) };
     let read = || -> io::Result<Vec<Session>> {
-        iscsi::sessions(host)?.iter().map(|session| fact(host, config, session)).collect()
+        iscsi::sessions(host)?.iter().map(|session| fact(host, target, session)).collect()
     };
     read().into()
 }
 
-fn fact(host: &Host, config: &Config, session: &iscsi::Session) -> io::Result<Session> {
+fn fact(host: &Host, target: &Target, session: &iscsi::Session) -> io::Result<Session> {
     Ok(Session {
         sid: session.sid,
         target: session.target.clone(),
@@ -35,7 +47,7 @@ fn fact(host: &Host, config: &Config, session: &iscsi::Session) -> io::Result<Se
             .as_ref()
             .or(session.address.as_ref())
             .map_or("no connection".into(), ToString::to_string),
-        configured: config.target.portals.iter().find(|portal| session.is_at(portal)).cloned(),
+        configured: target.portals.iter().find(|portal| session.is_at(portal)).cloned(),
         state: session.state.clone(),
         initiator: session.initiator.clone(),
         recovery_timeout: session.recovery_timeout,

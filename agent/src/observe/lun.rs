@@ -2,7 +2,7 @@
 
 use super::iscsi::is_swap;
 use crate::{
-    config::Config,
+    config::{Backing, Config, Device, Iscsi},
     host::{
         Host,
         block::{self, Disk},
@@ -18,17 +18,21 @@ use crate::{
 };
 use std::io;
 
-/// Looks for our LUN on every session to the target, and at what it holds.
+/// Looks for our LUN on every session to the target, or where the device's link leads, and at what it holds.
 pub(crate) fn lun(host: &Host, config: &Config, staged: Option<&Staging>) -> Fact<LunView> {
-    view(host, config, staged).into()
+    let view = match &config.backing {
+        Backing::Iscsi(iscsi) => of_target(host, config, iscsi, staged),
+        Backing::Device(device) => of_device(host, config, device, staged),
+    };
+    view.into()
 }
 
-fn view(host: &Host, config: &Config, staged: Option<&Staging>) -> io::Result<LunView> {
-    let sessions: Vec<_> = ours(host, config)?;
+fn of_target(host: &Host, config: &Config, iscsi: &Iscsi, staged: Option<&Staging>) -> io::Result<LunView> {
+    let sessions = iscsi::sessions_to(host, &iscsi.target.iqn)?;
     let mut paths = Vec::new();
     let mut reachable = false;
     for session in &sessions {
-        if let Some(name) = disk_of(host, session, config.node.lun)?
+        if let Some(name) = disk_of(host, session, iscsi.lun)?
             && let Some(disk) = block::disk(host, &name)?
         {
             paths.push(disk);
@@ -40,6 +44,36 @@ fn view(host: &Host, config: &Config, staged: Option<&Staging>) -> io::Result<Lu
         Some(first) => Ok(LunView::Seen(Box::new(seen(host, config, &paths, first, reachable, staged)?))),
         None if sessions.iter().any(iscsi::Session::is_logged_in) => Ok(LunView::NotAttached),
         None => Ok(LunView::NoSession),
+    }
+}
+
+fn of_device(host: &Host, config: &Config, device: &Device, staged: Option<&Staging>) -> io::Result<LunView> {
+    // Whether udev is at work on it is not asked: it is, for a moment, after everybody who writes. The links come last.
+    let disks = disks_of_device(host, device)?.into_iter().map(|name| block::disk(host, &name));
+    let paths: Vec<_> = disks.filter_map(Result::transpose).collect::<io::Result<_>>()?;
+    match paths.first().cloned() {
+        Some(first) => Ok(LunView::Seen(Box::new(seen(host, config, &paths, first, true, staged)?))),
+        None => Ok(LunView::NotAttached),
+    }
+}
+
+/// The disk that the link leads to, or the paths of the multipath map that it leads to; none where there is no link.
+pub(crate) fn disks_of_device(host: &Host, device: &Device) -> io::Result<Vec<String>> {
+    let Some(name) = block::led_to(host, device.path.path().as_str())? else { return Ok(Vec::new()) };
+    let mut disks = block::paths_of_map(host, &name)?.unwrap_or_else(|| vec![name]);
+    disks.sort();
+    Ok(disks)
+}
+
+/// The disks that are the LUN: one for each path.
+pub(crate) fn disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
+    match &config.backing {
+        Backing::Iscsi(iscsi) => {
+            let sessions = iscsi::sessions_to(host, &iscsi.target.iqn)?;
+            let disks = sessions.iter().map(|session| disk_of(host, session, iscsi.lun));
+            disks.filter_map(Result::transpose).collect()
+        }
+        Backing::Device(device) => disks_of_device(host, device),
     }
 }
 
@@ -63,23 +97,24 @@ pub(crate) fn is_settled(host: &Host, name: &str) -> io::Result<bool> {
     }
 }
 
-/// The sessions to the config's target.
+/// The sessions to the config's target; with a device there are none.
 pub(crate) fn ours(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Session>> {
-    iscsi::sessions_to(host, &config.target.iqn)
+    config.backing.iscsi().map_or(Ok(Vec::new()), |iscsi| iscsi::sessions_to(host, &iscsi.target.iqn))
 }
 
-/// Has the kernel read identity and size of the LUN's disks anew (`device/rescan`,
-/// kernel `drivers/scsi/scsi_sysfs.c`): it keeps what it read when the disk appeared. Not where there is no connection:
-/// that would wait for one.
+/// Has the kernel read identity and size of the LUN's disks anew: it keeps what it read when the disk appeared. Not where
+/// there is no connection: that would wait for one.
 pub(crate) fn lun_rescan(host: &Host, config: &Config) -> io::Result<()> {
-    for session in ours(host, config)? {
-        if session.is_logged_in()
-            && let Some(name) = disk_of(host, &session, config.node.lun)?
-        {
-            host.root.poke(format!("/sys/class/block/{name}/device/rescan"), "1")?;
+    let disks = match &config.backing {
+        Backing::Iscsi(iscsi) => {
+            let sessions = iscsi::sessions_to(host, &iscsi.target.iqn)?;
+            let up = sessions.iter().filter(|session| session.is_logged_in());
+            up.filter_map(|session| disk_of(host, session, iscsi.lun).transpose())
+                .collect::<io::Result<Vec<_>>>()?
         }
-    }
-    Ok(())
+        Backing::Device(device) => disks_of_device(host, device)?,
+    };
+    disks.iter().try_for_each(|disk| block::rescan(host, disk))
 }
 
 fn seen(
@@ -116,7 +151,7 @@ fn seen(
     Ok(Lun {
         devno: format!("{}:{}", device.major, device.minor),
         multipath,
-        wwid: wwid(paths),
+        wwid: wwid(&config.backing, paths),
         serial: device.serial.clone().or_else(|| paths.iter().find_map(|path| path.serial.clone())),
         size: device.size,
         read_only: device.read_only || paths.iter().any(|path| path.read_only),
@@ -137,12 +172,18 @@ fn is_claimed(disk: &Disk) -> bool {
     property.is_some_and(|value| value == "1")
 }
 
-fn wwid(paths: &[Disk]) -> Fact<crate::terms::Wwid> {
+fn wwid(backing: &Backing, paths: &[Disk]) -> Fact<crate::terms::Wwid> {
     let mut found: Vec<_> = paths.iter().map(|path| path.wwid.clone()).collect();
     found.dedup();
     match found.as_slice() {
         [Some(wwid)] => Fact::Known(wwid.clone()),
-        [None] => Fact::Unknown("the target gives no identifier in VPD page 0x83".into()),
+        [None] => Fact::Unknown(match backing {
+            Backing::Iscsi(_) => "the target gives no identifier in VPD page 0x83".into(),
+            Backing::Device(device) => format!(
+                "what {} leads to has no name for life (a WWID, or the serial number of a virtio disk): name a whole disk, and give it a serial number where it comes from",
+                device.path
+            ),
+        }),
         _ => Fact::Unknown(format!("its paths differ: {found:?}; the portals lead to different LUNs")),
     }
 }

@@ -12,7 +12,9 @@ mod vitals;
 
 pub(crate) use iscsi::session_users;
 pub(crate) use local::{etcd, record};
-pub(crate) use lun::{carries_label, disk_of, is_settled, label_leads_to, lun, lun_rescan, ours};
+pub(crate) use lun::{
+    carries_label, disk_of, disks, disks_of_device, is_settled, label_leads_to, lun, lun_rescan, ours,
+};
 pub(crate) use selinux::{in_force, selinux};
 pub use vitals::vitals;
 
@@ -55,9 +57,9 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
     let mount = mount::data(host, &config.etcd.data_dir);
     Node {
         identity,
-        missing_tools: missing_tools(host),
+        missing_tools: missing_tools(host, config),
         in_host_namespace,
-        initiator: iscsi::initiator(host),
+        initiator: iscsi::initiator(host, config),
         sessions: iscsi::all_sessions(host, config),
         lun: lun::lun(host, config, staged),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
@@ -73,8 +75,9 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
     }
 }
 
-fn missing_tools(host: &Host) -> Vec<String> {
-    let missing = Tool::REQUIRED.into_iter().filter(|tool| !host.runner.has(*tool));
+fn missing_tools(host: &Host, config: &Config) -> Vec<String> {
+    let needed = |tool: &Tool| *tool != Tool::Iscsiadm || config.backing.iscsi().is_some();
+    let missing = Tool::REQUIRED.into_iter().filter(|tool| needed(tool) && !host.runner.has(*tool));
     missing.map(|tool| format!("{} (package {})", tool.program(), tool.package())).collect()
 }
 

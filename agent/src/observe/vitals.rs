@@ -1,8 +1,8 @@
 //! What only `health` asks: figures of disks, sessions, units and etcd, some of them over a few seconds.
 
-use super::lun::{disk_of, ours};
+use super::lun::{disks, ours};
 use crate::{
-    config::Config,
+    config::{Backing, Config},
     host::{
         Host, block,
         http::{self, HttpError},
@@ -26,8 +26,7 @@ pub fn vitals(host: &Host, config: &Config, node: &Node) -> Vitals {
     let before =
         config.etcd.metrics.as_ref().map(|_| ask(host, config, node, "/metrics").map(|answer| answer.body));
     let sessions = ours(host, config);
-    let paths: Fact<Vec<Path>> =
-        sessions.as_ref().map_err(copied).and_then(|sessions| paths(host, config, sessions)).into();
+    let paths: Fact<Vec<Path>> = paths(host, config).into();
     let kernel_errors =
         sessions.as_ref().map_err(copied).and_then(|sessions| kernel_errors(host, node, sessions));
     let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
@@ -51,18 +50,26 @@ fn copied(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string())
 }
 
-fn paths(host: &Host, config: &Config, sessions: &[iscsi::Session]) -> io::Result<Vec<Path>> {
+fn paths(host: &Host, config: &Config) -> io::Result<Vec<Path>> {
     let mut paths = Vec::new();
-    for session in sessions {
-        let Some(name) = disk_of(host, session, config.node.lun)? else { continue };
-        let (Some(disk), Some(scsi)) = (block::disk(host, &name)?, block::scsi(host, &name)?) else {
-            continue;
+    for name in disks(host, config)? {
+        let Some(disk) = block::disk(host, &name)? else { continue };
+        let scsi = block::scsi(host, &name)?;
+        // Of an NVMe or virtio disk the kernel has no such word, nor counters.
+        let state = match (&scsi, &config.backing) {
+            (Some(scsi), _) => scsi.state.clone(),
+            (None, Backing::Device(_)) => "running".to_owned(),
+            (None, Backing::Iscsi(_)) => continue,
         };
         paths.push(Path {
-            state: scsi.state,
-            timeouts: scsi.timeouts,
-            errors: scsi.errors,
-            cache: WriteCache { kernel: disk.write_cache, target: scsi.cache_type, fua: disk.fua },
+            state,
+            timeouts: scsi.as_ref().and_then(|scsi| scsi.timeouts),
+            errors: scsi.as_ref().and_then(|scsi| scsi.errors),
+            cache: WriteCache {
+                kernel: disk.write_cache,
+                target: scsi.and_then(|scsi| scsi.cache_type),
+                fua: disk.fua,
+            },
             name,
         });
     }
@@ -91,9 +98,7 @@ fn kernel_errors(host: &Host, node: &Node, sessions: &[iscsi::Session]) -> io::R
     let disks: Vec<_> = match node.lun.require().map_err(io::Error::other)? {
         LunView::Seen(lun) => lun.paths.iter().chain([&lun.device]).cloned().collect(),
         LunView::NoSession | LunView::NotAttached => {
-            return Err(io::Error::other(
-                "no session shows the LUN, so nobody knows which lines are about it",
-            ));
+            return Err(io::Error::other("the LUN isn't there, so nobody knows which lines are about it"));
         }
     };
     let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();

@@ -2,6 +2,7 @@
 
 use super::{Refusal, Sight, require};
 use crate::{
+    config::Backing,
     node::{Content, Fact, Lun, Multipath},
     terms::{Bytes, Wwid},
 };
@@ -11,14 +12,15 @@ use crate::{
 /// A shown LUN number proves nothing: numbers are reused, and a stale mapping shows somebody
 /// else's volume (OSSA-2023-003). Only the WWID does.
 pub(super) fn usable<'a>(sight: &Sight<'_>, lun: &'a Lun) -> Result<&'a Wwid, Refusal> {
-    let number = sight.config.node.lun.0;
+    let place = || sight.config.backing.place();
+    let whence = sight.config.backing.whence();
     match lun.multipath {
         Multipath::Mapped => {}
         Multipath::Claimed => {
-            return Err(Refusal::MultipathPending { lun: number, paths: lun.paths.join(", ") });
+            return Err(Refusal::MultipathPending { lun: place(), paths: lun.paths.join(", ") });
         }
         Multipath::Unclaimed if lun.paths.len() > 1 => {
-            return Err(Refusal::SeveralPaths { lun: number, paths: lun.paths.join(", ") });
+            return Err(Refusal::SeveralPaths { lun: place(), paths: lun.paths.join(", ") });
         }
         Multipath::Unclaimed => {}
     }
@@ -29,12 +31,11 @@ pub(super) fn usable<'a>(sight: &Sight<'_>, lun: &'a Lun) -> Result<&'a Wwid, Re
         if let Some(wanted) = wanted
             && wanted != wwid
         {
-            let (found, wanted) = (wwid.clone(), wanted.clone());
-            return Err(Refusal::WrongLun { lun: number, found, source_of_wish, wanted });
+            return Err(wrong(sight, wwid, source_of_wish, wanted));
         }
     }
     if lun.read_only {
-        return Err(Refusal::ReadOnly { wwid: wwid.clone() });
+        return Err(Refusal::ReadOnly { wwid: wwid.clone(), whence });
     }
     if !lun.holders.is_empty() {
         return Err(Refusal::Held { wwid: wwid.clone(), holders: lun.holders.join(", ") });
@@ -53,9 +54,20 @@ pub(super) fn usable<'a>(sight: &Sight<'_>, lun: &'a Lun) -> Result<&'a Wwid, Re
     }
     if lun.size < sight.config.lun.min_size {
         let (found, wanted) = (lun.size, sight.config.lun.min_size);
-        return Err(Refusal::TooSmall { wwid: wwid.clone(), found, wanted });
+        return Err(Refusal::TooSmall { wwid: wwid.clone(), found, wanted, whence });
     }
     Ok(wwid)
+}
+
+/// What is there is another than `wanted`.
+pub(super) fn wrong(sight: &Sight<'_>, found: &Wwid, source_of_wish: &'static str, wanted: &Wwid) -> Refusal {
+    let (found, wanted) = (found.clone(), wanted.clone());
+    match &sight.config.backing {
+        Backing::Iscsi(iscsi) => Refusal::WrongLun { lun: iscsi.lun.0, found, source_of_wish, wanted },
+        Backing::Device(device) => {
+            Refusal::WrongDisk { path: device.path.to_string(), found, source_of_wish, wanted }
+        }
+    }
 }
 
 /// What etcd needs beside its data, on either disk: XFS's own log and metadata, and etcd's next WAL file and snapshot
@@ -63,11 +75,16 @@ pub(super) fn usable<'a>(sight: &Sight<'_>, lun: &'a Lun) -> Result<&'a Wwid, Re
 pub(super) const ROOM: u64 = 256 << 20;
 
 /// The LUN must hold the data with some room.
-pub(super) fn holds(lun: &Lun, wwid: &Wwid, data: Option<Bytes>) -> Result<(), Refusal> {
+pub(super) fn holds(sight: &Sight<'_>, lun: &Lun, wwid: &Wwid, data: Option<Bytes>) -> Result<(), Refusal> {
     match data {
         Some(data) if lun.size.0 < data.0.saturating_add(ROOM) => {
             let wanted = Bytes(data.0.saturating_add(ROOM));
-            Err(Refusal::NoRoom { wwid: wwid.clone(), found: lun.size, wanted })
+            Err(Refusal::NoRoom {
+                wwid: wwid.clone(),
+                found: lun.size,
+                wanted,
+                whence: sight.config.backing.whence(),
+            })
         }
         Some(_) | None => Ok(()),
     }

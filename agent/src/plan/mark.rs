@@ -52,10 +52,12 @@ pub fn mark(config: &Config, node: &Node) -> Result<Mark, Refusal> {
     let Some(mount) = require("what is mounted on the data directory", &node.mount)? else {
         return Ok(Mark::Idle(Idle::NotMounted));
     };
-    let sessions = require("iSCSI sessions", &node.sessions)?;
-    let mut ours = sessions.iter().filter(|session| session.target == config.target.iqn.as_str());
-    if !mount.io_error && !ours.any(|session| session.is_logged_in()) {
-        return Ok(Mark::Idle(Idle::NoConnection));
+    if let Some(iscsi) = config.backing.iscsi() {
+        let sessions = require("iSCSI sessions", &node.sessions)?;
+        let mut ours = sessions.iter().filter(|session| session.target == iscsi.target.iqn.as_str());
+        if !mount.io_error && !ours.any(|session| session.is_logged_in()) {
+            return Ok(Mark::Idle(Idle::NoConnection));
+        }
     }
     let (record, stamp) = resume::truth(&sight, mount)?;
     let (stamp, record) = resume::counted(record, stamp);

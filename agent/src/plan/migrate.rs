@@ -30,7 +30,7 @@ pub(super) fn plan(sight: &Sight<'_>) -> Result<Plan, Refusal> {
         LunView::NoSession | LunView::NotAttached => return Ok(Plan::until(Vec::new(), Horizon::Lun)),
     };
     let wwid = lun::usable(sight, seen)?;
-    lun::holds(seen, wwid, local_size(sight.local))?;
+    lun::holds(sight, seen, wwid, local_size(sight.local))?;
     lun::label_is_unique(sight, seen)?;
     by_content(sight, seen, wwid)
 }

@@ -1,37 +1,51 @@
-//! From nothing to a LUN that can be looked at: initiator name, login, scan.
+//! From nothing to a LUN that can be looked at: initiator name, login, scan; or the arrival of a disk.
 
 use super::{Horizon, Plan, Refusal, Sight, Step, require};
-use crate::node::{LunView, Session};
+use crate::{
+    config::{Backing, Iscsi},
+    node::{LunView, Session},
+};
 
 /// The steps that make the LUN visible, or none when it is.
 pub(super) fn plan(sight: &Sight<'_>) -> Result<Option<Plan>, Refusal> {
-    let (config, node) = (sight.config, sight.node);
-    let sessions = require("iSCSI sessions", &node.sessions)?;
-    let ours: Vec<_> =
-        sessions.iter().filter(|session| session.target == config.target.iqn.as_str()).collect();
-    let mut steps = rename(sight, sessions, &ours)?;
-    let renamed = !steps.is_empty();
     let attached = match sight.view()? {
         LunView::Seen(_) => true,
         LunView::NoSession | LunView::NotAttached => false,
     };
+    match &sight.config.backing {
+        Backing::Iscsi(iscsi) => at_target(sight, iscsi, attached),
+        Backing::Device(_) if attached => Ok(None),
+        Backing::Device(device) => {
+            let limit = sight.config.boot.attach_timeout;
+            let step = Step::AwaitDisk { path: device.path.clone(), limit };
+            Ok(Some(Plan::until(vec![step], Horizon::Lun)))
+        }
+    }
+}
+
+fn at_target(sight: &Sight<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option<Plan>, Refusal> {
+    let (Iscsi { target, lun, .. }, node) = (iscsi, sight.node);
+    let sessions = require("iSCSI sessions", &node.sessions)?;
+    let ours: Vec<_> = sessions.iter().filter(|session| session.target == target.iqn.as_str()).collect();
+    let mut steps = rename(sight, iscsi, sessions, &ours)?;
+    let renamed = !steps.is_empty();
     let logged_in = ours.iter().any(|session| session.is_logged_in());
     if attached && logged_in && !renamed {
         return Ok(None);
     }
-    let limit = config.boot.attach_timeout;
+    let limit = sight.config.boot.attach_timeout;
     if renamed || !logged_in {
         steps.push(Step::LogIn {
-            target: config.target.iqn.clone(),
-            portals: config.target.portals.clone(),
-            discovery: config.target.discovery,
+            target: target.iqn.clone(),
+            portals: target.portals.clone(),
+            discovery: target.discovery,
             all: *require("whether multipathd runs", &node.initiator.multipathd_active)?,
-            noop_interval: config.target.timeouts.noop_interval,
-            noop_timeout: config.target.timeouts.noop_timeout,
+            noop_interval: target.timeouts.noop_interval,
+            noop_timeout: target.timeouts.noop_timeout,
             limit,
         });
     }
-    steps.push(Step::AttachLun { target: config.target.iqn.clone(), lun: config.node.lun, limit });
+    steps.push(Step::AttachLun { target: target.iqn.clone(), lun: *lun, limit });
     Ok(Some(Plan::until(steps, Horizon::Lun)))
 }
 
@@ -40,11 +54,11 @@ pub(super) fn plan(sight: &Sight<'_>) -> Result<Option<Plan>, Refusal> {
 /// connected: the kernel refuses it otherwise (`drivers/scsi/scsi_transport_iscsi.c`, `iscsi_priv_session_rw_attr`), and
 /// has set its clock already. Under multipath it is multipathd's (`fast_io_fail_tmo`).
 pub(super) fn timeouts(sight: &Sight<'_>) -> Result<Vec<Step>, Refusal> {
+    let Some(Iscsi { target, .. }) = sight.config.backing.iscsi() else { return Ok(Vec::new()) };
     let multipath = *require("whether multipathd runs", &sight.node.initiator.multipathd_active)?;
     if multipath {
         return Ok(Vec::new());
     }
-    let target = &sight.config.target;
     let replacement = target.timeouts.in_use(multipath);
     let is_other = |session: &&Session| {
         session.target == target.iqn.as_str()
@@ -57,8 +71,13 @@ pub(super) fn timeouts(sight: &Sight<'_>) -> Result<Vec<Step>, Refusal> {
 
 /// The steps that give this node its initiator name. A session keeps the name that it was made
 /// with, and iscsid the one that it read when it started.
-fn rename(sight: &Sight<'_>, sessions: &[Session], ours: &[&Session]) -> Result<Vec<Step>, Refusal> {
-    let wanted = &sight.config.node.initiator;
+fn rename(
+    sight: &Sight<'_>,
+    iscsi: &Iscsi,
+    sessions: &[Session],
+    ours: &[&Session],
+) -> Result<Vec<Step>, Refusal> {
+    let wanted = &iscsi.initiator;
     let name = require("the initiator name", &sight.node.initiator.name)?;
     let in_file = name.as_deref() == Some(wanted.as_str());
     let other =

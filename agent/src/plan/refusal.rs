@@ -3,6 +3,7 @@
 //! There is no force flag. Each refusal leaves everything as it was.
 
 use crate::{
+    config::Place,
     node::User,
     terms::{Bytes, Span, Wwid},
 };
@@ -125,21 +126,21 @@ pub enum Refusal {
     },
     /// Several paths, and no multipathd that makes them one.
     #[error(
-        "LUN {lun} is there as {paths} and multipathd has not made them one device; start multipathd for it, or log out all sessions but one"
+        "{lun} is there as {paths} and multipathd has not made them one device; start multipathd for it, or log out all sessions but one"
     )]
     SeveralPaths {
-        /// The LUN number.
-        lun: u16,
+        /// Its number at the target, or the device's link.
+        lun: Place,
         /// Kernel names.
         paths: String,
     },
     /// multipathd wants it and hasn't got it.
     #[error(
-        "LUN {lun} ({paths}) is claimed by multipath, and there is no map; see `multipath -ll` and `journalctl -u multipathd`"
+        "{lun} ({paths}) is claimed by multipath, and there is no map; see `multipath -ll` and `journalctl -u multipathd`"
     )]
     MultipathPending {
-        /// The LUN number.
-        lun: u16,
+        /// Its number at the target, or the device's link.
+        lun: Place,
         /// Kernel names.
         paths: String,
     },
@@ -157,15 +158,46 @@ pub enum Refusal {
         /// The expected WWID.
         wanted: Wwid,
     },
+    /// The link leads to another disk than the config or the record names.
+    #[error(
+        "{path} is {found}, {source_of_wish} {wanted}: attach that disk where the link leads to it, or correct the config"
+    )]
+    WrongDisk {
+        /// The link.
+        path: String,
+        /// The disk's WWID.
+        found: Wwid,
+        /// `the config wants` or `the record names`.
+        source_of_wish: &'static str,
+        /// The expected WWID.
+        wanted: Wwid,
+    },
+    /// Something is mounted, and the link of its disk is gone.
+    #[error(
+        "{at} is mounted from {source_device}, and {path} leads to no disk any more, so nobody can tell whether it is LUN {wwid}: see that the disk is attached to this machine; if it was taken away, attach it again and reboot this node"
+    )]
+    DiskGone {
+        /// The data directory.
+        at: String,
+        /// The device as it was named when it was mounted.
+        source_device: String,
+        /// The link.
+        path: String,
+        /// The recorded disk.
+        wwid: Wwid,
+    },
     /// It can't be written.
-    #[error("LUN {wwid} is read-only: allow this initiator to write it at the target, then apply again")]
+    #[error("LUN {wwid} is read-only: allow this node to write it {whence}, then apply again")]
     ReadOnly {
         /// The LUN.
         wwid: Wwid,
+        /// Where that is mended.
+        #[serde(skip)]
+        whence: &'static str,
     },
     /// It is too slow.
     #[error(
-        "LUN {wwid} is too slow for etcd, {limit} is the limit for 99 of 100 (`lun.require_fsync_p99`): {found}; look at the target and the network to it with `etcd-lun bench`"
+        "LUN {wwid} is too slow for etcd, {limit} is the limit for 99 of 100 (`lun.require_fsync_p99`): {found}; look at {storage} with `etcd-lun bench`"
     )]
     TooSlow {
         /// The LUN.
@@ -174,9 +206,12 @@ pub enum Refusal {
         found: String,
         /// The limit.
         limit: Span,
+        /// What may be at fault.
+        #[serde(skip)]
+        storage: &'static str,
     },
     /// It is too small.
-    #[error("LUN {wwid} has {found}, {wanted} wanted: grow it at the target, or lower `lun.min_size`")]
+    #[error("LUN {wwid} has {found}, {wanted} wanted: grow it {whence}, or lower `lun.min_size`")]
     TooSmall {
         /// The LUN.
         wwid: Wwid,
@@ -184,10 +219,13 @@ pub enum Refusal {
         found: Bytes,
         /// What it takes.
         wanted: Bytes,
+        /// Where that is mended.
+        #[serde(skip)]
+        whence: &'static str,
     },
     /// The data doesn't fit.
     #[error(
-        "LUN {wwid} has {found} of space, and etcd's data with room for its next files takes {wanted}: grow it at the target, or name a larger LUN"
+        "LUN {wwid} has {found} of space, and etcd's data with room for its next files takes {wanted}: grow it {whence}, or name a larger LUN"
     )]
     NoRoom {
         /// The LUN.
@@ -196,6 +234,9 @@ pub enum Refusal {
         found: Bytes,
         /// What it takes.
         wanted: Bytes,
+        /// Where that is mended.
+        #[serde(skip)]
+        whence: &'static str,
     },
     /// Something is stacked on it.
     #[error("LUN {wwid} is held by {holders}: free it first (see `lsblk`)")]
@@ -299,7 +340,7 @@ pub enum Refusal {
     },
     /// XFS has shut down after an I/O error.
     #[error(
-        "the filesystem at {at} has shut down after an I/O error, and etcd can't use it: see that the target is reachable, then run `etcd-lun apply`, which stops etcd and mounts it anew"
+        "the filesystem at {at} has shut down after an I/O error, and etcd can't use it: see that the LUN is reachable, then run `etcd-lun apply`, which stops etcd and mounts it anew"
     )]
     ShutDown {
         /// The data directory.
@@ -323,7 +364,7 @@ pub enum Refusal {
     },
     /// The truth is out of reach.
     #[error(
-        "the record says that generation {generation} on LUN {wwid} is the truth, and {found}: there is no bringing its data back without it. See that the target answers and that `etcd-lun apply` goes well, then roll back; if the LUN is lost for good, replace this etcd member"
+        "the record says that generation {generation} on LUN {wwid} is the truth, and {found}: there is no bringing its data back without it. {cure} and that `etcd-lun apply` goes well, then roll back; if the LUN is lost for good, replace this etcd member"
     )]
     OutOfReach {
         /// The recorded generation.
@@ -332,6 +373,9 @@ pub enum Refusal {
         wwid: Wwid,
         /// What is missing.
         found: String,
+        /// What to see to first.
+        #[serde(skip)]
+        cure: &'static str,
     },
     /// The LUN's data doesn't fit on the local disk.
     #[error(
@@ -429,7 +473,11 @@ impl Refusal {
     pub fn rests_on_login(&self) -> bool {
         matches!(
             self,
-            Self::WrongLun { .. } | Self::ReadOnly { .. } | Self::TooSmall { .. } | Self::NoRoom { .. }
+            Self::WrongLun { .. }
+                | Self::WrongDisk { .. }
+                | Self::ReadOnly { .. }
+                | Self::TooSmall { .. }
+                | Self::NoRoom { .. }
         )
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Horizon, Occasion, Plan, Refusal, Sight, Step, lun, mount_unit, reach, require};
 use crate::{
-    config::Runtime,
+    config::{Backing, Runtime},
     node::{
         Content, DataMount, LocalDir, Lun, LunView,
         authority::{Authority, Record, Stamp},
@@ -63,15 +63,21 @@ pub(super) fn truth<'a>(sight: &Sight<'a>, mount: &DataMount) -> Result<(&'a Rec
     if mount.io_error {
         return Err(Refusal::ShutDown { at: sight.data_dir() });
     }
-    let seen = match sight.view()? {
-        LunView::Seen(seen) if seen.devno == mount.devno && mount.layers == 1 => seen,
-        LunView::Seen(_) | LunView::NoSession | LunView::NotAttached => return Err(foreign()),
+    let seen = match (sight.view()?, &sight.config.backing) {
+        (LunView::Seen(seen), _) if seen.devno == mount.devno && mount.layers == 1 => seen,
+        (LunView::NotAttached, Backing::Device(device)) => {
+            return Err(Refusal::DiskGone {
+                at: sight.data_dir(),
+                source_device: mount.source.clone(),
+                path: device.path.to_string(),
+                wwid: record.wwid.clone(),
+            });
+        }
+        (LunView::Seen(_) | LunView::NoSession | LunView::NotAttached, _) => return Err(foreign()),
     };
     let wwid = require("the LUN's WWID", &seen.wwid)?;
     if *wwid != record.wwid {
-        let (found, wanted) = (wwid.clone(), record.wwid.clone());
-        let lun = sight.config.node.lun.0;
-        return Err(Refusal::WrongLun { lun, found, source_of_wish: "the record names", wanted });
+        return Err(lun::wrong(sight, wwid, "the record names", &record.wwid));
     }
     // Of a mounted LUN only the stamp is asked: it is read through the mount, so it is of this
     // very filesystem, whatever a probe of the device would say beside it.

@@ -9,7 +9,7 @@ use super::{
     require, resume,
 };
 use crate::{
-    config::Config,
+    config::{Backing, Config},
     node::{
         DataMount, LocalDir, LunView, Node,
         authority::{Authority, Record},
@@ -86,7 +86,8 @@ fn finish(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refusal> {
 
 /// The target may go away now: nobody should be left to retry at it. Records of it stay, for nothing logs in by them.
 fn log_out(sight: &Sight<'_>) -> Result<Plan, Refusal> {
-    let target = sight.config.target.iqn.as_str();
+    let Some(iscsi) = sight.config.backing.iscsi() else { return Ok(Plan::whole(Vec::new())) };
+    let target = iscsi.target.iqn.as_str();
     let sessions = require("iSCSI sessions", &sight.node.sessions)?;
     let free = sessions.iter().filter(|session| session.target == target && session.in_use.is_empty());
     Ok(Plan::whole(free.map(|session| Step::LogOut { sid: session.sid }).collect()))
@@ -114,16 +115,29 @@ fn from_lun(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refusal> {
 
 /// A copy must not hang on a target that is gone.
 fn is_in_reach(sight: &Sight<'_>, record: &Record) -> Result<(), Refusal> {
-    let target = sight.config.target.iqn.as_str();
-    let sessions = require("iSCSI sessions", &sight.node.sessions)?;
-    let mut ours = sessions.iter().filter(|session| session.target == target);
-    let found = match sight.view()? {
-        LunView::Seen(_) if ours.any(|session| session.is_logged_in()) => return Ok(()),
-        LunView::Seen(_) => format!("the session to {target} has lost its connection"),
-        LunView::NoSession => format!("there is no session to {target}"),
-        LunView::NotAttached => format!("{target} shows no LUN {}", sight.config.node.lun),
+    let view = sight.view()?;
+    let found = match &sight.config.backing {
+        Backing::Device(device) => match view {
+            LunView::Seen(_) => return Ok(()),
+            LunView::NoSession | LunView::NotAttached => format!("{} leads to no disk", device.path),
+        },
+        Backing::Iscsi(iscsi) => {
+            let target = iscsi.target.iqn.as_str();
+            let sessions = require("iSCSI sessions", &sight.node.sessions)?;
+            let mut ours = sessions.iter().filter(|session| session.target == target);
+            match view {
+                LunView::Seen(_) if ours.any(|session| session.is_logged_in()) => return Ok(()),
+                LunView::Seen(_) => format!("the session to {target} has lost its connection"),
+                LunView::NoSession => format!("there is no session to {target}"),
+                LunView::NotAttached => format!("{target} shows no LUN {}", iscsi.lun),
+            }
+        }
     };
-    Err(Refusal::OutOfReach { generation: record.generation, wwid: record.wwid.clone(), found })
+    let cure = match &sight.config.backing {
+        Backing::Iscsi(_) => "See that the target answers",
+        Backing::Device(_) => "See that the disk is attached to this machine",
+    };
+    Err(Refusal::OutOfReach { generation: record.generation, wwid: record.wwid.clone(), found, cure })
 }
 
 /// The local disk has a place and room for all that the LUN's filesystem counts as used, which is more than etcd's data.
@@ -175,7 +189,10 @@ fn copy_and_commit(sight: &Sight<'_>, record: &Record) -> Plan {
     if stopped || sight.etcd.waits_for_us() {
         steps.push(sight.start_etcd(Authority::Local));
     }
-    Plan::until(steps, Horizon::Sessions)
+    match &sight.config.backing {
+        Backing::Iscsi(_) => Plan::until(steps, Horizon::Sessions),
+        Backing::Device(_) => Plan::whole(steps),
+    }
 }
 
 fn shelf(generation: u64) -> String {

@@ -3,7 +3,7 @@
 use crate::{
     config::{Discovery, Runtime},
     node::authority::{Authority, Record, Stamp},
-    terms::{AbsPath, Bytes, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
+    terms::{AbsPath, Bytes, DiskLink, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
 };
 use serde::Serialize;
 use std::fmt;
@@ -78,6 +78,13 @@ pub enum Step {
         target: Iqn,
         /// Its number.
         lun: LunNumber,
+        /// How long it is waited for.
+        limit: Span,
+    },
+    /// Waits for a disk of the machine's own, and for udev to have finished with it.
+    AwaitDisk {
+        /// The link that leads to it.
+        path: DiskLink,
         /// How long it is waited for.
         limit: Span,
     },
@@ -256,6 +263,7 @@ impl Step {
             Self::LogIn { .. } => "log-in",
             Self::SetTimeout { .. } => "set-timeout",
             Self::AttachLun { .. } => "attach-lun",
+            Self::AwaitDisk { .. } => "await-disk",
             Self::BeginRecord { .. } => "begin-record",
             Self::ClearUnfinished { .. } => "clear-unfinished",
             Self::Format { .. } => "format",
@@ -299,6 +307,7 @@ impl Step {
             | Self::LogIn { .. }
             | Self::SetTimeout { .. }
             | Self::AttachLun { .. }
+            | Self::AwaitDisk { .. }
             | Self::BeginRecord { .. }
             | Self::Stage { .. }
             | Self::StopEtcd { .. }
@@ -338,6 +347,7 @@ impl fmt::Display for Step {
                 write!(f, "have session {sid} keep writes waiting for {replacement} when the target is gone")
             }
             Self::AttachLun { target, lun, .. } => write!(f, "attach LUN {lun} of {target}, and no other"),
+            Self::AwaitDisk { path, limit } => write!(f, "wait for {path}, for up to {limit}"),
             Self::BeginRecord { record } => {
                 write!(
                     f,

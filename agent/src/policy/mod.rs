@@ -36,20 +36,21 @@ const ETCD_UNIT: &str = include_str!("../../../selinux/etcd_unit.cil.in");
 /// What the module follows from: the same for every node.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish<'a> {
-    target: &'a Target,
+    target: Option<&'a Target>,
     etcd: &'a EtcdWish,
     health: &'a HealthWish,
 }
 
 impl<'a> From<&'a Config> for Wish<'a> {
     fn from(config: &'a Config) -> Self {
-        Self { target: &config.target, etcd: &config.etcd, health: &config.health }
+        let target = config.backing.iscsi().map(|iscsi| &iscsi.target);
+        Self { target, etcd: &config.etcd, health: &config.health }
     }
 }
 
 impl<'a> From<&'a Pool> for Wish<'a> {
     fn from(pool: &'a Pool) -> Self {
-        Self { target: &pool.target, etcd: &pool.etcd, health: &pool.health }
+        Self { target: pool.storage.target(), etcd: &pool.etcd, health: &pool.health }
     }
 }
 
@@ -69,14 +70,20 @@ pub struct Module {
 /// a right that the service doesn't have.
 pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
     let Wish { target, etcd, health } = wish.into();
-    let mut text = TEMPLATE.to_owned();
-    if target.portals.iter().any(|portal| portal.port() != ISCSI_PORT) {
+    let mut text = match target {
+        Some(_) => TEMPLATE.to_owned(),
+        None => without_iscsi(TEMPLATE),
+    };
+    let portals = || target.iter().flat_map(|target| &target.portals);
+    if portals().any(|portal| portal.port() != ISCSI_PORT) {
         text = format!("{text}\n{OTHER_PORTS}");
     }
-    if target.portals.iter().any(|portal| portal.address().is_none()) {
+    if portals().any(|portal| portal.address().is_none()) {
         text = format!("{text}\n{PORTAL_DNS}");
     }
-    if target.secrets().any(|secret| matches!(secret, SecretSource::Credential(_))) {
+    if target
+        .is_some_and(|target| target.secrets().any(|secret| matches!(secret, SecretSource::Credential(_))))
+    {
         text = format!("{text}\n{CREDENTIALS}");
     }
     if let Runtime::Systemd { unit } = &etcd.runtime {
@@ -92,6 +99,24 @@ pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
         mark: format!("system_u:object_r:etcd_lun_module_{checksum}_t:s0"),
         text: text.replace("@CHECKSUM@", checksum),
     }
+}
+
+/// The template for a device: without the rights that only a target needs, and without a label of ours on the files of an
+/// open-iscsi that is somebody else's then.
+fn without_iscsi(template: &str) -> String {
+    const SECTIONS: [&str; 6] =
+        ["iscsi-config", "iscsi-records", "iscsi-lock", "iscsi-login", "iscsid-restart", "iscsi-discovery"];
+    let mut kept = String::new();
+    let mut in_section = false;
+    for line in template.lines() {
+        if let Some(name) = line.strip_prefix(";; ") {
+            in_section = SECTIONS.contains(&name);
+        }
+        if !in_section && !line.starts_with("(filecon \"/etc/iscsi(") {
+            kept.extend([line, "\n"]);
+        }
+    }
+    kept
 }
 
 /// As it is to stand in a file context, which is a regular expression (selabel_file(5)), inside a string of CIL.
@@ -181,6 +206,36 @@ mod tests {
         }
         assert!(others[3].text.contains(r"etcd\.service"));
         assert!(others[4].text.contains(r#"(filecon "/var/lib/etcd\.d" "#));
+    }
+
+    #[test]
+    fn a_device_takes_no_right_to_iscsi() {
+        let text = "[device]\npath = \"/dev/disk/by-id/virtio-etcd0\"\n[etcd]\nruntime = \"static-pod\"\n";
+        let device = Pool::load(&[Source { path: "config.toml".into(), text: text.into() }]).unwrap();
+        let (device, target) = (module(&device), module(&pool("10.0.0.1", POD)));
+        for right in [
+            "iscsi_port_t",
+            "iscsi_var_lib_t",
+            "iscsi_lock_t",
+            "iscsi_unit_file_t",
+            "allow etcd_lun_t iscsid_t",
+            "\"/etc/iscsi(",
+        ] {
+            assert!(target.text.contains(right) && !device.text.contains(right), "{right}");
+        }
+        let sections = |text: &str| text.lines().filter(|line| line.starts_with(";; ")).count();
+        assert_eq!(sections(&device.text), sections(&target.text) - 6);
+        let brackets = |c| {
+            device
+                .text
+                .lines()
+                .filter(|l| !l.starts_with(';'))
+                .flat_map(str::chars)
+                .filter(|&l| l == c)
+                .count()
+        };
+        assert_eq!(brackets('('), brackets(')'));
+        assert!(!device.text.contains('@') && device.mark != target.mark, "{}", device.text);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How a LUN is known: its number at the target, and its name for life.
 
-use super::TermError;
+use super::{FsUuid, TermError};
 use std::{fmt, str::FromStr};
 
 /// The LUN's number at the target, as sysfs and SCSI host scans take it.
@@ -17,11 +17,14 @@ impl fmt::Display for LunNumber {
 /// The LUN's world wide identifier, in the kernel's form: `naa.…`, `eui.…` or `t10.…`
 /// (`/sys/block/*/device/wwid`, from VPD page 0x83; kernel `drivers/scsi/scsi_lib.c`,
 /// `scsi_vpd_lun_id`). White space is folded to single blanks: the kernel pads `t10.` names.
+///
+/// NVMe has `eui.…`, `uuid.…` or `nvme.VENDOR-SERIAL-MODEL-NAMESPACE` (`/sys/block/*/wwid`; kernel
+/// `drivers/nvme/host/sysfs.c`, `wwid_show`). A virtio disk has a serial number only, of the hypervisor's choice: it is
+/// written `virtio.…` here.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Wwid(String);
 
-const WWID_FORM: &str =
-    "a WWID, such as \"naa.60014051…\", \"eui.…\", \"t10.…\", or udev's and multipath's \"360014051…\"";
+const WWID_FORM: &str = "a WWID, such as \"naa.60014051…\", \"eui.…\", \"t10.…\", \"nvme.…\", \"uuid.…\", \"virtio.…\", or udev's and multipath's \"360014051…\"";
 
 impl Wwid {
     /// The identifier as text.
@@ -59,6 +62,21 @@ impl FromStr for Wwid {
             let printable = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
             return if printable { Ok(Self(folded)) } else { Err(wrong()) };
         }
+        if let Some(name) = folded.strip_prefix("virtio.") {
+            let printable = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
+            return if printable { Ok(Self(folded)) } else { Err(wrong()) };
+        }
+        if let Some(uuid) = lower.strip_prefix("uuid.") {
+            return if uuid.parse::<FsUuid>().is_ok() { Ok(Self(lower)) } else { Err(wrong()) };
+        }
+        if let Some(name) = lower.strip_prefix("nvme.") {
+            let parts: Vec<_> = name.split('-').collect();
+            let hex = |part: &str| part.bytes().all(|b| b.is_ascii_hexdigit());
+            // Without a serial number it would be the name of every disk of that make.
+            let whole = matches!(parts.as_slice(), [vendor, serial, model, space]
+                if vendor.len() == 4 && !serial.is_empty() && space.len() == 8 && [vendor, serial, model, space].iter().all(|part| hex(part)));
+            return if whole { Ok(Self(lower)) } else { Err(wrong()) };
+        }
         if let Some(hex) = lower.strip_prefix("wwn-0x").or_else(|| lower.strip_prefix("0x")) {
             return if is_hex(hex) { Ok(Self(format!("naa.{hex}"))) } else { Err(wrong()) };
         }
@@ -95,12 +113,35 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Wwid>().unwrap().as_str(), naa, "{text}");
         }
+        for text in [
+            "eui.0025388b710116a1",
+            "uuid.0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b",
+            "nvme.1d0f-766f6c30313233343536373839616263-416d617a6f6e20456c617374696320426c6f636b2053746f7265-00000001",
+            "virtio.etcd0",
+        ] {
+            assert_eq!(format!("{text}\n").parse::<Wwid>().unwrap().as_str(), text);
+        }
         assert_eq!("t10.IET     00010001  \n".parse::<Wwid>().unwrap().as_str(), "t10.IET 00010001");
     }
 
     #[test]
     fn refused() {
-        for text in ["", "naa.", "naa.xyz", "naa.6001", "t10.", "sda", "/dev/sda", "t10.a\u{7}b"] {
+        for text in [
+            "",
+            "naa.",
+            "naa.xyz",
+            "naa.6001",
+            "t10.",
+            "sda",
+            "/dev/sda",
+            "t10.a\u{7}b",
+            "virtio.",
+            "virtio.a\u{7}b",
+            "uuid.1",
+            "nvme.1b36--51454d55-00000001",
+            "nvme.1b36-31-51454d55",
+            "nvme.1b36-zz-51454d55-00000001",
+        ] {
             assert!(text.parse::<Wwid>().is_err(), "{text}");
         }
     }

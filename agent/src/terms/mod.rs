@@ -3,6 +3,7 @@
 //! Nothing here does anything; every other module may use it.
 
 mod chap;
+mod disk;
 mod file;
 mod fingerprint;
 mod iscsi;
@@ -12,6 +13,7 @@ mod secret;
 mod url;
 
 pub use chap::{Chap, ChapError};
+pub use disk::DiskLink;
 pub use file::{AbsPath, FsLabel, FsUuid};
 pub use fingerprint::Fingerprint;
 pub use iscsi::{ISCSI_PORT, Iqn, Portal};
@@ -53,4 +55,4 @@ macro_rules! serde_as_text {
         }
     )+};
 }
-serde_as_text!(AbsPath, FsLabel, FsUuid, Fingerprint, Iqn, Portal, Wwid, Bytes, Span, MetricsUrl);
+serde_as_text!(AbsPath, DiskLink, FsLabel, FsUuid, Fingerprint, Iqn, Portal, Wwid, Bytes, Span, MetricsUrl);

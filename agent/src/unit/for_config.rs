@@ -17,8 +17,8 @@ const MOUNT_LIMIT: Span = Span(Duration::from_secs(90));
 /// What the units follow from: the same for every node.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish<'a> {
-    /// The target, for the credentials that it takes.
-    pub target: &'a Target,
+    /// The target, for the credentials that it takes and the network before it; none with a device.
+    pub target: Option<&'a Target>,
     /// etcd.
     pub etcd: &'a EtcdWish,
     /// The LUN.
@@ -32,7 +32,7 @@ pub struct Wish<'a> {
 impl<'a> From<&'a Config> for Wish<'a> {
     fn from(config: &'a Config) -> Self {
         Self {
-            target: &config.target,
+            target: config.backing.iscsi().map(|iscsi| &iscsi.target),
             etcd: &config.etcd,
             lun: &config.lun,
             boot: &config.boot,
@@ -44,7 +44,7 @@ impl<'a> From<&'a Config> for Wish<'a> {
 impl<'a> From<&'a Pool> for Wish<'a> {
     fn from(pool: &'a Pool) -> Self {
         Self {
-            target: &pool.target,
+            target: pool.storage.target(),
             etcd: &pool.etcd,
             lun: &pool.lun,
             boot: &pool.boot,
@@ -59,7 +59,7 @@ pub fn data_mount_for<'a>(wish: impl Into<Wish<'a>>) -> Result<Rendered, UnitErr
     data_mount(&DataMount {
         label: &wish.lun.label,
         place: &wish.etcd.data_dir,
-        options: &wish.lun.unit_options(),
+        options: &wish.lun.unit_options(wish.target.is_some()),
         before: &users(wish),
         limit: MOUNT_LIMIT,
     })
@@ -99,8 +99,9 @@ impl Bringer {
     }
 }
 
-/// The service that runs `apply` at boot, the one before it, the one that a shutdown runs, and health with its timer.
-fn services(wish: Wish<'_>, by: Bringer) -> Result<[Rendered; 5], UnitError> {
+/// The service that runs `apply` at boot, the one before it, the one that a shutdown without a target runs, and health with
+/// its timer.
+fn services(wish: Wish<'_>, by: Bringer) -> Result<Vec<Rendered>, UnitError> {
     let invalid = |why: &'static str| UnitError {
         unit: super::SERVICE.into(),
         key: "ExecStart=",
@@ -121,12 +122,17 @@ fn services(wish: Wish<'_>, by: Bringer) -> Result<[Rendered; 5], UnitError> {
         before: &users(wish),
         required_by: &required_by,
         late: waits.then_some("kubelet.service"),
-        credentials: &credentials(wish.target),
+        credentials: &wish.target.map(credentials).unwrap_or_default(),
+        on_network: wish.target.is_some(),
     };
-    let (selinux, shutdown, service) = (selinux_service(&of), shutdown_service(&of), service(&of)?);
-    let [health, timer] =
-        health(&program, by.catalog(), &beneath, &wish.health.textfile, wish.health.interval)?;
-    Ok([health, timer, selinux, shutdown, service])
+    let mut services =
+        Vec::from(health(&program, by.catalog(), &beneath, &wish.health.textfile, wish.health.interval)?);
+    services.push(selinux_service(&of));
+    if of.on_network {
+        services.push(shutdown_service(&of));
+    }
+    services.push(service(&of)?);
+    Ok(services)
 }
 
 /// The directory that etcd-lun's own state directory lies in.
@@ -166,7 +172,7 @@ pub fn for_config<'a>(wish: impl Into<Wish<'a>>) -> Result<Vec<Rendered>, UnitEr
 /// All units, in the order of their names, for a program where its bringer puts it.
 pub fn for_config_brought<'a>(wish: impl Into<Wish<'a>>, by: Bringer) -> Result<Vec<Rendered>, UnitError> {
     let wish = wish.into();
-    let mut units = Vec::from(services(wish, by)?);
+    let mut units = services(wish, by)?;
     units.push(data_mount_for(wish)?);
     Ok(units)
 }

@@ -38,6 +38,8 @@ pub struct Service<'a> {
     pub late: Option<&'a str>,
     /// Credentials that it needs.
     pub credentials: &'a [String],
+    /// Whether the LUN is behind the network, at a target.
+    pub on_network: bool,
 }
 
 /// Renders the service, the same bytes for the same values; an error as for the mount unit.
@@ -71,12 +73,25 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
         }
     }
     let beneath: Vec<_> = of.beneath.iter().map(AbsPath::as_str).collect();
+    let at_target = |units: &str| if of.on_network { units.to_owned() } else { String::new() };
+    let mut modules = vec!["modprobe@xfs.service"];
+    if of.on_network {
+        modules.push("modprobe@iscsi_tcp.service");
+    }
     let start = |unit| format!("-/usr/bin/systemctl --no-block start {unit}");
     let values = [
         ("@BENEATH@", beneath.join(" ")),
         ("@BEFORE@", of.before.join(" ")),
         ("@PROGRAM@", of.program.to_string()),
         ("@SELINUX_CONTEXT@", SELINUX_CONTEXT.to_owned()),
+        ("@NETWORK@", at_target("network-online.target")),
+        (
+            "@AFTER_NETWORK@",
+            at_target("network-online.target ovs-configuration.service wait-for-br-ex-up.service"),
+        ),
+        ("@ISCSID@", at_target("iscsid.socket")),
+        ("@SHUTDOWN@", at_target(SHUTDOWN_SERVICE)),
+        ("@MODULES@", modules.join(" ")),
         ("@LATE@", of.late.map(start).unwrap_or_default()),
         ("@CREDENTIALS@", of.credentials.join("\nLoadCredential=")),
         ("@WANTED_BY@", "multi-user.target".to_owned()),
@@ -123,6 +138,7 @@ mod tests {
             required_by: &[],
             late: None,
             credentials: &[],
+            on_network: true,
         };
         let text = service(&plain).unwrap().text;
         for absent in ["RequiredBy", "LoadCredential", "ExecStartPost", "gate = ", "=@"] {
@@ -157,6 +173,7 @@ mod tests {
             required_by: &[],
             late: None,
             credentials: &[],
+            on_network: true,
         };
         let said = service(&wrong).unwrap_err().to_string();
         assert!(

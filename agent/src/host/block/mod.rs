@@ -33,7 +33,7 @@ pub struct Disk {
     pub major: u32,
     /// Device number, minor.
     pub minor: u32,
-    /// World wide identifier; nothing when the disk has none of a kind that [`Wwid`] takes.
+    /// World wide identifier, or the serial number of a virtio disk; nothing when it has none of a kind that [`Wwid`] takes.
     pub wwid: Option<Wwid>,
     /// Serial number: VPD page 0x80, or what virtio and NVMe have in its stead.
     pub serial: Option<String>,
@@ -96,9 +96,13 @@ pub fn disk(host: &Host, name: &str) -> io::Result<Option<Disk>> {
         Some(multipath) => multipath.map(str::to_owned),
         None => text("device/wwid")?.or(text("wwid")?),
     };
+    let own_serial = text("serial")?;
+    // virtio_blk has no other name for life (kernel `drivers/block/virtio_blk.c`, which names its disks so).
+    let virtio = own_serial.as_ref().filter(|serial| name.starts_with("vd") && !serial.is_empty());
+    let wwid = wwid.or(virtio.map(|serial| format!("virtio.{serial}")));
     let serial = match attribute(host, &format!("{dir}/device/vpd_pg80"))? {
         Some(page) => parse_unit_serial(&page).ok_or_else(|| wrong("device/vpd_pg80", "bytes"))?,
-        None => text("serial")?.or(text("device/serial")?),
+        None => own_serial.or(text("device/serial")?),
     };
     Ok(Some(Disk {
         name: name.to_owned(),
@@ -214,10 +218,33 @@ pub fn devices_with_label(host: &Host, label: &FsLabel) -> io::Result<Labelled> 
             carriers.push(name);
         }
     }
-    let link = host.root.resolve(format!("/dev/disk/by-label/{label}"))?;
-    let link =
-        link.map(|path| path.strip_prefix("/dev").unwrap_or(&path).to_string_lossy().replace('/', "!"));
-    Ok(Labelled { carriers, link })
+    Ok(Labelled { carriers, link: led_to(host, &format!("/dev/disk/by-label/{label}"))? })
+}
+
+/// Kernel name of the device that a link below `/dev` leads to; nothing when there is no such link.
+pub fn led_to(host: &Host, link: &str) -> io::Result<Option<String>> {
+    let path = host.root.resolve(link)?;
+    Ok(path.map(|path| path.strip_prefix("/dev").unwrap_or(&path).to_string_lossy().replace('/', "!")))
+}
+
+/// Kernel names of the disks that a multipath map is made of; nothing when it is no such map.
+pub fn paths_of_map(host: &Host, name: &str) -> io::Result<Option<Vec<String>>> {
+    let dir = sys_dir(name)?;
+    let uuid = attribute(host, &format!("{dir}/dm/uuid"))?;
+    if !uuid.is_some_and(|uuid| uuid.starts_with(MULTIPATH.as_bytes())) {
+        return Ok(None);
+    }
+    host.root.list_opt(format!("{dir}/slaves"))
+}
+
+/// Has the kernel read identity and size of a SCSI disk anew (`device/rescan`, kernel `drivers/scsi/scsi_sysfs.c`), which it
+/// keeps from when the disk appeared. Of NVMe and virtio disks it hears by itself.
+pub fn rescan(host: &Host, name: &str) -> io::Result<()> {
+    let file = format!("{}/device/rescan", sys_dir(name)?);
+    if attribute(host, &format!("{}/device/scsi_level", sys_dir(name)?))?.is_none() {
+        return Ok(());
+    }
+    host.root.poke(file, "1")
 }
 
 /// Whether nobody has the disk for himself: no mount in any namespace (also lazily detached ones), no

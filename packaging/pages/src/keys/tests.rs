@@ -28,12 +28,17 @@ impl Written {
     /// What nobody can leave out, and what a key of `table` hangs on.
     fn least(table: &str, key: &str) -> Self {
         let mut least = Self(BTreeMap::new());
-        least.set("[target]", "iqn", "\"iqn.2024-02.com.example:etcd\"");
-        least.set("[target]", "portals", "[\"192.0.2.1\"]");
+        let on_target = table != "[device]" && key != "path";
+        if on_target {
+            least.set("[target]", "iqn", "\"iqn.2024-02.com.example:etcd\"");
+            least.set("[target]", "portals", "[\"192.0.2.1\"]");
+            least.set("[[node]]", "initiator", "\"iqn.1994-05.com.redhat:master0\"");
+            least.set("[[node]]", "lun", "1");
+        } else {
+            least.set("[device]", "path", "\"/dev/disk/by-id/virtio-any\"");
+        }
         least.set("[etcd]", "runtime", if key == "unit" { "\"systemd\"" } else { "\"static-pod\"" });
         least.set("[[node]]", if key == "machine_id" { "machine_id" } else { "hostname" }, NAME);
-        least.set("[[node]]", "initiator", "\"iqn.1994-05.com.redhat:master0\"");
-        least.set("[[node]]", "lun", "1");
         if table.ends_with("chap]") {
             least.set(table, "username", "\"initiator1\"");
             if !["password", "credential"].contains(&key) {

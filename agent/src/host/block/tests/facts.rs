@@ -76,6 +76,50 @@ fn a_path_and_its_map() {
     assert_eq!(multipath_of(&disk(&tree.host, "sdb").unwrap().unwrap()), None);
 }
 
+/// With the values of QEMU's disks and of an EBS volume.
+#[test]
+fn names_for_life_of_other_disks() {
+    const EBS: &str = "nvme.1d0f-766f6c3031-416d617a6f6e-00000001";
+    for (name, files, wwid, serial) in [
+        ("vdb", vec![("serial", "etcd0\n")], Some("virtio.etcd0"), Some("etcd0")),
+        ("vdb", vec![("serial", "")], None, Some("")),
+        ("vdb", vec![], None, None),
+        ("nvme1n1", vec![("wwid", EBS), ("device/serial", "vol01 \n")], Some(EBS), Some("vol01")),
+        ("nvme1n1", vec![("wwid", "eui.0025388b710116a1\n")], Some("eui.0025388b710116a1"), None),
+        // A disk of that make, whichever.
+        ("nvme1n1", vec![("wwid", "nvme.1b36--51454d55-00000001\n")], None, None),
+        ("xvdb", vec![("serial", "x\n")], None, Some("x")),
+    ] {
+        let tree = Bench::scripted(1, 2, "");
+        let common = [("dev", "252:16"), ("size", "16777216"), ("ro", "0")];
+        for (file, text) in common.iter().chain(&files) {
+            tree.put(&format!("sys/class/block/{name}/{file}"), text.as_bytes());
+        }
+        let found = disk(&tree.host, name).unwrap().unwrap();
+        assert_eq!(found.wwid.as_ref().map(Wwid::as_str), wwid, "{name}, {files:?}");
+        assert_eq!(found.serial.as_deref(), serial, "{name}, {files:?}");
+        // What only SCSI has isn't asked for.
+        rescan(&tree.host, name).unwrap();
+    }
+}
+
+#[test]
+fn where_a_link_leads() {
+    let tree = lun();
+    let link = "/dev/disk/by-id/wwn-0x60014051";
+    assert_eq!(led_to(&tree.host, link).unwrap(), None);
+    tree.put("dev/dm-0", b"");
+    tree.put("dev/disk/by-id/.keep", b"");
+    std::os::unix::fs::symlink("../../dm-0", tree.base.join(&link[1..])).unwrap();
+    assert_eq!(led_to(&tree.host, link).unwrap().as_deref(), Some("dm-0"));
+    assert_eq!(paths_of_map(&tree.host, "sdb").unwrap(), None);
+    tree.put("sys/class/block/dm-0/slaves/sdb/.keep", b"");
+    tree.put("sys/class/block/dm-0/dm/uuid", b"LVM-abc\n");
+    assert_eq!(paths_of_map(&tree.host, "dm-0").unwrap(), None);
+    tree.put("sys/class/block/dm-0/dm/uuid", b"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\n");
+    assert_eq!(paths_of_map(&tree.host, "dm-0").unwrap(), Some(vec!["sdb".into()]));
+}
+
 #[test]
 fn absent_and_wrong() {
     let tree = lun();

@@ -1,0 +1,162 @@
+//! A disk of the machine's own in the target's place: the same decisions, and nothing of iSCSI.
+
+use super::{rollback::every_way_back, *};
+use etcd_lun::plan::{Mark, mark, rollback};
+
+const ISCSI: [&str; 6] =
+    ["set-initiator-name", "restart-iscsid", "log-out", "log-in", "set-timeout", "attach-lun"];
+
+/// A plan or refusal without what may differ between the two.
+fn gist(decided: Result<Plan, Refusal>) -> Result<Vec<Step>, String> {
+    match decided {
+        Ok(plan) => {
+            let reaches = plan.steps.iter().any(|step| ["attach-lun", "await-disk"].contains(&step.id()));
+            // What there is to see then is the next plan's.
+            let kept = plan
+                .steps
+                .into_iter()
+                .filter(|step| !ISCSI.contains(&step.id()) && step.id() != "await-disk");
+            let mut kept: Vec<_> = kept.collect();
+            if reaches {
+                kept.push(Step::Unstamp); // stands for the reaching
+            }
+            Ok(kept)
+        }
+        Err(Refusal::WrongLun { found, wanted, .. } | Refusal::WrongDisk { found, wanted, .. }) => {
+            Err(format!("{found} for {wanted}"))
+        }
+        Err(Refusal::MultipathPending { paths, .. }) => Err(format!("claimed {paths}")),
+        Err(Refusal::SeveralPaths { paths, .. }) => Err(format!("several {paths}")),
+        Err(Refusal::ForeignMount { at, .. } | Refusal::DiskGone { at, .. }) => Err(format!("mounted {at}")),
+        Err(Refusal::OutOfReach { generation, .. }) => Err(format!("out of reach {generation}")),
+        Err(other) => Err(other.to_string().replace("where the disk comes from", "at the target")),
+    }
+}
+
+fn is_without_iscsi(plan: &Plan) {
+    let found = plan.steps.iter().find(|step| ISCSI.contains(&step.id()));
+    assert!(found.is_none(), "{found:?} with a device");
+    assert_ne!(plan.horizon, Some(Horizon::Sessions));
+}
+
+#[test]
+fn decides_as_with_a_target_and_never_asks_for_iscsi() {
+    for (runtime, occasion) in situations() {
+        let (target, device) = (config_for(runtime), device_config_for(runtime));
+        let mut plans = 0;
+        every_node(|node| {
+            let seen = with_device(node.clone());
+            let decided = plan(&device, &seen, occasion);
+            if let Ok(plan) = &decided {
+                plans += 1;
+                is_without_iscsi(plan);
+                laws(&seen, plan);
+                manners(&seen, plan, &device.etcd.runtime, occasion);
+            }
+            assert_eq!(gist(decided), gist(plan(&target, node, occasion)), "{node:#?}");
+        });
+        assert!(plans > 100);
+    }
+}
+
+#[test]
+fn rolls_back_as_with_a_target() {
+    let (target, device) = (config_for("systemd"), device_config_for("systemd"));
+    let (mut plans, mut refusals) = (0, 0);
+    every_way_back(|node| {
+        let connected =
+            |sessions: &Vec<Session>| sessions.iter().any(|one| one.target == TARGET && one.is_logged_in());
+        if !node.sessions.known().is_some_and(connected) {
+            return;
+        }
+        let decided = rollback(&device, &with_device(node.clone()));
+        match &decided {
+            Ok(plan) => {
+                plans += 1;
+                is_without_iscsi(plan);
+            }
+            Err(_) => refusals += 1,
+        }
+        // A session's time-out is no decision of the device's.
+        let mut node = node.clone();
+        known(&mut node.sessions).iter_mut().for_each(|session| session.recovery_timeout = Some(3600));
+        assert_eq!(gist(decided), gist(rollback(&target, &node)), "{node:#?}");
+    });
+    assert!(plans > 100 && refusals > 100, "{plans} plans, {refusals} refusals");
+}
+
+/// To its end with the disk there or late, cut short anywhere, a boot, and back.
+#[test]
+fn runs_to_the_same_end() {
+    let config = device_config_for("systemd");
+    let run = |world: &mut World, goal: Goal, cut: Option<usize>| -> usize {
+        let mut steps = 0;
+        for _ in 0..7 {
+            let plan = goal.plan(&config, &world.node).unwrap();
+            if plan.is_empty() {
+                return steps;
+            }
+            for step in &plan.steps {
+                if cut == Some(steps) {
+                    return steps;
+                }
+                world.step(step);
+                steps += 1;
+            }
+        }
+        panic!("plans without end: {:#?}", goal.plan(&config, &world.node));
+    };
+    let on_lun = Goal::Lun(Occasion::ByHand);
+    let is_done = |world: &World| {
+        let record = world.node.record.known().cloned().flatten();
+        record.is_some_and(|record| record.authority == Authority::Lun)
+            && world.lun_is_copy
+            && world.node.etcd.known().is_some_and(Etcd::is_up)
+    };
+    let start = || World::new(with_device(node()));
+    let steps = run(&mut start(), on_lun, None);
+    for cut in 0..=steps {
+        let mut world = start();
+        run(&mut world, on_lun, Some(cut));
+        world.crash();
+        if known(&mut world.node.record).as_ref().is_none_or(|record| record.authority == Authority::Local) {
+            world.node.etcd = Fact::Known(etcd("active"));
+        }
+        run(&mut world, on_lun, None);
+        assert!(is_done(&world), "cut at {cut}: {world:#?}");
+        // A boot, at which the disk comes late.
+        world.unmount();
+        world.crash();
+        world.node.lun = Fact::Known(LunView::NotAttached);
+        world.node.etcd = Fact::Known(etcd("failed"));
+        let ids: Vec<_> = on_lun.plan(&config, &world.node).unwrap().steps.iter().map(Step::id).collect();
+        assert_eq!(ids, ["await-disk"]);
+        run(&mut world, on_lun, None);
+        assert!(is_done(&world));
+        assert!(matches!(mark(&config, &world.node), Ok(Mark::Due(_))));
+        run(&mut world, Goal::Local, None);
+        assert!(world.node.rolled_back().is_some() && world.local_is_copy, "{world:#?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_disk_is_said_of_the_disk() {
+    let config = device_config_for("systemd");
+    let committed = Fact::Known(Some(record().commit(Some(DATA))));
+    let said = |node: Node| plan(&config, &with_device(node), Occasion::ByHand).unwrap_err().to_string();
+    let other = |wwid| Fact::Known(LunView::Seen(Box::new(Lun { wwid, ..lun(Content::Blank) })));
+    let fenced = Fact::Known(dir(&[], true));
+    let down = Node { record: committed.clone(), local: fenced, etcd: Fact::Known(etcd("failed")), ..node() };
+    let wrong = said(Node { lun: other(Fact::Known(other_wwid())), ..down.clone() });
+    assert!(
+        wrong.contains(LINK) && wrong.contains(other_wwid().as_str()) && wrong.contains("the record names"),
+        "{wrong}"
+    );
+    assert!(!wrong.contains("target"), "{wrong}");
+    let nameless = said(Node { lun: other(unknown()), ..down.clone() });
+    assert!(nameless.contains("WWID can't be told"), "{nameless}");
+    let gone = said(Node { lun: Fact::Known(LunView::NotAttached), ..migrated() });
+    assert!(gone.contains(LINK) && gone.contains("leads to no disk any more"), "{gone}");
+    let back = rollback(&config, &with_device(Node { lun: Fact::Known(LunView::NotAttached), ..migrated() }));
+    assert!(back.unwrap_err().to_string().contains(&format!("{LINK} leads to no disk")));
+}
