@@ -6,7 +6,7 @@ use crate::node::Node;
 
 /// What was denied since this boot began and has to do with the module: its domain was denied something, or somebody
 /// was denied something of its types. Rules that would keep a denial out of the log are switched off in the image.
-pub(super) fn denials(node: &Node) -> Result<Vec<String>> {
+pub(in crate::scenarios) fn denials(node: &Node) -> Result<Vec<String>> {
     let status = node.ok("auditctl -s | xargs; systemctl is-active auditd.service")?;
     if !status.contains("lost 0") || !status.ends_with("\nactive") {
         bail!("the audit log is not whole: {status}");
@@ -32,7 +32,7 @@ fn is_denial(line: &str) -> bool {
 }
 
 /// There are none.
-pub(in crate::scenarios) fn nothing_denied(node: &Node) -> Result<()> {
+pub(super) fn nothing_denied(node: &Node) -> Result<()> {
     let denials = denials(node)?;
     if !denials.is_empty() {
         bail!("{} denials:\n{}", denials.len(), denials.join("\n"));
