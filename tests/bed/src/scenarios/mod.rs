@@ -17,7 +17,6 @@ mod config;
 mod content;
 mod copy;
 mod cuts;
-mod device;
 mod faults;
 mod health;
 mod lio;
@@ -38,7 +37,6 @@ pub fn all() -> Vec<Scenario> {
         boot::scenarios(),
         selinux::scenarios(),
         cuts::scenarios(),
-        device::scenarios(),
         lio::scenarios(),
         config::scenarios(),
         tools::scenarios(),

@@ -32,7 +32,7 @@ fn is_denial(line: &str) -> bool {
 }
 
 /// There are none.
-pub(in crate::scenarios) fn nothing_denied(node: &Node) -> Result<()> {
+pub(super) fn nothing_denied(node: &Node) -> Result<()> {
     let denials = denials(node)?;
     if !denials.is_empty() {
         bail!("{} denials:\n{}", denials.len(), denials.join("\n"));
