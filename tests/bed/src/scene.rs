@@ -40,6 +40,8 @@ pub fn discovery() -> Account {
 /// What the config says. The default fits a target with CHAP on both networks and a LUN 1.
 #[derive(Debug, Clone)]
 pub struct Wanted {
+    /// `device.path`, in place of the target and of the node's entry.
+    pub device: Option<String>,
     /// `target.iqn`
     pub iqn: String,
     /// `target.portals`
@@ -75,6 +77,7 @@ pub struct Wanted {
 impl Default for Wanted {
     fn default() -> Self {
         Self {
+            device: None,
             iqn: IQN.into(),
             portals: vec![net::Path::A.portal()],
             static_records: false,
@@ -97,6 +100,14 @@ impl Default for Wanted {
 impl Wanted {
     /// The config file, and the secrets' files with their content.
     pub fn render(&self) -> (String, Vec<(String, String)>) {
+        let gate = self.gate.as_ref().map(|gate| format!("gate = {gate:?}\n")).unwrap_or_default();
+        let common = format!(
+            "\n[etcd]\n{}\n[lun]\nmin_size = {:?}\n\n[boot]\n{gate}attach_timeout = {:?}\n",
+            self.etcd, self.min_size, self.attach_timeout
+        );
+        if let Some(path) = &self.device {
+            return (format!("[device]\npath = {path:?}\n{common}{}", self.more), Vec::new());
+        }
         let mut secrets = Vec::new();
         let mut secret = |name: &str, account: &Account| {
             let file = format!("/etc/etcd-lun/{name}.secret");
@@ -126,11 +137,9 @@ impl Wanted {
                 account.user
             );
         }
-        let gate = self.gate.as_ref().map(|gate| format!("gate = {gate:?}\n")).unwrap_or_default();
         text += &format!(
-            "\n[etcd]\n{}\n[lun]\nmin_size = {:?}\n\n[boot]\n{gate}attach_timeout = {:?}\n\n\
-             [[node]]\nhostname = {:?}\ninitiator = {:?}\nlun = {}\n",
-            self.etcd, self.min_size, self.attach_timeout, self.hostname, self.initiator, self.lun
+            "{common}\n[[node]]\nhostname = {:?}\ninitiator = {:?}\nlun = {}\n",
+            self.hostname, self.initiator, self.lun
         );
         if let Some(wwid) = &self.wwid {
             text += &format!("wwid = {wwid:?}\n");

@@ -223,20 +223,34 @@ impl Stage {
     /// etcd's data is on the LUN and etcd serves it: the same keys, mounted as it should be.
     pub fn is_on_lun(&self) -> Result<()> {
         let seen = self.look()?;
+        if !seen.mount_unit.contains("_netdev") {
+            bail!("var-lib-etcd.mount lacks _netdev: {seen:?}");
+        }
+        self.is_on(&seen)
+    }
+
+    /// The same of a disk of the machine's own, which needs no network.
+    pub fn is_on_disk(&self) -> Result<()> {
+        let seen = self.look()?;
+        if seen.mount_unit.contains("_netdev") {
+            bail!("var-lib-etcd.mount waits for the network: {seen:?}");
+        }
+        self.is_on(&seen)
+    }
+
+    fn is_on(&self, seen: &Seen) -> Result<()> {
         for word in ["xfs", "prjquota", "rw"] {
             if !seen.mount.contains(word) {
                 bail!("/var/lib/etcd is mounted without {word}: {seen:?}");
             }
         }
-        for word in ["_netdev", "ActiveState=active"] {
-            if !seen.mount_unit.contains(word) {
-                bail!("var-lib-etcd.mount lacks {word}: {seen:?}");
-            }
+        if !seen.mount_unit.contains("ActiveState=active") {
+            bail!("var-lib-etcd.mount is not active: {seen:?}");
         }
         if seen.content != "member" {
             bail!("/var/lib/etcd holds more than etcd's own: {seen:?}");
         }
-        self.has_keys(&seen)
+        self.has_keys(seen)
     }
 
     /// etcd runs on the local disk as if nothing had been tried.

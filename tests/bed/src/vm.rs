@@ -42,6 +42,26 @@ impl Default for Options {
     }
 }
 
+/// A virtio disk besides the machine's own.
+#[derive(Debug, Clone)]
+pub struct Disk {
+    /// Its name on this side.
+    pub id: &'static str,
+    /// Its file, raw.
+    pub file: PathBuf,
+    /// Its serial number.
+    pub serial: &'static str,
+    /// Whether it is there when the machine is turned on.
+    pub plugged: bool,
+}
+
+impl Disk {
+    /// The node finds disks in the order of their slots, and boots from its first: the others come behind it.
+    fn device(&self, number: usize) -> String {
+        format!("virtio-blk-pci,drive={0},id={0},serial={1},addr={2:#x}", self.id, self.serial, 16 + number)
+    }
+}
+
 /// What the serial console tells about a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Life {
@@ -62,6 +82,7 @@ pub struct Vm {
     format: &'static str,
     serial: PathBuf,
     socket: PathBuf,
+    more_disks: Vec<Disk>,
     process: Option<Child>,
 }
 
@@ -81,7 +102,16 @@ impl Vm {
     fn with(bed: &Rc<Bed>, name: &str, disk: PathBuf, format: &'static str, options: Options) -> Self {
         let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
         let (serial, socket) = (file("serial"), file("qmp"));
-        Self { bed: Rc::clone(bed), options, disk, format, serial, socket, process: None }
+        Self {
+            bed: Rc::clone(bed),
+            options,
+            disk,
+            format,
+            serial,
+            socket,
+            more_disks: Vec::new(),
+            process: None,
+        }
     }
 
     /// The file of its disk.
@@ -92,6 +122,24 @@ impl Vm {
     /// Changes what holds from the next power-on.
     pub fn set_options(&mut self, options: Options) {
         self.options = options;
+    }
+
+    /// The disks besides its own, from the next power-on.
+    pub fn set_disks(&mut self, disks: Vec<Disk>) {
+        self.more_disks = disks;
+    }
+
+    /// Attaches one of them to the running machine; once in a life.
+    pub fn plug(&self, id: &str) -> Result<()> {
+        let mut disks = self.more_disks.iter().enumerate();
+        let (number, disk) = disks.find(|(_, disk)| disk.id == id).context("there is no such disk")?;
+        let command = format!("device_add {}", disk.device(number));
+        qmp::monitor(&self.socket, &command).context("cannot attach a disk")
+    }
+
+    /// Asks the running machine to let go of one: it has when the guest no longer shows it.
+    pub fn unplug(&self, id: &str) -> Result<()> {
+        qmp::monitor(&self.socket, &format!("device_del {id}")).context("cannot detach a disk")
     }
 
     /// Turns the machine on. Returns at once; see `node` for waiting.
@@ -190,6 +238,12 @@ impl Vm {
             .args(["-device", "virtio-rng-pci"])
             .args(["-serial", &format!("file:{}", self.serial.display())])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", self.socket.display())]);
+        for (number, disk) in self.more_disks.iter().enumerate() {
+            qemu.args(["-drive", &format!("file={},if=none,id={},format=raw", disk.file.display(), disk.id)]);
+            if disk.plugged {
+                qemu.args(["-device", &disk.device(number)]);
+            }
+        }
         for (number, path) in Path::ALL.iter().enumerate() {
             let (tap, mac) = (path.tap(self.machine()), path.mac(self.machine()));
             qemu.args(["-netdev", &format!("tap,id=n{number},ifname={tap},script=no,downscript=no")]);

@@ -17,6 +17,7 @@ mod config;
 mod content;
 mod copy;
 mod cuts;
+mod device;
 mod faults;
 mod health;
 mod lio;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Scenario> {
         boot::scenarios(),
         selinux::scenarios(),
         cuts::scenarios(),
+        device::scenarios(),
         lio::scenarios(),
         config::scenarios(),
         tools::scenarios(),

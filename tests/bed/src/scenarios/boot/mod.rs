@@ -234,7 +234,7 @@ pub(super) fn came_first(node: &Node) -> Result<Duration> {
 }
 
 /// Waits until a unit is in this state.
-fn wait_for(node: &Node, name: &str, state: &str, limit: Duration) -> Result<()> {
+pub(super) fn wait_for(node: &Node, name: &str, state: &str, limit: Duration) -> Result<()> {
     let seen = host::poll(limit, Duration::from_secs(1), || {
         Ok((Unit::of(node, name)?.get("ActiveState") == state).then_some(()))
     })?;
@@ -247,7 +247,7 @@ fn wait_for(node: &Node, name: &str, state: &str, limit: Duration) -> Result<()>
 }
 
 /// The journal of `etcd-lun.service` in this boot.
-fn said(node: &Node) -> Result<String> {
+pub(super) fn said(node: &Node) -> Result<String> {
     node.ok("journalctl -b --no-pager -o cat -u etcd-lun.service")
 }
 

@@ -6,7 +6,7 @@ use crate::node::Node;
 
 /// What was denied since this boot began and has to do with the module: its domain was denied something, or somebody
 /// was denied something of its types. Rules that would keep a denial out of the log are switched off in the image.
-pub(super) fn denials(node: &Node) -> Result<Vec<String>> {
+pub(in crate::scenarios) fn denials(node: &Node) -> Result<Vec<String>> {
     let status = node.ok("auditctl -s | xargs; systemctl is-active auditd.service")?;
     if !status.contains("lost 0") || !status.ends_with("\nactive") {
         bail!("the audit log is not whole: {status}");

@@ -13,7 +13,7 @@ use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::vm::{Options, Selinux};
 
-mod audit;
+pub(super) mod audit;
 mod blocks;
 mod closed;
 mod misuse;

@@ -1,0 +1,205 @@
+//! A disk of the node's own in the target's place, named by its link: as a cloud attaches one. SELinux enforces, so the rule
+//! that labels the disk by its link is tried too.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::boot::{self, NODES, Runs};
+use super::selinux::audit;
+use super::{check, refused};
+use crate::host;
+use crate::node::Node;
+use crate::scene::{LUN_SIZE, Wanted};
+use crate::stage::{BARRED, Stage};
+use crate::suite::Scenario;
+use crate::target::{blank, fingerprint};
+use crate::vm::{Disk, Options, Selinux};
+
+const SERIAL: &str = "etcd0";
+const LINK: &str = "/dev/disk/by-id/virtio-etcd0";
+/// A blank disk with another serial number, and one that passes for the first by its own.
+const OTHER: &str = "etcd9";
+
+/// The service gives up after 20 s and tries again 20 s later.
+const LIMIT: Duration = Duration::from_secs(120);
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![Scenario::new("device/there-gone-another-and-back", |stage| {
+        stands_on_its_disk(stage)?;
+        stage.node.power_off()?;
+        taken_away(stage).context("after the disk was taken away")?;
+        another(stage).context("with another disk")?;
+        comes_back(stage).context("with the disk back")
+    })]
+}
+
+/// For every node of the pool: there is no entry.
+fn wanted() -> Wanted {
+    Wanted { device: Some(LINK.into()), attach_timeout: "20s".into(), ..Wanted::default() }
+}
+
+/// Migrated at the first boot, mounted at the second.
+fn stands_on_its_disk(stage: &mut Stage) -> Result<()> {
+    let delivered = boot::delivered(stage, &wanted(), Runs::Unit)?;
+    let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
+    let own = stage.bed.run.dir().join("own-disk");
+    blank(&own, LUN_SIZE)?;
+    let mut node = Node::off(&stage.bed, "device", &delivered, options)?;
+    node.vm().set_disks(vec![Disk { id: "own", file: own, serial: SERIAL, plugged: true }]);
+    stage.change_node(node);
+    stage.node.power_on()?;
+    runs_from_it(stage)?;
+    stage.node.ok("etcdctl put /this/node yes")?;
+    let uses_nothing_of_iscsi =
+        "! systemctl -q is-active iscsid.service && ! iscsiadm -m session 2>/dev/null &&
+        ! test -e /etc/systemd/system/etcd-lun-shutdown.service";
+    stage.node.ok(uses_nothing_of_iscsi)?;
+    let record = stage.node.ok("jq --raw-output .wwid /var/lib/etcd-lun/authority.json")?;
+    if record != format!("virtio.{SERIAL}") {
+        bail!("the record names {record}");
+    }
+    looks_well(stage)?;
+    stage.node.reboot()?;
+    runs_from_it(stage)?;
+    boot::nothing_to_do(stage)
+}
+
+fn runs_from_it(stage: &Stage) -> Result<()> {
+    let took = boot::came_first(&stage.node)?;
+    stage.is_on_disk()?;
+    let label = stage.node.ok(&format!("stat --dereference --format %C {LINK}"))?;
+    if label.split(':').nth(2) != Some("etcd_lun_device_t") {
+        bail!("{LINK} is labelled {label}");
+    }
+    let failed = stage.node.ok("systemctl list-units --failed --no-legend --plain")?;
+    if !failed.is_empty() {
+        bail!("a unit failed: {failed}");
+    }
+    nothing_denied(&stage.node)?;
+    println!("        on its disk at boot, in {:.1} s, nothing was denied", took.as_secs_f32());
+    Ok(())
+}
+
+/// At the first boot udev sees the disk before there is a module with its label, and can't give it: the service that brings
+/// the module labels it. That is no denial.
+fn nothing_denied(node: &Node) -> Result<()> {
+    let mut denials = audit::denials(node)?;
+    denials.retain(|line| {
+        !line.contains("op=setxattr invalid_context=\"system_u:object_r:etcd_lun_device_t:s0\"")
+    });
+    if !denials.is_empty() {
+        bail!("{} denials:\n{}", denials.len(), denials.join("\n"));
+    }
+    Ok(())
+}
+
+/// What is printed has nothing of a target in it. How fast an emulated disk is is not asked.
+fn looks_well(stage: &Stage) -> Result<()> {
+    let health = stage.agent("health")?;
+    let well = health.code == 0
+        || (health.code == 4 && health.stderr.lines().any(|line| line == "unhealthy: iowait"));
+    if !well || health.stdout.contains("session") {
+        bail!("`health` on a disk of the node's own: {health}");
+    }
+    let status = stage.agent("status")?;
+    let named = status.stdout.contains(&format!("virtio.{SERIAL}"));
+    if status.code != 0 || !named || status.stdout.contains("initiator") {
+        bail!("`status` on a disk of the node's own: {status}");
+    }
+    let bench = stage.agent("bench --writes 100")?;
+    if ![0, 4].contains(&bench.code) || !bench.stdout.contains("99 of 100 within") {
+        bail!("`bench` on a disk of the node's own: {bench}");
+    }
+    let config = stage.agent("config check --json")?;
+    if config.code != 0 || !config.stdout.contains(LINK) || config.stdout.contains("portals") {
+        bail!("`config check` with a device: {config}");
+    }
+    Ok(())
+}
+
+/// A boot without it: etcd stays down behind the fence, the node comes up, and the service says which link is missing.
+fn taken_away(stage: &mut Stage) -> Result<()> {
+    let file = |name: &str| stage.bed.run.dir().join(name);
+    let mut disks = vec![Disk { id: "own", file: file("own-disk"), serial: SERIAL, plugged: false }];
+    for (id, serial) in [("other", OTHER), ("alike", SERIAL)] {
+        blank(&file(id), LUN_SIZE)?;
+        disks.push(Disk { id, file: file(id), serial, plugged: false });
+    }
+    stage.node.vm().set_disks(disks);
+    stage.node.power_on()?;
+    is_down(stage)?;
+    stage.node.ok("systemctl is-active kubelet.service crio.service")?;
+    let told = host::poll(LIMIT, Duration::from_secs(2), || {
+        Ok(boot::said(&stage.node)?.contains(&format!("{LINK} is not there")).then_some(()))
+    })?;
+    told.with_context(|| format!("etcd-lun.service does not say that {LINK} is missing"))
+}
+
+fn is_down(stage: &Stage) -> Result<()> {
+    let seen = stage.look()?;
+    if seen.etcd.starts_with("active ") || seen.keys.is_some() {
+        bail!("etcd runs without its disk: {seen:?}");
+    }
+    if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED {
+        bail!("the directory beneath the mount point holds data, or is not immutable: {seen:?}");
+    }
+    Ok(())
+}
+
+/// One with another name is refused by its name, and one that passes for the right one by what is on it.
+fn another(stage: &mut Stage) -> Result<()> {
+    let before = [file(stage, "other")?, file(stage, "alike")?];
+    plug(stage, "other", OTHER)?;
+    stage.node.ok(&format!("sed s/{SERIAL}/{OTHER}/ /etc/etcd-lun/config.toml >/run/other.toml"))?;
+    let plan = stage.agent("--config /run/other.toml plan")?;
+    check(&plan, refused(&[&format!("virtio-{OTHER} is virtio.{OTHER}"), "the record names virtio.etcd0"]))?;
+    plug(stage, "alike", SERIAL)?;
+    boot::wait_for(&stage.node, "etcd-lun.service", "failed", LIMIT)?;
+    if !boot::said(&stage.node)?.contains("it is blank") {
+        bail!("etcd-lun.service does not say what is wrong with the disk");
+    }
+    is_down(stage)?;
+    if before != [file(stage, "other")?, file(stage, "alike")?] {
+        bail!("a disk that is not this node's was written to");
+    }
+    stage.node.vm().unplug("alike")?;
+    wait(stage, &format!("! test -e {LINK}"))
+}
+
+fn file(stage: &Stage, name: &str) -> Result<String> {
+    fingerprint(&stage.bed.run.dir().join(name))
+}
+
+fn plug(stage: &mut Stage, id: &str, serial: &str) -> Result<()> {
+    stage.node.vm().plug(id)?;
+    wait(stage, &format!("test -e /dev/disk/by-id/virtio-{serial}"))
+}
+
+fn wait(stage: &Stage, condition: &str) -> Result<()> {
+    host::poll(Duration::from_secs(60), Duration::from_millis(500), || {
+        Ok((stage.node.run(condition)?.code == 0).then_some(()))
+    })?
+    .with_context(|| format!("it never came to `{condition}`"))
+}
+
+/// After a refusal a person starts the service; then the way back to the local disk.
+fn comes_back(stage: &mut Stage) -> Result<()> {
+    plug(stage, "own", SERIAL)?;
+    stage.node.run_within("systemctl restart etcd-lun.service", LIMIT)?;
+    boot::wait_for(&stage.node, "etcd.service", "active", LIMIT)?;
+    stage.is_on_disk()?;
+    stage.has_kept("/this/node")?;
+    nothing_denied(&stage.node)?;
+    let back = stage.agent("rollback")?;
+    if back.code != 0 {
+        bail!("`etcd-lun rollback` should have succeeded: {back}");
+    }
+    stage.is_untouched()?;
+    stage.has_kept("/this/node")?;
+    let boot = stage.agent("apply --boot")?;
+    if boot.code != 0 || !boot.stdout.contains("on purpose") {
+        bail!("`apply --boot` after a rollback: {boot}");
+    }
+    Ok(())
+}
