@@ -9,6 +9,7 @@ mod entry;
 mod error;
 mod fragment;
 mod pool;
+mod text;
 mod timeouts;
 
 pub use chap::{ChapSource, SecretSource};

@@ -3,6 +3,7 @@
 //! Nothing here does anything; every other module may use it.
 
 mod chap;
+mod decimal;
 mod file;
 mod fingerprint;
 mod iscsi;
@@ -12,6 +13,7 @@ mod secret;
 mod url;
 
 pub use chap::{Chap, ChapError};
+pub use decimal::decimal;
 pub use file::{AbsPath, FsLabel, FsUuid};
 pub use fingerprint::Fingerprint;
 pub use iscsi::{ISCSI_PORT, Iqn, Portal};
