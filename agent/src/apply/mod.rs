@@ -158,7 +158,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
         );
         // In the form that `status --json` has.
         if tracing::enabled!(tracing::Level::DEBUG) {
-            tracing::debug!("observed {}", serde_json::to_string(&node).unwrap_or_default());
+            tracing::debug!("observed {}", serde_json::to_value(&node).unwrap_or_default());
         }
         let plan = match goal.plan(run.config, &node) {
             // The kernel keeps what it read at login, and the cure may have been applied at the target since.

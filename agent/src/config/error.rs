@@ -1,6 +1,6 @@
 //! What can be wrong with a config: where, what was found, what was expected.
 
-use super::Source;
+use super::{Source, text::Wrong};
 use crate::terms::TermError;
 
 /// Why a config isn't taken.
@@ -88,8 +88,8 @@ impl ConfigError {
     }
 
     /// The parser's error in our words: serde says "field" where a config has keys.
-    pub(super) fn toml(source: &Source, error: &toml::de::Error) -> Self {
-        let start = error.span().map_or(0, |span| span.start);
+    pub(super) fn toml(source: &Source, error: &Wrong) -> Self {
+        let start = error.place();
         let line = 1 + source.text.bytes().take(start).filter(|byte| *byte == b'\n').count();
         let said = error
             .message()

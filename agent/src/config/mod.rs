@@ -10,6 +10,7 @@ mod entry;
 mod error;
 mod fragment;
 mod pool;
+mod text;
 mod timeouts;
 
 pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage};

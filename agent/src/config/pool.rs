@@ -7,7 +7,7 @@ use super::{
         Discovery, EtcdFragment, Fragment, Gate, HealthFragment, LunFragment, NodeFragment, RuntimeName,
         TargetFragment,
     },
-    timeouts,
+    text, timeouts,
 };
 use crate::terms::{AbsPath, Bytes, Span};
 use std::{collections::BTreeSet, time::Duration};
@@ -111,7 +111,7 @@ fn merge(sources: &[Source]) -> Result<Fragment, ConfigError> {
     let mut merged = Fragment::default();
     for source in sources {
         let mut fragment: Fragment =
-            toml::from_str(&source.text).map_err(|error| ConfigError::toml(source, &error))?;
+            text::read(&source.text).map_err(|error| ConfigError::toml(source, &error))?;
         for node in &mut fragment.node {
             node.written_in.clone_from(&source.path);
         }

@@ -1,6 +1,7 @@
 //! How much the machine waits for its disks: proc_stat(5), and kernel `Documentation/accounting/psi.rst`.
 
 use super::Host;
+use crate::terms::decimal;
 use std::io;
 
 /// The time that all processors together have spent, in ticks, since the machine was started.
@@ -55,7 +56,7 @@ pub fn io(host: &Host) -> io::Result<Option<(f64, f64)>> {
 fn parse_pressure(text: &str) -> Option<(f64, f64)> {
     let share = |kind: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
-        line.split_whitespace().find_map(|word| word.strip_prefix("avg60="))?.parse::<f64>().ok()
+        decimal(line.split_whitespace().find_map(|word| word.strip_prefix("avg60="))?)
     };
     share("some ").zip(share("full "))
 }

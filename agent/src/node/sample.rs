@@ -1,5 +1,6 @@
 //! Prometheus' text format, as far as etcd writes it: histograms, and gauges of one value.
 
+use crate::terms::decimal;
 use std::collections::BTreeMap;
 
 /// One reading of `/metrics`.
@@ -68,8 +69,8 @@ fn number(text: &str) -> Option<f64> {
     match text {
         "+Inf" => Some(f64::INFINITY),
         "-Inf" => Some(f64::NEG_INFINITY),
-        // Rust also takes "inf" and "nan", which are no numbers to Prometheus' format of a bound; harmless here.
-        _ => text.parse().ok(),
+        "NaN" => Some(f64::NAN),
+        _ => decimal(text),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Nothing here does anything; every other module may use it.
 
 mod chap;
+mod decimal;
 mod disk;
 mod file;
 mod fingerprint;
@@ -13,6 +14,7 @@ mod secret;
 mod url;
 
 pub use chap::{Chap, ChapError};
+pub use decimal::decimal;
 pub use disk::DiskLink;
 pub use file::{AbsPath, FsLabel, FsUuid};
 pub use fingerprint::Fingerprint;

@@ -1,13 +1,11 @@
 //! One conversation with PID 1 over the system bus.
 
-use super::SystemdError;
-use crate::host::{Host, exec::one_line};
-use serde::Serialize;
-use std::collections::HashMap;
-use tokio::net::UnixStream;
-use zbus::{
-    Connection, DBusError, Message, ObjectPath, OwnedVariant, connection::Builder, wire::DynamicType,
+use super::{
+    SystemdError,
+    dbus::{Call, Connection, DbusError, Message, Signal},
 };
+use crate::host::{Host, exec::one_line};
+use tokio::net::UnixStream;
 
 /// Where the bus listens. Not `$DBUS_SYSTEM_BUS_ADDRESS`: whom root asks to start units must not
 /// depend on who calls.
@@ -22,7 +20,7 @@ pub(super) const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 /// A connection, and what it is used for: the beginning of each error.
 #[derive(Debug)]
 pub(super) struct Bus {
-    pub(super) connection: Connection,
+    connection: Connection,
     doing: String,
     unit: String,
 }
@@ -33,44 +31,55 @@ impl Bus {
         let doing = format!("{doing} {unit}");
         let no_bus = |source| SystemdError::NoBus { path: SOCKET.into(), source };
         let stream = UnixStream::connect(host.root.locate(SOCKET)).await.map_err(no_bus)?;
-        let stream = stream.into_std().map_err(no_bus)?;
-        match Builder::unix_stream(stream).build().await {
+        match Connection::open(stream).await {
             Ok(connection) => Ok(Self { connection, doing, unit: unit.to_owned() }),
-            Err(error) => Err(explain(&error, &doing, unit)),
+            Err(error) => Err(explain(error, &doing, unit)),
         }
     }
 
-    /// Calls a method of the manager.
-    pub(super) async fn call<B>(&self, method: &'static str, body: &B) -> Result<Message, SystemdError>
-    where
-        B: Serialize + DynamicType + Sync,
-    {
-        let call = self.connection.call_method(Some(SYSTEMD), MANAGER_PATH, Some(MANAGER), method, body);
-        call.await.map_err(|error| self.explain(&error))
+    async fn ask(
+        &mut self,
+        path: &str,
+        interface: &str,
+        method: &str,
+        arguments: &[&str],
+    ) -> Result<Message, SystemdError> {
+        let call = Call { destination: SYSTEMD, path, interface, method, arguments };
+        self.connection.call(&call).await.map_err(|error| self.explain(error))
     }
 
-    /// All properties of one interface of an object.
-    pub(super) async fn properties(
-        &self,
-        path: &ObjectPath<'_>,
-        interface: &str,
-    ) -> Result<HashMap<String, OwnedVariant>, SystemdError> {
-        let properties = Some("org.freedesktop.DBus.Properties");
-        let call = self.connection.call_method(Some(SYSTEMD), path, properties, "GetAll", &interface);
-        let reply = call.await.map_err(|error| self.explain(&error))?;
-        reply.body().deserialize().map_err(|error| self.explain(&error))
+    /// Calls a method of the manager.
+    pub(super) async fn call(&mut self, method: &str, arguments: &[&str]) -> Result<Message, SystemdError> {
+        self.ask(MANAGER_PATH, MANAGER, method, arguments).await
+    }
+
+    /// All properties of one interface of an object, to be read as `a{sv}`.
+    pub(super) async fn properties(&mut self, path: &str, interface: &str) -> Result<Message, SystemdError> {
+        self.ask(path, "org.freedesktop.DBus.Properties", "GetAll", &[interface]).await
     }
 
     /// The connection that is PID 1's now, as the bus names it.
-    pub(super) async fn owner_of_systemd(&self) -> Result<String, SystemdError> {
-        let (bus, path) = ("org.freedesktop.DBus", "/org/freedesktop/DBus");
-        let call = self.connection.call_method(Some(bus), path, Some(bus), "GetNameOwner", &SYSTEMD);
-        let reply = call.await.map_err(|error| self.explain(&error))?;
-        reply.body().deserialize().map_err(|error| self.explain(&error))
+    pub(super) async fn owner_of_systemd(&mut self) -> Result<String, SystemdError> {
+        let reply = self.connection.ask_bus("GetNameOwner", &[SYSTEMD]).await;
+        let reply = reply.map_err(|error| self.explain(error))?;
+        let owner = reply.body("s").and_then(|mut body| body.text().map(str::to_owned));
+        owner.map_err(|error| self.explain(error.into()))
+    }
+
+    /// From here on the ends of jobs are told.
+    pub(super) async fn listen_to_jobs(&mut self) -> Result<(), SystemdError> {
+        let removed =
+            Signal { sender: SYSTEMD, path: MANAGER_PATH, interface: MANAGER, member: "JobRemoved" };
+        self.connection.listen(removed).await.map_err(|error| self.explain(error))
+    }
+
+    /// The next signal of [`Self::listen_to_jobs`], or of somebody who makes believe.
+    pub(super) async fn signal(&mut self) -> Result<Message, SystemdError> {
+        self.connection.signal().await.map_err(|error| self.explain(error))
     }
 
     /// What an error of this conversation means.
-    pub(super) fn explain(&self, error: &zbus::Error) -> SystemdError {
+    pub(super) fn explain(&self, error: DbusError) -> SystemdError {
         explain(error, &self.doing, &self.unit)
     }
 
@@ -80,11 +89,10 @@ impl Bus {
     }
 }
 
-fn explain(error: &zbus::Error, doing: &str, unit: &str) -> SystemdError {
+fn explain(error: DbusError, doing: &str, unit: &str) -> SystemdError {
     let doing = doing.to_owned();
     let (name, said) = match error {
-        zbus::Error::MethodError(name, said, _) => (name.to_string(), said.clone()),
-        zbus::Error::FDO(error) => (error.name().to_string(), error.description().map(str::to_owned)),
+        DbusError::Refused { name, said } => (name, said),
         other => return SystemdError::Other { doing, said: one_line(&other.to_string()) },
     };
     let said = one_line(&said.unwrap_or_default());

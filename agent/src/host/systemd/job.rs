@@ -2,12 +2,11 @@
 
 use super::{
     SystemdError,
-    bus::{Bus, MANAGER, MANAGER_PATH, SYSTEMD},
+    bus::Bus,
+    dbus::{Garbled, Message},
 };
 use crate::host::Host;
-use futures_core::Stream;
-use std::{future::Future, pin::Pin, time::Duration};
-use zbus::{MatchRule, Message, MessageStream, ObjectPath, OwnedObjectPath, message::Type};
+use std::{future::Future, time::Duration};
 
 /// What a job does.
 #[derive(Debug, Clone, Copy)]
@@ -60,59 +59,37 @@ pub(super) async fn run(
 
 /// Queues a job; its result.
 async fn job(host: &Host, verb: Verb, name: &str) -> Result<String, SystemdError> {
-    let bus = Bus::connect(host, verb.doing(), name).await?;
+    let mut bus = Bus::connect(host, verb.doing(), name).await?;
     // Before the call: a job may have ended before its path is known here.
-    let mut signals = removed_jobs(&bus).await?;
-    bus.call("Subscribe", &()).await?;
+    bus.listen_to_jobs().await?;
+    bus.call("Subscribe", &[]).await?;
     // "replace": what is queued for the unit and conflicts with this job goes, as systemctl has it.
-    let arguments = (name, "replace");
-    let mut call = Box::pin(bus.call(verb.method(), &arguments));
-    let mut ended: Vec<Message> = Vec::new();
-    // Signals are taken while the call waits: at boot more jobs end than the connection queues,
-    // and behind a full queue the reply would never be read.
-    let reply = loop {
-        tokio::select! {
-            reply = &mut call => break reply?,
-            signal = next(&mut signals) => ended.push(signal.map_err(|said| bus.confused(said))?),
-        }
-    };
-    let path: OwnedObjectPath = reply.body().deserialize().map_err(|error| bus.explain(&error))?;
-    let mut ended = ended.into_iter();
+    let reply = bus.call(verb.method(), &[name, "replace"]).await?;
+    let path = reply.body("o").and_then(|mut body| body.path());
+    let path = path.map_err(|error| bus.explain(error.into()))?;
     loop {
-        let signal = match ended.next() {
-            Some(signal) => signal,
-            None => next(&mut signals).await.map_err(|said| bus.confused(said))?,
-        };
-        let body = signal.body();
-        let Ok((_id, job, _unit, result)) = body.deserialize::<(u32, ObjectPath<'_>, &str, &str)>() else {
+        let signal = bus.signal().await?;
+        let Ok((job, result)) = ended(&signal) else {
             continue; // a signal of another form isn't PID 1's
         };
-        if job == *path && is_from_systemd(&bus, &signal, &reply).await? {
+        if job == path && is_from_systemd(&mut bus, &signal, &reply).await? {
             return Ok(result.to_owned());
         }
     }
+}
+
+/// Which job has ended, and how.
+fn ended(signal: &Message) -> Result<(&str, &str), Garbled> {
+    let mut body = signal.body("uoss")?;
+    let (_id, job, _unit, result) = (body.number()?, body.path()?, body.text()?, body.text()?);
+    Ok((job, result))
 }
 
 /// Whether a signal is PID 1's: anybody on the bus may send us one.
 ///
 /// Its connection may be another than the one that took the call; `systemctl daemon-reexec`
 /// makes a new one.
-async fn is_from_systemd(bus: &Bus, signal: &Message, reply: &Message) -> Result<bool, SystemdError> {
-    let (signal, reply) = (signal.header(), reply.header());
-    let Some(sender) = signal.sender() else { return Ok(false) };
-    Ok(Some(sender) == reply.sender() || sender.as_str() == bus.owner_of_systemd().await?)
-}
-
-async fn removed_jobs(bus: &Bus) -> Result<MessageStream, SystemdError> {
-    let rule = MatchRule::builder().msg_type(Type::Signal).sender(SYSTEMD).path(MANAGER_PATH);
-    let rule = rule.interface(MANAGER).member("JobRemoved").build().map_err(|error| bus.explain(&error))?;
-    MessageStream::for_match_rule(rule, &bus.connection, None).await.map_err(|error| bus.explain(&error))
-}
-
-async fn next(signals: &mut MessageStream) -> Result<Message, String> {
-    match std::future::poll_fn(|context| Pin::new(&mut *signals).poll_next(context)).await {
-        Some(Ok(signal)) => Ok(signal),
-        Some(Err(error)) => Err(format!("listening on the system bus: {error}")),
-        None => Err("the system bus has closed the connection".into()),
-    }
+async fn is_from_systemd(bus: &mut Bus, signal: &Message, reply: &Message) -> Result<bool, SystemdError> {
+    let Some(sender) = &signal.sender else { return Ok(false) };
+    Ok(Some(sender) == reply.sender.as_ref() || *sender == bus.owner_of_systemd().await?)
 }

@@ -6,6 +6,7 @@
 //! doesn't take.
 
 mod bus;
+pub mod dbus;
 mod job;
 mod unit;
 
@@ -13,9 +14,9 @@ pub use unit::{MountProperties, Unit};
 
 use super::Host;
 use bus::Bus;
+use dbus::Reader;
 use job::Verb;
 use std::{io, time::Duration};
-use zbus::ObjectPath;
 
 /// How long a question may take. It is libdbus's own limit for the answer to a call.
 const ASK_LIMIT: Duration = Duration::from_secs(25);
@@ -89,7 +90,7 @@ pub enum SystemdError {
 pub fn unit(host: &Host, name: &str) -> Result<Unit, SystemdError> {
     let doing = "asking for";
     host.wait(async {
-        let asked = async { unit::read(&Bus::connect(host, doing, name).await?, name).await };
+        let asked = async { unit::read(&mut Bus::connect(host, doing, name).await?, name).await };
         let late = |_| SystemdError::TimedOut { doing, unit: name.to_owned(), limit: ASK_LIMIT };
         tokio::time::timeout(ASK_LIMIT, asked).await.map_err(late)?
     })
@@ -105,7 +106,7 @@ pub fn start(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdErro
 /// Queues the start of a unit and does not wait: the unit may be ordered after the caller's own.
 /// 25 s at most.
 pub fn queue_start(host: &Host, name: &str) -> Result<(), SystemdError> {
-    ask(host, "starting", name, "StartUnit", &(name, "replace"))
+    ask(host, "starting", name, "StartUnit", &[name, "replace"])
 }
 
 /// Stops a unit and waits until its job has ended. Well for a unit that doesn't run.
@@ -121,7 +122,7 @@ pub fn restart(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdEr
 /// Forgets that a unit failed, and with it the count of its starts (`StartLimitBurst=`). Well for a
 /// unit that is not there or has not failed. 25 s at most.
 pub fn reset_failed(host: &Host, name: &str) -> Result<(), SystemdError> {
-    match ask(host, "resetting the failed state of", name, "ResetFailedUnit", &name) {
+    match ask(host, "resetting the failed state of", name, "ResetFailedUnit", &[name]) {
         Err(SystemdError::NoSuchUnit { .. }) => Ok(()),
         done => done,
     }
@@ -132,14 +133,11 @@ pub fn is_stopping(host: &Host) -> Result<bool, SystemdError> {
     let (doing, of) = ("asking for the state of", "the system");
     host.wait(async {
         let asked = async {
-            let bus = Bus::connect(host, doing, of).await?;
-            let path = ObjectPath::from_static_str_unchecked(bus::MANAGER_PATH);
-            let state = bus.properties(&path, bus::MANAGER).await?.remove("SystemState");
-            let state = state.map(String::try_from);
-            match state {
-                Some(Ok(state)) => Ok(state == "stopping"),
-                other => Err(bus.confused(format!("SystemState is {other:?}"))),
-            }
+            let mut bus = Bus::connect(host, doing, of).await?;
+            let told = bus.properties(bus::MANAGER_PATH, bus::MANAGER).await?;
+            let told = told.properties().map_err(|error| bus.explain(error.into()))?;
+            let state = unit::value(&told, "SystemState", "s", Reader::text);
+            state.map(|state| state == "stopping").map_err(|said| bus.confused(said))
         };
         let late = |_| SystemdError::TimedOut { doing, unit: of.into(), limit: ASK_LIMIT };
         tokio::time::timeout(ASK_LIMIT, asked).await.map_err(late)?
@@ -148,20 +146,17 @@ pub fn is_stopping(host: &Host) -> Result<bool, SystemdError> {
 
 /// Has PID 1 read the unit files anew, and with them their labels. 25 s at most.
 pub fn reload(host: &Host) -> Result<(), SystemdError> {
-    ask(host, "reloading", "systemd", "Reload", &())
+    ask(host, "reloading", "systemd", "Reload", &[])
 }
 
 /// A call whose answer is that it was done.
-fn ask<B>(
+fn ask(
     host: &Host,
     doing: &'static str,
     name: &str,
-    method: &'static str,
-    arguments: &B,
-) -> Result<(), SystemdError>
-where
-    B: serde::Serialize + zbus::wire::DynamicType + Sync,
-{
+    method: &str,
+    arguments: &[&str],
+) -> Result<(), SystemdError> {
     host.wait(async {
         let call = async { Bus::connect(host, doing, name).await?.call(method, arguments).await.map(drop) };
         let late = |_| SystemdError::TimedOut { doing, unit: name.to_owned(), limit: ASK_LIMIT };
