@@ -36,6 +36,7 @@ until_it_ends() {
 systemctl start --no-block etcd-lun.service; sleep 2; until_it_ends migration 120
 told=$(systemctl show --property StatusText --value etcd-lun.service)
 [ -n \"$told\" ] || { echo 'failed: a word to systemd'; exit; }
+[ -n \"$(systemctl show --property Options var-lib-etcd.mount)\" ] || { echo 'failed: a look at the mount unit'; exit; }
 for verb in health 'bench --writes 100'; do
     systemd-run --quiet --wait --collect --unit=etcd-lun-bed /usr/local/bin/etcd-lun $verb; code=$?
     after \"$verb\"; [ $code = 0 ] || [ $code = 4 ] || { echo \"failed: $verb, $code\"; exit; }
