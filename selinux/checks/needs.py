@@ -51,6 +51,7 @@ NEEDS = [
     ("the stamp", DOMAIN, DOMAIN, "capability", "sys_admin"),
     ("who uses the data", DOMAIN, DOMAIN, "capability", "sys_ptrace"),
     ("who uses the data", DOMAIN, "init_t", "lnk_file", "read"),
+    ("who uses the data", DOMAIN, "bin_t", "lnk_file", "getattr"),
     ("whether the module is in force", DOMAIN, "security_t", "security", "check_context"),
     ("figures for node-exporter", DOMAIN, "etcd_lun_metrics_t", "file", "create write rename unlink"),
     ("figures for node-exporter", DOMAIN, "etcd_lun_metrics_t", "dir", "search write add_name remove_name"),
