@@ -52,10 +52,13 @@ fn secret(
         SecretSource::Inline(secret) => return Ok(secret.clone()),
         SecretSource::File(path) => path.to_string(),
         SecretSource::Credential(name) => {
-            let missing = || ConfigError::Secret {
+            let missing = || {
+                ConfigError::Secret {
                 what: format!("`{table}`: credential {name}"),
-                why: "no $CREDENTIALS_DIRECTORY; add LoadCredential= to the unit, or use password_file"
+                why: "no $CREDENTIALS_DIRECTORY, which systemd gives to the service; by hand, name the directory that the \
+                      credential lies in: `CREDENTIALS_DIRECTORY=/etc/credstore etcd-lun …`"
                     .into(),
+            }
             };
             format!("{}/{name}", credentials.ok_or_else(missing)?)
         }
