@@ -503,3 +503,55 @@ fn the_docs_list_the_checks_that_there_are() {
         );
     }
 }
+
+/// The table of metrics in the docs, from what is written of a node whose facts are all known; and the source has no other.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the page is written anew on demand")]
+fn the_docs_list_the_metrics_that_there_are() {
+    let vitals = vitals(Some(METRICS));
+    let mut node = migrated();
+    let old = Retired { name: "1".into(), ours: true, size: Bytes(1), age: "1h".parse().unwrap() };
+    known(&mut node.retired).push(old);
+    let report = health::assess(&config(), &node, &vitals);
+    let run = Run { version: "0.0.0", at: Duration::from_secs(1), took: Duration::from_secs(1) };
+    let text = health::metrics(&report, &node, &vitals, Some(TARGET), run);
+    let mut table = String::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) else {
+            continue;
+        };
+        let kind = lines.next().and_then(|line| line.rsplit(' ').next()).unwrap();
+        let sample = lines.peek().unwrap();
+        let labels = sample.split_once('{').map(|(_, labels)| labels.split_once('}').unwrap().0);
+        let keys: Vec<_> = labels
+            .into_iter()
+            .flat_map(|labels| labels.split(','))
+            .map(|label| label.split('=').next().unwrap())
+            .collect();
+        let keys = if keys.is_empty() { String::new() } else { format!("{{{}}}", keys.join(", ")) };
+        table += &format!("| `{name}{keys}` | {kind} | {help} |\n");
+    }
+    let source = include_str!("../agent/src/health/prometheus.rs").split("mod tests").next().unwrap();
+    for maker in ["text.gauge(", "text.family("] {
+        for (at, _) in source.match_indices(maker) {
+            let name =
+                source[at + maker.len()..].trim_start().strip_prefix('"').unwrap().split('"').next().unwrap();
+            assert!(
+                table.contains(&format!("`etcd_lun_{name}`"))
+                    || table.contains(&format!("`etcd_lun_{name}{{")),
+                "{name} has no sample in {table}"
+            );
+        }
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/health.md");
+    let docs = std::fs::read_to_string(page).unwrap();
+    let head = "| metric | type | |\n|---|---|---|\n";
+    let before = docs.split_once(head).unwrap().0;
+    let right = format!("{before}{head}{table}");
+    if std::env::var_os("ETCD_LUN_REWRITE").is_some() {
+        std::fs::write(page, &right).unwrap();
+        return;
+    }
+    assert_eq!(docs, right, "write it anew with ETCD_LUN_REWRITE=1 cargo test --test health metrics");
+}
