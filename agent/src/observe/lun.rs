@@ -65,13 +65,20 @@ pub(crate) fn disks_of_device(host: &Host, device: &Device) -> io::Result<Vec<St
     Ok(disks)
 }
 
+/// Where sessions show a LUN.
+fn disks_at<'a>(
+    host: &Host,
+    sessions: impl Iterator<Item = &'a iscsi::Session>,
+    lun: LunNumber,
+) -> io::Result<Vec<String>> {
+    sessions.filter_map(|session| disk_of(host, session, lun).transpose()).collect()
+}
+
 /// The disks that are the LUN: one for each path.
 pub(crate) fn disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     match &config.backing {
         Backing::Iscsi(iscsi) => {
-            let sessions = iscsi::sessions_to(host, &iscsi.target.iqn)?;
-            let disks = sessions.iter().map(|session| disk_of(host, session, iscsi.lun));
-            disks.filter_map(Result::transpose).collect()
+            disks_at(host, iscsi::sessions_to(host, &iscsi.target.iqn)?.iter(), iscsi.lun)
         }
         Backing::Device(device) => disks_of_device(host, device),
     }
@@ -108,9 +115,7 @@ pub(crate) fn lun_rescan(host: &Host, config: &Config) -> io::Result<()> {
     let disks = match &config.backing {
         Backing::Iscsi(iscsi) => {
             let sessions = iscsi::sessions_to(host, &iscsi.target.iqn)?;
-            let up = sessions.iter().filter(|session| session.is_logged_in());
-            up.filter_map(|session| disk_of(host, session, iscsi.lun).transpose())
-                .collect::<io::Result<Vec<_>>>()?
+            disks_at(host, sessions.iter().filter(|session| session.is_logged_in()), iscsi.lun)?
         }
         Backing::Device(device) => disks_of_device(host, device)?,
     };

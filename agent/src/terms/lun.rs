@@ -58,11 +58,7 @@ impl FromStr for Wwid {
             let known = is_hex(hex) || (hex.len() == 24 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
             return if known { Ok(Self(lower)) } else { Err(wrong()) };
         }
-        if let Some(name) = folded.strip_prefix("t10.") {
-            let printable = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
-            return if printable { Ok(Self(folded)) } else { Err(wrong()) };
-        }
-        if let Some(name) = folded.strip_prefix("virtio.") {
+        if let Some(name) = folded.strip_prefix("t10.").or_else(|| folded.strip_prefix("virtio.")) {
             let printable = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
             return if printable { Ok(Self(folded)) } else { Err(wrong()) };
         }
