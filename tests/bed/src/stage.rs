@@ -266,6 +266,26 @@ impl Stage {
         Ok(seen)
     }
 
+    /// etcd does not run, and nothing was written where the LUN should be mounted.
+    pub fn is_down_without_lun(&self) -> Result<()> {
+        let seen = self.look()?;
+        if seen.etcd.starts_with("active ") || seen.keys.is_some() {
+            bail!("etcd runs without its LUN: {seen:?}");
+        }
+        if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED {
+            bail!("the directory beneath the mount point holds data, or is not immutable: {seen:?}");
+        }
+        Ok(())
+    }
+
+    /// Waits until a script succeeds in the node.
+    pub fn comes_to(&self, condition: &str) -> Result<()> {
+        host::poll(Duration::from_secs(120), Duration::from_millis(200), || {
+            Ok((self.node.run(condition)?.code == 0).then_some(()))
+        })?
+        .with_context(|| format!("it never came to `{condition}`"))
+    }
+
     /// A key that was put as `yes` is there: etcd acknowledged it.
     pub fn has_kept(&self, key: &str) -> Result<()> {
         if self.node.ok(&format!("etcdctl get {key} --print-value-only")).context("asking etcd")? != "yes" {

@@ -11,7 +11,7 @@ use super::{check, refused};
 use crate::host;
 use crate::node::Node;
 use crate::scene::{LUN_SIZE, Wanted};
-use crate::stage::{BARRED, Stage};
+use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::{blank, fingerprint};
 use crate::vm::{Disk, Options, Selinux};
@@ -128,23 +128,12 @@ fn taken_away(stage: &mut Stage) -> Result<()> {
     }
     stage.node.vm().set_disks(disks);
     stage.node.power_on()?;
-    is_down(stage)?;
+    stage.is_down_without_lun()?;
     stage.node.ok("systemctl is-active kubelet.service crio.service")?;
     let told = host::poll(LIMIT, Duration::from_secs(2), || {
         Ok(boot::said(&stage.node)?.contains(&format!("{LINK} is not there")).then_some(()))
     })?;
     told.with_context(|| format!("etcd-lun.service does not say that {LINK} is missing"))
-}
-
-fn is_down(stage: &Stage) -> Result<()> {
-    let seen = stage.look()?;
-    if seen.etcd.starts_with("active ") || seen.keys.is_some() {
-        bail!("etcd runs without its disk: {seen:?}");
-    }
-    if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED {
-        bail!("the directory beneath the mount point holds data, or is not immutable: {seen:?}");
-    }
-    Ok(())
 }
 
 /// One with another name is refused by its name, and one that passes for the right one by what is on it.
@@ -159,12 +148,12 @@ fn another(stage: &mut Stage) -> Result<()> {
     if !boot::said(&stage.node)?.contains("it is blank") {
         bail!("etcd-lun.service does not say what is wrong with the disk");
     }
-    is_down(stage)?;
+    stage.is_down_without_lun()?;
     if before != [file(stage, "other")?, file(stage, "alike")?] {
         bail!("a disk that is not this node's was written to");
     }
     stage.node.vm().unplug("alike")?;
-    wait(stage, &format!("! test -e {LINK}"))
+    stage.comes_to(&format!("! test -e {LINK}"))
 }
 
 fn file(stage: &Stage, name: &str) -> Result<String> {
@@ -173,14 +162,7 @@ fn file(stage: &Stage, name: &str) -> Result<String> {
 
 fn plug(stage: &mut Stage, id: &str, serial: &str) -> Result<()> {
     stage.node.vm().plug(id)?;
-    wait(stage, &format!("test -e /dev/disk/by-id/virtio-{serial}"))
-}
-
-fn wait(stage: &Stage, condition: &str) -> Result<()> {
-    host::poll(Duration::from_secs(60), Duration::from_millis(500), || {
-        Ok((stage.node.run(condition)?.code == 0).then_some(()))
-    })?
-    .with_context(|| format!("it never came to `{condition}`"))
+    stage.comes_to(&format!("test -e /dev/disk/by-id/virtio-{serial}"))
 }
 
 /// After a refusal a person starts the service; then the way back to the local disk.

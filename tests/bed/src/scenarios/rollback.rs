@@ -1,12 +1,10 @@
 //! Back to the local disk: there and back, cut short on either side of the commit point, and what is refused.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::{check, failed, pod, refused};
 use crate::etcd::{self, KeyHash};
-use crate::host::{self, Output};
+use crate::host::Output;
 use crate::scene::{self, Wanted};
 use crate::stage::{BARRED, Stage};
 use crate::suite::Scenario;
@@ -105,7 +103,7 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     stage.node.ok(&format!("mkdir -p {RETURNING} && chmod 700 {RETURNING}"))?;
     pod::hold_the_copy(stage)?;
     let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
-        wait(stage, &format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
+        stage.comes_to(&format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
         stage.node.ok(&format!("chattr +i {RETURNING}; rm /var/held/closed"))
     })?;
     check(&output, failed(&["in step return"]))?;
@@ -124,13 +122,6 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     }
     // Synced: the power may go next.
     stage.node.ok(&format!("chattr -i {RETURNING}; sync")).map(drop)
-}
-
-fn wait(stage: &Stage, condition: &str) -> Result<()> {
-    host::poll(Duration::from_secs(120), Duration::from_millis(200), || {
-        Ok((stage.node.run(condition)?.code == 0).then_some(()))
-    })?
-    .with_context(|| format!("it never came to `{condition}`"))
 }
 
 fn cut_then_boot(stage: &mut Stage) -> Result<()> {
@@ -153,7 +144,7 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     pod::manifest_is(stage, &format!("/{}", crate::image::ETCD_POD))?;
     stage.has_kept("/between/pod")?;
     // etcd-rev writes its file every ten seconds, in the namespace of its container.
-    wait(stage, "test -n \"$(find /var/lib/etcd/revision.json -newermt '-15 seconds')\"")?;
+    stage.comes_to("test -n \"$(find /var/lib/etcd/revision.json -newermt '-15 seconds')\"")?;
     if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
         bail!("the LUN is mounted");
     }
@@ -170,18 +161,18 @@ fn killed(stage: &mut Stage) -> Result<()> {
     let before = write(stage, "killed")?;
     pod::hold_the_copy(stage)?;
     stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
-        wait(stage, &format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
+        stage.comes_to(&format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
         stage.node.ok("pkill -KILL -x etcd-lun; sleep 1; rm /var/held/closed").map(drop)
     })?;
     // What the next boot does.
     ok(stage.agent("apply --boot")?)?;
-    wait(stage, "etcdctl --command-timeout 2s endpoint health")?;
+    stage.comes_to("etcdctl --command-timeout 2s endpoint health")?;
     stage.is_on_lun()?;
     has(stage, before)?;
     // Interrupted by a person: at once, and by itself.
     stage.node.ok("touch /var/held/closed")?;
     let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
-        wait(stage, "! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null")?;
+        stage.comes_to("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null")?;
         stage.node.ok("pkill -INT -x etcd-lun; rm /var/held/closed")
     })?;
     check(&output, failed(&["interrupted"]))?;
@@ -206,7 +197,7 @@ fn no_room(stage: &Stage) -> Result<()> {
 
 fn target_gone(stage: &mut Stage) -> Result<()> {
     stage.target.stop();
-    wait(stage, "! grep -qx LOGGED_IN /sys/class/iscsi_session/session*/state")?;
+    stage.comes_to("! grep -qx LOGGED_IN /sys/class/iscsi_session/session*/state")?;
     check(&roll_back(stage)?, refused(&["lost its connection", "See that the target answers"]))?;
     stage.target.restart()
 }
