@@ -10,27 +10,7 @@ fn read(path: &str) -> String {
 
 /// The messages of all refusals, with `…` for what is filled in.
 fn refusals() -> Vec<String> {
-    let source = read("agent/src/plan/refusal.rs");
-    let mut messages = Vec::new();
-    for part in source.split("#[error(").skip(1) {
-        let text = part.split_once('"').unwrap().1;
-        let mut message = String::new();
-        let mut depth = 0;
-        for letter in text.chars() {
-            match letter {
-                '"' => break,
-                '{' if depth == 0 => {
-                    message.push('…');
-                    depth = 1;
-                }
-                '}' => depth = 0,
-                _ if depth > 0 => {}
-                other => message.push(other),
-            }
-        }
-        messages.push(message);
-    }
-    messages
+    read("agent/src/plan/refusal.rs").split("#[error(").skip(1).map(|part| message(part).unwrap()).collect()
 }
 
 /// One entry each, by the words that it begins with; the longest entry that fits is a message's own.

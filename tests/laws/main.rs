@@ -13,6 +13,7 @@ mod rollback;
 mod runs;
 #[path = "../support/say.rs"]
 mod say;
+mod world;
 
 use etcd_lun::{
     config::{Config, Runtime},
@@ -26,6 +27,7 @@ use etcd_lun::{
 };
 use say::say;
 use support::*;
+use world::World;
 
 fn unknown<T>() -> Fact<T> {
     Fact::Unknown("it could not be read".into())

@@ -1,0 +1,272 @@
+//! What each step does to a node made of facts, and what it keeps in memory.
+
+use super::*;
+use etcd_lun::plan::Way;
+
+fn seen(node: &mut Node) -> &mut Lun {
+    match known(&mut node.lun) {
+        LunView::Seen(lun) => lun,
+        view => panic!("no LUN: {view:?}"),
+    }
+}
+
+/// What a run of `apply` keeps in memory and loses when it is cut short.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    proven: bool,
+    staged: bool,
+}
+
+/// The world: a node's facts, and what they don't show.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub node: Node,
+    /// What a login would show.
+    pub behind: Lun,
+    pub memory: Memory,
+    /// Whether the LUN's tree is whole and the same as the data that etcd wrote last.
+    pub lun_is_copy: bool,
+    /// The same of what a rollback has staged, and of what it has put in its place.
+    pub shelf_is_copy: bool,
+    pub local_is_copy: bool,
+}
+
+impl World {
+    pub fn new(node: Node) -> Self {
+        let behind = match node.lun.known() {
+            Some(LunView::Seen(lun)) => (**lun).clone(),
+            _ => lun(Content::Blank),
+        };
+        Self {
+            node,
+            behind,
+            memory: Memory::default(),
+            lun_is_copy: false,
+            shelf_is_copy: false,
+            local_is_copy: false,
+        }
+    }
+
+    /// The process is gone; the facts of the node stay, staging does not.
+    pub fn crash(&mut self) {
+        self.memory = Memory::default();
+        self.node.mount = match &self.node.mount {
+            Fact::Known(mount) => Fact::Known(mount.clone()),
+            Fact::Unknown(why) => Fact::Unknown(why.clone()),
+        };
+        self.settle(false);
+        // The next observation fingerprints what lies beneath only when the record says LUN.
+        self.fingerprint();
+    }
+
+    fn settle(&mut self, now: bool) {
+        if let Fact::Known(LunView::Seen(lun)) = &mut self.node.lun
+            && let Fact::Known(Content::Xfs { settled, empty, .. }) = &mut lun.content
+        {
+            *settled = now;
+            *empty = now.then_some(!self.lun_is_copy);
+        }
+    }
+
+    fn fingerprint(&mut self) {
+        let lun_is_truth = self
+            .node
+            .record
+            .known()
+            .and_then(Option::as_ref)
+            .is_some_and(|record| record.fingerprint.is_some());
+        if let LocalDir::Present { entries, fingerprint, .. } = known(&mut self.node.local)
+            && !entries.is_empty()
+            && lun_is_truth
+        {
+            *fingerprint = Some(DATA);
+        }
+        // What is staged is read only when a record says that it is the truth.
+        let is_truth = self.node.rolled_back().is_some();
+        let found = if self.shelf_is_copy { DATA } else { OTHER_DATA };
+        if let Some(copy) = &mut known(&mut self.node.shelf).copy {
+            copy.fingerprint = is_truth.then_some(found);
+        }
+    }
+
+    /// What a step does, by its contract. The guards that the real one has are asserted.
+    pub fn step(&mut self, step: &Step) {
+        let running = known(&mut self.node.etcd).running;
+        match step {
+            Step::SetInitiatorName { name } => self.node.initiator.name = Fact::Known(Some(name.to_string())),
+            Step::RestartIscsid => {}
+            Step::LogOut { sid } => known(&mut self.node.sessions).retain(|session| session.sid != *sid),
+            Step::LogIn { .. } => {
+                known(&mut self.node.sessions).push(session());
+                self.node.lun = Fact::Known(LunView::NotAttached);
+            }
+            Step::SetTimeout { sid, replacement } => {
+                let sessions = known(&mut self.node.sessions).iter_mut();
+                for session in sessions.filter(|session| session.sid == *sid) {
+                    assert!(session.is_logged_in(), "the kernel refuses it");
+                    session.recovery_timeout = u32::try_from(replacement.0.as_secs()).ok();
+                }
+            }
+            Step::AttachLun { .. } | Step::AwaitDisk { .. } => {
+                self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
+            }
+            Step::BeginRecord { record } => self.node.record = Fact::Known(Some(record.clone())),
+            Step::ClearUnfinished { .. } => seen(&mut self.node).content = Fact::Known(Content::Blank),
+            Step::Format { uuid, .. } => {
+                let lun = seen(&mut self.node);
+                assert_eq!(lun.content, Fact::Known(Content::Blank), "formatting what isn't blank");
+                lun.content = Fact::Known(xfs(*uuid, None, false));
+                self.lun_is_copy = false;
+            }
+            Step::Stage { .. } => {
+                self.memory.staged = true;
+                self.settle(true);
+            }
+            Step::Unstamp => self.set_stamp(None),
+            Step::PreCopy { way: Way::ToLun, .. } => assert!(self.memory.staged),
+            Step::PreCopy { way: Way::ToLocal { .. }, .. } => self.shelve(false),
+            Step::StopEtcd { .. } => {
+                let etcd = known(&mut self.node.etcd);
+                etcd.state = "inactive".into();
+                etcd.running = false;
+                etcd.stopped_by_us = true;
+            }
+            Step::Copy { way: Way::ToLocal { .. }, .. } => {
+                assert!(self.truth_is_mounted() && !running, "copying under a running etcd");
+                self.shelve(true);
+            }
+            Step::Copy { way: Way::ToLun, .. } => {
+                assert!(self.memory.staged && !running, "copying under a running etcd");
+                self.lun_is_copy = true;
+            }
+            Step::Measure { .. } => {
+                assert!(self.memory.staged && running == known(&mut self.node.etcd).running)
+            }
+            Step::Prove { way: Way::ToLun, .. } => self.memory.proven = self.lun_is_copy,
+            Step::Prove { way: Way::ToLocal { .. }, .. } => self.memory.proven = self.shelf_is_copy,
+            Step::Stamp { stamp } => {
+                assert!(self.memory.proven && self.lun_is_copy, "stamping without proof");
+                self.set_stamp(Some(stamp.clone()));
+            }
+            Step::Commit { record } => {
+                assert!(self.memory.proven && !running, "committing without proof");
+                self.node.record = Fact::Known(Some(record.clone().commit(Some(DATA))));
+                self.memory.staged = false;
+                self.fingerprint();
+            }
+            Step::Retire { .. } => {
+                let local = known(&mut self.node.local);
+                *local = dir(&[], false);
+            }
+            Step::Fence { .. } => {
+                let local = known(&mut self.node.local);
+                assert!(local.is_empty(), "fencing data");
+                *local = dir(&[], true);
+            }
+            Step::Activate { stamp, record } => {
+                self.set_stamp(Some(stamp.clone()));
+                self.node.record = Fact::Known(Some(record.clone()));
+                self.memory.staged = false;
+            }
+            Step::UnmountShutDown { .. } => {
+                let shut = known(&mut self.node.mount).as_ref().is_some_and(|mount| mount.io_error);
+                assert!(shut && !running, "unmounting what has not shut down, or is in use");
+                self.node.mount = Fact::Known(None);
+                self.node.mounted_stamp = Fact::Known(None);
+                self.settle(false);
+            }
+            Step::Mark { stamp, record, .. } => {
+                assert!(self.truth_is_mounted(), "counting what is not mounted");
+                self.set_stamp(Some(stamp.clone()));
+                self.node.mounted_stamp = Fact::Known(Some(stamp.clone()));
+                self.node.record = Fact::Known(Some(record.clone()));
+            }
+            Step::MountData { .. } => {
+                assert!(!running, "mounting over a running etcd");
+                let lun = seen(&mut self.node);
+                let stamp = match &lun.content {
+                    Fact::Known(Content::Xfs { stamp, .. }) => stamp.clone(),
+                    content => panic!("mounting {content:?}"),
+                };
+                self.node.mounted_stamp = stamp;
+                let mount =
+                    DataMount { free: Some((Bytes(15 << 30), Bytes(20 << 30))), ..data_mount("8:16") };
+                self.node.mount = Fact::Known(Some(mount));
+                if let Fact::Known(sessions) = &mut self.node.sessions {
+                    sessions.iter_mut().for_each(|session| session.in_use = vec!["sdb".into()]);
+                }
+            }
+            Step::UnmountData { .. } => {
+                assert!(self.memory.proven && !running, "unmounting under a running etcd, or for nothing");
+                self.unmount();
+            }
+            Step::CommitLocal { record } => {
+                assert!(self.memory.proven && !running, "committing without proof");
+                assert!(matches!(self.node.mount, Fact::Known(None)), "committing with the LUN in reach");
+                assert!(known(&mut self.node.local).is_fenced(), "committing with the fence open");
+                self.node.record = Fact::Known(Some(record.clone().roll_back(DATA)));
+                self.fingerprint();
+            }
+            Step::Return { .. } => {
+                assert!(self.node.rolled_back().is_some() && !running, "opening the fence for nothing");
+                assert!(self.shelf_is_copy, "returning what is no copy");
+                known(&mut self.node.shelf).copy = None;
+                self.shelf_is_copy = false;
+                self.local_is_copy = true;
+                self.node.local = Fact::Known(dir(&["member"], false));
+            }
+            Step::StartEtcd { on, wait, .. } => {
+                match on {
+                    Authority::Lun => assert!(self.truth_is_mounted(), "starting etcd beside the LUN"),
+                    Authority::Local => {
+                        let local = known(&mut self.node.local);
+                        assert!(!local.is_empty() && self.local_is_copy, "starting etcd on nothing");
+                        assert!(matches!(self.node.mount, Fact::Known(None)), "starting etcd on the LUN");
+                        assert!(self.node.rolled_back().is_some(), "starting etcd on what is not the truth");
+                    }
+                }
+                let etcd = known(&mut self.node.etcd);
+                if *wait {
+                    etcd.state = "active".into();
+                }
+                etcd.running = *wait;
+                etcd.start_queued = !wait;
+                etcd.stopped_by_us = false;
+            }
+        }
+        if self.memory.staged {
+            self.settle(true);
+        }
+        if let Fact::Known(LunView::Seen(lun)) = &self.node.lun {
+            self.behind = (**lun).clone();
+        }
+    }
+
+    /// What a shutdown does, and a rollback.
+    pub fn unmount(&mut self) {
+        self.node.mount = Fact::Known(None);
+        self.node.mounted_stamp = Fact::Known(None);
+        if let Fact::Known(sessions) = &mut self.node.sessions {
+            sessions.iter_mut().for_each(|session| session.in_use.clear());
+        }
+    }
+
+    fn truth_is_mounted(&self) -> bool {
+        let record = self.node.record.known().and_then(Option::as_ref);
+        record.is_some_and(|record| record.authority == Authority::Lun)
+            && matches!(self.node.mount, Fact::Known(Some(_)))
+    }
+
+    fn shelve(&mut self, is_copy: bool) {
+        assert!(self.truth_is_mounted(), "copying what is not the truth");
+        *known(&mut self.node.shelf) = staged(None);
+        self.shelf_is_copy = is_copy;
+    }
+
+    fn set_stamp(&mut self, new: Option<Stamp>) {
+        match &mut seen(&mut self.node).content {
+            Fact::Known(Content::Xfs { stamp, .. }) => *stamp = Fact::Known(new),
+            content => panic!("stamping {content:?}"),
+        }
+    }
+}
