@@ -16,7 +16,7 @@ use crate::vm::{Life, Options, Vm};
 
 /// How long a command in the node may take unless a caller says otherwise.
 pub const LIMIT: Duration = Duration::from_secs(120);
-const BOOT_LIMIT: Duration = Duration::from_secs(240);
+const BOOT_LIMIT: Duration = Duration::from_secs(400);
 const KVM_LIMIT: Duration = Duration::from_secs(60);
 const BOOT_ATTEMPTS: usize = 4;
 

@@ -78,7 +78,7 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
         .map(|(form, _)| form)
         .collect();
     let disk = with_policies(stage, &disk, &module, &blocks)?;
-    stage.change_node(super::node(stage, &disk)?);
+    stage.change_node(super::node(stage, &disk, &portal::wanted())?);
     portal::offer(stage)?;
     stage.node.power_on()?;
     stage.node.ok("systemctl start etcd-lun-selinux.service")?;
@@ -150,7 +150,7 @@ fn with_policies(stage: &Stage, disk: &std::path::Path, module: &str, blocks: &[
 }
 
 /// The text's top-level forms.
-fn forms(text: &str) -> Vec<&str> {
+pub(super) fn forms(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut found, mut comment) = (0_u32, 0, Vec::new(), false);
     for (at, letter) in text.char_indices() {
         match letter {

@@ -3,6 +3,8 @@
 //! Debian's policy, with the labels of Red Hat's on the tools, and with nothing kept out of the audit log (see
 //! `guest/finish.sh`).
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Result, bail};
 
 use super::boot::{self, NODES, Runs};
@@ -16,6 +18,7 @@ use crate::vm::{Options, Selinux};
 pub(super) mod audit;
 mod blocks;
 mod closed;
+mod grants;
 mod misuse;
 mod portal;
 
@@ -34,7 +37,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 fn enforcing(stage: &mut Stage) -> Result<()> {
     let disk = boot::delivered(stage, &boot::pool(), Runs::Unit)?;
     boot::offer(stage)?;
-    stage.change_node(node(stage, &disk)?);
+    stage.change_node(node(stage, &disk, &boot::pool())?);
     stage.node.power_on()?;
     runs_confined(stage)?;
     labels(&stage.node)?;
@@ -64,8 +67,9 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
             &[],
         )
     })?;
+    let disk = installed(stage, &disk, &wanted)?;
     boot::offer(stage)?;
-    stage.change_node(node(stage, &disk)?);
+    stage.change_node(node(stage, &disk, &wanted)?);
     stage.node.power_on()?;
     boot::came_first(&stage.node)?;
     boot::static_pod::runs_on_lun(stage)?;
@@ -75,9 +79,27 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     audit::nothing_denied(&stage.node)
 }
 
-fn node(stage: &Stage, disk: &std::path::Path) -> Result<Node> {
+/// A copy of a disk with the policy module in its store: that the service brings it there, `selinux/enforcing` sees, and an
+/// emulated node takes more than a minute for it.
+fn installed(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<PathBuf> {
+    let module = boot::module(stage, wanted)?;
+    delivery::change(&stage.bed, "installed", disk, |root: &Root| install(root, "etcd_lun", &module))
+}
+
+/// Puts a module into the store of a disk. This machine's kernel gives what is written there no label.
+fn install(root: &Root, name: &str, module: &str) -> Result<()> {
+    let script = format!(
+        "cat >/tmp/{name}.cil; semodule --noreload --priority 350 --install /tmp/{name}.cil; rm /tmp/{name}.cil
+         . /etc/selinux/config
+         setfiles -F /etc/selinux/$SELINUXTYPE/contexts/files/file_contexts /etc/selinux /var/lib/selinux /etc/audit"
+    );
+    root.run(&script, module.as_bytes())
+}
+
+fn node(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<Node> {
+    let disk = grants::watched(stage, disk, wanted)?;
     let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
-    Node::off(&stage.bed, NODES[0], disk, options)
+    Node::off(&stage.bed, NODES[0], &disk, options)
 }
 
 /// SELinux enforces, the service ran in the domain, etcd is on the LUN, `health` runs in the domain too and finds

@@ -18,10 +18,10 @@ use crate::target::Offer;
 const NAME: &str = "san1.bed.example";
 
 pub(super) fn scenario(stage: &mut Stage) -> Result<()> {
-    let disk = delivered(stage)?;
+    let disk = super::installed(stage, &delivered(stage)?, &wanted())?;
     let _names = Names::serve(stage)?;
     offer(stage)?;
-    stage.change_node(node(stage, &disk)?);
+    stage.change_node(node(stage, &disk, &wanted())?);
     stage.node.power_on()?;
     super::runs_confined(stage)?;
     stage.node.ok("grep -q redhat:master0 /etc/iscsi/initiatorname.iscsi")?;

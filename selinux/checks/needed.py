@@ -1,0 +1,122 @@
+"""Which blocks of the module something needs, by what their rules granted while it ran.
+
+A block is needed when it granted something that nothing else does: no other block of the module, and no rule of the
+system's policy. What was granted comes from the audit log of a node with `auditallow` for each rule of the module.
+"""
+
+import collections
+
+from checks import module
+from checks.policy import Policy
+
+Access = collections.namedtuple("Access", "source target class_ permission")
+Rule = collections.namedtuple("Rule", "source target class_ permissions")
+
+
+def granted(lines):
+    """What was granted. A line is `PERMISSION SOURCE TARGET CLASS`, as the test bed writes it."""
+    found = set()
+    for line in lines:
+        permission, source, target, class_ = line.split()
+        found.add(Access(source, target, class_, permission))
+    return found
+
+
+def blocks(text):
+    """Each block that holds rules, by name, and those rules. One rule outside `optional` is a block."""
+    forms = module.forms(text)
+    sets = collections.defaultdict(list)
+    for form in forms:
+        if form[0] == "classmapping":
+            sets[form[1], form[2]].append(form[3])
+        elif form[0] == "classpermissionset":
+            sets[form[1]].append(form[2])
+    found = {}
+    for form in forms:
+        allows = [one for one in form if one[0] == "allow"] if form[0] == "optional" else [form]
+        rules = [
+            Rule(allow[1], allow[2], class_, set(permissions))
+            for allow in allows
+            if allow[0] == "allow"
+            for class_, permissions in classes(allow[3], sets)
+        ]
+        if rules:
+            found[form[1] if form[0] == "optional" else written(form)] = rules
+    return found
+
+
+def classes(what, sets):
+    """The classes and permissions that the last part of a rule stands for."""
+    if isinstance(what, str):
+        return sets[what]
+    if any((what[0], name) in sets for name in what[1]):
+        return [one for name in what[1] for one in sets[what[0], name]]
+    return [what]
+
+
+def without_rules(text):
+    """The module with its types, attributes and labels, and no rule."""
+    kept = []
+    for form in module.forms(text):
+        if form[0] == "optional":
+            form = [one for one in form if one[0] != "allow"]
+            if len(form) == 2:
+                continue
+        if form[0] != "allow":
+            kept.append(form)
+    return "\n".join(written(form) for form in kept)
+
+
+def written(form):
+    """A form as text."""
+    return form if isinstance(form, str) else f"({' '.join(written(one) for one in form)})"
+
+
+def verdicts(whole, base, text, seen):
+    """For each block whether it is needed, as a line; None for one that this policy has no use for.
+
+    `whole` is the policy with the module, `base` the one with the module's types and none of its rules.
+    """
+    own = {form[1]: form[2] for form in module.forms(text) if form[0] == "typeattributeset"}
+
+    def types(name):
+        """The types that a name stands for; nothing where the policy lacks it."""
+        if own.get(name) == ["all"]:
+            return set(whole.names.values())
+        members = own.get(name, ()) if name.startswith("etcd_lun") else ()
+        real = whole.real(name)
+        return {real} if real else whole.attributes.get(name) or set(members)
+
+    named = {name: [(types(rule.source), rule, types(rule.target)) for rule in rules] for name, rules in blocks(text).items()}
+    granting = collections.defaultdict(set)
+    used = collections.defaultdict(set)
+    for access in seen:
+        source, target = whole.real(access.source), whole.real(access.target)
+        for name, rules in named.items():
+            for at, (sources, rule, targets) in enumerate(rules):
+                meant = target in targets if rule.target != "self" else source == target
+                if source in sources and meant and (access.class_, True) == (rule.class_, access.permission in rule.permissions):
+                    granting[access].add(name)
+                    used[name, at].add(access.permission)
+    lost = collections.defaultdict(set)
+    for access, names in granting.items():
+        if len(names) == 1 and access.permission not in base.may(access.source, access.target, access.class_):
+            lost[next(iter(names))].add(access)
+    for name, rules in named.items():
+        if any(not sources or not (targets or rule.target == "self") for sources, rule, targets in rules):
+            yield None, f"{name}: this policy lacks a name in it"
+            continue
+        some = next(iter(sorted(lost[name])), None)
+        say = f"{len(lost[name])} accesses hang on it, {some.permission} {some.class_} {some.target} for one" if some else "nothing hangs on it"
+        yield bool(some), f"{name}: {say}"
+        for at, (_, rule, _) in enumerate(rules):
+            idle = rule.permissions - used[name, at]
+            if idle:
+                yield None, f"    never used: {rule.source} {rule.target} {rule.class_} {{ {' '.join(sorted(idle))} }}"
+
+
+def check(store, link, text, lines):
+    """Links the two policies and gives the verdicts."""
+    seen = granted(lines)
+    base = Policy(link(store, without_rules(text)))
+    return verdicts(Policy(link(store, text)), base, text, seen)

@@ -1,0 +1,94 @@
+//! What the module's rules grant while a scenario runs: a development option.
+//!
+//! With `ETCD_LUN_BED_GRANTED=FILE` every node that enforces has a second module, by which the kernel and systemd audit what
+//! ours allows. Whatever was granted when a scenario looks for denials is appended to FILE; `selinux/check --granted FILE`
+//! then says which block of the module nothing would miss.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::blocks::forms;
+use super::boot;
+use crate::delivery::{self, Root};
+use crate::node::Node;
+use crate::scene::{LIMIT, Wanted};
+use crate::stage::Stage;
+
+/// Prints each access once: permission, source, target, class.
+const EACH: &str = r#"
+if (/avc: +granted +\{ (.*?) \}.*scontext=\w+:\w+:(\w+)\S* tcontext=\w+:\w+:(\w+)\S* tclass=(\w+)/) {
+    my ($permissions, @rest) = ($1, $2, $3, $4);
+    $seen{"$_ @rest\n"} = 1 for split " ", $permissions;
+}
+END { print keys %seen }"#;
+
+fn file() -> Option<PathBuf> {
+    std::env::var_os("ETCD_LUN_BED_GRANTED").map(PathBuf::from)
+}
+
+/// The disk itself, or, when grants are asked for, a copy with the second module.
+pub(super) fn watched(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<PathBuf> {
+    if file().is_none() {
+        return Ok(disk.into());
+    }
+    let module = auditing(&boot::module(stage, wanted)?);
+    delivery::change(&stage.bed, "watched", disk, |root: &Root| {
+        // Tens of thousands of lines at a boot: all are to be kept, each alone and as it is.
+        root.run(
+            "sed -i 's/^max_log_file = .*/max_log_file = 1000/; s/^flush = .*/flush = NONE/; s/^log_format = .*/log_format = RAW/' \
+                 /etc/audit/auditd.conf
+             printf '%s\\n' '-b 65536' '-a never,task' >/etc/audit/rules.d/zz-bed.rules",
+            &[],
+        )?;
+        super::install(root, "etcd_lun_audit", &module)
+    })
+}
+
+/// Appends what was granted so far.
+pub(super) fn keep(node: &Node) -> Result<()> {
+    let Some(file) = file() else { return Ok(()) };
+    let granted = node.run_within(&format!("perl -ne '{EACH}' /var/log/audit/audit.log*"), LIMIT)?;
+    if granted.stdout.is_empty() {
+        bail!("the node audited nothing that was granted: {granted}");
+    }
+    let mut to = OpenOptions::new().create(true).append(true).open(&file)?;
+    to.write_all(granted.stdout.as_bytes()).with_context(|| format!("cannot write to {}", file.display()))
+}
+
+/// The second module: each rule of a module as one that audits, in a block that is dropped where the module isn't.
+fn auditing(module: &str) -> String {
+    let allows = forms(module).into_iter().flat_map(|form| match form.strip_prefix("(optional ") {
+        Some(block) => forms(block.strip_suffix(')').unwrap_or_default())
+            .into_iter()
+            .filter(|form| form.starts_with("(allow "))
+            .collect(),
+        None if form.starts_with("(allow ") => vec![form],
+        None => Vec::new(),
+    });
+    let audits = allows.enumerate().map(|(number, allow)| {
+        format!(
+            "(optional etcd_lun_audit_{number} (audit{}))\n",
+            allow.strip_prefix('(').map_or("", |rule| &rule[..rule.len() - 1])
+        )
+    });
+    audits.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_is_audited() {
+        let module = "; (a comment)\n(type a_t)\n(allow a_t self (process (signal)))\n\
+                      (optional one\n    (typetransition a_t b_t dir c_t)\n    (allow a_t b_t (dir (search))))\n";
+        assert_eq!(
+            auditing(module),
+            "(optional etcd_lun_audit_0 (auditallow a_t self (process (signal))))\n\
+             (optional etcd_lun_audit_1 (auditallow a_t b_t (dir (search))))\n"
+        );
+    }
+}
