@@ -9,7 +9,7 @@ pub use udev::{RULE, rule};
 
 use crate::{
     config::{Config, EtcdWish, HealthWish, Pool, Runtime, SecretSource, Target},
-    terms::{AbsPath, ISCSI_PORT},
+    terms::{AbsPath, Hasher, ISCSI_PORT},
     unit,
 };
 
@@ -94,7 +94,7 @@ pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
         .replace("@DATA_DIR@", &regex(etcd.data_dir.as_str()))
         .replace("@MOUNT_UNIT@", &mount_unit)
         .replace("@TEXTFILE_DIR@", &regex(health.textfile.parent().as_str()));
-    let checksum = &blake3::hash(text.as_bytes()).to_hex()[..16];
+    let checksum = &Hasher::of(text.as_bytes()).to_string()[..16];
     Module {
         mark: format!("system_u:object_r:etcd_lun_module_{checksum}_t:s0"),
         text: text.replace("@CHECKSUM@", checksum),
