@@ -17,3 +17,14 @@ unsigned long _Unwind_GetIP(struct context *frame) { return (void)frame, 0; }
 unsigned long _Unwind_GetIPInfo(struct context *frame, int *before) { return (void)frame, *before = 0, 0; }
 unsigned long _Unwind_GetCFA(struct context *frame) { return (void)frame, 0; }
 void *_Unwind_FindEnclosingFunction(void *pc) { return (void)pc, (void *)0; }
+
+/* Called only while unwinding. Rust's ready-made std names them, where a rebuilt one doesn't. */
+unsigned long _Unwind_GetLanguageSpecificData(struct context *frame) { (void)frame, __builtin_trap(); }
+unsigned long _Unwind_GetRegionStart(struct context *frame) { (void)frame, __builtin_trap(); }
+unsigned long _Unwind_GetTextRelBase(struct context *frame) { (void)frame, __builtin_trap(); }
+unsigned long _Unwind_GetDataRelBase(struct context *frame) { (void)frame, __builtin_trap(); }
+void _Unwind_SetGR(struct context *frame, int number, unsigned long value) { (void)frame, (void)number, (void)value, __builtin_trap(); }
+void _Unwind_SetIP(struct context *frame, unsigned long value) { (void)frame, (void)value, __builtin_trap(); }
+int _Unwind_RaiseException(void *exception) { (void)exception, __builtin_trap(); }
+void _Unwind_DeleteException(void *exception) { (void)exception, __builtin_trap(); }
+void _Unwind_Resume(void *exception) { (void)exception, __builtin_trap(); }

@@ -15,7 +15,7 @@ use etcd_lun::{
         staging::{self, Access, Staging, StagingError},
         tree::{self, TreeError},
     },
-    terms::AbsPath,
+    terms::{AbsPath, Fingerprint, Hasher},
 };
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
@@ -173,8 +173,13 @@ fn find(image: &Path, wanted: &[u8]) -> u64 {
     unreachable!()
 }
 
-fn hash(path: &Path) -> blake3::Hash {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(path).unwrap()).unwrap();
-    hasher.finalize()
+fn hash(path: &Path) -> Fingerprint {
+    let (mut hasher, mut buffer) = (Hasher::default(), vec![0; MIB]);
+    let mut file = File::open(path).unwrap();
+    loop {
+        match file.read(&mut buffer).unwrap() {
+            0 => return hasher.finish(),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
 }

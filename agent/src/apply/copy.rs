@@ -134,7 +134,7 @@ pub(super) fn prove(
     }
     run.proof = Some(summary.fingerprint);
     Ok(format!(
-        "both are the same: {} files, {} directories, {}, BLAKE3 {}",
+        "both are the same: {} files, {} directories, {}, BLAKE2b {}",
         summary.files, summary.directories, summary.bytes, summary.fingerprint
     ))
 }

@@ -3,9 +3,10 @@
 use super::{
     Exit,
     env::{self, under_systemd},
+    events::Events,
 };
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing::{level_filters::LevelFilter, subscriber::set_global_default};
+use tracing_subscriber::Layer as _;
 
 /// Installs the subscriber. `ETCD_LUN_LOG` sets the level (`debug`, `trace`); steps are `info`.
 pub(super) fn install() {
@@ -13,13 +14,14 @@ pub(super) fn install() {
     if under_systemd()
         && let Ok(journal) = tracing_journald::layer()
     {
-        tracing_subscriber::registry().with(journal.with_field_prefix(None).with_filter(level)).init();
+        let events = Events { level, printed: false };
+        // Fails where there is one already, which stays.
+        let _installed = set_global_default(journal.with_field_prefix(None).with_subscriber(events));
         return;
     }
     // The progress lines say what info events say; only what is rarer comes through.
     let level = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
-    let stderr = fmt::layer().with_writer(std::io::stderr).with_target(false).without_time().with_ansi(false);
-    tracing_subscriber::registry().with(stderr.with_filter(level)).init();
+    let _installed = set_global_default(Events { level, printed: true });
 }
 
 /// The line that a person reads last, on standard error. Under systemd too: what a process sends to the journal itself just

@@ -6,6 +6,7 @@ mod apply;
 mod bench;
 mod config;
 mod env;
+mod events;
 pub mod grammar;
 mod health;
 mod logging;

@@ -1,15 +1,18 @@
 //! The SELinux policy module and the udev rule, rendered for a config, and the labels that follow from them. Pure.
 //!
 //! The module is CIL, as `semodule --install` takes it on a node: there is no compiler on one. What it allows, and why,
-//! is said in `selinux/`, above each block.
+//! is said in `selinux/`, above each block, and not in what is rendered.
 
+mod embedded;
 mod udev;
 
 pub use udev::{RULE, rule};
 
+use embedded::embedded;
+
 use crate::{
     config::{Config, EtcdWish, HealthWish, Pool, Runtime, SecretSource, Target},
-    terms::{AbsPath, ISCSI_PORT},
+    terms::{AbsPath, Hasher, ISCSI_PORT},
     unit,
 };
 
@@ -27,11 +30,13 @@ pub const DATA_LABEL: &str = "system_u:object_r:etcd_lun_data_t:s0";
 /// The label of the LUN's device node.
 pub const DEVICE_LABEL: &str = "system_u:object_r:etcd_lun_device_t:s0";
 
-const TEMPLATE: &str = include_str!("../../../selinux/etcd_lun.cil.in");
-const OTHER_PORTS: &str = include_str!("../../../selinux/other_ports.cil");
-const PORTAL_DNS: &str = include_str!("../../../selinux/portal_dns.cil");
-const CREDENTIALS: &str = include_str!("../../../selinux/credentials.cil");
-const ETCD_UNIT: &str = include_str!("../../../selinux/etcd_unit.cil.in");
+/// Where whoever reads the module finds its reasons.
+const HEAD: &str = "; The SELinux policy module of etcd-lun. What each block is for is said in its sources, in selinux/, below the same heading.";
+const TEMPLATE: &str = embedded!("etcd_lun.cil.in");
+const OTHER_PORTS: &str = embedded!("other_ports.cil");
+const PORTAL_DNS: &str = embedded!("portal_dns.cil");
+const CREDENTIALS: &str = embedded!("credentials.cil");
+const ETCD_UNIT: &str = embedded!("etcd_unit.cil.in");
 
 /// What the module follows from: the same for every node.
 #[derive(Debug, Clone, Copy)]
@@ -70,10 +75,11 @@ pub struct Module {
 /// a right that the service doesn't have.
 pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
     let Wish { target, etcd, health } = wish.into();
-    let mut text = match target {
-        Some(_) => TEMPLATE.to_owned(),
-        None => without_iscsi(TEMPLATE),
+    let template = match target {
+        Some(_) => TEMPLATE,
+        None => &without_iscsi(TEMPLATE),
     };
+    let mut text = format!("{HEAD}\n{template}");
     let portals = || target.iter().flat_map(|target| &target.portals);
     if portals().any(|portal| portal.port() != ISCSI_PORT) {
         text = format!("{text}\n{OTHER_PORTS}");
@@ -94,7 +100,7 @@ pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
         .replace("@DATA_DIR@", &regex(etcd.data_dir.as_str()))
         .replace("@MOUNT_UNIT@", &mount_unit)
         .replace("@TEXTFILE_DIR@", &regex(health.textfile.parent().as_str()));
-    let checksum = &blake3::hash(text.as_bytes()).to_hex()[..16];
+    let checksum = &Hasher::of(text.as_bytes()).to_string()[..16];
     Module {
         mark: format!("system_u:object_r:etcd_lun_module_{checksum}_t:s0"),
         text: text.replace("@CHECKSUM@", checksum),

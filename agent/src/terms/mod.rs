@@ -17,7 +17,7 @@ pub use chap::{Chap, ChapError};
 pub use decimal::decimal;
 pub use disk::DiskLink;
 pub use file::{AbsPath, FsLabel, FsUuid};
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Fingerprint, Hasher};
 pub use iscsi::{ISCSI_PORT, Iqn, Portal};
 pub use lun::{LunNumber, Wwid};
 pub use quantity::{Bytes, Span};

@@ -6,7 +6,10 @@ use super::{
     shown,
     walk::{Entry, Moment, Node, Walk},
 };
-use crate::host::Interrupt;
+use crate::{
+    host::Interrupt,
+    terms::{Fingerprint, Hasher},
+};
 use rustix::{fd::AsFd, fs::FileType};
 use std::{
     cmp::Ordering,
@@ -70,10 +73,10 @@ pub fn compare(
 type Half<'a> = (&'a Walk<'a>, &'a Entry, &'a File);
 
 /// Compares two files of the same size and hashes them.
-fn content(ours: Half<'_>, theirs: Half<'_>, read: &mut dyn FnMut(u64)) -> Result<blake3::Hash, TreeError> {
+fn content(ours: Half<'_>, theirs: Half<'_>, read: &mut dyn FnMut(u64)) -> Result<Fingerprint, TreeError> {
     let (walk, entry, file) = ours;
     let (their_walk, their_entry, their_file) = theirs;
-    let mut hasher = blake3::Hasher::new();
+    let mut hasher = Hasher::default();
     if entry.meta.size > 0 {
         let chunk = usize::try_from(entry.meta.size).map_or(CHUNK, |size| size.min(CHUNK));
         let mut buffer = vec![0; chunk];
@@ -137,7 +140,7 @@ fn content(ours: Half<'_>, theirs: Half<'_>, read: &mut dyn FnMut(u64)) -> Resul
     }
     walk.unchanged(&entry.path, file.as_fd(), &entry.meta)?;
     their_walk.unchanged(&their_entry.path, their_file.as_fd(), &their_entry.meta)?;
-    Ok(hasher.finalize())
+    Ok(hasher.finish())
 }
 
 /// What differs in what is known without reading, if anything.

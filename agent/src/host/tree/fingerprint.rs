@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     host::{Interrupt, tree::Side},
-    terms::{Bytes, Fingerprint},
+    terms::{Bytes, Fingerprint, Hasher},
 };
 use rustix::{
     fd::{AsFd, BorrowedFd},
@@ -20,7 +20,7 @@ use std::{
 
 /// Names the form of the records below. Fingerprints are kept for years: whoever changes the form
 /// changes this, too.
-const FORM: &[u8] = b"tree fingerprint 1\n";
+const FORM: &[u8] = b"tree fingerprint 2\n";
 
 /// Reads a whole tree: one fingerprint of the contents and metadata of every entry.
 ///
@@ -61,10 +61,10 @@ fn content(
     file: &File,
     buffer: &mut [u8],
     read: &mut dyn FnMut(u64),
-) -> Result<blake3::Hash, TreeError> {
+) -> Result<Fingerprint, TreeError> {
     let unreadable = |error| walk.side.unreadable(&entry.path, error);
     read_ahead(file.as_fd());
-    let mut hasher = blake3::Hasher::new();
+    let mut hasher = Hasher::default();
     loop {
         walk.stop_if_asked()?;
         let count = fill(file, buffer).map_err(unreadable)?;
@@ -80,7 +80,7 @@ fn content(
         return Err(walk.side.changing(&entry.path));
     }
     walk.unchanged(&entry.path, file.as_fd(), &entry.meta)?;
-    Ok(hasher.finalize())
+    Ok(hasher.finish())
 }
 
 /// Reads until the buffer is full or the file ends.
@@ -132,7 +132,7 @@ impl Links {
 /// Hash and counts of the entries so far.
 #[derive(Debug)]
 pub(super) struct Record {
-    hasher: blake3::Hasher,
+    hasher: Hasher,
     files: u64,
     directories: u64,
     bytes: u64,
@@ -140,7 +140,7 @@ pub(super) struct Record {
 
 impl Default for Record {
     fn default() -> Self {
-        let mut hasher = blake3::Hasher::new();
+        let mut hasher = Hasher::default();
         hasher.update(FORM);
         Self { hasher, files: 0, directories: 0, bytes: 0 }
     }
@@ -149,7 +149,7 @@ impl Default for Record {
 impl Record {
     /// Adds an entry. Numbers are little-endian, texts come after their length, so that no two
     /// trees have the same records.
-    pub(super) fn add(&mut self, entry: &Entry, link: Option<u64>, content: Option<blake3::Hash>) {
+    pub(super) fn add(&mut self, entry: &Entry, link: Option<u64>, content: Option<Fingerprint>) {
         let Entry { path, meta, node } = entry;
         self.text(path);
         let is_root = path.is_empty();
@@ -173,7 +173,7 @@ impl Record {
                 self.hasher.update(&meta.size.to_le_bytes());
                 self.hasher.update(&link.unwrap_or(0).to_le_bytes());
                 if let Some(content) = content {
-                    self.hasher.update(content.as_bytes());
+                    self.hasher.update(&content.0);
                     self.files += 1;
                     self.bytes += meta.size;
                 }
@@ -191,7 +191,7 @@ impl Record {
             files: self.files,
             directories: self.directories,
             bytes: Bytes(self.bytes),
-            fingerprint: Fingerprint(*self.hasher.finalize().as_bytes()),
+            fingerprint: self.hasher.finish(),
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::host::Interrupt;
+use crate::{host::Interrupt, terms::Hasher};
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -109,7 +109,7 @@ fn form_of_the_records() {
         set_time(&root.join(path));
     }
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    let mut bytes = b"tree fingerprint 1\n".to_vec();
+    let mut bytes = b"tree fingerprint 2\n".to_vec();
     let mut add = |path: &[u8], kind: u8, mode: u32, time: bool, rest: &[&[u8]]| {
         bytes.extend((path.len() as u64).to_le_bytes());
         bytes.extend(path);
@@ -123,12 +123,12 @@ fn form_of_the_records() {
     };
     add(b"", b'd', 0o755, false, &[]);
     add(b"d", b'd', 0o700, true, &[]);
-    let content = blake3::hash(b"data");
-    add(b"f", b'f', 0o640, true, &[&4u64.to_le_bytes(), &0u64.to_le_bytes(), content.as_bytes()]);
+    let content = Hasher::of(b"data");
+    add(b"f", b'f', 0o640, true, &[&4u64.to_le_bytes(), &0u64.to_le_bytes(), &content.0]);
     // A later name of the third entry.
     add(b"g", b'f', 0o640, true, &[&4u64.to_le_bytes(), &3u64.to_le_bytes()]);
     add(b"l", b'l', 0o777, true, &[&1u64.to_le_bytes(), b"f"]);
-    let expected = Fingerprint(*blake3::hash(&bytes).as_bytes());
+    let expected = Hasher::of(&bytes);
     assert_eq!(summary(&root).unwrap().fingerprint, expected);
 }
 
