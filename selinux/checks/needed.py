@@ -9,6 +9,9 @@ import collections
 from checks import module
 from checks.policy import Policy
 
+# The targets of rules that aren't audited, because each look at each process would be (the test bed's `grants.rs`).
+LOUD = {"domain", "etcd_lun_anything"}
+
 Access = collections.namedtuple("Access", "source target class_ permission")
 Rule = collections.namedtuple("Rule", "source target class_ permissions")
 
@@ -105,6 +108,9 @@ def verdicts(whole, base, text, seen):
     for name, rules in named.items():
         if any(not sources or not (targets or rule.target == "self") for sources, rule, targets in rules):
             yield None, f"{name}: this policy lacks a name in it"
+            continue
+        if any(rule.target in LOUD for _, rule, _ in rules):
+            yield None, f"{name}: not audited; what is missed without it, the test bed says when it is taken out"
             continue
         some = next(iter(sorted(lost[name])), None)
         say = f"{len(lost[name])} accesses hang on it, {some.permission} {some.class_} {some.target} for one" if some else "nothing hangs on it"
