@@ -39,10 +39,11 @@ pub(super) fn watched(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<Pat
     }
     let module = auditing(&boot::module(stage, wanted)?);
     delivery::change(&stage.bed, "watched", disk, |root: &Root| {
-        // Thousands of lines: all are to be kept, each alone and as it is.
+        // Thousands of lines: all are to be kept, each alone and as it is, and not in the journal too, which loses others then.
         root.run(
             "sed -i 's/^max_log_file = .*/max_log_file = 1000/; s/^flush = .*/flush = NONE/; s/^log_format = .*/log_format = RAW/' \
                  /etc/audit/auditd.conf
+             systemctl --quiet mask systemd-journald-audit.socket
              printf '%s\\n' '-b 65536' '-a never,task' >/etc/audit/rules.d/zz-bed.rules",
             &[],
         )?;

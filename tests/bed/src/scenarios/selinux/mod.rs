@@ -91,7 +91,8 @@ fn install(root: &Root, name: &str, module: &str) -> Result<()> {
     let script = format!(
         "cat >/tmp/{name}.cil; semodule --noreload --priority 350 --install /tmp/{name}.cil; rm /tmp/{name}.cil
          . /etc/selinux/config
-         setfiles -F /etc/selinux/$SELINUXTYPE/contexts/files/file_contexts /etc/selinux /var/lib/selinux /etc/audit"
+         setfiles -F /etc/selinux/$SELINUXTYPE/contexts/files/file_contexts \
+             /etc/selinux /var/lib/selinux /etc/audit /etc/systemd"
     );
     root.run(&script, module.as_bytes())
 }
