@@ -18,7 +18,8 @@ const INTO_THE_COPY: Duration = Duration::from_secs(45);
 /// The same of a copy to a slow LUN, which is over earlier.
 const INTO_A_SHORT_COPY: Duration = Duration::from_secs(2);
 
-const SYNC: &str = "sync-var-lib-etcd-to-etcd.service";
+/// The copy's unit, as much of its name as the console shows.
+const SYNC: &str = "sync-var-lib-etcd";
 
 /// Writes, cuts, boots, and counts.
 pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {

@@ -92,13 +92,9 @@ fn try_it(rig: &mut Rig, way: Way) -> Result<(bool, String)> {
     if way == Way::Ours && output.code != 3 {
         bail!("`etcd-lun apply` should have refused: {output}");
     }
-    let word: String = output
-        .stderr
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default()
-        .chars()
-        .take(160)
-        .collect();
+    // Ours tells its steps there too.
+    let mut told = output.stderr.lines().map(|line| line.trim().trim_start_matches("refused: "));
+    let word = told.find(|line| !line.is_empty() && !line.starts_with('[')).unwrap_or_default();
+    let word: String = word.split("; ").next().unwrap_or_default().chars().take(160).collect();
     Ok((true, if output.code == 0 { String::new() } else { format!(", declined: `{word}`") }))
 }

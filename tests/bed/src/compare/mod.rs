@@ -31,14 +31,14 @@ use table::Table;
 use way::Way;
 
 /// The situations, by the names that `--only` takes.
-const SITUATIONS: [&str; 4] = ["move", "stale", "cut", "foreign"];
+const SITUATIONS: [&str; 5] = ["move", "later", "stale", "cut", "foreign"];
 
 /// Plays every situation whose `way/situation` contains one of these parts, which have commas between, and prints the table.
 pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
     let begun = Instant::now();
-    let chosen: Vec<(Way, &str)> = SITUATIONS
+    let chosen: Vec<(Way, &str)> = Way::ALL
         .iter()
-        .flat_map(|situation| Way::ALL.iter().map(move |way| (*way, *situation)))
+        .flat_map(|way| SITUATIONS.iter().map(move |situation| (*way, *situation)))
         .filter(|(way, situation)| {
             let name = format!("{way}/{situation}");
             only.split(',').any(|part| name.contains(part))
@@ -57,6 +57,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
     for (way, situation) in chosen {
         let played = match situation {
             "move" => moved::play(&mut rig, way, &mut table, plain),
+            "later" => moved::later(&mut rig, way, &mut table),
             "stale" => stale::play(&mut rig, way, &mut table),
             "cut" => cut::play(&mut rig, way, &mut table),
             _ => foreign::play(&mut rig, way, &mut table),

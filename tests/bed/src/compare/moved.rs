@@ -21,7 +21,7 @@ pub fn baseline(rig: &mut Rig) -> Result<Duration> {
     watch.end()
 }
 
-/// Moves a node's etcd by the way, boots it, and boots it again without its disk.
+/// Moves a node's etcd by the way: how long it doesn't answer.
 pub fn play(rig: &mut Rig, way: Way, table: &mut Table, plain: Duration) -> Result<()> {
     if way == Way::Ours {
         rig.fresh(way, None)?;
@@ -31,19 +31,26 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table, plain: Duration) -> Resu
     let took = moves(rig, way)?;
     let row = if way == Way::ByHand { ON_A_RUNNING_NODE } else { AT_A_REBOOT };
     table.put(row, way, times(took, plain));
-    keep(rig, way)?;
+    keep(rig, way)
+}
 
-    let logs_in = rig.boot()?;
+/// Later boots of a node whose etcd was moved and has written since: with its disk, and without.
+pub fn later(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
+    if rig.moved != Some(way) {
+        moves(rig, way)?;
+        keep(rig, way)?;
+    }
+    let acknowledged = rig.write(way, 0)?;
+    let logs_in = rig.reboot()?;
     if logs_in {
         rig.settle()?;
     }
-    let seen = rig.look(logs_in, &[])?;
+    let seen = rig.look(logs_in, &acknowledged)?;
     if way == Way::Ours && !seen.is_whole_at(Place::New) {
         bail!("at a later boot: {seen}");
     }
     table.put("A later boot, the disk being there", way, seen.to_string());
 
-    let acknowledged = rig.write(way, 0)?;
     rig.stage.node.power_off()?;
     rig.take_away(way);
     let logs_in = rig.boot()?;
@@ -77,10 +84,13 @@ fn kept_file(rig: &Rig, way: Way) -> PathBuf {
     rig.file(way).with_extension(if way == Way::Ours { "kept-ours" } else { "kept" })
 }
 
-/// Turns the node off and keeps a copy of its disk.
+/// Keeps a copy of the disk, which the node holds still meanwhile.
 fn keep(rig: &mut Rig, way: Way) -> Result<()> {
-    rig.stage.node.power_off()?;
-    copy(&rig.file(way), &kept_file(rig, way))
+    rig.stage.node.ok("fsfreeze --freeze /var/lib/etcd")?;
+    let copied = copy(&rig.file(way), &kept_file(rig, way));
+    rig.stage.node.ok("fsfreeze --unfreeze /var/lib/etcd")?;
+    rig.moved = Some(way);
+    copied
 }
 
 /// Moves the plain node's etcd to a blank disk; returns how long it didn't answer.

@@ -45,6 +45,8 @@ pub struct Rig {
     pub stage: Stage,
     /// A client of its etcd.
     pub client: Client,
+    /// The way by which its etcd has just been moved.
+    pub moved: Option<Way>,
     /// What etcd held at first.
     before: Held,
 }
@@ -76,7 +78,7 @@ impl Rig {
              systemctl enable --quiet --now kubelet.service"
         ))?;
         let client = Client::new(PathBuf::from("/run/netns").join(bed.run.namespace()));
-        let mut rig = Self { stage, client, before: Held { old: 0, revision: 0 } };
+        let mut rig = Self { stage, client, moved: None, before: Held { old: 0, revision: 0 } };
         rig.answers()?;
         rig.client.fill(BULK.0, BULK.1)?;
         rig.before = rig.answers()?;
@@ -86,6 +88,7 @@ impl Rig {
 
     /// The plain node, running, with the way's disk attached: blank, or with this content.
     pub fn fresh(&mut self, way: Way, content: Option<&Path>) -> Result<()> {
+        self.moved = None;
         let node = &mut self.stage.node;
         node.power_cut();
         node.vm().set_disks(Vec::new());
