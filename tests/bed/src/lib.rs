@@ -11,6 +11,7 @@
 //! - `delivery`: a MachineConfig, put on a node's disk by the real Ignition
 //! - `stage`, `suite`, `scenarios`: what must hold, each tried on a node set back for it
 //! - `lanes`: several stages side by side
+//! - `compare`: etcd-lun and other ways to move an etcd, in the same situations
 //! - `demo`: the whole story for a person to watch
 #![allow(
     clippy::disallowed_methods,
@@ -20,6 +21,7 @@
 pub mod backing;
 pub mod bed;
 pub mod cache;
+pub mod compare;
 pub mod delivery;
 pub mod demo;
 pub mod etcd;

@@ -11,7 +11,7 @@ use bed::node::Node;
 use bed::stage::Stage;
 use bed::target::{self, Lun, Offer, Target};
 use bed::vm::Options;
-use bed::{demo, etcd, ledger, scenarios, scene, suite};
+use bed::{compare, demo, etcd, ledger, scenarios, scene, suite};
 use clap::{Parser, Subcommand};
 
 /// A real node in a virtual machine, a real iSCSI target, a real etcd.
@@ -34,6 +34,15 @@ enum Verb {
         /// The static etcd-lun binary.
         #[arg(long)]
         agent: PathBuf,
+    },
+    /// Play etcd-lun and two other ways to move an etcd, and print a table of what became of each.
+    Compare {
+        /// The static etcd-lun binary.
+        #[arg(long)]
+        agent: PathBuf,
+        /// Only situations whose name, as in `etcd-lun/move`, contains this, or one of these with commas between.
+        #[arg(long, default_value = "")]
+        only: String,
     },
     /// Play the scenarios and count them.
     Suite {
@@ -63,6 +72,9 @@ fn main() -> ExitCode {
         Verb::Shell { agent } => shell(agent.as_deref()),
         Verb::Demo { agent } => {
             Bed::make().and_then(|bed| demo::play(&bed, &agent)).map(|()| ExitCode::SUCCESS)
+        }
+        Verb::Compare { agent, only } => {
+            Bed::make().and_then(|bed| compare::play(&bed, &agent, &only)).map(|()| ExitCode::SUCCESS)
         }
         Verb::Suite { agent, only, list, lanes, claims } => {
             suite(&agent, &only, list, lanes, claims.as_deref())

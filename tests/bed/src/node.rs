@@ -32,6 +32,7 @@ pub struct Node {
 enum Boot {
     Up(Ssh),
     Panicked(String),
+    Said,
     Late,
 }
 
@@ -62,19 +63,27 @@ impl Node {
     /// Turns the node on and waits until its boot is complete. A panic of the emulated kernel before that is the
     /// emulator's: it is counted, told, and the node is booted again.
     pub fn power_on(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        self.power_on_until(None)?;
+        self.run_within("systemctl is-system-running --wait", BOOT_LIMIT)?;
+        self.note(&format!("booted in {:.1} s", begun.elapsed().as_secs_f32()));
+        Ok(())
+    }
+
+    /// Turns the node on and waits until it can be logged in to, or until its console says these words: then nobody is logged
+    /// in. Tells whether it said them. The boot may not be complete in either case.
+    pub fn power_on_until(&mut self, words: Option<&str>) -> Result<bool> {
         for _ in 0..BOOT_ATTEMPTS {
-            let begun = Instant::now();
             self.vm.power_on()?;
             let kvm_on_trial = self.bed.accel() == Accel::Kvm && !self.bed.accel_is_proven();
             let limit = if kvm_on_trial { KVM_LIMIT } else { BOOT_LIMIT };
-            match self.wait_for_ssh(limit)? {
+            match self.wait_for_ssh(limit, words)? {
                 Boot::Up(ssh) => {
                     self.ssh = Some(ssh);
                     self.bed.accel_works();
-                    self.run_within("systemctl is-system-running --wait", BOOT_LIMIT)?;
-                    self.note(&format!("booted in {:.1} s", begun.elapsed().as_secs_f32()));
-                    return Ok(());
+                    return Ok(false);
                 }
+                Boot::Said => return Ok(true),
                 Boot::Panicked(line) if !kvm_on_trial => {
                     self.bed.count_panic();
                     println!("bed: the emulated kernel panicked, booting again: {line}");
@@ -96,12 +105,13 @@ impl Node {
         bail!("the emulated kernel panicked in {BOOT_ATTEMPTS} boots, one after another")
     }
 
-    fn wait_for_ssh(&mut self, limit: Duration) -> Result<Boot> {
+    fn wait_for_ssh(&mut self, limit: Duration, words: Option<&str>) -> Result<Boot> {
         let (bed, vm) = (&self.bed, &mut self.vm);
         let boot = host::poll(limit, Duration::from_millis(300), || {
             Ok(match vm.life()? {
                 Life::Panicked(line) => Some(Boot::Panicked(line)),
                 Life::Off => Some(Boot::Panicked("QEMU ended".into())),
+                Life::Running if words.is_some_and(|words| vm.serial().contains(words)) => Some(Boot::Said),
                 Life::Running => Ssh::connect(bed, vm.machine())?.map(Boot::Up),
             })
         })?;
@@ -244,13 +254,15 @@ impl Node {
     }
 
     fn reconnect(&mut self) -> Result<()> {
-        match self.wait_for_ssh(Duration::from_secs(60))? {
+        match self.wait_for_ssh(Duration::from_secs(60), None)? {
             Boot::Up(ssh) => {
                 self.ssh = Some(ssh);
                 Ok(())
             }
             Boot::Panicked(line) => bail!("the node is gone: {line}"),
-            Boot::Late => bail!("the node does not answer; its console ends:\n{}", self.console_end()),
+            Boot::Said | Boot::Late => {
+                bail!("the node does not answer; its console ends:\n{}", self.console_end())
+            }
         }
     }
 

@@ -10,6 +10,11 @@ use serde_json::{Value, json};
 
 /// Gives one command in the monitor's human language; a text in reply is an error there.
 pub fn monitor(socket: &Path, command: &str) -> Result<()> {
+    monitor_saying(socket, command, "")
+}
+
+/// The same of a command that says this when all is well.
+pub fn monitor_saying(socket: &Path, command: &str, well: &str) -> Result<()> {
     let stream = UnixStream::connect(socket).context("QEMU's control socket")?;
     stream.set_read_timeout(Some(Duration::from_secs(120)))?;
     let mut replies = BufReader::new(stream.try_clone()?);
@@ -20,7 +25,7 @@ pub fn monitor(socket: &Path, command: &str) -> Result<()> {
     let request = json!({"execute": "human-monitor-command", "arguments": arguments});
     let said = call(&mut send, &mut replies, &request)?;
     match said.as_str().map(str::trim) {
-        Some("") => Ok(()),
+        Some(text) if text == well => Ok(()),
         other => bail!("QEMU's monitor, `{command}`: {}", other.unwrap_or("no text")),
     }
 }

@@ -60,6 +60,10 @@ impl Disk {
     fn device(&self, number: usize) -> String {
         format!("virtio-blk-pci,drive={0},id={0},serial={1},addr={2:#x}", self.id, self.serial, 16 + number)
     }
+
+    fn drive(&self) -> String {
+        format!("file={},if=none,id={},format=raw", self.file.display(), self.id)
+    }
 }
 
 /// What the serial console tells about a machine.
@@ -135,6 +139,22 @@ impl Vm {
         let (number, disk) = disks.find(|(_, disk)| disk.id == id).context("there is no such disk")?;
         let command = format!("device_add {}", disk.device(number));
         qmp::monitor(&self.socket, &command).context("cannot attach a disk")
+    }
+
+    /// Attaches another disk to the running machine; it is there at later power-ons too.
+    pub fn attach(&mut self, disk: Disk) -> Result<()> {
+        let drive = format!("drive_add 0 {}", disk.drive());
+        // The monitor says OK here, where other commands say nothing.
+        qmp::monitor_saying(&self.socket, &drive, "OK").context("cannot open a disk")?;
+        let command = format!("device_add {}", disk.device(self.more_disks.len()));
+        self.more_disks.push(disk);
+        qmp::monitor(&self.socket, &command).context("cannot attach a disk")
+    }
+
+    /// Lets the machine write so many bytes in a second to one of its disks, until it is turned off.
+    pub fn slow_writes(&self, id: &str, bytes: u64) -> Result<()> {
+        let command = format!("block_set_io_throttle {id} 0 0 {bytes} 0 0 0");
+        qmp::monitor(&self.socket, &command).context("cannot slow a disk down")
     }
 
     /// Asks the running machine to let go of one: it has when the guest no longer shows it.
@@ -239,7 +259,7 @@ impl Vm {
             .args(["-serial", &format!("file:{}", self.serial.display())])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", self.socket.display())]);
         for (number, disk) in self.more_disks.iter().enumerate() {
-            qemu.args(["-drive", &format!("file={},if=none,id={},format=raw", disk.file.display(), disk.id)]);
+            qemu.args(["-drive", &disk.drive()]);
             if disk.plugged {
                 qemu.args(["-device", &disk.device(number)]);
             }

@@ -12,11 +12,11 @@ use crate::suite::Scenario;
 use crate::target::fingerprint;
 
 mod bench;
-mod boot;
+pub(crate) mod boot;
 mod config;
 mod content;
 mod copy;
-mod cuts;
+pub(crate) mod cuts;
 mod device;
 mod faults;
 mod health;

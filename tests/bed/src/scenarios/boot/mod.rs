@@ -53,7 +53,7 @@ fn initiator(number: usize) -> String {
 }
 
 /// The object for a config, as the agent renders it on the bed's own machine, which is no node.
-pub(super) fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
+pub(crate) fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
     let secrets = stage.bed.run.dir().join("render");
     let secrets = secrets.to_str().context("the run's directory is not UTF-8")?;
     rendered(stage, wanted, &["machineconfig", "--secrets-from", secrets])

@@ -24,7 +24,7 @@ use crate::vm::Options;
 
 mod recorded;
 mod replay;
-mod writer;
+pub(crate) mod writer;
 
 use writer::{Acknowledged, Writer, missing};
 

@@ -98,11 +98,13 @@ pub fn missing_at(address: &str, acknowledged: &[u64]) -> Result<Vec<u64>> {
     Ok(acknowledged.iter().copied().filter(|number| !has(*number)).collect())
 }
 
-fn address() -> String {
+/// Where the node's etcd answers.
+pub fn address() -> String {
     format!("{}:2379", NetPath::Management.address(Machine::Node))
 }
 
-fn enter(namespace: &Path) -> Result<()> {
+/// Goes into a network namespace, with this thread.
+pub fn enter(namespace: &Path) -> Result<()> {
     let file = File::open(namespace).with_context(|| format!("cannot open {}", namespace.display()))?;
     setns(file, CloneFlags::CLONE_NEWNET).context("cannot enter the network namespace")
 }
@@ -118,7 +120,7 @@ fn put(number: u64) -> Result<()> {
 }
 
 /// One request to etcd's gateway, on a connection of its own.
-fn post(address: &str, path: &str, body: &Value) -> Result<Value> {
+pub fn post(address: &str, path: &str, body: &Value) -> Result<Value> {
     let address: SocketAddr = address.parse()?;
     let mut stream = TcpStream::connect_timeout(&address, WAIT)?;
     stream.set_read_timeout(Some(WAIT))?;

@@ -1,0 +1,100 @@
+//! Somebody else's data on the disk.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::rig::Rig;
+use super::seen::Place;
+use super::table::Table;
+use super::way::Way;
+use crate::host;
+use crate::scene::LUN_SIZE;
+use crate::target::{blank, fingerprint};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What is on it.
+#[derive(Debug, Clone, Copy)]
+enum Content {
+    /// A filesystem with files.
+    Ext4,
+    /// Records from the disk's first byte on, as some databases keep them: blkid knows no name for that.
+    Records,
+}
+
+impl Content {
+    fn name(self) -> &'static str {
+        match self {
+            Content::Ext4 => "Somebody's ext4 on the disk",
+            Content::Records => "Somebody's data on the disk, of a kind that blkid doesn't know",
+        }
+    }
+
+    fn make(self, rig: &Rig) -> Result<PathBuf> {
+        let file = rig.stage.bed.run.dir().join("foreign");
+        blank(&file, LUN_SIZE)?;
+        let records: String = (0..200_000).map(|number| format!("customer {number:08}\n")).collect();
+        match self {
+            Content::Ext4 => {
+                let dir = file.with_extension("tree");
+                fs::create_dir_all(&dir)?;
+                fs::write(dir.join("customers"), records)?;
+                let mut mke2fs = Command::new("mke2fs");
+                host::ok(mke2fs.args(["-q", "-t", "ext4", "-d"]).arg(&dir).arg(&file), LIMIT)?;
+            }
+            Content::Records => {
+                fs::OpenOptions::new().write(true).open(&file).and_then(|mut open| {
+                    use std::io::Write;
+                    open.write_all(records.as_bytes())
+                })?;
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// Moves by the way, and looks whether the data is still there.
+pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
+    for content in [Content::Ext4, Content::Records] {
+        let file = content.make(rig)?;
+        rig.fresh(way, Some(&file))?;
+        let disk = fingerprint(&rig.file(way))?;
+        let (logs_in, also) = try_it(rig, way)?;
+        let seen = rig.look(logs_in, &[])?;
+        rig.stage.node.power_cut();
+        let same = fingerprint(&rig.file(way))? == disk;
+        if way == Way::Ours && !(same && seen.is_whole_at(Place::Old)) {
+            bail!("{}: {seen}", content.name());
+        }
+        let became = if same { "not touched" } else { "**overwritten**" };
+        table.put(content.name(), way, format!("{became}{also}; {seen}"));
+    }
+    Ok(())
+}
+
+/// Goes the way as far as it goes. Tells whether somebody can log in then, and what was said.
+fn try_it(rig: &mut Rig, way: Way) -> Result<(bool, String)> {
+    if way == Way::SecondDisk {
+        rig.deliver(way)?;
+        return Ok((rig.reboot()?, String::new()));
+    }
+    let output = if way == Way::Ours {
+        rig.deliver(way)?;
+        rig.stage.agent("apply")?
+    } else {
+        let device = rig.attach()?;
+        rig.format(&device)?
+    };
+    if way == Way::Ours && output.code != 3 {
+        bail!("`etcd-lun apply` should have refused: {output}");
+    }
+    // Ours tells its steps there too.
+    let mut told = output.stderr.lines().map(|line| line.trim().trim_start_matches("refused: "));
+    let word = told.find(|line| !line.is_empty() && !line.starts_with('[')).unwrap_or_default();
+    let word: String = word.split("; ").next().unwrap_or_default().chars().take(160).collect();
+    Ok((true, if output.code == 0 { String::new() } else { format!(", declined: `{word}`") }))
+}

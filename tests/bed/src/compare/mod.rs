@@ -1,0 +1,87 @@
+//! etcd-lun and two other ways to move an etcd to another disk, in the same situations on equal nodes.
+//!
+//! Nothing here judges: a cell of the table is made from what was seen. But when etcd-lun loses something, or any way comes to
+//! an end that nobody foresaw, the comparison ends with an error.
+//!
+//! - `way`: what is compared; its scripts and units are in `guest/compare`
+//! - `rig`, `client`: the node, its disks, and who asks its etcd
+//! - `moved`, `stale`, `cut`, `foreign`: the situations
+//! - `seen`, `table`: what comes of it
+
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::bed::Bed;
+
+mod client;
+mod cut;
+mod foreign;
+mod moved;
+mod rig;
+mod seen;
+mod stale;
+mod table;
+mod way;
+
+use rig::Rig;
+use table::Table;
+use way::Way;
+
+/// The situations, by the names that `--only` takes.
+const SITUATIONS: [&str; 5] = ["move", "later", "stale", "cut", "foreign"];
+
+/// Plays every situation whose `way/situation` contains one of these parts, which have commas between, and prints the table.
+pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
+    let begun = Instant::now();
+    let chosen: Vec<(Way, &str)> = Way::ALL
+        .iter()
+        .flat_map(|way| SITUATIONS.iter().map(move |situation| (*way, *situation)))
+        .filter(|(way, situation)| {
+            let name = format!("{way}/{situation}");
+            only.split(',').any(|part| name.contains(part))
+        })
+        .collect();
+    if chosen.is_empty() {
+        bail!("nothing to compare has {only:?} in its name");
+    }
+    let mut rig = Rig::build(bed, agent)?;
+    let plain = match chosen.iter().any(|(_, situation)| *situation == "move") {
+        true => moved::baseline(&mut rig)?,
+        false => Duration::ZERO,
+    };
+    let mut table = Table::default();
+    let mut failed = None;
+    for (way, situation) in chosen {
+        let played = match situation {
+            "move" => moved::play(&mut rig, way, &mut table, plain),
+            "later" => moved::later(&mut rig, way, &mut table),
+            "stale" => stale::play(&mut rig, way, &mut table),
+            "cut" => cut::play(&mut rig, way, &mut table),
+            _ => foreign::play(&mut rig, way, &mut table),
+        };
+        if let Err(error) = played.with_context(|| format!("{way}/{situation}")) {
+            println!("FAILED  {error:#}");
+            evidence(&rig);
+            failed = Some(error);
+        }
+    }
+    println!(
+        "\n{}\nAll of it took {} s; nodes ran under {}.",
+        table.markdown(),
+        begun.elapsed().as_secs(),
+        bed.accel()
+    );
+    failed.map_or(Ok(()), Err)
+}
+
+/// For a person to read after a failure.
+fn evidence(rig: &Rig) {
+    let dir = crate::suite::failure_dir().join("compare");
+    match rig.stage.node.collect(&dir) {
+        Ok(()) => println!("        evidence: {}", dir.display()),
+        Err(error) => println!("        evidence could not be collected: {error:#}"),
+    }
+}

@@ -1,0 +1,139 @@
+//! The move itself, a later boot, and a later boot without the disk.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::client::Watch;
+use super::rig::{Rig, copy};
+use super::seen::{Place, Seen};
+use super::table::Table;
+use super::way::Way;
+use crate::scene;
+
+/// How long a plain reboot of the node keeps etcd from answering.
+pub fn baseline(rig: &mut Rig) -> Result<Duration> {
+    rig.fresh(Way::ByHand, None)?;
+    let watch = Watch::begin(rig.client.namespace());
+    rig.reboot()?;
+    rig.answers()?;
+    watch.end()
+}
+
+/// Moves a node's etcd by the way: how long it doesn't answer.
+pub fn play(rig: &mut Rig, way: Way, table: &mut Table, plain: Duration) -> Result<()> {
+    if way == Way::Ours {
+        rig.fresh(way, None)?;
+        let took = by_hand(rig, way)?;
+        table.put(ON_A_RUNNING_NODE, way, times(took, plain));
+    }
+    let took = moves(rig, way)?;
+    let row = if way == Way::ByHand { ON_A_RUNNING_NODE } else { AT_A_REBOOT };
+    table.put(row, way, times(took, plain));
+    keep(rig, way)
+}
+
+/// Later boots of a node whose etcd was moved and has written since: with its disk, and without.
+pub fn later(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
+    if rig.moved != Some(way) {
+        moves(rig, way)?;
+        keep(rig, way)?;
+    }
+    let acknowledged = rig.write(way, 0)?;
+    let logs_in = rig.reboot()?;
+    if logs_in {
+        rig.settle()?;
+    }
+    let seen = rig.look(logs_in, &acknowledged)?;
+    if way == Way::Ours && !seen.is_whole_at(Place::New) {
+        bail!("at a later boot: {seen}");
+    }
+    table.put("A later boot, the disk being there", way, seen.to_string());
+
+    rig.stage.node.power_off()?;
+    rig.take_away(way);
+    let logs_in = rig.boot()?;
+    let seen = rig.look(logs_in, &acknowledged)?;
+    if way == Way::Ours && !matches!(seen, Seen::Down(..)) {
+        bail!("without its LUN: {seen}");
+    }
+    table.put("A later boot without the disk", way, seen.to_string());
+    Ok(())
+}
+
+const AT_A_REBOOT: &str = "The member is down for the move, at a reboot";
+const ON_A_RUNNING_NODE: &str = "The member is down for the move, on a running node";
+
+fn times(took: Duration, plain: Duration) -> String {
+    let (took, plain) = (took.as_secs_f32(), plain.as_secs_f32());
+    format!("{took:.0} s, {:.2} × a plain reboot ({plain:.0} s)", took / plain)
+}
+
+/// The way's disk as the way left it, with what the plain node's etcd held: moved there now where no run did before.
+pub fn kept(rig: &mut Rig, way: Way) -> Result<PathBuf> {
+    let file = kept_file(rig, way);
+    if !file.exists() {
+        moves(rig, way)?;
+        keep(rig, way)?;
+    }
+    Ok(file)
+}
+
+fn kept_file(rig: &Rig, way: Way) -> PathBuf {
+    rig.file(way).with_extension(if way == Way::Ours { "kept-ours" } else { "kept" })
+}
+
+/// Keeps a copy of the disk, which the node holds still meanwhile.
+fn keep(rig: &mut Rig, way: Way) -> Result<()> {
+    rig.stage.node.ok("fsfreeze --freeze /var/lib/etcd")?;
+    let copied = copy(&rig.file(way), &kept_file(rig, way));
+    rig.stage.node.ok("fsfreeze --unfreeze /var/lib/etcd")?;
+    rig.moved = Some(way);
+    copied
+}
+
+/// Moves the plain node's etcd to a blank disk; returns how long it didn't answer.
+fn moves(rig: &mut Rig, way: Way) -> Result<Duration> {
+    rig.fresh(way, None)?;
+    if way == Way::ByHand {
+        return by_hand(rig, way);
+    }
+    rig.deliver(way)?;
+    let watch = Watch::begin(rig.client.namespace());
+    let logs_in = rig.reboot()?;
+    is_moved(rig, logs_in)?;
+    watch.end()
+}
+
+/// The same by a person's commands, on the running node.
+fn by_hand(rig: &mut Rig, way: Way) -> Result<Duration> {
+    let command = if way == Way::Ours {
+        rig.deliver(way)?;
+        "etcd-lun apply".to_string()
+    } else {
+        let device = rig.attach()?;
+        let output = rig.format(&device)?;
+        if output.code != 0 {
+            bail!("mkfs.xfs on a blank LUN: {output}");
+        }
+        format!("/root/move {device}")
+    };
+    let watch = Watch::begin(rig.client.namespace());
+    // One answer at least before it begins.
+    rig.answers()?;
+    let output = rig.stage.node.run_within(&command, scene::LIMIT)?;
+    if output.code != 0 {
+        bail!("`{command}`: {output}");
+    }
+    is_moved(rig, true)?;
+    watch.end()
+}
+
+fn is_moved(rig: &Rig, logs_in: bool) -> Result<()> {
+    let seen = rig.look(logs_in, &[])?;
+    if !seen.is_whole_at(Place::New) {
+        bail!("after the move: {seen}");
+    }
+    Ok(())
+}

@@ -1,0 +1,247 @@
+//! The node that all ways are played on, and their disks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::client::{Client, Held};
+use super::seen::{Place, Seen, Serving};
+use super::way::Way;
+use crate::bed::Bed;
+use crate::host::{self, Output};
+use crate::image::ETCD_POD;
+use crate::net;
+use crate::scenarios::cuts::writer::Writer;
+use crate::scene::{self, LUN_SIZE};
+use crate::stage::Stage;
+use crate::target::{self, Lun, Offer};
+use crate::vm::Disk;
+
+/// A node before anybody moved anything: its etcd is a static pod's, and has keys.
+const PLAIN: &str = "compare";
+/// The second disk, as QEMU and the node name it.
+const SECOND: &str = "second";
+/// About as much as a small cluster's database, so that a copy has a middle.
+const BULK: (usize, usize) = (200, 100_000);
+/// How long an etcd that comes up is waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a client writes.
+const WRITING: Duration = Duration::from_secs(6);
+/// What the console says where a boot ends for want of a local filesystem.
+const EMERGENCY: &str = "emergency.target";
+/// How long nothing may come of such a boot.
+const EMERGENCY_LASTS: Duration = Duration::from_secs(20);
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The node.
+#[derive(Debug)]
+pub struct Rig {
+    /// What it stands on.
+    pub stage: Stage,
+    /// A client of its etcd.
+    pub client: Client,
+    /// The way by which its etcd has just been moved.
+    pub moved: Option<Way>,
+    /// What etcd held at first.
+    before: Held,
+}
+
+impl Rig {
+    /// Boots the node.
+    pub fn build(bed: &Rc<Bed>, agent: &Path) -> Result<Self> {
+        let mut stage = Stage::build(bed, agent)?;
+        stage.strip()?;
+        stage.node.put(
+            "/var/usrlocal/bin/machine-config-daemon",
+            0o755,
+            include_bytes!("../../guest/compare/machine-config-daemon"),
+        )?;
+        for (name, script) in BY_HAND {
+            stage.node.put(&format!("/root/{name}"), 0o755, script)?;
+        }
+        stage.node.ok(&format!(
+            // The client is on another machine. And what is written goes to a disk soon, as it does where a copy is larger
+            // than the memory.
+            "set -e; rm /usr/local/bin/etcd-lun; systemctl disable --quiet --now etcd.service
+             mount -o remount,bind,rw /usr
+             sed -i '/LISTEN_CLIENT_URLS/s/127.0.0.1/0.0.0.0/' /usr/libexec/kubelet-stand-in
+             mount -o remount,bind,ro /usr
+             printf 'vm.dirty_bytes = 8388608\\nvm.dirty_background_bytes = 4194304\\n' >/etc/sysctl.d/90-compare.conf
+             sysctl --quiet --system
+             mkdir -p /etc/kubernetes/manifests; chmod 700 /etc/kubernetes/manifests
+             install -m 600 /{ETCD_POD} /etc/kubernetes/manifests/
+             systemctl enable --quiet --now kubelet.service"
+        ))?;
+        let client = Client::new(PathBuf::from("/run/netns").join(bed.run.namespace()));
+        let mut rig = Self { stage, client, moved: None, before: Held { old: 0, revision: 0 } };
+        rig.answers()?;
+        rig.client.fill(BULK.0, BULK.1)?;
+        rig.before = rig.answers()?;
+        rig.stage.node.save(PLAIN)?;
+        Ok(rig)
+    }
+
+    /// The plain node, running, with the way's disk attached: blank, or with this content.
+    pub fn fresh(&mut self, way: Way, content: Option<&Path>) -> Result<()> {
+        self.moved = None;
+        let node = &mut self.stage.node;
+        node.power_cut();
+        node.vm().set_disks(Vec::new());
+        node.load(PLAIN)?;
+        let file = self.file(way);
+        match content {
+            Some(content) => copy(content, &file)?,
+            None => target::blank(&file, LUN_SIZE)?,
+        }
+        if way.has_lun() {
+            self.stage.target.offer(Offer::open(vec![Lun::new(1, file)]))?;
+        } else {
+            self.stage.target.stop();
+            self.stage.node.vm().attach(Self::second(file))?;
+            self.stage.node.ok("while ! test -b /dev/vdb; do sleep 0.2; done")?;
+        }
+        self.answers().map(drop)
+    }
+
+    /// The file behind the way's disk.
+    pub fn file(&self, way: Way) -> PathBuf {
+        if way.has_lun() { self.stage.lun() } else { self.stage.bed.run.dir().join("second-disk") }
+    }
+
+    fn second(file: PathBuf) -> Disk {
+        Disk { id: SECOND, file, serial: SECOND, plugged: true }
+    }
+
+    /// Writes what the way delivers, as the Machine Config Daemon does on a node in use. By hand there is nothing.
+    pub fn deliver(&self, way: Way) -> Result<()> {
+        let Some(config) = way.ignition(&self.stage)? else { return Ok(()) };
+        self.stage.node.put("/run/ignition.json", 0o600, config.to_string().as_bytes())?;
+        self.stage.node.ok("/var/usrlocal/bin/machine-config-daemon /run/ignition.json").map(drop)
+    }
+
+    /// By hand: a session. Returns the LUN's device.
+    pub fn attach(&self) -> Result<String> {
+        let script = format!("/root/attach {} {} | tail -n 1", net::Path::A.portal(), scene::INITIATOR);
+        let device = self.stage.node.ok(&script)?;
+        if !device.starts_with("/dev/sd") {
+            bail!("the LUN that was attached by hand is {device:?}");
+        }
+        Ok(device)
+    }
+
+    /// By hand: a filesystem, as far as mkfs.xfs makes one.
+    pub fn format(&self, device: &str) -> Result<Output> {
+        self.stage.node.run(&format!("/root/format {device}"))
+    }
+
+    /// From power-off to the end of a boot, or to where that can be seen to end.
+    pub fn reboot(&mut self) -> Result<bool> {
+        self.stage.node.power_off()?;
+        self.boot()
+    }
+
+    /// Turns the node on. Tells whether somebody can log in.
+    pub fn boot(&mut self) -> Result<bool> {
+        Ok(!self.stage.node.power_on_until(Some(EMERGENCY))?)
+    }
+
+    /// Takes the way's disk away from a node that is off.
+    pub fn take_away(&mut self, way: Way) {
+        if way.has_lun() {
+            self.stage.target.stop();
+        } else {
+            self.stage.node.vm().set_disks(Vec::new());
+        }
+    }
+
+    /// Writes keys, and returns the numbers of those that were acknowledged.
+    pub fn write(&self, way: Way, situation: u64) -> Result<Vec<u64>> {
+        let writer = Writer::begin(self.client.namespace(), way.first_key(situation)?);
+        std::thread::sleep(WRITING);
+        let acknowledged: Vec<u64> = writer.end()?.iter().map(|one| one.number).collect();
+        if acknowledged.len() < 10 {
+            bail!("only {} writes were acknowledged", acknowledged.len());
+        }
+        Ok(acknowledged)
+    }
+
+    /// Waits until etcd answers.
+    pub fn answers(&self) -> Result<Held> {
+        let held = host::poll(PATIENCE, Duration::from_millis(200), || self.client.held())?;
+        held.with_context(|| format!("etcd does not answer within {} s", PATIENCE.as_secs()))
+    }
+
+    /// Waits until everything that the boot starts has been started, or has failed.
+    pub fn settle(&self) -> Result<()> {
+        self.stage.node.run_within("systemctl is-system-running --wait", Duration::from_secs(300)).map(drop)
+    }
+
+    /// What there is to see after a boot.
+    pub fn look(&self, logs_in: bool, acknowledged: &[u64]) -> Result<Seen> {
+        if !logs_in {
+            let held = host::poll(EMERGENCY_LASTS, Duration::from_millis(500), || self.client.held())?;
+            if held.is_some() {
+                bail!("etcd answers in emergency mode");
+            }
+            return Ok(Seen::Emergency);
+        }
+        let begun = Instant::now();
+        let held = host::poll(PATIENCE, Duration::from_millis(500), || self.client.held())?;
+        let Some(held) = held else { return Ok(Seen::Down(begun.elapsed(), self.last_word()?)) };
+        Ok(Seen::Serves(Serving {
+            place: self.place()?,
+            old: (self.before.old.saturating_sub(held.old), self.before.old),
+            lost: (self.client.lost(acknowledged)?, acknowledged.len()),
+            revision: held.revision,
+        }))
+    }
+
+    /// As the process itself sees its directory: what the host has mounted there since is not what it uses.
+    fn place(&self) -> Result<Place> {
+        let source = self.stage.node.ok(
+            "nsenter --mount --target $(pgrep -x -o etcd) findmnt --noheadings --first-only --output SOURCE --target /var/lib/etcd",
+        )?;
+        match source.split('[').next().unwrap_or_default() {
+            "/dev/vda" => Ok(Place::Old),
+            "/dev/vdb" => Ok(Place::New),
+            disk if disk.starts_with("/dev/sd") => Ok(Place::New),
+            _ => bail!("etcd's data is on {source}, which is no disk of this comparison"),
+        }
+    }
+
+    /// What etcd said last in this boot before it ended.
+    fn last_word(&self) -> Result<Option<String>> {
+        let said = self.stage.node.ok(
+            "journalctl -b --no-pager -o cat -u kubelet.service | grep -E '\"level\":\"(fatal|panic)\"|^panic: ' | tail -n 1",
+        );
+        let Ok(line) = said else { return Ok(None) };
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+        let word = [&value["msg"], &value["error"]].map(|part| part.as_str().unwrap_or_default()).join(": ");
+        let word = if word == ": " { line } else { word };
+        Ok((!word.is_empty()).then(|| word.chars().take(160).collect()))
+    }
+
+    /// Lets the second disk take so many bytes in a second.
+    pub fn slow_second_disk(&mut self, bytes: u64) -> Result<()> {
+        self.stage.node.vm().slow_writes(SECOND, bytes)
+    }
+}
+
+/// The runbook.
+const BY_HAND: [(&str, &[u8]); 3] = [
+    ("attach", include_bytes!("../../guest/compare/by-hand/attach")),
+    ("format", include_bytes!("../../guest/compare/by-hand/format")),
+    ("move", include_bytes!("../../guest/compare/by-hand/move")),
+];
+
+/// Copies a disk.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::remove_file(to).ok();
+    let mut cp = Command::new("cp");
+    host::ok(cp.args(["--sparse=always", "--reflink=auto"]).arg(from).arg(to), LIMIT).map(drop)
+}
