@@ -47,7 +47,7 @@ pub(super) fn watched(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<Pat
              printf '%s\\n' '-b 65536' '-a never,task' >/etc/audit/rules.d/zz-bed.rules",
             &[],
         )?;
-        super::install(root, "etcd_lun_audit", &module)
+        super::install(root, "bed_audit", &module)
     })
 }
 
