@@ -1,12 +1,13 @@
 """Which blocks of the module something needs, by what their rules granted while it ran.
 
 A block is needed when it granted something that nothing else does: no other block of the module, and no rule of the
-system's policy. What was granted comes from the audit log of a node with `auditallow` for each rule of the module.
+system's policy. What was granted comes from the audit log of a node with `auditallow` for each rule of the module. What no
+such node has (another family's policy, multipathd) is needed where `needs` asks for it.
 """
 
 import collections
 
-from checks import module
+from checks import module, needs
 from checks.policy import Policy
 
 # The targets of rules that aren't audited, because each look at each process would be (the test bed's `grants.rs`).
@@ -91,33 +92,52 @@ def verdicts(whole, base, text, seen):
         return {real} if real else whole.attributes.get(name) or set(members)
 
     named = {name: [(types(rule.source), rule, types(rule.target)) for rule in rules] for name, rules in blocks(text).items()}
-    granting = collections.defaultdict(set)
-    used = collections.defaultdict(set)
-    for access in seen:
+    def granting(access):
+        """The blocks whose rules grant this, and the places of those rules."""
         source, target = whole.real(access.source), whole.real(access.target)
         for name, rules in named.items():
             for at, (sources, rule, targets) in enumerate(rules):
                 meant = target in targets if rule.target != "self" else source == target
-                if source in sources and meant and (access.class_, True) == (rule.class_, access.permission in rule.permissions):
-                    granting[access].add(name)
-                    used[name, at].add(access.permission)
-    lost = collections.defaultdict(set)
-    for access, names in granting.items():
-        if len(names) == 1 and access.permission not in base.may(access.source, access.target, access.class_):
-            lost[next(iter(names))].add(access)
+                if source in sources and meant and access.class_ == rule.class_ and access.permission in rule.permissions:
+                    yield name, at
+
+    def lost(accesses):
+        """For each block what only it grants."""
+        found = collections.defaultdict(set)
+        for access in accesses:
+            names = {name for name, _ in granting(access)}
+            if len(names) == 1 and access.permission not in base.may(access.source, access.target, access.class_):
+                found[names.pop()].add(access)
+        return found
+
+    used = collections.defaultdict(set)
+    for access in seen:
+        for place in granting(access):
+            used[place].add(access.permission)
+    asked = {
+        Access(source, target, class_, permission): why
+        for why, source, target, class_, permissions in needs.NEEDS
+        if whole.real(source) and whole.real(target)
+        for permission in permissions.split()
+    }
+    by_use, by_need = lost(seen), lost(asked)
     for name, rules in named.items():
         if any(not sources or not (targets or rule.target == "self") for sources, rule, targets in rules):
             yield None, f"{name}: this policy lacks a name in it"
-            continue
-        if any(rule.target in LOUD for _, rule, _ in rules):
+        elif any(rule.target in LOUD for _, rule, _ in rules):
             yield None, f"{name}: not audited; what is missed without it, the test bed says when it is taken out"
-            continue
-        some = next(iter(sorted(lost[name])), None)
-        say = f"{len(lost[name])} accesses hang on it, {some.permission} {some.class_} {some.target} for one" if some else "nothing hangs on it"
-        yield bool(some), f"{name}: {say}"
+        elif by_use[name]:
+            one = min(by_use[name])
+            yield True, f"{name}: {len(by_use[name])} accesses hang on it, {one.permission} {one.class_} {one.target} for one"
+        elif by_need[name]:
+            yield True, f"{name}: not used there; the checks ask for it: {asked[min(by_need[name])]}"
+        elif all(rule.permissions <= base.may(one, other, rule.class_) for sources, rule, targets in rules for one in sources for other in targets):
+            yield None, f"{name}: this policy grants it by itself"
+        else:
+            yield False, f"{name}: nothing hangs on it"
         for at, (_, rule, _) in enumerate(rules):
             idle = rule.permissions - used[name, at]
-            if idle:
+            if by_use[name] and idle:
                 yield None, f"    never used: {rule.source} {rule.target} {rule.class_} {{ {' '.join(sorted(idle))} }}"
 
 

@@ -40,6 +40,7 @@ NEEDS = [
     ("secrets that are credentials", DOMAIN, "tmpfs_t", "file", "open read"),
     ("a portal on another port", DOMAIN, "unreserved_port_t", "tcp_socket", "name_connect"),
     ("a portal on another port", "iscsid_t", "unreserved_port_t", "tcp_socket", "name_connect"),
+    ("a portal on port 3261", "iscsid_t", "winshadow_port_t", "tcp_socket", "name_connect"),
     ("discovery", DOMAIN, "iscsi_port_t", "tcp_socket", "name_connect"),
     ("the initiator's name", DOMAIN, "etcd_lun_iscsi_conf_t", "file", "create write rename unlink"),
     ("iscsid reads its config", "iscsid_t", "etcd_lun_iscsi_conf_t", "file", "open read"),

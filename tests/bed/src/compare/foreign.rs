@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::rig::Rig;
 use super::seen::Place;
@@ -92,9 +92,16 @@ fn try_it(rig: &mut Rig, way: Way) -> Result<(bool, String)> {
     if way == Way::Ours && output.code != 3 {
         bail!("`etcd-lun apply` should have refused: {output}");
     }
-    // Ours tells its steps there too.
-    let mut told = output.stderr.lines().map(|line| line.trim().trim_start_matches("refused: "));
-    let word = told.find(|line| !line.is_empty() && !line.starts_with('[')).unwrap_or_default();
-    let word: String = word.split("; ").next().unwrap_or_default().chars().take(160).collect();
-    Ok((true, if output.code == 0 { String::new() } else { format!(", declined: `{word}`") }))
+    if output.code == 0 {
+        return Ok((true, String::new()));
+    }
+    // Ours tells its steps there too, and what it did in them.
+    let mut lines = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let word = match way {
+        Way::Ours => lines.find_map(|line| line.strip_prefix("refused: ")),
+        _ => lines.next(),
+    }
+    .with_context(|| format!("nothing says why: {output}"))?;
+    let word: String = word.split("; ").next().unwrap_or(word).chars().take(160).collect();
+    Ok((true, format!(", declined: `{word}`")))
 }

@@ -33,12 +33,13 @@ until_it_ends() {
     done
     echo \"no end: $1\"; exit
 }
-# A symbolic link that is open as itself: O_PATH and O_NOFOLLOW.
-perl -e 'sysopen(LINK, \"/bin\", 0x220000) or die; sleep 1000' >/dev/null 2>&1 &
+# A symbolic link and a socket that are open as themselves (O_PATH, O_NOFOLLOW), and a disk.
+perl -e 'sysopen(LINK, \"/bin\", 0x220000) and sysopen(SOCKET, \"/run/systemd/notify\", 0x200000) and open(DISK, \"<\", \"/dev/vda\") or die; sleep 1000' >/dev/null 2>&1 &
 systemctl start --no-block etcd-lun.service; sleep 2; until_it_ends migration 120
 told=$(systemctl show --property StatusText --value etcd-lun.service)
 [ -n \"$told\" ] || { echo 'failed: a word to systemd'; exit; }
 [ -n \"$(systemctl show --property Options var-lib-etcd.mount)\" ] || { echo 'failed: a look at the mount unit'; exit; }
+[ -z \"$(restorecon -nR -v /var/lib/etcd-lun /run/etcd-lun)\" ] || { echo 'failed: a label'; exit; }
 for verb in health 'bench --writes 100'; do
     systemd-run --quiet --wait --collect --unit=etcd-lun-bed /usr/local/bin/etcd-lun $verb; code=$?
     after \"$verb\"; [ $code = 0 ] || [ $code = 4 ] || { echo \"failed: $verb, $code\"; exit; }
