@@ -67,6 +67,7 @@ NEEDS = [
     ("native messages to the journal", DOMAIN, "syslogd_t", "unix_dgram_socket", "sendto"),
     ("talking to systemd", DOMAIN, "init_t", "dbus", "send_msg"),
     ("starting the mount unit", DOMAIN, "etcd_lun_unit_file_t", "service", "start status"),
+    ("the type of etcd's own unit lives on disks", "etcd_lun_etcd_unit_t", "fs_t", "filesystem", "associate"),
     ("the data's type lives on disks", "etcd_lun_data_t", "fs_t", "filesystem", "associate"),
     ("the device's type lives in /dev", "etcd_lun_device_t", "device_t", "filesystem", "associate"),
     # What others need so that the node goes on working.
