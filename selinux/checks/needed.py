@@ -87,11 +87,11 @@ def verdicts(whole, base, text, seen):
         """The types that a name stands for; nothing where the policy lacks it."""
         if own.get(name) == ["all"]:
             return set(whole.names.values())
-        members = own.get(name, ()) if name.startswith("etcd_lun") else ()
         real = whole.real(name)
-        return {real} if real else whole.attributes.get(name) or set(members)
+        return {real} if real else whole.attributes.get(name, set())
 
     named = {name: [(types(rule.source), rule, types(rule.target)) for rule in rules] for name, rules in blocks(text).items()}
+
     def granting(access):
         """The blocks whose rules grant this, and the places of those rules."""
         source, target = whole.real(access.source), whole.real(access.target)
