@@ -15,9 +15,19 @@ use serde_json::Value;
 
 use crate::bed::Bed;
 use crate::host;
+use crate::image::ETCD_POD;
 use crate::tree::Tree;
 
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// What runs etcd on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runs {
+    /// `etcd.service`; the kubelet's stand-in has no pod.
+    Unit,
+    /// The kubelet's stand-in.
+    StaticPod,
+}
 
 /// Where distributions put the program: it is for the initramfs, so it is on no search path.
 const IGNITION: &str = "/usr/lib/dracut/modules.d/30ignition/ignition";
@@ -137,6 +147,26 @@ impl Root {
             bail!("on the node's disk, `{script}`: {output}");
         }
         Ok(())
+    }
+
+    /// Has etcd run at each boot.
+    pub fn enable_etcd(&self, runs: Runs) -> Result<()> {
+        let script = match runs {
+            Runs::Unit => "systemctl --quiet enable etcd.service kubelet.service".to_string(),
+            Runs::StaticPod => format!(
+                "systemctl --quiet disable etcd.service; systemctl --quiet enable kubelet.service
+                 mkdir --parents /etc/kubernetes/manifests; cp /{ETCD_POD} /etc/kubernetes/manifests/"
+            ),
+        };
+        self.run(&script, &[])
+    }
+
+    /// Labels what was put there from outside, for a boot that enforces SELinux: this machine's kernel gives it no label.
+    pub fn label(&self, paths: &str) -> Result<()> {
+        self.run(
+            &format!(". /etc/selinux/config; setfiles -F /etc/selinux/$SELINUXTYPE/contexts/files/file_contexts {paths}"),
+            &[],
+        )
     }
 
     /// Ignition leaves a preset, which systemd applies at a first boot. On a node that has booted before, the Machine

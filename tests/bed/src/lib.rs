@@ -13,6 +13,7 @@
 //! - `lanes`: several stages side by side
 //! - `compare`: etcd-lun and other ways to move an etcd, in the same situations
 //! - `demo`: the whole story for a person to watch
+//! - `shell`: a node for a person to try things in
 #![allow(
     clippy::disallowed_methods,
     reason = "the bed's whole business is running programs on a test machine"
@@ -35,6 +36,7 @@ pub mod packages;
 pub mod qmp;
 pub mod scenarios;
 pub mod scene;
+pub mod shell;
 pub mod signals;
 pub mod slow;
 pub mod ssh;

@@ -7,11 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bed::bed::Bed;
 use bed::lanes::{self, Claims};
-use bed::node::Node;
+use bed::shell::{self, Wish};
 use bed::stage::Stage;
-use bed::target::{self, Lun, Offer, Target};
-use bed::vm::Options;
-use bed::{compare, demo, etcd, ledger, scenarios, scene, suite};
+use bed::{compare, demo, ledger, scenarios, suite};
 use clap::{Parser, Subcommand};
 
 /// A real node in a virtual machine, a real iSCSI target, a real etcd.
@@ -24,11 +22,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     /// Boot a node with a target and a running etcd, and open a shell in it.
-    Shell {
-        /// The static etcd-lun binary, to be put into the node as /usr/local/bin/etcd-lun.
-        #[arg(long)]
-        agent: Option<PathBuf>,
-    },
+    Shell(Wish),
     /// Show a migration from beginning to end.
     Demo {
         /// The static etcd-lun binary.
@@ -69,7 +63,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
-        Verb::Shell { agent } => shell(agent.as_deref()),
+        Verb::Shell(wish) => shell(&wish),
         Verb::Demo { agent } => {
             Bed::make().and_then(|bed| demo::play(&bed, &agent)).map(|()| ExitCode::SUCCESS)
         }
@@ -90,23 +84,8 @@ fn main() -> ExitCode {
     })
 }
 
-fn shell(agent: Option<&Path>) -> Result<ExitCode> {
-    let bed = Bed::make()?;
-    let file = bed.run.dir().join("lun1");
-    target::blank(&file, scene::LUN_SIZE)?;
-    let _target =
-        Target::start(&bed, Offer { chap: Some(scene::chap()), ..Offer::open(vec![Lun::new(1, file)]) })?;
-    let node = Node::boot(&bed, Options::default())?;
-    etcd::start(&node)?;
-    etcd::put_keys(&node, 1000)?;
-    if let Some(agent) = agent {
-        scene::install(&node, agent)?;
-    }
-    scene::configure(&node, &scene::Wanted::default())?;
-    println!(
-        "bed: a node with etcd, and a target with CHAP; /etc/etcd-lun/config.toml is in place. Leave with ^D."
-    );
-    let status = node.ssh()?.interactive().status().context("cannot open a shell")?;
+fn shell(wish: &Wish) -> Result<ExitCode> {
+    let status = shell::open(&Bed::make()?, wish)?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

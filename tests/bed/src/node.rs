@@ -224,6 +224,11 @@ impl Node {
     fn shut_down(&mut self, how: &str) -> Result<()> {
         // The connection may break before the command's exit code comes: the machine's end is what tells.
         let _ = self.run(how);
+        self.wait_off()
+    }
+
+    /// Waits for the end of a shutdown that somebody began.
+    pub fn wait_off(&mut self) -> Result<()> {
         self.ssh = None;
         self.vm.wait_off(Duration::from_secs(180)).with_context(|| self.console_end())
     }

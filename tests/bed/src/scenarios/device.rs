@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::boot::{self, NODES, Runs};
+use super::boot::{self, NODES};
 use super::selinux::audit;
 use super::{check, refused};
+use crate::delivery::Runs;
 use crate::host;
 use crate::node::Node;
 use crate::scene::{LUN_SIZE, Wanted};

@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::delivery::{self, Root};
+use crate::delivery::{self, Root, Runs};
 use crate::host;
-use crate::image::ETCD_POD;
 use crate::node::Node;
 use crate::scene::{self, LUN_SIZE, Wanted};
 use crate::stage::Stage;
@@ -78,15 +77,6 @@ fn rendered(stage: &Stage, wanted: &Wanted, what: &[&str]) -> Result<String> {
     host::ok(render.arg("--config").arg(&config).arg("render").args(what), LIMIT)
 }
 
-/// What runs etcd on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Runs {
-    /// `etcd.service`; the kubelet's stand-in has no pod.
-    Unit,
-    /// The kubelet's stand-in.
-    StaticPod,
-}
-
 /// A fresh disk with the object, and with etcd's data as the stage's own node has it now.
 pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
     let config = blake3::hash(wanted.render().0.as_bytes()).to_hex();
@@ -99,18 +89,8 @@ pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<Pa
     let object = object(stage, wanted)?;
     delivery::deliver(&stage.bed, &name, &stage.bed.image.disk, &object, |root: &Root| {
         root.run("base64 --decode | tar -C /var/lib/etcd -xz", data.as_bytes())?;
-        let enable = match runs {
-            Runs::Unit => "systemctl --quiet enable etcd.service kubelet.service".to_string(),
-            Runs::StaticPod => format!(
-                "systemctl --quiet enable kubelet.service
-                 mkdir --parents /etc/kubernetes/manifests; cp /{ETCD_POD} /etc/kubernetes/manifests/"
-            ),
-        };
-        root.run(&enable, &[])?;
-        // What was put there from outside has no label yet, and a node that enforces SELinux boots from this disk too.
-        let labels =
-            ". /etc/selinux/config; setfiles -F /etc/selinux/$SELINUXTYPE/contexts/files/file_contexts";
-        root.run(&format!("{labels} /etc/systemd /etc/kubernetes /var/lib/etcd"), &[])
+        root.enable_etcd(runs)?;
+        root.label("/etc/systemd /etc/kubernetes /var/lib/etcd")
     })
 }
 

@@ -11,8 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
 
-use super::boot::{self, NODES, Runs};
+use super::boot::{self, NODES};
 use crate::cache::{Caches, Disk, Lost};
+use crate::delivery::Runs;
 use crate::etcd::{self, KeyHash};
 use crate::host;
 use crate::node::Node;

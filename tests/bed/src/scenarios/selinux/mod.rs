@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::boot::{self, NODES, Runs};
-use crate::delivery::{self, Root};
+use super::boot::{self, NODES};
+use crate::delivery::{self, Root, Runs};
 use crate::node::Node;
 use crate::scene::Wanted;
 use crate::stage::Stage;
@@ -64,10 +64,10 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     let disk = boot::delivered(stage, &wanted, Runs::StaticPod)?;
     let disk = delivery::change(&stage.bed, "parked", &disk, |root: &Root| {
         root.run(
-            "cd /etc/kubernetes; mkdir --mode 0700 etcd-lun-parked; mv manifests/etcd-pod.yaml etcd-lun-parked/
-             . /etc/selinux/config; setfiles -F /etc/selinux/$SELINUXTYPE/contexts/files/file_contexts /etc/kubernetes",
+            "cd /etc/kubernetes; mkdir --mode 0700 etcd-lun-parked; mv manifests/etcd-pod.yaml etcd-lun-parked/",
             &[],
-        )
+        )?;
+        root.label("/etc/kubernetes")
     })?;
     let disk = installed(stage, &disk, &wanted)?;
     boot::offer(stage)?;
@@ -88,15 +88,13 @@ fn installed(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<PathBuf> {
     delivery::change(&stage.bed, "installed", disk, |root: &Root| install(root, "etcd_lun", &module))
 }
 
-/// Puts a module into the store of a disk. This machine's kernel gives what is written there no label.
+/// Puts a module into the store of a disk.
 fn install(root: &Root, name: &str, module: &str) -> Result<()> {
     let script = format!(
-        "cat >/tmp/{name}.cil; semodule --noreload --priority 350 --install /tmp/{name}.cil; rm /tmp/{name}.cil
-         . /etc/selinux/config
-         setfiles -F /etc/selinux/$SELINUXTYPE/contexts/files/file_contexts \
-             /etc/selinux /var/lib/selinux /etc/audit /etc/systemd"
+        "cat >/tmp/{name}.cil; semodule --noreload --priority 350 --install /tmp/{name}.cil; rm /tmp/{name}.cil"
     );
-    root.run(&script, module.as_bytes())
+    root.run(&script, module.as_bytes())?;
+    root.label("/etc/selinux /var/lib/selinux /etc/audit /etc/systemd")
 }
 
 fn node(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<Node> {

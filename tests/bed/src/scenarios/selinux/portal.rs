@@ -7,9 +7,9 @@ use std::process::Child;
 
 use anyhow::Result;
 
-use super::super::boot::{self, Runs};
+use super::super::boot;
 use super::{closed, node};
-use crate::delivery::{self, Root};
+use crate::delivery::{self, Root, Runs};
 use crate::net::Path;
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
@@ -49,14 +49,16 @@ pub(super) fn delivered(stage: &Stage) -> Result<PathBuf> {
         "umask 077; mkdir -p /etc/credstore; echo {} >/etc/credstore/chap; echo {} >/etc/credstore/chap-in
          umask 022; echo nameserver {} >/etc/resolv.conf
          echo InitiatorName=iqn.1994-05.com.redhat:other >/etc/iscsi/initiatorname.iscsi
-         . /etc/selinux/config; contexts=/etc/selinux/$SELINUXTYPE/contexts/files/file_contexts
-         [ $SELINUXTYPE = default ] || echo enable iscsid.service >/etc/systemd/system-preset/10-bed.preset
-         setfiles -F $contexts /etc/credstore /etc/resolv.conf /etc/iscsi /etc/systemd/system-preset",
+         . /etc/selinux/config
+         [ $SELINUXTYPE = default ] || echo enable iscsid.service >/etc/systemd/system-preset/10-bed.preset",
         scene::chap().secret,
         scene::mutual().secret,
         Path::Management.target()
     );
-    delivery::change(&stage.bed, "portal", &disk, |root: &Root| root.run(&script, &[]))
+    delivery::change(&stage.bed, "portal", &disk, |root: &Root| {
+        root.run(&script, &[])?;
+        root.label("/etc/credstore /etc/resolv.conf /etc/iscsi /etc/systemd/system-preset")
+    })
 }
 
 /// LUNs for the pool, with mutual CHAP.
