@@ -100,24 +100,7 @@ impl ConfigError {
             .replace("unknown field", "unknown key")
             .replace("duplicate field", "duplicate key")
             .replace("unknown variant", "unknown value");
-        // A parser quotes what it found; what it found may be a secret in the wrong place.
-        let said = if is_secret_line(&source.text, line) { hide_quotes(&said) } else { said };
         Self::Toml { path: source.path.clone(), line, said }
-    }
-}
-
-fn is_secret_line(text: &str, line: usize) -> bool {
-    text.lines().nth(line - 1).is_some_and(|line| line.trim_start().starts_with("password"))
-}
-
-/// Blanks out everything between the first and the last quote of any kind.
-fn hide_quotes(said: &str) -> String {
-    let quote = |c: char| "\"`'".contains(c);
-    match (said.find(quote), said.rfind(quote)) {
-        (Some(first), Some(last)) if first < last => {
-            format!("{}***{}", said.get(..=first).unwrap_or_default(), said.get(last..).unwrap_or_default())
-        }
-        _ => "the value is of the wrong form".into(),
     }
 }
 

@@ -73,6 +73,23 @@ pub enum Discovery {
     Static,
 }
 
+/// Values that may be a secret, or one in the wrong place: what is said of a wrong one doesn't quote it.
+mod unquoted {
+    use crate::terms::AbsPath;
+    use serde::{Deserialize, Deserializer, de::Error};
+
+    const TEXT: &str = "this value is not shown, for it may be a secret; expected a text in quotes";
+    const PATH: &str = "this value is not shown, for it may be a secret; expected an absolute path in quotes, of the file that holds it";
+
+    pub(super) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+        String::deserialize(from).map(Some).map_err(|_| D::Error::custom(TEXT))
+    }
+
+    pub(super) fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AbsPath>, D::Error> {
+        AbsPath::deserialize(from).map(Some).map_err(|_| D::Error::custom(PATH))
+    }
+}
+
 /// A CHAP table is merged as a whole: half a credential from one file and half from another is
 /// never what somebody meant.
 #[derive(Debug, Deserialize)]
@@ -81,9 +98,11 @@ pub(super) struct ChapFragment {
     /// The initiator's name. Required, such as `"initiator1"`.
     pub username: Option<String>,
     /// Its secret, written here; this, `password_file` or `credential` there must be. Optional, such as `"twelve-chars"`.
+    #[serde(default, deserialize_with = "unquoted::text")]
     pub password: Option<String>,
     /// Or the file that holds the secret, for root alone (mode 0600). Optional, such as
     /// `"/etc/etcd-lun/chap.secret"`.
+    #[serde(default, deserialize_with = "unquoted::path")]
     pub password_file: Option<AbsPath>,
     /// Or the name of a credential of etcd-lun.service (systemd.exec(5), `LoadCredential=`). Optional, such as
     /// `"chap"`.
@@ -91,8 +110,10 @@ pub(super) struct ChapFragment {
     /// The target's name, when it must prove itself too. Optional, such as `"target1"`.
     pub username_in: Option<String>,
     /// Its secret, written here. Optional, such as `"other-12-chars"`.
+    #[serde(default, deserialize_with = "unquoted::text")]
     pub password_in: Option<String>,
     /// Or the file that holds it. Optional, such as `"/etc/etcd-lun/chap-in.secret"`.
+    #[serde(default, deserialize_with = "unquoted::path")]
     pub password_in_file: Option<AbsPath>,
     /// Or the name of a credential. Optional, such as `"chap-in"`.
     pub credential_in: Option<String>,

@@ -109,6 +109,18 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
             vec!["`target.portals`", "at least one"],
         ),
         (with("\"san1.example\"", "\"192.168.10.5\""), vec!["listed twice"]),
+        (
+            with("password_file = \"/etc/etcd-lun/chap.secret\"", "password_file = \"chap.secret\""),
+            vec!["line 7", "expected an absolute path"],
+        ),
+        (
+            with("password_file = \"/etc/etcd-lun/chap.secret\"", "password = 12"),
+            vec!["line 7", "text in quotes"],
+        ),
+        (
+            with("password_file", "password_fiel"),
+            vec!["line 7", "unknown key `password_fiel`", "`password_file`"],
+        ),
         (with("username = \"initiator1\"", ""), vec!["`target.chap`", "username is missing"]),
         (with("password_file", "password = \"a\"\npassword_file"), vec!["`target.chap`", "more than one"]),
         (with("password_file = \"/etc/etcd-lun/chap.secret\"", ""), vec!["no secret"]),
@@ -207,12 +219,30 @@ fn secrets_are_never_shown() {
     assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
     for wrong in [
         "password = hunter2hunter2",
+        "password = \"hunter2hunter2",
+        "password = \"hunter2\\hunter2\"",
         "password = [\"hunter2hunter2\"]",
+        "password = { hunter2hunter2 = 1 }",
         "password = 77777777777777777777777777",
+        "password = 777777777777",
+        "\"password\" = 777777777777",
+        "password = 7777777.7777",
+        "password_file = \"hunter2hunter2\"",
+        "password_file = 777777777777",
+        "username_in = \"x\"\npassword_in = 777777777777",
+        "username_in = \"x\"\npassword_in_file = \"hunter2hunter2\"",
+        "[target.discovery_chap]\nusername = \"x\"\npassword = 777777777777",
     ] {
         let text = GOOD.replace("password_file = \"/etc/etcd-lun/chap.secret\"", wrong);
         let error = load(&[&text], ID, "master-0").unwrap_err();
         assert!(!error.contains("hunter2") && !error.contains("7777777"), "{error}");
+    }
+    for wrong in ["\"hunter2hunter2\"", "7777777", "[\"hunter2hunter2\"]", "{ password = 7777777 }"] {
+        let error = load(&[&format!("[target]\nchap = {wrong}\n")], ID, "master-0").unwrap_err();
+        assert!(
+            error.contains("line 2") && !error.contains("hunter2") && !error.contains("7777777"),
+            "{error}"
+        );
     }
 }
 
