@@ -116,7 +116,7 @@ pub fn change(
 ) -> Result<PathBuf> {
     let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
     let disk = file("raw");
-    host::ok(Command::new("cp").args(["--sparse=always", "--reflink=auto"]).arg(base).arg(&disk), LIMIT)?;
+    host::copy_sparse(base, &disk)?;
     on(&disk, file("root"), work)?;
     Ok(disk)
 }

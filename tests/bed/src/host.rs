@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -87,6 +88,13 @@ pub fn ok(command: &mut Command, limit: Duration) -> Result<String> {
         bail!("`{}` failed: {output}", describe(command));
     }
     Ok(output.stdout)
+}
+
+/// Copies the file of a disk or a LUN.
+pub fn copy_sparse(from: &Path, to: &Path) -> Result<()> {
+    let mut cp = Command::new("cp");
+    let limit = Duration::from_secs(120);
+    ok(cp.args(["--sparse=always", "--reflink=auto"]).arg(from).arg(to), limit).map(drop)
 }
 
 /// Whether a program of this name is on the search path.

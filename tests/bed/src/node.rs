@@ -151,7 +151,8 @@ impl Node {
             "cd /run; rm -f {unit}.code; (sh {unit}.sh >{unit}.out 2>{unit}.err; echo $? >{unit}.tmp; mv {unit}.tmp {unit}.code) >/dev/null 2>&1 &"
         ))?;
         let happened = meanwhile();
-        let code = host::poll(limit, Duration::from_millis(300), || {
+        // Seldom: each look takes from the script's time in an emulated node.
+        let code = host::poll(limit, Duration::from_secs(1), || {
             let seen = self.run(&format!("cat /run/{unit}.code 2>/dev/null"))?;
             Ok((seen.code == 0).then(|| seen.stdout.trim().parse().unwrap_or(-1)))
         })?;
@@ -235,10 +236,18 @@ impl Node {
 
     /// Keeps the node as it is, memory and disk.
     pub fn save(&mut self, name: &str) -> Result<()> {
+        self.save_with(name, || Ok(()))
+    }
+
+    /// The same, and what `beside` keeps of the world around it while the node stands still.
+    pub fn save_with(&mut self, name: &str, beside: impl FnOnce() -> Result<()>) -> Result<()> {
         self.ok("sync")?;
         // The connection is kept out of the snapshot; it couldn't go on from there.
         self.ssh = None;
-        self.vm.save(name)?;
+        self.vm.pause()?;
+        let kept = self.vm.save(name).and_then(|()| beside());
+        self.vm.go_on()?;
+        kept?;
         self.reconnect()
     }
 

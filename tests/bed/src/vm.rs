@@ -224,6 +224,16 @@ impl Vm {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Stops its processors.
+    pub fn pause(&self) -> Result<()> {
+        qmp::monitor(&self.socket, "stop").context("cannot pause the machine")
+    }
+
+    /// Lets them go on.
+    pub fn go_on(&self) -> Result<()> {
+        qmp::monitor(&self.socket, "cont").context("cannot let the machine go on")
+    }
+
     /// Keeps the running machine, memory and disk, under a name.
     pub fn save(&self, name: &str) -> Result<()> {
         qmp::monitor(&self.socket, &format!("savevm {name}")).context("cannot keep a snapshot")

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -35,8 +34,6 @@ const WRITING: Duration = Duration::from_secs(6);
 const EMERGENCY: &str = "emergency.target";
 /// How long nothing may come of such a boot.
 const EMERGENCY_LASTS: Duration = Duration::from_secs(20);
-
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// The node.
 #[derive(Debug)]
@@ -242,6 +239,5 @@ const BY_HAND: [(&str, &[u8]); 3] = [
 /// Copies a disk.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::remove_file(to).ok();
-    let mut cp = Command::new("cp");
-    host::ok(cp.args(["--sparse=always", "--reflink=auto"]).arg(from).arg(to), LIMIT).map(drop)
+    host::copy_sparse(from, to)
 }

@@ -115,11 +115,7 @@ fn from_a_debug_pod(stage: &mut Stage) -> Result<()> {
 
 /// Waits until the manifest is parked and the pod's containers have gone.
 fn stopped(stage: &Stage) -> Result<()> {
-    host::poll(Duration::from_secs(120), Duration::from_millis(200), || {
-        let seen = stage.node.run(&format!("test -e {PARKED} && ! pgrep -x etcd >/dev/null"))?;
-        Ok((seen.code == 0).then_some(()))
-    })?
-    .context("etcd was not stopped")
+    stage.comes_to(&format!("test -e {PARKED} && ! pgrep -x etcd >/dev/null"))
 }
 
 /// What makes the copy that counts long enough to meddle with: it can't be in the pre-copy, for etcd is writing it.

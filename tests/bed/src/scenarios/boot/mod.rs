@@ -133,8 +133,8 @@ impl Migrated {
     fn keep(stage: &mut Stage) -> Result<Self> {
         let file = |what: &str| stage.bed.run.dir().join(format!("migrated.{what}"));
         let (disk, kept) = (file("qcow2"), file("lun"));
-        copy(&lun(stage, 1), &kept)?;
-        copy(stage.node.vm().disk(), &disk)?;
+        host::copy_sparse(&lun(stage, 1), &kept)?;
+        host::copy_sparse(stage.node.vm().disk(), &disk)?;
         Ok(Self { disk, lun: kept })
     }
 
@@ -142,15 +142,10 @@ impl Migrated {
     fn stand(&self, stage: &mut Stage, disk: &Path) -> Result<()> {
         offer(stage)?;
         stage.target.stop();
-        copy(&self.lun, &lun(stage, 1))?;
+        host::copy_sparse(&self.lun, &lun(stage, 1))?;
         stage.change_node(node(stage, NODES[0], disk)?);
         Ok(())
     }
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let mut cp = Command::new("cp");
-    host::ok(cp.args(["--sparse=always", "--reflink=auto"]).arg(from).arg(to), LIMIT).map(drop)
 }
 
 /// What systemd says of a unit.

@@ -6,7 +6,6 @@
 //! machine (`replay`). Those of a running node are in the module above.
 
 use std::fs;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -243,9 +242,7 @@ impl Chain<'_> {
         fs::create_dir_all(&dir)?;
         self.put(recording, position, storage)?;
         for name in ["cut-node", "cut-lun"] {
-            let mut cp = Command::new("cp");
-            let kept = dir.join(name).with_extension("raw");
-            host::ok(cp.arg("--sparse=always").arg(self.caches.file(name)).arg(kept), LIMIT)?;
+            host::copy_sparse(&self.caches.file(name), &dir.join(name).with_extension("raw"))?;
         }
         let replay = Cut::dir(&self.stage.bed.run);
         for name in ["facts", "etcd.log"] {

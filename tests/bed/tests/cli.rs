@@ -1,0 +1,47 @@
+//! The bed's command line, as far as it needs neither root nor a machine.
+//!
+//! That this test is there has `cargo test` build the program too, which `tests/all` then runs as it is.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test, which runs a program")]
+
+use std::collections::BTreeSet;
+use std::process::{Command, Output};
+
+fn bed(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bed")).args(arguments).output().unwrap()
+}
+
+fn names(only: &str) -> Vec<String> {
+    let listed = bed(&["suite", "--list", "--agent", "/nowhere", "--only", only]);
+    assert!(listed.status.success(), "{listed:?}");
+    String::from_utf8(listed.stdout).unwrap().lines().map(String::from).collect()
+}
+
+#[test]
+fn each_scenario_has_a_name_of_its_own() {
+    let all = names("");
+    assert!(all.len() > 100, "{}", all.len());
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    assert!(all.iter().all(|name| name.contains('/')), "{all:?}");
+}
+
+#[test]
+fn some_are_chosen_by_parts_of_their_names() {
+    let all = names("");
+    let some = names("login/no-chap,boot/");
+    assert!(some.len() > 2 && some.contains(&"login/no-chap".into()), "{some:?}");
+    let wanted = |name: &&String| name.contains("login/no-chap") || name.contains("boot/");
+    assert_eq!(some, all.iter().filter(wanted).cloned().collect::<Vec<_>>());
+    assert_eq!(names("no such scenario"), Vec::<String>::new());
+}
+
+#[test]
+fn what_it_does_not_know_is_a_usage_error() {
+    for wrong in
+        [&["sweet"][..], &["suite"], &["shell", "--static-pod"], &["shell", "--enforcing"], &["demo"]]
+    {
+        let output = bed(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: bed"), "{output:?}");
+    }
+}
