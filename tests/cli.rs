@@ -119,6 +119,26 @@ fn config_errors_are_2_and_name_file_and_line() {
 }
 
 #[test]
+fn config_check_of_another_node_needs_neither_its_name_nor_its_secrets() {
+    let dir = Dir::new("check-node");
+    let pool = GOOD
+        .replace("HOST", "somebody-else")
+        .replace("password = \"hunter2hunter2\"", "password_file = \"/nonexistent/secret\"");
+    let check =
+        |text: &str, node: &str| run(&["config", "check", "--node", node, "--config", &dir.config(text)]);
+    let (code, out, err) = check(&pool, "somebody-else");
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("somebody-else, not this one; secrets were not read"), "{out}");
+    assert!(out.contains("number 1, any WWID"), "{out}");
+    let (code, _, err) = check(&pool, "nobody");
+    assert!(code == 2 && err.contains("no [[node]] entry") && err.contains("somebody-else"), "{code}: {err}");
+    // The other entries too, which this host would not look at.
+    let twice = format!("{pool}{}", pool[pool.find("[[node]]").unwrap()..].replace("somebody-else", "other"));
+    let (code, _, err) = check(&twice, "somebody-else");
+    assert!(code == 2 && err.contains("in two entries"), "{code}: {err}");
+}
+
+#[test]
 fn config_check_shows_all_but_secrets() {
     let dir = Dir::new("check");
     let config = dir.config(GOOD);

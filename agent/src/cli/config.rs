@@ -98,14 +98,25 @@ fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError>
     Ok(sources)
 }
 
-/// `config check`
-pub(super) fn check(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (host, identity, config) = load(file)?;
-    secrets::load(&host, &config, credentials().as_deref())?;
+/// `config check`, of this host, or of the node of that host name or machine id: then it's all entries that must be whole, and no
+/// secret is read, which only that node has.
+pub(super) fn check(file: Option<&Path>, node: Option<&str>, output: OutputFormat) -> Result<(), Exit> {
+    let (whose, config) = match node {
+        Some(node) => {
+            let (_, pool, _) = load_pool(file)?;
+            pool.nodes()?;
+            (format!("{node}, not this one; secrets were not read"), pool.for_node(node, node)?)
+        }
+        None => {
+            let (host, identity, config) = load(file)?;
+            secrets::load(&host, &config, credentials().as_deref())?;
+            (format!("{}, machine id {}", identity.hostname, identity.machine_id), config)
+        }
+    };
     if output.json {
         return say_json("config", &config);
     }
-    say(&show::config(&config, &identity));
+    say(&show::config(&config, &whose));
     Ok(())
 }
 

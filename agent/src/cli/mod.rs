@@ -191,7 +191,10 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
             let options = bench::Options::from(given)?;
             Box::new(move |file| bench::run(file, &options, output))
         }
-        ["config", "check"] => Box::new(move |file| config::check(file, output)),
+        ["config", "check"] => {
+            let node = given.parsed::<String>("node")?;
+            Box::new(move |file| config::check(file, node.as_deref(), output))
+        }
         ["render", "units"] => {
             let into: PathBuf = given.value("into").ok_or("--into <DIR> is missing")?.into();
             let packaged = given.has("packaged");

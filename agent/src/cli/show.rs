@@ -3,8 +3,8 @@
 use crate::{
     config::{Backing, Config, Gate, Iscsi, Runtime, SecretSource, Target},
     node::{
-        Content, Etcd, Fact, Identity, InForce, LocalDir, LunView, MountUnit, Node, Retired, Selinux,
-        Session, authority::Stamp,
+        Content, Etcd, Fact, InForce, LocalDir, LunView, MountUnit, Node, Retired, Selinux, Session,
+        authority::Stamp,
     },
     plan::{Plan, RETIRED, RETURNING},
 };
@@ -49,9 +49,9 @@ impl Page {
 }
 
 /// `config check`
-pub(super) fn config(config: &Config, identity: &Identity) -> String {
+pub(super) fn config(config: &Config, whose: &str) -> String {
     let mut page = Page::default();
-    page.line("host", format!("{}, machine id {}", identity.hostname, identity.machine_id));
+    page.line("host", whose);
     page.line("node entry", &config.node.chosen_by);
     let wwid = config.node.wwid.as_ref().map_or("any WWID".into(), ToString::to_string);
     let least = format!("{wwid}, at least {}", config.lun.min_size);

@@ -33,6 +33,9 @@ pub struct Wish {
     /// What `render target` printed: a second machine is made a target by it, in place of the bed's own.
     #[arg(long)]
     target: Option<PathBuf>,
+    /// The file that the script reads the secret of `target.chap` from.
+    #[arg(long, requires = "target")]
+    chap_file: Option<PathBuf>,
     /// The kubelet's stand-in runs etcd, from a manifest, once the object is there; else etcd.service does.
     #[arg(long, requires = "object")]
     static_pod: bool,
@@ -50,9 +53,9 @@ pub fn open(bed: &Rc<Bed>, wish: &Wish) -> Result<ExitStatus> {
         };
         file.as_ref().map(text).transpose()
     };
-    let (object, script) = (read(&wish.object)?, read(&wish.target)?);
+    let (object, script, secret) = (read(&wish.object)?, read(&wish.target)?, read(&wish.chap_file)?);
     let _storage = match script {
-        Some(script) => Storage::Machine(make_target(bed, &script)?),
+        Some(script) => Storage::Machine(make_target(bed, &script, secret.as_deref())?),
         None => Storage::Bed(offer(bed)?),
     };
     let mut node = Node::boot(bed, Options::default())?;
@@ -101,11 +104,15 @@ fn offer(bed: &Rc<Bed>) -> Result<Target> {
 }
 
 /// A second machine, made a target by the script as its administrator would.
-fn make_target(bed: &Rc<Bed>, script: &str) -> Result<Node> {
+fn make_target(bed: &Rc<Bed>, script: &str, secret: Option<&str>) -> Result<Node> {
     let options = Options { memory_mib: 768, machine: Machine::Lio, ..Options::default() };
     let machine = Node::boot(bed, options)?;
     machine.put("/root/target.sh", 0o600, script.as_bytes())?;
-    println!("target# sh target.sh\n{}", machine.ok("sh /root/target.sh 2>&1")?);
+    if let Some(secret) = secret {
+        machine.put("/root/chap.secret", 0o600, secret.as_bytes())?;
+    }
+    let command = if secret.is_some() { "CHAP_FILE=chap.secret sh target.sh" } else { "sh target.sh" };
+    println!("target# {command}\n{}", machine.ok(&format!("cd /root; {command} 2>&1"))?);
     println!("bed: its portal is {}:3260", net::Path::A.address(Machine::Lio));
     Ok(machine)
 }

@@ -158,7 +158,14 @@ pub const COMMANDS: &[Command] = &[
     plain(
         &["config", "check"],
         "Print the merged config, secrets hidden, and the node entry that this host takes",
-        &[JSON],
+        &[
+            option(
+                "node",
+                "NAME",
+                "The entry of the node with this host name or machine id instead, without its secrets: on a machine that is no node",
+            ),
+            JSON,
+        ],
     ),
     plain(
         &["render", "units"],
