@@ -290,7 +290,7 @@ impl Node {
         &mut self.vm
     }
 
-    /// Console, journal and everything that was run, for reading after a failure.
+    /// Console, journal, denials and everything that was run, for reading after a failure.
     pub fn collect(&self, dir: &Path) -> Result<()> {
         fs::create_dir_all(dir)?;
         fs::write(dir.join("console"), self.vm.serial())?;
@@ -298,6 +298,11 @@ impl Node {
         if let Ok(output) = self.run_within("journalctl -b --no-pager -o short-precise | tail -n 4000", LIMIT)
         {
             fs::write(dir.join("journal"), output.stdout)?;
+        }
+        // What was denied, which the journal of an enforcing node hasn't.
+        let denials = "grep -h denied /var/log/audit/audit.log | tail -n 400";
+        if let Ok(output) = self.run_within(denials, LIMIT) {
+            fs::write(dir.join("denials"), output.stdout)?;
         }
         Ok(())
     }
