@@ -38,6 +38,7 @@ NEEDS = [
     ("a portal that DNS knows", DOMAIN, DOMAIN, "udp_socket", "connect read write"),
     ("secrets that are credentials", DOMAIN, "ramfs_t", "file", "open read"),
     ("secrets that are credentials", DOMAIN, "tmpfs_t", "file", "open read"),
+    ("secrets that are credentials", DOMAIN, "init_var_run_t", "file", "open read"),
     ("a portal on another port", DOMAIN, "unreserved_port_t", "tcp_socket", "name_connect"),
     ("a portal on another port", "iscsid_t", "unreserved_port_t", "tcp_socket", "name_connect"),
     ("a portal on port 3261", "iscsid_t", "winshadow_port_t", "tcp_socket", "name_connect"),
