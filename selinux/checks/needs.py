@@ -78,6 +78,7 @@ NEEDS = [
     ("restorecon labels the data", "setfiles_t", "etcd_lun_data_t", "dir", "relabelto relabelfrom"),
     ("systemd mounts on the data directory", "mount_t", "etcd_lun_data_t", "dir", "mounton"),
     ("systemd reads the mount unit", "init_t", "etcd_lun_unit_file_t", "file", "open read"),
+    ("systemd reads etcd's unit", "init_t", "etcd_lun_etcd_unit_t", "file", "open read"),
     ("udev labels and probes the LUN", "udev_t", "etcd_lun_device_t", "blk_file", "relabelto open read"),
     ("multipathd uses the LUN", "lvm_t", "etcd_lun_device_t", "blk_file", "open read"),
     ("smartd asks the LUN", "fsdaemon_t", "etcd_lun_device_t", "blk_file", "open read write ioctl"),
