@@ -66,7 +66,10 @@ pub fn open(bed: &Rc<Bed>, wish: &Wish) -> Result<ExitStatus> {
     }
     match object {
         Some(object) => node = deliver(bed, node, &object, wish)?,
-        None => scene::configure(&node, &scene::Wanted::default())?,
+        None => {
+            scene::configure(&node, &scene::Wanted::default())?;
+            println!("bed: a config for the bed's own target is in place, /etc/etcd-lun/config.toml");
+        }
     }
     println!("bed: a node with {KEYS} keys in its etcd. Reboot it as you like; leave with ^D.");
     loop {
