@@ -79,6 +79,8 @@ NEEDS = [
     ("systemd mounts on the data directory", "mount_t", "etcd_lun_data_t", "dir", "mounton"),
     ("systemd reads the mount unit", "init_t", "etcd_lun_unit_file_t", "file", "open read"),
     ("systemd reads etcd's unit", "init_t", "etcd_lun_etcd_unit_t", "file", "open read"),
+    ("an administrator asks for the mount unit", "unconfined_t", "etcd_lun_unit_file_t", "service", "status start stop"),
+    ("an administrator asks for etcd's unit", "unconfined_t", "etcd_lun_etcd_unit_t", "service", "status start stop"),
     ("udev labels and probes the LUN", "udev_t", "etcd_lun_device_t", "blk_file", "relabelto open read"),
     ("multipathd uses the LUN", "lvm_t", "etcd_lun_device_t", "blk_file", "open read"),
     ("smartd asks the LUN", "fsdaemon_t", "etcd_lun_device_t", "blk_file", "open read write ioctl"),

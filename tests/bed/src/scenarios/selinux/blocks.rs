@@ -38,7 +38,9 @@ perl -e 'sysopen(LINK, \"/bin\", 0x220000) and sysopen(SOCKET, \"/run/systemd/no
 systemctl start --no-block etcd-lun.service; sleep 2; until_it_ends migration 120
 told=$(systemctl show --property StatusText --value etcd-lun.service)
 [ -n \"$told\" ] || { echo 'failed: a word to systemd'; exit; }
-[ -n \"$(systemctl show --property Options var-lib-etcd.mount)\" ] || { echo 'failed: a look at the mount unit'; exit; }
+for unit in var-lib-etcd.mount etcd.service; do
+    [ -n \"$(systemctl show --property LoadState \"$unit\")\" ] || { echo \"failed: a look at $unit\"; exit; }
+done
 [ -z \"$(restorecon -nR -v /var/lib/etcd-lun /run/etcd-lun)\" ] || { echo 'failed: a label'; exit; }
 for verb in health 'bench --writes 100'; do
     systemd-run --quiet --wait --collect --unit=etcd-lun-bed /usr/local/bin/etcd-lun $verb; code=$?
