@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bed::bed::Bed;
 use bed::lanes::{self, Claims};
+use bed::node::Node;
 use bed::shell::{self, Wish};
 use bed::stage::Stage;
 use bed::{compare, demo, ledger, scenarios, suite};
@@ -57,6 +58,8 @@ enum Verb {
         #[arg(long, hide = true)]
         claims: Option<PathBuf>,
     },
+    /// Make what every run needs and finds again: packages, the node's image, which accelerator boots it.
+    Prepare,
     /// End what runs left behind that were killed.
     Clean,
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Verb::Suite { agent, only, list, lanes, claims } => {
             suite(&agent, &only, list, lanes, claims.as_deref())
         }
+        Verb::Prepare => Bed::make().and_then(|bed| Node::try_accelerator(&bed)).map(|()| ExitCode::SUCCESS),
         Verb::Clean => ledger::sweep().map(|runs| {
             println!("bed: ended what {runs} dead runs left");
             ExitCode::SUCCESS

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::bed::{Accel, Bed};
 use crate::host::{self, Output};
+use crate::net::Machine;
 use crate::ssh::Ssh;
 use crate::vm::{Life, Options, Vm};
 
@@ -74,35 +75,54 @@ impl Node {
     /// in. Tells whether it said them. The boot may not be complete in either case.
     pub fn power_on_until(&mut self, words: Option<&str>) -> Result<bool> {
         for _ in 0..BOOT_ATTEMPTS {
-            self.vm.power_on()?;
-            let kvm_on_trial = self.bed.accel() == Accel::Kvm && !self.bed.accel_is_proven();
-            let limit = if kvm_on_trial { KVM_LIMIT } else { BOOT_LIMIT };
-            match self.wait_for_ssh(limit, words)? {
-                Boot::Up(ssh) => {
-                    self.ssh = Some(ssh);
-                    self.bed.accel_works();
-                    return Ok(false);
-                }
-                Boot::Said => return Ok(true),
-                Boot::Panicked(line) if !kvm_on_trial => {
-                    self.bed.count_panic();
-                    println!("bed: the emulated kernel panicked, booting again: {line}");
-                }
-                Boot::Panicked(why) => self.bed.fall_back(&why),
-                Boot::Late if kvm_on_trial => {
-                    self.bed.fall_back(&format!("no sign of life within {} s", limit.as_secs()));
-                }
-                Boot::Late => {
-                    bail!(
-                        "the node did not boot within {} s; its console ends:\n{}",
-                        limit.as_secs(),
-                        self.console_end()
-                    )
-                }
+            if let Some(said) = self.try_power_on(words)? {
+                return Ok(said);
             }
             self.vm.power_cut();
         }
         bail!("the emulated kernel panicked in {BOOT_ATTEMPTS} boots, one after another")
+    }
+
+    /// Finds out whether KVM boots a node on this machine, if that isn't known, and has later runs know it.
+    pub fn try_accelerator(bed: &Rc<Bed>) -> Result<()> {
+        if bed.accel_is_proven() {
+            return Ok(());
+        }
+        let mut node = Self::off(bed, Machine::Node.name(), &bed.image.disk, Options::default())?;
+        node.try_power_on(None)?;
+        node.power_cut();
+        Ok(())
+    }
+
+    /// Tells whether it said the words; nothing when the node has to be turned on again.
+    fn try_power_on(&mut self, words: Option<&str>) -> Result<Option<bool>> {
+        self.vm.power_on()?;
+        let kvm_on_trial = self.bed.accel() == Accel::Kvm && !self.bed.accel_is_proven();
+        let limit = if kvm_on_trial { KVM_LIMIT } else { BOOT_LIMIT };
+        match self.wait_for_ssh(limit, words)? {
+            Boot::Up(ssh) => {
+                self.ssh = Some(ssh);
+                self.bed.accel_works();
+                return Ok(Some(false));
+            }
+            Boot::Said => return Ok(Some(true)),
+            Boot::Panicked(line) if !kvm_on_trial => {
+                self.bed.count_panic();
+                println!("bed: the emulated kernel panicked, booting again: {line}");
+            }
+            Boot::Panicked(why) => self.bed.fall_back(&why),
+            Boot::Late if kvm_on_trial => {
+                self.bed.fall_back(&format!("no sign of life within {} s", limit.as_secs()));
+            }
+            Boot::Late => {
+                bail!(
+                    "the node did not boot within {} s; its console ends:\n{}",
+                    limit.as_secs(),
+                    self.console_end()
+                )
+            }
+        }
+        Ok(None)
     }
 
     fn wait_for_ssh(&mut self, limit: Duration, words: Option<&str>) -> Result<Boot> {

@@ -73,7 +73,7 @@ pub enum Life {
     Running,
     /// QEMU ended: the node powered off or wants to boot again.
     Off,
-    /// The guest's kernel panicked.
+    /// The guest's kernel panicked, or KVM can't run it.
     Panicked(String),
 }
 
@@ -169,8 +169,7 @@ impl Vm {
         }
         fs::remove_file(&self.socket).ok();
         // One file per life would be tidier, but a failure is easier to read in one piece.
-        let log =
-            fs::File::options().create(true).append(true).open(self.serial.with_extension("qemu.log"))?;
+        let log = fs::File::options().create(true).append(true).open(self.log_file())?;
         if self.serial.exists() {
             fs::rename(&self.serial, self.serial.with_extension("serial.before"))?;
         }
@@ -215,6 +214,12 @@ impl Vm {
         if let Some(line) = self.serial().lines().find(|line| line.contains("Kernel panic")) {
             return Ok(Life::Panicked(line.trim().to_string()));
         }
+        // QEMU stops the processor and goes on waiting. A KVM without support from the processor comes to this soon.
+        if self.bed.accel() == Accel::Kvm
+            && let Some(line) = self.log().lines().find(|line| line.starts_with("KVM internal error"))
+        {
+            return Ok(Life::Panicked(line.trim().to_string()));
+        }
         Ok(if ended { Life::Off } else { Life::Running })
     }
 
@@ -222,6 +227,16 @@ impl Vm {
     pub fn serial(&self) -> String {
         let bytes = fs::read(&self.serial).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// What QEMU itself said, over all lives.
+    fn log(&self) -> String {
+        let bytes = fs::read(self.log_file()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.serial.with_extension("qemu.log")
     }
 
     /// Stops its processors.
