@@ -4,6 +4,7 @@
 //! from its power is as new a few seconds later. The default config and its units are in place there, for most begin so.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,9 +91,7 @@ impl Stage {
         }
         self.node.begin_transcript();
         self.bed.net.mend()?;
-        let file = self.lun();
-        target::blank(&file, LUN_SIZE)?;
-        self.target.offer(Offer { chap: Some(scene::chap()), ..Offer::open(vec![Lun::new(1, file)]) })?;
+        self.offer_luns(1)?;
         self.pristine.set(true);
         self.node.load(CONFIGURED)
     }
@@ -105,7 +104,20 @@ impl Stage {
 
     /// The backing file of LUN 1.
     pub fn lun(&self) -> PathBuf {
-        self.bed.run.dir().join("lun1")
+        self.lun_file(1)
+    }
+
+    /// The backing file of a LUN.
+    pub fn lun_file(&self, number: impl Display) -> PathBuf {
+        self.bed.run.dir().join(format!("lun{number}"))
+    }
+
+    /// Offers so many blank LUNs, from number 1 on, at a target that asks for CHAP.
+    pub fn offer_luns(&mut self, count: usize) -> Result<()> {
+        let luns: Vec<Lun> =
+            (1..).take(count).map(|number| Lun::new(number, self.lun_file(number))).collect();
+        luns.iter().try_for_each(|lun| target::blank(&lun.file, LUN_SIZE))?;
+        self.target.offer(Offer { chap: Some(scene::chap()), ..Offer::open(luns) })
     }
 
     /// Puts another node in the place of the stage's own, until the next reset; it's for the scenario to turn it on.
@@ -162,20 +174,23 @@ impl Stage {
         self.node.save_with(MIGRATED, || host::copy_sparse(&lun, &kept))
     }
 
-    /// Changes what is on LUN 1 from the node, by hand, and then brings the node back as it was.
-    pub fn prepare_lun(&mut self, script: &str) -> Result<()> {
+    /// Changes what is on the LUNs from the node, by hand, with a script for each in which `$LUN` is its disk; then brings the
+    /// node back as it was.
+    pub fn prepare_luns(&mut self, scripts: &[&str]) -> Result<()> {
         let open = Offer { chap: None, ..self.target.offered().clone() };
         let offered = self.target.offered().clone();
         self.target.offer(open)?;
-        let login = format!(
-            "set -e; echo InitiatorName={} >/etc/iscsi/initiatorname.iscsi\n\
-             iscsiadm -m discovery -t sendtargets -p {}; iscsiadm -m node --login; udevadm settle\n\
-             LUN=$(readlink -f /dev/disk/by-path/*-lun-1)\n{script}\n\
-             sync; udevadm settle; blockdev --flushbufs $LUN; iscsiadm -m node --logout",
+        let portal = crate::net::Path::A.portal();
+        let mut script = format!(
+            "set -e; echo InitiatorName={} >/etc/iscsi/initiatorname.iscsi
+             iscsiadm -m discovery -t sendtargets -p {portal}; iscsiadm -m node --login; udevadm settle\n",
             scene::INITIATOR,
-            crate::net::Path::A.portal()
         );
-        self.node.ok(&login)?;
+        for (prepare, number) in scripts.iter().zip(1..) {
+            script += &format!("LUN=$(readlink -f /dev/disk/by-path/*-lun-{number})\n{prepare}\n");
+        }
+        script += "sync; udevadm settle; iscsiadm -m node --logout";
+        self.node.ok(&script)?;
         self.target.offer(offered)?;
         self.node.load(CONFIGURED)
     }

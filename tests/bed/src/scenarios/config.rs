@@ -1,41 +1,37 @@
 //! Configs that can't be meant. None of them may lead to a session.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use super::{Declined, declines_command, wrong};
+use super::{Declined, declines_command, each, wrong};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    let other = "[[node]]\nhostname = \"master-0.example.com\"\ninitiator = \"iqn.1994-05.com.redhat:other\"\nlun = 2\n";
-    vec![
-        Scenario::new("config/unknown-key", |stage| {
-            let wanted = Wanted { more: "lunn = 1\n".into(), ..Wanted::default() };
-            with_config(stage, &wanted, wrong(&["config.toml", "lunn", "expected"]))
-        }),
-        Scenario::new("config/no-node-entry", |stage| {
-            let wanted = Wanted { hostname: "master-7".into(), ..Wanted::default() };
-            with_config(stage, &wanted, wrong(&["master-7", "master-0"]))
-        }),
-        Scenario::new("config/two-node-entries", move |stage| {
-            // One entry by the short name, one by machine id: both are this node.
-            let id = stage.node.ok("cat /etc/machine-id")?;
-            let more = format!(
-                "\n{}",
-                other.replace("hostname = \"master-0.example.com\"", &format!("machine_id = {id:?}"))
-            );
-            with_config(stage, &Wanted { more, ..Wanted::default() }, wrong(&["master-0", &id]))
-        }),
-        Scenario::new("config/no-such-file", |stage| {
-            stage.strip()?;
-            declines_command(stage, "etcd-lun apply", wrong(&["/etc/etcd-lun/config.toml"]))
-        }),
-    ]
+    vec![Scenario::new("config/cannot-be-meant", |stage| {
+        let id = stage.node.ok("cat /etc/machine-id")?;
+        let unknown = Wanted { more: "lunn = 1\n".into(), ..Wanted::default() };
+        let nobodys = Wanted { hostname: "master-7".into(), ..Wanted::default() };
+        // One entry by the short name, one by machine id: both are this node.
+        let second = format!(
+            "\n[[node]]\nmachine_id = {id:?}\ninitiator = \"iqn.1994-05.com.redhat:other\"\nlun = 2\n"
+        );
+        let both = Wanted { more: second, ..Wanted::default() };
+        let cases: [(&str, Wanted, &[&str]); 3] = [
+            ("an unknown key", unknown, &["config.toml", "lunn", "expected"]),
+            ("no entry for the node", nobodys, &["master-7", "master-0"]),
+            ("two entries for the node", both, &["master-0", &id]),
+        ];
+        each(&cases, |(name, wanted, says)| {
+            scene::configure(&stage.node, wanted)?;
+            not_meant(stage, wrong(says)).context(*name)
+        })?;
+        stage.node.ok("rm /etc/etcd-lun/config.toml")?;
+        not_meant(stage, wrong(&["/etc/etcd-lun/config.toml"])).context("no such file")
+    })]
 }
 
-fn with_config(stage: &mut Stage, wanted: &Wanted, how: Declined) -> Result<()> {
-    scene::configure(&stage.node, wanted)?;
+fn not_meant(stage: &Stage, how: Declined) -> Result<()> {
     declines_command(stage, "etcd-lun apply", how)?;
     declines_command(stage, "etcd-lun config check", how)?;
     if stage.target.sessions()? > 0 {

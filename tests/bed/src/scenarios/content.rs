@@ -1,51 +1,65 @@
 //! LUNs that are not blank: every one is refused, and not one byte of it changes.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use super::{declines, refused, scribble};
+use super::{declines, each, refused, scribble};
 use crate::scene::{LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
 /// What the node's own tools put on the LUN, and what the refusal calls it.
-const MADE: &[(&str, &str, &str)] = &[
-    ("ext4", "mkfs.ext4 -q -F $LUN", "ext4"),
-    ("xfs-of-others", "mkfs.xfs -q $LUN", "xfs"),
-    ("xfs-of-others-with-our-label", "mkfs.xfs -q -L etcd-lun $LUN", "xfs"),
+const MADE: &[(&str, &str, &[&str])] = &[
+    ("ext4", "mkfs.ext4 -q -F $LUN", &["ext4"]),
+    ("somebody's XFS", "mkfs.xfs -q $LUN", &["xfs"]),
     // mkfs.vfat writes a partition table around its filesystem, and the kernel takes it for one.
-    ("vfat", "mkfs.vfat $LUN", "vfat"),
-    ("partition-table-gpt", "echo ', 100M' | sfdisk -q --label gpt $LUN", "type gpt (partitions sda1)"),
-    ("partition-table-dos", "echo ', 100M' | sfdisk -q --label dos $LUN", "type dos (partitions sda1)"),
-    ("lvm", "pvcreate -q $LUN", "LVM2_member"),
-    ("swap", "mkswap $LUN", "swap"),
+    ("vfat", "mkfs.vfat $LUN", &["vfat"]),
+    (
+        "a partition table (GPT)",
+        "echo ', 100M' | sfdisk -q --label gpt $LUN",
+        &["type gpt (partitions sd", "1)"],
+    ),
+    (
+        "a partition table (DOS)",
+        "echo ', 100M' | sfdisk -q --label dos $LUN",
+        &["type dos (partitions sd", "1)"],
+    ),
+    ("LVM", "pvcreate -q $LUN", &["LVM2_member"]),
+    ("swap", "mkswap $LUN", &["swap"]),
+    // The last: while this one is attached, its label alone has every other LUN refused.
+    ("somebody's XFS with our label", "mkfs.xfs -q -L etcd-lun $LUN", &["xfs"]),
 ];
 
 /// Bytes that no tool knows, at places where superblocks live or lived.
 const STRAY: &[(&str, u64)] = &[
-    ("first-byte", 0),
-    ("ext-superblock", 1024),
-    ("btrfs-superblock", 64 << 10),
-    ("second-backup-ext-superblock", 128 << 20),
-    ("last-sector", LUN_SIZE - 512),
-    ("md-superblock-at-the-end", LUN_SIZE - (64 << 10)),
+    ("first byte", 0),
+    ("ext's superblock", 1024),
+    ("btrfs's superblock", 64 << 10),
+    ("second backup of ext's superblock", 128 << 20),
+    ("last sector", LUN_SIZE - 512),
+    ("md's superblock, at the end", LUN_SIZE - (64 << 10)),
 ];
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    let made = MADE.iter().map(|(name, script, called)| {
-        Scenario::new(&format!("content/{name}"), move |stage: &mut Stage| {
-            stage.prepare_lun(script)?;
-            not_blank(stage, &[called, "nothing was written"])
-        })
-    });
-    let stray = STRAY.iter().map(|(name, offset)| {
-        Scenario::new(&format!("content/stray-bytes-at-{name}"), move |stage: &mut Stage| {
-            scribble(stage, *offset, b"somebody's")?;
-            not_blank(stage, &["nothing was written"])
-        })
-    });
-    made.chain(stray).collect()
+    vec![
+        Scenario::new("content/made-by-tools", |stage| {
+            stage.offer_luns(MADE.len())?;
+            let scripts: Vec<&str> = MADE.iter().map(|(_, script, _)| *script).collect();
+            stage.prepare_luns(&scripts)?;
+            each(MADE.iter().zip(1..), |((name, _, called), number)| {
+                not_blank(stage, number, called).context(*name)
+            })
+        }),
+        Scenario::new("content/stray-bytes", |stage| {
+            stage.offer_luns(STRAY.len())?;
+            each(STRAY.iter().zip(1..), |((name, offset), number)| {
+                scribble(&stage.lun_file(number), *offset, b"somebody's")?;
+                not_blank(stage, number, &[]).context(*name)
+            })
+        }),
+    ]
 }
 
-fn not_blank(stage: &Stage, says: &[&str]) -> Result<()> {
-    declines(stage, &Wanted::default(), refused(says))
+fn not_blank(stage: &Stage, lun: u32, says: &[&str]) -> Result<()> {
+    let says = [says, &["nothing was written"]].concat();
+    declines(stage, &Wanted { lun, ..Wanted::default() }, refused(&says))
 }

@@ -44,26 +44,12 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.apply()?;
             stage.is_on_lun()
         }),
-        Scenario::new("copy/agent-killed", |stage| {
-            more_data(stage, 160)?;
+        Scenario::new("copy/interrupted-by-a-person-then-killed", |stage| {
+            more_data(stage, 80)?;
             stage.configure(&Wanted::default())?;
-            let lun = stage.lun();
-            stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
-                written(&lun, 60)?;
-                stage.node.ok("pkill -KILL -x etcd-lun").map(drop)
-            })?;
-            stage.apply()?;
-            stage.is_on_lun()
-        }),
-        Scenario::new("copy/interrupted-by-a-person", |stage| {
-            more_data(stage, 160)?;
-            stage.configure(&Wanted::default())?;
-            let lun = stage.lun();
-            stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
-                written(&lun, 60)?;
-                stage.node.ok("pkill -INT -x etcd-lun").map(drop)
-            })?;
+            ended(stage, "INT")?;
             stage.is_untouched()?;
+            ended(stage, "KILL")?;
             stage.apply()?;
             stage.is_on_lun()
         }),
@@ -83,6 +69,15 @@ fn more_data(stage: &Stage, mebibytes: u32) -> Result<()> {
         "set -e; head -c {mebibytes}M </dev/urandom >{file}; chown etcd: {file}; chmod 600 {file}; sync {file}"
     );
     stage.node.ok(&script).map(drop)
+}
+
+/// Sends the agent a signal in the middle of the copy.
+fn ended(stage: &Stage, signal: &str) -> Result<()> {
+    stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
+        stage.comes_to("pgrep -x rsync >/dev/null")?;
+        stage.node.ok(&format!("sleep 1; pgrep -x rsync >/dev/null && pkill -{signal} -x etcd-lun")).map(drop)
+    })?;
+    Ok(())
 }
 
 /// Waits until so much is on the LUN.

@@ -1,36 +1,37 @@
 //! LUNs that are blank and still not the one.
 
-use super::{declines, failed, refused};
-use crate::scene::Wanted;
+use anyhow::Context;
+
+use super::{Declined, declines, each, failed, refused};
+use crate::scene::{LUN_SIZE, Wanted};
 use crate::suite::Scenario;
-use crate::target::{Lun, Offer};
+use crate::target::{Lun, Offer, blank};
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
-        Scenario::new("lun/too-small", |stage| {
-            let wanted = Wanted { min_size: "8GiB".into(), ..Wanted::default() };
-            declines(stage, &wanted, refused(&["has 1GiB", "8GiB wanted"]))
-        }),
-        Scenario::new("lun/read-only", |stage| {
-            let lun = Lun { read_only: true, ..Lun::new(1, stage.lun()) };
-            stage.target.offer(Offer { luns: vec![lun], ..stage.target.offered().clone() })?;
-            declines(stage, &Wanted::default(), refused(&["read-only"]))
-        }),
-        Scenario::new("lun/wrong-wwid", |stage| {
-            let wwid = Lun::new(7, stage.lun()).wwid();
-            let found = Lun::new(1, stage.lun()).wwid();
-            let wanted = Wanted { wwid: Some(wwid.clone()), ..Wanted::default() };
-            declines(stage, &wanted, refused(&[&wwid, &found]))
-        }),
-        Scenario::new("lun/number-absent", |stage| {
-            let wanted = Wanted { lun: 9, attach_timeout: "10s".into(), ..Wanted::default() };
-            declines(stage, &wanted, failed(&["LUN 9"]))
-        }),
-        Scenario::new("lun/right-wwid", |stage| {
-            let wwid = Some(Lun::new(1, stage.lun()).wwid());
-            stage.configure(&Wanted { wwid, ..Wanted::default() })?;
-            stage.apply()?;
-            stage.is_on_lun()
+        Scenario::new("lun/not-the-one", |stage| {
+            let lun = |number| Lun::new(number, stage.lun_file(number));
+            let luns = vec![lun(1), Lun { read_only: true, ..lun(2) }];
+            let (wwid, found) = (lun(7).wwid(), lun(1).wwid());
+            let both: [&str; 2] = [&wwid, &found];
+            blank(&stage.lun_file(2), LUN_SIZE)?;
+            stage.target.offer(Offer { luns, ..stage.target.offered().clone() })?;
+            let ours = Wanted::default;
+            let cases: [(&str, Wanted, Declined); 4] = [
+                (
+                    "too small",
+                    Wanted { min_size: "8GiB".into(), ..ours() },
+                    refused(&["has 1GiB", "8GiB wanted"]),
+                ),
+                ("read-only", Wanted { lun: 2, ..ours() }, refused(&["read-only"])),
+                ("another WWID", Wanted { wwid: Some(wwid.clone()), ..ours() }, refused(&both)),
+                (
+                    "no such LUN",
+                    Wanted { lun: 9, attach_timeout: "10s".into(), ..ours() },
+                    failed(&["LUN 9"]),
+                ),
+            ];
+            each(&cases, |(name, wanted, how)| declines(stage, wanted, *how).context(*name))
         }),
         Scenario::new("lun/mounted-elsewhere", |stage| {
             stage.configure(&Wanted::default())?;

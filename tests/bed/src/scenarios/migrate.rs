@@ -7,17 +7,18 @@ use crate::etcd;
 use crate::scene::{self, Wanted};
 use crate::stage::{BARRED, Stage};
 use crate::suite::Scenario;
+use crate::target::Lun;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
-        Scenario::new("migrate/applied-twice", |stage| {
-            stage.configure(&Wanted::default())?;
+        Scenario::new("migrate/no-committed-write-is-lost-and-nothing-is-done-twice", |stage| {
+            let wwid = Some(Lun::new(1, stage.lun()).wwid());
+            stage.configure(&Wanted { wwid, ..Wanted::default() })?;
             let plan = stage.agent("plan")?;
             if plan.code != 0 || fingerprint_changed(stage)? {
                 bail!("`plan` failed or changed the LUN: {plan}");
             }
-            stage.apply()?;
-            stage.is_on_lun()?;
+            no_write_is_lost(stage)?;
             let etcd = super::main_pid(stage)?;
             let plan = stage.agent("plan")?;
             if plan.code != 0 || !plan.stdout.to_lowercase().contains("nothing to do") {
@@ -29,8 +30,6 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             }
             Ok(())
         }),
-        Scenario::new("migrate/no-committed-write-is-lost", no_write_is_lost),
-        Scenario::new("migrate/fence", fence),
         Scenario::new("migrate/verbs-afterwards", |stage| {
             stage.migrate()?;
             super::health::is_well(stage)?;
@@ -103,8 +102,7 @@ fn fingerprint_changed(stage: &Stage) -> Result<bool> {
 }
 
 /// Keys are written all the time; what etcd acknowledged must be there afterwards.
-fn no_write_is_lost(stage: &mut Stage) -> Result<()> {
-    stage.configure(&Wanted::default())?;
+fn no_write_is_lost(stage: &Stage) -> Result<()> {
     stage.node.put("/run/writer.sh", 0o700, WRITER.as_bytes())?;
     stage.node.ok("setsid sh /run/writer.sh >/dev/null 2>&1 & sleep 2")?;
     stage.apply()?;
@@ -177,13 +175,5 @@ fn retired(stage: &Stage) -> Result<()> {
         lists(left)?;
     }
     stage.node.ok(&format!("! test -e {OLD}"))?;
-    stage.is_on_lun()
-}
-
-fn fence(stage: &mut Stage) -> Result<()> {
-    stage.migrate()?;
-    stage.node.ok("systemctl stop etcd.service var-lib-etcd.mount")?;
-    stays_down(stage)?;
-    stage.apply()?;
     stage.is_on_lun()
 }

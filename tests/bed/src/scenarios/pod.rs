@@ -17,7 +17,6 @@ const PARKED: &str = "/etc/kubernetes/etcd-lun-parked/etcd-pod.yaml";
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
-        Scenario::new("pod/by-hand", by_hand),
         Scenario::new("pod/from-a-debug-pod", from_a_debug_pod),
         Scenario::new("pod/agent-killed-while-etcd-is-stopped", killed),
         Scenario::new("pod/operator-writes-a-manifest-meanwhile", operator),
@@ -76,18 +75,6 @@ pub(super) fn manifest_is(stage: &Stage, manifest: &str) -> Result<()> {
     Ok(())
 }
 
-fn by_hand(stage: &mut Stage) -> Result<()> {
-    hand_over(stage)?;
-    let plan = stage.agent("plan")?;
-    stage.apply().with_context(|| plan.stdout)?;
-    is_on_lun(stage, &format!("/{ETCD_POD}"))?;
-    let again = stage.apply()?;
-    if !again.stdout.contains("Nothing to do") {
-        bail!("the second apply did something: {again}");
-    }
-    Ok(())
-}
-
 /// As `oc debug node/X -- chroot /host`: a mount namespace of its own, in which the host's root is mounted on /host
 /// without propagation.
 const DEBUG_POD: &str = "unshare --mount --propagation private sh -c '
@@ -102,6 +89,10 @@ fn from_a_debug_pod(stage: &mut Stage) -> Result<()> {
         bail!("from a debug pod: {output}");
     }
     is_on_lun(stage, &format!("/{ETCD_POD}"))?;
+    let again = stage.apply()?;
+    if !again.stdout.contains("Nothing to do") {
+        bail!("the second apply did something: {again}");
+    }
     let status = stage.node.ok(&format!("{DEBUG_POD} /usr/local/bin/etcd-lun status"))?;
     if !status.contains("joined PID 1's mount namespace") {
         bail!("`status` does not say that it joined the host's namespace: {status}");

@@ -28,7 +28,11 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         }),
         Scenario::new("secret/in-errors", |stage| {
             let wrong = Account::new("initiator1", "bed-Wrong-s3cret");
-            stage.configure(&Wanted { chap: Some(wrong.clone()), ..Wanted::default() })?;
+            stage.configure(&Wanted {
+                chap: Some(wrong.clone()),
+                attach_timeout: "10s".into(),
+                ..Wanted::default()
+            })?;
             sampled(stage, 1, &[wrong.secret])
         }),
         Scenario::new("secret/in-the-config-itself", |stage| {

@@ -1,41 +1,57 @@
 //! A node that isn't fit: rights, programs, units, a local disk that can't hold the fence.
 
-use anyhow::Result;
+use anyhow::Context;
 
-use super::{declines, declines_command, failed, refused};
+use super::{declines, declines_command, each, failed, refused};
 use crate::scene::Wanted;
-use crate::stage::Stage;
 use crate::suite::Scenario;
+
+/// Name, how the node is spoiled, how it is mended, and what is said of it.
+const UNFIT: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "no rsync",
+        "mount -o remount,rw /usr && mv /usr/bin/rsync /root/",
+        "mv /root/rsync /usr/bin/",
+        &["rsync", "install"],
+    ),
+    (
+        "no mkfs.xfs",
+        "mount -o remount,rw /usr && mv /usr/sbin/mkfs.xfs /root/",
+        "mv /root/mkfs.xfs /usr/sbin/",
+        &["mkfs.xfs", "install"],
+    ),
+    (
+        "another mount unit",
+        "cp /etc/systemd/system/var-lib-etcd.mount /root/; sed -i 's/prjquota/noquota/' /etc/systemd/system/var-lib-etcd.mount; systemctl daemon-reload",
+        "cp /root/var-lib-etcd.mount /etc/systemd/system/; systemctl daemon-reload",
+        &["var-lib-etcd.mount", "render units"],
+    ),
+    (
+        "no mount unit",
+        "rm /etc/systemd/system/var-lib-etcd.mount; systemctl daemon-reload",
+        "cp /root/var-lib-etcd.mount /etc/systemd/system/; systemctl daemon-reload",
+        &["var-lib-etcd.mount", "render units"],
+    ),
+];
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
-        Scenario::new("tools/no-root-rights", |stage| {
+        Scenario::new("tools/unfit-node", |stage| {
             stage.configure(&Wanted::default())?;
             let command = "setpriv --reuid nobody --regid nogroup --clear-groups etcd-lun apply";
-            declines_command(stage, command, failed(&["root"]))
-        }),
-        Scenario::new("tools/rsync-missing", |stage| missing(stage, "rsync")),
-        Scenario::new("tools/mkfs-missing", |stage| missing(stage, "mkfs.xfs")),
-        Scenario::new("tools/mount-unit-missing", |stage| {
-            stage.strip()?;
-            crate::scene::configure(&stage.node, &Wanted::default())?;
-            declines_command(stage, "etcd-lun apply", refused(&["var-lib-etcd.mount", "render units"]))
-        }),
-        Scenario::new("tools/mount-unit-differs", |stage| {
-            stage.configure(&Wanted::default())?;
-            stage.node.ok("sed -i 's/prjquota/noquota/' /etc/systemd/system/var-lib-etcd.mount && systemctl daemon-reload")?;
-            declines_command(stage, "etcd-lun apply", refused(&["var-lib-etcd.mount", "render units"]))
+            declines_command(stage, command, failed(&["root"]))?;
+            each(UNFIT, |(name, spoil, mend, says)| {
+                stage.node.ok(spoil)?;
+                let declined = declines_command(stage, "etcd-lun apply", refused(says));
+                stage.node.ok(mend)?;
+                declined.context(*name)
+            })
         }),
         Scenario::new("tools/local-disk-without-immutable-flag", |stage| {
             stage.node.ok(VAR_LIB_ON_MINIX)?;
             declines(stage, &Wanted::default(), refused(&["/var/lib/etcd", "immutable"]))
         }),
     ]
-}
-
-fn missing(stage: &mut Stage, tool: &str) -> Result<()> {
-    stage.node.ok(&format!("mount -o remount,rw /usr && mv $(command -v {tool}) /root/"))?;
-    declines(stage, &Wanted::default(), refused(&[tool, "install"]))
 }
 
 /// Minix's filesystem has owners and modes but no inode flags, and etcd runs on it.

@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    Migrated, NODES, Runs, Unit, came_first, delivered, first_end, node, offer, pool, said, wait_for,
-};
+use super::{NODES, Runs, Unit, came_first, delivered, first_end, node, pool, said, wait_for};
 use crate::delivery;
 use crate::host;
 use crate::node::Node;
@@ -17,19 +15,21 @@ use crate::suite::Scenario;
 
 /// A try of 20 s may just have begun, and the next one comes 20 s after its end.
 const COMES_BACK: Duration = Duration::from_secs(120);
+/// The last key that etcd acknowledged before the target went for good.
+const LAST: &str = "/before/the/end";
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    // One after the other: each begins with a disk that the first has migrated.
+    // One after the other, each with the node as the one before left it.
     vec![Scenario::new("boot/target-off", |stage| {
-        let migrated = before_migration(stage).context("before the migration")?;
-        gate_etcd(stage, &migrated).context("after it, and at a shutdown")?;
-        gate_kubelet(stage, &migrated).context("after it, with gate = \"kubelet\"")
+        before_migration(stage).context("before the migration")?;
+        gate_etcd(stage).context("after it, and at a shutdown")?;
+        gate_kubelet(stage).context("after it, with gate = \"kubelet\"")
     })]
 }
 
-fn before_migration(stage: &mut Stage) -> Result<Migrated> {
+fn before_migration(stage: &mut Stage) -> Result<()> {
     let disk = delivered(stage, &pool(), Runs::Unit)?;
-    offer(stage)?;
+    stage.offer_luns(NODES.len())?;
     stage.target.stop();
     stage.change_node(node(stage, NODES[0], &disk)?);
     stage.node.power_on()?;
@@ -44,12 +44,11 @@ fn before_migration(stage: &mut Stage) -> Result<Migrated> {
     stage.node.reboot()?;
     came_first(&stage.node)?;
     stage.is_on_lun()?;
-    stage.node.power_off()?;
-    Migrated::keep(stage)
+    stage.node.power_off()
 }
 
-fn gate_etcd(stage: &mut Stage, migrated: &Migrated) -> Result<()> {
-    migrated.stand(stage, &migrated.disk)?;
+fn gate_etcd(stage: &mut Stage) -> Result<()> {
+    stage.target.stop();
     stage.node.power_on()?;
     is("active", &stage.node, &["kubelet.service", "crio.service"])?;
     let kubelet = Unit::of(&stage.node, "kubelet.service")?;
@@ -64,11 +63,11 @@ fn gate_etcd(stage: &mut Stage, migrated: &Migrated) -> Result<()> {
     reboots_with_target_gone(stage)
 }
 
-fn gate_kubelet(stage: &mut Stage, migrated: &Migrated) -> Result<()> {
+fn gate_kubelet(stage: &mut Stage) -> Result<()> {
     // The node is in use: the changed object comes to it as the Machine Config Daemon brings one.
     let object = super::object(stage, &Wanted { gate: Some("kubelet".into()), ..pool() })?;
-    let disk = delivery::deliver(&stage.bed, "gate-kubelet", &migrated.disk, &object, |_| Ok(()))?;
-    migrated.stand(stage, &disk)?;
+    let disk = delivery::deliver(&stage.bed, "gate-kubelet", stage.node.vm().disk(), &object, |_| Ok(()))?;
+    stage.change_node(node(stage, NODES[0], &disk)?);
     stage.node.power_on()?;
     is("inactive", &stage.node, &["kubelet-dependencies.target", "crio.service", "kubelet.service"])?;
     stage.is_down_without_lun()?;
@@ -76,14 +75,21 @@ fn gate_kubelet(stage: &mut Stage, migrated: &Migrated) -> Result<()> {
     stage.target.restart()?;
     comes_back(stage)?;
     wait_for(&stage.node, "kubelet.service", "active", COMES_BACK)?;
-    came_first(&stage.node).map(drop)
+    came_first(&stage.node)?;
+    stage.has_kept(LAST)
 }
 
-/// In bounded time, with etcd on a LUN that has just gone.
+/// In bounded time, with etcd on a LUN that has gone: an hour's patience while the node runs, and little while it shuts down.
 fn reboots_with_target_gone(stage: &mut Stage) -> Result<()> {
     // Something unwritten, so that the unmount has a reason to wait.
-    stage.node.ok("etcdctl put /before/the/end yes")?;
+    stage.node.ok(&format!("etcdctl put {LAST} yes"))?;
+    let asked = stage.agent("let-go")?;
+    if asked.code != 0 || !asked.stdout.contains("not shutting down") {
+        bail!("`let-go` on a node that goes on: {asked}");
+    }
     stage.target.stop();
+    // Longer than it takes to find out: the clock of an hour runs already.
+    std::thread::sleep(Duration::from_secs(20));
     let begun = Instant::now();
     // The connection may break before the command's exit code comes.
     let _ = stage.node.run("systemctl reboot");

@@ -1,8 +1,7 @@
 //! Boots of nodes to which one rendered object was delivered. What follows is done by the nodes: no person types anything
 //! that changes them.
 //!
-//! Each scenario has nodes of its own. What takes long to make, a delivered disk and a disk that has been migrated, is
-//! made once in a run and copied.
+//! Each scenario has nodes of its own. What takes long to make, a delivered disk, is made once in a run and copied.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,10 +14,9 @@ use anyhow::{Context, Result, bail};
 use crate::delivery::{self, Root, Runs};
 use crate::host;
 use crate::node::Node;
-use crate::scene::{self, LUN_SIZE, Wanted};
+use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::target::{self, Lun, Offer};
 use crate::vm::Options;
 
 mod gone;
@@ -105,47 +103,9 @@ fn etcd_data(stage: &Stage) -> Result<String> {
     Ok(tar.stdout)
 }
 
-/// Offers a blank LUN to each node of the pool.
-pub(super) fn offer(stage: &mut Stage) -> Result<()> {
-    let files: Vec<PathBuf> = (1..=NODES.len()).map(|number| lun(stage, number)).collect();
-    files.iter().try_for_each(|file| target::blank(file, LUN_SIZE))?;
-    let luns = (1..).zip(files).map(|(number, file)| Lun::new(number, file)).collect();
-    stage.target.offer(Offer { chap: Some(scene::chap()), ..Offer::open(luns) })
-}
-
-fn lun(stage: &Stage, number: usize) -> PathBuf {
-    stage.bed.run.dir().join(format!("lun{number}"))
-}
-
 /// A node of this name, off.
 fn node(stage: &Stage, name: &'static str, disk: &Path) -> Result<Node> {
     Node::off(&stage.bed, name, disk, Options { hostname: Some(name), ..Options::default() })
-}
-
-/// A disk that was migrated at a boot of `master-0`, and its LUN, both at rest.
-struct Migrated {
-    disk: PathBuf,
-    lun: PathBuf,
-}
-
-impl Migrated {
-    /// Keeps the disk of the node, which is off, and LUN 1.
-    fn keep(stage: &mut Stage) -> Result<Self> {
-        let file = |what: &str| stage.bed.run.dir().join(format!("migrated.{what}"));
-        let (disk, kept) = (file("qcow2"), file("lun"));
-        host::copy_sparse(&lun(stage, 1), &kept)?;
-        host::copy_sparse(stage.node.vm().disk(), &disk)?;
-        Ok(Self { disk, lun: kept })
-    }
-
-    /// A node with such a disk, off, in the place of the stage's; the LUN is as it was, at a target that is off.
-    fn stand(&self, stage: &mut Stage, disk: &Path) -> Result<()> {
-        offer(stage)?;
-        stage.target.stop();
-        host::copy_sparse(&self.lun, &lun(stage, 1))?;
-        stage.change_node(node(stage, NODES[0], disk)?);
-        Ok(())
-    }
 }
 
 /// What systemd says of a unit.

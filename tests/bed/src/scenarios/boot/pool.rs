@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use super::{NODES, Runs, came_first, delivered, initiator, lun, node, offer, pool, said};
+use super::{NODES, Runs, came_first, delivered, initiator, node, pool, said};
 use crate::delivery;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -51,26 +51,23 @@ fn files_and_units_only(config: &Value) -> Result<()> {
 
 fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
     let disk = delivered(stage, &pool(), Runs::Unit)?;
-    offer(stage)?;
-    let blank = fingerprint(&lun(stage, 1))?;
-    // The first and the last of the list: a boot more would show no more.
-    for number in [0, NODES.len() - 1] {
-        let name = NODES[number];
-        let others = others(stage, number)?;
-        stage.change_node(node(stage, name, &disk)?);
-        stage.node.power_on()?;
-        migrated_by_itself(stage, number)?;
-        stage.node.ok(&format!("etcdctl put /this/node {name}"))?;
-        stage.node.power_off()?;
-        if others != self::others(stage, number)? || fingerprint(&lun(stage, number + 1))? == blank {
-            bail!("{name} wrote to a LUN that is not its own, or not to its own");
-        }
+    stage.offer_luns(NODES.len())?;
+    let blank = fingerprint(&stage.lun())?;
+    // The last of the list; the first boots from this disk in `boot/target-off` and others.
+    let number = NODES.len() - 1;
+    let others = others(stage, number)?;
+    stage.change_node(node(stage, NODES[number], &disk)?);
+    stage.node.power_on()?;
+    migrated_by_itself(stage, number)?;
+    stage.node.power_off()?;
+    if others != self::others(stage, number)? || fingerprint(&stage.lun_file(number + 1))? == blank {
+        bail!("{} wrote to a LUN that is not its own, or not to its own", NODES[number]);
     }
-    let others = others(stage, NODES.len())?;
+    let before = self::others(stage, NODES.len())?;
     stage.change_node(node(stage, "master-3", &disk)?);
     stage.node.power_on()?;
     unlisted(stage)?;
-    if others != self::others(stage, NODES.len())? {
+    if before != self::others(stage, NODES.len())? {
         bail!("an unlisted node wrote to a LUN");
     }
     Ok(())
@@ -80,7 +77,7 @@ fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
 fn others(stage: &Stage, number: usize) -> Result<Vec<String>> {
     (0..NODES.len())
         .filter(|other| *other != number)
-        .map(|other| fingerprint(&lun(stage, other + 1)))
+        .map(|other| fingerprint(&stage.lun_file(other + 1)))
         .collect()
 }
 

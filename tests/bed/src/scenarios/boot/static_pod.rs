@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{NODES, Runs, came_first, delivered, node, offer, pool};
+use super::{NODES, Runs, came_first, delivered, node, pool};
 use crate::etcd::hash_at;
 use crate::host;
 use crate::image::ETCD_POD;
@@ -22,7 +22,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 fn static_pod(stage: &mut Stage) -> Result<()> {
     let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..pool() };
     let disk = delivered(stage, &wanted, Runs::StaticPod)?;
-    offer(stage)?;
+    stage.offer_luns(NODES.len())?;
     stage.change_node(node(stage, NODES[0], &disk)?);
     stage.node.power_on()?;
     let took = came_first(&stage.node)?;

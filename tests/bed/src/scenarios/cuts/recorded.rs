@@ -20,10 +20,10 @@ use crate::stage::Stage;
 use crate::suite;
 use crate::target::Lun;
 
-/// Five times back and forth.
+/// In one run of the suite: two times back and forth, and these cuts.
+const SUITE: (u32, u32) = (4, 52);
+/// Five times back and forth, when it is a number of cuts that was asked for.
 const OPERATIONS: u32 = 10;
-/// In one run of the suite.
-const DEFAULT: u32 = 50;
 
 const LIMIT: Duration = Duration::from_secs(300);
 /// A recording goes on for this long after the program has ended.
@@ -43,9 +43,10 @@ struct Seen {
     recorded: Vec<String>,
 }
 
-/// Five rounds of migration and rollback, and this many cuts in all, the same number in each operation.
+/// Rounds of migration and rollback, and this many cuts in all, the same number in each operation.
 pub(super) fn play(stage: &mut Stage, seed: u64, cuts: Option<u32>) -> Result<()> {
-    let each = cuts.unwrap_or(DEFAULT).div_ceil(OPERATIONS);
+    let (operations, cuts) = cuts.map_or(SUITE, |cuts| (OPERATIONS, cuts));
+    let each = cuts.div_ceil(operations);
     let mut chain = Chain::begin(stage, seed)?;
     let mut seen = Seen::default();
     let (mut working, mut judging) = (Duration::ZERO, Duration::ZERO);
@@ -55,7 +56,7 @@ pub(super) fn play(stage: &mut Stage, seed: u64, cuts: Option<u32>) -> Result<()
     if cache != "write back" {
         bail!("the target says of its write cache {cache:?}: a forgotten flush would not show");
     }
-    for number in 1..=OPERATIONS {
+    for number in 1..=operations {
         let begun = Instant::now();
         let verb = if on_lun { "rollback" } else { "apply" };
         let (mut recording, acknowledged) = chain.operate(verb)?;
@@ -92,9 +93,10 @@ pub(super) fn play(stage: &mut Stage, seed: u64, cuts: Option<u32>) -> Result<()
 impl Seen {
     fn tell(&self, keys: usize, working: Duration, judging: Duration) {
         let Self { cuts, storage, on_lun, retiring, local, returning, node, lun, recorded } = self;
+        let operations = recorded.len();
         let gone = |lost: &Lost| lost.writes - lost.kept - lost.torn;
         println!(
-            "        cuts of recorded disks: {cuts} in {OPERATIONS} operations ({} s, and {} s for the cuts), {storage} of them \
+            "        cuts of recorded disks: {cuts} in {operations} operations ({} s, and {} s for the cuts), {storage} of them \
              with the storage; the boot was decided by the program's planner on this machine: the LUN {on_lun} times ({retiring} \
              of them with the local data still to be retired), the local disk {local}, a rollback to be finished {returning}; lost of \
              unflushed writes: {} of {} to the node's disk, {} of {} to the LUN, and parts of {} and {}; {keys} keys acknowledged, \

@@ -1,7 +1,7 @@
 //! What goes wrong while etcd runs on the LUN: its filesystem shuts down, the array goes back in time, the target goes
 //! away for a while or for good.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -21,7 +21,6 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("faults/filesystem-shut-down", filesystem_shut_down),
         Scenario::new("faults/snapshot-within-one-mount", snapshot_within_one_mount),
         Scenario::new("faults/target-away-for-three-minutes", target_away),
-        Scenario::new("faults/reboot-without-target", reboot_without_target),
     ];
     scenarios.extend(at_steps::scenarios());
     scenarios.extend(others::scenarios());
@@ -94,27 +93,4 @@ fn target_away(stage: &mut Stage) -> Result<()> {
         bail!("after the new login writes wait for {waits} s and not for an hour");
     }
     Ok(())
-}
-
-/// An hour's patience while the node runs, and little while it shuts down.
-fn reboot_without_target(stage: &mut Stage) -> Result<()> {
-    stage.migrate()?;
-    stage.node.ok("systemctl start etcd-lun-shutdown.service && etcdctl put /before/the/end yes")?;
-    let asked = stage.agent("let-go")?;
-    if asked.code != 0 || !asked.stdout.contains("not shutting down") {
-        bail!("`let-go` on a node that goes on: {asked}");
-    }
-    stage.target.stop();
-    // Longer than it takes to find out: the clock of an hour runs already.
-    std::thread::sleep(Duration::from_secs(20));
-    let begun = Instant::now();
-    // The connection may break before the command's exit code comes.
-    let _ = stage.node.run("systemctl poweroff");
-    stage.node.vm().wait_off(Duration::from_secs(170))?;
-    println!("        down in {:.0} s with the target gone", begun.elapsed().as_secs_f32());
-    stage.target.restart()?;
-    stage.node.power_on()?;
-    stage.apply()?;
-    stage.has_kept("/before/the/end")?;
-    stage.is_on_lun()
 }

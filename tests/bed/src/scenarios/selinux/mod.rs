@@ -36,7 +36,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// What is tried after that leaves a node that nobody needs any more.
 fn enforcing(stage: &mut Stage) -> Result<()> {
     let disk = boot::delivered(stage, &boot::pool(), Runs::Unit)?;
-    boot::offer(stage)?;
+    stage.offer_luns(boot::NODES.len())?;
     stage.change_node(node(stage, &disk, &boot::pool())?);
     stage.node.power_on()?;
     runs_confined(stage)?;
@@ -70,7 +70,7 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
         root.label("/etc/kubernetes")
     })?;
     let disk = installed(stage, &disk, &wanted)?;
-    boot::offer(stage)?;
+    stage.offer_luns(boot::NODES.len())?;
     stage.change_node(node(stage, &disk, &wanted)?);
     stage.node.power_on()?;
     boot::came_first(&stage.node)?;

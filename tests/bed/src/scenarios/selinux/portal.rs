@@ -63,7 +63,7 @@ pub(super) fn delivered(stage: &Stage) -> Result<PathBuf> {
 
 /// LUNs for the pool, with mutual CHAP.
 pub(super) fn offer(stage: &mut Stage) -> Result<()> {
-    boot::offer(stage)?;
+    stage.offer_luns(boot::NODES.len())?;
     stage.target.offer(Offer { mutual: Some(scene::mutual()), ..stage.target.offered().clone() })
 }
 
