@@ -163,9 +163,11 @@ impl Stage {
             host::copy_sparse(&kept, &lun)?;
             self.target.restart()?;
             self.node.load(MIGRATED)?;
-            // The connection of that time is gone: the first word to the target finds that out, and iscsid logs in anew.
-            self.node
-                .ok("dd if=/dev/disk/by-label/etcd-lun of=/dev/null count=1 iflag=direct status=none")?;
+            // The connection of that time is gone: the first word to the target finds that out, and iscsid logs in anew. What
+            // the kernel says of it is no ill of the node.
+            self.node.ok(
+                "dd if=/dev/disk/by-label/etcd-lun of=/dev/null count=1 iflag=direct status=none && dmesg --clear",
+            )?;
             return self.is_on_lun();
         }
         self.configure(&Wanted::default())?;
