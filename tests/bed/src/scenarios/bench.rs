@@ -12,17 +12,14 @@ use crate::suite::Scenario;
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("bench/before-and-after", before_and_after),
-        Scenario::new("bench/killed", killed),
-        Scenario::new("bench/no-room", |stage| {
+        Scenario::new("bench/on-the-lun-and-without", |stage| {
             stage.migrate()?;
+            killed(stage)?;
             stage.node.ok("cd /var/lib/etcd && fallocate -l $(($(df --output=avail -B1 . | tail -n 1) - 100000000)) filler")?;
             let declined = failed(&["/var/lib/etcd has 95", "122.1MiB wanted"]);
             check(&stage.agent("bench")?, declined)?;
             stage.node.ok("rm /var/lib/etcd/filler")?;
-            stage.is_on_lun()
-        }),
-        Scenario::new("bench/fence", |stage| {
-            stage.migrate()?;
+            stage.is_on_lun()?;
             stage.node.ok("systemctl stop etcd var-lib-etcd.mount")?;
             check(&stage.agent("bench /var/lib/etcd")?, failed(&["/var/lib/etcd", "immutable"]))?;
             // Without the LUN it's the local disk that etcd's directory is on.
@@ -62,8 +59,7 @@ fn before_and_after(stage: &mut Stage) -> Result<()> {
 }
 
 /// Killed in the middle, on the LUN.
-fn killed(stage: &mut Stage) -> Result<()> {
-    stage.migrate()?;
+fn killed(stage: &Stage) -> Result<()> {
     let free = || -> Result<i64> { Ok(stage.node.ok(FREE)?.trim().parse()?) };
     let before = free()?;
     stage.node.ok(KILL)?;
@@ -72,7 +68,7 @@ fn killed(stage: &mut Stage) -> Result<()> {
     if lost > 16 << 20 {
         bail!("{lost} bytes of the LUN are still taken");
     }
-    stage.is_on_lun()
+    Ok(())
 }
 
 const FREE: &str = "sync -f /var/lib/etcd; df --output=avail -B1 /var/lib/etcd | tail -n 1";

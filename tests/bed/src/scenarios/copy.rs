@@ -1,12 +1,8 @@
 //! Bad days in the middle of the copy: the attempt fails, and etcd runs on the local disk as before.
 
-use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::{check, declines, failed, refused};
-use crate::host;
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -27,22 +23,6 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             let checked = check(&output, failed(&says)).and_then(|()| stage.is_untouched().map(drop));
             stage.end_thin_lun()?;
             checked
-        }),
-        Scenario::new("copy/target-killed", |stage| {
-            more_data(stage, 160)?;
-            stage.configure(&Wanted { attach_timeout: "20s".into(), ..Wanted::default() })?;
-            let lun = stage.lun();
-            let Stage { node, target, .. } = &mut *stage;
-            let (output, ()) = node.run_while("etcd-lun apply", scene::LIMIT, || {
-                written(&lun, 60)?;
-                target.stop();
-                Ok(())
-            })?;
-            check(&output, failed(&[]))?;
-            stage.is_untouched()?;
-            stage.target.restart()?;
-            stage.apply()?;
-            stage.is_on_lun()
         }),
         Scenario::new("copy/interrupted-by-a-person-then-killed", |stage| {
             more_data(stage, 80)?;
@@ -71,22 +51,14 @@ fn more_data(stage: &Stage, mebibytes: u32) -> Result<()> {
     stage.node.ok(&script).map(drop)
 }
 
-/// Sends the agent a signal in the middle of the copy.
+/// Sends the agent a signal while its rsync is at work, and held there: it may be quick.
 fn ended(stage: &Stage, signal: &str) -> Result<()> {
-    stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
-        stage.comes_to("pgrep -x rsync >/dev/null")?;
-        stage.node.ok(&format!("sleep 1; pgrep -x rsync >/dev/null && pkill -{signal} -x etcd-lun")).map(drop)
-    })?;
+    let strike = format!(
+        "until pkill -STOP -x rsync; do sleep 0.02; done; sleep 1
+         pkill -{signal} -x etcd-lun || exit; sleep 1; pkill -CONT -x rsync; true"
+    );
+    stage.node.run_while("etcd-lun apply", scene::LIMIT, || stage.node.ok(&strike).map(drop))?;
     Ok(())
-}
-
-/// Waits until so much is on the LUN.
-fn written(lun: &std::path::Path, mebibytes: u64) -> Result<()> {
-    host::poll(Duration::from_secs(120), Duration::from_millis(50), || {
-        let bytes = std::fs::metadata(lun)?.blocks() * 512;
-        Ok((bytes >> 20 >= mebibytes).then_some(()))
-    })?
-    .context("the copy did not get that far")
 }
 
 /// `/var/lib` on a disk with one bad sector, below one file of etcd's directory.

@@ -26,7 +26,6 @@ mod login;
 mod lun;
 mod migrate;
 mod pod;
-mod power;
 mod rollback;
 mod secret;
 mod selinux;
@@ -49,7 +48,6 @@ pub fn all() -> Vec<Scenario> {
         migrate::scenarios(),
         copy::scenarios(),
         bench::scenarios(),
-        power::scenarios(),
         login::scenarios(),
         content::scenarios(),
         lun::scenarios(),

@@ -1,10 +1,12 @@
 //! What goes wrong while etcd runs on the LUN: its filesystem shuts down, the array goes back in time, the target goes
 //! away for a while or for good.
 
+use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::migrate::stays_down;
 use super::{check, failed, refused, unhealthy};
 use crate::etcd;
 use crate::host;
@@ -40,12 +42,12 @@ fn filesystem_shut_down(stage: &mut Stage) -> Result<()> {
     super::health::is_well(stage)
 }
 
-/// Taken and put back between two mounts: nothing but the mark in between tells.
+/// Taken and put back between two mounts, with a power cut: nothing but the mark in between tells.
 fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
-    let old = stage.lun().with_extension("old");
+    let [old, new] = ["old", "new"].map(|name| stage.lun().with_extension(name));
     stage.node.ok("sync -f /var/lib/etcd")?;
-    std::fs::copy(stage.lun(), &old)?;
+    fs::copy(stage.lun(), &old)?;
     stage.node.ok("etcdctl put /after/snapshot yes")?;
     let marked = stage.agent("mark")?;
     if marked.code != 0 || !marked.stdout.contains("use 2 is counted") {
@@ -53,9 +55,12 @@ fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     }
     stage.node.power_cut();
     stage.target.stop();
-    std::fs::rename(&old, stage.lun())?;
+    fs::rename(stage.lun(), &new)?;
+    fs::rename(&old, stage.lun())?;
     stage.target.restart()?;
     stage.node.power_on()?;
+    // Nothing of ours is enabled, and nothing logs in by itself: the fence alone.
+    stays_down(stage)?;
     check(&stage.agent("apply")?, refused(&["gone back in time", "counts 1 uses, the record 2"]))?;
     if etcd::is_active(&stage.node)? {
         bail!("etcd was started on a LUN that went back in time");
@@ -64,7 +69,14 @@ fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     if idle.code != 0 || !idle.stdout.contains("the LUN is not mounted") {
         bail!("`mark` with nothing mounted: {idle}");
     }
-    Ok(())
+    // The present comes back: what was acknowledged before the power was cut is there.
+    stage.node.ok("iscsiadm -m node --logout")?;
+    stage.target.stop();
+    fs::rename(&new, stage.lun())?;
+    stage.target.restart()?;
+    stage.apply()?;
+    stage.has_kept("/after/snapshot")?;
+    stage.is_on_lun()
 }
 
 /// Longer than open-iscsi's own patience of two minutes: writes wait, and go on.
