@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::{boot, portal};
-use crate::delivery::Root;
+use crate::delivery::{Root, Runs};
 use crate::scene::LIMIT;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -68,7 +68,7 @@ pub(super) fn scenario() -> Option<Scenario> {
 
 /// The node boots with the service disabled and is kept as it is; with each policy it is migrated anew.
 fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
-    let disk = portal::delivered(stage)?;
+    let disk = portal::delivered(stage, &portal::wanted(), Runs::Unit)?;
     let module = boot::module(stage, &portal::wanted())?;
     let _names = portal::Names::serve(stage)?;
     let blocks: Vec<&str> = forms(&module)

@@ -24,8 +24,7 @@ mod portal;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut scenarios = vec![
-        Scenario::new("selinux/portal-then-removal", portal::scenario),
-        Scenario::new("selinux/static-pod", static_pod),
+        Scenario::new("selinux/static-pod-and-portal", static_pod),
         Scenario::new("selinux/enforcing", enforcing),
     ];
     scenarios.extend(blocks::scenario());
@@ -54,14 +53,17 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
     comes_late(stage)?;
     rollback_ends(stage)?;
     misuse::is_denied(&stage.node)?;
-    closed::without_the_label(&stage.node)
+    closed::without_the_label(&stage.node)?;
+    closed::removed(stage)?;
+    closed::without_the_module(&stage.node)
 }
 
-/// The manifest lies where a run that was killed left it: the service migrates the data, and puts it back. Then a boot
-/// whose LUN comes late: the service has to end a pod whose etcd failed, and to start it anew.
+/// A portal that asks for what few do, and the manifest where a run that was killed left it: the service migrates the data,
+/// and puts the manifest back. Then a boot whose LUN comes late: the service has to end a pod whose etcd failed, and to start
+/// it anew.
 fn static_pod(stage: &mut Stage) -> Result<()> {
-    let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..boot::pool() };
-    let disk = boot::delivered(stage, &wanted, Runs::StaticPod)?;
+    let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..portal::wanted() };
+    let disk = portal::delivered(stage, &wanted, Runs::StaticPod)?;
     let disk = delivery::change(&stage.bed, "parked", &disk, |root: &Root| {
         root.run(
             "cd /etc/kubernetes; mkdir --mode 0700 etcd-lun-parked; mv manifests/etcd-pod.yaml etcd-lun-parked/",
@@ -70,11 +72,13 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
         root.label("/etc/kubernetes")
     })?;
     let disk = installed(stage, &disk, &wanted)?;
-    stage.offer_luns(boot::NODES.len())?;
+    let _names = portal::Names::serve(stage)?;
+    portal::offer(stage)?;
     stage.change_node(node(stage, &disk, &wanted)?);
     stage.node.power_on()?;
     boot::came_first(&stage.node)?;
     boot::static_pod::runs_on_lun(stage)?;
+    stage.node.ok("grep -q redhat:master0 /etc/iscsi/initiatorname.iscsi")?;
     stage.node.ok("! test -e /etc/kubernetes/etcd-lun-parked")?;
     audit::nothing_denied(&stage.node)?;
     boot::static_pod::comes_back(stage)?;

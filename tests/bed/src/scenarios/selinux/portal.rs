@@ -1,6 +1,6 @@
 //! What a plain config has no need of, in the domain: a portal by a name that only DNS knows, at an IPv6 address, on another
 //! port, with mutual CHAP whose secrets are credentials of the unit; and an initiator name that was another before, on Red
-//! Hat's policy also that of an iscsid that runs. Then, since no module is larger, what is left when it is removed.
+//! Hat's policy also that of an iscsid that runs.
 
 use std::path::PathBuf;
 use std::process::Child;
@@ -8,7 +8,6 @@ use std::process::Child;
 use anyhow::Result;
 
 use super::super::boot;
-use super::{closed, node};
 use crate::delivery::{self, Root, Runs};
 use crate::net::Path;
 use crate::scene::{self, Wanted};
@@ -16,18 +15,6 @@ use crate::stage::Stage;
 use crate::target::Offer;
 
 const NAME: &str = "san1.bed.example";
-
-pub(super) fn scenario(stage: &mut Stage) -> Result<()> {
-    let disk = super::installed(stage, &delivered(stage)?, &wanted())?;
-    let _names = Names::serve(stage)?;
-    offer(stage)?;
-    stage.change_node(node(stage, &disk, &wanted())?);
-    stage.node.power_on()?;
-    super::runs_confined(stage)?;
-    stage.node.ok("grep -q redhat:master0 /etc/iscsi/initiatorname.iscsi")?;
-    closed::removed(stage)?;
-    closed::without_the_module(&stage.node)
-}
 
 /// The config.
 pub(super) fn wanted() -> Wanted {
@@ -41,9 +28,9 @@ pub(super) fn wanted() -> Wanted {
     Wanted { portals, chap: None, more, ..pool }
 }
 
-/// A disk with that config, its credentials, and the address of a name server.
-pub(super) fn delivered(stage: &Stage) -> Result<PathBuf> {
-    let disk = boot::delivered(stage, &wanted(), Runs::Unit)?;
+/// A disk with such a config, its credentials, and the address of a name server.
+pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
+    let disk = boot::delivered(stage, wanted, runs)?;
     // Where the policy has a type for its unit, iscsid runs before, as somebody else's storage asks for, with the other name.
     let script = format!(
         "umask 077; mkdir -p /etc/credstore; echo {} >/etc/credstore/chap; echo {} >/etc/credstore/chap-in
