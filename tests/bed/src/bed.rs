@@ -79,6 +79,11 @@ impl Bed {
         self.accel_is_proven.get()
     }
 
+    /// Whether KVM is in use and may not be able to boot a node here.
+    pub fn kvm_on_trial(&self) -> bool {
+        self.accel() == Accel::Kvm && !self.accel_is_proven()
+    }
+
     /// Notes that a node booted, for later runs too.
     pub fn accel_works(&self) {
         if !self.accel_is_proven.replace(true) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
-use crate::bed::{Accel, Bed};
+use crate::bed::Bed;
 use crate::host::{self, Output};
 use crate::net::Machine;
 use crate::ssh::Ssh;
@@ -97,7 +97,7 @@ impl Node {
     /// Tells whether it said the words; nothing when the node has to be turned on again.
     fn try_power_on(&mut self, words: Option<&str>) -> Result<Option<bool>> {
         self.vm.power_on()?;
-        let kvm_on_trial = self.bed.accel() == Accel::Kvm && !self.bed.accel_is_proven();
+        let kvm_on_trial = self.bed.kvm_on_trial();
         let limit = if kvm_on_trial { KVM_LIMIT } else { BOOT_LIMIT };
         match self.wait_for_ssh(limit, words)? {
             Boot::Up(ssh) => {

@@ -179,9 +179,8 @@ impl Stage {
     /// Changes what is on the LUNs from the node, by hand, with a script for each in which `$LUN` is its disk; then brings the
     /// node back as it was.
     pub fn prepare_luns(&mut self, scripts: &[&str]) -> Result<()> {
-        let open = Offer { chap: None, ..self.target.offered().clone() };
         let offered = self.target.offered().clone();
-        self.target.offer(open)?;
+        self.target.offer(Offer { chap: None, ..offered.clone() })?;
         let portal = crate::net::Path::A.portal();
         let mut script = format!(
             "set -e; echo InitiatorName={} >/etc/iscsi/initiatorname.iscsi

@@ -214,8 +214,9 @@ impl Vm {
         if let Some(line) = self.serial().lines().find(|line| line.contains("Kernel panic")) {
             return Ok(Life::Panicked(line.trim().to_string()));
         }
-        // QEMU stops the processor and goes on waiting. A KVM without support from the processor comes to this soon.
-        if self.bed.accel() == Accel::Kvm
+        // QEMU stops the processor and goes on waiting. A KVM without support from the processor comes to this soon. The log
+        // is of all lives; a trial is the first.
+        if self.bed.kvm_on_trial()
             && let Some(line) = self.log().lines().find(|line| line.starts_with("KVM internal error"))
         {
             return Ok(Life::Panicked(line.trim().to_string()));

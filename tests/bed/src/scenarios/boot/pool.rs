@@ -55,19 +55,19 @@ fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
     let blank = fingerprint(&stage.lun())?;
     // The last of the list; the first boots from this disk in `boot/target-off` and others.
     let number = NODES.len() - 1;
-    let others = others(stage, number)?;
+    let before = others(stage, number)?;
     stage.change_node(node(stage, NODES[number], &disk)?);
     stage.node.power_on()?;
     migrated_by_itself(stage, number)?;
     stage.node.power_off()?;
-    if others != self::others(stage, number)? || fingerprint(&stage.lun_file(number + 1))? == blank {
+    if before != others(stage, number)? || fingerprint(&stage.lun_file(number + 1))? == blank {
         bail!("{} wrote to a LUN that is not its own, or not to its own", NODES[number]);
     }
-    let before = self::others(stage, NODES.len())?;
+    let before = others(stage, NODES.len())?;
     stage.change_node(node(stage, "master-3", &disk)?);
     stage.node.power_on()?;
     unlisted(stage)?;
-    if before != self::others(stage, NODES.len())? {
+    if before != others(stage, NODES.len())? {
         bail!("an unlisted node wrote to a LUN");
     }
     Ok(())
