@@ -53,8 +53,7 @@ sample() { while [ ! -e /run/enough ]; do cat /proc/[0-9]*/cmdline /proc/[0-9]*/
 sample & sampler=$!
 for how in 'plan' 'plan --json' 'apply --dry-run --json'; do etcd-lun $how; done >/run/outputs 2>&1
 RUST_BACKTRACE=1 RUST_LOG=trace etcd-lun apply >>/run/outputs 2>&1; code=$?
-for how in status health 'config check'; do etcd-lun $how; etcd-lun $how --json; done >>/run/outputs 2>&1
-etcd-lun apply --json >>/run/outputs 2>&1
+for how in apply plan status health 'config check'; do etcd-lun $how; etcd-lun $how --json; done >>/run/outputs 2>&1
 touch /run/enough; wait $sampler
 journalctl -b -o verbose --no-pager >/run/journal.txt
 exit $code";
