@@ -9,7 +9,8 @@ use crate::stage::Stage;
 use crate::target::Target;
 
 /// Runs `apply`. Where a line of its matches the first of `at`, patterns of the shell's, it is stopped with all that it
-/// has started, and goes on after `strike`; then the same with the next. A line comes before the step's first act.
+/// has started, and goes on after `strike`; then the same with the next. A line comes before the step's first act, and so does
+/// the strike.
 pub(super) fn apply(
     stage: &mut Stage,
     at: &[&str],
@@ -19,8 +20,10 @@ pub(super) fn apply(
     let node = &*node;
     node.put("/run/held.sh", 0o700, HOLD.as_bytes())?;
     let patterns: Vec<String> = at.iter().map(|pattern| format!("'{pattern}'")).collect();
-    let (output, struck) =
-        node.run_while(&format!("sh /run/held.sh {}", patterns.join(" ")), scene::LIMIT, || {
+    let (output, struck) = node.run_while(
+        &format!("chrt --fifo 50 sh /run/held.sh {}", patterns.join(" ")),
+        scene::LIMIT,
+        || {
             for (number, pattern) in at.iter().enumerate() {
                 // Ends when the run is held, and when it has ended instead.
                 if node.run_within(HELD, scene::LIMIT)?.code != 0 {
@@ -31,7 +34,8 @@ pub(super) fn apply(
                 struck?;
             }
             Ok(at.len())
-        })?;
+        },
+    )?;
     match at.get(struck) {
         Some(pattern) => bail!("the run never came to `{pattern}`: {output}"),
         None => Ok(output),
@@ -41,10 +45,12 @@ pub(super) fn apply(
 const HELD: &str =
     "while [ ! -e /run/held ] && [ ! -e /run/bed-meanwhile.code ]; do sleep 0.05; done; test -e /run/held";
 
-/// The shell's own `kill`, so that nothing is started between the line and the signal.
+/// The shell has real-time priority and the node one processor: what `apply` writes wakes the shell, and `apply` gets the
+/// processor back when the shell has read the line and waits for the next, or has stopped it. The shell's own `kill`, for a
+/// program takes time to start.
 const HOLD: &str = r#"rm -f /run/held /run/lines
 mkfifo -m 600 /run/lines
-setsid etcd-lun apply 2>/run/lines &
+chrt --other 0 setsid etcd-lun apply 2>/run/lines &
 pid=$!
 while IFS= read -r line; do
     case "$line" in
