@@ -1,6 +1,9 @@
 //! One function per check.
 
-use super::Outcome::{self, CannotTell, Found};
+use super::{
+    Outcome::{self, CannotTell, Found},
+    Seen,
+};
 use crate::{
     config::{Backing, Config, Iscsi},
     node::{
@@ -58,19 +61,19 @@ pub(super) fn iscsi(config: &Config) -> Result<&Iscsi, Outcome> {
     config.backing.iscsi().ok_or_else(|| CannotTell("the config names no target".into()))
 }
 
-pub(super) fn record(_: &Config, node: &Node) -> Outcome {
-    if let Some(generation) = node.rolled_back() {
+pub(super) fn record(seen: Seen<'_>) -> Outcome {
+    if let Some(generation) = seen.node.rolled_back() {
         return Outcome::Ok(format!(
             "rolled back to the local disk on purpose, generation {generation}; `etcd-lun apply` moves it again"
         ));
     }
-    end(on_lun(node)
+    end(on_lun(seen.node)
         .and_then(|record| ok(format!("LUN, generation {}, use {}", record.generation, record.activations))))
 }
 
-pub(super) fn session(config: &Config, node: &Node) -> Outcome {
-    end(known(&node.sessions).and_then(|sessions| {
-        let target = iscsi(config)?.target.iqn.as_str();
+pub(super) fn session(seen: Seen<'_>) -> Outcome {
+    end(known(&seen.node.sessions).and_then(|sessions| {
+        let target = iscsi(seen.config)?.target.iqn.as_str();
         let ours: Vec<_> = sessions.iter().filter(|session| session.target == target).collect();
         let up: Vec<_> =
             ours.iter().filter(|session| session.is_logged_in()).map(|s| s.portal.clone()).collect();
@@ -85,10 +88,10 @@ pub(super) fn session(config: &Config, node: &Node) -> Outcome {
     }))
 }
 
-pub(super) fn portals(config: &Config, node: &Node) -> Outcome {
-    end(known(&node.sessions).and_then(|sessions| {
-        let multipath = *known(&node.initiator.multipathd_active)?;
-        let wanted = &iscsi(config)?.target.portals;
+pub(super) fn portals(seen: Seen<'_>) -> Outcome {
+    end(known(&seen.node.sessions).and_then(|sessions| {
+        let multipath = *known(&seen.node.initiator.multipathd_active)?;
+        let wanted = &iscsi(seen.config)?.target.portals;
         let has = |portal| sessions.iter().any(|s| s.is_logged_in() && s.configured.as_ref() == Some(portal));
         let missing: Vec<_> = wanted.iter().filter(|portal| !has(portal)).map(ToString::to_string).collect();
         if missing.is_empty() {
@@ -104,9 +107,9 @@ pub(super) fn portals(config: &Config, node: &Node) -> Outcome {
     }))
 }
 
-pub(super) fn initiator_name(config: &Config, node: &Node) -> Outcome {
-    end(known(&node.initiator.name).and_then(|name| {
-        let wanted = iscsi(config)?.initiator.as_str();
+pub(super) fn initiator_name(seen: Seen<'_>) -> Outcome {
+    end(known(&seen.node.initiator.name).and_then(|name| {
+        let wanted = iscsi(seen.config)?.initiator.as_str();
         match name.as_deref() {
             Some(name) if name == wanted => ok(name),
             Some(name) => found(format!(
@@ -117,25 +120,25 @@ pub(super) fn initiator_name(config: &Config, node: &Node) -> Outcome {
     }))
 }
 
-pub(super) fn device_identity(config: &Config, node: &Node) -> Outcome {
-    end(lun(config, node).and_then(|lun| {
+pub(super) fn device_identity(seen: Seen<'_>) -> Outcome {
+    end(lun(seen.config, seen.node).and_then(|lun| {
         let wwid = known(&lun.wwid)?;
-        let record = known(&node.record)?.as_ref();
-        let wanted = record.map(|record| &record.wwid).or(config.node.wwid.as_ref());
+        let record = known(&seen.node.record)?.as_ref();
+        let wanted = record.map(|record| &record.wwid).or(seen.config.node.wwid.as_ref());
         match wanted {
             Some(wanted) if wanted != wwid => found(format!(
                 "{} is {wwid}, expected {wanted}; correct that {}",
-                config.backing.place(),
-                config.backing.whence()
+                seen.config.backing.place(),
+                seen.config.backing.whence()
             )),
             Some(_) | None => ok(format!("{wwid} ({})", lun.device)),
         }
     }))
 }
 
-pub(super) fn mount(config: &Config, node: &Node) -> Outcome {
-    end(known(&node.mount).and_then(|mount| {
-        let at = &config.etcd.data_dir;
+pub(super) fn mount(seen: Seen<'_>) -> Outcome {
+    end(known(&seen.node.mount).and_then(|mount| {
+        let at = &seen.config.etcd.data_dir;
         let Some(mount) = mount else {
             return found(format!("nothing is mounted on {at}; run `etcd-lun apply`"));
         };
@@ -144,7 +147,7 @@ pub(super) fn mount(config: &Config, node: &Node) -> Outcome {
                 "{at} gives I/O errors: the filesystem has shut down; see that the LUN is reachable, then run `etcd-lun apply`"
             ));
         }
-        let lun = lun(config, node)?;
+        let lun = lun(seen.config, seen.node)?;
         if lun.devno != mount.devno || mount.layers != 1 {
             return found(format!(
                 "{at} is on {} ({}), expected {} ({})",
@@ -155,13 +158,13 @@ pub(super) fn mount(config: &Config, node: &Node) -> Outcome {
     }))
 }
 
-pub(super) fn mount_options(config: &Config, node: &Node) -> Outcome {
-    end(known(&node.mount).and_then(|mount| {
+pub(super) fn mount_options(seen: Seen<'_>) -> Outcome {
+    end(known(&seen.node.mount).and_then(|mount| {
         let Some(mount) = mount else { return found("nothing is mounted") };
         if mount.options.iter().any(|option| option == "ro") {
             return found("it is read-only; see the kernel's messages about the device");
         }
-        let wanted = config.lun.mount_options.iter().filter(|option| *option != "_netdev");
+        let wanted = seen.config.lun.mount_options.iter().filter(|option| *option != "_netdev");
         let missing: Vec<_> = wanted.filter(|option| !mount.options.contains(option)).cloned().collect();
         if missing.is_empty() {
             return ok(mount.options.join(","));
@@ -170,8 +173,8 @@ pub(super) fn mount_options(config: &Config, node: &Node) -> Outcome {
     }))
 }
 
-pub(super) fn mount_unit(_: &Config, node: &Node) -> Outcome {
-    end(known(&node.mount_unit).and_then(|unit| match unit {
+pub(super) fn mount_unit(seen: Seen<'_>) -> Outcome {
+    end(known(&seen.node.mount_unit).and_then(|unit| match unit {
         MountUnit::Right => ok("as rendered"),
         MountUnit::Absent => {
             found("absent; write it with `etcd-lun render units --into /etc/systemd/system`")
@@ -181,15 +184,15 @@ pub(super) fn mount_unit(_: &Config, node: &Node) -> Outcome {
     }))
 }
 
-pub(super) fn stamp(_: &Config, node: &Node) -> Outcome {
-    end(on_lun(node).and_then(|record| {
-        if known(&node.mount)?.is_none() {
+pub(super) fn stamp(seen: Seen<'_>) -> Outcome {
+    end(on_lun(seen.node).and_then(|record| {
+        if known(&seen.node.mount)?.is_none() {
             return Err(CannotTell("nothing is mounted".into()));
         }
-        let Some(stamp) = known(&node.mounted_stamp)? else {
+        let Some(stamp) = known(&seen.node.mounted_stamp)? else {
             return found("what is mounted has no stamp: it is not the migrated data; stop etcd");
         };
-        if stamp.machine_id != node.identity.machine_id {
+        if stamp.machine_id != seen.node.identity.machine_id {
             return found(format!("it is stamped for {}; stop etcd", stamp.node));
         }
         if stamp.generation != record.generation || stamp.activations < record.activations {
@@ -202,13 +205,13 @@ pub(super) fn stamp(_: &Config, node: &Node) -> Outcome {
     }))
 }
 
-pub(super) fn fence(config: &Config, node: &Node) -> Outcome {
-    if node.rolled_back().is_some() {
-        return end(no_fence(config, node));
+pub(super) fn fence(seen: Seen<'_>) -> Outcome {
+    if seen.node.rolled_back().is_some() {
+        return end(no_fence(seen.config, seen.node));
     }
-    end(on_lun(node).and_then(|_| {
-        let at = &config.etcd.data_dir;
-        let local = known(&node.local)?;
+    end(on_lun(seen.node).and_then(|_| {
+        let at = &seen.config.etcd.data_dir;
+        let local = known(&seen.node.local)?;
         if local.is_fenced() {
             return ok(format!("{at} holds no data and is immutable beneath the mount"));
         }
@@ -236,8 +239,8 @@ fn no_fence(config: &Config, node: &Node) -> Checked {
 /// each at least (`server/storage/wal/wal.go`), and a defragmentation writes the database anew.
 const FREE_PERCENT: u64 = 20;
 
-pub(super) fn free_space(_: &Config, node: &Node) -> Outcome {
-    end(known(&node.mount).and_then(|mount| {
+pub(super) fn free_space(seen: Seen<'_>) -> Outcome {
+    end(known(&seen.node.mount).and_then(|mount| {
         let Some(mount) = mount else { return found("nothing is mounted") };
         let Some((Bytes(free), Bytes(all))) = mount.free else {
             return Err(CannotTell("the filesystem gave no figures".into()));
@@ -253,8 +256,8 @@ pub(super) fn free_space(_: &Config, node: &Node) -> Outcome {
     }))
 }
 
-pub(super) fn etcd(_: &Config, node: &Node) -> Outcome {
-    end(known(&node.etcd).and_then(|etcd| {
+pub(super) fn etcd(seen: Seen<'_>) -> Outcome {
+    end(known(&seen.node.etcd).and_then(|etcd| {
         if !etcd.exists {
             return found(format!("systemd knows no unit {}", etcd.name));
         }

@@ -1,14 +1,16 @@
 //! Whether SELinux confines etcd-lun.
 
-use super::Outcome::{self, CannotTell, Found, Ok};
+use super::{
+    Outcome::{self, CannotTell, Found, Ok},
+    Seen,
+};
 use crate::{
-    config::Config,
-    node::{InForce, Node, Selinux},
+    node::{InForce, Selinux},
     policy::{DOMAIN, PROGRAM_TYPE, type_of},
 };
 
-pub(super) fn selinux(_: &Config, node: &Node) -> Outcome {
-    let (enforcing, module, context, program, unit) = match node.selinux.require() {
+pub(super) fn selinux(seen: Seen<'_>) -> Outcome {
+    let (enforcing, module, context, program, unit) = match seen.node.selinux.require() {
         Err(why) => return CannotTell(why.to_owned()),
         // The kernel's command line says so, and only a reboot changes it.
         Result::Ok(Selinux::Off) => return Ok("SELinux is off in this kernel: it confines nothing".into()),
