@@ -32,7 +32,7 @@ impl Options {
     pub fn from(given: &Given) -> Result<Self, String> {
         let path = |name| given.value(name).map(std::path::absolute).transpose();
         let path = |name| path(name).map_err(|error| format!("finding {name}: {error}"));
-        let writes = given.parsed("writes")?.unwrap_or(bench::WRITES);
+        let writes = given.number("writes")?.unwrap_or(bench::WRITES);
         if !(bench::FEWEST_WRITES..=bench::WRITES).contains(&writes) {
             return Err(format!(
                 "--writes: {writes} is not from {} to {}",

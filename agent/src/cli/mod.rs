@@ -168,7 +168,8 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
         ["apply" | "rollback"] => Box::new(move |file| apply::run(file, goal, output)),
         ["retired", "list"] => Box::new(move |file| retired::list(file, output)),
         ["retired", "delete"] => {
-            let generation = given.parsed("GENERATION")?;
+            let missing = "GENERATION is missing: `etcd-lun retired list` shows what there is";
+            let generation = given.number("GENERATION")?.ok_or(missing)?;
             let dry_run = given.has("dry-run");
             Box::new(move |file| retired::delete(file, generation, dry_run))
         }
@@ -251,7 +252,8 @@ mod tests {
     fn every_command_of_the_table_is_understood() {
         for command in grammar::COMMANDS {
             let into = command.flags.iter().any(|flag| flag.name == "into").then_some("--into=/x");
-            let line = command.words.iter().copied().chain(into).map(Into::into);
+            let operand = command.operand.filter(|operand| operand.required).map(|_| "1");
+            let line = command.words.iter().copied().chain(into).chain(operand).map(Into::into);
             let Ok(Asked::Command(found, given)) = grammar::parse(line) else { panic!("{command:?}") };
             assert!(act(found.words, &given).is_ok(), "{command:?}");
         }

@@ -16,9 +16,7 @@ pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit
 }
 
 /// Deletes one generation's, or says that it would.
-pub(super) fn delete(file: Option<&Path>, generation: Option<u64>, dry_run: bool) -> Result<(), Exit> {
-    let missing = || Exit::Usage("GENERATION is missing: `etcd-lun retired list` shows what there is".into());
-    let generation = generation.ok_or_else(missing)?;
+pub(super) fn delete(file: Option<&Path>, generation: u64, dry_run: bool) -> Result<(), Exit> {
     let (host, identity, config) = config::load_to_change(file)?;
     let gone = retired::delete(&host, &config, &identity, generation, dry_run)?;
     let did = if dry_run { "Would delete" } else { "Deleted" };

@@ -1,7 +1,7 @@
 //! The program's table in the words of clap, whose sister crates know troff and the shells.
 
 use clap::{Arg, ArgAction, Command, ValueHint};
-use etcd_lun::cli::grammar::{self, COMMANDS, EXIT_CODES, Flag, GLOBAL};
+use etcd_lun::cli::grammar::{self, COMMANDS, EXIT_CODES, Flag, GLOBAL, Operand};
 
 const NAME: &str = "etcd-lun";
 
@@ -55,8 +55,9 @@ fn bare(name: &str) -> Command {
 }
 
 fn one(name: &str, command: &grammar::Command) -> Command {
-    let operand =
-        command.operand.map(|operand| Arg::new(operand).value_name(operand).value_hint(hint(operand)));
+    let operand = command.operand.map(|Operand { name, required }| {
+        Arg::new(name).value_name(name).value_hint(hint(name)).required(required)
+    });
     bare(name).about(command.about).after_help(command.after).args(operand).args(args(command.flags))
 }
 

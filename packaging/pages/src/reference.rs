@@ -15,7 +15,7 @@ pub fn text() -> String {
     flags(&mut text, &GLOBAL);
     text.push_str("- `--version`: Print the version\n");
     for command in COMMANDS {
-        let operand = command.operand.map(|operand| format!(" [{operand}]")).unwrap_or_default();
+        let operand = command.operand.map(|operand| format!(" {operand}")).unwrap_or_default();
         let _ = writeln!(text, "\n## etcd-lun {}{operand}\n\n{}.\n", command.words.join(" "), command.about);
         flags(&mut text, command.flags);
         if !command.after.is_empty() {

@@ -21,7 +21,7 @@ pub(super) fn version() -> String {
 fn usage(words: &[String], command: Option<&Command>) -> String {
     let begun = match command {
         Some(command) => {
-            let operand = command.operand.map(|operand| format!("[{operand}] ")).unwrap_or_default();
+            let operand = command.operand.map(|operand| format!("{operand} ")).unwrap_or_default();
             format!("{} {operand}[OPTIONS]", command.words.join(" "))
         }
         None => {

@@ -5,10 +5,10 @@ mod help;
 mod table;
 
 pub use help::{ABOUT, EXIT_CODES};
-pub use table::{COMMANDS, Command, Flag, GLOBAL};
+pub use table::{COMMANDS, Command, Flag, GLOBAL, Operand};
 
 use help::{help, version, wrong};
-use std::{ffi::OsString, fmt};
+use std::{ffi::OsString, fmt, str::FromStr};
 
 /// What was asked for.
 #[derive(Debug)]
@@ -35,10 +35,21 @@ impl Given {
     }
 
     /// The value of an option, parsed.
-    pub fn parsed<T: std::str::FromStr<Err: fmt::Display>>(&self, name: &str) -> Result<Option<T>, String> {
+    pub fn parsed<T: FromStr<Err: fmt::Display>>(&self, name: &str) -> Result<Option<T>, String> {
+        self.read(name, |text| text.parse().map_err(|error: T::Err| error.to_string()))
+    }
+
+    /// A number: what the standard library says of a word that is none doesn't name it.
+    pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, String> {
+        self.read(name, |text| text.parse().map_err(|_| format!("`{text}` is no number, or too large a one")))
+    }
+
+    fn read<T>(&self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
         let Some(value) = self.value(name) else { return Ok(None) };
-        let text = value.to_str().ok_or_else(|| format!("--{name}: `{}` is not UTF-8", value.display()))?;
-        text.parse().map(Some).map_err(|error| format!("--{name}: {error}"))
+        let text = value.to_str().ok_or_else(|| format!("`{}` is not UTF-8", value.display()));
+        let is_operand = COMMANDS.iter().any(|command| command.operand.is_some_and(|one| one.name == name));
+        let dashes = if is_operand { "" } else { "--" };
+        text.and_then(read).map(Some).map_err(|said| format!("{dashes}{name}: {said}"))
     }
 }
 
@@ -50,6 +61,7 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
     let mut given = Given::default();
     loop {
         let found = command(&words);
+        let operand = found.and_then(|command| command.operand);
         let taken = match parser.next().map_err(|error| wrong(&error.to_string(), &words, found))? {
             None => break,
             Some(Short('h')) => GLOBAL.iter().find(|flag| flag.name == "help"),
@@ -64,8 +76,8 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
             Some(Short(letter)) => {
                 return Err(wrong(&format!("there is no option -{letter}"), &words, found));
             }
-            Some(Value(word)) if found.is_some_and(|command| command.operand.is_some()) => {
-                let name = found.and_then(|command| command.operand).unwrap_or_default();
+            Some(Value(word)) if operand.is_some() => {
+                let name = operand.map_or("", |operand| operand.name);
                 if given.has(name) {
                     return Err(wrong(&format!("{name} is given twice"), &words, found));
                 }
@@ -150,6 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_wrong_is_named_with_its_option() {
+        let Asked::Command(_, given) = asked("bench --writes x --size 9").unwrap() else { panic!() };
+        assert_eq!(
+            given.number::<u32>("writes").unwrap_err(),
+            "--writes: `x` is no number, or too large a one"
+        );
+        assert_eq!(given.number::<u32>("size"), Ok(Some(9)));
+        let Asked::Command(_, given) = asked("retired delete 99999999999999999999").unwrap() else {
+            panic!()
+        };
+        let said = given.number::<u64>("GENERATION").unwrap_err();
+        assert!(said.starts_with("GENERATION: `99999999999999999999` is no number"), "{said}");
+    }
+
+    #[test]
     fn wrong_lines_say_what_and_how() {
         for (line, said, usage) in [
             ("", "a command is missing", "etcd-lun COMMAND"),
@@ -164,6 +191,11 @@ mod tests {
             ("plan --json=yes", "yes", "etcd-lun plan"),
             ("plan --config", "config", "etcd-lun plan"),
             ("bench /a /b", "PATH is given twice", "etcd-lun bench [PATH]"),
+            (
+                "retired delete 1 2",
+                "GENERATION is given twice",
+                "etcd-lun retired delete GENERATION [OPTIONS]",
+            ),
             (
                 "render target --backstore-block --backstore-dir /x",
                 "--backstore-dir and --backstore-block exclude each other",

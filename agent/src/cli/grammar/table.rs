@@ -1,5 +1,7 @@
 //! Every command and option there is. Man pages, completions and `docs/commands.md` are made from it (`packaging/pages`).
 
+use std::fmt;
+
 /// An option.
 #[derive(Debug)]
 pub struct Flag {
@@ -13,13 +15,28 @@ pub struct Flag {
     pub against: Option<&'static str>,
 }
 
+/// A word after a command's own.
+#[derive(Debug, Clone, Copy)]
+pub struct Operand {
+    /// What it is called.
+    pub name: &'static str,
+    /// Whether nothing can be done without it.
+    pub required: bool,
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.required { f.write_str(self.name) } else { write!(f, "[{}]", self.name) }
+    }
+}
+
 /// A verb, or a verb and what it is about.
 #[derive(Debug)]
 pub struct Command {
     /// One word, or two.
     pub words: &'static [&'static str],
     /// What a word after its own may be, such as a path; none for most.
-    pub operand: Option<&'static str>,
+    pub operand: Option<Operand>,
     /// What it does.
     pub about: &'static str,
     /// Its own options.
@@ -107,7 +124,7 @@ pub const COMMANDS: &[Command] = &[
     plain(&["retired", "list"], "List local data of earlier migrations, with size and age", &[JSON]),
     Command {
         words: &["retired", "delete"],
-        operand: Some("GENERATION"),
+        operand: Some(Operand { name: "GENERATION", required: true }),
         about: "Delete the local data that became this generation, when etcd has run on the LUN for long enough",
         flags: &[switch("dry-run", "Say what would be deleted, or why not, and change nothing")],
         after: "Refuses until `lun.keep_retired` (168h) is over and while etcd doesn't run on the LUN.",
@@ -127,7 +144,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     Command {
         words: &["bench"],
-        operand: Some("PATH"),
+        operand: Some(Operand { name: "PATH", required: false }),
         about: "Measure a directory's disk as etcd uses it; exits with 4 when it is too slow for etcd",
         flags: &[
             option("against", "PATH", "Measure this directory too, in turns with the first"),

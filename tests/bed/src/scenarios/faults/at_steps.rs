@@ -56,7 +56,7 @@ pub(super) const FROZEN: Kind = Kind {
     timeouts: PINGS,
 };
 
-/// The LUN takes no writes any more. One that is so when it is attached is refused: `lun/read-only`.
+/// The LUN takes no writes any more. One that is so when it is attached is refused: `lun/not-the-one`.
 pub(super) const READ_ONLY: Kind = Kind {
     strike: |_, target| target.set_read_only(true),
     mend: |_, target| target.set_read_only(false),
