@@ -77,7 +77,10 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     on_lun(&node, before)?;
     show(&node, "systemctl enable etcd-lun.service etcd-lun-health.timer")?;
     node.reboot()?;
-    show(&node, "systemctl is-active etcd-lun.service; journalctl -b --no-pager -o cat -u etcd-lun.service")?;
+    show(
+        &node,
+        "systemctl is-active etcd-lun.service; journalctl --sync; journalctl -b --no-pager -o cat -u etcd-lun.service",
+    )?;
     on_lun(&node, before)?;
 
     heading("How fast it is, against the local disk. Not asked to be fast enough: the node is emulated");
@@ -142,7 +145,7 @@ fn down_without_lun(node: &Node) -> Result<()> {
     show(node, "systemctl reset-failed etcd.service; ! systemctl start etcd.service")?;
     show(
         node,
-        "journalctl -u etcd.service -o cat --no-pager | grep -o 'cannot access data directory[^\"]*' | tail -n 1 | grep .",
+        "journalctl --sync; journalctl -u etcd.service -o cat --no-pager | grep -o 'cannot access data directory[^\"]*' | tail -n 1 | grep .",
     )?;
     let flags = show(node, &format!("systemctl stop etcd.service; lsattr -d {DATA}"))?;
     let listed = show(node, &format!("findmnt --mountpoint {DATA} || find {DATA} -mindepth 1 ! -empty"))?;

@@ -214,9 +214,15 @@ impl Node {
         Ok(output.stdout)
     }
 
+    /// What a unit has said in this boot. When it has ended, journald may still be reading its last lines; `--sync` comes back
+    /// when it has (journalctl(1)).
+    pub fn said(&self, unit: &str) -> Result<String> {
+        self.ok(&format!("journalctl --sync; journalctl -b --no-pager -o cat -u {unit}"))
+    }
+
     /// Journal entries of this boot that match `journalctl` arguments.
     pub fn journal(&self, arguments: &str) -> Result<Vec<Value>> {
-        self.ok(&format!("journalctl -b --no-pager -o json {arguments}"))?
+        self.ok(&format!("journalctl --sync; journalctl -b --no-pager -o json {arguments}"))?
             .lines()
             .map(|line| serde_json::from_str(line).map_err(|e| anyhow!("{e} in journal line {line}")))
             .collect()

@@ -214,7 +214,7 @@ impl Rig {
     /// What etcd said last in this boot before it ended.
     fn last_word(&self) -> Result<Option<String>> {
         let said = self.stage.node.ok(
-            "journalctl -b --no-pager -o cat -u kubelet.service | grep -E '\"level\":\"(fatal|panic)\"|^panic: ' | tail -n 1",
+            "journalctl --sync; journalctl -b --no-pager -o cat -u kubelet.service | grep -E '\"level\":\"(fatal|panic)\"|^panic: ' | tail -n 1",
         );
         let Ok(line) = said else { return Ok(None) };
         let value: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();

@@ -49,7 +49,7 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
 /// What the service found when it declined; the cure follows after it.
 fn refusal(rig: &Rig) -> Result<String> {
     rig.settle()?;
-    let said = rig.stage.node.ok("journalctl -b --no-pager -o cat -u etcd-lun.service")?;
+    let said = rig.stage.node.said("etcd-lun.service")?;
     match said.lines().find_map(|line| line.trim().strip_prefix("refused: ")) {
         Some(line) => Ok(line.split("; ").next().unwrap_or(line).to_string()),
         None => bail!("etcd-lun.service did not refuse an earlier migration's LUN: {said}"),

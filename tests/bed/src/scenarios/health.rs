@@ -196,7 +196,7 @@ fn timer(stage: &mut Stage) -> Result<()> {
     if told != [of("ok", "found"), of("found", "ok")] {
         bail!("the journal tells of the fence: {told:?}\n{entries:?}");
     }
-    let own = "journalctl -b --no-pager -o cat -u etcd-lun-health.service | grep -v '^\\(Starting\\|Started\\|Finished\\|etcd-lun-health.service:\\)' | sed 's/:.*//' | sort -u";
+    let own = "journalctl --sync; journalctl -b --no-pager -o cat -u etcd-lun-health.service | grep -v '^\\(Starting\\|Started\\|Finished\\|etcd-lun-health.service:\\)' | sed 's/:.*//' | sort -u";
     let lines = stage.node.ok(own)?;
     if lines.lines().any(|check| !["fence", "iowait"].contains(&check)) {
         bail!("it says more than what has changed: {lines}");

@@ -140,9 +140,9 @@ pub(super) fn stays_down(stage: &Stage) -> Result<()> {
     if start.code == 0 {
         bail!("etcd started without its LUN");
     }
-    let said =
-        node.ok("journalctl -b --no-pager -u etcd.service | grep -c 'cannot access data directory'")?;
-    if said == "0" || !node.ok("find /var/lib/etcd -mindepth 1 ! -empty")?.is_empty() {
+    if !node.said("etcd.service")?.contains("cannot access data directory")
+        || !node.ok("find /var/lib/etcd -mindepth 1 ! -empty")?.is_empty()
+    {
         bail!("etcd did not fail for want of its directory, or wrote there");
     }
     node.run("systemctl reset-failed etcd.service")?;

@@ -70,7 +70,7 @@ fn is_on_lun(stage: &Stage, manifest: &str) -> Result<()> {
 
 pub(super) fn manifest_is(stage: &Stage, manifest: &str) -> Result<()> {
     stage.node.ok(&format!(
-        "cmp {manifest} {MANIFEST} && test ! -e {PARKED} && ! journalctl -b -u kubelet.service -o cat | grep -q 'TWO etcd manifests'"
+        "cmp {manifest} {MANIFEST} && test ! -e {PARKED} && journalctl --sync && ! journalctl -b -u kubelet.service -o cat | grep -q 'TWO etcd manifests'"
     ))?;
     Ok(())
 }

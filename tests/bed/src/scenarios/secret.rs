@@ -55,7 +55,7 @@ for how in 'plan' 'plan --json' 'apply --dry-run --json'; do etcd-lun $how; done
 RUST_BACKTRACE=1 RUST_LOG=trace etcd-lun apply >>/run/outputs 2>&1; code=$?
 for how in apply plan status health 'config check'; do etcd-lun $how; etcd-lun $how --json; done >>/run/outputs 2>&1
 touch /run/enough; wait $sampler
-journalctl -b -o verbose --no-pager >/run/journal.txt
+journalctl --sync; journalctl -b -o verbose --no-pager >/run/journal.txt
 exit $code";
 
 fn sampled(stage: &Stage, code: i32, secrets: &[String]) -> Result<()> {

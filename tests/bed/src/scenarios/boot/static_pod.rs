@@ -80,7 +80,7 @@ pub(in crate::scenarios) fn runs_on_lun(stage: &Stage) -> Result<()> {
         }
     }
     node.ok(&format!("cmp {MANIFEST} /{ETCD_POD} && ls /etc/kubernetes/manifests | grep -c . | grep -qx 1"))?;
-    let said = node.ok("journalctl -b --no-pager -o cat -u kubelet.service")?;
+    let said = node.said("kubelet.service")?;
     if said.contains("TWO etcd manifests") {
         bail!("there were two manifests at a time: {said}");
     }

@@ -130,10 +130,9 @@ impl<'a> Chain<'a> {
             }
         } else {
             // By hand, `plan` would migrate it again. At boot nothing is to do only where a rollback ended.
-            let said = self
-                .stage
-                .node
-                .ok("systemctl restart etcd-lun.service; journalctl -b --no-pager -u etcd-lun.service")?;
+            let node = &self.stage.node;
+            node.run("systemctl restart etcd-lun.service")?;
+            let said = node.said("etcd-lun.service")?;
             if !said.contains("on purpose") {
                 bail!("etcd runs from the local disk, and not because it was rolled back: {said}");
             }

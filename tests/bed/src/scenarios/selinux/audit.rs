@@ -7,6 +7,8 @@ use crate::node::Node;
 /// What was denied since this boot began and has to do with the module: its domain was denied something, or somebody
 /// was denied something of its types. Rules that would keep a denial out of the log are switched off in the image.
 pub(in crate::scenarios) fn denials(node: &Node) -> Result<Vec<String>> {
+    // What the kernel has not handed over yet is in its backlog.
+    node.ok("for n in $(seq 50); do auditctl -s | grep -qx 'backlog 0' && break; sleep 0.2; done")?;
     let status = node.ok("auditctl -s | xargs; systemctl is-active auditd.service")?;
     if !status.contains("lost 0") || !status.ends_with("\nactive") {
         bail!("the audit log is not whole: {status}");

@@ -20,7 +20,7 @@ pub(super) fn without_the_module(node: &Node) -> Result<()> {
 fn fails(node: &Node, code: &str, name: &str) -> Result<()> {
     let run = node.run(
         "systemctl restart etcd-lun.service; systemctl show --property ExecMainStatus --value etcd-lun.service
-         journalctl -b --no-pager -o cat -u etcd-lun.service | tail -n 20; systemctl stop etcd-lun.service",
+         journalctl --sync; journalctl -b --no-pager -o cat -u etcd-lun.service | tail -n 20; systemctl stop etcd-lun.service",
     )?;
     if !run.stdout.starts_with(&format!("{code}\n")) || !run.stdout.contains(&format!("status={code}/{name}"))
     {

@@ -70,7 +70,7 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
     let before = denials(node)?.len();
     let run = node.run(
         "systemd-run --quiet --wait --unit=bed-misuse --property=SELinuxContext=system_u:system_r:etcd_lun_t:s0 \
-         /usr/local/bin/bed-misuse /etc/etcd-lun/bed-misuse.pl; journalctl -b --no-pager -o cat -u bed-misuse",
+         /usr/local/bin/bed-misuse /etc/etcd-lun/bed-misuse.pl; journalctl --sync; journalctl -b --no-pager -o cat -u bed-misuse",
     )?;
     let denied = denials(node)?.split_off(before);
     for (what, _, [permission, class, type_]) in ACTS {

@@ -118,7 +118,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     stage.is_on_lun()?;
     node.ok("etcdctl put /this/node master-0")?;
     let contexts = node.ok(
-        "journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
+        "journalctl --sync; journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
     )?;
     if contexts.trim_end_matches('\0') != "system_u:system_r:etcd_lun_t:s0" {
         bail!("etcd-lun.service ran as {contexts:?}");
@@ -126,7 +126,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     // By the transition: no SELinuxContext= here. In a unit of this name, `health` finds fault with any other domain.
     let health = node.run_within(
         "systemd-run --quiet --wait --unit=etcd-lun-bed /usr/local/bin/etcd-lun health; echo $?
-         journalctl -b --no-pager -o cat -u etcd-lun-bed",
+         journalctl --sync; journalctl -b --no-pager -o cat -u etcd-lun-bed",
         crate::scene::LIMIT,
     )?;
     // How long disks are waited for is not asked of an emulated node.
@@ -139,7 +139,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     // Whether the disk is fast enough is not asked of an emulated one.
     let bench = node.run_within(
         "systemd-run --quiet --wait --unit=etcd-lun-bench /usr/local/bin/etcd-lun bench --writes 100; echo $?
-         journalctl -b --no-pager -o cat -u etcd-lun-bench",
+         journalctl --sync; journalctl -b --no-pager -o cat -u etcd-lun-bench",
         crate::scene::LIMIT,
     )?;
     let measured = ["0\n", "4\n"].iter().any(|code| bench.stdout.starts_with(code));
