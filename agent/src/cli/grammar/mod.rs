@@ -61,7 +61,6 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
     let mut given = Given::default();
     loop {
         let found = command(&words);
-        let operand = found.and_then(|command| command.operand);
         let taken = match parser.next().map_err(|error| wrong(&error.to_string(), &words, found))? {
             None => break,
             Some(Short('h')) => GLOBAL.iter().find(|flag| flag.name == "help"),
@@ -76,15 +75,14 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
             Some(Short(letter)) => {
                 return Err(wrong(&format!("there is no option -{letter}"), &words, found));
             }
-            Some(Value(word)) if operand.is_some() => {
-                let name = operand.map_or("", |operand| operand.name);
-                if given.has(name) {
-                    return Err(wrong(&format!("{name} is given twice"), &words, found));
-                }
-                given.0.push((name, word));
-                None
-            }
             Some(Value(word)) => {
+                if let Some(Operand { name, .. }) = found.and_then(|command| command.operand) {
+                    if given.has(name) {
+                        return Err(wrong(&format!("{name} is given twice"), &words, found));
+                    }
+                    given.0.push((name, word));
+                    continue;
+                }
                 let word = word.to_string_lossy().into_owned();
                 let longer: Vec<_> = words.iter().map(String::as_str).chain([word.as_str()]).collect();
                 if found.is_some() || !COMMANDS.iter().any(|command| command.words.starts_with(&longer)) {
