@@ -132,7 +132,7 @@ fn taken_away(stage: &mut Stage) -> Result<()> {
     stage.is_down_without_lun()?;
     stage.node.ok("systemctl is-active kubelet.service crio.service")?;
     let told = host::poll(LIMIT, Duration::from_secs(2), || {
-        Ok(boot::said(&stage.node)?.contains(&format!("{LINK} is not there")).then_some(()))
+        Ok(stage.node.said("etcd-lun.service")?.contains(&format!("{LINK} is not there")).then_some(()))
     })?;
     told.with_context(|| format!("etcd-lun.service does not say that {LINK} is missing"))
 }
@@ -146,7 +146,7 @@ fn another(stage: &mut Stage) -> Result<()> {
     check(&plan, refused(&[&format!("virtio-{OTHER} is virtio.{OTHER}"), "the record names virtio.etcd0"]))?;
     plug(stage, "alike", SERIAL)?;
     boot::wait_for(&stage.node, "etcd-lun.service", "failed", LIMIT)?;
-    if !boot::said(&stage.node)?.contains("it is blank") {
+    if !stage.node.said("etcd-lun.service")?.contains("it is blank") {
         bail!("etcd-lun.service does not say what is wrong with the disk");
     }
     stage.is_down_without_lun()?;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::{NODES, Runs, Unit, came_first, delivered, first_end, node, pool, said, wait_for};
+use super::{NODES, Runs, Unit, came_first, delivered, first_end, node, pool, wait_for};
 use crate::delivery;
 use crate::host;
 use crate::node::Node;
@@ -111,7 +111,7 @@ fn is(state: &str, node: &Node, units: &[&str]) -> Result<()> {
 /// A try that failed says what it tried.
 fn names_the_portal(node: &Node) -> Result<()> {
     let told = host::poll(COMES_BACK, Duration::from_secs(2), || {
-        Ok(said(node)?.lines().any(|line| line.contains("10.77.0.1:3260")).then_some(()))
+        Ok(node.said("etcd-lun.service")?.lines().any(|line| line.contains("10.77.0.1:3260")).then_some(()))
     })?;
     told.context("etcd-lun.service does not name the portal")
 }

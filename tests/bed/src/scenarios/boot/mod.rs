@@ -181,11 +181,6 @@ pub(super) fn wait_for(node: &Node, name: &str, state: &str, limit: Duration) ->
     }
 }
 
-/// The journal of `etcd-lun.service` in this boot.
-pub(super) fn said(node: &Node) -> Result<String> {
-    node.said("etcd-lun.service")
-}
-
 /// When a unit's first start in this boot came to its end, well or not, in microseconds since the kernel's start.
 fn first_end(node: &Node, name: &str) -> Result<u64> {
     node.journal(&format!("UNIT={name}"))?

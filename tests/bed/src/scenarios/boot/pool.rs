@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use super::{NODES, Runs, came_first, delivered, initiator, node, pool, said};
+use super::{NODES, Runs, came_first, delivered, initiator, node, pool};
 use crate::delivery;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -102,7 +102,7 @@ fn unlisted(stage: &Stage) -> Result<()> {
     if service.get("ActiveState") != "failed" {
         bail!("etcd-lun.service is {} on a node that is not listed", service.state());
     }
-    let said = said(&stage.node)?;
+    let said = stage.node.said("etcd-lun.service")?;
     for name in ["master-3", "master-0", "master-1", "master-2"] {
         if !said.contains(name) {
             bail!("etcd-lun.service does not name {name}: {said}");
