@@ -31,6 +31,7 @@ NEEDS = [
     ("the records' lock", DOMAIN, "iscsi_lock_t", "file", "create link unlink write"),
     ("asking iscsid to log in", DOMAIN, "iscsid_t", "unix_stream_socket", "connectto"),
     ("a running iscsid takes another name", DOMAIN, "iscsi_unit_file_t", "service", "start"),
+    ("word to systemd of how far it is", DOMAIN, DOMAIN, "unix_dgram_socket", "create connect write"),
     ("word to systemd of how far it is", DOMAIN, "init_t", "unix_dgram_socket", "sendto"),
     ("word to systemd of how far it is", DOMAIN, "init_var_run_t", "sock_file", "write"),
     ("a journal whose sockets the initrd made", DOMAIN, "kernel_t", "unix_dgram_socket", "sendto"),
