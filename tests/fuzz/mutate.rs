@@ -55,11 +55,6 @@ const TOKENS: &[&[u8]] = &[
     "٣".as_bytes(),
     "\u{feff}".as_bytes(),
     b"999999999999999999999h",
-    b"\xff\xff\xff\x7f",
-    b"\x01v\0",
-    b"\x01g\0",
-    b"\x05a{sv}\0",
-    b"\x04a(y)\0",
 ];
 
 impl Mutator {
