@@ -92,7 +92,7 @@ fn config_errors_are_2_and_name_file_and_line() {
     let cases = [
         (
             GOOD.replace("lun = 1", "lun = 1\nwwn = \"x\""),
-            "config.toml, line 14: unknown key `wwn`, expected",
+            "config.toml, line 14, column 1: unknown key `wwn`, expected",
         ),
         (GOOD.replace("HOST", "somebody-else"), "no [[node]] entry in the config matches this host"),
         (

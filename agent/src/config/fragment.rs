@@ -1,5 +1,6 @@
 //! Config as written: TOML fragments, every key optional, and how they merge.
 
+use super::form::{self, Word};
 use crate::terms::{AbsPath, Bytes, DiskLink, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
 use serde::Deserialize;
 
@@ -8,24 +9,26 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(super) struct Fragment {
     /// The iSCSI target, the same for all nodes. This or `[device]`.
+    #[serde(default, deserialize_with = "form::optional_table")]
     pub target: Option<TargetFragment>,
     /// In place of the target a local or cloud disk; everything but iSCSI is the same.
+    #[serde(default, deserialize_with = "form::optional_table")]
     pub device: Option<DeviceFragment>,
     /// etcd on every node.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "form::table")]
     pub etcd: EtcdFragment,
     /// What every LUN must be like, and what is made of it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "form::table")]
     pub lun: LunFragment,
     /// What happens at boot.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "form::table")]
     pub boot: BootFragment,
     /// The health check that `etcd-lun-health.timer` runs.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "form::table")]
     pub health: HealthFragment,
     /// One table `[[node]]` for each node: a node takes the one that names it, and needs one; but with `[device]` there may be
     /// none at all, and every node takes the same. Tables of all files add up.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "form::nodes")]
     pub node: Vec<NodeFragment>,
 }
 
@@ -36,9 +39,11 @@ pub(super) struct TargetFragment {
     pub iqn: Option<Iqn>,
     /// Where it listens: IPv4, `[IPv6]` or a name, port 3260 unless another is given; in order of preference. Required,
     /// such as `["192.168.10.5:3260", "[fd00::5]"]`.
+    #[serde(default, deserialize_with = "form::portals")]
     pub portals: Option<Vec<Portal>>,
     /// How its portals are learnt: `"sendtargets"` asks it, `"static"` takes them as they are written. Default
     /// `"sendtargets"`.
+    #[serde(default, deserialize_with = "form::word")]
     pub discovery: Option<Discovery>,
     /// How long etcd's writes wait for a target that is away, before the filesystem is told and shuts down: whole
     /// seconds, a day at most. Optional, such as `"10min"`; without it 1h, or 15s where multipathd runs.
@@ -50,8 +55,10 @@ pub(super) struct TargetFragment {
     pub noop_timeout: Option<Span>,
     /// CHAP of sessions; one way, or mutual with `username_in`. A later file's table takes the place of the whole of an
     /// earlier one's.
+    #[serde(default, deserialize_with = "form::optional_table")]
     pub chap: Option<ChapFragment>,
     /// CHAP of discovery, apart from that of sessions; the same keys.
+    #[serde(default, deserialize_with = "form::optional_table")]
     pub discovery_chap: Option<ChapFragment>,
 }
 
@@ -73,21 +80,8 @@ pub enum Discovery {
     Static,
 }
 
-/// Values that may be a secret, or one in the wrong place: what is said of a wrong one doesn't quote it.
-mod unquoted {
-    use crate::terms::AbsPath;
-    use serde::{Deserialize, Deserializer, de::Error};
-
-    const TEXT: &str = "this value is not shown, for it may be a secret; expected a text in quotes";
-    const PATH: &str = "this value is not shown, for it may be a secret; expected an absolute path in quotes, of the file that holds it";
-
-    pub(super) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-        String::deserialize(from).map(Some).map_err(|_| D::Error::custom(TEXT))
-    }
-
-    pub(super) fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AbsPath>, D::Error> {
-        AbsPath::deserialize(from).map(Some).map_err(|_| D::Error::custom(PATH))
-    }
+impl Word for Discovery {
+    const WORDS: &'static str = "\"sendtargets\" or \"static\"";
 }
 
 /// A CHAP table is merged as a whole: half a credential from one file and half from another is
@@ -98,24 +92,26 @@ pub(super) struct ChapFragment {
     /// The initiator's name. Required, such as `"initiator1"`.
     pub username: Option<String>,
     /// Its secret, written here; this, `password_file` or `credential` there must be. Optional, such as `"twelve-chars"`.
-    #[serde(default, deserialize_with = "unquoted::text")]
+    #[serde(default, deserialize_with = "form::secret")]
     pub password: Option<String>,
     /// Or the file that holds the secret, for root alone (mode 0600). Optional, such as
     /// `"/etc/etcd-lun/chap.secret"`.
-    #[serde(default, deserialize_with = "unquoted::path")]
+    #[serde(default, deserialize_with = "form::secret_file")]
     pub password_file: Option<AbsPath>,
     /// Or the name of a credential of etcd-lun.service (systemd.exec(5), `LoadCredential=`). Optional, such as
     /// `"chap"`.
+    #[serde(default, deserialize_with = "form::secret")]
     pub credential: Option<String>,
     /// The target's name, when it must prove itself too. Optional, such as `"target1"`.
     pub username_in: Option<String>,
     /// Its secret, written here. Optional, such as `"other-12-chars"`.
-    #[serde(default, deserialize_with = "unquoted::text")]
+    #[serde(default, deserialize_with = "form::secret")]
     pub password_in: Option<String>,
     /// Or the file that holds it. Optional, such as `"/etc/etcd-lun/chap-in.secret"`.
-    #[serde(default, deserialize_with = "unquoted::path")]
+    #[serde(default, deserialize_with = "form::secret_file")]
     pub password_in_file: Option<AbsPath>,
     /// Or the name of a credential. Optional, such as `"chap-in"`.
+    #[serde(default, deserialize_with = "form::secret")]
     pub credential_in: Option<String>,
 }
 
@@ -126,6 +122,7 @@ pub(super) struct EtcdFragment {
     pub data_dir: Option<AbsPath>,
     /// What starts and stops etcd: `"static-pod"`, the kubelet with a manifest, as on OpenShift; or `"systemd"`, a
     /// unit. Required, such as `"static-pod"`.
+    #[serde(default, deserialize_with = "form::word")]
     pub runtime: Option<RuntimeName>,
     /// Its unit, with `runtime = "systemd"`. Default `"etcd.service"`.
     pub unit: Option<String>,
@@ -150,6 +147,10 @@ pub(super) enum RuntimeName {
     StaticPod,
 }
 
+impl Word for RuntimeName {
+    const WORDS: &'static str = "\"static-pod\" or \"systemd\"";
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LunFragment {
@@ -157,6 +158,7 @@ pub(super) struct LunFragment {
     pub min_size: Option<Bytes>,
     /// How it is mounted; `_netdev` is added. What makes it read-only, lazy or optional is refused. Default
     /// `["prjquota"]`.
+    #[serde(default, deserialize_with = "form::mount_options")]
     pub mount_options: Option<Vec<String>>,
     /// The filesystem's label, 12 bytes at most; no other filesystem on the node may have it. Default `"etcd-lun"`.
     pub label: Option<FsLabel>,
@@ -171,6 +173,7 @@ pub(super) struct LunFragment {
 #[serde(deny_unknown_fields)]
 pub(super) struct BootFragment {
     /// What waits for the LUN: `"etcd"` alone, or `"kubelet"`: the kubelet and CRI-O too. Default `"etcd"`.
+    #[serde(default, deserialize_with = "form::word")]
     pub gate: Option<Gate>,
     /// How long login and LUN are waited for, at boot and by hand. Default `"5min"`.
     pub attach_timeout: Option<Span>,
@@ -194,6 +197,10 @@ pub enum Gate {
     Etcd,
     /// The kubelet and CRI-O too: nothing of the cluster starts on this node without the LUN.
     Kubelet,
+}
+
+impl Word for Gate {
+    const WORDS: &'static str = "\"etcd\" or \"kubelet\"";
 }
 
 #[derive(Debug, Deserialize)]

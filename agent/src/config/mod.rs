@@ -8,9 +8,10 @@ mod backing;
 mod chap;
 mod entry;
 mod error;
+mod form;
 mod fragment;
+mod parse;
 mod pool;
-mod text;
 mod timeouts;
 
 pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage};

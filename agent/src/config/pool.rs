@@ -7,7 +7,7 @@ use super::{
         Discovery, EtcdFragment, Fragment, Gate, HealthFragment, LunFragment, NodeFragment, RuntimeName,
         TargetFragment,
     },
-    text, timeouts,
+    parse, timeouts,
 };
 use crate::terms::{AbsPath, Bytes, Span};
 use std::{collections::BTreeSet, time::Duration};
@@ -110,8 +110,7 @@ fn merge(sources: &[Source]) -> Result<Fragment, ConfigError> {
     }
     let mut merged = Fragment::default();
     for source in sources {
-        let mut fragment: Fragment =
-            text::read(&source.text).map_err(|error| ConfigError::toml(source, &error))?;
+        let mut fragment = parse::fragment(source)?;
         for node in &mut fragment.node {
             node.written_in.clone_from(&source.path);
         }
