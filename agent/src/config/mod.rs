@@ -6,6 +6,7 @@
 
 mod backing;
 mod chap;
+pub mod defaults;
 mod entry;
 mod error;
 mod form;
