@@ -85,8 +85,8 @@ impl Notify {
         self.send(Word::Ready(one_line(text)));
     }
 
-    /// Sends from another thread: sd_notify waits without a limit while the manager's socket is full, as it stays when PID 1
-    /// has crashed. The message then waits there, and later ones are left out.
+    /// Sends from another thread: sd_notify waits without a limit while the manager's socket is full, and it stays full
+    /// when PID 1 has crashed. The message then waits there, and later ones are left out.
     fn send(&self, word: Word) {
         let Some(socket) = self.socket.clone() else { return };
         if self.waiting.swap(true, Ordering::SeqCst) {

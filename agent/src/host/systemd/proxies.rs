@@ -1,7 +1,7 @@
 //! What this program uses of systemd's D-Bus interface: org.freedesktop.systemd1(5), as of systemd 252.
 //!
-//! A unit's properties are not here. `GetAll` tells them in one answer, so they belong to one moment; a proxy's property
-//! would be one call each.
+//! A unit's properties are not here. `GetAll` tells them in one answer, so they belong to one moment; each property of a
+//! proxy would be a call of its own.
 
 use zbus::{ObjectPath, OwnedObjectPath, Result, proxy};
 

@@ -56,7 +56,8 @@ impl<'b> Removals<'b> {
         }
     }
 
-    /// The next of them, or of somebody who makes believe: zbus does not compare the sender with a name such as systemd's.
+    /// The next of them. Anyone on the bus may have sent it to this connection: zbus does not compare its sender with the
+    /// owner of systemd's name.
     pub(super) async fn next(&mut self) -> Result<JobRemoved, SystemdError> {
         loop {
             let signal = match self.kept.pop_front() {

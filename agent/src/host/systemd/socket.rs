@@ -1,7 +1,7 @@
 //! The socket of a connection to the bus.
 //!
-//! zbus has a socket of its own, and this one differs in three ways. It bounds the first line of the handshake: zbus 6.2
-//! would keep a line without an end, and it panics at a line that begins with its end. It takes no file descriptors,
+//! zbus has a socket of its own, and this one differs in three ways. It bounds the first line of the handshake: zbus
+//! 6.2 would keep a line without an end, and it panics at a line that begins with its end. It takes no file descriptors,
 //! which anyone on the bus could send. It shuts nothing down, which the confined domain may not.
 
 use std::{io, os::fd::BorrowedFd, os::fd::OwnedFd, sync::Arc};
@@ -31,8 +31,8 @@ impl Reader {
         let end = read.iter().position(|&byte| byte == b'\n');
         let length = before + end.unwrap_or(read.len());
         if length > LINE_MAX || (length == 0 && end.is_some()) {
-            let said = "the handshake's first line is empty or has no end";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, said));
+            let kind = io::ErrorKind::InvalidData;
+            return Err(io::Error::new(kind, "the handshake's first line is empty or has no end"));
         }
         self.line = if end.is_some() { None } else { Some(length) };
         Ok(())
@@ -45,7 +45,7 @@ impl ReadHalf for Reader {
         loop {
             self.stream.readable().await?;
             match self.stream.try_read(buffer) {
-                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the bus hung up")),
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(length) => {
                     self.check(buffer.get(..length).unwrap_or_default())?;
                     return Ok((length, Vec::new()));
