@@ -33,7 +33,7 @@ const MIGRATED: &str = "migrated";
 const KEYS: usize = 2000;
 
 /// The content of the directory below the mount point: a file where etcd must have a directory.
-pub const BARRED: &str = "member(empty)";
+pub const FENCE_CONTENT: &str = "member(empty)";
 
 /// Prints state and process number of etcd's unit, such as `active 1234`.
 pub const ETCD_STATE: &str =
@@ -92,7 +92,7 @@ impl Stage {
             self.node = own;
         }
         self.node.begin_transcript();
-        self.bed.net.mend()?;
+        self.bed.net.repair()?;
         self.offer_luns(1)?;
         self.pristine.set(true);
         self.node.load(CONFIGURED)
@@ -307,14 +307,14 @@ impl Stage {
         if seen.etcd.starts_with("active ") || seen.keys.is_some() {
             bail!("etcd runs without its LUN: {seen:?}");
         }
-        if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED {
+        if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != FENCE_CONTENT {
             bail!("the directory below the mount point holds data, or is not immutable: {seen:?}");
         }
         Ok(())
     }
 
     /// Waits up to 120 s until a script succeeds in the node.
-    pub fn comes_to(&self, condition: &str) -> Result<()> {
+    pub fn wait_until(&self, condition: &str) -> Result<()> {
         // The node itself repeats the script, because each command from outside costs an emulated node one
         // more process.
         let script = format!(

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::boot::{self, NODES};
 use super::selinux::audit;
 use super::{check, refused};
-use crate::delivery::Runs;
+use crate::delivery::EtcdRunner;
 use crate::host;
 use crate::node::Node;
 use crate::scene::{LUN_SIZE, Wanted};
@@ -42,7 +42,7 @@ fn wanted() -> Wanted {
 
 /// Migrates at the first boot and mounts the disk at the second.
 fn stands_on_its_disk(stage: &mut Stage) -> Result<()> {
-    let delivered = boot::delivered(stage, &wanted(), Runs::Unit)?;
+    let delivered = boot::delivered(stage, &wanted(), EtcdRunner::Unit)?;
     let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
     let own = stage.bed.run.dir().join("own-disk");
     blank(&own, LUN_SIZE)?;
@@ -67,7 +67,7 @@ fn stands_on_its_disk(stage: &mut Stage) -> Result<()> {
 }
 
 fn runs_from_it(stage: &Stage) -> Result<()> {
-    let took = boot::came_first(&stage.node)?;
+    let took = boot::ran_before_etcd(&stage.node)?;
     stage.is_on_disk()?;
     let label = stage.node.ok(&format!("stat --dereference --format %C {LINK}"))?;
     if label.split(':').nth(2) != Some("etcd_lun_device_t") {
@@ -160,7 +160,7 @@ fn another(stage: &mut Stage) -> Result<()> {
         bail!("a disk that is not this node's was written to");
     }
     stage.node.vm().unplug("alike")?;
-    stage.comes_to(&format!("! test -e {LINK}"))
+    stage.wait_until(&format!("! test -e {LINK}"))
 }
 
 fn file(stage: &Stage, name: &str) -> Result<String> {
@@ -169,7 +169,7 @@ fn file(stage: &Stage, name: &str) -> Result<String> {
 
 fn plug(stage: &mut Stage, id: &str, serial: &str) -> Result<()> {
     stage.node.vm().plug(id)?;
-    stage.comes_to(&format!("test -e /dev/disk/by-id/virtio-{serial}"))
+    stage.wait_until(&format!("test -e /dev/disk/by-id/virtio-{serial}"))
 }
 
 /// After the refusal an administrator starts the service. Then etcd is rolled back to the local disk.

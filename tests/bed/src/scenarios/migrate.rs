@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use super::{check, failed, refused};
 use crate::etcd;
 use crate::scene::{self, Wanted};
-use crate::stage::{BARRED, Stage};
+use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
 use crate::target::Lun;
 
@@ -132,7 +132,7 @@ touch /run/written";
 pub(super) fn stays_down(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     let seen = stage.look()?;
-    if !seen.is_fenced() || seen.content != BARRED {
+    if !seen.is_fenced() || seen.content != FENCE_CONTENT {
         bail!("the directory below the mount holds data, or is not immutable: {seen:?}");
     }
     let start = node.run("systemctl reset-failed etcd.service; systemctl start etcd.service")?;

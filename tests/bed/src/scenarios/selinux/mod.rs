@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use super::boot::{self, NODES};
-use crate::delivery::{self, Root, Runs};
+use crate::delivery::{self, EtcdRunner, Root};
 use crate::node::Node;
 use crate::scene::Wanted;
 use crate::stage::Stage;
@@ -34,7 +34,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// Two boots only, because boots take longest. The first one installs the policy and migrates. The second one
 /// finds everything in place. The last tests damage the node, which is not used after them.
 fn enforcing(stage: &mut Stage) -> Result<()> {
-    let disk = boot::delivered(stage, &boot::pool(), Runs::Unit)?;
+    let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
     stage.offer_luns(boot::NODES.len())?;
     stage.change_node(node(stage, &disk, &boot::pool())?);
     stage.node.power_on()?;
@@ -63,7 +63,7 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
 /// failed, and start it again.
 fn static_pod(stage: &mut Stage) -> Result<()> {
     let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..portal::wanted() };
-    let disk = portal::delivered(stage, &wanted, Runs::StaticPod)?;
+    let disk = portal::delivered(stage, &wanted, EtcdRunner::StaticPod)?;
     let disk = delivery::change(&stage.bed, "parked", &disk, |root: &Root| {
         root.run(
             "cd /etc/kubernetes; mkdir --mode 0700 etcd-lun-parked; mv manifests/etcd-pod.yaml etcd-lun-parked/",
@@ -72,11 +72,11 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
         root.label("/etc/kubernetes")
     })?;
     let disk = installed(stage, &disk, &wanted)?;
-    let _names = portal::Names::serve(stage)?;
+    let _names = portal::NameServer::serve(stage)?;
     portal::offer(stage)?;
     stage.change_node(node(stage, &disk, &wanted)?);
     stage.node.power_on()?;
-    boot::came_first(&stage.node)?;
+    boot::ran_before_etcd(&stage.node)?;
     boot::static_pod::runs_on_lun(stage)?;
     stage.node.ok("grep -q redhat:master0 /etc/iscsi/initiatorname.iscsi")?;
     stage.node.ok("! test -e /etc/kubernetes/etcd-lun-parked")?;
@@ -102,7 +102,7 @@ fn install(root: &Root, name: &str, module: &str) -> Result<()> {
 }
 
 fn node(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<Node> {
-    let disk = grants::watched(stage, disk, wanted)?;
+    let disk = grants::with_audit_module(stage, disk, wanted)?;
     let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
     Node::off(&stage.bed, NODES[0], &disk, options)
 }
@@ -114,7 +114,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     if node.ok("getenforce")? != "Enforcing" {
         bail!("the node does not enforce SELinux");
     }
-    let took = boot::came_first(node)?;
+    let took = boot::ran_before_etcd(node)?;
     stage.is_on_lun()?;
     node.ok("etcdctl put /this/node master-0")?;
     let contexts = node.ok(
@@ -210,10 +210,9 @@ fn labels(node: &Node) -> Result<()> {
         }
     }
     // The directory below the mount must have the label too.
-    let beneath =
-        node.ok("unshare --mount sh -c 'umount /var/lib/etcd && stat --format %C /var/lib/etcd'")?;
-    if !beneath.contains("etcd_lun_data_t") {
-        bail!("the directory below the mount is {beneath}");
+    let below = node.ok("unshare --mount sh -c 'umount /var/lib/etcd && stat --format %C /var/lib/etcd'")?;
+    if !below.contains("etcd_lun_data_t") {
+        bail!("the directory below the mount is {below}");
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ const ROUNDS: usize = 5;
 
 /// The copy on which etcd starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Truth {
+pub enum BootCopy {
     /// The LUN's copy. After a commit that was cut short, the boot may first have to retire the local data.
     Lun {
         /// Whether the boot retires the local data first.
@@ -49,7 +49,7 @@ pub enum Truth {
 #[derive(Debug)]
 pub struct Booted {
     /// The copy on which etcd starts.
-    pub truth: Truth,
+    pub copy: BootCopy,
     _staged: Option<Staging>,
 }
 
@@ -86,18 +86,18 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
                     _ => None,
                 });
                 let mounts = has(|step| matches!(step, Step::MountData { .. }));
-                let truth = if let Some(generation) = returning.filter(|_| !mounts) {
-                    Truth::Returning { generation }
+                let copy = if let Some(generation) = returning.filter(|_| !mounts) {
+                    BootCopy::Returning { generation }
                 } else if has(|step| matches!(step, Step::Commit { .. })) {
-                    Truth::Local
+                    BootCopy::Local
                 } else if mounts && staged.is_some() {
-                    Truth::Lun { retires }
+                    BootCopy::Lun { retires }
                 } else if planned.is_empty() && node.rolled_back().is_some() {
-                    Truth::RolledBack
+                    BootCopy::RolledBack
                 } else {
                     bail!("the boot has an unexpected plan: {planned:?}");
                 };
-                return Ok(Booted { truth, _staged: staged });
+                return Ok(Booted { copy, _staged: staged });
             }
         }
     }
