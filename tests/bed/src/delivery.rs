@@ -62,7 +62,7 @@ pub fn deliver(
     fs::write(&config, ignition_of(machine_config)?.to_string())?;
     let said = host::run(Command::new("ignition-validate").arg(&config), LIMIT)?;
     if said.code != 0 || !said.both().trim().is_empty() {
-        bail!("ignition-validate: {said}");
+        bail!("ignition-validate does not accept the config: {said}");
     }
     let mut copy = Command::new("qemu-img");
     copy.args(["convert", "-O", "raw"]).arg(base).arg(&disk);
@@ -105,9 +105,10 @@ fn in_own_namespace(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     // The namespace belongs to a thread and ends with it.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNS).context("a mount namespace")?;
+            unshare(CloneFlags::CLONE_NEWNS).context("cannot make a mount namespace")?;
             let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-            mount(None::<&str>, "/", None::<&str>, private, None::<&str>).context("private mounts")?;
+            mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+                .context("cannot make the mounts private")?;
             work()
         });
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -263,7 +263,9 @@ impl Node {
     /// Waits until the machine is off. The shutdown has already begun.
     pub fn wait_off(&mut self) -> Result<()> {
         self.ssh = None;
-        self.vm.wait_off(Duration::from_secs(180)).with_context(|| self.console_end())
+        self.vm.wait_off(Duration::from_secs(180)).with_context(|| {
+            format!("the node does not shut down; its console ends:\n{}", self.console_end())
+        })
     }
 
     /// Takes a snapshot of the node's memory and disk.

@@ -244,7 +244,9 @@ impl Stage {
         );
         let output = self.node.run(&script)?;
         let mut lines = output.stdout.lines();
-        let mut next = || lines.next().map(String::from).with_context(|| format!("cannot look: {output}"));
+        let mut next = || {
+            lines.next().map(String::from).with_context(|| format!("cannot read the node's state: {output}"))
+        };
         Ok(Seen {
             etcd: next()?,
             mount: next()?,
@@ -328,7 +330,12 @@ impl Stage {
 
     /// Checks that etcd still has a key whose value `yes` it acknowledged.
     pub fn has_kept(&self, key: &str) -> Result<()> {
-        if self.node.ok(&format!("etcdctl get {key} --print-value-only")).context("asking etcd")? != "yes" {
+        if self
+            .node
+            .ok(&format!("etcdctl get {key} --print-value-only"))
+            .context("cannot ask etcd for the key")?
+            != "yes"
+        {
             bail!("a write that was acknowledged is lost");
         }
         Ok(())

@@ -38,7 +38,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 let json = stage.agent(&format!("{verb} --json"))?;
                 let value: serde_json::Value = serde_json::from_str(&json.stdout)?;
                 if text.code != 0 || json.code != 0 || value.get("version").is_none() {
-                    bail!("`{verb}` on a healthy node: {text}\n{json}");
+                    bail!(
+                        "`{verb}` should succeed on a healthy node, and its JSON should have a version: {text}\n{json}"
+                    );
                 }
             }
             retired(stage)?;

@@ -85,7 +85,7 @@ fn from_a_debug_pod(stage: &mut Stage) -> Result<()> {
     let output =
         stage.node.run_within(&format!("{DEBUG_POD} /usr/local/bin/etcd-lun apply"), scene::LIMIT)?;
     if output.code != 0 {
-        bail!("from a debug pod: {output}");
+        bail!("`etcd-lun apply` from a debug pod failed: {output}");
     }
     is_on_lun(stage, &format!("/{ETCD_POD}"))?;
     let again = stage.apply()?;

@@ -62,7 +62,7 @@ fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
          ls -A /var/lib/etcd; stat --format '%A %U %G' /var/lib/etcd"
     ))?;
     if left != "member\ndrwx------ etcd etcd" {
-        bail!("something is left behind, or missing: {left}");
+        bail!("the rollback left something of the LUN, or the data directory is not as expected: {left}");
     }
     for (verb, says) in [
         ("rollback", "on purpose"),
@@ -72,7 +72,7 @@ fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
     ] {
         let output = ok(stage.agent(verb)?)?;
         if !output.stdout.contains(says) {
-            bail!("`{verb}` after a rollback: {output}");
+            bail!("`{verb}` after a rollback does not say {says:?}: {output}");
         }
     }
     Ok(())
@@ -95,7 +95,7 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     check(&stage.agent("apply")?, refused(&["is not finished", "etcd-lun rollback"]))?;
     let health = stage.agent("health")?;
     if health.code != 4 || !health.stdout.contains("the rollback is not finished") {
-        bail!("`health` with an unfinished rollback: {health}");
+        bail!("`health` should report the unfinished rollback: {health}");
     }
     let seen = stage.look()?;
     if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != FENCE_CONTENT || seen.keys.is_some() {

@@ -87,7 +87,7 @@ fn reboots_with_target_gone(stage: &mut Stage) -> Result<()> {
     stage.node.ok(&format!("etcdctl put {LAST} yes"))?;
     let asked = stage.agent("let-go")?;
     if asked.code != 0 || !asked.stdout.contains("not shutting down") {
-        bail!("`let-go` on a node that goes on: {asked}");
+        bail!("`let-go` should do nothing on a node that is not shutting down: {asked}");
     }
     stage.target.stop();
     // Long enough for the kernel to notice that the target is gone. The time-out of an hour has then begun.
@@ -104,7 +104,7 @@ fn is(state: &str, node: &Node, units: &[&str]) -> Result<()> {
     for name in units {
         let unit = Unit::of(node, name)?;
         if unit.get("ActiveState") != state {
-            bail!("{name} is {} and not {state}", unit.state());
+            bail!("{name} is {}, expected {state}", unit.state());
         }
     }
     Ok(())

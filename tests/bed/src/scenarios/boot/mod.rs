@@ -179,7 +179,7 @@ pub(super) fn wait_for(node: &Node, name: &str, state: &str, limit: Duration) ->
     match seen {
         Some(()) => Ok(()),
         None => {
-            bail!("{name} is {} and not {state} after {} s", Unit::of(node, name)?.state(), limit.as_secs())
+            bail!("{name} is {} after {} s, expected {state}", Unit::of(node, name)?.state(), limit.as_secs())
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// `docs/MachineConfigDaemon.md`).
 fn files_and_units_only(config: &Value) -> Result<()> {
     if config["ignition"]["version"] != "3.2.0" {
-        bail!("the config is of version {}", config["ignition"]["version"]);
+        bail!("the Ignition config should have version 3.2.0, but has {}", config["ignition"]["version"]);
     }
     let keys = |value: &Value| -> BTreeSet<String> {
         value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()

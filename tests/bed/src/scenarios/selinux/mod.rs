@@ -121,7 +121,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
         "journalctl --sync; journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
     )?;
     if contexts.trim_end_matches('\0') != "system_u:system_r:etcd_lun_t:s0" {
-        bail!("etcd-lun.service ran as {contexts:?}");
+        bail!("etcd-lun.service should run in etcd_lun_t, but ran as {contexts:?}");
     }
     // The transition sets the domain, because this unit has no SELinuxContext=. In a unit of this name,
     // `health` reports every other domain.
@@ -135,7 +135,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
         || (health.stdout.starts_with("4\n")
             && health.stdout.lines().any(|line| line == "unhealthy: iowait"));
     if !well {
-        bail!("`health` as a unit: {health}");
+        bail!("`health` as a unit found a fault: {health}");
     }
     // The verdict is ignored: an emulated disk may be too slow.
     let bench = node.run_within(
@@ -145,7 +145,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     )?;
     let measured = ["0\n", "4\n"].iter().any(|code| bench.stdout.starts_with(code));
     if !measured || !bench.stdout.contains("99 of 100 within") {
-        bail!("`bench` as a unit: {bench}");
+        bail!("`bench` as a unit did not measure: {bench}");
     }
     // etcd-lun sends its status to PID 1. A step's text begins with its number in brackets.
     let told = node.ok("systemctl show --property StatusText --value etcd-lun.service")?;

@@ -60,7 +60,8 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
     let host = Host::fixture(Root::new(machine.root()), Box::new(runner))?;
     let machine_id = identity::machine_id(&host)?;
     let source = Source { path: MAIN_FILE.into(), text: host.root.read(MAIN_FILE)? };
-    let config = Config::load(&[source], &machine_id, HOSTNAME).context("the config on the node's disk")?;
+    let config = Config::load(&[source], &machine_id, HOSTNAME)
+        .context("cannot load the config on the node's disk")?;
     let identity = Identity { machine_id, hostname: HOSTNAME.into(), joined_host_namespace: false };
     let (mut staged, mut retires, mut fences) = (None, false, false);
     for _ in 0..ROUNDS {

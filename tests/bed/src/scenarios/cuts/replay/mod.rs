@@ -53,9 +53,11 @@ impl Cut<'_> {
         // The namespaces belong to a thread. They end with it, and so do the mounts in them.
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).context("namespaces")?;
+                unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
+                    .context("cannot make the namespaces")?;
                 let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-                mount(None::<&str>, "/", None::<&str>, private, None::<&str>).context("private mounts")?;
+                mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+                    .context("cannot make the mounts private")?;
                 self.boot()
             });
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
