@@ -8,7 +8,7 @@ use crate::{
         selinux::{self, store},
         systemd,
     },
-    node::InForce,
+    node::{InForce, layout::RUNTIME_DIR},
     observe, policy,
     terms::AbsPath,
 };
@@ -29,8 +29,8 @@ pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     let module = policy::module(config);
     let module_changed = observe::in_force(host, &module)? != InForce::Right;
     if module_changed {
-        host.root.make_dir(super::RUNTIME_DIR, 0o700).context("making the runtime directory")?;
-        let file: AbsPath = format!("{}/{}.cil", super::RUNTIME_DIR, policy::MODULE).parse()?;
+        host.root.make_dir(RUNTIME_DIR, 0o700).context("making the runtime directory")?;
+        let file: AbsPath = format!("{}/{}.cil", RUNTIME_DIR, policy::MODULE).parse()?;
         host.root.write_durably(&file, &module.text, 0o600)?;
         let installed = store::install(host, &file, policy::PRIORITY).map_err(why_not);
         host.root.remove(file.as_path())?;
@@ -83,18 +83,18 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
         // unit's state.
         systemd::reload(host).context("having systemd read the labels of its units")?;
     }
-    relabelled.extend(relabel_runtime(host).with_context(|| format!("labelling {}", super::RUNTIME_DIR))?);
+    relabelled.extend(relabel_runtime(host).with_context(|| format!("labelling {}", RUNTIME_DIR))?);
     Ok(Installed { module_changed, relabelled })
 }
 
 /// Labels the runtime directory, and what is in it, as what holds them: the system's policies have no label for
 /// anything in /run (`<<none>>`), so restorecon would leave them with types that the policy has lost.
 fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
-    let Some(names) = host.root.list_opt(super::RUNTIME_DIR)? else { return Ok(Vec::new()) };
+    let Some(names) = host.root.list_opt(RUNTIME_DIR)? else { return Ok(Vec::new()) };
     let Some(label) = selinux::label_of(host, "/run")? else { return Ok(Vec::new()) };
-    let below = names.iter().map(|name| format!("{}/{name}", super::RUNTIME_DIR));
+    let below = names.iter().map(|name| format!("{}/{name}", RUNTIME_DIR));
     let mut relabelled = Vec::new();
-    for path in std::iter::once(super::RUNTIME_DIR.to_owned()).chain(below) {
+    for path in std::iter::once(RUNTIME_DIR.to_owned()).chain(below) {
         let has = selinux::label_of(host, &path)?;
         if has.as_ref() != Some(&label) {
             selinux::set_label_of(host, &path, &label)?;

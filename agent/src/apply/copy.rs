@@ -8,8 +8,11 @@ use crate::{
         staging::Access,
         tree,
     },
-    node::authority::Stamp,
-    plan::{RETURNING, STAGING, Way},
+    node::{
+        authority::Stamp,
+        layout::{RETURNING, STAGING},
+    },
+    plan::Way,
     terms::{AbsPath, Bytes},
 };
 use anyhow::{Context as _, anyhow};

@@ -8,8 +8,11 @@ use crate::{
         manifest::{self, PutBack},
         mountinfo, systemd,
     },
-    node::{KUBELET, authority::Authority},
-    plan::{ETCD_STOPPED, parked},
+    node::{
+        KUBELET,
+        authority::Authority,
+        layout::{ETCD_STOPPED, parked},
+    },
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail};

@@ -3,8 +3,10 @@
 use super::{etcd, guard, run::Run};
 use crate::{
     host::{Host, dir, inode, tree},
-    node::authority::Record,
-    plan::{BAR, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STATE},
+    node::{
+        authority::Record,
+        layout::{BAR, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STATE},
+    },
     terms::{AbsPath, Fingerprint},
 };
 use anyhow::{Context as _, bail, ensure};

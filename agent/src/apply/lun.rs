@@ -9,9 +9,11 @@ use crate::{
         udev::Monitor,
         xfs,
     },
-    node::authority::{Record, Stamp},
+    node::{
+        authority::{Record, Stamp},
+        layout::{RECORD, STAGING},
+    },
     observe,
-    plan::{RECORD, STAGING},
     terms::{AbsPath, DiskLink, FsLabel, FsUuid, Iqn, LunNumber, Span, Wwid},
 };
 use anyhow::{Context as _, anyhow, bail};

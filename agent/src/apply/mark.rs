@@ -11,9 +11,10 @@ use crate::{
     node::{
         Identity,
         authority::{Record, Stamp},
+        layout::RECORD,
     },
     observe::{self, Viewpoint},
-    plan::{self, Idle, Mark, RECORD},
+    plan::{self, Idle, Mark},
     terms::AbsPath,
 };
 use anyhow::{Context as _, ensure};

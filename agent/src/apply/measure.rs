@@ -4,7 +4,8 @@ use super::{copy::not_staged, run::Run};
 use crate::{
     bench::{self, Summary, milliseconds},
     host::scratch::{self, Place, Scratch},
-    plan::{Refusal, STAGING},
+    node::layout::STAGING,
+    plan::Refusal,
     terms::{Span, Wwid},
 };
 use anyhow::Context as _;

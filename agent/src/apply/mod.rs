@@ -47,9 +47,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ours until the next boot: the lock and the staging mount point.
-const RUNTIME_DIR: &str = "/run/etcd-lun";
-
 /// How often a plan may end at a horizon: local side, login, stamp, all the rest, and once more to see that nothing is
 /// left; a rollback has the mount and the sessions beside these. More would mean that steps don't do what plans expect
 /// of them.

@@ -4,9 +4,12 @@ use super::{Failure, alone::take_lock, guard};
 use crate::{
     config::Config,
     host::{Host, dir, inode, tree},
-    node::{Identity, Retired},
+    node::{
+        Identity, Retired,
+        layout::{RETIRED, RETIRED_MARK},
+    },
     observe::{self, Viewpoint},
-    plan::{self, RETIRED, RETIRED_MARK},
+    plan,
     terms::AbsPath,
 };
 use anyhow::{Context as _, ensure};

@@ -1,12 +1,11 @@
 //! From the local disk to the LUN: the record is absent or says that the truth is local.
 
-use super::{
-    Horizon, Occasion, Plan, RECORD, Refusal, STATE, Sight, Step, Way, lun, mount_unit, reach, require,
-};
+use super::{Horizon, Occasion, Plan, Refusal, Sight, Step, Way, lun, mount_unit, reach, require};
 use crate::{
     node::{
         Content, LocalDir, Lun, LunView,
         authority::{Authority, FIRST_ACTIVATION, Record, Stamp},
+        layout::{RECORD, STATE},
     },
     terms::{Bytes, FsUuid, Wwid},
 };

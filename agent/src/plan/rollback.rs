@@ -4,15 +4,13 @@
 //! unmounted before the commit point: whoever starts etcd between the two finds the fence, on neither copy. So the LUN's
 //! copy can't take a write after the commit point, and its stamp is of an older generation than the record from there on.
 
-use super::{
-    Horizon, Occasion, Plan, RETIRED, RETURNING, Refusal, STATE, Sight, Step, Way, lun::ROOM, migrate,
-    require, resume,
-};
+use super::{Horizon, Occasion, Plan, Refusal, Sight, Step, Way, lun::ROOM, migrate, require, resume};
 use crate::{
     config::{Backing, Config},
     node::{
         DataMount, LocalDir, LunView, Node,
         authority::{Authority, Record},
+        layout::{RETIRED, RETURNING, STATE},
     },
     terms::Bytes,
 };

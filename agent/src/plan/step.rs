@@ -2,7 +2,10 @@
 
 use crate::{
     config::{Discovery, Runtime},
-    node::authority::{Authority, Record, Stamp},
+    node::{
+        authority::{Authority, Record, Stamp},
+        layout,
+    },
     terms::{AbsPath, Bytes, DiskLink, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
 };
 use serde::Serialize;
@@ -27,7 +30,7 @@ impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ToLun => f.write_str("the LUN"),
-            Self::ToLocal { generation } => write!(f, "{}/{generation} on the local disk", super::RETURNING),
+            Self::ToLocal { generation } => write!(f, "{}/{generation} on the local disk", layout::RETURNING),
         }
     }
 }
@@ -390,7 +393,7 @@ impl fmt::Display for Step {
                 write!(f, "commit: from here on generation {} on the LUN is the truth", record.generation)
             }
             Self::Retire { from, generation, .. } => {
-                write!(f, "retire the data in {from} to {}/{generation}", super::RETIRED)
+                write!(f, "retire the data in {from} to {}/{generation}", layout::RETIRED)
             }
             Self::Fence { at } => write!(f, "fence {at}: without data and immutable beneath the mount"),
             Self::Activate { stamp, .. } | Self::Mark { stamp, .. } => {
@@ -408,7 +411,7 @@ impl fmt::Display for Step {
                 record.generation
             ),
             Self::Return { at, generation } => {
-                write!(f, "open the fence: put {}/{generation} in the place of {at}", super::RETURNING)
+                write!(f, "open the fence: put {}/{generation} in the place of {at}", layout::RETURNING)
             }
             Self::StartEtcd { runtime: Runtime::Systemd { unit }, on, .. } => {
                 write!(f, "start {unit} on the {on}")

@@ -12,9 +12,10 @@ use etcd_lun::config::{Config, MAIN_FILE, Source};
 use etcd_lun::host::exec::SEARCH;
 use etcd_lun::host::staging::{Access, Staging};
 use etcd_lun::host::{ExecError, Host, Invocation, Output, Root, Runner, Tool, block, identity};
+use etcd_lun::node::layout::STAGING;
 use etcd_lun::node::{Etcd, Fact, Identity, LocalDir, LunView, MountUnit, Node};
 use etcd_lun::observe::{self, Viewpoint};
-use etcd_lun::plan::{Occasion, STAGING, Step, plan};
+use etcd_lun::plan::{Occasion, Step, plan};
 
 use super::machine::Machine;
 use crate::host;

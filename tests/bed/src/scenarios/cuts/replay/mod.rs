@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use etcd_lun::plan::RETURNING;
+use etcd_lun::node::layout::RETURNING;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
@@ -86,7 +86,7 @@ impl Cut<'_> {
 
     fn tree(copy: BootCopy) -> String {
         match copy {
-            BootCopy::Lun { .. } => etcd_lun::plan::STAGING.into(),
+            BootCopy::Lun { .. } => etcd_lun::node::layout::STAGING.into(),
             BootCopy::Local | BootCopy::RolledBack => boot::DATA_DIR.into(),
             BootCopy::Returning { generation } => format!("{RETURNING}/{generation}"),
         }
