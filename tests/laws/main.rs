@@ -25,7 +25,7 @@ use etcd_lun::{
         Session, User,
         authority::{Authority, Record, Stamp},
     },
-    plan::{Goal, Horizon, Occasion, Plan, Refusal, Step, plan},
+    plan::{Goal, Horizon, Occasion, Plan, Refusal, Step, plan, step::StartEtcd},
     terms::Bytes,
 };
 use say::say;

@@ -150,7 +150,7 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
         }
     }
     for step in &plan.steps {
-        if let Step::StartEtcd { on, .. } = step
+        if let Step::StartEtcd(StartEtcd { on, .. }) = step
             && (*on != Authority::Local || truth_is_lun && at(plan, "commit-local").is_none())
         {
             fail(7, "etcd is started on the truth");

@@ -1,6 +1,6 @@
 //! One run at a time, and nothing left of one that was killed.
 
-use super::Watcher;
+use super::watcher::Watcher;
 use crate::{
     host::{
         Host, Tool,

@@ -21,7 +21,7 @@ mod refusal;
 mod resume;
 mod retired;
 mod rollback;
-mod step;
+pub mod step;
 
 pub use mark::{Idle, Mark, mark};
 pub use refusal::Refusal;
@@ -38,6 +38,7 @@ use crate::{
 };
 use serde::Serialize;
 use std::fmt;
+use step::{MountData, StartEtcd};
 
 /// Steps in their order, and what can't be planned yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -189,12 +190,12 @@ impl<'a> Sight<'a> {
     }
 
     fn start_etcd(&self, on: Authority) -> Step {
-        Step::StartEtcd {
+        Step::StartEtcd(StartEtcd {
             runtime: self.config.etcd.runtime.clone(),
             data_dir: self.config.etcd.data_dir.clone(),
             on,
             wait: self.occasion == Occasion::ByHand,
-        }
+        })
     }
 
     /// The refusal where somebody has the database open though etcd does not run.
@@ -208,14 +209,14 @@ impl<'a> Sight<'a> {
 
     /// The step that has PID 1 mount what the record names.
     fn mount_data(&self, record: &Record) -> Step {
-        Step::MountData {
+        Step::MountData(MountData {
             unit: self.mount_unit(),
             at: self.config.etcd.data_dir.clone(),
             wwid: record.wwid.clone(),
             uuid: record.uuid,
             label: self.config.lun.label.clone(),
             options: self.config.lun.mount_options.clone(),
-        }
+        })
     }
 }
 

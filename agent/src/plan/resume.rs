@@ -1,6 +1,6 @@
 //! The LUN is the truth: make the local side harmless, count the use, mount, start etcd.
 
-use super::{Horizon, Occasion, Plan, Refusal, Sight, Step, lun, mount_unit, reach, require};
+use super::{Horizon, Occasion, Plan, Refusal, Sight, Step, lun, mount_unit, reach, require, step::Retire};
 use crate::{
     config::{Backing, Runtime},
     node::{
@@ -125,7 +125,7 @@ fn make_local_harmless(sight: &Sight<'_>, record: &Record) -> Result<Vec<Step>, 
             return Err(Refusal::TwoHistories { generation: record.generation, at: sight.data_dir() });
         }
         let generation = record.generation;
-        steps.push(Step::Retire { from: from.clone(), generation, fingerprint: record.fingerprint });
+        steps.push(Step::Retire(Retire { from: from.clone(), generation, fingerprint: record.fingerprint }));
     }
     if !sight.local.is_fenced() {
         steps.push(Step::Fence { at: from });

@@ -4,7 +4,9 @@
 //! unmounted before the commit point: whoever starts etcd between the two finds the fence, on neither copy. So the LUN's
 //! copy can't take a write after the commit point, and its stamp is of an older generation than the record from there on.
 
-use super::{Horizon, Occasion, Plan, Refusal, Sight, Step, Way, lun::ROOM, migrate, require, resume};
+use super::{
+    Horizon, Occasion, Plan, Refusal, Sight, Step, Way, lun::ROOM, migrate, require, resume, step::Copy,
+};
 use crate::{
     config::{Backing, Config},
     node::{
@@ -101,7 +103,7 @@ fn from_lun(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refusal> {
         Some(mount) => resume::mounted(sight, mount)?,
         None => resume::unmounted(sight, record)?,
     };
-    applied.steps.retain(|step| !matches!(step, Step::StartEtcd { .. }));
+    applied.steps.retain(|step| !matches!(step, Step::StartEtcd(_)));
     let Some(mount) = mount.as_ref().filter(|_| applied.is_empty()) else {
         let horizon = applied.horizon.unwrap_or(Horizon::Mount);
         return Ok(Plan::until(applied.steps, horizon));
@@ -173,12 +175,12 @@ fn copy_and_commit(sight: &Sight<'_>, record: &Record) -> Plan {
     let onto_empty = sight.node.shelf.known().is_some_and(|shelf| shelf.copy.is_none());
     let mut steps = Vec::new();
     if sight.etcd.running {
-        steps.push(Step::PreCopy { from: at.clone(), way, size, onto_empty });
+        steps.push(Step::PreCopy(Copy { from: at.clone(), way, size, onto_empty }));
     }
     let stop = sight.stop_etcd();
     let stopped = stop.is_some();
     steps.extend(stop);
-    steps.push(Step::Copy { from: at.clone(), way, size, onto_empty: onto_empty && !stopped });
+    steps.push(Step::Copy(Copy { from: at.clone(), way, size, onto_empty: onto_empty && !stopped }));
     steps.push(Step::Prove { from: at.clone(), way });
     steps.push(Step::UnmountData { unit: sight.mount_unit(), at: at.clone() });
     let next = Record::begin(generation, record.uuid, record.wwid.clone(), at.clone());

@@ -79,7 +79,7 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
         })?;
         match &planned.steps[..] {
             [Step::Stage { .. }] => staged = Some(stage(&host, &node)?),
-            [Step::Retire { .. }, Step::Fence { .. }] => (retires, fences) = (true, true),
+            [Step::Retire(_), Step::Fence { .. }] => (retires, fences) = (true, true),
             [Step::Fence { .. }] => fences = true,
             steps => {
                 let has = |wanted: fn(&Step) -> bool| steps.iter().any(wanted);
@@ -87,7 +87,7 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
                     Step::Return { generation, .. } => Some(*generation),
                     _ => None,
                 });
-                let mounts = has(|step| matches!(step, Step::MountData { .. }));
+                let mounts = has(|step| matches!(step, Step::MountData(_)));
                 let copy = if let Some(generation) = returning.filter(|_| !mounts) {
                     BootCopy::Returning { generation }
                 } else if has(|step| matches!(step, Step::Commit { .. })) {

@@ -1,7 +1,7 @@
 //! Deleting old local data, on a person's word.
 
-use super::{Failure, alone::take_lock, guard};
 use crate::{
+    apply::{alone::take_lock, outcome::Failure, users},
     config::Config,
     host::{Host, dir, inode, tree},
     node::{
@@ -36,6 +36,6 @@ fn remove(host: &Host, name: &str) -> anyhow::Result<()> {
     let shelf = tree::open(&host.root.locate(retired.as_path()))?;
     let mark = inode::attribute(dir::open(&shelf, name)?, RETIRED_MARK)?;
     ensure!(mark.as_deref() == Some(name.as_bytes()), "{retired}/{name} has lost its mark");
-    guard::nobody_in(host, &retired.join(name))?;
+    users::nobody_in(host, &retired.join(name))?;
     dir::remove_tree(&shelf, name).with_context(|| format!("removing {retired}/{name}"))
 }
