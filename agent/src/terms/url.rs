@@ -1,4 +1,4 @@
-//! Where a server on this node is asked.
+//! The address of etcd's metrics.
 
 use super::TermError;
 use std::{
@@ -7,18 +7,17 @@ use std::{
     str::FromStr,
 };
 
-/// Where etcd shows its metrics: plain HTTP on the loopback interface, or HTTPS anywhere; without a path.
+/// The address of etcd's metrics, without a path: plain HTTP on the loopback interface, or HTTPS anywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricsUrl {
     text: String,
     is_tls: bool,
 }
 
-pub(super) const URL_FORM: &str =
-    "where etcd shows its metrics, such as \"http://127.0.0.1:2381\" or \"https://localhost:9978\"";
+pub(super) const URL_FORM: &str = "an address of etcd's metrics, such as \"http://127.0.0.1:2381\" or \"https://localhost:9978\"; plain http only on this machine";
 
 impl MetricsUrl {
-    /// Whether it is asked over TLS.
+    /// Whether the address is `https`.
     pub fn is_tls(&self) -> bool {
         self.is_tls
     }
@@ -45,7 +44,7 @@ impl FromStr for MetricsUrl {
                     "localhost" => Ipv4Addr::LOCALHOST.into(),
                     _ => inner.parse::<IpAddr>().map_err(|_| wrong())?,
                 };
-                // What comes over a network in plain text is nothing to judge a node by.
+                // Anybody on the network could change plain text, and `health` would judge the node by it.
                 if !address.is_loopback() {
                     return Err(wrong());
                 }
