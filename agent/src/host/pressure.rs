@@ -1,7 +1,6 @@
 //! How much the machine waits for its disks: proc_stat(5), and kernel `Documentation/accounting/psi.rst`.
 
 use super::Host;
-use crate::terms::decimal;
 use std::io;
 
 /// The time that all processors together have spent, in ticks, since the machine was started.
@@ -56,7 +55,8 @@ pub fn io(host: &Host) -> io::Result<Option<(f64, f64)>> {
 fn parse_pressure(text: &str) -> Option<(f64, f64)> {
     let share = |kind: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
-        decimal(line.split_whitespace().find_map(|word| word.strip_prefix("avg60="))?)
+        let text = line.split_whitespace().find_map(|word| word.strip_prefix("avg60="))?;
+        text.parse().ok().filter(|share: &f64| share.is_finite())
     };
     share("some ").zip(share("full "))
 }
@@ -83,5 +83,6 @@ mod tests {
         let text = "some avg10=1.00 avg60=2.50 avg300=0.10 total=1234\nfull avg10=0.00 avg60=0.75 avg300=0.00 total=99\n";
         assert_eq!(parse_pressure(text), Some((2.5, 0.75)));
         assert_eq!(parse_pressure("some avg10=1.00\n"), None);
+        assert_eq!(parse_pressure(&text.replace("2.50", "nan")), None);
     }
 }

@@ -1,6 +1,5 @@
 //! Prometheus' text format, as far as etcd writes it: histograms, and gauges of one value.
 
-use crate::terms::decimal;
 use std::collections::BTreeMap;
 
 /// One reading of `/metrics`.
@@ -65,13 +64,9 @@ impl Ord for Bound {
     }
 }
 
+/// `+Inf`, `-Inf` and `NaN` too, as Prometheus writes them: std reads them in any case of letters.
 fn number(text: &str) -> Option<f64> {
-    match text {
-        "+Inf" => Some(f64::INFINITY),
-        "-Inf" => Some(f64::NEG_INFINITY),
-        "NaN" => Some(f64::NAN),
-        _ => decimal(text),
-    }
+    text.parse().ok()
 }
 
 /// What a histogram counted between two samples.

@@ -4,7 +4,6 @@
 //! This module has values only, no actions. Every other module may use it.
 
 mod chap;
-mod decimal;
 mod disk;
 mod file;
 mod fingerprint;
@@ -15,7 +14,6 @@ mod secret;
 mod url;
 
 pub use chap::{Chap, ChapError};
-pub use decimal::decimal;
 pub use disk::DiskLink;
 pub use file::{AbsPath, FsLabel, FsUuid};
 pub use fingerprint::{Fingerprint, Hasher, RecordedFingerprint};
