@@ -1,0 +1,166 @@
+//! What the reader of names sees, case by case: text in, edges out.
+
+use crate::names::{Graph, graph};
+
+/// The graph of files given as name and text; what they declare is in `lib.rs`.
+fn of(files: &[(&str, &str)]) -> Graph {
+    let sources: Vec<_> = files.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
+    graph(&sources)
+}
+
+fn edges(files: &[(&str, &str)]) -> Vec<String> {
+    of(files).files.keys().map(|(from, to)| format!("{from} > {to}")).collect()
+}
+
+const LIB: (&str, &str) = ("lib.rs", "pub mod a; pub mod b;");
+const B: (&str, &str) = ("b/mod.rs", "mod c; mod d; pub use c::C; pub fn own() {} pub use d::*;");
+const C: (&str, &str) = ("b/c.rs", "pub struct C; pub fn f() {}");
+const D: (&str, &str) = ("b/d.rs", "pub enum D { One, Two } pub trait T {}");
+
+/// What `a.rs` uses, as edges and as layers.
+fn used_by_a(text: &str) -> (Vec<String>, Vec<String>) {
+    let graph = of(&[LIB, ("a.rs", text), B, C, D]);
+    let from_a = |pairs: Vec<&(String, String)>| -> Vec<String> {
+        pairs.into_iter().filter(|(from, _)| from.starts_with('a')).map(|(_, to)| to.clone()).collect()
+    };
+    (from_a(graph.files.keys().collect()), from_a(graph.layers.keys().collect()))
+}
+
+#[test]
+fn every_way_to_name_something_is_seen() {
+    for text in [
+        "use crate::b::C;",
+        "use crate::{b::{C}};",
+        "use crate::{b::{self, C}, a as own};",
+        "use crate::b; fn f() -> b::C { todo!() }",
+        "use crate::b as other; fn f(_: other::C) {}",
+        "use crate::b::C as Other; fn f(_: Other) {}",
+        "use super::b::C;",
+        "use self::super::b::C;",
+        "fn f() { let _: crate::b::C; }",
+        "fn f() { use crate::b::C; }",
+        "fn f() { crate::b::c::f() }",
+        "use crate::b::c; fn f() { c::f() }",
+        "fn f() { println!(\"{}\", crate::b::C) }",
+        "fn f() { vec![super::b::c::f(); 2]; }",
+        "fn f() { matches!(1, x if (crate::b::c::f() == x)) }",
+        "struct A { #[serde(with = \"crate::b::c\", default = \"crate::b::c::f\")] a: u8 }",
+        "#[derive(Debug)] struct A(Vec<Option<crate::b::C>>);",
+        "impl Iterator for crate::b::C {}",
+        "fn f<X: Into<crate::b::C>>() where X: Copy {}",
+        "mod inner { use super::super::b::C; }",
+        "mod inner { fn f() -> super::super::b::C { todo!() } }",
+        "macro_rules! m { ($x:expr) => { crate::b::c::f($x) } }",
+        "const A: crate::b::C = crate::b::C;",
+    ] {
+        assert_eq!(used_by_a(text), (vec!["b/c.rs".into()], vec!["b".into()]), "{text}");
+    }
+}
+
+#[test]
+fn what_is_handed_on_leads_to_the_file_that_defines_it() {
+    assert_eq!(used_by_a("use crate::b::own;").0, ["b/mod.rs"]);
+    assert_eq!(used_by_a("use crate::b::D;").0, ["b/d.rs"], "through a glob");
+    assert_eq!(used_by_a("use crate::b::D; fn f() { D::One; }").0, ["b/d.rs"]);
+    assert_eq!(used_by_a("use crate::b::D::*;").0, ["b/d.rs"]);
+    assert_eq!(used_by_a("use crate::b::*; fn f(_: C) {}").0, ["b/c.rs"]);
+    assert_eq!(used_by_a("fn f(x: impl crate::b::T) {}").0, ["b/d.rs"]);
+}
+
+#[test]
+fn what_only_looks_like_a_use_is_none() {
+    for text in [
+        "//! See [`crate::b::C`].\n/// And `crate::b`.\nfn f() {}",
+        "#[cfg(test)] mod tests { use crate::b::C; }",
+        "#[cfg(test)] mod tests;",
+        "#[cfg(test)] use crate::b::C;",
+        "struct A; impl A { #[cfg(test)] fn f() { crate::b::own() } }",
+        "fn f(x: X) { x.b.own(); format!(\"{}\", x.own()); }",
+        "use anyhow::{self, Context as _}; fn f() { std::fs::read(x) }",
+    ] {
+        assert_eq!(used_by_a(text), (vec![], vec![]), "{text}");
+    }
+    // To import a module is to name its layer, though nothing of it is used yet.
+    assert_eq!(used_by_a("use crate::b;"), (vec![], vec!["b".into()]));
+}
+
+#[test]
+fn a_parent_that_hands_its_children_on_is_no_circle_and_one_that_calls_them_is() {
+    let lib = ("lib.rs", "mod p;");
+    let child = ("p/c.rs", "use super::own; pub fn f() { own() }");
+    let only_hands_on = ("p/mod.rs", "mod c; pub(crate) use c::f; pub fn own() {}");
+    assert_eq!(edges(&[lib, only_hands_on, child]), ["p/c.rs > p/mod.rs"]);
+    for calls in [
+        "mod c; pub fn own() { c::f() }",
+        "mod c; use c::f; pub fn own() {}",
+        "mod c; pub use c::f; pub fn own() { f() }",
+        "mod c; pub fn own() { self::c::f() }",
+        "mod c; pub fn own() { vec![c::f()] }",
+    ] {
+        let both = ["p/c.rs > p/mod.rs", "p/mod.rs > p/c.rs"];
+        assert_eq!(edges(&[lib, ("p/mod.rs", calls), child]), both, "{calls}");
+    }
+    // What a sibling is reached through is not what is used.
+    let through = ("p/c.rs", "use super::{d::g, f2}; pub fn f() { super::d::g() }");
+    let siblings = ("p/mod.rs", "mod c; mod d; pub use c::f; pub use d::g as f2;");
+    assert_eq!(edges(&[lib, siblings, through, ("p/d.rs", "pub fn g() {}")]), ["p/c.rs > p/d.rs"]);
+    // A macro is seen below without an import.
+    let macros = ("p/mod.rs", "macro_rules! m { () => {} } mod c;");
+    assert_eq!(edges(&[lib, macros, ("p/c.rs", "m!();")]), ["p/c.rs > p/mod.rs"]);
+}
+
+#[test]
+fn a_name_of_a_module_and_of_a_function_leads_to_the_function() {
+    let files = [
+        ("lib.rs", "mod p; mod q;"),
+        ("p/mod.rs", "mod plan; pub use plan::plan;"),
+        ("p/plan.rs", "pub fn plan() {}"),
+        ("q.rs", "use crate::p::plan; fn f() { plan() }"),
+    ];
+    assert_eq!(edges(&files), ["q.rs > p/plan.rs"]);
+}
+
+#[test]
+fn the_program_is_read_too() {
+    let files = [
+        ("lib.rs", "pub mod a;"),
+        ("a.rs", "pub fn main() {}"),
+        ("main.rs", "fn main() { etcd_lun::a::main() }"),
+    ];
+    assert_eq!(edges(&files), ["main.rs > a.rs"]);
+}
+
+#[test]
+fn what_is_not_ours_is_seen_by_its_whole_path() {
+    for (text, path) in [
+        ("use std::fs;", "std::fs"),
+        ("use std::{fs, io};", "std::fs"),
+        ("use std::{fs::{self, File}};", "std::fs::File"),
+        ("use std::fs as files; fn f() { files::read(x) }", "std::fs::read"),
+        ("fn f() { std::fs::read(x); }", "std::fs::read"),
+        ("use std::{process::Command}; fn f() { Command::new(x); }", "std::process::Command::new"),
+        ("fn f() { format!(\"{}\", std::env::var(x)) }", "std::env::var"),
+        ("use std::io::{self, Write as _}; fn f() { io::stdout().lock(); }", "std::io::stdout"),
+        ("fn f() { println!(\"{x}\") }", "println!"),
+        ("#![allow(clippy::disallowed_methods)]", "clippy::disallowed_methods"),
+        ("#[allow(clippy::disallowed_methods)] mod inner;", "clippy::disallowed_methods"),
+        ("#[allow(clippy::disallowed_methods)] mod inner {}", "clippy::disallowed_methods"),
+    ] {
+        let graph = of(&[("lib.rs", "mod a;"), ("a.rs", text), ("a/inner.rs", "")]);
+        assert!(graph.outside.contains(&("a.rs".into(), path.into())), "{text}: {:?}", graph.outside);
+    }
+}
+
+#[test]
+fn texts_are_seen_wherever_they_stand() {
+    for text in [
+        "const A: &str = \"{x:?}\";",
+        "fn f() { format!(\"{x:?}\") }",
+        "fn f() { vec![write!(w, \"{x:?}\", x = y)] }",
+        "#[error(\"{x:?}\")] struct E;",
+        "enum E { #[error(\"{x:?}\")] A }",
+    ] {
+        let graph = of(&[("lib.rs", text)]);
+        assert!(graph.texts.iter().any(|(_, text)| text.contains("{x:?}")), "{text}: {:?}", graph.texts);
+    }
+}

@@ -1,0 +1,425 @@
+//! Which file uses which: every path in the sources, followed to the file that defines what the path names.
+//!
+//! The sources are parsed with `syn`. Paths are taken from imports, types, expressions, patterns and the arguments of
+//! macros, and from texts in attributes (`#[serde(with = "…")]`). An import by itself makes no edge where a child is
+//! handed on (`pub use` in `mod.rs`): the edge belongs to the file that uses the name. Calls of methods carry no path:
+//! whoever calls one has got the value, and with it the edge, from elsewhere. Test modules are left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+
+/// Path of a module below the crate's root; the root is empty.
+type ModulePath = Vec<String>;
+
+/// A file and its text. The name is the path below `src`: `apply/mod.rs`.
+pub type Source = (String, String);
+
+#[derive(Debug, Default)]
+struct Module {
+    file: String,
+    /// What is defined here, macros too.
+    items: BTreeSet<String>,
+    children: BTreeSet<String>,
+    imports: BTreeMap<String, Vec<Vec<String>>>,
+    globs: Vec<Vec<String>>,
+    uses: Vec<Use>,
+    texts: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Use {
+    path: Vec<String>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Body,
+    Import,
+    /// `pub use` of any visibility.
+    Export,
+    Macro,
+}
+
+/// What a path leads to.
+#[derive(Debug, Clone)]
+enum Target {
+    Module,
+    Item { file: String },
+}
+
+/// Who uses what.
+#[derive(Debug, Default)]
+pub struct Graph {
+    /// From a file to a file, with the paths as they are written.
+    pub files: BTreeMap<(String, String), BTreeSet<String>>,
+    /// From a module right below the root to another, with the files that name it.
+    pub layers: BTreeMap<(String, String), BTreeSet<String>>,
+    /// What is not ours, by its whole path (`std::fs::File`), with the file that uses it; a macro ends with `!`.
+    pub outside: BTreeSet<(String, String)>,
+    /// Texts between quotation marks, with their file.
+    pub texts: Vec<(String, String)>,
+}
+
+/// The graph of a crate's sources.
+pub fn graph(sources: &[Source]) -> Graph {
+    let mut modules = Modules::default();
+    for root in ["lib.rs", "main.rs"] {
+        modules.read(sources, root, if root == "lib.rs" { Vec::new() } else { vec!["(main)".into()] });
+    }
+    modules.graph()
+}
+
+#[derive(Debug, Default)]
+struct Modules(BTreeMap<ModulePath, Module>);
+
+impl Modules {
+    fn read(&mut self, sources: &[Source], name: &str, path: ModulePath) {
+        let Some((_, text)) = sources.iter().find(|(known, _)| known == name) else {
+            assert!(["lib.rs", "main.rs"].contains(&name), "{name}: this module has no file");
+            return;
+        };
+        let file = syn::parse_file(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let outside = self.module(name, path.clone(), &file.attrs, &file.items);
+        let dir = match name.strip_suffix("mod.rs") {
+            Some(dir) => dir.to_owned(),
+            None if path.is_empty() || path[0] == "(main)" => String::new(),
+            None => format!("{}/", name.trim_end_matches(".rs")),
+        };
+        for child in outside {
+            let (plain, nested) = (format!("{dir}{child}.rs"), format!("{dir}{child}/mod.rs"));
+            let file = if sources.iter().any(|(known, _)| *known == plain) { plain } else { nested };
+            self.read(sources, &file, [path.clone(), vec![child]].concat());
+        }
+    }
+
+    /// Reads a module's items and hands back its children that are files of their own.
+    fn module(
+        &mut self,
+        file: &str,
+        path: ModulePath,
+        attributes_of_it: &[syn::Attribute],
+        items: &[syn::Item],
+    ) -> Vec<String> {
+        let mut module = Module { file: file.to_owned(), ..Module::default() };
+        let mut outside = Vec::new();
+        attributes_of_it
+            .iter()
+            .for_each(|attribute| Reader { module: &mut module }.visit_attribute(attribute));
+        for item in items {
+            if attributes(item).iter().any(is_test) {
+                continue;
+            }
+            module.items.extend(defined(item));
+            let syn::Item::Mod(child) = item else {
+                Reader { module: &mut module }.visit_item(item);
+                continue;
+            };
+            let name = child.ident.to_string();
+            module.children.insert(name.clone());
+            match &child.content {
+                None => {
+                    child.attrs.iter().for_each(|one| Reader { module: &mut module }.visit_attribute(one));
+                    outside.push(name);
+                }
+                Some((_, items)) => {
+                    let below = self.module(file, [path.clone(), vec![name]].concat(), &child.attrs, items);
+                    assert!(below.is_empty(), "{file}: a file below a module within a file");
+                }
+            }
+        }
+        self.0.insert(path, module);
+        outside
+    }
+
+    fn graph(&self) -> Graph {
+        let mut graph = Graph::default();
+        for (path, module) in &self.0 {
+            graph.texts.extend(module.texts.iter().map(|text| (module.file.clone(), text.clone())));
+            for used in &module.uses {
+                let mut passed = Vec::new();
+                let target = self.start(path, &used.path, used.kind, &mut passed, 0);
+                let as_written = used.path.join("::");
+                let own = path.first().map_or("", String::as_str);
+                for layer in passed.iter().filter_map(|module| module.first()) {
+                    if !["", "(main)", layer].contains(&own) {
+                        let key = (own.to_owned(), layer.clone());
+                        graph.layers.entry(key).or_default().insert(module.file.clone());
+                    }
+                }
+                if target.is_none() {
+                    let end = if used.kind == Kind::Macro { "!" } else { "" };
+                    for whole in self.expand(path, &used.path, 0) {
+                        graph.outside.insert((module.file.clone(), whole.join("::") + end));
+                    }
+                }
+                let Some(Target::Item { file }) = target else { continue };
+                let dir = module.file.strip_suffix("mod.rs");
+                let hands_on = used.kind == Kind::Export && dir.is_some_and(|dir| file.starts_with(dir));
+                if file != module.file && !hands_on {
+                    graph.files.entry((module.file.clone(), file)).or_default().insert(as_written);
+                }
+            }
+        }
+        graph
+    }
+
+    /// Follows a path from the module that it is written in; `passed` gets each module on the way.
+    fn start(
+        &self,
+        from: &[String],
+        path: &[String],
+        kind: Kind,
+        passed: &mut Vec<ModulePath>,
+        depth: u8,
+    ) -> Option<Target> {
+        // `use anyhow::{self}` imports what it is named after.
+        if depth > 16 {
+            return None;
+        }
+        let (first, rest) = path.split_first()?;
+        match first.as_str() {
+            "crate" => self.walk(&[], rest, passed, depth),
+            "etcd_lun" if from == ["(main)"] => self.walk(&[], rest, passed, depth),
+            "self" if rest.first().is_some_and(|next| next == "super") => {
+                self.start(from, rest, kind, passed, depth)
+            }
+            "self" => self.walk(from, rest, passed, depth),
+            "super" => {
+                let mut above = from.split_last()?.1;
+                let mut rest = rest;
+                while rest.first().is_some_and(|next| next == "super") {
+                    (above, rest) = (above.split_last()?.1, &rest[1..]);
+                }
+                self.walk(above, rest, passed, depth)
+            }
+            _ => {
+                let found = self.walk(from, path, passed, depth);
+                if found.is_some() || kind != Kind::Macro {
+                    return found;
+                }
+                // A macro is seen by the modules below, without an import.
+                (0..from.len()).rev().find_map(|end| {
+                    let above = self.0.get(&from[..end])?;
+                    above.items.contains(first).then(|| Target::Item { file: above.file.clone() })
+                })
+            }
+        }
+    }
+
+    /// A path that is not ours, with what its first name was imported from in place of it.
+    fn expand(&self, from: &[String], path: &[String], depth: u8) -> Vec<Vec<String>> {
+        let imported = path.split_first().and_then(|(first, rest)| {
+            let imports = self.0.get(from)?.imports.get(first)?;
+            Some(imports.iter().map(|import| [import.as_slice(), rest].concat()).collect::<Vec<_>>())
+        });
+        match imported {
+            Some(wholes) if depth < 4 => wholes
+                .iter()
+                .flat_map(|whole| {
+                    if whole == path { vec![whole.clone()] } else { self.expand(from, whole, depth + 1) }
+                })
+                .collect(),
+            _ => vec![path.to_vec()],
+        }
+    }
+
+    /// Follows a path within a module.
+    fn walk(
+        &self,
+        within: &[String],
+        path: &[String],
+        passed: &mut Vec<ModulePath>,
+        depth: u8,
+    ) -> Option<Target> {
+        let module = self.0.get(within)?;
+        passed.push(within.to_vec());
+        let Some((first, rest)) = path.split_first() else { return Some(Target::Module) };
+        let is_child = module.children.contains(first);
+        if module.items.contains(first) && (rest.is_empty() || !is_child) {
+            return Some(Target::Item { file: module.file.clone() });
+        }
+        let imported = module.imports.get(first).into_iter().flatten();
+        let through = imported.filter_map(|import| {
+            let mut way = Vec::new();
+            let whole = [import.as_slice(), rest].concat();
+            let target = self.start(within, &whole, Kind::Body, &mut way, depth + 1)?;
+            Some((target, way))
+        });
+        // A name may be that of a module and of a function: the one that leads further is meant.
+        if let Some((target, way)) = through.max_by_key(|(target, _)| matches!(target, Target::Item { .. })) {
+            passed.extend(way);
+            return Some(target);
+        }
+        if is_child {
+            return self.walk(&[within, std::slice::from_ref(first)].concat(), rest, passed, depth);
+        }
+        module.globs.iter().find_map(|glob| {
+            let mut way = Vec::new();
+            let whole = [glob.as_slice(), path].concat();
+            let found = (depth < 8).then(|| self.start(within, &whole, Kind::Body, &mut way, depth + 1))?;
+            // Of an enum's glob the names are not known: only a module's are followed.
+            let module = self.start(within, glob, Kind::Body, &mut Vec::new(), depth + 1)?;
+            (matches!(module, Target::Module) && found.is_some()).then(|| passed.extend(way))?;
+            found
+        })
+    }
+}
+
+/// Collects the paths of one item.
+struct Reader<'module> {
+    module: &'module mut Module,
+}
+
+impl Reader<'_> {
+    fn add(&mut self, path: Vec<String>, kind: Kind) {
+        self.module.uses.push(Use { path, kind });
+    }
+
+    fn import(&mut self, above: &[String], tree: &syn::UseTree, exported: bool) {
+        let mut named = |name: &syn::Ident, alias: &syn::Ident| {
+            let path = if name == "self" { above.to_vec() } else { [above, &[name.to_string()]].concat() };
+            let alias = if alias == "self" { path[path.len() - 1].clone() } else { alias.to_string() };
+            self.module.imports.entry(alias).or_default().push(path.clone());
+            self.add(path, if exported { Kind::Export } else { Kind::Import });
+        };
+        match tree {
+            syn::UseTree::Path(path) => {
+                self.import(&[above, &[path.ident.to_string()]].concat(), &path.tree, exported);
+            }
+            syn::UseTree::Name(name) => named(&name.ident, &name.ident),
+            syn::UseTree::Rename(name) => named(&name.ident, &name.rename),
+            syn::UseTree::Glob(_) => {
+                self.module.globs.push(above.to_vec());
+                self.add(above.to_vec(), if exported { Kind::Export } else { Kind::Import });
+            }
+            syn::UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| self.import(above, tree, exported));
+            }
+        }
+    }
+
+    /// Paths in what a macro or an attribute is given.
+    fn tokens(&mut self, tokens: TokenStream) {
+        let trees: Vec<_> = tokens.into_iter().collect();
+        let is =
+            |at: usize, what: char| matches!(trees.get(at), Some(TokenTree::Punct(p)) if p.as_char() == what);
+        let mut at = 0;
+        while at < trees.len() {
+            match &trees[at] {
+                TokenTree::Group(group) => self.tokens(group.stream()),
+                TokenTree::Literal(literal) => self.text(&literal.to_string()),
+                // A field, or a method: `.name`; but `..name` is a value.
+                TokenTree::Ident(_) if at > 0 && is(at - 1, '.') && !(at > 1 && is(at - 2, '.')) => {}
+                TokenTree::Ident(ident) => {
+                    let mut path = vec![ident.to_string()];
+                    while is(at + 1, ':') && is(at + 2, ':') {
+                        let Some(TokenTree::Ident(next)) = trees.get(at + 3) else { break };
+                        path.push(next.to_string());
+                        at += 3;
+                    }
+                    let called = is(at + 1, '!')
+                        && matches!(trees.get(at + 2), Some(TokenTree::Group(g)) if g.delimiter() != Delimiter::None);
+                    self.add(path, if called { Kind::Macro } else { Kind::Body });
+                }
+                TokenTree::Punct(_) => {}
+            }
+            at += 1;
+        }
+    }
+
+    /// A path within a text, as attributes have it.
+    fn text(&mut self, literal: &str) {
+        self.module.texts.push(literal.to_owned());
+        let text = literal.trim_matches('"');
+        let path: Vec<_> = text.split("::").map(str::to_owned).collect();
+        let is_name =
+            |name: &String| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        if literal.starts_with('"') && path.len() > 1 && path.iter().all(is_name) {
+            self.add(path, Kind::Body);
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Reader<'_> {
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.import(&[], &item.tree, !matches!(item.vis, syn::Visibility::Inherited));
+    }
+
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        if !attributes(item).iter().any(is_test) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        if !item.attrs.iter().any(is_test) {
+            visit::visit_impl_item_fn(self, item);
+        }
+    }
+
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.add(path.segments.iter().map(|segment| segment.ident.to_string()).collect(), Kind::Body);
+        visit::visit_path(self, path);
+    }
+
+    fn visit_lit_str(&mut self, literal: &'ast syn::LitStr) {
+        self.module.texts.push(literal.value());
+    }
+
+    fn visit_macro(&mut self, called: &'ast syn::Macro) {
+        let path = called.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        self.add(path, Kind::Macro);
+        self.tokens(called.tokens.clone());
+    }
+
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        match &attribute.meta {
+            // A comment, or a path of another crate.
+            syn::Meta::NameValue(_) | syn::Meta::Path(_) => {}
+            syn::Meta::List(list) => self.tokens(list.tokens.clone()),
+        }
+    }
+}
+
+fn is_test(attribute: &syn::Attribute) -> bool {
+    let syn::Meta::List(list) = &attribute.meta else { return attribute.path().is_ident("test") };
+    list.path.is_ident("cfg") && list.tokens.to_string() == "test"
+}
+
+fn attributes(item: &syn::Item) -> &[syn::Attribute] {
+    match item {
+        syn::Item::Const(item) => &item.attrs,
+        syn::Item::Enum(item) => &item.attrs,
+        syn::Item::Fn(item) => &item.attrs,
+        syn::Item::Impl(item) => &item.attrs,
+        syn::Item::Macro(item) => &item.attrs,
+        syn::Item::Mod(item) => &item.attrs,
+        syn::Item::Static(item) => &item.attrs,
+        syn::Item::Struct(item) => &item.attrs,
+        syn::Item::Trait(item) => &item.attrs,
+        syn::Item::Type(item) => &item.attrs,
+        syn::Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+fn defined(item: &syn::Item) -> Option<String> {
+    let name = match item {
+        syn::Item::Const(item) => &item.ident,
+        syn::Item::Enum(item) => &item.ident,
+        syn::Item::Fn(item) => &item.sig.ident,
+        syn::Item::Macro(item) => item.ident.as_ref()?,
+        syn::Item::Static(item) => &item.ident,
+        syn::Item::Struct(item) => &item.ident,
+        syn::Item::Trait(item) => &item.ident,
+        syn::Item::Type(item) => &item.ident,
+        syn::Item::Union(item) => &item.ident,
+        _ => return None,
+    };
+    Some(name.to_string())
+}
