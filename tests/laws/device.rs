@@ -1,6 +1,6 @@
 //! A disk of the machine's own in the target's place: the same decisions, and nothing of iSCSI.
 
-use super::{rollback::every_way_back, *};
+use super::{census::Census, rollback::every_way_back, *};
 use etcd_lun::plan::{Mark, mark, rollback};
 
 const ISCSI: [&str; 6] =
@@ -44,18 +44,20 @@ fn decides_as_with_a_target_and_never_asks_for_iscsi() {
     for (runtime, occasion) in situations() {
         let (target, device) = (config_for(runtime), device_config_for(runtime));
         let mut plans = 0;
+        let mut census = Census::default();
         every_node(|node| {
             let seen = with_device(node.clone());
             let decided = plan(&device, &seen, occasion);
             if let Ok(plan) = &decided {
                 plans += 1;
                 is_without_iscsi(plan);
-                laws(&seen, plan);
-                manners(&seen, plan, &device.etcd.runtime, occasion);
+                judge::laws(&mut census, &seen, plan);
+                judge::manners(&mut census, &seen, plan, &device.etcd.runtime, occasion);
             }
             assert_eq!(gist(decided), gist(plan(&target, node, occasion)), "{node:#?}");
         });
         assert!(plans > 100);
+        (1..=10).for_each(|law| census.holds(law));
     }
 }
 

@@ -5,8 +5,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod by_law;
+mod census;
 mod decisions;
 mod device;
+mod judge;
 mod mark;
 mod retired;
 mod rollback;
@@ -208,191 +211,10 @@ fn at(plan: &Plan, id: &str) -> Option<usize> {
     plan.steps.iter().position(|step| step.id() == id)
 }
 
-#[test]
-fn laws_hold_for_every_combination_of_facts() {
-    for (runtime, occasion) in situations() {
-        let config = config_for(runtime);
-        let (mut plans, mut refusals) = (0, 0);
-        let count = every_node(|node| match plan(&config, node, occasion) {
-            Ok(plan) => {
-                plans += 1;
-                laws(node, &plan);
-                manners(node, &plan, &config.etcd.runtime, occasion);
-            }
-            Err(refusal) => {
-                refusals += 1;
-                assert!(refusal.to_string().len() > 20, "{refusal:?}");
-            }
-        });
-        say!("{runtime}, {occasion:?}: {count} combinations of facts, {plans} plans, {refusals} refusals");
-        assert!(count > 100_000 && plans > 100 && refusals > 100);
-    }
-}
-
 fn situations() -> impl Iterator<Item = (&'static str, Occasion)> {
     ["systemd", "static-pod"]
         .into_iter()
         .flat_map(|runtime| [Occasion::ByHand, Occasion::Boot].map(|occasion| (runtime, occasion)))
-}
-
-/// What the occasion allows, and how etcd is stopped and started.
-fn manners(node: &Node, plan: &Plan, runtime: &Runtime, occasion: Occasion) {
-    let fail = |law: &str| panic!("{law}\nplan: {plan:#?}\nnode: {node:#?}");
-    let stops = at(plan, "stop-etcd").is_some();
-    let truth_is_lun =
-        node.record.known().cloned().flatten().is_some_and(|record| record.authority == Authority::Lun);
-    let running = node.etcd.known().is_none_or(|etcd| etcd.running);
-    let systemd = matches!(runtime, Runtime::Systemd { .. });
-    if occasion == Occasion::Boot && stops && (systemd || !truth_is_lun) {
-        fail("at boot no etcd is stopped that serves");
-    }
-    let unit_finds_it = systemd
-        && occasion == Occasion::Boot
-        && truth_is_lun
-        && node.etcd.known().is_some_and(|etcd| etcd.lock_holders.is_empty());
-    if running && !stops && !unit_finds_it && (at(plan, "mount-data").is_some() || at(plan, "copy").is_some())
-    {
-        fail("nothing is copied or mounted under a running etcd");
-    }
-    for step in &plan.steps {
-        match step {
-            Step::StopEtcd { runtime: of } if of != runtime => fail("etcd is stopped as it is run"),
-            Step::StartEtcd { runtime: of, .. } if of != runtime => fail("etcd is started as it is run"),
-            Step::StartEtcd { wait, .. } if *wait != (occasion == Occasion::ByHand) => {
-                fail("only a person waits for etcd");
-            }
-            Step::StartEtcd { .. }
-                if !stops
-                    && node.etcd.known().is_some_and(|etcd| etcd.start_queued && !etcd.stopped_by_us) =>
-            {
-                fail("what starts by itself is not started");
-            }
-            _ => {}
-        }
-    }
-}
-
-fn laws(node: &Node, plan: &Plan) {
-    let fail = |law: &str| panic!("{law}\nplan: {plan:#?}\nnode: {node:#?}");
-    let content = match node.lun.known() {
-        Some(LunView::Seen(lun)) => lun.content.known(),
-        _ => None,
-    };
-    let record = node.record.known().cloned().flatten();
-    let truth_is_lun = record.as_ref().is_some_and(|record| record.authority == Authority::Lun);
-    let etcd_runs = node.etcd.known().is_none_or(|etcd| etcd.running);
-    let mounted = !matches!(node.mount, Fact::Known(None));
-    let shut = node.mount.known().is_some_and(|mount| mount.as_ref().is_some_and(|mount| mount.io_error));
-    if at(plan, "unmount-shut-down").is_some() {
-        let fenced = node.local.known().is_some_and(LocalDir::is_fenced);
-        if !shut || !truth_is_lun || !fenced || (etcd_runs && at(plan, "stop-etcd").is_none()) {
-            fail("only what has shut down is unmounted, with the fence up and etcd stopped");
-        }
-    } else if shut && !plan.steps.is_empty() {
-        fail("nothing is done on a filesystem that has shut down");
-    }
-
-    for pair in plan.steps.windows(2) {
-        if matches!(pair, [Step::StartEtcd { .. }, ..]) {
-            fail("etcd is started last");
-        }
-    }
-    if plan.steps.iter().any(Step::is_destructive)
-        && (node.record.known().is_none() || node.local.known().is_none() || node.etcd.known().is_none())
-    {
-        fail("a destructive step needs known facts");
-    }
-    if at(plan, "format").is_some() {
-        let cleared =
-            at(plan, "clear-unfinished") < at(plan, "format") && at(plan, "clear-unfinished").is_some();
-        match content {
-            Some(Content::Blank) => {}
-            Some(Content::Unfinished { uuid: OURS }) if cleared => {}
-            _ => fail("only what is provably blank is formatted"),
-        }
-    }
-    if truth_is_lun {
-        for id in
-            ["begin-record", "clear-unfinished", "format", "unstamp", "pre-copy", "copy", "stamp", "commit"]
-        {
-            if at(plan, id).is_some() {
-                fail("the truth is never written over");
-            }
-        }
-    }
-    if let Some(LunView::Seen(lun)) = node.lun.known() {
-        let bad = lun.wwid != Fact::Known(wwid()) && truth_is_lun
-            || lun.wwid.known().is_none()
-            || lun.read_only
-            || lun.size.0 < 8 << 30
-            || !lun.holders.is_empty()
-            || !lun.partitions.is_empty()
-            || lun.users != Fact::Known(Vec::new())
-            || lun.multipath == Multipath::Claimed
-            || lun.paths.len() > 1;
-        let touches = ["format", "stage", "clear-unfinished", "copy", "activate", "mount-data"];
-        if bad && !mounted && touches.iter().any(|id| at(plan, id).is_some()) {
-            fail("a LUN that is wrong, unknown or in use is never touched");
-        }
-    }
-    let order = [
-        "begin-record",
-        "format",
-        "stage",
-        "pre-copy",
-        "stop-etcd",
-        "copy",
-        "prove",
-        "stamp",
-        "commit",
-        "retire",
-        "fence",
-        "mount-data",
-        "start-etcd",
-    ];
-    let places: Vec<_> = order.iter().filter_map(|id| at(plan, id)).collect();
-    if !places.is_sorted() {
-        fail("the order of the protocol");
-    }
-    if at(plan, "copy").is_some() {
-        for id in ["begin-record", "prove", "stamp", "commit", "fence", "mount-data"] {
-            if at(plan, id).is_none() {
-                fail("a copy goes all the way");
-            }
-        }
-        if etcd_runs && at(plan, "stop-etcd").is_none() {
-            fail("the copy that counts is made with etcd stopped");
-        }
-    }
-    let fenced = node.local.known().is_some_and(LocalDir::is_fenced) || at(plan, "fence").is_some();
-    if at(plan, "mount-data").is_some() && (!fenced || mounted) {
-        fail("a mount needs a fence and a free mount point");
-    }
-    let on_local = |step: &Step| matches!(step, Step::StartEtcd { on: Authority::Local, .. });
-    if plan.steps.iter().any(on_local) {
-        if node.rolled_back().is_none() || at(plan, "mount-data").is_some() {
-            fail("etcd is started on the local disk only after a rollback");
-        }
-    } else if at(plan, "start-etcd").is_some() {
-        if !mounted && at(plan, "mount-data").is_none() {
-            fail("etcd is started on the LUN");
-        }
-        if !truth_is_lun && at(plan, "commit").is_none() {
-            fail("etcd is started on the truth");
-        }
-    }
-    if let Some(Content::Xfs { uuid, .. }) = content
-        && record.as_ref().is_none_or(|record| record.uuid != *uuid)
-        && ["stage", "unstamp", "copy", "activate", "mount-data"].iter().any(|id| at(plan, id).is_some())
-    {
-        fail("a foreign filesystem is not even mounted");
-    }
-    if let Some(Content::Xfs { stamp: Fact::Known(Some(stamp)), .. }) = content
-        && stamp.machine_id != MACHINE
-        && ["stage", "unstamp", "copy", "activate", "mount-data"].iter().any(|id| at(plan, id).is_some())
-    {
-        fail("what another node has stamped is not even mounted: that node may have it mounted");
-    }
 }
 
 /// Follows a goal's plans until nothing is left, or until so many steps were taken in all; `after` sees the world after

@@ -28,7 +28,7 @@ fn is_done(world: &World) -> bool {
 }
 
 #[test]
-fn stopping_anywhere_and_starting_again_reaches_the_same_end() {
+fn law_6_stopping_anywhere_and_starting_again_reaches_the_same_end() {
     let mut whole = World::new(node());
     let steps = run(&mut whole, None).unwrap();
     assert!(is_done(&whole), "{whole:#?}");

@@ -160,3 +160,18 @@ fn files_have_one_subject() {
         assert!(is_test || lines <= 400, "{name} has {lines} lines of code: it has more than one subject");
     }
 }
+
+/// The map says what each module may use, and could be changed together with the code; this cannot.
+#[test]
+fn law_1_what_computes_reaches_nothing_that_reads_or_changes() {
+    let computes = ["terms", "config", "node", "plan", "health", "bench", "unit", "policy", "delivery"];
+    let reaches = ["host", "observe", "apply", "cli"];
+    for ((from, to), files) in &graph().layers {
+        let is_pure = computes.contains(&from.as_str());
+        assert!(!(is_pure && reaches.contains(&to.as_str())), "{from} uses {to}: {files:?}");
+        assert!(
+            from != "observe" || !["apply", "cli"].contains(&to.as_str()),
+            "observe uses {to}: {files:?}"
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! One test for each law of ARCHITECTURE.md that hangs on what is planned, over every combination of facts.
+//!
+//! What whole runs show of laws 5 to 7 is in `runs` and `rollback`. Laws 2, 9 and 10 are held elsewhere; ARCHITECTURE.md
+//! says where.
+
+use super::*;
+use census::Census;
+use etcd_lun::plan::Way;
+
+fn holds(law: u8) {
+    census::all().iter().for_each(|census| census.holds(law));
+}
+
+/// The half of law 1 that a test of plans can see; `tests/layering` sees that neither plan nor health can read.
+#[test]
+fn law_1_the_same_facts_make_the_same_plan() {
+    let config = config();
+    let mut seen = 0;
+    every_node(|node| {
+        seen += 1;
+        if seen % 37 == 0 {
+            let (one, other) =
+                (plan(&config, node, Occasion::ByHand), plan(&config, &node.clone(), Occasion::ByHand));
+            assert_eq!(one, other, "{node:#?}");
+        }
+    });
+}
+
+#[test]
+fn law_3_unknown_is_not_absent() {
+    holds(3);
+}
+
+#[test]
+fn law_4_what_matches_is_reused_and_everything_else_refused() {
+    holds(4);
+}
+
+#[test]
+fn law_5_after_success_a_fresh_observation_plans_nothing() {
+    let fenced_off = Node { etcd: Fact::Known(etcd("failed")), ..migrated() };
+    let new_member = Node { local: Fact::Known(LocalDir::Absent), ..attached(Content::Blank) };
+    for runtime in ["systemd", "static-pod"] {
+        let config = config_for(runtime);
+        for start in [node(), attached(Content::Blank), fenced_off.clone(), new_member.clone()] {
+            let mut world = World::new(start);
+            for goal in [Goal::Lun(Occasion::ByHand), Goal::Local] {
+                follow(&mut world, goal, runtime, None, 8, |_, _| ()).unwrap();
+                // As another process sees it.
+                world.crash();
+                let again = goal.plan(&config, &world.node).unwrap();
+                assert!(again.is_empty(), "{runtime}, {goal:?}: {again:#?}\n{world:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn law_6_every_plan_keeps_the_order_of_the_protocol_and_goes_all_the_way() {
+    holds(6);
+}
+
+#[test]
+fn law_7_etcd_starts_on_no_copy_but_the_authoritative_one() {
+    holds(7);
+}
+
+#[test]
+fn law_8_nothing_in_use_is_logged_out_or_mounted_over() {
+    holds(8);
+}
+
+/// The tests above would pass if nobody looked: each law has to find a plan that breaks it.
+#[test]
+fn a_plan_that_breaks_a_law_is_found() {
+    let config = config();
+    let start = attached(Content::Blank);
+    let whole = plan(&config, &start, Occasion::ByHand).unwrap();
+    let staged = Node { record: Fact::Known(Some(record())), ..attached(xfs(OURS, None, true)) };
+    let copies = plan(&config, &staged, Occasion::ByHand).unwrap();
+    let without = |plan: &Plan, id: &str| {
+        let mut plan = plan.clone();
+        plan.steps.retain(|step| step.id() != id);
+        plan
+    };
+    let foreign = Content::Foreign { found: "an ext4 filesystem".into() };
+    let mut early = copies.clone();
+    early.steps.rotate_right(1);
+    let to_lun = |plan: &Plan, node: &Node, law: u8| {
+        let mut census = Census::default();
+        judge::laws(&mut census, node, plan);
+        judge::manners(&mut census, node, plan, &config.etcd.runtime, Occasion::ByHand);
+        assert!(census.is_broken(law), "law {law} holds for {plan:#?}");
+    };
+    to_lun(&whole, &Node { record: unknown(), ..start.clone() }, 3);
+    to_lun(&whole, &attached(foreign), 4);
+    to_lun(&without(&copies, "prove"), &staged, 6);
+    to_lun(&without(&copies, "commit"), &staged, 6);
+    to_lun(&without(&copies, "commit"), &staged, 7);
+    to_lun(&without(&copies, "stop-etcd"), &staged, 7);
+    to_lun(&early, &staged, 7);
+    to_lun(&without(&copies, "stop-etcd"), &staged, 8);
+    to_lun(&without(&copies, "fence"), &staged, 8);
+
+    let node = migrated();
+    let back = Goal::Local.plan(&config, &node).unwrap();
+    let way_back = |plan: &Plan, node: &Node, law: u8| {
+        let mut census = Census::default();
+        rollback::way_back(&mut census, node, plan);
+        assert!(census.is_broken(law), "law {law} holds for {plan:#?}");
+    };
+    way_back(&back, &Node { record: Fact::Known(None), ..node.clone() }, 3);
+    way_back(&back, &Node { local: unknown(), ..node.clone() }, 3);
+    way_back(&without(&back, "prove"), &node, 6);
+    way_back(&without(&back, "stop-etcd"), &node, 7);
+    let mut logs_out = back.clone();
+    logs_out.steps.push(Step::LogOut { sid: 1 });
+    way_back(&logs_out, &node, 8);
+    assert!(back.steps.iter().any(|step| matches!(step, Step::Copy { way: Way::ToLocal { .. }, .. })));
+}

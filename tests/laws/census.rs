@@ -1,0 +1,103 @@
+//! One look at every combination of facts, shared by the tests of the laws: what was decided, and which law it breaks.
+
+use super::{rollback::*, *};
+use etcd_lun::plan::rollback;
+use std::{collections::BTreeMap, sync::OnceLock, thread};
+
+/// What was decided on many nodes.
+#[derive(Debug, Default)]
+pub struct Census {
+    pub plans: usize,
+    pub refusals: usize,
+    /// By law: how often it is broken, and the first time.
+    broken: BTreeMap<u8, (usize, String)>,
+}
+
+impl Census {
+    /// Notes that a plan breaks a law.
+    pub fn breaks(&mut self, law: u8, what: &str, node: &Node, plan: &Plan) {
+        self.note(law, || format!("{what}\nplan: {plan:#?}\nnode: {node:#?}"));
+    }
+
+    fn note(&mut self, law: u8, what: impl FnOnce() -> String) {
+        self.broken.entry(law).or_insert_with(|| (0, what())).0 += 1;
+    }
+
+    fn refused(&mut self, refusal: &Refusal) {
+        self.refusals += 1;
+        if refusal.to_string().len() <= 20 {
+            self.note(4, || format!("a refusal names object, finding and cure: {refusal:?}"));
+        }
+    }
+
+    /// Whether anything broke that law.
+    pub fn is_broken(&self, law: u8) -> bool {
+        self.broken.contains_key(&law)
+    }
+
+    /// Panics with the first plan that breaks the law.
+    pub fn holds(&self, law: u8) {
+        if let Some((count, first)) = self.broken.get(&law) {
+            panic!("law {law} is broken {count} times, first here: {first}");
+        }
+    }
+}
+
+/// Every combination of facts, in every situation: taken once, by the test that asks first.
+pub fn all() -> &'static [Census] {
+    static ALL: OnceLock<Vec<Census>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        thread::scope(|scope| {
+            let back = scope.spawn(way_back_census);
+            let mut all: Vec<_> =
+                situations().map(|(runtime, occasion)| to_the_lun(runtime, occasion)).collect();
+            all.push(back.join().unwrap());
+            all
+        })
+    })
+}
+
+fn to_the_lun(runtime: &str, occasion: Occasion) -> Census {
+    let mut census = Census::default();
+    let config = config_for(runtime);
+    let count = every_node(|node| match plan(&config, node, occasion) {
+        Ok(plan) => {
+            census.plans += 1;
+            judge::laws(&mut census, node, &plan);
+            judge::manners(&mut census, node, &plan, &config.etcd.runtime, occasion);
+        }
+        Err(refusal) => census.refused(&refusal),
+    });
+    let Census { plans, refusals, .. } = census;
+    say!("{runtime}, {occasion:?}: {count} combinations of facts, {plans} plans, {refusals} refusals");
+    assert!(count > 100_000 && plans > 100 && refusals > 100);
+    census
+}
+
+fn way_back_census() -> Census {
+    let runtimes = ["systemd", "static-pod"].map(config_for);
+    let mut census = Census::default();
+    let count = every_way_back(|node| {
+        for config in &runtimes {
+            match rollback(config, node) {
+                Ok(plan) => {
+                    census.plans += 1;
+                    way_back(&mut census, node, &plan);
+                }
+                Err(refusal) => census.refused(&refusal),
+            }
+        }
+        if node.rolled_back().is_some() {
+            for occasion in [Occasion::ByHand, Occasion::Boot] {
+                if let Ok(plan) = plan(&runtimes[1], node, occasion) {
+                    census.plans += 1;
+                    after_it(&mut census, node, &plan, occasion);
+                }
+            }
+        }
+    });
+    let Census { plans, refusals, .. } = census;
+    say!("rollback: {count} combinations of facts, {plans} plans, {refusals} refusals");
+    assert!(count > 100_000 && plans > 1000 && refusals > 1000);
+    census
+}

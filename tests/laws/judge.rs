@@ -1,0 +1,164 @@
+//! What the laws say of one plan, each with the number that it has in ARCHITECTURE.md.
+
+use super::*;
+use census::Census;
+
+/// What the occasion allows, and how etcd is stopped and started.
+pub fn manners(census: &mut Census, node: &Node, plan: &Plan, runtime: &Runtime, occasion: Occasion) {
+    let mut fail = |law: u8, what: &str| census.breaks(law, what, node, plan);
+    let stops = at(plan, "stop-etcd").is_some();
+    let truth_is_lun =
+        node.record.known().cloned().flatten().is_some_and(|record| record.authority == Authority::Lun);
+    let running = node.etcd.known().is_none_or(|etcd| etcd.running);
+    let systemd = matches!(runtime, Runtime::Systemd { .. });
+    if occasion == Occasion::Boot && stops && (systemd || !truth_is_lun) {
+        fail(7, "at boot no etcd is stopped that serves");
+    }
+    let unit_finds_it = systemd
+        && occasion == Occasion::Boot
+        && truth_is_lun
+        && node.etcd.known().is_some_and(|etcd| etcd.lock_holders.is_empty());
+    if running && !stops && !unit_finds_it && (at(plan, "mount-data").is_some() || at(plan, "copy").is_some())
+    {
+        fail(8, "nothing is copied or mounted under a running etcd");
+    }
+    for step in &plan.steps {
+        match step {
+            Step::StopEtcd { runtime: of } if of != runtime => fail(7, "etcd is stopped as it is run"),
+            Step::StartEtcd { runtime: of, .. } if of != runtime => fail(7, "etcd is started as it is run"),
+            Step::StartEtcd { wait, .. } if *wait != (occasion == Occasion::ByHand) => {
+                fail(7, "only a person waits for etcd");
+            }
+            Step::StartEtcd { .. }
+                if !stops
+                    && node.etcd.known().is_some_and(|etcd| etcd.start_queued && !etcd.stopped_by_us) =>
+            {
+                fail(7, "what starts by itself is not started");
+            }
+            _ => {}
+        }
+    }
+}
+
+pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
+    let mut fail = |law: u8, what: &str| census.breaks(law, what, node, plan);
+    let content = match node.lun.known() {
+        Some(LunView::Seen(lun)) => lun.content.known(),
+        _ => None,
+    };
+    let record = node.record.known().cloned().flatten();
+    let truth_is_lun = record.as_ref().is_some_and(|record| record.authority == Authority::Lun);
+    let etcd_runs = node.etcd.known().is_none_or(|etcd| etcd.running);
+    let mounted = !matches!(node.mount, Fact::Known(None));
+    let shut = node.mount.known().is_some_and(|mount| mount.as_ref().is_some_and(|mount| mount.io_error));
+    if at(plan, "unmount-shut-down").is_some() {
+        let fenced = node.local.known().is_some_and(LocalDir::is_fenced);
+        if !shut || !truth_is_lun || !fenced || (etcd_runs && at(plan, "stop-etcd").is_none()) {
+            fail(8, "only what has shut down is unmounted, with the fence up and etcd stopped");
+        }
+    } else if shut && !plan.steps.is_empty() {
+        fail(8, "nothing is done on a filesystem that has shut down");
+    }
+
+    for pair in plan.steps.windows(2) {
+        if matches!(pair, [Step::StartEtcd { .. }, ..]) {
+            fail(7, "etcd is started last");
+        }
+    }
+    if plan.steps.iter().any(Step::is_destructive)
+        && (node.record.known().is_none() || node.local.known().is_none() || node.etcd.known().is_none())
+    {
+        fail(3, "a destructive step needs known facts");
+    }
+    if at(plan, "format").is_some() {
+        let cleared =
+            at(plan, "clear-unfinished") < at(plan, "format") && at(plan, "clear-unfinished").is_some();
+        match content {
+            Some(Content::Blank) => {}
+            Some(Content::Unfinished { uuid: OURS }) if cleared => {}
+            _ => fail(4, "only what is provably blank is formatted"),
+        }
+    }
+    if truth_is_lun {
+        for id in
+            ["begin-record", "clear-unfinished", "format", "unstamp", "pre-copy", "copy", "stamp", "commit"]
+        {
+            if at(plan, id).is_some() {
+                fail(7, "the truth is never written over");
+            }
+        }
+    }
+    if let Some(LunView::Seen(lun)) = node.lun.known() {
+        let bad = lun.wwid != Fact::Known(wwid()) && truth_is_lun
+            || lun.wwid.known().is_none()
+            || lun.read_only
+            || lun.size.0 < 8 << 30
+            || !lun.holders.is_empty()
+            || !lun.partitions.is_empty()
+            || lun.users != Fact::Known(Vec::new())
+            || lun.multipath == Multipath::Claimed
+            || lun.paths.len() > 1;
+        let touches = ["format", "stage", "clear-unfinished", "copy", "activate", "mount-data"];
+        if bad && !mounted && touches.iter().any(|id| at(plan, id).is_some()) {
+            fail(4, "a LUN that is wrong, unknown or in use is never touched");
+        }
+    }
+    let order = [
+        "begin-record",
+        "format",
+        "stage",
+        "pre-copy",
+        "stop-etcd",
+        "copy",
+        "prove",
+        "stamp",
+        "commit",
+        "retire",
+        "fence",
+        "mount-data",
+        "start-etcd",
+    ];
+    let places: Vec<_> = order.iter().filter_map(|id| at(plan, id)).collect();
+    if !places.is_sorted() {
+        fail(6, "the order of the protocol");
+    }
+    if at(plan, "copy").is_some() {
+        for id in ["begin-record", "prove", "stamp", "commit", "fence", "mount-data"] {
+            if at(plan, id).is_none() {
+                fail(6, "a copy goes all the way");
+            }
+        }
+        if etcd_runs && at(plan, "stop-etcd").is_none() {
+            fail(7, "the copy that counts is made with etcd stopped");
+        }
+    }
+    let fenced = node.local.known().is_some_and(LocalDir::is_fenced) || at(plan, "fence").is_some();
+    if at(plan, "mount-data").is_some() && (!fenced || mounted) {
+        fail(8, "a mount needs a fence and a free mount point");
+    }
+    let on_local = |step: &Step| matches!(step, Step::StartEtcd { on: Authority::Local, .. });
+    if plan.steps.iter().any(on_local) {
+        if node.rolled_back().is_none() || at(plan, "mount-data").is_some() {
+            fail(7, "etcd is started on the local disk only after a rollback");
+        }
+    } else if at(plan, "start-etcd").is_some() {
+        if !mounted && at(plan, "mount-data").is_none() {
+            fail(7, "etcd is started on the LUN");
+        }
+        if !truth_is_lun && at(plan, "commit").is_none() {
+            fail(7, "etcd is started on the truth");
+        }
+    }
+    if let Some(Content::Xfs { uuid, .. }) = content
+        && record.as_ref().is_none_or(|record| record.uuid != *uuid)
+        && ["stage", "unstamp", "copy", "activate", "mount-data"].iter().any(|id| at(plan, id).is_some())
+    {
+        fail(4, "a foreign filesystem is not even mounted");
+    }
+    if let Some(Content::Xfs { stamp: Fact::Known(Some(stamp)), .. }) = content
+        && stamp.machine_id != MACHINE
+        && ["stage", "unstamp", "copy", "activate", "mount-data"].iter().any(|id| at(plan, id).is_some())
+    {
+        fail(4, "what another node has stamped is not even mounted: that node may have it mounted");
+    }
+}
