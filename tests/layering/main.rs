@@ -175,3 +175,37 @@ fn law_1_what_computes_reaches_nothing_that_reads_or_changes() {
         );
     }
 }
+
+/// Whoever follows the document must arrive. Paths are given from the top, or below `agent/src`.
+#[test]
+fn what_the_document_names_is_there() {
+    let document = fs::read_to_string(tree().join("ARCHITECTURE.md")).unwrap();
+    let is_path = |text: &&str| {
+        text.contains('/')
+            && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-".contains(letter))
+            && !text.starts_with(['/', '.'])
+    };
+    // Between backticks, outside of code blocks.
+    let named: BTreeSet<_> = document.split('`').skip(1).step_by(2).filter(is_path).collect();
+    assert!(named.len() > 50, "{named:?}");
+    let is_there = |path: &&str| {
+        let beside =
+            [tree().join(path), tree().join("agent/src").join(path), tree().join("packaging").join(path)];
+        beside.iter().any(|at| at.exists() || at.with_extension("rs").exists())
+    };
+    let missing: Vec<_> = named.into_iter().filter(|path| !is_there(path)).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md names what is not there: {missing:?}");
+}
+
+/// The release is built with `-Z fmt-debug=shallow` (`packaging/build`): a derived `Debug` prints the name of a type or variant and
+/// no field. So no text that a person reads may be made by it.
+#[test]
+fn no_text_is_made_by_debug() {
+    let is_debug = |text: &str| [":?}", ":#?}"].iter().any(|end| text.contains(end));
+    // tracing hands every message over as `fmt::Debug`, by an implementation that is written by hand.
+    let is_excused = |name: &str| name == "cli/events.rs";
+    let found: Vec<_> = graph().texts.iter().filter(|(_, text)| is_debug(text)).collect();
+    assert!(found.iter().any(|(name, _)| is_excused(name)), "the reader of texts is blind");
+    let found: Vec<_> = found.into_iter().filter(|(name, _)| !is_excused(name)).collect();
+    assert!(found.is_empty(), "print these by `Display`: {found:#?}");
+}

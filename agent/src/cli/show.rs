@@ -1,7 +1,7 @@
 //! How config, plan, status and report look to a person.
 
 use crate::{
-    config::{Backing, Config, Gate, Iscsi, Runtime, SecretSource, Target},
+    config::{Backing, Config, Discovery, Gate, Iscsi, Runtime, SecretSource, Target},
     node::{
         Content, Etcd, Fact, InForce, LocalDir, LunView, MountUnit, Node, Retired, Selinux, Session,
         authority::Stamp,
@@ -100,7 +100,11 @@ pub(super) fn config(config: &Config, whose: &str) -> String {
 fn target(page: &mut Page, target: &Target) {
     page.line("target", target.iqn.as_str());
     page.line("portals", target.portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
-    page.line("discovery", format!("{:?}", target.discovery).to_lowercase());
+    let discovery = match target.discovery {
+        Discovery::SendTargets => "sendtargets",
+        Discovery::Static => "static",
+    };
+    page.line("discovery", discovery);
     let timeouts = &target.timeouts;
     let [one, many] = [false, true].map(|multipath| timeouts.in_use(multipath));
     let both = if one == many { one.to_string() } else { format!("{one}, {many} under multipath") };

@@ -64,6 +64,18 @@ pub enum Part {
     Catalog,
 }
 
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Program => "the program",
+            Self::Config => "the config",
+            Self::Secret => "a secret",
+            Self::UdevRule => "the udev rule",
+            Self::Catalog => "the journal's catalog",
+        })
+    }
+}
+
 /// A unit as systemd is to have it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unit {
@@ -92,7 +104,7 @@ pub enum DeliveryError {
     #[error(transparent)]
     Term(#[from] TermError),
     /// Ignition takes each path once.
-    #[error("{path} is to be {first:?} and {second:?} at once: name another file in the config")]
+    #[error("{path} is to be {first} and {second} at once: name another file in the config")]
     Twice {
         /// The path.
         path: AbsPath,

@@ -66,10 +66,10 @@ impl Root {
         let mut names = Vec::new();
         for entry in entries {
             let name = entry.map_err(|error| at(path, &error))?.file_name();
-            names.push(
-                name.into_string()
-                    .map_err(|name| io::Error::other(format!("{path:?} holds {name:?}, not UTF-8")))?,
-            );
+            names.push(name.into_string().map_err(|name| {
+                let (path, name) = (path.display(), name.display());
+                io::Error::other(format!("{path} holds {name}, not UTF-8"))
+            })?);
         }
         names.sort();
         Ok(names)

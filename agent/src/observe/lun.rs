@@ -14,7 +14,7 @@ use crate::{
         authority::{Authority, Stamp},
     },
     plan::STAGING,
-    terms::{FsLabel, LunNumber},
+    terms::{FsLabel, LunNumber, Wwid},
 };
 use std::io;
 
@@ -177,7 +177,7 @@ fn is_claimed(disk: &Disk) -> bool {
     property.is_some_and(|value| value == "1")
 }
 
-fn wwid(backing: &Backing, paths: &[Disk]) -> Fact<crate::terms::Wwid> {
+fn wwid(backing: &Backing, paths: &[Disk]) -> Fact<Wwid> {
     let mut found: Vec<_> = paths.iter().map(|path| path.wwid.clone()).collect();
     found.dedup();
     match found.as_slice() {
@@ -189,7 +189,13 @@ fn wwid(backing: &Backing, paths: &[Disk]) -> Fact<crate::terms::Wwid> {
                 device.path
             ),
         }),
-        _ => Fact::Unknown(format!("its paths differ: {found:?}; the portals lead to different LUNs")),
+        _ => {
+            let wwids: Vec<_> = found.iter().map(|wwid| wwid.as_ref().map_or("none", Wwid::as_str)).collect();
+            Fact::Unknown(format!(
+                "its paths differ: {}; the portals lead to different LUNs",
+                wwids.join(", ")
+            ))
+        }
     }
 }
 

@@ -144,7 +144,10 @@ pub fn lun_of_session(
     let mut names = host.root.list_opt(&dir)?.unwrap_or_default();
     match names.len() {
         0 | 1 => Ok(names.pop()),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("{dir}: more than one disk: {names:?}"))),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{dir}: more than one disk: {}", names.join(", ")),
+        )),
     }
 }
 
@@ -283,7 +286,7 @@ fn sys_dir(name: &str) -> io::Result<String> {
     if name.is_empty() || name.contains('/') || name == "." || name == ".." {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("{name:?} is not a disk's kernel name"),
+            format!("`{}` is not a disk's kernel name", name.escape_debug()),
         ));
     }
     Ok(format!("/sys/class/block/{name}"))

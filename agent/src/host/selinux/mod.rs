@@ -98,7 +98,7 @@ fn clean(text: &str) -> Option<String> {
 }
 
 fn invalid(path: &str, found: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{path} holds {found:?}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("{path} holds `{}`", found.escape_debug()))
 }
 
 #[cfg(test)]

@@ -35,7 +35,8 @@ pub fn record(host: &Host, major: u32, minor: u32) -> io::Result<Option<UdevReco
     let path = format!("/run/udev/data/b{major}:{minor}");
     let Some(text) = host.root.read_opt(&path)? else { return Ok(None) };
     parse_record(&text).map_err(|line| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("{path}: no udev record: {line:?}"))
+        let line = line.escape_debug();
+        io::Error::new(io::ErrorKind::InvalidData, format!("{path}: no udev record: `{line}`"))
     })
 }
 
