@@ -1,7 +1,7 @@
-//! `bench`, the real binary on a real directory where builds are. What it finds is this machine's business; what it does, and
-//! what it leaves, is not.
+//! `bench`: the real binary in a real directory on the build's disk. The measured times depend on this
+//! machine and are not checked. What `bench` does and what files it leaves are checked.
 //!
-//! Needs root; says so and does nothing without.
+//! Needs root. Without root the tests print that and do nothing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use nix::{
@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A directory of a test's own on a disk, or nothing where it can't run.
+/// A directory of the test's own, on a disk. `new` returns `None` where the test cannot run.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -139,7 +139,7 @@ fn what_can_not_be_measured() {
     }
 }
 
-/// A run that has begun to write.
+/// Starts a run and waits until it writes.
 fn begun(dir: &Dir) -> Child {
     let mut child = bench(&[dir.text()]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let since = Instant::now();
@@ -180,11 +180,11 @@ fn nothing_is_left_by_a_kill() {
 #[test]
 fn an_etcd_that_runs_is_named() {
     let (Some(dir), Some(elsewhere)) = (Dir::new("beside"), Dir::new("stand-in")) else { return };
-    // A stand-in: a program of etcd's name that does nothing.
+    // A stand-in for etcd: a program with etcd's name that does nothing.
     let stand_in = elsewhere.0.join("etcd");
     assert!(Command::new("cp").arg("/bin/sleep").arg(&stand_in).status().unwrap().success());
     let mut etcd = Command::new(&stand_in).arg("60").spawn().unwrap();
-    // A parent may go on before its child has the new name.
+    // `spawn` may return before the child has its new name.
     let comm = format!("/proc/{}/comm", etcd.id());
     while fs::read_to_string(&comm).unwrap() != "etcd\n" {}
     let (_, out, err) = run(&[dir.text(), "--writes=100", "--json"]);

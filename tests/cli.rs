@@ -1,5 +1,5 @@
-//! The real binary, as a person meets it: help, exit codes, error lines, JSON. Needs no root and
-//! changes nothing; what needs a node is tried in the virtual machines.
+//! The real binary, used as a person would: help, exit codes, error lines, JSON. Needs no root and changes
+//! nothing. Tests that need a node run in virtual machines.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::{
@@ -32,7 +32,7 @@ impl Dir {
         Self(path)
     }
 
-    /// A config whose entry is for this very host.
+    /// Writes a config with an entry for this host.
     fn config(&self, text: &str) -> String {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let path = self.0.join("config.toml");
@@ -92,7 +92,7 @@ fn config_errors_are_2_and_name_file_and_line() {
     let cases = [
         (
             GOOD.replace("lun = 1", "lun = 1\nwwn = \"x\""),
-            "config.toml, line 14: unknown key `wwn`, expected",
+            "config.toml, line 14, column 1: unknown key `wwn`, expected",
         ),
         (GOOD.replace("HOST", "somebody-else"), "no [[node]] entry in the config matches this host"),
         (
@@ -132,7 +132,7 @@ fn config_check_of_another_node_needs_neither_its_name_nor_its_secrets() {
     assert!(out.contains("number 1, any WWID"), "{out}");
     let (code, _, err) = check(&pool, "nobody");
     assert!(code == 2 && err.contains("no [[node]] entry") && err.contains("somebody-else"), "{code}: {err}");
-    // The other entries too, which this host would not look at.
+    // The entries of other nodes are checked too. A plain check on this host would not look at them.
     let twice = format!("{pool}{}", pool[pool.find("[[node]]").unwrap()..].replace("somebody-else", "other"));
     let (code, _, err) = check(&twice, "somebody-else");
     assert!(code == 2 && err.contains("in two entries"), "{code}: {err}");
@@ -208,16 +208,16 @@ fn without_root_it_says_so() {
     let config = dir.config(GOOD);
     let is_root = fs::read_to_string("/proc/self/status").unwrap().contains("Uid:\t0");
     let binary = env!("CARGO_BIN_EXE_etcd-lun");
-    // As root, become nobody: setpriv is part of util-linux, which is on every machine that has blkid.
+    // As root, become nobody. setpriv is part of util-linux, which every machine with blkid has.
     let (program, before): (&str, &[&str]) = if is_root {
         ("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
     } else {
         ("env", &[])
     };
-    // The build directory may be closed to others, so the program is copied to where it isn't.
+    // Other users may have no access to the build directory, so the program is copied.
     let copy = dir.0.join("etcd-lun");
-    // By cp: a descriptor of ours, open for writing, could be inherited by a child of another test,
-    // and a program that somebody may write can't be started (ETXTBSY).
+    // cp makes the copy. If this process wrote the file, a child of another test could inherit the open
+    // descriptor, and the kernel does not start a program that is open for writing (ETXTBSY).
     assert!(Command::new("cp").arg(binary).arg(&copy).status().unwrap().success());
     for verb in ["apply", "rollback", "plan", "status", "health", "bench"] {
         let output =

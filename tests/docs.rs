@@ -8,12 +8,12 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The messages of all refusals, with `…` for what is filled in.
+/// The messages of all refusals. `…` stands for each inserted value.
 fn refusals() -> Vec<String> {
     read("agent/src/plan/refusal.rs").split("#[error(").skip(1).map(|part| message(part).unwrap()).collect()
 }
 
-/// One entry each, by the words that it begins with; the longest entry that fits is a message's own.
+/// Each message has exactly one entry: the longest one with which the message begins.
 #[test]
 fn every_refusal_has_its_entry_in_troubleshooting() {
     let page = read("docs/troubleshooting.md");
@@ -36,7 +36,7 @@ fn every_refusal_has_its_entry_in_troubleshooting() {
     }
 }
 
-/// The sources of the program, without their tests.
+/// The program's source files, without their tests.
 fn sources() -> Vec<String> {
     fn walk(dir: &std::path::Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(dir).unwrap() {
@@ -55,7 +55,7 @@ fn sources() -> Vec<String> {
     found
 }
 
-/// What begins an error's text in a source, up to the text.
+/// The calls in the source that an error's text follows.
 const MAKERS: [&str; 8] = [
     "#[error(",
     "bail!(",
@@ -67,8 +67,8 @@ const MAKERS: [&str; 8] = [
     ".with_context(|| ",
 ];
 
-/// The messages of all other errors, with `…` for what is filled in; not those that are another's, and not what was being done when
-/// one came: that begins with a gerund.
+/// The messages of all other errors. `…` stands for each inserted value. Contexts are left out: they begin
+/// with a gerund and say what was being done. Messages of other programs are left out too.
 fn errors() -> std::collections::BTreeSet<String> {
     let mut found = std::collections::BTreeSet::new();
     for source in sources() {
@@ -87,7 +87,7 @@ fn errors() -> std::collections::BTreeSet<String> {
     found
 }
 
-/// The text that an error's macro or function is given; none where it is given something else.
+/// The text that an error's macro or function gets. `None` if it gets something else.
 fn message(arguments: &str) -> Option<String> {
     let mut rest = arguments.trim_start();
     if let Some((kind, after)) = rest.split_once(',')

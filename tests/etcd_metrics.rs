@@ -1,7 +1,8 @@
-//! What `health` says of a real etcd's metrics, against an independent computation from the same raw texts; and how it gets
-//! them over TLS.
+//! Compares what `health` computes from a real etcd's metrics with an independent computation from the same
+//! raw texts. Also tests how `health` gets the metrics over TLS.
 //!
-//! Needs etcd (Debian: etcd-server), Python, curl and openssl; says so and does nothing without etcd.
+//! Needs etcd (Debian: etcd-server), Python, curl and openssl. Without etcd the tests print that and do
+//! nothing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use etcd_lun::{
@@ -17,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A real etcd on loopback, ended with this.
+/// A real etcd on loopback. It ends when this value is dropped.
 struct Etcd {
     child: Child,
     dir: PathBuf,
@@ -36,7 +37,7 @@ fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Nothing where there is no etcd. `more` is for its command line.
+/// Starts etcd. Returns `None` if etcd is not installed. `more` is added to its command line.
 fn start(name: &str, scheme: &str, more: &[String]) -> Option<Etcd> {
     let dir = std::env::temp_dir().join(format!("etcd-lun-{name}-{}", std::process::id()));
     let (address, peer) = (free_address(), free_address());
@@ -47,7 +48,7 @@ fn start(name: &str, scheme: &str, more: &[String]) -> Option<Etcd> {
     command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
     command.args(more).arg("--data-dir").arg(&dir).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(child) = command.spawn() else {
-        eprintln!("not run: there is no etcd here");
+        eprintln!("not run: etcd is not installed");
         return None;
     };
     Some(Etcd { child, dir, address })
@@ -101,7 +102,8 @@ fn percentiles_agree_with_an_independent_computation() {
     assert!(now.value("etcd_server_quota_backend_bytes").is_some());
 }
 
-/// An authority, and a certificate of it for the server and for us, as OpenShift gives each member one for both.
+/// Makes a certificate authority, and one certificate that server and client share. OpenShift also gives each
+/// member one for both.
 fn certificates(dir: &Path) -> http::Certificates {
     let script = "
         openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt
@@ -139,7 +141,7 @@ fn tls_shows_who_asks_and_trusts_nobody_else() {
     assert!(error.contains(&url) && error.contains("certificate"), "{error}");
     let unknown = http::Certificates { authority: ours.authority.clone(), ..theirs };
     let error = http::get_tls(&host, &url, &unknown).unwrap_err().to_string();
-    // TLS 1.3: the server hangs up after the handshake, with a word about it or without.
+    // With TLS 1.3 the server closes the connection after the handshake, with or without an alert.
     assert!(error.contains(&url), "{error}");
     fs::remove_dir_all(&dir).unwrap();
 }

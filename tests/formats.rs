@@ -1,5 +1,5 @@
-//! Every format that this program ever wrote or took, in `tests/formats`, is still read: a newer binary comes to nodes
-//! that were migrated by an older one. Files there are added and never changed.
+//! Tests that the program still reads every format in `tests/formats` that it ever wrote or accepted. A newer
+//! binary may come to a node that an older one migrated. Files there are added and never changed.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use etcd_lun::{
@@ -20,7 +20,7 @@ fn texts(kind: &str) -> Vec<(String, String)> {
     texts
 }
 
-/// The newest format among the texts is the one that is written now, byte for byte.
+/// The newest format among the texts must be the one that the program writes now, byte for byte.
 fn newest<'a>(texts: &'a [(String, String)], version: &str) -> Vec<&'a (String, String)> {
     let now: Vec<_> = texts.iter().filter(|(name, _)| name.contains(&format!("-{version}"))).collect();
     assert!(!now.is_empty(), "format {version} has no file in tests/formats: {texts:?}");

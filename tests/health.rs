@@ -1,7 +1,8 @@
-//! Every check: ok on a good node, found when the thing is broken, and can't tell when it can't be seen.
+//! Every check must be ok on a good node, find its fault on a broken node, and report that it cannot
+//! determine an unknown fact.
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code, reason = "each test takes what it needs")]
+#[allow(dead_code, reason = "each test uses only some of these functions")]
 mod support;
 
 #[path = "health/schema.rs"]
@@ -18,8 +19,8 @@ use etcd_lun::{
 use std::time::Duration;
 use support::*;
 
-/// Two samples of the metrics of one of three members, as etcd 3.4 wrote them; its disk was slow, so what took longer than
-/// 4 ms is counted as that long.
+/// Two samples of the metrics of a member with two peers, as etcd 3.4 wrote them. Its disk was slow, so times
+/// over 4 ms are counted as 4 ms.
 const METRICS: [&str; 2] = [include_str!("health/etcd-1.prom"), include_str!("health/etcd-2.prom")];
 
 fn assess(config: &etcd_lun::config::Config, node: &Node) -> Report {
@@ -33,7 +34,7 @@ fn outcome(node: &Node, check: &str) -> Outcome {
 
 const PROGRAM: &str = "system_u:object_r:etcd_lun_exec_t:s0";
 
-/// As the service sees it.
+/// SELinux's state as the service sees it.
 fn confined(enforcing: bool, module: InForce, context: &str, program: &str) -> Fact<Selinux> {
     Fact::Known(Selinux::On {
         enforcing,
@@ -241,14 +242,14 @@ fn unit<'a>(vitals: &'a mut Vitals, name: &str) -> &'a mut etcd_lun::node::UnitS
     known(&mut vitals.units).iter_mut().find(|unit| unit.name == name).unwrap()
 }
 
-/// The second sample with another text in a place.
+/// Replaces a text in the second sample.
 fn metrics(vitals: &mut Vitals, from: &str, to: &str) {
     assert!(METRICS[1].contains(from), "{from}");
     known(vitals.metrics.as_mut().unwrap()).samples[1] =
         Sample::parse(&METRICS[1].replace(from, to)).unwrap();
 }
 
-/// Makes the second sample's last observation, of so many more, one without limit.
+/// Gives the second sample many more observations, in the last bucket, which has no upper bound.
 fn slow(vitals: &mut Vitals, name: &str) {
     let text: String = METRICS[1]
         .lines()
@@ -380,9 +381,9 @@ fn what_a_map_or_a_gap_changes() {
     known(&mut mapped.sessions)[0].recovery_timeout = Some(5);
     let Outcome::Ok(said) = detail(&report(&with_map, &mapped), "session-timeout") else { panic!() };
     assert!(said.contains("as multipathd sets it"), "{said}");
-    // Without an address to ask, nothing is said of etcd's metrics.
+    // Without an address, there are no checks of etcd's metrics.
     assert!(report(&vitals(None), &migrated()).rows.iter().all(|row| row.check != "wal-fsync"));
-    // A quiet etcd is none to judge by.
+    // An etcd without writes between the samples cannot be judged.
     let quiet = vitals(Some([METRICS[1], METRICS[1]]));
     let Outcome::CannotTell(said) = detail(&report(&quiet, &migrated()), "wal-fsync") else { panic!() };
     assert!(said.contains("between the two looks"), "{said}");

@@ -1,5 +1,5 @@
-//! Directories beneath mounts, where the parent is a mount point itself. Needs root; the mounts are
-//! made in a namespace of the test's own thread.
+//! Directories below mounts, where the parent is itself a mount point. Needs root. The mounts are made in a
+//! mount namespace of the test's own thread.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use etcd_lun::host::{Host, dir, inode, namespace};
@@ -20,7 +20,7 @@ fn the_parent_is_a_mount_point() {
     fs::create_dir_all(base.join("lib/etcd")).unwrap();
     fs::write(base.join("lib/etcd/hidden"), "").unwrap();
     let inner = base.clone();
-    // A thread of its own: a mount namespace belongs to a thread, and this one takes it along.
+    // A mount namespace belongs to a thread and ends with it, so the test uses a thread of its own.
     std::thread::spawn(move || beneath_two_mounts(&inner)).join().unwrap();
     assert!(base.join("lib/etcd/hidden").exists(), "the directory beneath was touched");
     fs::remove_dir_all(&base).unwrap();
@@ -37,20 +37,20 @@ fn beneath_two_mounts(base: &Path) {
     tmpfs(&lib.join("etcd"));
     fs::write(lib.join("etcd/on-the-lun"), "").unwrap();
 
-    // What lies beneath is that of the mounted parent, not that beneath both.
+    // The directory below is that of the mounted parent, not the one below both mounts.
     let parent = dir::without_mounts(&host, &path("")).unwrap();
     assert_eq!(dir::names(dir::open(&parent, "etcd").unwrap()).unwrap(), ["member"]);
     assert_eq!(dir::names(inode::beneath(&host, &path("etcd")).unwrap().unwrap()).unwrap(), ["member"]);
 
-    // Names are exchanged beneath the mount, and the mount stays what it was.
+    // The exchange happens below the mount, and the mount stays as it was.
     let (parent, shelf) = dir::both_without_mounts(&host, &path(""), &path("state/retired")).unwrap();
     assert_eq!(dir::names(&shelf).unwrap(), ["1"]);
-    umount2(&lib.join("etcd"), MntFlags::empty()).unwrap(); // a mount point can't be renamed
+    umount2(&lib.join("etcd"), MntFlags::empty()).unwrap(); // a mount point cannot be renamed
     inode::exchange(&shelf, "1", &parent, "etcd").unwrap();
     assert_eq!(dir::names(dir::open(&shelf, "1").unwrap()).unwrap(), ["member"]);
     assert!(dir::names(dir::open(&parent, "etcd").unwrap()).unwrap().is_empty());
 
-    // A mount in between is noticed.
+    // A mount in between must be detected.
     tmpfs(&lib.join("state"));
     fs::create_dir(lib.join("state/retired")).unwrap();
     let apart = dir::both_without_mounts(&host, &path(""), &path("state/retired")).unwrap_err();

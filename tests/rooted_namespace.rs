@@ -1,7 +1,7 @@
-//! Mount namespaces for real: the layout of a debug pod, and a container's volume.
+//! Real mount namespaces: the layout of a debug pod, and a container's volume.
 //!
-//! Needs root; says so and does nothing without. Each test has a PID namespace of its own, whose PID 1 stands
-//! in for the node's, and nothing that it mounts is seen elsewhere or left behind.
+//! Needs root. Without root the tests print that and do nothing. Each test has a PID namespace of its own,
+//! and its PID 1 stands in for the node's. The mounts are visible only there and end with it.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use etcd_lun::host::{Host, mountinfo::bind_holders};
@@ -44,9 +44,9 @@ const CONFIG: &str = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals 
                       [etcd]\nruntime = \"systemd\"\n\
                       [[node]]\nhostname = \"HOST\"\ninitiator = \"iqn.1994-05.com.redhat:master0\"\nlun = 1\n";
 
-/// What `oc debug node/X -- chroot /host` gives: the node's PIDs, a mount namespace of its own, the
-/// node's root bound to a directory of it, and a chroot into that. In the pod's view the directory `work` is
-/// an empty tmpfs; only PID 1 sees the config in it.
+/// The layout of `oc debug node/X -- chroot /host`: the node's PIDs, a mount namespace of its own, the node's
+/// root bound to a directory, and a chroot into it. For the pod the directory `work` is an empty tmpfs; only
+/// PID 1 sees the config in it.
 const POD: &str = r#"
 mkdir -p "$1/pod"; cd "$1"; export DIR="$1"; shift
 exec unshare --mount sh -c '
@@ -71,7 +71,7 @@ impl Node {
     fn in_pod(&self, args: &[&str]) -> (i32, String, String) {
         let dir = self.0.0.to_str().unwrap();
         let mut command = Command::new("unshare");
-        // PID 1 is a shell that stays.
+        // PID 1 is a shell that keeps running.
         command.args(NODE).args(["sh", "-c", r#"sh -c "$0" sh "$@"; exit $?"#, POD, dir]).args(args);
         let output = command.output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -87,7 +87,7 @@ fn a_debug_pod_joins_the_node() {
         return;
     }
     let node = Node::new("pod");
-    // A relative path leads to where the same name leads PID 1.
+    // A relative path means the file that PID 1 finds under the same name.
     let (code, out, err) = node.in_pod(&[AGENT, "--config", "config.toml", "status", "--json"]);
     assert_eq!(code, 0, "{err}");
     let value: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -97,12 +97,12 @@ fn a_debug_pod_joins_the_node() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("this process joined PID 1's mount namespace"), "{out}");
 
-    // The pod's own files are out of sight, also for a verb that changes.
+    // The pod's own files are not visible, also for a verb that changes the node.
     for verb in ["status", "apply"] {
         let (code, _, err) = node.in_pod(&[AGENT, "--config", "of-the-pod.toml", verb]);
         assert_eq!(code, 2, "{verb}: {err}");
     }
-    // What has nothing to do with the node stays where it is.
+    // A verb that does not concern the node stays in the pod's namespace.
     let (code, _, err) = node.in_pod(&[AGENT, "--config", "of-the-pod.toml", "config", "check"]);
     assert_eq!(code, 0, "{err}");
 }
@@ -129,7 +129,7 @@ fn a_pod_without_the_rights_only_looks() {
     assert!(err.contains("CAP_SYS_CHROOT"), "{err}");
 }
 
-/// A container: a process in a mount namespace of its own, with a directory on another.
+/// A container: a process in a mount namespace of its own, with one directory bound to another.
 struct Container(Child);
 
 impl Container {
@@ -183,7 +183,8 @@ fn a_volume_stays_when_the_host_mounts_over_it() {
     assert_eq!(holders("etcd/member"), both[1..]);
     assert_eq!(holders("gone"), [(removed.0.id(), at("volume"))]);
 
-    // What is mounted on it later doesn't reach them; nor does a new name free them.
+    // Containers do not see a later mount on the directory. Renaming the directory does not release it
+    // either.
     fs::rename(at("etcd"), at("retired")).unwrap();
     fs::create_dir(at("etcd")).unwrap();
     assert!(holders("etcd").is_empty());

@@ -1,4 +1,4 @@
-"""The module's text: its templates filled in, and taken apart."""
+"""Renders the module's text from its templates, and parses it."""
 
 import hashlib
 import pathlib
@@ -8,7 +8,7 @@ HERE = pathlib.Path(__file__).resolve().parent.parent
 
 
 def rendered():
-    """The module with every part that a config can ask for."""
+    """The module with every part that a config can select."""
     parts = ["etcd_lun.cil.in", "other_ports.cil", "portal_dns.cil", "credentials.cil", "etcd_unit.cil.in"]
     text = "\n".join((HERE / part).read_text() for part in parts)
     for word, value in [
@@ -34,7 +34,7 @@ def forms(text):
         else:
             stack[-1].append(word)
     if len(stack) != 1:
-        raise ValueError("the parentheses don't match")
+        raise ValueError("the parentheses of the module do not match")
     return stack[0]
 
 
@@ -44,7 +44,7 @@ def own(text):
 
 
 def foreign_outside_optional(text):
-    """Names of types and attributes that aren't the module's own and stand outside `optional`: each could fail a link."""
+    """Names outside `optional` of types and attributes that the module does not declare. Each could make a link fail."""
     known, found = own(text) | {"self", "all", "object_r", "system_r"}, set()
     for form in forms(text):
         names = {
@@ -64,5 +64,5 @@ def flat(form):
 
 
 def sections(text):
-    """The module's sections: each begins with a line `;; name`."""
+    """The names of the module's sections. Each section begins with a line `;; name`."""
     return re.findall(r"^;; ([a-z0-9-]+)$", text, re.M)

@@ -1,8 +1,8 @@
-"""Which blocks of the module something needs, by what their rules granted while it ran.
+"""Finds the blocks of the module that are needed, from the accesses that their rules granted on a running node.
 
-A block is needed when it granted something that nothing else does: no other block of the module, and no rule of the
-system's policy. What was granted comes from the audit log of a node with `auditallow` for each rule of the module. What no
-such node has (another family's policy, multipathd) is needed where `needs` asks for it.
+A block is needed if it granted an access that no other block of the module and no rule of the system's policy grants. The
+accesses come from the audit log of a node with `auditallow` for each rule of the module. Such a node does not have
+everything, for example another distribution's policy or multipathd. Blocks for those are needed if `needs` lists them.
 """
 
 import collections
@@ -10,7 +10,8 @@ import collections
 from checks import module, needs
 from checks.policy import Policy
 
-# The targets of rules that aren't audited, because each look at each process would be (the test bed's `grants.rs`).
+# Targets of rules that are not audited, because an audit would log every check of every process (the test bed's
+# `grants.rs`).
 LOUD = {"domain", "etcd_lun_anything"}
 
 Access = collections.namedtuple("Access", "source target class_ permission")
@@ -18,7 +19,7 @@ Rule = collections.namedtuple("Rule", "source target class_ permissions")
 
 
 def granted(lines):
-    """What was granted. A line is `PERMISSION SOURCE TARGET CLASS`, as the test bed writes it."""
+    """The granted accesses. A line is `PERMISSION SOURCE TARGET CLASS`, as the test bed writes it."""
     found = set()
     for line in lines:
         permission, source, target, class_ = line.split()
@@ -27,7 +28,7 @@ def granted(lines):
 
 
 def blocks(text):
-    """Each block that holds rules, by name, and those rules. One rule outside `optional` is a block."""
+    """The blocks that hold rules, by name, with their rules. A rule outside `optional` is a block of its own."""
     forms = module.forms(text)
     sets = collections.defaultdict(list)
     for form in forms:
@@ -50,7 +51,7 @@ def blocks(text):
 
 
 def classes(what, sets):
-    """The classes and permissions that the last part of a rule stands for."""
+    """The classes and permissions that the last part of a rule means."""
     if isinstance(what, str):
         return sets[what]
     if any((what[0], name) in sets for name in what[1]):
@@ -59,7 +60,7 @@ def classes(what, sets):
 
 
 def without_rules(text):
-    """The module with its types, attributes and labels, and no rule."""
+    """The module with its types, attributes and labels, but without its rules."""
     kept = []
     for form in module.forms(text):
         if form[0] == "optional":
@@ -77,14 +78,14 @@ def written(form):
 
 
 def verdicts(whole, base, text, seen):
-    """For each block whether it is needed, as a line; None for one that this policy has no use for.
+    """Yields for each block whether it is needed, and a line of output. None instead: this policy does not use the block.
 
-    `whole` is the policy with the module, `base` the one with the module's types and none of its rules.
+    `whole` is the policy with the module. `base` is the policy with the module's types and none of its rules.
     """
     own = {form[1]: form[2] for form in module.forms(text) if form[0] == "typeattributeset"}
 
     def types(name):
-        """The types that a name stands for; nothing where the policy lacks it."""
+        """The types that a name means; none if the policy lacks the name."""
         if own.get(name) == ["all"]:
             return set(whole.names.values())
         real = whole.real(name)
@@ -93,7 +94,7 @@ def verdicts(whole, base, text, seen):
     named = {name: [(types(rule.source), rule, types(rule.target)) for rule in rules] for name, rules in blocks(text).items()}
 
     def granting(access):
-        """The blocks whose rules grant this, and the places of those rules."""
+        """The blocks whose rules grant this access, and the positions of those rules."""
         source, target = whole.real(access.source), whole.real(access.target)
         for name, rules in named.items():
             for at, (sources, rule, targets) in enumerate(rules):
@@ -102,7 +103,7 @@ def verdicts(whole, base, text, seen):
                     yield name, at
 
     def lost(accesses):
-        """For each block what only it grants."""
+        """For each block the accesses that only this block grants."""
         found = collections.defaultdict(set)
         for access in accesses:
             names = {name for name, _ in granting(access)}
@@ -125,16 +126,16 @@ def verdicts(whole, base, text, seen):
         if any(not sources or not (targets or rule.target == "self") for sources, rule, targets in rules):
             yield None, f"{name}: this policy lacks a name in it"
         elif any(rule.target in LOUD for _, rule, _ in rules):
-            yield None, f"{name}: not audited; what is missed without it, the test bed says when it is taken out"
+            yield None, f"{name}: not audited; the test bed shows what fails without it"
         elif by_use[name]:
             one = min(by_use[name])
-            yield True, f"{name}: {len(by_use[name])} accesses hang on it, {one.permission} {one.class_} {one.target} for one"
+            yield True, f"{name}: {len(by_use[name])} accesses need it, for example {one.permission} {one.class_} {one.target}"
         elif by_need[name]:
-            yield True, f"{name}: not used there; the checks ask for it: {asked[min(by_need[name])]}"
+            yield True, f"{name}: not used on that node, but in the list of needs: {asked[min(by_need[name])]}"
         elif all(rule.permissions <= base.may(one, other, rule.class_) for sources, rule, targets in rules for one in sources for other in targets):
-            yield None, f"{name}: this policy grants it by itself"
+            yield None, f"{name}: this policy grants it without the module"
         else:
-            yield False, f"{name}: nothing hangs on it"
+            yield False, f"{name}: no access needs it"
         for at, (_, rule, _) in enumerate(rules):
             idle = rule.permissions - used[name, at]
             if by_use[name] and idle:
@@ -142,7 +143,7 @@ def verdicts(whole, base, text, seen):
 
 
 def check(store, link, text, lines):
-    """Links the two policies and gives the verdicts."""
+    """Links the two policies and yields the verdicts."""
     seen = granted(lines)
     base = Policy(link(store, without_rules(text)))
     return verdicts(Policy(link(store, text)), base, text, seen)

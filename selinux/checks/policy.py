@@ -1,4 +1,4 @@
-"""A linked policy, loaded once and indexed: what may a domain do?"""
+"""A linked policy, loaded once and indexed, to answer what a domain may do."""
 
 import collections
 
@@ -27,7 +27,7 @@ class Policy:
             kind = str(rule.ruletype)
             key = (str(rule.source), str(rule.target), str(rule.tclass))
             if kind in ("allow", "allowxperm"):
-                # Rules that a boolean switches count: who may set booleans is not for the module to say.
+                # Rules that depend on a boolean count too, because the module does not decide who may set booleans.
                 self.rules[key] |= {str(one) for one in rule.perms} if kind == "allow" else {"xperm"}
             elif kind == "type_transition":
                 self.transitions.add((*key, named(rule), str(rule.default)))
@@ -35,15 +35,15 @@ class Policy:
         self.roles = {(str(role), str(type_)) for role in policy.roles() for type_ in role.types()}
 
     def real(self, name):
-        """The type behind a name, which may be an alias; nothing when this policy hasn't got it."""
+        """The type that a name or an alias means; None if this policy lacks the name."""
         return self.names.get(name)
 
     def all_of(self, name):
-        """A type, and the attributes that it has."""
+        """A type and its attributes."""
         return {name} | self._of[name]
 
     def may(self, source, target, class_):
-        """Every permission that one type has on another."""
+        """Every permission of one type on another."""
         source, target = self.names[source], self.names[target]
         found = set()
         for one in self.all_of(source):
@@ -52,7 +52,7 @@ class Policy:
         return found
 
     def targets(self, source, class_, permissions):
-        """The types on which a type has one of these permissions."""
+        """The types on which `source` has one of these permissions."""
         sources, found = self.all_of(self.names[source]), set()
         for (one, target, of), perms in self.rules.items():
             if one in sources and of == class_ and perms & permissions:
@@ -60,7 +60,7 @@ class Policy:
         return found
 
     def sources(self, target, class_, permissions):
-        """The types that have one of these permissions on a type."""
+        """The types that have one of these permissions on `target`."""
         targets, found = self.all_of(self.names[target]), set()
         for (source, one, of), perms in self.rules.items():
             if one in targets and of == class_ and perms & permissions:
@@ -68,7 +68,7 @@ class Policy:
         return found
 
     def without(self, own):
-        """Everything that is said of types other than these, for a comparison."""
+        """Everything that the policy says about types other than these, for a comparison."""
         said = {
             ("allow", *key, one) for key, perms in self.rules.items() if not {key[0], key[1]} & own for one in perms
         }
@@ -82,7 +82,7 @@ class Policy:
 
 
 def named(rule):
-    """The file name of a type transition, when it has one."""
+    """The file name of a type transition, if it has one."""
     try:
         return rule.filename
     except (AttributeError, setools.exception.TERuleNoFilename, setools.exception.RuleUseError):

@@ -1,4 +1,4 @@
-"""A copy of a policy store: modules are linked into it by semodule, as on a node, and nothing else is touched."""
+"""A copy of a policy store. semodule links modules into it, as on a node. Nothing else changes."""
 
 import pathlib
 import re
@@ -8,11 +8,11 @@ import tempfile
 
 
 class LinkError(Exception):
-    """semodule refused; the text is what it said."""
+    """semodule failed; the text is its output."""
 
 
 class Store:
-    """The copy. `root` is the root directory of a system: `/`, an unpacked image, a container's file system."""
+    """The copy. `root` is the root directory of a system: `/`, an unpacked image, or a container's filesystem."""
 
     def __init__(self, root):
         root = pathlib.Path(root)
@@ -25,21 +25,21 @@ class Store:
         self.root = pathlib.Path(self._kept.name)
         etc, var = f"etc/selinux/{self.type}", f"var/lib/selinux/{self.type}"
         shutil.copytree(root / etc, self.root / etc, symlinks=True)
-        # On an ostree system the modules are below /etc (`store-root` in its semanage.conf).
+        # On an ostree system the modules are below /etc (`store-root` in semanage.conf).
         in_var = (root / var / "active").is_dir()
         if not in_var and not (root / etc / "active").is_dir():
-            raise LinkError(f"there are no modules in {root / var} nor in {root / etc}")
+            raise LinkError(f"neither {root / var} nor {root / etc} has policy modules: is the policy's package complete there?")
         if in_var:
             shutil.copytree(root / var, self.root / var, symlinks=True)
-        # No handlers that the store's own file may name, and no check of neverallow: RHEL ships with it switched off,
-        # for its own policy doesn't pass.
+        # Without the handlers that the store's own file may name, and without the check of neverallow. RHEL switches that
+        # check off too, because its own policy fails it.
         text = "module-store = direct\nexpand-check = 0\nusepasswd = false\n"
         (self.root / "etc/selinux/semanage.conf").write_text(
             text + ("" if in_var else f"store-root = {self.root / 'etc/selinux'}\n")
         )
 
     def link(self, *arguments):
-        """Rebuilds the policy with these arguments to semodule. Returns where the binary policy is, and what was said."""
+        """Rebuilds the policy with these arguments to semodule. Returns the path of the binary policy, and the output."""
         command = ["semodule", "-p", str(self.root), "-s", self.type, "-n", *arguments]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
@@ -47,7 +47,7 @@ class Store:
         return self.newest(), done.stdout
 
     def newest(self):
-        """The binary policy."""
+        """The path of the newest binary policy."""
         policies = (self.root / f"etc/selinux/{self.type}/policy").glob("policy.*")
         return max(policies, key=lambda path: (path.stat().st_mtime_ns, path.suffix))
 
@@ -58,12 +58,12 @@ class Store:
         return {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
 
     def dropped(self):
-        """The optional blocks of ours that were dropped in the last link: only a loud rebuild tells."""
+        """Our optional blocks that the last link dropped. Only a rebuild with -v reports them."""
         command = ["semodule", "-v", "-v", "-v", "-p", str(self.root), "-s", self.type, "-n", "-B"]
-        # Its exit code doesn't count: libsepol 3.4, when it is this loud, calls harmless duplicates errors.
+        # The exit code is ignored: libsepol 3.4 with this much -v reports harmless duplicates as errors.
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         return sorted(set(re.findall(r"^Disabling optional '(etcd_lun\w*)'", done.stdout, re.M)))
 
     def file_contexts(self):
-        """What labels files get, as text."""
+        """The file contexts, as text."""
         return (self.root / f"etc/selinux/{self.type}/contexts/files/file_contexts").read_text()

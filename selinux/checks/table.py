@@ -1,4 +1,4 @@
-"""What the domain must be able to do, and what it must never."""
+"""The checks: what the domain must be able to do, and what it must never be able to do."""
 
 import re
 
@@ -16,9 +16,9 @@ FREEING = set(
 )
 EXECUTED = {"iscsid_exec_t", "rsync_exec_t", "fsadm_exec_t", "etcd_lun_exec_t"}
 NOT_EXECUTED = "shell_exec_t bin_t setfiles_exec_t mount_exec_t semanage_exec_t load_policy_exec_t".split()
-# Names are made and removed in these, but no file of that type.
+# The domain makes and removes names in directories of these types, but no files of these types.
 NAMED_IN = ["var_lib_t", "var_run_t", "var_lock_t"]
-# A manifest is moved and removed, and never read: what may be done there to files is a line of its own.
+# The domain moves and removes manifests, and never reads them. A check of its own covers files of these types.
 MANIFESTS = ["kubernetes_file_t", "kubernetes_config_t"]
 CHANGED = {
     "file": {"iscsi_var_lib_t", "iscsi_lock_t", "sysfs_t", "security_t", *MANIFESTS},
@@ -34,8 +34,8 @@ PORTS = {"iscsi_port_t", "winshadow_port_t", "unreserved_port_t", "ephemeral_por
 
 
 def verdicts(policy, base, text, every=False):
-    """Each check, as whether it holds and what it says: the first few findings, or every one. `base` is the policy
-    without the module."""
+    """Yields for each check whether it holds, and its line with the first few findings, or with every one. `base` is the
+    policy without the module."""
     for line, found in judged(policy, base, text):
         words = sorted(" ".join(str(word) for word in one if word) if isinstance(one, tuple) else one for one in found)
         shown = words if every else words[:5]
@@ -43,60 +43,60 @@ def verdicts(policy, base, text, every=False):
 
 
 def judged(policy, base, text):
-    """Each check, with what shouldn't be."""
+    """Yields each check with what violates it."""
     own = {policy.real(name) or name for name in module.own(text)}
     yield from needs(policy)
     yield from of_process(policy)
     yield from of_files(policy, base, own)
     yield from of_system(policy)
     here, before = policy.without(own), base.without(own)
-    # Where a portal has another port than 3260: iscsid is the one that connects.
+    # If a portal has another port than 3260, iscsid connects to it.
     connects = {("allow", "iscsid_t", port, "tcp_socket", "name_connect") for port in PORTS}
-    yield "never: anything between others", here - before - connects
-    yield "never: something taken from others", before - here
+    yield "never: a rule between other types", here - before - connects
+    yield "never: a rule of the system's policy removed", before - here
     labels = re.findall(r'^\(filecon "([^"]+)" \w+ \(system_u object_r (\w+)', text, re.M)
-    yield "never: a label of others' given", {path for path, type_ in labels if type_ not in module.own(text)}
+    yield "never: a file context with another type", {path for path, type_ in labels if type_ not in module.own(text)}
 
 
 def needs(policy):
     for why, source, target, class_, wanted in NEEDS:
-        # A policy that lacks a name lacks what the need is about; `blocks dropped` tells.
+        # If the policy lacks a name, nothing on that system needs the rule. The line `dropped blocks` shows it.
         if policy.real(source) and policy.real(target):
             missing = set(wanted.split()) - policy.may(source, target, class_)
             yield f"need: {why} ({source}, {target} {class_})", missing
 
 
 def beyond(policy, found, *allowed):
-    """The excess; names of types may be aliases."""
+    """What was found and is not allowed. Names of types may be aliases."""
     real = {policy.real(name) or name for names in allowed for name in names}
     return {policy.real(name) or name for name in found} - real
 
 
 def of_process(policy):
-    """The domain itself."""
+    """Checks of the domain itself."""
     may, on = policy.may, lambda class_, *permissions: policy.targets(DOMAIN, class_, set(permissions))
-    yield "never: permissive", {DOMAIN} & policy.permissive
-    yield "never: an attribute that frees of rules", policy.all_of(DOMAIN) & FREEING
+    yield "never: a permissive domain", {DOMAIN} & policy.permissive
+    yield "never: an attribute that exempts from rules", policy.all_of(DOMAIN) & FREEING
     yield "never: another capability", may(DOMAIN, DOMAIN, "capability") - CAPABILITIES
-    yield "never: another capability of the second kind", may(DOMAIN, DOMAIN, "capability2") - {"syslog"}
+    yield "never: another capability of class capability2", may(DOMAIN, DOMAIN, "capability2") - {"syslog"}
     yield "never: a capability in a user namespace", may(DOMAIN, DOMAIN, "cap_userns")
-    # Red Hat's policy has every domain hand its crashes to a helper.
-    yield "never: a way into another domain", beyond(
+    # In Red Hat's policy every domain may start a helper for its crashes.
+    yield "never: a transition to another domain", beyond(
         policy, on("process", "transition", "dyntransition"), {DOMAIN, "abrt_helper_t"}
     )
     own_choice = set("setexec setcurrent setfscreate setsockcreate setkeycreate execmem execstack execheap".split())
-    yield "never: a choice of its own label, or code from memory", may(DOMAIN, DOMAIN, "process") & own_choice
-    yield "never: ptrace of others", on("process", "ptrace")
-    yield "never: signals to others", on("process", "signal", "sigkill", "sigstop") - {DOMAIN}
-    yield "never: another way in", on("file", "entrypoint") - {"etcd_lun_exec_t"}
+    yield "never: setting its own label, or executing writable memory", may(DOMAIN, DOMAIN, "process") & own_choice
+    yield "never: ptrace of another domain", on("process", "ptrace")
+    yield "never: a signal to another domain", on("process", "signal", "sigkill", "sigstop") - {DOMAIN}
+    yield "never: another entry point", on("file", "entrypoint") - {"etcd_lun_exec_t"}
 
 
 def of_files(policy, base, own):
-    """What it may run, change, label and mount on."""
+    """Checks of what the domain may run, change, label and mount on."""
     may, on = policy.may, lambda class_, *permissions: policy.targets(DOMAIN, class_, set(permissions))
 
     def ordinary(class_, *permissions):
-        """What the system's policy gives to every domain: the module's own rights are those beyond."""
+        """What the system's policy gives to every domain. The module's own permissions are those beyond it."""
         found = set()
         for (source, target, of), perms in base.rules.items():
             if source == "domain" and of == class_ and perms & set(permissions):
@@ -104,40 +104,40 @@ def of_files(policy, base, own):
         return found
 
     run = on("file", "execute_no_trans") - ordinary("file", "execute_no_trans")
-    yield "never: another program in the domain", beyond(policy, run, EXECUTED)
+    yield "never: running another program in the domain", beyond(policy, run, EXECUTED)
     for type_ in filter(policy.real, NOT_EXECUTED):
         yield f"never: running {type_}", may(DOMAIN, type_, "file") & {"execute_no_trans"}
     for class_ in FILES:
         changed = on(class_, *WRITE) - own - ordinary(class_, *WRITE)
-        yield f"never: changing a {class_} of others", beyond(policy, changed, CHANGED.get(class_, set()))
+        yield f"never: changing a {class_} of another type", beyond(policy, changed, CHANGED.get(class_, set()))
     for type_ in filter(policy.real, NAMED_IN):
         yield f"never: changing a file of type {type_}", may(DOMAIN, type_, "file") & WRITE
-    yield "never: changing what lies in /var itself", {
+    yield "never: changing a file directly in /var", {
         class_ for class_ in FILES if may(DOMAIN, "var_t", class_) & WRITE
     }
     for type_ in filter(policy.real, SECRET):
-        yield f"never: a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
+        yield f"never: access to a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
     for type_ in filter(policy.real, MANIFESTS):
-        yield f"never: the content of a file of type {type_}", may(DOMAIN, type_, "file") - set("getattr map rename unlink".split())
-    yield "never: a raw disk", on("blk_file", "open", "read", "write", "ioctl") - {"etcd_lun_device_t"}
-    yield "never: giving a label", {type_ for class_ in FILES for type_ in on(class_, "relabelto")} - {"etcd_lun_data_t"}
+        yield f"never: access to the content of a file of type {type_}", may(DOMAIN, type_, "file") - set("getattr map rename unlink".split())
+    yield "never: access to another disk", on("blk_file", "open", "read", "write", "ioctl") - {"etcd_lun_device_t"}
+    yield "never: relabelling a file to another type", {type_ for class_ in FILES for type_ in on(class_, "relabelto")} - {"etcd_lun_data_t"}
     taken = {type_ for class_ in FILES for type_ in on(class_, "relabelfrom")}
-    yield "never: taking a label", taken - {"unlabeled_t"}
-    yield "never: mounting elsewhere", on("dir", "mounton") - {"etcd_lun_var_run_t", "root_t"}
+    yield "never: relabelling a file from another type", taken - {"unlabeled_t"}
+    yield "never: mounting on another directory", on("dir", "mounton") - {"etcd_lun_var_run_t", "root_t"}
 
 
 def of_system(policy):
-    """The kernel, PID 1 and the network."""
+    """Checks of the kernel, PID 1 and the network."""
     may, on = policy.may, lambda class_, *permissions: policy.targets(DOMAIN, class_, set(permissions))
-    yield "never: a say in SELinux", may(DOMAIN, "security_t", "security") - {"check_context", "compute_av"}
-    # In Red Hat's policy a boolean, off, gives every domain `module_request`.
+    yield "never: changing SELinux's state", may(DOMAIN, "security_t", "security") - {"check_context", "compute_av"}
+    # In Red Hat's policy a boolean, which is off, gives every domain `module_request`.
     yield "never: loading a kernel module", on("system", "module_load")
-    yield "never: another order to the kernel", may(DOMAIN, "kernel_t", "system") - {"syslog_read", "module_request"}
-    yield "never: orders to PID 1 itself", may(DOMAIN, "init_t", "system") - {"status"}
+    yield "never: another request to the kernel", may(DOMAIN, "kernel_t", "system") - {"syslog_read", "module_request"}
+    yield "never: a command to PID 1 itself", may(DOMAIN, "init_t", "system") - {"status"}
     started = {"etcd_lun_unit_file_t", "etcd_lun_etcd_unit_t", "iscsi_unit_file_t"}
     yield "never: starting another unit", on("service", "start", "reload") - started
     yield "never: stopping or enabling a unit", on("service", "stop", "enable", "disable")
-    yield "never: another port", beyond(policy, on("tcp_socket", "name_connect"), PORTS)
-    yield "never: listening", on("tcp_socket", "name_bind") | on("udp_socket", "name_bind")
+    yield "never: connecting to another port", beyond(policy, on("tcp_socket", "name_connect"), PORTS)
+    yield "never: listening on a port", on("tcp_socket", "name_bind") | on("udp_socket", "name_bind")
     raw = may(DOMAIN, DOMAIN, "rawip_socket") | may(DOMAIN, DOMAIN, "packet_socket")
-    yield "never: raw packets", raw
+    yield "never: sending raw packets", raw

@@ -1,4 +1,4 @@
-//! The inputs: a way in for each, some right ones, and what must hold of all.
+//! The inputs. For each: the parser, some correct texts, and what must hold for every text.
 
 use crate::Input;
 use etcd_lun::{
@@ -28,12 +28,12 @@ fn texts(corpus: &[&str]) -> Vec<Vec<u8>> {
     corpus.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Of what is read as text, others are refused before.
+/// Parsers of text get only UTF-8. Other bytes are refused before them.
 fn utf8(text: &[u8]) -> Option<&str> {
     std::str::from_utf8(text).ok()
 }
 
-/// A machine of files, gone at the end.
+/// A directory that stands in for a machine. It is removed at the end.
 struct Machine {
     base: PathBuf,
     host: Host,
@@ -43,7 +43,7 @@ impl Machine {
     fn new(runner: impl Runner + 'static) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // In memory, where there is such a place: it is written thousands of times.
+        // In memory if possible, because the files are written thousands of times.
         let memory = PathBuf::from("/dev/shm");
         let dir = if memory.is_dir() { memory } else { std::env::temp_dir() };
         let base = dir.join(format!("etcd-lun-fuzz-{}-{number}", std::process::id()));
@@ -64,7 +64,7 @@ impl Drop for Machine {
     }
 }
 
-/// A stand-in for every tool: says what it was told to say.
+/// A stand-in for every tool. It prints what the test tells it to print.
 #[derive(Clone, Default)]
 struct Says(Arc<Mutex<Output>>);
 
@@ -127,7 +127,7 @@ wwid = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"
             let source = Source { path: "config.toml".into(), text: text.to_owned() };
             match Config::load(&[source], "0123456789abcdef0123456789abcdef", "master-0") {
                 Ok(config) => {
-                    // Understood is what can be delivered to a node, and its secrets stay hidden.
+                    // A config that is accepted can be rendered into units, and its secrets stay hidden.
                     let _ = etcd_lun::unit::for_config(&config);
                     assert!(!format!("{config:?}").contains("Secret-of-fuzz-77"));
                     true
@@ -171,7 +171,7 @@ pub(super) fn stamp() -> Input {
     }
 }
 
-/// No mount may go missing: what isn't seen mounted is written to.
+/// The parser must not lose a mount: etcd-lun writes to a disk that it does not see mounted.
 pub(super) fn mountinfo() -> Input {
     let machine = Machine::new(Says::default());
     Input {
@@ -220,7 +220,7 @@ pub(super) fn udev() -> Input {
     }
 }
 
-/// Blank is what blkid says nothing of and holds no byte: neither alone is enough.
+/// A LUN is blank only if blkid finds nothing and every byte is zero. One of the two is not enough.
 pub(super) fn blkid() -> Input {
     const SIZE: u64 = 8 << 20;
     let says = Says::default();
@@ -240,7 +240,7 @@ pub(super) fn blkid() -> Input {
             let mut turn = turn.borrow_mut();
             *turn += 1;
             let code = [0, 0, 2, 8, 1][(*turn % 5) as usize];
-            // A byte somewhere in the first or the last MiB, or none.
+            // Writes one byte somewhere in the first or the last MiB, or none.
             let at = match *turn % 3 {
                 0 => None,
                 1 => Some(*turn * 7919 % (1 << 20)),
@@ -316,7 +316,7 @@ pub(super) fn discovery() -> Input {
         holds: Box::new(|text| {
             let Some(Ok(found)) = utf8(text).map(iscsi::parse_discovered) else { return false };
             for one in &found {
-                // What is shown is what was understood.
+                // The printed portal parses to the same portal.
                 assert_eq!(one.portal.to_string().parse::<Portal>().unwrap(), one.portal);
                 assert!(!one.target.contains(char::is_whitespace), "{one:?}");
             }
@@ -325,7 +325,7 @@ pub(super) fn discovery() -> Input {
     }
 }
 
-/// Attributes of a session, all from one text, a line each.
+/// The attributes of a session. The text has one line for each.
 pub(super) fn sessions() -> Input {
     const ATTRIBUTES: [&str; 6] =
         ["targetname", "state", "initiatorname", "target_id", "tpgt", "recovery_tmo"];
@@ -348,7 +348,7 @@ pub(super) fn sessions() -> Input {
             }
             match iscsi::sessions(&machine.host) {
                 Ok(sessions) => {
-                    // Connected is said by the kernel only, in that very word.
+                    // A session is connected only if the kernel reports exactly this word.
                     let says = text.split(|byte| *byte == b'\n').any(|line| line == b"LOGGED_IN");
                     assert!(sessions.iter().all(|session| !session.is_logged_in() || says));
                     !sessions.is_empty()

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""An independent computation of what `health` says of etcd's histograms, from raw texts.
+"""Computes etcd's percentiles from raw metrics, independently of etcd-lun's `health`.
 
     quantile.py of METRIC SHARE BEFORE AFTER    the quantile of what METRIC's histogram counted between two texts
-    quantile.py load URL COUNT                  writes so many keys through etcd's JSON gateway
+    quantile.py load URL COUNT                  writes COUNT keys through etcd's JSON gateway
 
-By the words of Prometheus' documentation of histogram_quantile, and sharing nothing with the program under test.
+It follows Prometheus' documentation of histogram_quantile and shares no code with the program under test.
 """
 
 import base64
@@ -16,7 +16,7 @@ import urllib.request
 
 
 def buckets(text, metric):
-    """The cumulative counts by upper bound."""
+    """Returns the cumulative counts by upper bound."""
     found = {}
     for line in text.splitlines():
         match = re.fullmatch(re.escape(metric) + r'_bucket\{le="([^"]+)"\} (\S+)', line)
@@ -27,7 +27,7 @@ def buckets(text, metric):
 
 
 def quantile(share, counts):
-    """Linear within the bucket that holds the rank; the last bucket has no end, so its start."""
+    """Interpolates in the bucket that holds the rank. The last bucket has no end, so its start is returned."""
     bounds = sorted(counts)
     rank = share * counts[math.inf]
     start, below = 0.0, 0.0
@@ -41,7 +41,7 @@ def quantile(share, counts):
 
 
 def load(url, count):
-    """Puts keys, one after the other: each is a write to etcd's log and a sync."""
+    """Writes keys one after the other. Each is a write to etcd's log and a sync."""
     for number in range(count):
         key = base64.b64encode(b"key-%d" % number).decode()
         body = json.dumps({"key": key, "value": base64.b64encode(b"x" * 200).decode()}).encode()

@@ -1,8 +1,9 @@
-//! `--json` against its schema in the docs, and `--list` against the page that shows it.
+//! Checks `--json` against its schema in the docs, and `--list` against the page that shows it.
 
 use serde_json::Value;
 
-/// Holds a value against a schema: the few words of JSON Schema that `docs/health.schema.json` uses. Any other is an error.
+/// Checks a value against a schema. Supports only the keywords of JSON Schema that `docs/health.schema.json`
+/// uses. Any other keyword is an error.
 pub fn check(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{at}: {what}: {value}"));
     for (word, says) in schema.as_object().ok_or("no schema")? {
@@ -13,7 +14,7 @@ pub fn check(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
                     "object" => value.is_object(),
                     "array" => value.is_array(),
                     "string" => value.is_string(),
-                    other => return Err(format!("{other} is a type that this doesn't know")),
+                    other => return Err(format!("the type {other} is not supported")),
                 };
                 if !is {
                     return wrong("another type");
@@ -24,7 +25,7 @@ pub fn check(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
                 return wrong("not one of them");
             }
             "const" | "enum" => {}
-            // The one that there is: words with dashes between.
+            // The only pattern that the schema uses: words with dashes between them.
             "pattern" => {
                 let text = value.as_str().unwrap_or_default();
                 let word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
@@ -48,7 +49,7 @@ pub fn check(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
             "additionalProperties" => {
                 let known = |key: &String| schema["properties"].get(key).is_some();
                 if !value.as_object().is_some_and(|all| all.keys().all(known)) {
-                    return wrong("a key that the schema doesn't have");
+                    return wrong("a key that the schema does not have");
                 }
             }
             "items" => {
@@ -56,7 +57,7 @@ pub fn check(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
                     check(says, value, &format!("{at}[{number}]"))?;
                 }
             }
-            other => return Err(format!("{other} is a word that this doesn't know")),
+            other => return Err(format!("the keyword {other} is not supported")),
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
-//! What health is written as, metrics and JSON, and the page that says so.
+//! The output of health, as metrics and JSON, and the page that documents it.
 
 use super::*;
 
-/// As written, and as promtool and node-exporter take it: `tests/metrics`.
+/// Every check has a sample. `tests/metrics` checks that promtool and node-exporter accept the text.
 #[test]
 fn metrics_have_a_sample_for_every_check() {
     let vitals = vitals(Some(METRICS));
@@ -56,7 +56,7 @@ fn json_is_as_its_schema_says() {
         assert!(rows.iter().any(|row| row["outcome"] == outcome), "{outcome}");
     }
     schema::check(&schema, &value, "").unwrap();
-    // And the schema finds what isn't.
+    // The schema also detects what is wrong.
     value["health"]["rows"][0]["outcome"] = "fine".into();
     assert!(
         schema::check(&schema, &value, "")
@@ -78,15 +78,16 @@ fn the_docs_list_the_checks_that_there_are() {
         let first = format!("{:<16}  {:<8}  {}\n", check.name, check.severity.word(), check.protects);
         assert!(
             docs.contains(&format!("{first}{:<30}{}\n", "", check.limit)),
-            "{} is another in the docs",
+            "docs/health.md describes {} differently",
             check.name
         );
     }
 }
 
-/// The table of metrics in the docs, from what is written of a node whose facts are all known; and the source has no other.
+/// The docs have a table of metrics. It must agree with the metrics of a node whose facts are all known. The
+/// source must have no other metrics.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the page is written anew on demand")]
+#[allow(clippy::disallowed_methods, reason = "the test rewrites the page on request")]
 fn the_docs_list_the_metrics_that_there_are() {
     let vitals = vitals(Some(METRICS));
     let mut node = migrated();
@@ -133,5 +134,5 @@ fn the_docs_list_the_metrics_that_there_are() {
         std::fs::write(page, &right).unwrap();
         return;
     }
-    assert_eq!(docs, right, "write it anew with ETCD_LUN_REWRITE=1 cargo test --test health metrics");
+    assert_eq!(docs, right, "rewrite it with ETCD_LUN_REWRITE=1 cargo test --test health metrics");
 }

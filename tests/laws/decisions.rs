@@ -1,4 +1,5 @@
-//! What `apply` does, as a table for people: asked of the very function that decides. `docs/decisions.md` is this table.
+//! The table of what `apply` does, for readers. The planner itself makes it. `docs/decisions.md` is this
+//! table.
 
 use super::*;
 use etcd_lun::plan::Horizon;
@@ -68,7 +69,7 @@ fn locals() -> Vec<(&'static str, LocalDir)> {
     ]
 }
 
-/// What etcd does meanwhile, and who asks.
+/// The state of etcd, and who runs `apply`.
 fn occasions() -> [(&'static str, Etcd, Occasion); 3] {
     [
         ("by hand, etcd runs or tries to", etcd("active"), Occasion::ByHand),
@@ -77,7 +78,7 @@ fn occasions() -> [(&'static str, Etcd, Occasion); 3] {
     ]
 }
 
-/// The refusal's name, as `--json` has it.
+/// The refusal's name, as in `--json`.
 fn name(refusal: &Refusal) -> String {
     serde_json::to_value(refusal).unwrap()["refusal"].as_str().unwrap().to_owned()
 }

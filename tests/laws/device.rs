@@ -1,4 +1,4 @@
-//! A disk of the machine's own in the target's place: the same decisions, and nothing of iSCSI.
+//! A local disk instead of the target: the planner makes the same decisions, without iSCSI steps.
 
 use super::{census::Census, rollback::every_way_back, *};
 use etcd_lun::plan::{Mark, mark, rollback};
@@ -6,19 +6,19 @@ use etcd_lun::plan::{Mark, mark, rollback};
 const ISCSI: [&str; 6] =
     ["set-initiator-name", "restart-iscsid", "log-out", "log-in", "set-timeout", "attach-lun"];
 
-/// A plan or refusal without what may differ between the two.
+/// A plan or refusal without the parts that may differ between target and disk.
 fn gist(decided: Result<Plan, Refusal>) -> Result<Vec<Step>, String> {
     match decided {
         Ok(plan) => {
             let reaches = plan.steps.iter().any(|step| ["attach-lun", "await-disk"].contains(&step.id()));
-            // What there is to see then is the next plan's.
+            // The steps after this one depend on what is seen then. They belong to the next plan.
             let kept = plan
                 .steps
                 .into_iter()
                 .filter(|step| !ISCSI.contains(&step.id()) && step.id() != "await-disk");
             let mut kept: Vec<_> = kept.collect();
             if reaches {
-                kept.push(Step::Unstamp); // stands for the reaching
+                kept.push(Step::Unstamp); // stands for attach-lun or await-disk
             }
             Ok(kept)
         }
@@ -79,7 +79,7 @@ fn rolls_back_as_with_a_target() {
             }
             Err(_) => refusals += 1,
         }
-        // A session's time-out is no decision of the device's.
+        // Sessions have time-outs and disks have none, so the time-out is set to the right value.
         let mut node = node.clone();
         known(&mut node.sessions).iter_mut().for_each(|session| session.recovery_timeout = Some(3600));
         assert_eq!(gist(decided), gist(rollback(&target, &node)), "{node:#?}");
@@ -87,7 +87,7 @@ fn rolls_back_as_with_a_target() {
     assert!(plans > 100 && refusals > 100, "{plans} plans, {refusals} refusals");
 }
 
-/// To its end with the disk there or late, cut short anywhere, a boot, and back.
+/// Runs to the end with the disk present or late, cut short at any step, then a boot, then the rollback.
 #[test]
 fn runs_to_the_same_end() {
     let config = device_config_for("systemd");
@@ -126,7 +126,7 @@ fn runs_to_the_same_end() {
         }
         run(&mut world, on_lun, None);
         assert!(is_done(&world), "cut at {cut}: {world:#?}");
-        // A boot, at which the disk comes late.
+        // A boot during which the disk appears late.
         world.unmount();
         world.crash();
         world.node.lun = Fact::Known(LunView::NotAttached);

@@ -1,11 +1,10 @@
-//! Counting uses while etcd runs.
+//! `mark`: counting uses while etcd runs.
 
 use super::*;
 use crate::say::say;
 use etcd_lun::plan::{Idle, Mark, mark};
 
-/// A use is counted only of what is provably the truth and in its place; and whatever else there is, nothing is done
-/// but that.
+/// A use is counted only if the mounted LUN is known to be authoritative. The plan has no other step.
 #[test]
 fn only_the_mounted_truth_is_counted() {
     let config = config();
@@ -36,7 +35,8 @@ fn only_the_mounted_truth_is_counted() {
             assert_eq!(stamp.machine_id, MACHINE);
             assert_eq!(stamp.generation, record.generation);
             assert!(stamp.activations >= record.activations, "back in time: {node:#?}");
-            // Above both, or what was cut short between them would look like the present.
+            // Above both counters. Otherwise a run that is cut short between stamp and record would leave a
+            // state that looks current.
             assert_eq!(to.activations, stamp.activations + 1);
             assert_eq!((to.clone().activated(0), noted.activations), (stamp.activated(0), to.activations));
             assert_eq!(noted.activated(0), record.activated(0));

@@ -11,7 +11,7 @@ fn old(name: &str, ours: bool, days: u64) -> Retired {
     Retired { name: name.into(), ours, size: Bytes(1 << 20), age }
 }
 
-/// A node that has run on the LUN for so many days.
+/// A node that has run on the LUN for this many days.
 fn after(days: u64) -> Node {
     Node { retired: Fact::Known(vec![old("1", true, days)]), ..migrated() }
 }

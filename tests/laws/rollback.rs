@@ -1,4 +1,5 @@
-//! The way back: what the laws say of one plan, every combination of facts, and whole runs cut short anywhere.
+//! The rollback: what the laws say of one plan, every combination of facts, and whole runs that are cut short at any
+//! step.
 
 use super::*;
 use crate::census::Census;
@@ -161,7 +162,8 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
     }
 }
 
-/// The copy takes its place only where a record says so, and only the one that was proven.
+/// The copy takes the data directory's place only if the record says so, and only if it is the copy that was
+/// proven.
 fn returned(census: &mut Census, node: &Node, plan: &Plan) {
     let mut fail = |law: u8, what: &str| census.breaks(law, what, node, plan);
     let record = node.record.known().cloned().flatten().unwrap();
@@ -174,7 +176,7 @@ fn returned(census: &mut Census, node: &Node, plan: &Plan) {
     }
 }
 
-/// `apply` on a node that was rolled back.
+/// Checks `apply` on a node that was rolled back.
 pub fn after_it(census: &mut Census, node: &Node, plan: &Plan, occasion: Occasion) {
     let mut fail = |law: u8, what: &str| census.breaks(law, what, node, plan);
     let moves = ["begin-record", "format", "stage", "copy", "log-in"].iter().any(|id| at(plan, id).is_some());
@@ -189,7 +191,8 @@ pub fn after_it(census: &mut Census, node: &Node, plan: &Plan, occasion: Occasio
     }
 }
 
-/// Follows a goal. After each step of a rollback, etcd could start on the truth or nowhere.
+/// Follows a goal. After each step of a rollback, etcd must be able to start on the authoritative copy or not
+/// at all.
 fn go(world: &mut World, goal: Goal, runtime: &str, crash: Option<usize>) -> Result<usize, Refusal> {
     follow(world, goal, runtime, crash, 8, |world, step| {
         if goal == Goal::Local {
@@ -229,7 +232,7 @@ fn is_on_lun(world: &World) -> bool {
         && is_mounted(node)
 }
 
-/// What the next boot finds: nothing mounted, no session, etcd about to start unless its manifest is parked.
+/// The state at the next boot: no mount, no session. etcd is about to start, unless its manifest is parked.
 fn reboot(world: &mut World, runtime: &str) {
     world.crash();
     world.unmount();
@@ -278,7 +281,7 @@ fn a_boot_after_a_cut_goes_to_the_side_of_the_commit_point_that_it_finds() {
             go(&mut world, boot, runtime, None).unwrap_or_else(|refusal| panic!("cut at {cut}: {refusal}"));
             assert!(if committed { is_back(&world) } else { is_on_lun(&world) }, "cut at {cut}: {world:#?}");
             ends[usize::from(committed)] += 1;
-            // And stays there, at every later boot.
+            // Every later boot leaves it there.
             reboot(&mut world, runtime);
             go(&mut world, boot, runtime, None).unwrap();
             assert!(if committed { is_back(&world) } else { is_on_lun(&world) }, "cut at {cut}: {world:#?}");
@@ -312,7 +315,7 @@ fn apply_by_hand_does_not_finish_a_rollback() {
     assert!(matches!(refusal, Refusal::RollbackUnfinished { generation: 2 }), "{refusal}");
 }
 
-/// As `apply` does, before anything is copied.
+/// `apply` does the same before it copies anything.
 #[test]
 fn what_has_shut_down_is_mounted_anew_first() {
     let mut node = migrated();

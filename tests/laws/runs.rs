@@ -1,9 +1,10 @@
-//! Whole runs on a world of facts: to their end, cut short anywhere, at boot, and after a target came back late.
+//! Whole runs on a world of facts: to the end, cut short at any step, at boot, and after a target came back
+//! late.
 
 use super::*;
 use crate::say::say;
 
-/// Runs plans until nothing is left, cutting the run short after `crash` steps in all.
+/// Runs plans until nothing is left. With `crash` the run is cut short after that many steps in total.
 fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
     run_as(world, crash, "systemd", Occasion::ByHand)
 }
@@ -38,7 +39,7 @@ fn law_6_stopping_anywhere_and_starting_again_reaches_the_same_end() {
             for crash in [first, second] {
                 run(&mut world, Some(crash)).unwrap();
                 world.crash();
-                // etcd is enabled: a reboot starts it wherever it can start.
+                // etcd is enabled, so a reboot starts it wherever it can start.
                 let truth_is_lun = world
                     .node
                     .record
@@ -47,7 +48,7 @@ fn law_6_stopping_anywhere_and_starting_again_reaches_the_same_end() {
                     .flatten()
                     .is_some_and(|record| record.authority == Authority::Lun);
                 if !truth_is_lun {
-                    world.lun_is_copy = false; // etcd went on writing locally
+                    world.lun_is_copy = false; // etcd has written to the local disk since
                     world.node.etcd = Fact::Known(etcd("active"));
                 }
             }
@@ -63,7 +64,7 @@ fn law_6_stopping_anywhere_and_starting_again_reaches_the_same_end() {
 fn a_reboot_after_the_migration_counts_one_use() {
     let mut world = World::new(node());
     run(&mut world, None).unwrap();
-    // What a boot leaves: no session, no mount, etcd failed against the fence.
+    // The state after a boot: no session, no mount, and etcd has failed because of the fence.
     world.crash();
     world.node.mount = Fact::Known(None);
     world.node.sessions = Fact::Known(Vec::new());
@@ -118,7 +119,7 @@ fn a_late_target_gets_the_failing_etcd_onto_the_lun() {
             plan(&config, &world.node, Occasion::Boot).unwrap().steps.iter().map(Step::id).collect();
         let expected: &[&str] = match (runtime, state) {
             ("systemd", "failed") => &["activate", "mount-data", "start-etcd"],
-            // systemd tries again by itself.
+            // systemd starts it again by itself.
             ("systemd", _) => &["activate", "mount-data"],
             (_, "failed") => &["activate", "mount-data", "start-etcd"],
             _ => &["activate", "stop-etcd", "mount-data", "start-etcd"],
@@ -135,7 +136,8 @@ fn an_etcd_that_serves_is_moved_by_a_person_only() {
     }
 }
 
-/// Or a person would migrate, and the service would be denied what it needs at the next boot.
+/// Otherwise an administrator could migrate, and SELinux would deny the service what it needs at the next
+/// boot.
 #[test]
 fn with_selinux_the_data_directory_lies_where_the_service_can_exchange_it() {
     let beside = |label: Option<&str>| Selinux::On {

@@ -1,4 +1,4 @@
-//! What each step does to a node made of facts, and what it keeps in memory.
+//! What each step does to a node made of facts, and what a run keeps in memory.
 
 use super::*;
 use etcd_lun::plan::Way;
@@ -17,16 +17,16 @@ pub struct Memory {
     staged: bool,
 }
 
-/// The world: a node's facts, and what they don't show.
+/// The world: a node's facts, and what these facts do not show.
 #[derive(Debug, Clone)]
 pub struct World {
     pub node: Node,
-    /// What a login would show.
+    /// The LUN that a login would show.
     pub behind: Lun,
     pub memory: Memory,
-    /// Whether the LUN's tree is whole and the same as the data that etcd wrote last.
+    /// Whether the LUN has a complete copy of the data that etcd wrote last.
     pub lun_is_copy: bool,
-    /// The same of what a rollback has staged, and of what it has put in its place.
+    /// The same for the copy that a rollback has staged, and for the one that it has put in place.
     pub shelf_is_copy: bool,
     pub local_is_copy: bool,
 }
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// The process is gone; the facts of the node stay, staging does not.
+    /// The process ends. The facts of the node stay; the staging mount does not.
     pub fn crash(&mut self) {
         self.memory = Memory::default();
         self.node.mount = match &self.node.mount {
@@ -55,7 +55,7 @@ impl World {
             Fact::Unknown(why) => Fact::Unknown(why.clone()),
         };
         self.settle(false);
-        // The next observation fingerprints what lies beneath only when the record says LUN.
+        // The next observation computes the local data's fingerprint only if the record says LUN.
         self.fingerprint();
     }
 
@@ -81,7 +81,7 @@ impl World {
         {
             *fingerprint = Some(DATA);
         }
-        // What is staged is read only when a record says that it is the truth.
+        // The fingerprint of a staged copy is read only if the record says that the copy is authoritative.
         let is_truth = self.node.rolled_back().is_some();
         let found = if self.shelf_is_copy { DATA } else { OTHER_DATA };
         if let Some(copy) = &mut known(&mut self.node.shelf).copy {
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// What a step does, by its contract. The guards that the real one has are asserted.
+    /// Does what a step is specified to do. Asserts what the real step's guard checks.
     pub fn step(&mut self, step: &Step) {
         let running = known(&mut self.node.etcd).running;
         match step {
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// What a shutdown does, and a rollback.
+    /// Unmounts the LUN, as a shutdown and a rollback do.
     pub fn unmount(&mut self) {
         self.node.mount = Fact::Known(None);
         self.node.mounted_stamp = Fact::Known(None);

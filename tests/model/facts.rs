@@ -1,4 +1,4 @@
-//! What `observe` would see of the world.
+//! The facts that `observe` would report about the model's world.
 
 use crate::{
     run::Memory,
@@ -12,7 +12,7 @@ use etcd_lun::{
 };
 use std::sync::LazyLock;
 
-/// The UUID that a number stands for.
+/// The UUID for a small number.
 pub fn uuid(id: u8) -> FsUuid {
     FsUuid([id; 16])
 }
@@ -21,13 +21,13 @@ pub fn number(uuid: &FsUuid) -> u8 {
     uuid.0[0]
 }
 
-/// Parsed once: there are millions of looks.
+/// The config is parsed once, because it is used millions of times.
 pub fn config() -> &'static Config {
     static CONFIG: LazyLock<Config> = LazyLock::new(support::config);
     &CONFIG
 }
 
-/// The fingerprint of what is no copy of any moment.
+/// The fingerprint of a copy that matches no moment.
 const NO_COPY: Writes = Writes::MAX;
 
 fn print(writes: Writes) -> Fingerprint {
@@ -88,7 +88,7 @@ fn local(world: &World, guards: Guards) -> etcd_lun::node::LocalDir {
     use etcd_lun::node::LocalDir;
     match world.local {
         Local::Absent => LocalDir::Absent,
-        // The bar counts as nothing.
+        // The file `member` that keeps etcd out does not count as an entry.
         Local::Empty | Local::Barred => support::dir(&[], false),
         Local::Fenced => support::dir(&[], true),
         Local::Data(writes) => match support::dir(&["member"], false) {
@@ -105,14 +105,14 @@ fn local(world: &World, guards: Guards) -> etcd_lun::node::LocalDir {
     }
 }
 
-/// All that there is to see; `memory` is that of the run that looks.
+/// All facts. `memory` belongs to the run that observes.
 pub fn node(world: &World, memory: &Memory, guards: Guards) -> Node {
     let fresh = world.record.map_or(0, |record| record.generation) + 1;
     let mut node = match world.session {
         true => support::attached(content(world, memory, guards)),
         false => support::node(),
     };
-    // Time-outs are no part of the model: always as the config wants them.
+    // The model has no time-outs. They are always as the config wants them.
     for session in support::known(&mut node.sessions) {
         session.recovery_timeout = Some(3600);
     }

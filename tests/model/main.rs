@@ -1,14 +1,16 @@
-//! An exhaustive model of the protocol: every state that can be reached, every step of `apply` and `rollback`, and a crash before, within
-//! and after each.
+//! An exhaustive model of the protocol. It visits every reachable state and runs every step of `apply` and
+//! `rollback`, with a crash before, within and after each step.
 //!
-//! What is decided is decided by the program's own `plan`; what a step does to disk, record and stamp is [`steps`]'s,
-//! effect by effect, in the order in which `apply` makes them durable. Between any two effects a run can be killed, the
-//! power can go, etcd can be started by somebody else or write, the target can go.
+//! The program's own `plan` makes the decisions. [`steps`] models what a step does to disk, record and stamp,
+//! effect by effect, in the order in which `apply` makes them durable. Between any two effects, any of these
+//! can happen: the run is killed, the power fails, someone else starts etcd, etcd writes, or the target is
+//! lost.
 //!
-//! The world is small on purpose: one node, one LUN, few writes, few generations. What goes wrong goes wrong there too.
+//! The world is small: one node, one LUN, few writes, few generations. A fault of the protocol also shows in
+//! a small world.
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code, reason = "each test takes what it needs")]
+#[allow(dead_code, reason = "each test uses only some of these functions")]
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -26,17 +28,17 @@ use say::say;
 use search::{Seen, search};
 use world::Guards;
 
-/// The protocol as it is: no state breaks an invariant. Two generations: a migration, or one that is tried again, and a
-/// rollback.
+/// Searches the protocol with all guards. No state may break an invariant. Two generations are enough for a
+/// migration, or one that is tried again, and a rollback.
 #[test]
 fn nothing_is_lost_and_nothing_is_stale() {
     let found = look(2);
-    // A search that sees little proves little.
+    // A search that visits few states proves little.
     assert!(found.states > 10_000 && found.cuts > 100_000, "{found:?}");
     assert!(found.done > 0 && found.refused > 0 && found.failed > 0, "{found:?}");
 }
 
-/// The same with one more: back to the LUN after a rollback, too. Takes minutes.
+/// The same with one more generation, so that the node also migrates again after a rollback. Takes minutes.
 #[test]
 #[ignore = "takes minutes: `cargo test --release --test model -- --ignored --nocapture`"]
 fn the_same_further_on() {

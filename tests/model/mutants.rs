@@ -1,4 +1,4 @@
-//! Without any one of its guards the protocol breaks, and the search sees it.
+//! The protocol breaks without any one of its guards, and the search detects that.
 
 use crate::say::say;
 use crate::{search::search, world::Guards};

@@ -1,12 +1,13 @@
-//! What happens to the world without `apply`: etcd, the power, the target, the array, other machines.
+//! Changes of the world that `apply` does not make: by etcd, the power, the target, the array, and other
+//! machines.
 
 use crate::world::{Disk, Etcd, Local, Stamp, Start, Tree, World, Writes};
 
-/// Enough for an old, a newer and a newest copy.
+/// Enough for an old, a newer and the newest copy.
 const MOST_WRITES: Writes = 2;
 
 impl World {
-    /// etcd takes a write. Nothing when it doesn't run, or has taken as many as the model looks at.
+    /// etcd accepts a write. Returns `None` if etcd does not run, or has accepted the model's maximum.
     pub fn written(self) -> Option<Self> {
         if self.truth == MOST_WRITES {
             return None;
@@ -21,7 +22,7 @@ impl World {
         }
     }
 
-    /// Somebody starts etcd: systemd, the kubelet, a person. An error is a loss.
+    /// Something starts etcd: systemd, the kubelet or a person. An error means that writes are lost.
     pub fn etcd_started(self) -> Result<Option<Self>, String> {
         if self.is_running() {
             return Ok(None);
@@ -32,31 +33,32 @@ impl World {
                 let meddled = self.meddled || self.record_says_lun();
                 Self { etcd: Etcd::OnLocal, local: Local::Data(self.truth), meddled, ..self }
             }
-            // A target that is gone gives it nothing to read.
+            // Without the target, etcd cannot read its data.
             Start::Lun if !self.reachable => Self { etcd: Etcd::Failed, ..self },
             Start::Lun => Self { etcd: Etcd::OnLun, ..self },
         }))
     }
 
-    /// The power goes and comes back.
+    /// The power fails and comes back.
     pub fn rebooted(self) -> Self {
-        // The note is in /run.
+        // The note that etcd-lun stopped etcd is in /run.
         Self { session: false, mounted: false, shut: false, etcd: Etcd::Queued, stopped_by_us: false, ..self }
     }
 
-    /// The target goes. What is mounted stays so, and etcd on it ends.
+    /// The target is lost. A mounted filesystem stays mounted, but etcd on it fails.
     pub fn lost_target(self) -> Self {
         let etcd = if self.etcd == Etcd::OnLun { Etcd::Failed } else { self.etcd };
         Self { reachable: false, session: self.session && self.mounted, etcd, ..self }
     }
 
-    /// The filesystem shuts down: the target was gone for longer than the kernel waits, or refused a write.
+    /// The filesystem shuts down, because the target was gone for longer than the kernel waits, or refused a
+    /// write.
     pub fn shut_down(self) -> Option<Self> {
         let etcd = if self.etcd == Etcd::OnLun { Etcd::Failed } else { self.etcd };
         (self.mounted && !self.shut).then_some(Self { shut: true, etcd, ..self })
     }
 
-    /// Everything that can happen next while no run of ours is at work.
+    /// Everything that can happen next while etcd-lun does not run.
     pub fn outside(self) -> Result<Vec<Self>, String> {
         let mut next = vec![self.rebooted()];
         next.extend(self.written());
@@ -66,7 +68,7 @@ impl World {
             next.push(Self { etcd: Etcd::Down, ..self });
         }
         next.push(if self.reachable { self.lost_target() } else { Self { reachable: true, ..self } });
-        // Of what could pass for ours: the rest is what others leave, below.
+        // Only a snapshot that looks like ours matters. Other content is covered by the changes below.
         if self.snapshot.is_none() && matches!(self.disk, Disk::Xfs { stamp: Some(stamp), .. } if stamp.ours)
         {
             next.push(Self { snapshot: Some(self.disk), counted: false, ..self });
@@ -79,8 +81,8 @@ impl World {
                     let stamp = Some(Stamp { generation: record.generation, activations, ours });
                     Disk::Xfs { id, tree: Tree::Whole(0), stamp }
                 };
-                // Wiped; another kind of data; the LUN of an earlier installation of this node; our own after another node has
-                // used it.
+                // The LUN is blank; it holds other data; it is the LUN of this node's earlier installation;
+                // it is our LUN after another node has used it.
                 let changes = [Disk::Blank, Disk::Foreign, other(OTHERS, true), other(record.id, false)];
                 next.extend(changes.map(|disk| self.changed(disk)));
             }
@@ -88,15 +90,16 @@ impl World {
         Ok(next)
     }
 
-    /// The array puts the snapshot back. One that was taken since the last use was counted has the same count as what it
-    /// replaces: nothing on the node tells the two apart, until the timer's next mark.
+    /// The array restores the snapshot. If no use was counted since the snapshot was taken, both have the
+    /// same use counter. The node cannot detect such a restore until the timer's next mark, so the model
+    /// excludes it.
     fn restored(self) -> Option<Self> {
         let snapshot = self.snapshot.filter(|snapshot| *snapshot != self.disk)?;
         let unseen = self.record_says_lun() && !self.counted;
         (!unseen).then(|| self.changed(snapshot))
     }
 
-    /// The LUN holds something else all at once.
+    /// The whole content of the LUN changes at once.
     fn changed(self, disk: Disk) -> Self {
         Self { disk, robbed: self.robbed || self.record_says_lun(), ..self }
     }

@@ -1,4 +1,5 @@
-//! A run of `apply`, `rollback` or `mark` on the world: the program's plans, what happens in the middle, and the way back.
+//! A run of `apply`, `rollback` or `mark` in the world: the program's plans, events during the run, and
+//! putting etcd back.
 
 use crate::{
     facts::{config, node},
@@ -6,7 +7,7 @@ use crate::{
 };
 use etcd_lun::plan::{Goal, Mark, Occasion, Step, mark};
 
-/// What is run.
+/// The verb that is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     /// `apply` or `rollback`.
@@ -22,7 +23,7 @@ pub struct Memory {
     pub proven: Option<Writes>,
 }
 
-/// What happens to a run in the middle.
+/// An event during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     Nothing,
@@ -30,33 +31,33 @@ pub enum Event {
     ShutDown,
     EtcdStarted,
     Written,
-    /// The copy is not what it says it is.
+    /// The copy is incorrect, although the copy reports success.
     CopyLies,
     /// A person or systemd asks the run to stop.
     Interrupted,
 }
 
-/// How a run came to its end.
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     Done,
     Refused(String),
     Failed(String),
-    /// Plans that don't come to an end, or an invariant that broke.
+    /// The plans never end, or an invariant is broken.
     Broken(String),
 }
 
-/// The steps that have to be undone, or that must not go on.
+/// Why a step stopped.
 pub enum Stop {
     Failed(String),
     Broken(String),
 }
 
-/// A run of `apply`, with one event at one place between two effects.
+/// A run with one event at one place between two effects.
 pub struct Run<'a> {
     pub world: World,
     pub guards: Guards,
-    /// Sees the world between any two effects.
+    /// Called with the world after each effect.
     pub between: &'a mut dyn FnMut(World),
     pub memory: Memory,
     pub copying: bool,
@@ -64,7 +65,7 @@ pub struct Run<'a> {
     pub step_begins: bool,
     interrupted: bool,
     event: (usize, Event),
-    /// Events that would have changed something, with their places.
+    /// Events that are possible, with their places.
     pub possible: Vec<(usize, Event)>,
     place: usize,
 }
@@ -98,7 +99,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// One step, or none.
+    /// Runs `mark`, which has one step or none.
     fn mark(&mut self) -> End {
         let step = match mark(config(), &node(&self.world, &self.memory, self.guards)) {
             Ok(Mark::Due(step)) => step,
@@ -112,7 +113,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs to the end, as `apply` does: observe, plan, act, until nothing is left.
+    /// Runs to the end as `apply` does: observes, plans and acts until nothing is left.
     pub fn whole(&mut self, goal: Goal) -> End {
         for _round in 0..8 {
             let planned = goal.plan(config(), &node(&self.world, &self.memory, self.guards));
@@ -138,7 +139,7 @@ impl<'a> Run<'a> {
         End::Broken("plans without end".into())
     }
 
-    /// The order of a mutant.
+    /// Changes the order of the steps if a mutant asks for that.
     fn reordered(&self, mut steps: Vec<Step>) -> Vec<Step> {
         let at = |steps: &[Step], id| steps.iter().position(|step| step.id() == id);
         if !self.guards.stamp_first
@@ -154,7 +155,7 @@ impl<'a> Run<'a> {
         steps
     }
 
-    /// Before the commit point etcd is put back where it was.
+    /// After a failure before the commit point, etcd is put back where it was.
     fn ended(&mut self, goal: Goal, end: End) -> End {
         self.memory = Memory::default();
         self.interrupted = false;
@@ -162,7 +163,7 @@ impl<'a> Run<'a> {
         let (is_lun, rolled_back) = record.map_or((false, false), |record| (record.lun, record.rolled_back));
         match goal {
             _ if !self.world.stopped_by_us => {}
-            // By what `apply` does.
+            // `apply` does this.
             Goal::Local if is_lun => {
                 if let End::Broken(why) = self.whole(Goal::Lun(Occasion::ByHand)) {
                     return End::Broken(format!("putting etcd back on the LUN: {why}"));
@@ -172,7 +173,7 @@ impl<'a> Run<'a> {
             Goal::Lun(_) if self.guards.put_back && (is_lun || rolled_back) => {}
             Goal::Lun(_) => match self.world.etcd_started() {
                 Ok(started) => {
-                    // Ours to answer for, and no meddling.
+                    // etcd-lun started etcd itself, so nobody meddled.
                     let meddled = self.world.meddled;
                     self.world = World { stopped_by_us: false, meddled, ..started.unwrap_or(self.world) };
                 }
@@ -182,8 +183,8 @@ impl<'a> Run<'a> {
         end
     }
 
-    /// Does one effect, after which the run may be cut short. The event comes before the effect at its place, after
-    /// whatever the step has looked at.
+    /// Does one effect. The run may be cut short after it. The event of this place comes before the effect,
+    /// but after the step's own checks.
     pub fn effect(&mut self, act: impl FnOnce(&mut World)) -> Result<(), Stop> {
         self.happen()?;
         self.take(act)
@@ -210,7 +211,7 @@ impl<'a> Run<'a> {
                 (Event::EtcdStarted, can_start),
                 (Event::Written, world.written().is_some()),
                 (Event::CopyLies, self.copying),
-                // Asked for at the beginning of a step only.
+                // A run notices this request only at the beginning of a step.
                 (Event::Interrupted, self.step_begins),
             ];
             self.possible.extend(possible.iter().filter(|(_, can)| *can).map(|(event, _)| (place, *event)));

@@ -1,4 +1,4 @@
-//! Breadth first over every state that can be reached.
+//! A breadth-first search over every reachable state.
 
 use crate::{
     outside::OTHERS,
@@ -11,11 +11,11 @@ use std::{
     rc::Rc,
 };
 
-/// Beyond this, and beyond so many generations, a state is not looked at further: it differs from an earlier one by its
-/// numbers only.
+/// States beyond this number of activations, or beyond the number of generations, are not visited. They
+/// differ from visited ones only in their numbers.
 const MOST_ACTIVATIONS: u8 = 2;
 
-/// What a search has seen.
+/// What a search has visited.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub states: usize,
@@ -56,16 +56,17 @@ fn beginnings() -> Vec<World> {
         .collect()
 }
 
-/// Whether nobody but us, etcd and the power had a hand in this, and the target is there.
+/// Whether only etcd-lun, etcd and the power have changed this world, and the target is there. Then etcd-lun
+/// must repair it.
 fn is_ours_to_mend(world: &World, verb: Verb) -> bool {
     let half_way = world.record.is_some_and(|record| record.rolled_back)
         && (!matches!(world.local, Local::Data(_)) || world.stopped_by_us);
     match verb {
-        // A rollback is finished by a rollback, or a boot; a migration by hand, or a boot.
+        // A rollback or a boot finishes a rollback. `apply` by hand or a boot finishes a migration.
         Verb::Run(Goal::Lun(Occasion::ByHand)) if half_way => return false,
         Verb::Run(Goal::Lun(Occasion::Boot)) if world.is_running() || world.shut => return false,
         Verb::Mark if world.shut => return false,
-        // It begins with a LUN that answers: `apply` sees to that.
+        // A rollback needs a LUN that answers. `apply` ensures that.
         Verb::Run(Goal::Local) if !(half_way || world.record_says_lun() && world.session) => return false,
         Verb::Run(_) | Verb::Mark => {}
     }
@@ -79,7 +80,7 @@ fn is_ours_to_mend(world: &World, verb: Verb) -> bool {
     is_our_disk && world.reachable && !world.robbed && !world.meddled
 }
 
-/// Every state, from every beginning. The error tells the way to the one that breaks an invariant.
+/// Visits every state from every initial state. An error shows the way to the state that breaks an invariant.
 pub fn search(guards: Guards, generations: u8) -> Result<Seen, String> {
     let mut search = Search {
         guards,
@@ -102,17 +103,18 @@ pub fn search(guards: Guards, generations: u8) -> Result<Seen, String> {
 struct Search {
     guards: Guards,
     generations: u8,
-    /// How each state was come by.
+    /// How each state was reached: from which state, and by what.
     from: HashMap<World, Option<(World, &'static str)>>,
     queue: VecDeque<World>,
-    /// How runs left the world that they began in.
+    /// The worlds that a run can leave, for each world and verb.
     left: HashMap<(World, &'static str), Rc<HashSet<World>>>,
     seen: Seen,
 }
 
 impl Search {
     fn is_small(&self, world: &World) -> bool {
-        // Cut short again and again between stamp and record, the stamp alone would count on.
+        // A run that is cut short between stamp and record again and again would raise the stamp's counter
+        // without limit.
         let stamped = match world.disk {
             Disk::Xfs { stamp: Some(stamp), .. } => stamp.activations <= MOST_ACTIVATIONS + 1,
             _ => true,
@@ -148,7 +150,7 @@ impl Search {
         Ok(())
     }
 
-    /// Runs from here. What the array keeps besides makes no difference to them.
+    /// Runs the verb from this world. The array's snapshot does not affect a run, so it is removed before.
     fn run(&mut self, world: World, verb: Verb, name: &'static str) -> Result<(), String> {
         let plain = World { snapshot: None, counted: false, ..world };
         let key = (plain, name);
@@ -164,15 +166,15 @@ impl Search {
         for cut in left.iter() {
             let counted = world.snapshot.is_some() && (world.counted || cut.counted);
             let cut = World { snapshot: world.snapshot, counted, ..*cut };
-            // Killed: the world stays as it is. Without power: what is in memory goes too.
+            // A killed run leaves the world as it is. A power failure also removes what is in memory.
             self.add(cut, Some((world, name)));
             self.add(cut.rebooted(), Some((world, name)));
         }
         Ok(())
     }
 
-    /// A run, undisturbed and with every event at every place. Each place is one to be cut short, too: in what state the
-    /// world can be left.
+    /// Runs the verb without an event, and with every possible event at every place. The run may be cut short
+    /// at each place. Returns every world that it can leave.
     fn runs(&mut self, world: World, verb: Verb, name: &str) -> Result<HashSet<World>, String> {
         let mut left = Vec::new();
         let mut keep = |world: World| left.push(world);
@@ -182,9 +184,9 @@ impl Search {
         self.end(&end, name)?;
         match &end {
             End::Done => is_done(after, verb)?,
-            // What only we and the power did, we also mend.
+            // etcd-lun must repair what only etcd-lun and the power have caused.
             End::Refused(why) | End::Failed(why) if is_ours_to_mend(&world, verb) => {
-                return Err(format!("a person is needed: {why}"));
+                return Err(format!("etcd-lun needs an administrator: {why}"));
             }
             End::Refused(_) | End::Failed(_) | End::Broken(_) => {}
         }
@@ -224,7 +226,7 @@ impl Search {
     }
 }
 
-/// After a run that says so, etcd is where it should be and can be nowhere else.
+/// After a run that reports success, etcd is where it should be, and it cannot start anywhere else.
 fn is_done(world: World, verb: Verb) -> Result<(), String> {
     let rolled_back = world.record.is_some_and(|record| record.rolled_back);
     let on_lun = world.mounted
@@ -235,10 +237,10 @@ fn is_done(world: World, verb: Verb) -> Result<(), String> {
     let on_local = !world.mounted && rolled_back && matches!(world.local, Local::Data(_));
     let right = match verb {
         Verb::Run(Goal::Lun(Occasion::ByHand)) => on_lun,
-        // A boot leaves a rollback as it is.
+        // A boot does not change a finished rollback.
         Verb::Run(Goal::Lun(Occasion::Boot)) => on_lun || on_local,
         Verb::Run(Goal::Local) => on_local,
         Verb::Mark => true,
     };
-    if right { Ok(()) } else { Err(format!("done, it says, with {world}")) }
+    if right { Ok(()) } else { Err(format!("the run reports success with {world}")) }
 }

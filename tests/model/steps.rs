@@ -24,7 +24,7 @@ impl Run<'_> {
         if self.world.record_says_lun() { Self::fail("the LUN is the truth") } else { Ok(()) }
     }
 
-    /// The LUN answers, and holds the filesystem that the record names.
+    /// Checks that the LUN answers and holds the filesystem that the record names.
     fn lun_of_ours(&self) -> Result<(u8, Tree, Option<Stamp>), Stop> {
         match (self.world.disk, self.world.record) {
             _ if !self.world.session || !self.world.reachable => Self::fail("the LUN has gone"),
@@ -43,7 +43,7 @@ impl Run<'_> {
     }
 
     pub fn step(&mut self, step: &Step) -> Result<(), Stop> {
-        // Before its first effect, too.
+        // An event may also come before a step's first effect.
         self.step_begins = true;
         self.effect(|_| ())?;
         self.step_begins = false;
@@ -109,7 +109,7 @@ impl Run<'_> {
                 let copied = self.copied(|run| run.lun_writes())?;
                 self.shelve(*generation, copied)
             }
-            // Reads and writes nothing that anybody sees.
+            // This step reads and writes only a file without a name.
             Step::Measure { .. } => Ok(()),
             Step::Prove { way: Way::ToLun, .. } => self.prove(),
             Step::Prove { way: Way::ToLocal { .. }, .. } => {
@@ -134,7 +134,7 @@ impl Run<'_> {
                 let stamp = Some(small_stamp(stamp));
                 self.effect(|world| {
                     world.disk = Disk::Xfs { id, tree, stamp };
-                    // Another generation: whatever the array kept before is told apart.
+                    // The stamp has a new generation, so an older snapshot of the LUN is detected.
                     world.counted = true;
                 })
             }
@@ -149,7 +149,7 @@ impl Run<'_> {
             Step::Fence { .. } => self.fence(),
             Step::UnmountData { .. } => {
                 self.happen()?;
-                // What is in use can't be unmounted.
+                // A filesystem that is in use cannot be unmounted.
                 self.at_rest()?;
                 self.take(|world| {
                     world.mounted = false;
@@ -183,7 +183,7 @@ impl Run<'_> {
             }
             Step::MountData { .. } => {
                 self.happen()?;
-                // A mount of a LUN that doesn't answer fails.
+                // If the LUN does not answer, the mount fails.
                 self.lun_of_ours()?;
                 self.at_rest()?;
                 self.take(|world| world.mounted = true)
@@ -213,12 +213,12 @@ impl Run<'_> {
         self.take(|world| world.disk = Disk::Xfs { id, tree, stamp })
     }
 
-    /// What comes out of a copy that is now at its end.
+    /// The result of a copy that ends now.
     fn copied(&mut self, writes: impl FnOnce(&Self) -> Writes) -> Result<Tree, Stop> {
         self.copying = true;
         self.happen()?;
         self.copying = false;
-        // What rsync read while etcd wrote is no copy of any moment.
+        // If etcd wrote while rsync read, the copy matches no moment.
         let torn = self.world.is_running() || self.lied;
         Ok(if torn { Tree::Partial } else { Tree::Whole(writes(self)) })
     }
@@ -241,7 +241,7 @@ impl Run<'_> {
         }
     }
 
-    /// First the fence's flag, then the exchange. What is left of the fence is nobody's.
+    /// First removes the fence's flag, then exchanges the directories. Nobody uses the rest of the fence.
     fn put_in_place(&mut self, generation: u64) -> Result<(), Stop> {
         let (Some(record), Some(shelf)) = (self.world.record, self.world.shelf) else {
             return Self::fail("there is nothing to put in place");
@@ -284,7 +284,8 @@ impl Run<'_> {
             return Self::fail("the local data has changed");
         }
         let left = if self.guards.bar { Local::Barred } else { Local::Empty };
-        // Whoever opened the data in this moment is found in it afterwards, and the exchange is taken back.
+        // If etcd opened the data at this moment, the check afterwards finds it, and the exchange is
+        // reversed.
         self.happen()?;
         if self.guards.rest_after_retire {
             self.at_rest()?;
@@ -293,7 +294,8 @@ impl Run<'_> {
     }
 
     fn fence(&mut self) -> Result<(), Stop> {
-        // The bar is a file that only comes to be where there is none of its name: etcd's directory has it.
+        // The file `member` is made only where nothing has its name. In a data directory, etcd's directory
+        // has it.
         self.happen()?;
         match self.world.local {
             Local::Data(_) => return Self::fail("only an empty directory is fenced"),
@@ -325,7 +327,7 @@ impl Run<'_> {
             self.effect(note)?;
         }
         if on_stamp {
-            // etcd may have written since.
+            // etcd may write before this effect.
             self.happen()?;
             let (id, tree, _) = self.lun_of_ours()?;
             self.take(|world| world.disk = Disk::Xfs { id, tree, stamp: Some(stamp) })?;

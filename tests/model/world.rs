@@ -1,16 +1,16 @@
-//! The state of the world, and what must hold in every one.
+//! The state of the world, and what must hold in every state.
 
 use std::fmt;
 
-/// How many writes etcd has acknowledged; a copy is known by the last that it holds.
+/// How many writes etcd has acknowledged. The number of a copy is the last write that it holds.
 pub type Writes = u8;
 
-/// A tree of etcd's data on the LUN.
+/// etcd's data on the LUN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tree {
-    /// Not all of a copy.
+    /// An incomplete copy.
     Partial,
-    /// Everything up to a write; nothing at all for 0.
+    /// A copy that holds everything up to this write. With 0 it is empty.
     Whole(Writes),
 }
 
@@ -27,14 +27,14 @@ pub struct Stamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Disk {
     Blank,
-    /// What a mkfs that was cut short leaves.
+    /// What a mkfs leaves that was cut short.
     Unfinished(u8),
     Xfs {
         id: u8,
         tree: Tree,
         stamp: Option<Stamp>,
     },
-    /// Somebody else's, of whatever kind.
+    /// Data of another owner, of any kind.
     Foreign,
 }
 
@@ -46,11 +46,11 @@ pub struct Record {
     pub id: u8,
     pub print: Option<Writes>,
     pub activations: u8,
-    /// Whether a person rolled back.
+    /// Whether an administrator has rolled back.
     pub rolled_back: bool,
 }
 
-/// What a rollback has copied from the LUN, before it takes the data directory's place.
+/// What a rollback has copied from the LUN before it puts the copy into the data directory's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shelf {
     pub generation: u8,
@@ -61,16 +61,16 @@ pub struct Shelf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Local {
     Absent,
-    /// Empty, and etcd can write there.
+    /// An empty directory in which etcd can write.
     Empty,
-    /// A file where etcd must have a directory.
+    /// A directory with a file where etcd must have a directory.
     Barred,
-    /// As above, and immutable.
+    /// The same, and immutable.
     Fenced,
     Data(Writes),
 }
 
-/// What runs etcd, as systemd sees it.
+/// The state of etcd, as systemd sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Etcd {
     Down,
@@ -81,10 +81,10 @@ pub enum Etcd {
     OnLun,
 }
 
-/// Everything that outlives a run of `apply`.
+/// Everything that exists longer than a run of `apply`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The last write that was acknowledged to anybody.
+    /// The last write that etcd acknowledged.
     pub truth: Writes,
     pub local: Local,
     pub record: Option<Record>,
@@ -92,63 +92,64 @@ pub struct World {
     pub disk: Disk,
     /// A snapshot that the array keeps.
     pub snapshot: Option<Disk>,
-    /// Whether a use was counted, by a mount or a mark, since it was taken.
+    /// Whether a mount or a mark has counted a use since the snapshot was taken.
     pub counted: bool,
-    /// Whether what is on the LUN was changed behind our back since it became the truth: then the newest writes may be
-    /// gone, and all that is left to do is not to run on what is there.
+    /// Whether something else has changed the LUN's content since the LUN became authoritative. The newest
+    /// writes may then be lost. etcd-lun must only keep etcd from running on this content.
     pub robbed: bool,
-    /// Whether somebody else had etcd write to the local disk when the record said LUN already: two histories, which only
-    /// a person can judge.
+    /// Whether something else made etcd write to the local disk when the record already said LUN. There are
+    /// two histories then, and only a person can decide between them.
     pub meddled: bool,
     /// Whether the target answers.
     pub reachable: bool,
     pub session: bool,
     pub mounted: bool,
-    /// Whether the mounted filesystem has shut down: it reads and writes nothing until it is mounted anew.
+    /// Whether the mounted filesystem has shut down. It must be mounted again before it reads or writes
+    /// anything.
     pub shut: bool,
     pub etcd: Etcd,
-    /// The note that a run of ours stopped etcd.
+    /// Whether the note exists that etcd-lun stopped etcd.
     pub stopped_by_us: bool,
 }
 
-/// Guards that a mutant can take out.
+/// Guards that a mutant can remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guards {
     /// `Retire` leaves a file where etcd must have a directory.
     pub bar: bool,
-    /// The fence makes the directory immutable before anything in it goes.
+    /// The fence makes the directory immutable before it removes anything from it.
     pub fence_is_atomic: bool,
-    /// Retiring looks for whoever has the retired data open, and takes the exchange back.
+    /// Retiring checks whether someone has the retired data open, and then reverses the exchange.
     pub rest_after_retire: bool,
     /// The proof compares both trees.
     pub proof: bool,
     /// The stamp comes before the commit.
     pub stamp_first: bool,
-    /// `Retire` asks whether the data is what was copied.
+    /// `Retire` checks that the data is the data that was copied.
     pub fingerprint: bool,
-    /// The stamp's generation is looked at.
+    /// The stamp's generation is checked.
     pub generation: bool,
-    /// The stamp's owner is looked at.
+    /// The stamp's owner is checked.
     pub owner: bool,
-    /// The stamp's count of activations is looked at.
+    /// The stamp's use counter is checked.
     pub counter: bool,
-    /// The filesystem's UUID is looked at.
+    /// The filesystem's UUID is checked.
     pub uuid: bool,
-    /// An etcd that is put back is so only where the record says local.
+    /// etcd is put back on the local disk only if the record says local.
     pub put_back: bool,
-    /// The stamp is counted up before the record is.
+    /// The stamp's use counter is raised before the record's.
     pub stamp_before_record: bool,
-    /// A mark raises the count on the stamp.
+    /// A mark raises the stamp's use counter.
     pub mark_on_stamp: bool,
-    /// A mark raises the count in the record.
+    /// A mark raises the record's use counter.
     pub mark_in_record: bool,
-    /// A mount or a mark counts on from the higher of both counts.
+    /// A mount or a mark raises the higher of both use counters.
     pub counts_on: bool,
     /// A rollback unmounts the LUN before its commit point.
     pub unmount_first: bool,
-    /// That a mounted filesystem has shut down is looked at.
+    /// Whether the mounted filesystem has shut down is checked.
     pub shut: bool,
-    /// A rollback's mark in the record is looked at.
+    /// A rollback's mark in the record is checked.
     pub rolled_back: bool,
 }
 
@@ -175,10 +176,10 @@ impl Guards {
     };
 }
 
-/// What etcd would run on, were it started now.
+/// Where etcd would run if it were started now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// It can't.
+    /// etcd cannot start.
     Nowhere,
     Local,
     Lun,
@@ -193,7 +194,7 @@ impl World {
         self.record.is_some_and(|record| record.lun)
     }
 
-    /// Where etcd would run; an error is what makes that a loss.
+    /// Where etcd would run. An error says why that would lose writes.
     pub fn start(&self) -> Result<Start, String> {
         if self.mounted && self.shut {
             return Ok(Start::Nowhere);
@@ -208,13 +209,13 @@ impl World {
             Local::Barred | Local::Fenced => Ok(Start::Nowhere),
             Local::Data(writes) if writes == self.truth => Ok(Start::Local),
             Local::Data(writes) => Err(format!("etcd can start on local data of write {writes}")),
-            // A new member: nothing was ever written that it could lack.
+            // A new member has written nothing, so an empty directory loses nothing.
             Local::Empty | Local::Absent if self.truth == 0 => Ok(Start::Local),
             Local::Empty | Local::Absent => Err("etcd can start in an empty local directory".into()),
         }
     }
 
-    /// What must hold in every state, whoever is at work.
+    /// What must hold in every state.
     pub fn check(&self) -> Result<(), String> {
         self.start()?;
         match (self.etcd, self.local, self.disk) {

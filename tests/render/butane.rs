@@ -4,7 +4,7 @@ use crate::{Dir, content, files, tool};
 use serde_json::Value;
 use std::fs;
 
-/// The MachineConfig and the Butane config say the same.
+/// The MachineConfig and the Butane config have the same content.
 #[test]
 fn butane_says_the_same() {
     let dir = Dir::new("butane");
@@ -25,12 +25,13 @@ fn butane_says_the_same() {
     }
     let (_, text, err) = dir.render("butane", &[]);
     assert!(err.contains(&format!("--files-dir {}", dir.0.display())), "{err}");
-    // YAML 1.1's octal, as Butane's own examples have it; the reader above takes YAML 1.2's.
+    // The text has YAML 1.1's octal numbers, as Butane's own examples do. The parser above reads YAML 1.2, so
+    // the text is searched.
     assert_eq!(
         (text.matches("\n      mode: 0600\n").count(), text.matches("\n      mode: 0755\n").count()),
         (2, 1)
     );
-    // Debian has no Butane; where somebody has it, it makes the same object but for how it packs.
+    // Debian has no Butane. Where it is installed, it must make the same object, except for the compression.
     let Some(output) = tool("butane", &["--strict", "--files-dir", &dir.path("")], text.as_bytes()) else {
         return;
     };

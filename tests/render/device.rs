@@ -1,4 +1,4 @@
-//! `render` for a disk of the machine's own.
+//! `render` for a config with a local disk.
 
 use crate::{Dir, content, files, tool};
 use std::fs;
@@ -54,7 +54,8 @@ fn units_have_nothing_of_the_network() {
     }
 }
 
-/// A pool of the role `etcd` inherits the control plane's configs; the object is selected by its own label.
+/// A pool of the role `etcd` inherits the control plane's configs. The pool selects the object by the
+/// object's own label.
 #[test]
 fn an_object_for_a_pool_of_its_own() {
     let dir = Dir::new("device-object");

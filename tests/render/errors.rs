@@ -1,4 +1,4 @@
-//! What is refused, and how.
+//! Wrong inputs of `render`, and the messages about them.
 
 use crate::{CONFIG, Dir, SECRET};
 use std::{
@@ -23,7 +23,7 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
         "username = \"initiator1\"\nusername_in = \"target\"\npassword_in_file = \"/x/chap.secret\"",
     );
     let text = dir.write("text", "#!/bin/sh\n");
-    // What `twice.toml` takes for its secret.
+    // `twice.toml` uses this file as its secret.
     dir.write("config.toml", SECRET);
     let dynamic = std::env::current_exe().unwrap();
     let cases: [(&[&str], &str); 14] = [

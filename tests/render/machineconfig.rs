@@ -29,7 +29,7 @@ fn every_file_arrives_byte_for_byte() {
         files.iter().map(|(path, mode, _)| format!("{path} {mode:o}")).collect::<Vec<_>>()
     };
     assert_eq!(names(&found), names(&expected));
-    // Not compared as a whole: nobody wants to read a program in a failure.
+    // Not compared as a whole, so that a failure does not print a whole program.
     for ((path, _, found), (_, _, expected)) in found.iter().zip(&expected) {
         assert!(found == expected, "{path} is not what it was rendered from");
     }
@@ -51,7 +51,8 @@ fn every_file_arrives_byte_for_byte() {
     assert_eq!(units.len(), expected.len());
 }
 
-/// For nodes that have the package: neither program nor catalog, and units for where a package has them.
+/// For nodes with the package: the object has neither program nor catalog, and its units are for the
+/// package's paths.
 #[test]
 fn without_the_program() {
     let dir = Dir::new("without-program");
@@ -74,7 +75,7 @@ fn without_the_program() {
     assert_eq!(code, 2, "{err}");
 }
 
-/// The whole text but what is long: the program and the units' lines, which are looked at above.
+/// The complete text, except the program and the units' lines. They are long, and the tests above check them.
 #[test]
 fn the_same_text_every_time() {
     let dir = Dir::new("golden");
@@ -99,7 +100,7 @@ fn the_same_text_every_time() {
     assert!(short == golden, "{short}");
 }
 
-/// What the operator can't reconcile isn't there, and Ignition takes what is.
+/// The object has only what the Machine Config Operator can apply, and Ignition accepts it.
 #[test]
 fn ignition_takes_it() {
     let dir = Dir::new("ignition");
@@ -134,7 +135,7 @@ fn its_size_is_told() {
     let bytes = |line: &str| line.split_whitespace().next().unwrap().parse::<usize>().unwrap();
     assert_eq!(bytes(lines[1]), out.len());
     assert_eq!(lines[2..].iter().map(|line| bytes(line)).sum::<usize>(), out.len());
-    // Noise, which can't be packed.
+    // Random bytes, which cannot be compressed.
     let mut state = 1u32;
     let noise = std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -1,5 +1,5 @@
-//! `render`, as a person meets it, and what other programs say of the result.
-//! Needs no root and changes nothing.
+//! Runs `render` as a person would, and checks the result with other programs. The tests need no root and
+//! change nothing on the machine.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod butane;
@@ -63,7 +63,7 @@ impl Dir {
         self.path(name)
     }
 
-    /// `render` with just these arguments.
+    /// Runs `render` with exactly these arguments.
     fn run(&self, args: &[&str]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
         let Output { status, stdout, stderr } = command.arg("render").args(args).output().unwrap();
@@ -72,7 +72,7 @@ impl Dir {
         (status.code().unwrap(), String::from_utf8(stdout).unwrap(), err)
     }
 
-    /// The same with the directory's own config, secrets and program unless others are given.
+    /// Runs `render` with the directory's own config, secrets and program, unless `more` has others.
     fn render(&self, verb: &str, more: &[&str]) -> (i32, String, String) {
         let mut args = vec![verb.to_owned()];
         for (option, value) in [("--config", "pool.toml"), ("--binary", "etcd-lun"), ("--secrets-from", "")] {
@@ -112,13 +112,13 @@ fn program() -> Vec<u8> {
     file
 }
 
-/// Runs a tool on some bytes; nothing where there is no such tool.
+/// Runs a tool and gives it some bytes as input. Returns `None` if the tool is not installed.
 fn tool(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
     let mut command = Command::new(program);
     let spawned =
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let Ok(mut child) = spawned else {
-        eprintln!("{program} is not installed: what it says was not looked at");
+        eprintln!("{program} is not installed, so this check was skipped");
         return None;
     };
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_owned());
@@ -128,7 +128,7 @@ fn tool(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
     Some(output)
 }
 
-/// A file's bytes, unpacked by programs that are none of ours.
+/// A file's bytes. Programs of the system decode and decompress them, not our own code.
 fn content(file: &Value) -> Vec<u8> {
     let encoded = file["contents"]["source"].as_str().unwrap().strip_prefix("data:;base64,").unwrap();
     let bytes = tool("base64", &["--decode"], encoded.as_bytes()).unwrap().stdout;

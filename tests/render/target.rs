@@ -1,8 +1,8 @@
-//! `render target`. What a target makes of the script is tried in a virtual machine.
+//! `render target`. The scenario `target/lio` runs the script in a virtual machine.
 
 use crate::{CONFIG, Dir, tool};
 
-/// The part of every script that doesn't depend on the config.
+/// The part of the script that is the same for every config.
 const FIXED: &str = include_str!("../../agent/src/delivery/target.sh");
 
 fn script(dir: &Dir, config: &str, more: &[&str]) -> String {

@@ -1,9 +1,9 @@
-//! `render units`, and what systemd says of them.
+//! `render units`, and what systemd reports about the units.
 
 use crate::{CONFIG, Dir, tool};
 use std::fs;
 
-/// Both gates, both runtimes, with and without credentials.
+/// Checks both gates and both runtimes, with and without credentials.
 #[test]
 fn systemd_takes_them() {
     let dir = Dir::new("systemd");
@@ -18,12 +18,12 @@ fn systemd_takes_them() {
                 assert_eq!((code, out.lines().count()), (0, 6), "{err}");
                 let paths: Vec<_> = out.lines().map(|line| line.trim_start_matches("wrote ")).collect();
                 for path in &paths {
-                    // systemd looks whether the program is there; on this machine it is elsewhere.
+                    // systemd checks that the program exists. On this machine it has another path.
                     let text = fs::read_to_string(path).unwrap();
                     fs::write(path, text.replace("/usr/local/bin/etcd-lun", env!("CARGO_BIN_EXE_etcd-lun")))
                         .unwrap();
                 }
-                // man=no: the manual of etcd-lun may not be installed here.
+                // man=no: the manual page of etcd-lun may not be installed here.
                 let args = [&["verify", "--man=no", "--recursive-errors=no"], &paths[..]].concat();
                 let Some(output) = tool("systemd-analyze", &args, b"") else { return };
                 let said = String::from_utf8_lossy(&output.stderr);

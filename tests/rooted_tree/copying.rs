@@ -1,4 +1,4 @@
-//! The copy, its proof, and what neither may pass over.
+//! The copy, its proof, and what neither of them may miss.
 
 use super::*;
 
@@ -12,12 +12,12 @@ fn the_proof_reads_the_device() {
     let fresh = bench.proof(&staging).unwrap();
     staging.sync().unwrap();
 
-    // One bit of the medium turns behind the filesystem's back.
+    // Changes one bit of the medium without the filesystem.
     let at = find(&bench.image(), MARKER);
     let image = OpenOptions::new().write(true).open(bench.image()).unwrap();
     image.write_all_at(&[MARKER[0] ^ 1], at).unwrap();
     image.sync_all().unwrap();
-    // The page cache knows nothing of it, which is why a proof must not read from there.
+    // The page cache still has the old data. So a proof must not read from the page cache.
     assert_eq!(bench.proof(&staging).unwrap(), fresh);
     staging.unmount().unwrap();
     let staging = bench.stage(&device, Access::ReadOnly);
@@ -35,7 +35,7 @@ fn the_proof_reads_the_device() {
     assert_eq!(tree::fingerprint(root, &Interrupt::never(), &mut |_| {}).unwrap(), fresh);
 }
 
-/// On a filesystem that stays mounted, as the local disk does.
+/// On a filesystem that stays mounted, like the local disk.
 #[test]
 fn what_is_forgotten_is_read_from_the_device() {
     let Some(mut bench) = Bench::new("forget") else { return };
@@ -44,7 +44,7 @@ fn what_is_forgotten_is_read_from_the_device() {
     let staging = bench.stage(&device, Access::ReadWrite);
     bench.copy(Pass::Fill).unwrap();
     let fresh = bench.proof(&staging).unwrap();
-    // Still dirty: syncing is a part of it.
+    // The pages are still dirty, because `forget` itself syncs them.
     tree::forget(staging.root().unwrap(), &Interrupt::never()).unwrap();
     assert_eq!(bench.proof(&staging).unwrap(), fresh);
     let at = find(&bench.image(), MARKER);
@@ -70,12 +70,12 @@ fn a_second_pass_finds_every_change() {
         .unwrap();
     let summary = bench.proof(&staging).unwrap();
     assert_eq!(last, summary.bytes.0);
-    // Holes stay holes, though the medium is smaller than the sum of what is to come.
+    // Holes must stay holes. Otherwise the medium would be too small for the copy.
     let wal = || fs::metadata(bench.path("staging/member/wal/0.wal")).unwrap().blocks() * 512;
     assert!(wal() < MIB as u64, "{}", wal());
 
     for pass in [Pass::Update, Pass::Fill] {
-        // Changed in the middle, same size and same time: etcd writes its database in place.
+        // Changed in the middle with the same size and time, because etcd writes its database in place.
         let db = source.join("member/snap/db");
         let before = fs::metadata(&db).unwrap();
         let file = OpenOptions::new().write(true).open(&db).unwrap();
@@ -84,14 +84,14 @@ fn a_second_pass_finds_every_change() {
         let time = Timespec { tv_sec: before.mtime(), tv_nsec: before.mtime_nsec() };
         let times = Timestamps { last_access: time, last_modification: time };
         utimensat(CWD, &db, &times, AtFlags::empty()).unwrap();
-        // Appended within preallocated space, beyond what was a hole.
+        // Appended in preallocated space, where there was a hole before.
         let file = OpenOptions::new().write(true).open(source.join("member/wal/0.wal")).unwrap();
         file.write_all_at(format!("more {pass:?}").as_bytes(), 40_000_001).unwrap();
         drop(file);
-        // Times that differ in nanoseconds, of a directory and of a file without change.
+        // A directory and an unchanged file whose times differ only in nanoseconds.
         set_time(&source.join("member/wal/other"), 1 + pass as i64);
         set_time(&source.join("member/wal"), 1 + pass as i64);
-        // Gone, new, shorter, of another type, and not ours.
+        // Removed, new, shorter, of another type, and not in the source.
         fs::write(source.join(format!("new {pass:?}")), "new").unwrap();
         fs::write(bench.path("staging/member/leftover"), "old").unwrap();
         fs::create_dir_all(bench.path("staging/lost/deep")).unwrap();
@@ -104,10 +104,10 @@ fn a_second_pass_finds_every_change() {
         assert!(wal() < 2 * MIB as u64, "{pass:?} {}", wal());
         fs::remove_dir(source.join("member/db")).unwrap();
         symlink("snap", source.join("member/db")).unwrap();
-        // Not of this second: rsync 3.1.3 leaves a link that it just made its own nanoseconds then.
+        // The time is not in this second: rsync 3.1.3 then leaves a new link with its own nanoseconds.
         set_time(&source.join("member/db"), 8);
     }
-    // Data becomes zeros, and a file shrinks.
+    // Data becomes zeros, and a file becomes shorter.
     File::options().write(true).open(source.join("member/snap/db")).unwrap().set_len(4096).unwrap();
     File::options().write(true).open(source.join("member/snap/db")).unwrap().set_len(3 << 20).unwrap();
     for pass in [Pass::Update, Pass::Fill] {
@@ -152,7 +152,7 @@ fn what_a_copy_would_lose() {
     fill(&root);
     let check = || tree::unsupported(staging.root().unwrap(), None, &Interrupt::never());
     check().unwrap();
-    // One name, on the root alone, is the caller's own.
+    // The caller's own attribute is accepted, but only on the root directory.
     let own = c"trusted.stamp";
     let spared = || tree::unsupported(staging.root().unwrap(), Some(own), &Interrupt::never());
     inode::set_attribute(staging.root().unwrap(), own, b"x").unwrap();
@@ -217,10 +217,11 @@ fn what_a_copy_would_lose() {
         run(undo[0], &undo[1..]);
         check().unwrap();
     }
-    // Made by the kernel, or by policy.
+    // The kernel or the policy sets this attribute.
     run("setfattr", &["-n", "security.selinux", "-v", "system_u:object_r:etc_t:s0", path]);
     check().unwrap();
-    // Another filesystem, and another place of this one, below: no link was followed, no device number differs.
+    // Another filesystem is mounted below, and then another directory of the same filesystem. In the second
+    // case no device number differs.
     fs::create_dir(root.join("below")).unwrap();
     mount(Some("none"), &root.join("below"), Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
     assert!(matches!(check(), Err(TreeError::Mounted { .. })));

@@ -1,7 +1,7 @@
-//! Trees, rsync, staging and inodes on a real XFS behind a loop device.
+//! Trees, rsync, staging and inodes on a real XFS on a loop device.
 //!
-//! Needs root; says so and does nothing without. Each test has a mount namespace of its own, so
-//! that nothing it mounts is seen elsewhere or left behind.
+//! Needs root. Without root the tests print that and do nothing. Each test has a mount namespace of its own,
+//! so its mounts are not visible elsewhere and end with it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, missing_docs)]
 
 mod copying;
@@ -35,7 +35,7 @@ use std::{
 const LIMIT: Duration = Duration::from_secs(120);
 const MIB: usize = 1 << 20;
 
-/// A directory of its own, and in it XFS images behind loop devices.
+/// A directory of the test's own, with XFS images on loop devices.
 struct Bench {
     dir: PathBuf,
     devices: Vec<PathBuf>,
@@ -43,7 +43,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A bench for the test, or nothing where it can't run.
+    /// Returns `None` where the test cannot run.
     fn new(test: &str) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             eprintln!("{test}: not run: needs root");
@@ -73,8 +73,8 @@ impl Bench {
         self.path("image")
     }
 
-    /// Attaches an image so that reads go to the file's medium: a loop device would else have
-    /// pages of its own.
+    /// Attaches an image with direct I/O, so that reads reach the file's medium. Otherwise the loop device
+    /// would have pages of its own.
     fn attach(&mut self, image: &Path) -> PathBuf {
         let image = image.to_str().unwrap();
         let device: PathBuf = run("losetup", &["-f", "--show", "--direct-io=on", image]).trim().into();
@@ -82,7 +82,7 @@ impl Bench {
         device
     }
 
-    /// A new XFS.
+    /// Makes a new XFS.
     fn xfs(&mut self) -> PathBuf {
         let image = self.image();
         File::create(&image).unwrap().set_len(320 << 20).unwrap();
@@ -98,7 +98,7 @@ impl Bench {
         rsync::copy(&self.host, &self.path("source"), &self.path("staging"), pass, LIMIT, &mut |_| {})
     }
 
-    /// Compares `source` with what is mounted.
+    /// Compares `source` with the mounted copy.
     fn proof(&self, staging: &Staging) -> Result<tree::Summary, TreeError> {
         let source = tree::open(&self.path("source")).unwrap();
         tree::compare(source, staging.root().unwrap(), &Interrupt::never(), &mut |_| {})
@@ -121,7 +121,7 @@ fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The whole chain of an error on one line.
+/// The whole chain of an error, on one line.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -138,7 +138,7 @@ fn set_time(path: &Path, nanoseconds: i64) {
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
 }
 
-/// A tree like etcd's, with a marker in the database that is nowhere else on the disk.
+/// Makes a tree like etcd's. Its database has a marker that is nowhere else on the disk.
 fn fill(root: &Path) {
     fs::create_dir_all(root.join("member/snap")).unwrap();
     fs::create_dir_all(root.join("member/wal")).unwrap();

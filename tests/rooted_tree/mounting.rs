@@ -1,4 +1,4 @@
-//! Staging mounts, looks that write nothing, and what lies beneath a mount.
+//! Staging mounts, inspections that write nothing, and directories below a mount.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_refused_mount_says_why() {
     assert!(error.ends_with("Invalid argument (os error 22)"), "{error}");
     let error = chain(&staging::inspect(&bench.host, &twin).unwrap_err());
     assert!(error.contains("duplicate UUID"), "{error}");
-    // The same filesystem, mounted for writing.
+    // The same filesystem is mounted read-write.
     assert!(chain(&staging::inspect(&bench.host, &device).unwrap_err()).contains("(os error 16)"));
 
     OpenOptions::new().write(true).open(&copy).unwrap().write_all_at(b"damaged!", 96).unwrap();
@@ -46,7 +46,7 @@ fn inspecting_writes_nothing() {
     let staging = bench.stage(&device, Access::ReadWrite);
     fill(&bench.path("staging"));
     staging.sync().unwrap();
-    // What is only in the log when the power fails.
+    // This data is only in the log when the power fails.
     fs::write(bench.path("staging/late"), "late").unwrap();
     inode::set_attribute(staging.root().unwrap(), c"trusted.stamp", b"late").unwrap();
     let unclean = bench.path("unclean");
@@ -63,7 +63,7 @@ fn inspecting_writes_nothing() {
     assert!(!fs::read_to_string("/proc/self/mountinfo").unwrap().contains(device.to_str().unwrap()));
     drop(root);
     assert_eq!(hash(&unclean), before, "inspecting wrote to the device");
-    // Not seen, though it was synced: it is in the log.
+    // The attribute was synced but is only in the log, so it is not visible.
     assert_eq!(seen, None);
 
     let staging = bench.stage(&device, Access::ReadOnly);
@@ -84,10 +84,10 @@ fn unmounting_is_not_done_while_held() {
     let error = staging.unmount().unwrap_err();
     assert!(error.to_string().contains("busy"), "{error}");
     drop(held);
-    // Dropped by the error, it was at least detached.
+    // The unmount failed, but dropping the mount detached it.
     assert!(Staging::mount(&bench.host, &device, &bench.abs("staging"), Access::ReadWrite).is_ok());
 
-    // A copy of the namespace keeps a mount of its own, which `umount` doesn't see.
+    // A copy of the mount namespace has a mount of its own, which `umount` does not see.
     let staging = bench.stage(&device, Access::ReadWrite);
     let mut other = Command::new("unshare").args(["-m", "sleep", "60"]).spawn().unwrap();
     let comm = format!("/proc/{}/comm", other.id());
@@ -124,7 +124,7 @@ fn beneath_a_mount() {
     assert!(inode::beneath(&bench.host, &bench.abs("staging/link")).is_err());
     drop(hidden);
 
-    // Two clones are two mounts; one that holds both names does it.
+    // Two clones are two mounts. An exchange needs one mount that has both names.
     let staged = inode::beneath(&bench.host, &bench.abs("staging/retired")).unwrap().unwrap();
     let parent = inode::beneath(&bench.host, &bench.abs("staging/data")).unwrap().unwrap();
     assert_ne!(inode::mount_id(&staged).unwrap(), inode::mount_id(&parent).unwrap());
@@ -156,7 +156,7 @@ fn beneath_a_mount() {
     let refused = fs::write(base.join("data/member"), "x").unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
     assert!(fs::rename(base.join("data"), base.join("moved")).is_err());
-    // The fence ends by being exchanged, which an immutable directory can't be.
+    // The fence must be exchanged at its end, which an immutable directory does not allow.
     assert!(matches!(inode::exchange(&root, "fence", &root, "data"), Err(ExchangeError::Io(_))));
     assert!(inode::exchange_for_immutable(&root, "nothing", &root, "data").is_err());
     assert_eq!(inode::is_immutable(tree::open(&base.join("data")).unwrap()).unwrap(), Some(true));

@@ -1,4 +1,4 @@
-//! A node made of facts.
+//! Facts of a node, for tests.
 
 use etcd_lun::{
     config::{Config, Source},
@@ -43,13 +43,13 @@ pub fn config_for(runtime: &str) -> Config {
 
 pub const LINK: &str = "/dev/disk/by-id/virtio-etcd0";
 
-/// The same with a disk of the machine's own in the target's place.
+/// The same config with a local disk instead of the target.
 pub fn device_config_for(runtime: &str) -> Config {
     let text = format!("[device]\npath = \"{LINK}\"\n[etcd]\nruntime = \"{runtime}\"\n");
     Config::load(&[Source { path: "config.toml".into(), text }], MACHINE, "master-0").unwrap()
 }
 
-/// The node as it is seen with that config: nobody is asked for sessions, and there is none to be missing.
+/// The facts of a node with that config: sessions are not observed, and none is missing.
 pub fn with_device(mut node: Node) -> Node {
     let why = "the config names a device";
     node.initiator = Initiator {
@@ -124,12 +124,12 @@ pub fn staged(fingerprint: Option<Fingerprint>) -> Shelf {
     Shelf { free: Bytes(40 << 30), copy }
 }
 
-/// A record of a node that was rolled back to generation 2, with this data.
+/// The record of a node that was rolled back to generation 2 with this data.
 pub fn rolled_back(data: Fingerprint) -> Record {
     Record::begin(2, OURS, wwid(), config().etcd.data_dir).roll_back(data)
 }
 
-/// A node as it is after a migration.
+/// A node after a migration.
 pub fn migrated() -> Node {
     let stamp = stamp(1, 1);
     let mut mount = data_mount("8:16");
@@ -170,7 +170,7 @@ pub fn data_mount(devno: &str) -> DataMount {
     }
 }
 
-/// The figures of a node that is well, its etcd's metrics from here.
+/// The vitals of a healthy node, with etcd's metrics from these texts.
 pub fn vitals(metrics: Option<[&str; 2]>) -> Vitals {
     let back = || Some("write back".to_owned());
     let path = Path {
@@ -206,7 +206,7 @@ pub fn vitals(metrics: Option<[&str; 2]>) -> Vitals {
     }
 }
 
-/// A node before anything was done: etcd runs on the local disk, no session.
+/// A node before any migration: etcd runs on the local disk, and there is no session.
 pub fn node() -> Node {
     Node {
         identity: Identity {
@@ -236,7 +236,7 @@ pub fn node() -> Node {
     }
 }
 
-/// A node that sees a LUN with this content.
+/// A node that has a session to a LUN with this content.
 pub fn attached(content: Content) -> Node {
     Node {
         initiator: Initiator { name: Fact::Known(Some(INITIATOR.into())), ..node().initiator },

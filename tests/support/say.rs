@@ -1,9 +1,10 @@
-//! What a test that passes has to tell: how much it looked at. The harness keeps what `println!` prints to itself.
+//! Prints how much a passing test has checked. The test harness captures `println!`, so this macro writes to
+//! stderr.
 
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        // One write, for tests run side by side.
+        // One write per line, because tests run in parallel.
         let _ = std::io::stderr().write_all(format!("{}\n", format_args!($($text)*)).as_bytes());
     }};
 }

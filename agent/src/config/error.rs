@@ -1,6 +1,5 @@
 //! What can be wrong with a config: where, what was found, what was expected.
 
-use super::{Source, text::Wrong};
 use crate::terms::TermError;
 
 /// Why a config isn't taken.
@@ -10,12 +9,14 @@ pub enum ConfigError {
     #[error("no config: write {} (README.md has an example)", super::MAIN_FILE)]
     NoFile,
     /// A file isn't TOML, has a key that is not known, or a value of the wrong form.
-    #[error("reading {path}, line {line}: {said}")]
+    #[error("reading {path}, line {line}, column {column}: {said}")]
     Toml {
         /// The file.
         path: String,
         /// The line, counted from 1.
         line: usize,
+        /// The column in characters, counted from 1.
+        column: usize,
         /// What is wrong, and what was expected.
         said: String,
     },
@@ -85,22 +86,6 @@ pub enum ConfigError {
 impl ConfigError {
     pub(super) fn value(key: &'static str, found: &str, expected: &'static str) -> Self {
         Self::Value { key, found: found.to_owned(), expected }
-    }
-
-    /// The parser's error in our words: serde says "field" where a config has keys.
-    pub(super) fn toml(source: &Source, error: &Wrong) -> Self {
-        let start = error.place();
-        let line = 1 + source.text.bytes().take(start).filter(|byte| *byte == b'\n').count();
-        let said = error
-            .message()
-            .lines()
-            .map(str::trim)
-            .collect::<Vec<_>>()
-            .join(" ")
-            .replace("unknown field", "unknown key")
-            .replace("duplicate field", "duplicate key")
-            .replace("unknown variant", "unknown value");
-        Self::Toml { path: source.path.clone(), line, said }
     }
 }
 

@@ -1,5 +1,9 @@
-//! Config as written: TOML fragments, every key optional, and how they merge.
+//! The config as written: TOML fragments, every key optional, and how they merge.
+//!
+//! `docs/config.md` is made from the comments on the fields, and the values of the defaults from the constants that the comments
+//! link to.
 
+use super::form::{self, Word};
 use crate::terms::{AbsPath, Bytes, DiskLink, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
 use serde::Deserialize;
 
@@ -7,139 +11,137 @@ use serde::Deserialize;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fragment {
-    /// The iSCSI target, the same for all nodes. This or `[device]`.
+    /// The iSCSI target, the same for all nodes. The config has this table or `[device]`.
+    #[serde(default, deserialize_with = "form::optional_table")]
     pub target: Option<TargetFragment>,
-    /// In place of the target a local or cloud disk; everything but iSCSI is the same.
+    /// A local or cloud disk instead of a target. Everything but iSCSI is the same.
+    #[serde(default, deserialize_with = "form::optional_table")]
     pub device: Option<DeviceFragment>,
     /// etcd on every node.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "form::table")]
     pub etcd: EtcdFragment,
-    /// What every LUN must be like, and what is made of it.
-    #[serde(default)]
+    /// Requirements for every LUN, its filesystem, and how long the old local data is kept.
+    #[serde(default, deserialize_with = "form::table")]
     pub lun: LunFragment,
-    /// What happens at boot.
-    #[serde(default)]
+    /// Behaviour at boot.
+    #[serde(default, deserialize_with = "form::table")]
     pub boot: BootFragment,
-    /// The health check that `etcd-lun-health.timer` runs.
-    #[serde(default)]
+    /// The health check that `etcd-lun-health.timer` starts.
+    #[serde(default, deserialize_with = "form::table")]
     pub health: HealthFragment,
-    /// One table `[[node]]` for each node: a node takes the one that names it, and needs one; but with `[device]` there may be
-    /// none at all, and every node takes the same. Tables of all files add up.
-    #[serde(default)]
+    /// One table `[[node]]` for each node. A node uses the table that names it, and must find one. With `[device]` there may be no
+    /// `[[node]]` at all; then every node uses the path of `[device]`. The tables of all files are added together.
+    #[serde(default, deserialize_with = "form::nodes")]
     pub node: Vec<NodeFragment>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TargetFragment {
-    /// Its name. Required, such as `"iqn.2024-02.com.example:etcd"`.
+    /// The target's iSCSI name. Required, such as `"iqn.2024-02.com.example:etcd"`.
     pub iqn: Option<Iqn>,
-    /// Where it listens: IPv4, `[IPv6]` or a name, port 3260 unless another is given; in order of preference. Required,
-    /// such as `["192.168.10.5:3260", "[fd00::5]"]`.
+    /// The addresses of the target, in order of preference: IPv4, `[IPv6]` or a host name. The port is 3260 unless it is given.
+    /// Required, such as `["192.168.10.5:3260", "[fd00::5]"]`.
+    #[serde(default, deserialize_with = "form::portals")]
     pub portals: Option<Vec<Portal>>,
-    /// How its portals are learnt: `"sendtargets"` asks it, `"static"` takes them as they are written. Default
-    /// `"sendtargets"`.
+    /// How the target's portals are discovered: `"sendtargets"` asks the target for them, `"static"` uses the portals as written
+    /// here. Default [`super::defaults::DISCOVERY`].
+    #[serde(default, deserialize_with = "form::word")]
     pub discovery: Option<Discovery>,
-    /// How long etcd's writes wait for a target that is away, before the filesystem is told and shuts down: whole
-    /// seconds, a day at most. Optional, such as `"10min"`; without it 1h, or 15s where multipathd runs.
+    /// How long etcd's writes wait for an unreachable target before they fail and XFS shuts down. Whole seconds, one day at most.
+    /// Optional, such as `"10min"`; without it [`super::defaults::REPLACEMENT_TIMEOUT`], or
+    /// [`super::defaults::REPLACEMENT_TIMEOUT_MULTIPATH`] where multipathd runs.
     pub replacement_timeout: Option<Span>,
-    /// How often the target is asked whether it is there. Default `"5s"`.
+    /// How often the initiator checks the connection (NOP-Out). Default [`super::defaults::NOOP_INTERVAL`].
     pub noop_interval: Option<Span>,
-    /// How long its answer may take; less than 30s together with `noop_interval`, for after that the kernel aborts
-    /// commands. Default `"10s"`.
+    /// How long the target may take to answer that check. The sum of this and `noop_interval` must be less than 30s, after which
+    /// the kernel aborts commands. Default [`super::defaults::NOOP_TIMEOUT`].
     pub noop_timeout: Option<Span>,
-    /// CHAP of sessions; one way, or mutual with `username_in`. A later file's table takes the place of the whole of an
-    /// earlier one's.
+    /// CHAP credentials for sessions: one-way, or mutual with `username_in`. The table of a later file replaces the whole table of
+    /// an earlier one.
+    #[serde(default, deserialize_with = "form::optional_table")]
     pub chap: Option<ChapFragment>,
-    /// CHAP of discovery, apart from that of sessions; the same keys.
+    /// CHAP credentials for discovery, separate from those for sessions. The keys are the same.
+    #[serde(default, deserialize_with = "form::optional_table")]
     pub discovery_chap: Option<ChapFragment>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeviceFragment {
-    /// The disk of every node that has no `path` of its own: a link below `/dev/disk/by-id` or `by-path`, for kernel names
-    /// change from boot to boot. Optional, such as `"/dev/disk/by-id/virtio-etcd0"`: required unless each `[[node]]` has one.
+    /// The disk of every node without a `path` of its own: a link in `/dev/disk/by-id` or `/dev/disk/by-path`, because kernel
+    /// names change from boot to boot. Required unless every `[[node]]` has a path. Optional, such as
+    /// `"/dev/disk/by-id/virtio-etcd0"`.
     pub path: Option<DiskLink>,
 }
 
-/// How the target's portals are learnt.
+/// How the target's portals are discovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Discovery {
-    /// The target is asked (RFC 7143, SendTargets).
+    /// The initiator asks the target (RFC 7143, SendTargets).
     SendTargets,
-    /// The config's portals are taken as they are.
+    /// The initiator uses the portals of the config.
     Static,
 }
 
-/// Values that may be a secret, or one in the wrong place: what is said of a wrong one doesn't quote it.
-mod unquoted {
-    use crate::terms::AbsPath;
-    use serde::{Deserialize, Deserializer, de::Error};
-
-    const TEXT: &str = "this value is not shown, for it may be a secret; expected a text in quotes";
-    const PATH: &str = "this value is not shown, for it may be a secret; expected an absolute path in quotes, of the file that holds it";
-
-    pub(super) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-        String::deserialize(from).map(Some).map_err(|_| D::Error::custom(TEXT))
-    }
-
-    pub(super) fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AbsPath>, D::Error> {
-        AbsPath::deserialize(from).map(Some).map_err(|_| D::Error::custom(PATH))
-    }
+impl Word for Discovery {
+    const WORDS: &'static str = "\"sendtargets\" or \"static\"";
 }
 
-/// A CHAP table is merged as a whole: half a credential from one file and half from another is
-/// never what somebody meant.
+/// A CHAP table is merged as a whole: nobody means half a credential from one file and half from another.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChapFragment {
-    /// The initiator's name. Required, such as `"initiator1"`.
+    /// The user name that the initiator authenticates with. Required, such as `"initiator1"`.
     pub username: Option<String>,
-    /// Its secret, written here; this, `password_file` or `credential` there must be. Optional, such as `"twelve-chars"`.
-    #[serde(default, deserialize_with = "unquoted::text")]
+    /// The initiator's secret itself. Exactly one of this, `password_file` and `credential` is required. Optional, such as
+    /// `"twelve-chars"`.
+    #[serde(default, deserialize_with = "form::secret")]
     pub password: Option<String>,
-    /// Or the file that holds the secret, for root alone (mode 0600). Optional, such as
-    /// `"/etc/etcd-lun/chap.secret"`.
-    #[serde(default, deserialize_with = "unquoted::path")]
+    /// The file that holds the secret, readable by root only (mode 0600). Optional, such as `"/etc/etcd-lun/chap.secret"`.
+    #[serde(default, deserialize_with = "form::secret_file")]
     pub password_file: Option<AbsPath>,
-    /// Or the name of a credential of etcd-lun.service (systemd.exec(5), `LoadCredential=`). Optional, such as
+    /// The name of a credential of etcd-lun.service that holds the secret (systemd.exec(5), `LoadCredential=`). Optional, such as
     /// `"chap"`.
+    #[serde(default, deserialize_with = "form::secret")]
     pub credential: Option<String>,
-    /// The target's name, when it must prove itself too. Optional, such as `"target1"`.
+    /// The user name that the target authenticates with, for mutual CHAP. Optional, such as `"target1"`.
     pub username_in: Option<String>,
-    /// Its secret, written here. Optional, such as `"other-12-chars"`.
-    #[serde(default, deserialize_with = "unquoted::text")]
+    /// The target's secret itself. Optional, such as `"other-12-chars"`.
+    #[serde(default, deserialize_with = "form::secret")]
     pub password_in: Option<String>,
-    /// Or the file that holds it. Optional, such as `"/etc/etcd-lun/chap-in.secret"`.
-    #[serde(default, deserialize_with = "unquoted::path")]
+    /// The file that holds the target's secret. Optional, such as `"/etc/etcd-lun/chap-in.secret"`.
+    #[serde(default, deserialize_with = "form::secret_file")]
     pub password_in_file: Option<AbsPath>,
-    /// Or the name of a credential. Optional, such as `"chap-in"`.
+    /// The name of a credential that holds the target's secret. Optional, such as `"chap-in"`.
+    #[serde(default, deserialize_with = "form::secret")]
     pub credential_in: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EtcdFragment {
-    /// The data directory. Default `"/var/lib/etcd"`.
+    /// etcd's data directory. Default [`super::defaults::DATA_DIR`].
     pub data_dir: Option<AbsPath>,
-    /// What starts and stops etcd: `"static-pod"`, the kubelet with a manifest, as on OpenShift; or `"systemd"`, a
-    /// unit. Required, such as `"static-pod"`.
+    /// What runs etcd: `"static-pod"`, the kubelet from a manifest, as on OpenShift; or `"systemd"`, a service unit. Required, such
+    /// as `"static-pod"`.
+    #[serde(default, deserialize_with = "form::word")]
     pub runtime: Option<RuntimeName>,
-    /// Its unit, with `runtime = "systemd"`. Default `"etcd.service"`.
+    /// etcd's unit, with `runtime = "systemd"`. Default [`super::defaults::UNIT`].
     pub unit: Option<String>,
-    /// Its manifest, with `runtime = "static-pod"`. Default `"/etc/kubernetes/manifests/etcd-pod.yaml"`.
+    /// etcd's manifest, with `runtime = "static-pod"`. Default [`super::defaults::MANIFEST`].
     pub manifest: Option<AbsPath>,
-    /// Where `health` asks for etcd's own metrics. Optional, such as `"http://127.0.0.1:2381"`; without it they aren't
-    /// asked for.
+    /// The address of etcd's metrics, for `health`. Optional, such as `"http://127.0.0.1:2381"`; without it `health` doesn't read
+    /// them.
     pub metrics: Option<MetricsUrl>,
-    /// Whom to trust, over HTTPS. Optional, such as `"/etc/etcd/ca.crt"`; without it OpenShift's.
+    /// The CA certificate for etcd's metrics over HTTPS. Optional, such as `"/etc/etcd/ca.crt"`; without it OpenShift's, below
+    /// [`super::defaults::METRICS_CERTIFICATES`].
     pub metrics_ca: Option<AbsPath>,
-    /// The certificate to show, over HTTPS. Optional, such as `"/etc/etcd/client.crt"`; without it OpenShift's of the
-    /// node.
+    /// The client certificate for etcd's metrics over HTTPS. Optional, such as `"/etc/etcd/client.crt"`; without it OpenShift's for
+    /// this node, in the same place.
     pub metrics_cert: Option<AbsPath>,
-    /// Its key. Optional, such as `"/etc/etcd/client.key"`; without it OpenShift's.
+    /// The key of the client certificate. Optional, such as `"/etc/etcd/client.key"`; without it OpenShift's, in the same place.
     pub metrics_key: Option<AbsPath>,
 }
 
@@ -150,39 +152,48 @@ pub(super) enum RuntimeName {
     StaticPod,
 }
 
+impl Word for RuntimeName {
+    const WORDS: &'static str = "\"static-pod\" or \"systemd\"";
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LunFragment {
-    /// A smaller LUN is refused; 300MiB at least, the smallest XFS. Default `"8GiB"`.
+    /// The smallest size that a LUN may have; a smaller one is refused. At least 300MiB, the smallest XFS. Default
+    /// [`super::defaults::MIN_SIZE`].
     pub min_size: Option<Bytes>,
-    /// How it is mounted; `_netdev` is added. What makes it read-only, lazy or optional is refused. Default
-    /// `["prjquota"]`.
+    /// The options that the LUN is mounted with. For a target `_netdev` is added. Options that make the mount read-only, delay
+    /// writes or make the mount optional are refused. Default [`super::defaults::MOUNT_OPTIONS`].
+    #[serde(default, deserialize_with = "form::mount_options")]
     pub mount_options: Option<Vec<String>>,
-    /// The filesystem's label, 12 bytes at most; no other filesystem on the node may have it. Default `"etcd-lun"`.
+    /// The filesystem's label, 12 bytes at most. No other filesystem on the node may have it. Default
+    /// [`super::defaults::LABEL`].
     pub label: Option<FsLabel>,
-    /// The LUN is measured before etcd is stopped, and refused unless 99 of 100 `fdatasync` calls end within this.
-    /// Optional, such as `"10ms"`.
+    /// A limit for the LUN's speed. `apply` measures the LUN before it stops etcd, and refuses the LUN unless 99 of 100
+    /// `fdatasync` calls finish within this time. Optional, such as `"10ms"`; without it the LUN isn't measured.
     pub require_fsync_p99: Option<Span>,
-    /// How long the old local data is kept at least. Default `"168h"`.
+    /// How long the old local data is kept at least. Default [`super::defaults::KEEP_RETIRED`].
     pub keep_retired: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BootFragment {
-    /// What waits for the LUN: `"etcd"` alone, or `"kubelet"`: the kubelet and CRI-O too. Default `"etcd"`.
+    /// What waits for the LUN: `"etcd"`, only etcd; or `"kubelet"`, the kubelet and CRI-O as well. Default
+    /// [`super::defaults::GATE`].
+    #[serde(default, deserialize_with = "form::word")]
     pub gate: Option<Gate>,
-    /// How long login and LUN are waited for, at boot and by hand. Default `"5min"`.
+    /// How long `apply` waits for the login and for the LUN, at boot and by hand. Default [`super::defaults::ATTACH_TIMEOUT`].
     pub attach_timeout: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HealthFragment {
-    /// How often it runs; 15s at least. Default `"1min"`.
+    /// How often the check runs; 15s at least. Default [`super::defaults::INTERVAL`].
     pub interval: Option<Span>,
-    /// Where it writes metrics for node-exporter, if that directory exists. Default
-    /// `"/var/node_exporter/textfile/etcd-lun.prom"`.
+    /// The file in which the check writes metrics for node-exporter, if its directory exists. Default
+    /// [`super::defaults::TEXTFILE`].
     pub textfile: Option<AbsPath>,
 }
 
@@ -190,36 +201,40 @@ pub(super) struct HealthFragment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Gate {
-    /// Only etcd: without the LUN the fence keeps it down, and the kubelet starts all the same.
+    /// Only etcd. Without the LUN the fence keeps etcd down, and the kubelet starts anyway.
     Etcd,
-    /// The kubelet and CRI-O too: nothing of the cluster starts on this node without the LUN.
+    /// The kubelet and CRI-O as well. Without the LUN nothing of the cluster starts on this node.
     Kubelet,
+}
+
+impl Word for Gate {
+    const WORDS: &'static str = "\"etcd\" or \"kubelet\"";
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodeFragment {
-    /// The node's name, short or fully qualified. This or `machine_id` is required, such as `"master-0"`.
+    /// The node's host name, short or fully qualified. This or `machine_id` is required, such as `"master-0"`.
     pub hostname: Option<String>,
-    /// Its machine id (machine-id(5)). Optional, such as `"648db89cc13440329143f5cf9e0700df"`.
+    /// The node's machine id (machine-id(5)). Optional, such as `"648db89cc13440329143f5cf9e0700df"`.
     pub machine_id: Option<String>,
-    /// The initiator name, by which the target knows the node; no two have the same. With a target
-    /// required, such as `"iqn.1994-05.com.redhat:master0"`.
+    /// The node's initiator name, by which the target identifies it. No two nodes have the same. With a target required, such as
+    /// `"iqn.1994-05.com.redhat:master0"`.
     pub initiator: Option<Iqn>,
-    /// The LUN's number at the target. With a target required, such as `1`.
+    /// The LUN's number at the target, without quotes. With a target required, such as `1`.
     pub lun: Option<LunNumber>,
-    /// This node's disk, in place of `device.path`. Optional, such as `"/dev/disk/by-id/nvme-example_1"`.
+    /// The node's disk, instead of `device.path`. Optional, such as `"/dev/disk/by-id/nvme-example_1"`.
     pub path: Option<DiskLink>,
-    /// The LUN's WWID, as `etcd-lun status` has it. Optional, such as `"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"`:
-    /// another LUN under that number is refused before there is a record that says which it is.
+    /// The LUN's WWID, as `etcd-lun status` prints it. With it the first `apply` refuses any other LUN under that number; later
+    /// ones compare with the record. Optional, such as `"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"`.
     pub wwid: Option<Wwid>,
-    /// Where the entry was written; filled in after parsing.
+    /// The file with this entry; filled in after parsing.
     #[serde(skip)]
     pub written_in: String,
 }
 
 impl Fragment {
-    /// Lays a later fragment over this one: its keys win; its node entries are added.
+    /// Merges a later fragment into this one: its keys win, and its node entries are added.
     pub fn merge(&mut self, later: Self) {
         fn over<T>(slot: &mut Option<T>, later: Option<T>) {
             if later.is_some() {

@@ -6,11 +6,13 @@
 
 mod backing;
 mod chap;
+pub mod defaults;
 mod entry;
 mod error;
+mod form;
 mod fragment;
+mod parse;
 mod pool;
-mod text;
 mod timeouts;
 
 pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage};

@@ -2,12 +2,11 @@
 
 use super::{
     Boot, Certificates, Config, ConfigError, EtcdWish, HealthWish, LunWish, Nodes, Runtime, Source, Storage,
-    Target, chap, entry,
+    Target, chap, defaults, entry,
     fragment::{
-        Discovery, EtcdFragment, Fragment, Gate, HealthFragment, LunFragment, NodeFragment, RuntimeName,
-        TargetFragment,
+        EtcdFragment, Fragment, HealthFragment, LunFragment, NodeFragment, RuntimeName, TargetFragment,
     },
-    text, timeouts,
+    parse, timeouts,
 };
 use crate::terms::{AbsPath, Bytes, Span};
 use std::{collections::BTreeSet, time::Duration};
@@ -28,12 +27,6 @@ pub struct Pool {
     entries: Vec<NodeFragment>,
 }
 
-/// etcd's own default quota is 2 GiB, OpenShift's 8 GiB; a LUN below that fills up in use.
-const DEFAULT_MIN_SIZE: Bytes = Bytes(8 << 30);
-/// Half of what open-iscsi's own 8 retries of 15 s would take, times five portals' worth.
-const DEFAULT_ATTACH_TIMEOUT: Span = Span(Duration::from_secs(300));
-/// A week: a fault of the LUN that shows on workdays only has shown.
-const DEFAULT_KEEP_RETIRED: Span = Span(Duration::from_secs(7 * 24 * 3600));
 /// mkfs.xfs refuses less (xfsprogs 5.19 and later: "Filesystem must be larger than 300MB").
 const SMALLEST_XFS: Bytes = Bytes(300 << 20);
 
@@ -56,8 +49,8 @@ impl Pool {
             etcd: etcd(merged.etcd)?,
             lun: lun(merged.lun)?,
             boot: Boot {
-                gate: merged.boot.gate.unwrap_or(Gate::Etcd),
-                attach_timeout: merged.boot.attach_timeout.unwrap_or(DEFAULT_ATTACH_TIMEOUT),
+                gate: merged.boot.gate.unwrap_or(defaults::GATE),
+                attach_timeout: merged.boot.attach_timeout.unwrap_or(defaults::ATTACH_TIMEOUT),
             },
             health: health(merged.health)?,
             entries: merged.node,
@@ -95,7 +88,7 @@ fn target(written: TargetFragment) -> Result<Target, ConfigError> {
         timeouts,
         iqn: written.iqn.ok_or_else(|| missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,
         portals,
-        discovery: written.discovery.unwrap_or(Discovery::SendTargets),
+        discovery: written.discovery.unwrap_or(defaults::DISCOVERY),
         chap: written.chap.map(|table| chap::validate("target.chap", table)).transpose()?,
         discovery_chap: written
             .discovery_chap
@@ -110,8 +103,7 @@ fn merge(sources: &[Source]) -> Result<Fragment, ConfigError> {
     }
     let mut merged = Fragment::default();
     for source in sources {
-        let mut fragment: Fragment =
-            text::read(&source.text).map_err(|error| ConfigError::toml(source, &error))?;
+        let mut fragment = parse::fragment(source)?;
         for node in &mut fragment.node {
             node.written_in.clone_from(&source.path);
         }
@@ -123,7 +115,7 @@ fn merge(sources: &[Source]) -> Result<Fragment, ConfigError> {
 fn etcd(written: EtcdFragment) -> Result<EtcdWish, ConfigError> {
     let data_dir = match written.data_dir {
         Some(dir) => dir,
-        None => "/var/lib/etcd".parse().map_err(ConfigError::Term)?,
+        None => defaults::DATA_DIR.parse().map_err(ConfigError::Term)?,
     };
     if data_dir.as_str() == "/" || data_dir.parent().as_str() == "/" {
         return Err(ConfigError::value(
@@ -133,7 +125,7 @@ fn etcd(written: EtcdFragment) -> Result<EtcdWish, ConfigError> {
         ));
     }
     let with_unit = written.unit.is_some();
-    let unit = written.unit.unwrap_or_else(|| "etcd.service".into());
+    let unit = written.unit.unwrap_or_else(|| defaults::UNIT.into());
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@\\".contains(c);
     if !unit.ends_with(".service") || !unit.chars().all(plain) {
         return Err(ConfigError::value(
@@ -174,7 +166,7 @@ fn etcd(written: EtcdFragment) -> Result<EtcdWish, ConfigError> {
 fn manifest(written: Option<AbsPath>) -> Result<AbsPath, ConfigError> {
     let path = match written {
         Some(path) => path,
-        None => "/etc/kubernetes/manifests/etcd-pod.yaml".parse().map_err(ConfigError::Term)?,
+        None => defaults::MANIFEST.parse().map_err(ConfigError::Term)?,
     };
     let dir = path.parent();
     let hidden = path.as_str().rsplit('/').next().is_some_and(|name| name.starts_with('.'));
@@ -185,22 +177,17 @@ fn manifest(written: Option<AbsPath>) -> Result<AbsPath, ConfigError> {
     Ok(path)
 }
 
-/// Twice what OpenShift's Prometheus lets pass between two looks at a node.
-const DEFAULT_INTERVAL: Span = Span(Duration::from_secs(60));
 /// A run takes a few seconds.
 const SHORTEST_INTERVAL: Span = Span(Duration::from_secs(15));
-/// Where OpenShift's node-exporter looks in its container (openshift/cluster-monitoring-operator
-/// `assets/node-exporter/daemonset.yaml`); of the node it mounts another directory there, see `packaging/monitoring/metrics.yaml`.
-const DEFAULT_TEXTFILE: &str = "/var/node_exporter/textfile/etcd-lun.prom";
 
 fn health(written: HealthFragment) -> Result<HealthWish, ConfigError> {
-    let interval = written.interval.unwrap_or(DEFAULT_INTERVAL);
+    let interval = written.interval.unwrap_or(defaults::INTERVAL);
     if interval < SHORTEST_INTERVAL {
         return Err(ConfigError::value("health.interval", &interval.to_string(), "at least 15s"));
     }
     let textfile = match written.textfile {
         Some(path) => path,
-        None => DEFAULT_TEXTFILE.parse().map_err(ConfigError::Term)?,
+        None => defaults::TEXTFILE.parse().map_err(ConfigError::Term)?,
     };
     // node-exporter reads no other names; and the directory's label becomes ours.
     let parent = textfile.parent();
@@ -212,7 +199,7 @@ fn health(written: HealthFragment) -> Result<HealthWish, ConfigError> {
 }
 
 fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
-    let min_size = written.min_size.unwrap_or(DEFAULT_MIN_SIZE);
+    let min_size = written.min_size.unwrap_or(defaults::MIN_SIZE);
     if min_size < SMALLEST_XFS {
         let given = min_size.to_string();
         return Err(ConfigError::value(
@@ -221,7 +208,9 @@ fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
             "at least 300MiB, the smallest XFS that mkfs.xfs makes",
         ));
     }
-    let mount_options = written.mount_options.unwrap_or_else(|| vec!["prjquota".into()]);
+    let mount_options = written
+        .mount_options
+        .unwrap_or_else(|| defaults::MOUNT_OPTIONS.iter().map(ToString::to_string).collect());
     for option in &mount_options {
         let plain = |c: char| c.is_ascii_graphic() && c != ',' && c != '%';
         // A read-only or lazily written etcd isn't one; `nouuid` would let a snapshot's clone in.
@@ -234,11 +223,11 @@ fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
     }
     let label = match written.label {
         Some(label) => label,
-        None => "etcd-lun".parse().map_err(ConfigError::Term)?,
+        None => defaults::LABEL.parse().map_err(ConfigError::Term)?,
     };
     if written.require_fsync_p99.is_some_and(|limit| limit.0.is_zero()) {
         return Err(ConfigError::value("lun.require_fsync_p99", "0ms", "a time, such as \"10ms\""));
     }
-    let keep_retired = written.keep_retired.unwrap_or(DEFAULT_KEEP_RETIRED);
+    let keep_retired = written.keep_retired.unwrap_or(defaults::KEEP_RETIRED);
     Ok(LunWish { min_size, mount_options, label, keep_retired, require_fsync_p99: written.require_fsync_p99 })
 }

@@ -8,7 +8,7 @@
 //! Under multipath a path must fail soon in any case, so that the other is used, and what is queued is multipath's to say
 //! (`no_path_retry`, section 8.1).
 
-use super::{ConfigError, fragment::TargetFragment};
+use super::{ConfigError, defaults, fragment::TargetFragment};
 use crate::terms::Span;
 use serde::Serialize;
 use std::time::Duration;
@@ -28,14 +28,6 @@ pub struct TimeoutWish {
     pub noop_timeout: Span,
 }
 
-/// Long enough for a controller to change places, an array to be updated or a switch to be replaced.
-const SINGLE_PATH: Span = Span(Duration::from_secs(3600));
-/// Red Hat's guides have 15 to 20 s beside `queue_if_no_path`.
-const MULTIPATH: Span = Span(Duration::from_secs(15));
-/// open-iscsi's own.
-const NOOP_INTERVAL: Span = Span(Duration::from_secs(5));
-/// Twice open-iscsi's own: to take a target that is busy for dead makes it busier.
-const NOOP_TIMEOUT: Span = Span(Duration::from_secs(10));
 /// The kernel's limit for a SCSI command (`SD_TIMEOUT`, `drivers/scsi/sd.h`). A dead connection must be found before: then
 /// the command waits for the next one, and isn't aborted.
 const SCSI_COMMAND: Duration = Duration::from_secs(30);
@@ -43,7 +35,11 @@ const SCSI_COMMAND: Duration = Duration::from_secs(30);
 impl TimeoutWish {
     /// How long writes wait in sessions that multipathd uses, or that it doesn't.
     pub fn in_use(&self, multipath: bool) -> Span {
-        self.replacement.unwrap_or(if multipath { MULTIPATH } else { SINGLE_PATH })
+        self.replacement.unwrap_or(if multipath {
+            defaults::REPLACEMENT_TIMEOUT_MULTIPATH
+        } else {
+            defaults::REPLACEMENT_TIMEOUT
+        })
     }
 }
 
@@ -58,8 +54,10 @@ pub(super) fn validate(written: &TargetFragment) -> Result<TimeoutWish, ConfigEr
         .replacement_timeout
         .map(|span| seconds("target.replacement_timeout", span, day))
         .transpose()?;
-    let noop_interval = seconds("target.noop_interval", written.noop_interval.unwrap_or(NOOP_INTERVAL), day)?;
-    let noop_timeout = seconds("target.noop_timeout", written.noop_timeout.unwrap_or(NOOP_TIMEOUT), day)?;
+    let noop_interval =
+        seconds("target.noop_interval", written.noop_interval.unwrap_or(defaults::NOOP_INTERVAL), day)?;
+    let noop_timeout =
+        seconds("target.noop_timeout", written.noop_timeout.unwrap_or(defaults::NOOP_TIMEOUT), day)?;
     if noop_interval.0 + noop_timeout.0 >= SCSI_COMMAND {
         let both = format!("{noop_timeout}, with a noop_interval of {noop_interval}");
         let wanted = "less than 30s together, after which the kernel aborts a command";

@@ -2,7 +2,7 @@
 
 use super::lun::{disks, ours};
 use crate::{
-    config::{Backing, Config},
+    config::{Backing, Config, defaults},
     host::{
         Host, block,
         http::{self, HttpError},
@@ -165,9 +165,6 @@ fn metrics(host: &Host, config: &Config, node: &Node, before: Result<String, Htt
     }
 }
 
-/// Where OpenShift's certificates are (openshift/cluster-etcd-operator `bindata/etcd/pod.yaml`).
-const CERTIFICATES: &str = "/etc/kubernetes/static-pod-resources/etcd-certs";
-
 fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::Answer, HttpError> {
     let said = |said: String| HttpError::NoAnswer { url: path.to_owned(), said };
     let Some(url) = &config.etcd.metrics else { return Err(said("the config names no address".into())) };
@@ -187,7 +184,9 @@ fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::An
     let name = &node.identity.hostname;
     let or = |given: &Option<crate::terms::AbsPath>, otherwise: String| match given {
         Some(path) => Ok(path.clone()),
-        None => format!("{CERTIFICATES}/{otherwise}").parse().map_err(|error| said(format!("{error}"))),
+        None => format!("{}/{otherwise}", defaults::METRICS_CERTIFICATES)
+            .parse()
+            .map_err(|error| said(format!("{error}"))),
     };
     let with = http::Certificates {
         authority: or(&given.authority, "configmaps/etcd-all-bundles/server-ca-bundle.crt".into())?,

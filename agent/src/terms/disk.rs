@@ -9,7 +9,7 @@ use std::{fmt, str::FromStr};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskLink(AbsPath);
 
-const LINK_FORM: &str = "a link to a whole disk in /dev/disk/by-id or /dev/disk/by-path, such as \"/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0\": \
+pub(super) const LINK_FORM: &str = "a link to a whole disk in /dev/disk/by-id or /dev/disk/by-path, such as \"/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0\": \
     kernel names such as /dev/sdb change from boot to boot";
 
 impl DiskLink {

@@ -12,7 +12,7 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AbsPath(String);
 
-const PATH_FORM: &str =
+pub(super) const PATH_FORM: &str =
     "an absolute path without \".\", \"..\" or a trailing slash, such as \"/var/lib/etcd\"";
 
 impl AbsPath {
@@ -73,7 +73,8 @@ impl fmt::Display for AbsPath {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FsLabel(String);
 
-const LABEL_FORM: &str = "a filesystem label of 1 to 12 letters, digits, \"-\", \"_\" or \".\"";
+pub(super) const LABEL_FORM: &str =
+    "a filesystem label of 1 to 12 letters, digits, \"-\", \"_\" or \".\", such as \"etcd-lun\"";
 
 impl FsLabel {
     /// The label as text.
@@ -105,7 +106,7 @@ impl fmt::Display for FsLabel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FsUuid(pub [u8; 16]);
 
-const UUID_FORM: &str = "a UUID, such as \"0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b\"";
+pub(super) const UUID_FORM: &str = "a UUID, such as \"0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b\"";
 
 impl FromStr for FsUuid {
     type Err = TermError;

@@ -13,7 +13,7 @@ pub struct Iqn(String);
 /// Longest iSCSI name in bytes (RFC 7143, section 4.2.7.1).
 const MAX_NAME: usize = 223;
 
-const IQN_FORM: &str =
+pub(super) const IQN_FORM: &str =
     "an iSCSI name, such as \"iqn.2024-02.com.example:etcd\" (lower case, at most 223 bytes)";
 
 impl Iqn {
@@ -79,7 +79,7 @@ enum PortalHost {
     Name(String),
 }
 
-const PORTAL_FORM: &str = "a portal, such as \"192.168.10.5\", \"192.168.10.5:3260\", \"[2001:db8::5]:3260\" or \"san1.example:3260\"";
+pub(super) const PORTAL_FORM: &str = "a portal, such as \"192.168.10.5\", \"192.168.10.5:3260\", \"[2001:db8::5]:3260\" or \"san1.example:3260\"";
 
 impl Portal {
     /// A portal at an address.

@@ -1,12 +1,43 @@
 //! How a LUN is known: its number at the target, and its name for life.
 
 use super::{FsUuid, TermError};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, Unexpected, Visitor},
+};
 use std::{fmt, str::FromStr};
 
 /// The LUN's number at the target, as sysfs and SCSI host scans take it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct LunNumber(pub u16);
+
+impl<'de> Deserialize<'de> for LunNumber {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_u16(NumberVisitor)
+    }
+}
+
+/// serde's own error for a number names a type of Rust, "u16". People need the range, and that quotes are wrong.
+struct NumberVisitor;
+
+impl Visitor<'_> for NumberVisitor {
+    type Value = LunNumber;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from 0 to {}, such as 1, without quotes", u16::MAX)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<LunNumber, E> {
+        let found = Unexpected::Unsigned(number);
+        u16::try_from(number).map(LunNumber).map_err(|_| E::invalid_value(found, &self))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<LunNumber, E> {
+        let found = Unexpected::Signed(number);
+        u16::try_from(number).map(LunNumber).map_err(|_| E::invalid_value(found, &self))
+    }
+}
 
 impl fmt::Display for LunNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -24,7 +55,7 @@ impl fmt::Display for LunNumber {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Wwid(String);
 
-const WWID_FORM: &str = "a WWID, such as \"naa.60014051…\", \"eui.…\", \"t10.…\", \"nvme.…\", \"uuid.…\", \"virtio.…\", or udev's and multipath's \"360014051…\"";
+pub(super) const WWID_FORM: &str = "a WWID, such as \"naa.60014051…\", \"eui.…\", \"t10.…\", \"nvme.…\", \"uuid.…\", \"virtio.…\", or udev's and multipath's \"360014051…\"";
 
 impl Wwid {
     /// The identifier as text.

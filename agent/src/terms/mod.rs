@@ -24,6 +24,9 @@ pub use quantity::{Bytes, Span};
 pub use secret::Secret;
 pub use url::MetricsUrl;
 
+use serde::de::Visitor;
+use std::fmt;
+
 /// Why a word could not be parsed: what was given and what would have been right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not {wanted}")]
@@ -43,10 +46,10 @@ impl TermError {
 /// Implements serde for a type by its `FromStr` and `Display`, so that files and JSON
 /// go through the same parser as everything else.
 macro_rules! serde_as_text {
-    ($($name:ty),+) => {$(
+    ($($name:ty: $form:expr),+ $(,)?) => {$(
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+                let text = from.deserialize_str(TextVisitor { form: $form })?;
                 text.parse().map_err(serde::de::Error::custom)
             }
         }
@@ -57,4 +60,36 @@ macro_rules! serde_as_text {
         }
     )+};
 }
-serde_as_text!(AbsPath, DiskLink, FsLabel, FsUuid, Fingerprint, Iqn, Portal, Wwid, Bytes, Span, MetricsUrl);
+serde_as_text!(
+    AbsPath: file::PATH_FORM,
+    DiskLink: disk::LINK_FORM,
+    FsLabel: file::LABEL_FORM,
+    FsUuid: file::UUID_FORM,
+    Fingerprint: "a fingerprint in quotes",
+    Iqn: iscsi::IQN_FORM,
+    Portal: iscsi::PORTAL_FORM,
+    Wwid: lun::WWID_FORM,
+    Bytes: quantity::SIZE_FORM,
+    Span: quantity::SPAN_FORM,
+    MetricsUrl: url::URL_FORM,
+);
+
+/// Takes a text. Of any other value, such as a number without a unit, the error says which form is expected.
+///
+/// One type for all terms: a visitor for each would be compiled into a copy of the whole TOML deserializer for each.
+pub(crate) struct TextVisitor {
+    /// What is expected, as a noun phrase.
+    pub form: &'static str,
+}
+
+impl Visitor<'_> for TextVisitor {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.form)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+}

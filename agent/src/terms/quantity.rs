@@ -19,7 +19,8 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("B", 1),
 ];
 
-const SIZE_FORM: &str = "a size with a unit, such as \"8GiB\" (B, KiB, MiB, GiB, TiB, kB, MB, GB, TB)";
+pub(super) const SIZE_FORM: &str =
+    "a size with a unit, such as \"8GiB\" (B, KiB, MiB, GiB, TiB, kB, MB, GB, TB)";
 
 impl FromStr for Bytes {
     type Err = TermError;
@@ -52,7 +53,7 @@ pub struct Span(pub Duration);
 
 const SPAN_UNITS: &[(&str, u64)] = &[("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
 
-const SPAN_FORM: &str = "a duration with a unit, such as \"5min\" (ms, s, min, h)";
+pub(super) const SPAN_FORM: &str = "a duration with a unit, such as \"5min\" (ms, s, min, h)";
 
 impl FromStr for Span {
     type Err = TermError;

@@ -14,7 +14,7 @@ pub struct MetricsUrl {
     plain: Option<SocketAddr>,
 }
 
-const FORM: &str =
+pub(super) const URL_FORM: &str =
     "where etcd shows its metrics, such as \"http://127.0.0.1:2381\" or \"https://localhost:9978\"";
 
 impl MetricsUrl {
@@ -33,7 +33,7 @@ impl FromStr for MetricsUrl {
     type Err = TermError;
 
     fn from_str(text: &str) -> Result<Self, TermError> {
-        let wrong = || TermError::new(text, FORM);
+        let wrong = || TermError::new(text, URL_FORM);
         let (scheme, place) = text.split_once("://").ok_or_else(wrong)?;
         let place = place.strip_suffix("/metrics").unwrap_or(place).trim_end_matches('/');
         let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;

@@ -1,11 +1,11 @@
-//! The program's table in the words of clap, whose sister crates know troff and the shells.
+//! Converts the program's table of commands to clap's form. clap's companion crates write man pages and completions from it.
 
 use clap::{Arg, ArgAction, Command, ValueHint};
 use etcd_lun::cli::grammar::{self, COMMANDS, EXIT_CODES, Flag, GLOBAL, Operand};
 
 const NAME: &str = "etcd-lun";
 
-/// The command line as a whole: words within words.
+/// The whole command line, with commands nested in groups.
 pub fn all() -> Command {
     let mut program = program();
     for command in COMMANDS {
@@ -23,7 +23,7 @@ pub fn all() -> Command {
     program
 }
 
-/// One for each man page: the program, and each command by its full name.
+/// One command for each man page: the program, and each command under its full name.
 pub fn pages() -> Vec<Command> {
     let mut codes = "Exit codes:".to_string();
     for (code, means) in EXIT_CODES.iter().enumerate() {
@@ -31,7 +31,7 @@ pub fn pages() -> Vec<Command> {
     }
     let see = "Files: /etc/etcd-lun/config.toml and config.d/*.toml; /var/lib/etcd-lun/authority.json, which says where \
                etcd's data is.";
-    // The names of the other pages.
+    // The first page lists the names of the other pages.
     let listed = COMMANDS.iter().map(|command| one(&command.words.join("-"), command));
     let whole = program().subcommands(listed).after_help(format!("{codes}\n\n{see}"));
     let each = COMMANDS.iter().map(|command| {
@@ -47,7 +47,7 @@ fn program() -> Command {
 }
 
 fn bare(name: &str) -> Command {
-    // The table has its own.
+    // The table has these options itself.
     Command::new(name.to_string())
         .disable_help_flag(true)
         .disable_help_subcommand(true)
@@ -83,7 +83,7 @@ fn hint(value: &str) -> ValueHint {
     }
 }
 
-/// What the commands of a group have in common.
+/// The description of a group: the list of its commands.
 fn about(group: &str) -> String {
     let known = COMMANDS.iter().filter(|command| command.words.first() == Some(&group));
     let words: Vec<_> = known.filter_map(|command| command.words.last().copied()).collect();

@@ -1,7 +1,7 @@
-//! Makes what is written about the command line from the program's own table of it: man pages, completions for shells, and
-//! the reference in `docs/commands.md`; and the reference of config keys, `docs/config.md`, from the fields that they are read into.
+//! Makes documentation from the program's own source. From the table of commands: man pages, completions for shells, and
+//! `docs/commands.md`. From the fields that the config is read into: `docs/config.md`.
 
-#![allow(clippy::disallowed_methods, reason = "it runs where the program is built, and on no node")]
+#![allow(clippy::disallowed_methods, reason = "this program runs where etcd-lun is built, never on a node")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use clap_complete::Shell;
 mod commands;
 mod keys;
 mod reference;
+mod wrap;
 
 const USAGE: &str = "Usage: pages man DIR | completions DIR | reference | keys";
 
@@ -40,9 +41,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// `etcd-lun.8`, and a page for each command.
+/// Writes `etcd-lun.8` and a page for each command.
 fn man(dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create the directory {}", dir.display()))?;
     for page in commands::pages() {
         let mut text = Vec::new();
         clap_mangen::Man::new(page.clone()).section("8").render(&mut text)?;
@@ -51,9 +52,9 @@ fn man(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// By the names under which each shell finds them.
+/// Writes the completions, under the names by which each shell finds them.
 fn completions(dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create the directory {}", dir.display()))?;
     for (shell, name) in
         [(Shell::Bash, "etcd-lun"), (Shell::Zsh, "_etcd-lun"), (Shell::Fish, "etcd-lun.fish")]
     {

@@ -4,10 +4,15 @@ use std::fmt::Write as _;
 
 use etcd_lun::cli::grammar::{ABOUT, COMMANDS, EXIT_CODES, Flag, GLOBAL};
 
-/// `docs/commands.md`.
+use crate::wrap::wrapped;
+
+/// The text of `docs/commands.md`.
 pub fn text() -> String {
-    let mut text = format!("# Commands\n\n{ABOUT}. This page is made from the program's own table.\n\n");
-    text.push_str("| exit code | means |\n|---|---|\n");
+    let mut text = format!(
+        "# Commands\n\n{ABOUT}. This page lists every command and option, for administrators. \
+         It is generated from the program's own table of commands.\n\n"
+    );
+    text.push_str("| exit code | meaning |\n|---|---|\n");
     for (code, means) in EXIT_CODES.iter().enumerate() {
         let _ = writeln!(text, "| {code} | {means} |");
     }
@@ -23,11 +28,11 @@ pub fn text() -> String {
             let _ = writeln!(text, "{gap}{}", command.after);
         }
     }
-    // One blank line between parts, and none at the end.
+    // Parts are separated by one blank line.
     while text.contains("\n\n\n") {
         text = text.replace("\n\n\n", "\n\n");
     }
-    format!("{}\n", text.trim_end())
+    wrapped(text.trim_end())
 }
 
 fn flags(text: &mut String, flags: &[Flag]) {
@@ -49,7 +54,7 @@ mod tests {
         assert_eq!(
             std::fs::read_to_string(page).unwrap(),
             super::text(),
-            "docs/commands.md: write it anew with ETCD_LUN_REWRITE=1 cargo test --package pages"
+            "docs/commands.md differs from the program: regenerate it with ETCD_LUN_REWRITE=1 cargo test --package pages"
         );
     }
 }

@@ -1,15 +1,16 @@
 #!/bin/sh
-# Makes a node of a fresh Debian tree. Runs in a chroot of it; see image.rs.
+# Makes a node from a new Debian tree. Runs in a chroot in this tree; see image.rs.
 set -eu
 
-# etcd: its directory as on a real node; which unit runs it is the bed's business.
+# etcd: its directory is as on a real node. The bed chooses the unit that runs etcd.
 rm -rf /var/lib/etcd
 install -d -m 0700 -o etcd -g etcd /var/lib/etcd
 
-# iSCSI as on Red Hat CoreOS: the daemon by its socket, nothing logs in by itself, and no initiator name yet.
+# iSCSI as on Red Hat CoreOS: a socket starts the daemon, nothing logs in by itself, and there is no initiator name
+# yet.
 rm -f /etc/iscsi/initiatorname.iscsi
 
-# What costs boot time and that no test looks at.
+# Units that cost boot time and that no test needs.
 off() { systemctl --quiet disable "$@"; systemctl --quiet mask "$@"; }
 systemctl --quiet disable etcd.service open-iscsi.service multipathd.service
 rm -f /etc/systemd/system/etcd2.service /etc/systemd/system/multi-user.target.wants/etcd.service
@@ -19,13 +20,13 @@ off getty@tty1.service serial-getty@ttyS0.service modprobe@drm.service systemd-u
 off dev-hugepages.mount dev-mqueue.mount sys-kernel-debug.mount sys-kernel-tracing.mount sys-fs-fuse-connections.mount
 off modprobe@fuse.service modprobe@efi_pstore.service systemd-binfmt.service proc-sys-fs-binfmt_misc.automount
 off systemd-network-generator.service systemd-networkd-persistent-storage.service systemd-sysext.socket
-# At every boot and at every `systemctl daemon-reload`, which a test does often.
+# Generators run at every boot and at every `systemctl daemon-reload`, which tests do often.
 mkdir -p /etc/systemd/system-generators
 for generator in getty gpt-auto hibernate-resume rc-local run ssh system-update sysv tpm2; do
     ln -s /dev/null "/etc/systemd/system-generators/systemd-$generator-generator"
 done
 ln -s /dev/null /etc/systemd/system-generators/selinux-autorelabel-generator.sh
-# Rules for devices that a node of the bed doesn't have; those of disks, multipath and LVM stay.
+# Rules for devices that the bed's nodes do not have. The rules for disks, multipath and LVM stay.
 for rule in 60-autosuspend 60-cdrom_id 60-drm 60-evdev 60-fido-id 60-infiniband 60-input-id 60-persistent-alsa \
     60-persistent-input 60-persistent-storage-mtd 60-persistent-storage-tape 60-persistent-v4l 60-sensor 60-serial \
     64-btrfs 70-camera 70-joystick 70-memory 70-mouse 70-power-switch 70-touchpad 70-uaccess 71-seat 73-seat-late \
@@ -37,10 +38,10 @@ printf 'blacklist %s\n' i2c_piix4 psmouse pcspkr serio_raw evdev joydev floppy a
 systemctl --quiet set-default multi-user.target
 systemctl --quiet enable systemd-networkd.service systemd-networkd-wait-online.service iscsid.socket ssh.service
 systemctl --quiet enable sysroot.mount var.mount usr.mount
-# A node may be booted as a target; which one is the bed's business too.
+# A node may be booted as a target. The bed chooses the targets.
 off rtslib-fb-targetctl.service
 
-# A user who isn't root, as on Red Hat CoreOS. The key is root's.
+# A user who is not root, as on Red Hat CoreOS, with root's key.
 mkdir -p /var/home
 rmdir /home
 ln -s var/home /home
@@ -48,7 +49,7 @@ useradd --create-home --shell /bin/bash --password '*' core
 install -d -m 0700 -o core -g core /home/core/.ssh
 install -m 0600 -o core -g core /root/.ssh/authorized_keys /home/core/.ssh/authorized_keys
 
-# Everything that would be done once, at the first boot.
+# Things that would otherwise be done once, at the first boot.
 : >/etc/fstab
 : >/etc/machine-id
 mkdir -p /var/log/journal
@@ -59,15 +60,16 @@ update-initramfs -u >/dev/null 2>&1
 rm -rf /var/cache/apt/* /var/lib/apt/lists/*
 touch /etc/.updated /var/.updated
 
-# The layout of Red Hat CoreOS, an ostree system: /usr/local is in /var, and /var in the state root's directory, whence
-# var.mount mounts it. On a real node /ostree is a link into /sysroot; here it is the directory that /sysroot shows.
+# The layout of Red Hat CoreOS, which is an ostree system. /usr/local is in /var. /var is in the directory of the
+# state root, from which var.mount mounts it. On a real node /ostree is a link into /sysroot. Here it is a
+# directory, and /sysroot shows it.
 mv /usr/local /var/usrlocal
 ln -s ../var/usrlocal /usr/local
 mkdir -p /var/usrlocal/bin /sysroot /ostree/deploy/rhcos
 echo 'f /run/ostree-booted' >/etc/tmpfiles.d/ostree-booted.conf
 
-# Of the tools that the agent runs, Debian's policy knows all but one; here it has the label of Red Hat's policy. And
-# every denial is audited: a rule that hides some would hide what the tests are there to see.
+# Debian's policy knows all tools that the agent runs, except iscsiadm, which gets the label of Red Hat's policy
+# here. `dontaudit` rules are disabled, because they would hide denials that the tests must see.
 cat >/tmp/bed.cil <<'END'
 (filecon "/usr/bin/iscsiadm" file (system_u object_r iscsid_exec_t ((s0) (s0))))
 (filecon "/usr/sbin/iscsiadm" file (system_u object_r iscsid_exec_t ((s0) (s0))))
@@ -75,7 +77,7 @@ END
 semodule --noreload --disable_dontaudit --install /tmp/bed.cil
 rm /tmp/bed.cil
 
-# Labels, for the boots where SELinux enforces: last but for the move, because they go by path.
+# Labels for the boots that enforce SELinux. Labels depend on paths, so only the move of /var comes later.
 echo '/var/usrlocal /usr/local' >>/etc/selinux/default/contexts/files/file_contexts.subs_dist
 setfiles -F /etc/selinux/default/contexts/files/file_contexts /
 mv /var /ostree/deploy/rhcos/var

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::unistd::{Whence, lseek};
 
-/// Makes a sparse backing file of zeros, in place of whatever was there.
+/// Makes a sparse backing file of zeros and replaces any older file.
 pub fn blank(file: &Path, bytes: u64) -> Result<()> {
     fs::remove_file(file).ok();
     let made = File::create(file).with_context(|| format!("cannot create {}", file.display()))?;
@@ -16,8 +16,8 @@ pub fn blank(file: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// The content of a backing file as one hash. Zeros count as nothing, be they written or a hole, so a large blank
-/// LUN costs no time.
+/// Hashes the content of a backing file. Zeros do not count, whether they were written or are a hole. So a
+/// large blank LUN costs no time.
 pub fn fingerprint(file: &Path) -> Result<String> {
     let mut open = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
     let mut hasher = blake3::Hasher::new();
@@ -26,7 +26,7 @@ pub fn fingerprint(file: &Path) -> Result<String> {
     loop {
         at = match lseek(&open, at, Whence::SeekData) {
             Ok(data) => data - data % 4096,
-            // There is no data after this.
+            // The file has no data after this offset.
             Err(Errno::ENXIO) => break,
             Err(error) => return Err(error.into()),
         };

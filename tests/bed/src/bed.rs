@@ -1,4 +1,4 @@
-//! One run of the bed: what nodes and targets are built on.
+//! One run of the bed: the parts that nodes and targets need.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,9 +18,9 @@ use crate::{host, packages, signals};
 /// How QEMU runs the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accel {
-    /// The processor's own virtualisation.
+    /// KVM: the processor's own virtualisation.
     Kvm,
-    /// QEMU's emulation, which works everywhere.
+    /// TCG: QEMU's emulation, which works everywhere.
     Tcg,
 }
 
@@ -36,11 +36,11 @@ impl fmt::Display for Accel {
 /// The bed of one run.
 #[derive(Debug)]
 pub struct Bed {
-    /// What was started, and where its files are.
+    /// The run's directory, and the processes that it started.
     pub run: Run,
-    /// The namespace.
+    /// The run's network namespace.
     pub net: Net,
-    /// What nodes boot.
+    /// The image that nodes boot.
     pub image: Image,
     accel: Cell<Accel>,
     accel_is_proven: Cell<bool>,
@@ -48,7 +48,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Gets everything in place: packages, image, namespace. Watches for signals from here on.
+    /// Sets up packages, image and namespace. From this call on, signals end the run in order.
     pub fn make() -> Result<Rc<Self>> {
         if !nix::unistd::geteuid().is_root() {
             bail!("the test bed makes network namespaces and installs packages: run it as root");
@@ -74,17 +74,17 @@ impl Bed {
         self.accel.get()
     }
 
-    /// Whether a node was seen to boot with it on this machine.
+    /// Whether a node has booted with this accelerator on this machine.
     pub fn accel_is_proven(&self) -> bool {
         self.accel_is_proven.get()
     }
 
-    /// Whether KVM is in use and may not be able to boot a node here.
+    /// Whether KVM is in use and no node has booted with it yet.
     pub fn kvm_on_trial(&self) -> bool {
         self.accel() == Accel::Kvm && !self.accel_is_proven()
     }
 
-    /// Notes that a node booted, for later runs too.
+    /// Records that a node booted. Later runs on this machine know it then.
     pub fn accel_works(&self) {
         if !self.accel_is_proven.replace(true) {
             println!("bed: nodes run under {}", self.accel());
@@ -92,7 +92,7 @@ impl Bed {
         }
     }
 
-    /// Gives KVM up for this machine.
+    /// Stops using KVM on this machine, in this run and in later ones.
     pub fn fall_back(&self, why: &str) {
         println!("bed: KVM does not boot a node here ({why}); falling back on QEMU's emulation (tcg)");
         self.accel.set(Accel::Tcg);
@@ -100,12 +100,12 @@ impl Bed {
         remember(Accel::Tcg);
     }
 
-    /// Notes a panic of the guest's kernel that is the emulator's fault.
+    /// Counts a panic of the guest's kernel that the emulator caused.
     pub fn count_panic(&self) {
         self.panics.set(self.panics.get() + 1);
     }
 
-    /// How many there were.
+    /// How many panics were counted.
     pub fn panics(&self) -> u32 {
         self.panics.get()
     }
@@ -132,12 +132,13 @@ fn choose() -> Result<(Accel, bool)> {
 
 fn remember(accel: Accel) {
     if let Some(file) = verdict_file() {
-        // Only a short-cut: the next run finds out again when it can't be written.
+        // An error does no harm: the next run tries the accelerator again.
         fs::write(file, format!("{accel}\n")).ok();
     }
 }
 
-/// What was found holds for this kernel and this QEMU.
+/// The file with the accelerator that works. Its name depends on this kernel and this QEMU, because the
+/// result does.
 fn verdict_file() -> Option<PathBuf> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     let mut qemu = Command::new("qemu-system-x86_64");

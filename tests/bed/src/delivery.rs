@@ -1,7 +1,9 @@
-//! Delivery of a MachineConfig to a node: its Ignition config is applied to a disk by the real Ignition, from outside.
+//! Puts a MachineConfig on a node's disk: the real Ignition applies its Ignition config from outside the
+//! node.
 //!
-//! To a fresh disk it comes as at a node's first boot. To the disk of a node that has booted before it comes as from the
-//! Machine Config Daemon, which is not to be had: Ignition writes the files, and units are enabled by systemctl.
+//! On a fresh disk this works as at a node's first boot. On the disk of a node that has booted before, it
+//! stands in for the Machine Config Daemon, which is not available here: Ignition writes the files, and
+//! systemctl enables the units.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,29 +22,34 @@ use crate::tree::Tree;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What runs etcd on a node.
+/// Who runs etcd on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
-    /// `etcd.service`; the kubelet's stand-in has no pod.
+    /// systemd runs `etcd.service`. The kubelet's stand-in has no manifest of etcd.
     Unit,
-    /// The kubelet's stand-in.
+    /// The kubelet's stand-in runs etcd as a static pod.
     StaticPod,
 }
 
-/// Where distributions put the program: it is for the initramfs, so it is on no search path.
+/// Where distributions install Ignition. It is made for the initramfs, so it is not on the search path.
 const IGNITION: &str = "/usr/lib/dracut/modules.d/30ignition/ignition";
 
 /// The Ignition config in a MachineConfig.
 pub fn ignition_of(machine_config: &str) -> Result<Value> {
-    let mut object: Value = serde_norway::from_str(machine_config).context("the object is no YAML")?;
+    let mut object: Value =
+        serde_norway::from_str(machine_config).context("the MachineConfig is not YAML")?;
     let is = |key: &str, wanted: &str| object[key] == wanted;
     if !is("apiVersion", "machineconfiguration.openshift.io/v1") || !is("kind", "MachineConfig") {
-        bail!("the object is a {} of {}", object["kind"], object["apiVersion"]);
+        bail!(
+            "expected a MachineConfig of machineconfiguration.openshift.io/v1, found a {} of {}",
+            object["kind"],
+            object["apiVersion"]
+        );
     }
     Ok(object["spec"]["config"].take())
 }
 
-/// A new disk: `base` with the object's Ignition config applied, and what `finish` does then.
+/// Makes a new disk from `base`, applies the object's Ignition config to it, and then runs `finish` on it.
 pub fn deliver(
     bed: &Bed,
     name: &str,
@@ -80,7 +87,7 @@ pub fn deliver(
     Ok(disk)
 }
 
-/// Works on the filesystem of a disk.
+/// Mounts the disk in a mount namespace of its own, runs `work` on its filesystem, and unmounts it.
 fn on(disk: &Path, dir: PathBuf, work: impl FnOnce(&Root) -> Result<()> + Send) -> Result<()> {
     alone(|| {
         let root = Root::mount(disk, dir)?;
@@ -89,13 +96,13 @@ fn on(disk: &Path, dir: PathBuf, work: impl FnOnce(&Root) -> Result<()> + Send) 
     })
 }
 
-/// Works in a mount namespace that nobody else has.
+/// Runs `work` in a mount namespace that no other process shares.
 ///
-/// `ip netns exec` gives its program a copy of the mounts of that moment. One that another lane starts while a disk is
-/// mounted here would keep that filesystem mounted, unwritten, after the unmount: a node that boots from the disk then
-/// reads what was not written yet.
+/// `ip netns exec` gives its program a copy of the current mounts. Another lane may run it while a disk is
+/// mounted here. That copy would keep the filesystem mounted after our unmount, so its last writes might not
+/// be on the disk. A node that boots from the disk would then read old data.
 fn alone(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
-    // Of a thread: the namespace ends with it.
+    // The namespace belongs to a thread and ends with it.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             unshare(CloneFlags::CLONE_NEWNS).context("a mount namespace")?;
@@ -107,7 +114,7 @@ fn alone(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     })
 }
 
-/// A copy of a disk, changed by `work`.
+/// Copies a disk and changes the copy with `work`.
 pub fn change(
     bed: &Bed,
     name: &str,
@@ -121,7 +128,7 @@ pub fn change(
     Ok(disk)
 }
 
-/// The filesystem of a disk, as Ignition has it in the initramfs.
+/// The filesystem of a disk, mounted as Ignition sees it in the initramfs.
 #[derive(Debug)]
 pub struct Root {
     tree: Tree,
@@ -133,12 +140,12 @@ impl Root {
         Ok(Self { tree: Tree::mount(&["-o", "loop", disk], dir, LIMIT)? })
     }
 
-    /// Where a path of the node is.
+    /// The path on this machine of a file of the node.
     pub fn path(&self, path: &str) -> PathBuf {
         self.tree.path(path)
     }
 
-    /// Runs a script on the filesystem, with the node's own programs; it must succeed.
+    /// Runs a script on the filesystem with the node's own programs. The script must succeed.
     pub fn run(&self, script: &str, input: &[u8]) -> Result<()> {
         let mut chroot = Command::new("chroot");
         let output =
@@ -149,7 +156,7 @@ impl Root {
         Ok(())
     }
 
-    /// Has etcd run at each boot.
+    /// Makes etcd run at each boot.
     pub fn enable_etcd(&self, runs: Runs) -> Result<()> {
         let script = match runs {
             Runs::Unit => "systemctl --quiet enable etcd.service kubelet.service".to_string(),
@@ -161,7 +168,8 @@ impl Root {
         self.run(&script, &[])
     }
 
-    /// Labels what was put there from outside, for a boot that enforces SELinux: this machine's kernel gives it no label.
+    /// Labels files that were written from outside, for a boot that enforces SELinux. This machine's kernel
+    /// did not label them.
     pub fn label(&self, paths: &str) -> Result<()> {
         self.run(
             &format!(". /etc/selinux/config; setfiles -F /etc/selinux/$SELINUXTYPE/contexts/files/file_contexts {paths}"),
@@ -169,12 +177,12 @@ impl Root {
         )
     }
 
-    /// Ignition leaves a preset, which systemd applies at a first boot. On a node that has booted before, the Machine
-    /// Config Daemon enables the units.
+    /// Enables units. Ignition leaves a preset, which systemd applies at a first boot. On a node that has
+    /// booted before, the Machine Config Daemon enables the units, so systemctl does it here.
     fn enable_units(&self) -> Result<()> {
         let machine_id = self.path("/etc/machine-id");
         if fs::read_to_string(&machine_id)?.trim().is_empty() {
-            // An empty file would mean a boot that is not the first (machine-id(5)).
+            // An empty file would mean that the boot is not the first one (machine-id(5)).
             fs::write(machine_id, "uninitialized\n")?;
             return Ok(());
         }

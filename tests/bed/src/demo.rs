@@ -1,4 +1,4 @@
-//! The demo: a running node's etcd moves to a LUN, survives a reboot, and can't start anywhere else.
+//! The demo: a running node's etcd moves to a LUN, survives a reboot, and cannot start anywhere else.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::vm::Options;
 const KEYS: usize = 10_000;
 const DATA: &str = "/var/lib/etcd";
 
-/// Shows it, step by step; an error when anything is off.
+/// Plays the demo and prints each step. Returns an error if anything is not as expected.
 pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     let begun = Instant::now();
     let file = bed.run.dir().join("lun1");
@@ -34,15 +34,15 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     etcd::start(&node)?;
     let took = etcd::put_keys(&node, KEYS)?;
     let before = etcd::hash_now(&node)?;
-    println!("{KEYS} keys were put in {:.1} s. Hash of all keys: {before}", took.as_secs_f32());
+    println!("{KEYS} keys were written in {:.1} s. Hash of all keys: {before}", took.as_secs_f32());
     show(&node, &format!("findmnt --target {DATA}; ls -A {DATA}"))?;
 
-    heading("Its config: a target with CHAP, for sessions and for discovery");
+    heading("The node's config: a target that requires CHAP for sessions and for discovery");
     scene::configure(&node, &Wanted { discovery_chap: Some(scene::discovery()), ..Wanted::default() })?;
     show(&node, "cat /etc/etcd-lun/config.toml; ls -l /etc/etcd-lun")?;
     show(&node, "etcd-lun render units --into /etc/systemd/system && systemctl daemon-reload")?;
 
-    heading("What would be done, and why");
+    heading("What etcd-lun would do, and why");
     show(&node, "etcd-lun plan")?;
 
     heading("The migration");
@@ -50,17 +50,17 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     on_lun(&node, before)?;
     show(&node, "etcd-lun status")?;
 
-    heading("A reboot. etcd is enabled, the LUN is not attached: the fence keeps etcd down");
+    heading("A reboot. etcd is enabled, but the LUN is not attached. The fence keeps etcd down");
     node.reboot()?;
     show(&node, "systemctl is-active etcd.service || true")?;
     down_without_lun(&node)?;
 
-    heading("Applied again, by hand: log in, mount, start etcd");
+    heading("A second apply, by hand: it logs in, mounts the LUN and starts etcd");
     show(&node, "etcd-lun apply")?;
     on_lun(&node, before)?;
     show(&node, "etcd-lun status")?;
 
-    heading("Applied once more: there is nothing to do");
+    heading("A third apply: there is nothing to do");
     let plan = show(&node, "etcd-lun plan")?;
     if !plan.to_lowercase().contains("nothing to do") {
         bail!("the second plan should be empty");
@@ -68,11 +68,13 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     show(&node, "etcd-lun apply")?;
     on_lun(&node, before)?;
 
-    heading("Unmounted: the directory beneath holds no data and is immutable, and etcd can't start there");
+    heading(
+        "The LUN unmounted: the directory below is immutable and holds no data, and etcd cannot start there",
+    );
     show(&node, "systemctl stop etcd.service var-lib-etcd.mount")?;
     down_without_lun(&node)?;
 
-    heading("And back; from now on the service does it at every boot");
+    heading("A fourth apply mounts the LUN again. From now on the service does this at every boot");
     show(&node, "etcd-lun apply")?;
     on_lun(&node, before)?;
     show(&node, "systemctl enable etcd-lun.service etcd-lun-health.timer")?;
@@ -83,16 +85,18 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     )?;
     on_lun(&node, before)?;
 
-    heading("How fast it is, against the local disk. Not asked to be fast enough: the node is emulated");
+    heading(
+        "How fast the LUN is, compared with the local disk. It need not be fast enough for etcd: the node is emulated",
+    );
     show(&node, "etcd-lun bench --writes 200 --against /var/lib/etcd-lun || [ $? = 4 ]")?;
 
-    heading("Its health");
+    heading("The node's health");
     show(&node, "etcd-lun health")?;
 
     println!(
-        "\nProven in {} s: etcd with {KEYS} keys moved to an iSCSI LUN with CHAP on, its hash is {before} before and \
-         after, also after a reboot; it is mounted with _netdev and prjquota, a second apply has nothing to do, \
-         without the LUN etcd stays down and writes nothing, and a boot brings it up without anybody.",
+        "\nProven in {} s. etcd with {KEYS} keys moved to an iSCSI LUN that requires CHAP. Its hash is {before} before\n\
+         the move, after it, and after a reboot. The LUN is mounted with _netdev and prjquota. Another apply has\n\
+         nothing to do. Without the LUN etcd stays down and writes nothing. A boot starts etcd without manual help.",
         begun.elapsed().as_secs()
     );
     Ok(())
@@ -102,7 +106,7 @@ fn heading(text: &str) {
     println!("\n=== {text}");
 }
 
-/// Runs a command in the node as a person would, and shows it; it must succeed.
+/// Prints a command, runs it in the node, and prints its output. The command must succeed.
 fn show(node: &Node, command: &str) -> Result<String> {
     println!("\nnode# {command}");
     let output = node.run_within(command, scene::LIMIT)?;
@@ -115,7 +119,7 @@ fn show(node: &Node, command: &str) -> Result<String> {
     Ok(output.stdout)
 }
 
-/// The data is on the LUN, mounted as promised, and complete.
+/// Checks that etcd's data is on the LUN, that the LUN is mounted as promised, and that all keys are there.
 fn on_lun(node: &Node, before: KeyHash) -> Result<()> {
     let mount = show(node, &format!("findmnt --mountpoint {DATA} --output TARGET,SOURCE,FSTYPE,OPTIONS"))?;
     let unit = show(
@@ -130,7 +134,7 @@ fn on_lun(node: &Node, before: KeyHash) -> Result<()> {
     }
     let listed = show(node, &format!("ls -A {DATA}"))?;
     if listed.trim() != "member" {
-        bail!("{DATA} holds more than etcd's own");
+        bail!("{DATA} holds more than etcd's data");
     }
     let after = etcd::hash_at(node, before.revision)?;
     println!("\nHash of all keys before: {before}; now: {after}");
@@ -140,7 +144,7 @@ fn on_lun(node: &Node, before: KeyHash) -> Result<()> {
     Ok(())
 }
 
-/// etcd doesn't start beneath the mount, and nothing is written there.
+/// Checks that etcd does not start without the LUN, and that nothing is written below the mount point.
 fn down_without_lun(node: &Node) -> Result<()> {
     show(node, "systemctl reset-failed etcd.service; ! systemctl start etcd.service")?;
     show(

@@ -1,4 +1,4 @@
-//! The node's etcd: keys in, hashes out.
+//! The node's etcd: writes keys and reads the hash of all keys.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::node::{LIMIT, Node};
 
-/// A transaction holds 128 operations unless etcd is told otherwise.
+/// etcd's default limit of operations in one transaction.
 const BATCH: usize = 128;
 
 /// The hash of all keys up to a revision.
@@ -16,12 +16,12 @@ const BATCH: usize = 128;
 pub struct KeyHash {
     /// The revision.
     pub revision: u64,
-    /// etcd's hash over every key and value up to it.
+    /// etcd's hash over every key and value up to the revision.
     pub hash: u64,
 }
 
 impl KeyHash {
-    /// From what `etcdctl endpoint hashkv -w json` prints.
+    /// Parses what `etcdctl endpoint hashkv -w json` prints.
     pub fn parse(revision: u64, text: &str) -> Option<Self> {
         let answer: Value = serde_json::from_str(text).ok()?;
         Some(Self { revision, hash: answer[0]["HashKV"]["hash"].as_u64()? })
@@ -34,7 +34,7 @@ impl fmt::Display for KeyHash {
     }
 }
 
-/// Starts etcd, and has it started at boot too, as on a real node.
+/// Starts etcd and enables it, so that it also starts at boot, as on a real node.
 pub fn start(node: &Node) -> Result<()> {
     node.ok("systemctl enable --quiet --now etcd.service").map(drop)
 }
@@ -44,10 +44,11 @@ pub fn is_active(node: &Node) -> Result<bool> {
     Ok(node.run("systemctl is-active etcd.service")?.stdout.trim() == "active")
 }
 
-/// Puts this many keys, in transactions. Returns how long it took.
+/// Writes this many keys in transactions. Returns how long that took.
 pub fn put_keys(node: &Node, count: usize) -> Result<Duration> {
     let begun = Instant::now();
-    // The gateway takes what etcdctl would send, and one curl with many requests starts once and not eighty times.
+    // etcd's gateway takes the same requests as etcdctl sends. One curl sends them all; etcdctl would start
+    // eighty times, and each start is slow in an emulated node.
     let mut requests = String::new();
     for first in (0..count).step_by(BATCH) {
         let operations: Vec<String> = (first..count.min(first + BATCH)).map(put).collect();
@@ -62,20 +63,20 @@ pub fn put_keys(node: &Node, count: usize) -> Result<Duration> {
     node.put("/run/bed-keys", 0o600, requests.as_bytes())?;
     let output = node.run_within("curl --fail-early --config /run/bed-keys && rm /run/bed-keys", LIMIT)?;
     if output.code != 0 {
-        bail!("cannot put keys: {output}");
+        bail!("cannot write keys: {output}");
     }
     let seen: usize = node
         .ok("etcdctl get / --prefix --keys-only --limit 1 -w json")
         .and_then(|text| Ok(serde_json::from_str::<Value>(&text)?["count"].as_u64().unwrap_or(0)))?
         .try_into()?;
     if seen != count {
-        bail!("{count} keys were put and {seen} are there");
+        bail!("{count} keys were written, but etcd has {seen}");
     }
     Ok(begun.elapsed())
 }
 
 fn put(number: usize) -> String {
-    // The shape of what a cluster keeps: a path as the key, some hundred bytes as the value.
+    // Like a cluster's data: the key is a path, the value has some hundred bytes.
     let key = format!("/registry/pods/namespace-{:03}/pod-{number:06}", number % 100);
     let value = format!("{number:06} ").repeat(16);
     format!(
@@ -92,18 +93,18 @@ pub fn revision(node: &Node) -> Result<u64> {
     status[0]["Status"]["header"]["revision"].as_u64().context("no revision in etcd's status")
 }
 
-/// The hash at a revision.
+/// The hash of all keys at a revision.
 pub fn hash_at(node: &Node, revision: u64) -> Result<KeyHash> {
     let text = node.ok(&format!("etcdctl endpoint hashkv --rev={revision} -w json"))?;
     KeyHash::parse(revision, &text).with_context(|| format!("no hash in {text}"))
 }
 
-/// The hash at the current revision.
+/// The hash of all keys at the current revision.
 pub fn hash_now(node: &Node) -> Result<KeyHash> {
     hash_at(node, revision(node)?)
 }
 
-/// As etcd's gateway takes keys and values.
+/// Encodes bytes as base64, as etcd's gateway expects keys and values.
 pub fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

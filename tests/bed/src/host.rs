@@ -1,4 +1,4 @@
-//! Runs programs on the machine that the bed stands on, each with a time limit.
+//! Runs programs on the host, the machine that runs the bed. Each run has a time limit.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// What a program left behind.
+/// The result of a program.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
-    /// The exit code; 128 + n when signal n ended it.
+    /// The exit code, or 128 + n when signal n ended the program.
     pub code: i32,
-    /// Standard output, bytes that are not UTF-8 replaced.
+    /// Standard output. Bytes that are not UTF-8 are replaced.
     pub stdout: String,
-    /// Standard error, the same way.
+    /// Standard error. Bytes that are not UTF-8 are replaced.
     pub stderr: String,
 }
 
 impl Output {
-    /// Standard output and standard error in one string, for searching.
+    /// Standard output and standard error in one string, to search in.
     pub fn both(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
@@ -39,12 +39,12 @@ impl fmt::Display for Output {
     }
 }
 
-/// Runs a program to its end, whatever its exit code is.
+/// Runs a program to its end. Any exit code is accepted.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Output> {
     run_with_input(command, &[], limit)
 }
 
-/// The same, with bytes for its standard input.
+/// Runs a program to its end and gives it bytes as standard input.
 pub fn run_with_input(command: &mut Command, input: &[u8], limit: Duration) -> Result<Output> {
     let what = describe(command);
     let mut child = command
@@ -53,12 +53,14 @@ pub fn run_with_input(command: &mut Command, input: &[u8], limit: Duration) -> R
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start `{what}`"))?;
-    // Each pipe has a thread of its own: a program that fills one while we wait on another would never end.
+    // Each pipe has a thread of its own. Otherwise a program that fills one pipe while we read another would
+    // never end.
     let stdin = child.stdin.take();
     let input = input.to_vec();
     let feeder = thread::spawn(move || {
         if let Some(mut stdin) = stdin {
-            // A program may end without reading all; its exit code tells more than the broken pipe.
+            // A program may end before it reads all input. Its exit code says more than the broken pipe, so
+            // that error is ignored.
             let _ = stdin.write_all(&input);
         }
     });
@@ -81,7 +83,7 @@ pub fn run_with_input(command: &mut Command, input: &[u8], limit: Duration) -> R
     Ok(output)
 }
 
-/// Runs a program that must succeed and returns its standard output.
+/// Runs a program that must succeed. Returns its standard output.
 pub fn ok(command: &mut Command, limit: Duration) -> Result<String> {
     let output = run(command, limit)?;
     if output.code != 0 {
@@ -90,7 +92,7 @@ pub fn ok(command: &mut Command, limit: Duration) -> Result<String> {
     Ok(output.stdout)
 }
 
-/// Copies the file of a disk or a LUN.
+/// Copies the file of a disk or a LUN and keeps it sparse.
 pub fn copy_sparse(from: &Path, to: &Path) -> Result<()> {
     let mut cp = Command::new("cp");
     let limit = Duration::from_secs(120);
@@ -101,12 +103,12 @@ pub fn copy_sparse(from: &Path, to: &Path) -> Result<()> {
 pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
-        // A user's path often lacks these two, and root's work lives there.
+        // A user's PATH often lacks these two directories, but tools for root are there.
         .chain(["/usr/sbin".into(), "/sbin".into()])
         .any(|dir| dir.join(program).is_file())
 }
 
-/// Tries again until the closure has a value or the time is over.
+/// Calls `attempt` until it returns a value or the time limit is over.
 pub fn poll<T>(
     limit: Duration,
     pause: Duration,
@@ -124,7 +126,7 @@ pub fn poll<T>(
     }
 }
 
-/// Waits for a child; `None` when the time is over.
+/// Waits for a child process to end. Returns `None` when the time limit is over.
 pub fn wait(child: &mut Child, limit: Duration) -> Option<i32> {
     use std::os::unix::process::ExitStatusExt;
     let end = Instant::now() + limit;

@@ -1,4 +1,5 @@
-//! The guest's disk image, kernel and initrd: a Debian made with mmdebstrap, cached by a hash of its recipe.
+//! The guest's disk image, kernel and initrd. mmdebstrap makes a Debian; the image is cached by a hash of its
+//! recipe.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::host;
 use crate::net::{Machine, Path as NetPath};
 
-/// To be raised when this file changes what an image holds in a way that the recipe's text doesn't show.
+/// Raise this when a change of this file changes the image but not the recipe's text.
 const VERSION: u32 = 1;
 const RELEASE: &str = "trixie";
 const DISK: &str = "8G";
@@ -61,27 +62,27 @@ const FINISH: &str = include_str!("../guest/finish.sh");
 /// The host name of the node.
 pub const HOSTNAME: &str = "master-0";
 
-/// Where a node keeps etcd's manifest, below `/`; copied to `/etc/kubernetes/manifests` it makes the kubelet's stand-in
-/// run etcd.
+/// The node's path, without the first `/`, where etcd's manifest is kept. A copy in
+/// `/etc/kubernetes/manifests` makes the kubelet's stand-in run etcd.
 pub const ETCD_POD: &str = "etc/kubernetes/static-pod-resources/etcd-pod-7/etcd-pod.yaml";
 
-/// Where the parts of an image are.
+/// The files of an image.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// The disk, raw; never written to after it was made.
+    /// The raw disk. Nobody writes to it after it was made.
     pub disk: PathBuf,
     /// The kernel.
     pub kernel: PathBuf,
-    /// Its initrd.
+    /// The initrd of the kernel.
     pub initrd: PathBuf,
-    /// The private key that opens an ssh session as root.
+    /// The private key for ssh sessions as root.
     pub key: PathBuf,
-    /// The directory that holds them.
+    /// The directory of these files.
     pub dir: PathBuf,
 }
 
 impl Image {
-    /// The image from the cache, or made now.
+    /// Takes the image from the cache. Makes it first if it is missing.
     pub fn ensure() -> Result<Self> {
         let cache = cache_dir()?;
         let dir = cache.join(format!("{RELEASE}-{}", recipe_hash()));
@@ -101,7 +102,8 @@ impl Image {
             "bed: making the node's image (Debian {RELEASE}); later runs take it from {}",
             dir.display()
         );
-        // Made aside and renamed, so that a run that is cut short, or a second one, never leaves half an image.
+        // The image is made in another directory and renamed. So a killed run, or a second run at the same
+        // time, never leaves an incomplete image.
         let aside = cache.join(format!("making-{}", std::process::id()));
         let made = make(&aside);
         if let Err(error) = made {
@@ -116,7 +118,7 @@ impl Image {
     }
 }
 
-/// A new overlay over a disk, so that a node starts as the disk is and the disk stays as it is.
+/// Makes a new overlay over a disk. The node starts with the disk's content, and the disk stays unchanged.
 pub fn overlay(base: &Path, file: &Path) -> Result<()> {
     let format = base.extension().and_then(|name| name.to_str()).unwrap_or_default();
     let mut create = Command::new("qemu-img");
@@ -155,13 +157,13 @@ fn make(dir: &Path) -> Result<()> {
     let mut mke2fs = Command::new("mke2fs");
     mke2fs.args(["-q", "-t", "ext4", "-L", "root", "-d"]).arg(&tree).arg(dir.join("disk.raw")).arg(DISK);
     host::ok(&mut mke2fs, LIMIT)?;
-    // What one killed QEMU might leave unwritten is not for the base.
+    // The whole base image must be on the disk before a machine uses it.
     File::open(dir.join("disk.raw"))?.sync_all()?;
     fs::remove_dir_all(&tree)?;
     Ok(())
 }
 
-/// The files of the node that aren't Debian's.
+/// The node's files that Debian does not provide.
 fn files() -> Vec<(String, u32, String)> {
     let plain = |path: &str, text: &str| (path.to_string(), 0o644, text.to_string());
     let program = |path: &str, text: &str| (path.to_string(), 0o755, text.to_string());
@@ -179,12 +181,13 @@ fn files() -> Vec<(String, u32, String)> {
         program("usr/libexec/kubelet-stand-in", include_str!("../guest/kubelet-stand-in")),
         program("usr/bin/crictl", include_str!("../guest/crictl")),
         plain(ETCD_POD, include_str!("../guest/etcd-pod.yaml")),
-        // As on Red Hat CoreOS: at a first boot, what no other preset enables stays as it is. Debian's default is to
-        // enable everything.
+        // As on Red Hat CoreOS: at a first boot, a unit stays disabled unless another preset enables it.
+        // Debian's default enables every unit.
         plain("usr/lib/systemd/system-preset/99-default-disable.preset", "disable *\n"),
         plain("etc/initramfs-tools/modules", include_str!("../guest/initramfs-modules")),
         plain("etc/initramfs-tools/conf.d/bed", "MODULES=list\n"),
-        // A node that is set back closes connections without a word; that is no attack.
+        // A node that goes back to a snapshot drops its connections without closing them. sshd must not treat
+        // that as an attack.
         plain("etc/ssh/sshd_config.d/bed.conf", "PerSourcePenalties no\nMaxStartups 100\n"),
         plain("etc/hostname", &format!("{HOSTNAME}\n")),
         plain(
@@ -196,7 +199,8 @@ fn files() -> Vec<(String, u32, String)> {
             ),
         ),
     ];
-    // One image for every machine: which one it is, its network cards tell.
+    // All machines share one image. A machine finds out which one it is from the addresses of its network
+    // cards.
     for (machine, (number, path)) in Machine::ALL
         .iter()
         .flat_map(|machine| NetPath::ALL.iter().enumerate().map(move |path| (*machine, path)))
@@ -223,7 +227,7 @@ fn recipe_hash() -> String {
     blake3::hash(recipe.as_bytes()).to_hex()[..16].to_string()
 }
 
-/// Where images are kept: `$ETCD_LUN_BED_CACHE`, else below the user's own cache directory.
+/// The directory of images: `$ETCD_LUN_BED_CACHE`, or `etcd-lun-bed` in the user's cache directory.
 pub fn cache_dir() -> Result<PathBuf> {
     if let Some(dir) = std::env::var_os("ETCD_LUN_BED_CACHE") {
         return Ok(dir.into());
@@ -244,7 +248,7 @@ fn only(dir: &Path, prefix: &str) -> Result<PathBuf> {
     }
 }
 
-/// The Debian mirror that the host itself uses; Debian's own when the host is not a Debian.
+/// The Debian mirror that the host uses. If the host is not a Debian, Debian's own mirror.
 fn mirror() -> String {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let lists = ["/etc/apt/sources.list".into()]

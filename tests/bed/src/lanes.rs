@@ -1,7 +1,8 @@
-//! Several stages side by side, each in a process of its own, that take scenarios from one list.
+//! Plays several stages at the same time. Each has a process of its own, and all take scenarios from one
+//! list.
 //!
-//! A node under emulation keeps three quarters of one processor busy, so three lanes go well with two processors. Lanes share
-//! nothing but a file with the number of the next scenario.
+//! An emulated node uses three quarters of one processor, so two processors are enough for three lanes. Lanes
+//! share only one file, which holds the number of the next scenario and the results so far.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -16,7 +17,7 @@ use crate::image::Image;
 use crate::packages;
 use crate::suite::Tally;
 
-/// What a run of several lanes keeps: the next scenario, and what became of those that were taken.
+/// The shared state of all lanes: the number of the next scenario, and how many passed and failed.
 #[derive(Debug)]
 pub struct Claims(File);
 
@@ -28,15 +29,15 @@ struct State {
 }
 
 impl Claims {
-    /// Opens what the parent made.
+    /// Opens the file that the parent process made.
     pub fn open(file: &Path) -> Result<Self> {
-        // A lane must not outlive its parent, however that ends.
+        // A lane must not outlive its parent, however the parent ends.
         nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
         let open = OpenOptions::new().read(true).write(true).open(file);
         Ok(Self(open.with_context(|| format!("cannot open {}", file.display()))?))
     }
 
-    /// The number of a scenario that no other lane plays.
+    /// Takes the number of a scenario that no other lane plays.
     pub fn take(&self) -> Result<usize> {
         let mut taken = 0;
         self.change(|state| {
@@ -46,7 +47,7 @@ impl Claims {
         Ok(taken)
     }
 
-    /// Notes what became of one.
+    /// Counts one scenario as passed or failed.
     pub fn note(&self, passed: bool) -> Result<()> {
         self.change(|state| match passed {
             true => state.tally.passed += 1,
@@ -63,7 +64,8 @@ impl Claims {
         let mut state = State::parse(&text)?;
         change(&mut state);
         file.rewind()?;
-        // Never shorter than before: numbers only grow.
+        // The text never becomes shorter than before, because the numbers only grow. So no truncation is
+        // needed.
         write!(file, "{} {} {}", state.next, state.tally.passed, state.tally.failed)?;
         Ok(())
     }
@@ -75,19 +77,19 @@ impl State {
             .split_whitespace()
             .map(str::parse)
             .collect::<Result<_, _>>()
-            .context("the claims are garbled")?;
+            .context("the file of claims is damaged")?;
         match numbers[..] {
             [] => Ok(Self::default()),
             [next, passed, failed] => Ok(Self { next, tally: Tally { passed, failed } }),
-            _ => bail!("the claims are garbled: {text:?}"),
+            _ => bail!("the file of claims is damaged: {text:?}"),
         }
     }
 }
 
-/// Plays `count` scenarios in several lanes, each of which is this program with `arguments` and the claims' file. A
-/// scenario that nobody brought to an end counts as failed.
+/// Plays `count` scenarios in several lanes. Each lane runs this program with `arguments` and the file of
+/// claims. A scenario without a result counts as failed.
 pub fn play(lanes: usize, count: usize, arguments: &[&str]) -> Result<Tally> {
-    // Once, before the lanes would each do it.
+    // Done once here, so that the lanes do not each do it.
     packages::ensure()?;
     Image::ensure()?;
     let file = std::env::temp_dir().join(format!("etcd-lun-bed-claims-{}", std::process::id()));
@@ -110,7 +112,7 @@ pub fn play(lanes: usize, count: usize, arguments: &[&str]) -> Result<Tally> {
     let mut tally = State::parse(&text)?.tally;
     let lost = count.saturating_sub(tally.passed + tally.failed);
     if lost > 0 {
-        println!("FAILED  {lost} scenarios came to no end");
+        println!("FAILED  {lost} scenarios have no result: their lane ended first");
         tally.failed += lost;
     }
     Ok(tally)

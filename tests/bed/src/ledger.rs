@@ -1,7 +1,9 @@
-//! One run of the bed: its directory, and a ledger of what it started, so that everything ends with it.
+//! One run of the bed: its directory, and a ledger of the processes that it started. Everything ends with the
+//! run.
 //!
-//! The ledger is on disk and not only in memory. A run that is killed leaves it behind, and the next run (or `bed clean`)
-//! ends what is in it: only processes that were written down, and only while they are still the same process.
+//! The ledger is a file, because a killed run cannot clean up. The next run (or `bed clean`) ends the
+//! processes in it. It ends only processes in the ledger, and only if the process number still means the same
+//! process.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -20,7 +22,7 @@ use crate::host;
 
 const ROOT: &str = "/var/tmp/etcd-lun-bed";
 
-/// A run in progress. Everything that it started is ended when it goes out of scope.
+/// A run in progress. When this value is dropped, everything that the run started ends.
 #[derive(Debug)]
 pub struct Run(Arc<Inner>);
 
@@ -31,12 +33,13 @@ pub struct Ender(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     dir: PathBuf,
-    /// Held while something is started, so that the end can't come between the start and its line in the ledger.
+    /// Locked while a process is started. So the run cannot end between the start and the ledger's line about
+    /// it.
     ended: Mutex<bool>,
 }
 
 impl Run {
-    /// Clears what dead runs left and begins one.
+    /// Cleans up after dead runs and begins a new one.
     pub fn begin() -> Result<Self> {
         let _lock = alone()?;
         sweep_alone()?;
@@ -56,8 +59,8 @@ impl Run {
         namespace_of(&self.0.dir)
     }
 
-    /// Starts a program that works in the background, and writes it down. A ^C on the terminal doesn't reach it:
-    /// the run ends it, in its own order.
+    /// Starts a program in the background and writes it into the ledger. A ^C on the terminal does not reach
+    /// the program: the run ends its programs itself, in order.
     pub fn spawn(&self, command: &mut Command, name: &str) -> Result<Child> {
         let ended = self.0.ended.lock().map_err(|_| anyhow!("a thread of the bed panicked"))?;
         if *ended {
@@ -74,7 +77,7 @@ impl Run {
         Ok(child)
     }
 
-    /// What another thread needs to end this run.
+    /// A handle for another thread to end this run.
     pub fn ender(&self) -> Ender {
         Ender(Arc::clone(&self.0))
     }
@@ -87,7 +90,7 @@ impl Drop for Run {
 }
 
 impl Ender {
-    /// Ends everything that the run started; a second call does nothing.
+    /// Ends everything that the run started. A second call does nothing.
     pub fn end(&self) {
         let mut ended = self.0.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if !*ended {
@@ -97,13 +100,14 @@ impl Ender {
     }
 }
 
-/// Ends what dead runs left behind; returns how many there were.
+/// Ends what dead runs left behind. Returns how many dead runs there were.
 pub fn sweep() -> Result<usize> {
     let _lock = alone()?;
     sweep_alone()
 }
 
-/// Held while runs begin and dead ones are cleared: one that has only just made its directory looks dead.
+/// Locks out other runs while a run begins or dead runs are cleaned up. A run that has only just made its
+/// directory looks dead.
 fn alone() -> Result<Flock<File>> {
     let file = Path::new(ROOT).with_extension("lock");
     let open = File::create(&file).with_context(|| format!("cannot create {}", file.display()))?;
@@ -136,7 +140,8 @@ fn end(dir: &Path) {
         let mut delete = Command::new("ip");
         host::run(delete.args(["netns", "del", &namespace]), Duration::from_secs(10)).ok();
     }
-    // Below the run's directory only: what a scenario mounted there. What was mounted last is on top.
+    // Only mounts below the run's directory, which a scenario made. The last mount is on top, so it goes
+    // first.
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     for at in mounts
         .lines()
@@ -154,7 +159,7 @@ fn namespace_of(dir: &Path) -> String {
     format!("etcd-lun-bed-{id}")
 }
 
-/// A process, with what tells it from a later one of the same number.
+/// A process. The start time distinguishes it from a later process with the same number.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     pid: i32,
@@ -177,13 +182,13 @@ impl Entry {
         Some(Self { pid: words.next()?.parse().ok()?, started: words.next()?.parse().ok()? })
     }
 
-    /// A zombie is not alive: it waits for us, and holds nothing.
+    /// Whether the process is alive. A zombie is not: it holds nothing and only waits for its parent.
     fn is_alive(&self) -> bool {
         stat(self.pid).is_some_and(|(state, started)| state != 'Z' && started == self.started)
     }
 }
 
-/// State and start time (field 22) of a process; the name in between may hold blanks and brackets.
+/// State and start time (field 22) of a process. The name before them may contain blanks and brackets.
 fn stat(pid: i32) -> Option<(char, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;

@@ -1,23 +1,20 @@
 //! The test bed: a real node in a virtual machine, a real iSCSI target that outlives it, and a real etcd.
 //!
-//! - `bed`: one run's namespace, image and accelerator, that everything else is built on
-//! - `packages`, `image`: what the host and the guest are made of
-//! - `ledger`, `signals`: whatever a run starts ends with it
-//! - `net`, `target`: the storage networks and the storage; LIO, in a machine of its own, is a `node` of other options
-//! - `vm`, `qmp`, `ssh`, `node`: the node, its power and a way in
-//! - `etcd`: keys and hashes
-//! - `cache`: disks that lose with the power what was not flushed
-//! - `scene`: a config for the agent, and the agent in the node
-//! - `delivery`: a MachineConfig, put on a node's disk by the real Ignition
-//! - `stage`, `suite`, `scenarios`: what must hold, each tried on a node set back for it
-//! - `lanes`: several stages side by side
+//! - `bed`: one run of the bed: its namespace, image and accelerator; everything else uses it
+//! - `packages`, `image`: the host's packages, the guest's image
+//! - `ledger`, `signals`: end everything that a run started when the run ends
+//! - `net`, `target`: the networks and the storage; the LIO target is a second `node` with other options
+//! - `vm`, `qmp`, `ssh`, `node`: the node, its power switch and its ssh connection
+//! - `etcd`: writes keys into the node's etcd and reads its hash
+//! - `cache`: disks with a write cache, which lose unflushed data at a power cut
+//! - `scene`: the agent in the node, and a config for it
+//! - `delivery`: the real Ignition puts a MachineConfig on a node's disk
+//! - `stage`, `suite`, `scenarios`: the scenarios; each begins on a node that was reset for it
+//! - `lanes`: several stages at the same time
 //! - `compare`: etcd-lun and other ways to move an etcd, in the same situations
-//! - `demo`: the whole story for a person to watch
-//! - `shell`: a node for a person to try things in
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the bed's whole business is running programs on a test machine"
-)]
+//! - `demo`: one migration from beginning to end, to watch
+//! - `shell`: a node to try things in
+#![allow(clippy::disallowed_methods, reason = "the bed runs programs on a test machine")]
 
 pub mod backing;
 pub mod bed;

@@ -13,7 +13,8 @@ use bed::stage::Stage;
 use bed::{compare, demo, ledger, scenarios, suite};
 use clap::{Parser, Subcommand};
 
-/// A real node in a virtual machine, a real iSCSI target, a real etcd.
+/// Sets up a real node in a virtual machine with a real iSCSI target and a real etcd, and tests etcd-lun
+/// there.
 #[derive(Parser)]
 struct Cli {
     #[command(subcommand)]
@@ -30,37 +31,39 @@ enum Verb {
         #[arg(long)]
         agent: PathBuf,
     },
-    /// Play etcd-lun and two other ways to move an etcd, and print a table of what became of each.
+    /// Compare etcd-lun with two other ways to move an etcd, and print a table of the results.
     Compare {
         /// The static etcd-lun binary.
         #[arg(long)]
         agent: PathBuf,
-        /// Only situations whose name, as in `etcd-lun/move`, contains this, or one of these with commas between.
+        /// Play only situations whose name contains this text, such as `etcd-lun/move`. Separate several
+        /// texts with commas.
         #[arg(long, default_value = "")]
         only: String,
     },
-    /// Play the scenarios and count them.
+    /// Play the scenarios and print how many passed and failed.
     Suite {
         /// The static etcd-lun binary.
         #[arg(long)]
         agent: PathBuf,
-        /// Only scenarios whose name contains this, or one of these with commas between.
+        /// Play only scenarios whose name contains this text. Separate several texts with commas.
         #[arg(long, default_value = "")]
         only: String,
-        /// Only name the scenarios.
+        /// Print the scenarios' names and play none.
         #[arg(long)]
         list: bool,
-        /// How many nodes play scenarios side by side; as many as there are processors, but no more than two, by
-        /// default.
+        /// How many nodes play scenarios at the same time. Default: three for two processors, and never more
+        /// than three.
         #[arg(long)]
         lanes: Option<usize>,
-        /// Take scenarios from this list: what a lane is started with.
+        /// Take scenarios from this list (internal; the suite starts each lane with it).
         #[arg(long, hide = true)]
         claims: Option<PathBuf>,
     },
-    /// Make what every run needs and finds again: packages, the node's image, which accelerator boots it.
+    /// Install the packages, make the node's image, and find out which accelerator boots it. Later runs reuse
+    /// all three.
     Prepare,
-    /// End what runs left behind that were killed.
+    /// End everything that killed runs left behind.
     Clean,
 }
 
@@ -78,7 +81,7 @@ fn main() -> ExitCode {
         }
         Verb::Prepare => Bed::make().and_then(|bed| Node::try_accelerator(&bed)).map(|()| ExitCode::SUCCESS),
         Verb::Clean => ledger::sweep().map(|runs| {
-            println!("bed: ended what {runs} dead runs left");
+            println!("bed: ended what {runs} killed runs left behind");
             ExitCode::SUCCESS
         }),
     };

@@ -1,6 +1,7 @@
-//! A network namespace of the run's own, with one bridge per network and a tap on it for every machine.
+//! The network namespace of a run. It has one bridge per network, and on each bridge one tap for every
+//! machine.
 //!
-//! Nothing that the bed sends leaves this namespace: it has no route out and no link to the host's network.
+//! No packet leaves the namespace: it has no route out and no link to the host's network.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,20 +13,20 @@ use crate::ledger::Run;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A machine on the networks. The bed itself is `.1` on each.
+/// A machine on the networks. The host has address `.1` on each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
     /// The node.
     Node,
-    /// A target in a machine of its own, beside the bed's tgtd.
+    /// A second machine that is a LIO target, besides the bed's tgtd.
     Lio,
 }
 
 impl Machine {
-    /// All of them.
+    /// All machines.
     pub const ALL: [Machine; 2] = [Machine::Node, Machine::Lio];
 
-    /// What its files are called.
+    /// The name of the machine in files and interfaces.
     pub fn name(self) -> &'static str {
         match self {
             Machine::Node => "node",
@@ -44,7 +45,7 @@ impl Machine {
 /// One of a machine's networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
-    /// For the bed's own ssh, so that a cut storage network doesn't cut the test's control.
+    /// The control network for the bed's ssh. It keeps working when a storage network is cut.
     Management,
     /// The first storage network.
     A,
@@ -64,7 +65,7 @@ impl Path {
         }
     }
 
-    /// The address on the bed's side: where tgtd listens.
+    /// The host's address, where tgtd listens.
     pub fn target(self) -> String {
         format!("{}.1", self.subnet())
     }
@@ -84,12 +85,12 @@ impl Path {
         format!("{}::1", self.prefix_v6())
     }
 
-    /// The IPv6 portal as a config names it.
+    /// The IPv6 portal, as a config writes it.
     pub fn portal_v6(self) -> String {
         format!("[{}]:3260", self.target_v6())
     }
 
-    /// An IPv6 portal at another port.
+    /// A second IPv6 portal, with another port.
     pub fn other_portal_v6(self) -> String {
         format!("[{}]:13260", self.target_v6())
     }
@@ -102,17 +103,17 @@ impl Path {
         }
     }
 
-    /// The portal as a config names it.
+    /// The portal, as a config writes it.
     pub fn portal(self) -> String {
         format!("{}:3260", self.target())
     }
 
-    /// The tap device at the bed's end of a machine's link.
+    /// The tap device at the host's end of a machine's link.
     pub fn tap(self, machine: Machine) -> String {
         format!("tap-{}-{}", self.letter(), machine.name())
     }
 
-    /// The hardware address at the machine's end.
+    /// The MAC address at the machine's end.
     pub fn mac(self, machine: Machine) -> String {
         self.mac_of(machine.number())
     }
@@ -139,30 +140,31 @@ impl Path {
     }
 }
 
-/// What happens to packets for a portal.
+/// What happens to packets that are sent to a portal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// They vanish: a connection times out.
+    /// They are dropped, so a connection times out.
     Drop,
-    /// They are answered with a reset: a connection is refused.
+    /// They are answered with a TCP reset, so a connection is refused.
     Reject,
 }
 
-/// The namespace.
+/// The run's network namespace.
 #[derive(Debug)]
 pub struct Net {
     namespace: String,
 }
 
 impl Net {
-    /// Makes the namespace, its bridges and its taps. It goes with the run.
+    /// Makes the namespace, its bridges and its taps. They end with the run.
     pub fn create(run: &Run) -> Result<Self> {
         let net = Self { namespace: run.namespace() };
         host::ok(Command::new("ip").args(["netns", "add", &net.namespace]), LIMIT)?;
         net.ip(&["link", "set", "lo", "up"])?;
         for path in Path::ALL {
             let bridge = path.bridge();
-            // An address of its own: else it is the lowest of its ports', and a snapshot would remember another.
+            // The bridge gets a fixed MAC address. Otherwise it takes the lowest one of its ports, which
+            // differs between runs, and a snapshot would remember another address.
             net.ip(&["link", "add", &bridge, "address", &path.mac_of(1), "type", "bridge"])?;
             net.ip(&["link", "set", &bridge, "up"])?;
             net.ip(&["address", "add", &format!("{}/24", path.target()), "dev", &bridge])?;
@@ -176,19 +178,20 @@ impl Net {
         Ok(net)
     }
 
-    /// A command that will run inside the namespace, as the very process that is started.
+    /// A command that runs a program inside the namespace. `ip` becomes the program, so the process number
+    /// stays the same.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace, program]);
         command
     }
 
-    /// Takes the node's link of a path down, or up again.
+    /// Takes the node's link of a path down or up.
     pub fn link(&self, path: Path, up: bool) -> Result<()> {
         self.ip(&["link", "set", &path.tap(Machine::Node), if up { "up" } else { "down" }])
     }
 
-    /// Cuts a portal off. Connections that exist already stall (`Drop`) or end (`Reject`).
+    /// Cuts a portal off. Existing connections stall (`Drop`) or end (`Reject`).
     pub fn cut(&self, path: Path, how: Cut) -> Result<()> {
         let mut rule = self.command("iptables");
         rule.args(["-w", "-A", "INPUT", "-d", &path.target(), "-p", "tcp", "--dport", "3260"]);
@@ -199,7 +202,7 @@ impl Net {
         host::ok(&mut rule, LIMIT).map(drop)
     }
 
-    /// Ends all cuts and raises all links.
+    /// Ends all cuts and takes all links up.
     pub fn mend(&self) -> Result<()> {
         host::ok(self.command("iptables").args(["-w", "-F", "INPUT"]), LIMIT)?;
         Path::ALL.iter().try_for_each(|path| self.link(*path, true))

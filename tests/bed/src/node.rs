@@ -1,4 +1,4 @@
-//! A node: a machine that has booted, and a way into it.
+//! A node: a machine that has booted, and an ssh connection to it.
 
 use std::fs;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::net::Machine;
 use crate::ssh::Ssh;
 use crate::vm::{Life, Options, Vm};
 
-/// How long a command in the node may take unless a caller says otherwise.
+/// The time limit of a command in the node, unless the caller sets another.
 pub const LIMIT: Duration = Duration::from_secs(120);
 const BOOT_LIMIT: Duration = Duration::from_secs(400);
 const KVM_LIMIT: Duration = Duration::from_secs(60);
@@ -38,20 +38,20 @@ enum Boot {
 }
 
 impl Node {
-    /// Boots a fresh node of the bed's image.
+    /// Boots a new node from the bed's image.
     pub fn boot(bed: &Rc<Bed>, options: Options) -> Result<Self> {
         let mut node = Self::off(bed, options.machine.name(), &bed.image.disk, options)?;
         node.power_on()?;
         Ok(node)
     }
 
-    /// A node that is off, whose disk begins as `base` is. Only one node can be on at a time:
-    /// they have one address.
+    /// A node that is off, whose disk begins with the content of `base`. Only one node can be on at a time,
+    /// because all nodes have the same addresses.
     pub fn off(bed: &Rc<Bed>, name: &str, base: &Path, options: Options) -> Result<Self> {
         Ok(Self::of(bed, Vm::new(bed, name, base, options)?))
     }
 
-    /// A node that is off, on a raw disk of the caller's.
+    /// A node that is off, on a raw disk that the caller owns.
     pub fn on(bed: &Rc<Bed>, name: &str, disk: &Path, options: Options) -> Self {
         Self::of(bed, Vm::on(bed, name, disk, options))
     }
@@ -61,8 +61,8 @@ impl Node {
         Self { bed: Rc::clone(bed), vm, ssh: None, transcript }
     }
 
-    /// Turns the node on and waits until its boot is complete. A panic of the emulated kernel before that is the
-    /// emulator's: it is counted, told, and the node is booted again.
+    /// Turns the node on and waits until its boot is complete. If the emulated kernel panics before that, the
+    /// emulator is the cause. The panic is counted and printed, and the node boots again.
     pub fn power_on(&mut self) -> Result<()> {
         let begun = Instant::now();
         self.power_on_until(None)?;
@@ -71,8 +71,9 @@ impl Node {
         Ok(())
     }
 
-    /// Turns the node on and waits until it can be logged in to, or until its console says these words: then nobody is logged
-    /// in. Tells whether it said them. The boot may not be complete in either case.
+    /// Turns the node on and waits until ssh works, or until the console shows `words`. In the second case
+    /// there is no ssh connection. Returns whether the console showed them. In both cases the boot may not be
+    /// complete.
     pub fn power_on_until(&mut self, words: Option<&str>) -> Result<bool> {
         for _ in 0..BOOT_ATTEMPTS {
             if let Some(said) = self.try_power_on(words)? {
@@ -83,7 +84,8 @@ impl Node {
         bail!("the emulated kernel panicked in {BOOT_ATTEMPTS} boots, one after another")
     }
 
-    /// Finds out whether KVM boots a node on this machine, if that isn't known, and has later runs know it.
+    /// Finds out whether KVM boots a node on this machine, unless that is known. Records the result for later
+    /// runs.
     pub fn try_accelerator(bed: &Rc<Bed>) -> Result<()> {
         if bed.accel_is_proven() {
             return Ok(());
@@ -94,7 +96,7 @@ impl Node {
         Ok(())
     }
 
-    /// Tells whether it said the words; nothing when the node has to be turned on again.
+    /// Returns whether the console showed the words, or `None` when the node must be turned on again.
     fn try_power_on(&mut self, words: Option<&str>) -> Result<Option<bool>> {
         self.vm.power_on()?;
         let kvm_on_trial = self.bed.kvm_on_trial();
@@ -112,7 +114,7 @@ impl Node {
             }
             Boot::Panicked(why) => self.bed.fall_back(&why),
             Boot::Late if kvm_on_trial => {
-                self.bed.fall_back(&format!("no sign of life within {} s", limit.as_secs()));
+                self.bed.fall_back(&format!("no answer within {} s", limit.as_secs()));
             }
             Boot::Late => {
                 bail!(
@@ -138,17 +140,17 @@ impl Node {
         Ok(boot.unwrap_or(Boot::Late))
     }
 
-    /// Runs a script in the node, whatever its exit code is.
+    /// Runs a script in the node. Any exit code is accepted.
     pub fn run(&self, script: &str) -> Result<Output> {
         self.run_within(script, LIMIT)
     }
 
-    /// The same, with a time limit.
+    /// Runs a script in the node, with another time limit.
     pub fn run_within(&self, script: &str, limit: Duration) -> Result<Output> {
         self.feed(script, &[], limit)
     }
 
-    /// Runs a script that must succeed; returns its standard output without the last line end.
+    /// Runs a script that must succeed. Returns its standard output without the last newline.
     pub fn ok(&self, script: &str) -> Result<String> {
         let output = self.run(script)?;
         if output.code != 0 {
@@ -157,21 +159,22 @@ impl Node {
         Ok(output.stdout.trim_end().to_string())
     }
 
-    /// Runs a script in the node while `meanwhile` happens, and waits for its end.
+    /// Runs a script in the node and calls `meanwhile` at the same time. Waits until both have ended.
     pub fn run_while<T>(
         &self,
         script: &str,
         limit: Duration,
         meanwhile: impl FnOnce() -> Result<T>,
     ) -> Result<(Output, T)> {
-        // The script goes on by itself in the node: a connection per script would be one more thing to break.
+        // The script runs in the node's background. With a connection of its own, that connection could break
+        // too.
         let unit = "bed-meanwhile";
         self.put(&format!("/run/{unit}.sh"), 0o700, script.as_bytes())?;
         self.ok(&format!(
             "cd /run; rm -f {unit}.code; (sh {unit}.sh >{unit}.out 2>{unit}.err; echo $? >{unit}.tmp; mv {unit}.tmp {unit}.code) >/dev/null 2>&1 &"
         ))?;
         let happened = meanwhile();
-        // Seldom: each look takes from the script's time in an emulated node.
+        // Asks only once a second, because each question slows the script down in an emulated node.
         let code = host::poll(limit, Duration::from_secs(1), || {
             let seen = self.run(&format!("cat /run/{unit}.code 2>/dev/null"))?;
             Ok((seen.code == 0).then(|| seen.stdout.trim().parse().unwrap_or(-1)))
@@ -187,7 +190,7 @@ impl Node {
         Ok((output, happened?))
     }
 
-    /// Writes a file in the node, its directories too.
+    /// Writes a file in the node and makes its directory.
     pub fn put(&self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
         let script = format!(
             "set -e; mkdir -p \"$(dirname {path})\"; rm -f {path}; umask 077; cat >{path}; chmod {mode:o} {path}"
@@ -199,7 +202,7 @@ impl Node {
         Ok(())
     }
 
-    /// Copies a file of the host in.
+    /// Copies a file of the host into the node.
     pub fn copy_in(&self, file: &Path, path: &str, mode: u32) -> Result<()> {
         let content = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
         self.put(path, mode, &content)
@@ -214,13 +217,13 @@ impl Node {
         Ok(output.stdout)
     }
 
-    /// What a unit has said in this boot. When it has ended, journald may still be reading its last lines; `--sync` comes back
-    /// when it has (journalctl(1)).
+    /// The journal of a unit in this boot. A unit may end before journald has read its last lines.
+    /// `journalctl --sync` returns when journald has read them (journalctl(1)).
     pub fn said(&self, unit: &str) -> Result<String> {
         self.ok(&format!("journalctl --sync; journalctl -b --no-pager -o cat -u {unit}"))
     }
 
-    /// Journal entries of this boot that match `journalctl` arguments.
+    /// The journal entries of this boot that match the arguments of `journalctl`.
     pub fn journal(&self, arguments: &str) -> Result<Vec<Value>> {
         self.ok(&format!("journalctl --sync; journalctl -b --no-pager -o json {arguments}"))?
             .lines()
@@ -228,20 +231,20 @@ impl Node {
             .collect()
     }
 
-    /// Shuts down and boots again.
+    /// Reboots the node.
     pub fn reboot(&mut self) -> Result<()> {
         self.note("reboot");
         self.shut_down("systemctl reboot")?;
         self.power_on()
     }
 
-    /// Shuts down and stays off.
+    /// Shuts the node down.
     pub fn power_off(&mut self) -> Result<()> {
         self.note("power off");
         self.shut_down("systemctl poweroff")
     }
 
-    /// Cuts the power. The same disks boot with `power_on`.
+    /// Cuts the power. `power_on` boots the same disks again.
     pub fn power_cut(&mut self) {
         self.note("power cut");
         self.ssh = None;
@@ -249,26 +252,27 @@ impl Node {
     }
 
     fn shut_down(&mut self, how: &str) -> Result<()> {
-        // The connection may break before the command's exit code comes: the machine's end is what tells.
+        // The connection may break before the exit code arrives. The machine's end shows that the command
+        // worked.
         let _ = self.run(how);
         self.wait_off()
     }
 
-    /// Waits for the end of a shutdown that somebody began.
+    /// Waits until the machine is off. The shutdown has already begun.
     pub fn wait_off(&mut self) -> Result<()> {
         self.ssh = None;
         self.vm.wait_off(Duration::from_secs(180)).with_context(|| self.console_end())
     }
 
-    /// Keeps the node as it is, memory and disk.
+    /// Takes a snapshot of the node's memory and disk.
     pub fn save(&mut self, name: &str) -> Result<()> {
         self.save_with(name, || Ok(()))
     }
 
-    /// The same, and what `beside` keeps of the world around it while the node stands still.
+    /// Takes a snapshot, and calls `beside` while the node is paused, to save what is outside the node.
     pub fn save_with(&mut self, name: &str, beside: impl FnOnce() -> Result<()>) -> Result<()> {
         self.ok("sync")?;
-        // The connection is kept out of the snapshot; it couldn't go on from there.
+        // The connection is closed first, because it could not continue from a snapshot.
         self.ssh = None;
         self.vm.pause()?;
         let kept = self.vm.save(name).and_then(|()| beside());
@@ -277,7 +281,7 @@ impl Node {
         self.reconnect()
     }
 
-    /// Goes back to what was kept, whatever happened to the node since.
+    /// Goes back to a snapshot, in whatever state the node is.
     pub fn load(&mut self, name: &str) -> Result<()> {
         self.note(&format!("back to snapshot {name}"));
         self.ssh = None;
@@ -306,17 +310,18 @@ impl Node {
         }
     }
 
-    /// The connection, for a person.
+    /// The ssh connection.
     pub fn ssh(&self) -> Result<&Ssh> {
         self.ssh.as_ref().context("the node is off")
     }
 
-    /// The machine below.
+    /// The virtual machine.
     pub fn vm(&mut self) -> &mut Vm {
         &mut self.vm
     }
 
-    /// Console, journal, denials and everything that was run, for reading after a failure.
+    /// Writes console, journal, denials and the transcript of commands to a directory, to read after a
+    /// failure.
     pub fn collect(&self, dir: &Path) -> Result<()> {
         fs::create_dir_all(dir)?;
         fs::write(dir.join("console"), self.vm.serial())?;
@@ -325,7 +330,7 @@ impl Node {
         {
             fs::write(dir.join("journal"), output.stdout)?;
         }
-        // What was denied, which the journal of an enforcing node hasn't.
+        // What SELinux denied. On an enforcing node the journal does not have that.
         let denials = "grep -h denied /var/log/audit/audit.log | tail -n 400";
         if let Ok(output) = self.run_within(denials, LIMIT) {
             fs::write(dir.join("denials"), output.stdout)?;
@@ -333,7 +338,7 @@ impl Node {
         Ok(())
     }
 
-    /// Begins a new transcript.
+    /// Starts a new transcript.
     pub fn begin_transcript(&self) {
         fs::remove_file(&self.transcript).ok();
     }

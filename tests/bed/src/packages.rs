@@ -1,4 +1,4 @@
-//! The Debian packages that the bed needs on its host, installed only when one is missing.
+//! The Debian packages that the bed needs on the host. It installs them only if one is missing.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::host;
 
-/// A package, and a program of it whose presence tells that it is installed.
+/// Each package, and one of its programs, whose presence shows that the package is installed.
 const NEEDED: &[(&str, &str)] = &[
     ("qemu-system-x86", "qemu-system-x86_64"),
     ("qemu-utils", "qemu-img"),
@@ -19,14 +19,15 @@ const NEEDED: &[(&str, &str)] = &[
     ("iptables", "iptables"),
     ("openssh-client", "ssh"),
     ("ignition", "ignition-validate"),
-    // Ignition labels what it wrote, with a program of its host.
+    // Ignition labels the files that it wrote with a program of the host.
     ("policycoreutils", "setfiles"),
 ];
 
-/// These two are of one version or one evicts the other, so both are named with it.
+/// Both packages must have one version, or apt removes one of them. So the bed installs both with an explicit
+/// version.
 const ONE_VERSION: [&str; 2] = ["qemu-system-x86", "qemu-utils"];
 
-/// Installs what is missing, and says so.
+/// Installs missing packages and prints their names.
 pub fn ensure() -> Result<()> {
     let missing: Vec<&str> =
         NEEDED.iter().filter(|(_, program)| !host::has(program)).map(|(package, _)| *package).collect();
@@ -37,14 +38,14 @@ pub fn ensure() -> Result<()> {
     apt(&["update".into()])?;
     let mut arguments: Vec<String> = ["install", "-y", "--no-install-recommends"].map(String::from).to_vec();
     if missing.iter().any(|package| ONE_VERSION.contains(package)) {
-        // A qemu-utils from elsewhere (backports) may be newer than the qemu-system-x86 that is offered.
+        // The installed qemu-utils (from backports) may be newer than the qemu-system-x86 on offer.
         let version = candidate(ONE_VERSION[0])?;
         arguments.push("--allow-downgrades".into());
         arguments.extend(ONE_VERSION.iter().map(|package| format!("{package}={version}")));
     }
     let others = missing.iter().filter(|package| !ONE_VERSION.contains(package));
     arguments.extend(others.map(|package| (*package).to_string()));
-    // The guest is a Debian of its own release; its signing keys may be newer than the host's.
+    // The guest's Debian release may be newer than the host's, so its signing keys may be too.
     arguments.push("debian-archive-keyring".into());
     apt(&arguments)
 }
@@ -52,7 +53,8 @@ pub fn ensure() -> Result<()> {
 fn apt(arguments: &[String]) -> Result<()> {
     let mut apt = Command::new("apt-get");
     apt.env("DEBIAN_FRONTEND", "noninteractive").arg("-q").args(arguments);
-    // Installing `tgt` would start a target for everybody; ours runs in its namespace only.
+    // Without this, installing `tgt` would start a target for the whole host. Ours runs only in its
+    // namespace.
     apt.env("RUNLEVEL", "1");
     host::ok(&mut apt, Duration::from_secs(900)).map(drop)
 }

@@ -1,4 +1,4 @@
-//! QEMU's control socket, as far as the bed uses it.
+//! QEMU's control socket (QMP). It has only the commands that the bed uses.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -8,12 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// Gives one command in the monitor's human language; a text in reply is an error there.
+/// Runs one command of QEMU's human monitor. Such a command succeeds silently, so any text in reply is an
+/// error.
 pub fn monitor(socket: &Path, command: &str) -> Result<()> {
     monitor_saying(socket, command, "")
 }
 
-/// The same of a command that says this when all is well.
+/// Runs one monitor command that prints the text `well` when it succeeds.
 pub fn monitor_saying(socket: &Path, command: &str, well: &str) -> Result<()> {
     let stream = UnixStream::connect(socket).context("QEMU's control socket")?;
     stream.set_read_timeout(Some(Duration::from_secs(120)))?;
@@ -35,7 +36,7 @@ fn call(send: &mut UnixStream, replies: &mut impl BufRead, request: &Value) -> R
     read(replies, "return")
 }
 
-/// Reads on to the message that has this key; events come in between.
+/// Reads messages until one has this key. Events come in between and are skipped.
 fn read(replies: &mut impl BufRead, key: &str) -> Result<Value> {
     loop {
         let mut line = String::new();

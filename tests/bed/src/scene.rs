@@ -1,4 +1,4 @@
-//! The agent in the node, and a config for it.
+//! Puts the agent and its config into the node.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use crate::net;
 use crate::node::Node;
 use crate::target::{Account, IQN};
 
-/// Large enough for etcd's keys and XFS's own needs, small enough to be hashed in a second.
+/// Large enough for etcd's keys and for XFS. Small enough to hash in a second.
 pub const LUN_SIZE: u64 = 1 << 30;
 
 /// The node's initiator name.
 pub const INITIATOR: &str = "iqn.1994-05.com.redhat:master0";
 
-/// Longer than any bounded wait of the agent's own: it is the agent that has to give up first.
+/// Longer than every time limit of the agent itself, so that the agent gives up first.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
 const CONFIG: &str = "/etc/etcd-lun/config.toml";
 
-/// The account that sessions use where the target asks for one.
+/// The account for sessions, where the target requires CHAP.
 pub fn chap() -> Account {
     Account::new("initiator1", "bed-Session-s3cret")
 }
 
-/// The account by which the target proves itself.
+/// The account with which the target authenticates itself.
 pub fn mutual() -> Account {
     Account::new("target1", "bed-Mutual-s3cret")
 }
@@ -37,16 +37,16 @@ pub fn discovery() -> Account {
     Account::new("discoverer1", "bed-Discov-s3cret")
 }
 
-/// What the config says. The default fits a target with CHAP on both networks and a LUN 1.
+/// What the config contains. The default fits a target with CHAP and a LUN 1 on the first storage network.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// `device.path`, in place of the target and of the node's entry.
+    /// `device.path`, instead of the target and the node's entry
     pub device: Option<String>,
     /// `target.iqn`
     pub iqn: String,
     /// `target.portals`
     pub portals: Vec<String>,
-    /// Whether records are made from the config instead of by SendTargets.
+    /// Whether the config's `discovery` is `static` instead of `sendtargets`
     pub static_records: bool,
     /// `target.chap`
     pub chap: Option<Account>,
@@ -54,7 +54,7 @@ pub struct Wanted {
     pub mutual: Option<Account>,
     /// `target.discovery_chap`
     pub discovery_chap: Option<Account>,
-    /// `etcd`: the lines of the table.
+    /// The lines of the table `etcd`
     pub etcd: String,
     /// `lun.min_size`
     pub min_size: String,
@@ -70,7 +70,7 @@ pub struct Wanted {
     pub lun: u32,
     /// `node.wwid`
     pub wwid: Option<String>,
-    /// Lines of TOML after everything else.
+    /// Further lines of TOML, at the end
     pub more: String,
 }
 
@@ -98,7 +98,7 @@ impl Default for Wanted {
 }
 
 impl Wanted {
-    /// The config file, and the secrets' files with their content.
+    /// Returns the config's text, and the path and content of each secret's file.
     pub fn render(&self) -> (String, Vec<(String, String)>) {
         let gate = self.gate.as_ref().map(|gate| format!("gate = {gate:?}\n")).unwrap_or_default();
         let common = format!(
@@ -111,7 +111,7 @@ impl Wanted {
         let mut secrets = Vec::new();
         let mut secret = |name: &str, account: &Account| {
             let file = format!("/etc/etcd-lun/{name}.secret");
-            // With the line end that an editor leaves: it is no part of the secret.
+            // An editor adds a newline at the end. It is not part of the secret.
             secrets.push((file.clone(), format!("{}\n", account.secret)));
             file
         };
@@ -154,24 +154,25 @@ pub fn install(node: &Node, agent: &Path) -> Result<()> {
     node.copy_in(agent, "/usr/local/bin/etcd-lun", 0o755)
 }
 
-/// Writes the config and its secrets.
+/// Writes the config and its secrets into the node.
 pub fn configure(node: &Node, wanted: &Wanted) -> Result<()> {
     node.ok(&writing(wanted)).map(drop)
 }
 
-/// The same, and renders the units into place, as an administrator does once.
+/// Writes the config and its secrets, and puts the rendered units in place, as an administrator does once.
 pub fn configure_with_units(node: &Node, wanted: &Wanted) -> Result<()> {
     node.ok(&format!("{}{UNITS}", writing(wanted))).map(drop)
 }
 
-/// Puts the units in place. systemd reads them anew only where one changed: that takes seconds in an emulated node.
+/// Puts the units in place. systemd reloads them only if one changed, because that takes seconds in an
+/// emulated node.
 const UNITS: &str = "rm -rf /run/units; mkdir /run/units; etcd-lun render units --into /run/units
     changed=; for unit in $(ls /run/units); do
         cmp --silent /run/units/$unit /etc/systemd/system/$unit || { cp /run/units/$unit /etc/systemd/system/; changed=1; }
     done
     [ -z \"$changed\" ] || systemctl daemon-reload\n";
 
-/// One script, because every command in an emulated node costs a good part of a second.
+/// The commands are one script, because each command in an emulated node costs nearly a second.
 fn writing(wanted: &Wanted) -> String {
     let (text, secrets) = wanted.render();
     let mut script = String::from("set -e; umask 077; mkdir -p /etc/etcd-lun\n");
@@ -181,7 +182,7 @@ fn writing(wanted: &Wanted) -> String {
     script + &format!("chmod 755 /etc/etcd-lun; chmod 644 {CONFIG}\n")
 }
 
-/// Runs the agent.
+/// Runs etcd-lun in the node.
 pub fn agent(node: &Node, arguments: &str) -> Result<Output> {
     node.run_within(&format!("etcd-lun {arguments}"), LIMIT)
 }

@@ -1,4 +1,5 @@
-//! A node for a person: with etcd on its local disk and a target, or after the boot that an object of that person's brought.
+//! A shell in a node: either with etcd on the local disk and a target, or after a boot with the user's
+//! MachineConfig.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,35 +19,39 @@ use crate::{etcd, scene};
 
 const KEYS: usize = 1000;
 
-/// What ssh(1) exits with when the connection is lost: a reboot, or somebody's `poweroff`.
+/// The exit code of ssh(1) when the connection is lost, because of a reboot or a `poweroff`.
 const LOST: i32 = 255;
 
-/// What the node is to be like.
+/// The options of `bed shell`.
 #[derive(Debug, Args)]
 pub struct Wish {
-    /// The static etcd-lun binary, to be put into the node as /usr/local/bin/etcd-lun; not needed with --object.
+    /// The static etcd-lun binary. The bed copies it to /usr/local/bin/etcd-lun in the node. Not needed with
+    /// --object.
     #[arg(long)]
     agent: Option<PathBuf>,
-    /// A rendered MachineConfig: Ignition writes it to the node's disk, as the Machine Config Daemon would, and the node boots anew.
+    /// A rendered MachineConfig. Ignition writes it to the node's disk in place of the Machine Config Daemon,
+    /// and the node boots again.
     #[arg(long)]
     object: Option<PathBuf>,
-    /// What `render target` printed: a second machine is made a target by it, in place of the bed's own.
+    /// The output of `render target`. A second machine runs this script and becomes the target, instead of
+    /// the bed's own.
     #[arg(long)]
     target: Option<PathBuf>,
-    /// The file that the script reads the secret of `target.chap` from.
+    /// The file with the secret of `target.chap`, for the script.
     #[arg(long, requires = "target")]
     chap_file: Option<PathBuf>,
-    /// The kubelet's stand-in runs etcd, from a manifest, once the object is there; else etcd.service does.
+    /// Run etcd as a static pod: the kubelet's stand-in runs it, from a manifest. Without this option
+    /// etcd.service runs it.
     #[arg(long, requires = "object")]
     static_pod: bool,
-    /// SELinux enforces once the object is there.
+    /// Boot with SELinux enforcing, after the object was put on the disk.
     #[arg(long, requires = "object")]
     enforcing: bool,
 }
 
-/// Sets the node up and opens a shell in it, and another after each reboot.
+/// Sets up the node and opens a shell in it. Opens a new one after each reboot.
 pub fn open(bed: &Rc<Bed>, wish: &Wish) -> Result<ExitStatus> {
-    // Read before anything that takes long.
+    // Files are read first, so that a wrong path fails at once.
     let read = |file: &Option<PathBuf>| {
         let text = |file: &PathBuf| {
             fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
@@ -68,10 +73,10 @@ pub fn open(bed: &Rc<Bed>, wish: &Wish) -> Result<ExitStatus> {
         Some(object) => node = deliver(bed, node, &object, wish)?,
         None => {
             scene::configure(&node, &scene::Wanted::default())?;
-            println!("bed: a config for the bed's own target is in place, /etc/etcd-lun/config.toml");
+            println!("bed: /etc/etcd-lun/config.toml is a config for the bed's own target");
         }
     }
-    println!("bed: a node with {KEYS} keys in its etcd. Reboot it as you like; leave with ^D.");
+    println!("bed: this is a node with {KEYS} keys in its etcd. You may reboot it. Leave the shell with ^D.");
     loop {
         let status = node.ssh()?.interactive().status().context("cannot open a shell")?;
         if status.code() != Some(LOST) {
@@ -83,20 +88,20 @@ pub fn open(bed: &Rc<Bed>, wish: &Wish) -> Result<ExitStatus> {
     }
 }
 
-/// Lasts as long as the shell.
-#[expect(dead_code, reason = "held for what is done when it is dropped")]
+/// The storage. It must exist as long as the shell.
+#[expect(dead_code, reason = "dropping the value ends the storage")]
 enum Storage {
     Bed(Target),
     Machine(Node),
 }
 
-/// The bed's own target.
+/// Starts the bed's own target and prints what a config for it needs.
 fn offer(bed: &Rc<Bed>) -> Result<Target> {
     let file = bed.run.dir().join("lun1");
     target::blank(&file, scene::LUN_SIZE)?;
     let chap = scene::chap();
     println!(
-        "bed: {} at {} has LUN 1 for {}; CHAP: {}, {}",
+        "bed: target {} at portal {} has LUN 1 for initiator {}; CHAP user {}, secret {}",
         target::IQN,
         net::Path::A.portal(),
         scene::INITIATOR,
@@ -106,7 +111,7 @@ fn offer(bed: &Rc<Bed>) -> Result<Target> {
     Target::start(bed, Offer { chap: Some(chap), ..Offer::open(vec![Lun::new(1, file)]) })
 }
 
-/// A second machine, made a target by the script as its administrator would.
+/// Boots a second machine and runs the script there, as an administrator of the target would.
 fn make_target(bed: &Rc<Bed>, script: &str, secret: Option<&str>) -> Result<Node> {
     let options = Options { memory_mib: 768, machine: Machine::Lio, ..Options::default() };
     let machine = Node::boot(bed, options)?;
@@ -120,7 +125,7 @@ fn make_target(bed: &Rc<Bed>, script: &str, secret: Option<&str>) -> Result<Node
     Ok(machine)
 }
 
-/// The node after the boot at which it has the object.
+/// Puts the object on the node's disk and boots the node again.
 fn deliver(bed: &Rc<Bed>, mut node: Node, object: &str, wish: &Wish) -> Result<Node> {
     node.power_off()?;
     let runs = if wish.static_pod { Runs::StaticPod } else { Runs::Unit };
@@ -130,7 +135,7 @@ fn deliver(bed: &Rc<Bed>, mut node: Node, object: &str, wish: &Wish) -> Result<N
     })?;
     let selinux = if wish.enforcing { Selinux::Enforcing } else { Selinux::Off };
     let mut node = Node::on(bed, "with-object", &disk, Options { selinux, ..Options::default() });
-    println!("bed: the node has the object, and boots");
+    println!("bed: the object is on the node's disk; the node boots");
     node.power_on()?;
     Ok(node)
 }

@@ -1,4 +1,4 @@
-//! A process that is slow: it runs for a moment of every tenth of a second.
+//! Makes a process slow: it runs for 10 ms of every 100 ms.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 const STOPPED: Duration = Duration::from_millis(90);
 const RUNNING: Duration = Duration::from_millis(10);
 
-/// Until it is dropped.
+/// The process is slow until this value is dropped.
 #[derive(Debug)]
 pub struct Slow {
     pid: Pid,
@@ -19,11 +19,11 @@ pub struct Slow {
 }
 
 impl Slow {
-    /// Makes it slow.
+    /// Starts to slow the process down.
     pub fn begin(pid: Pid) -> Self {
         let (end, asked) = channel::<()>();
         let thread = std::thread::spawn(move || {
-            // Nothing is ever sent: the wait ends with the sender.
+            // Nobody sends a value. Dropping the sender ends the wait.
             let lasts = |span| asked.recv_timeout(span) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
             while kill(pid, Signal::SIGSTOP).is_ok() && lasts(STOPPED) {
                 if kill(pid, Signal::SIGCONT).is_err() || !lasts(RUNNING) {

@@ -1,4 +1,4 @@
-//! A connection to a node: one ssh session that commands share.
+//! A connection to a node: one ssh session that all commands share.
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -21,7 +21,7 @@ pub struct Ssh {
 }
 
 impl Ssh {
-    /// Connects; `None` when the node does not answer yet.
+    /// Connects. Returns `None` when the node does not answer yet.
     pub fn connect(bed: &Rc<Bed>, machine: Machine) -> Result<Option<Self>> {
         let address = format!("root@{}", Path::Management.address(machine));
         let socket = bed.run.dir().join(format!("{}.ssh", machine.name()));
@@ -49,13 +49,13 @@ impl Ssh {
         Ok(output)
     }
 
-    /// Runs a command in a session of its own, as a user who isn't root.
+    /// Runs a command in a session of its own, as the user `core`, who is not root.
     pub fn as_core(bed: &Bed, script: &str, limit: Duration) -> Result<Output> {
         let mut ssh = base(bed);
         host::run(ssh.arg(format!("core@{}", Path::Management.address(Machine::Node))).arg(script), limit)
     }
 
-    /// The command for a session at a person's terminal.
+    /// The command for an interactive session at the terminal.
     pub fn interactive(&self) -> Command {
         let mut ssh = base(&self.bed);
         ssh.arg("-S").arg(&self.socket).arg("-t").arg(&self.address);
@@ -73,7 +73,8 @@ impl Drop for Ssh {
 fn base(bed: &Bed) -> Command {
     let mut ssh = bed.net.command("ssh");
     ssh.arg("-i").arg(&bed.image.key);
-    // The key pair is made for the image and the network is ours: there is no host to mistake for another.
+    // The host key need not be checked: the key pair was made for this image, and the network has no other
+    // hosts.
     for option in [
         "StrictHostKeyChecking=no",
         "UserKnownHostsFile=/dev/null",
@@ -86,7 +87,7 @@ fn base(bed: &Bed) -> Command {
     ] {
         ssh.args(["-o", option]);
     }
-    // A person's own settings could send the connection anywhere.
+    // The user's own ssh settings could redirect the connection, so they are not read.
     ssh.args(["-F", "/dev/null"]);
     ssh
 }

@@ -1,7 +1,9 @@
-//! What a scenario plays on: a node with a running etcd that has keys, and a blank LUN at a target with CHAP.
+//! The stage of a scenario: a node whose etcd runs and has keys, and a blank LUN at a target that requires
+//! CHAP.
 //!
-//! Every scenario begins on the same snapshot, so none can spoil another, and a node that was migrated, fenced or cut
-//! from its power is as new a few seconds later. The default config and its units are in place there, for most begin so.
+//! Every scenario begins on the same snapshot, so no scenario affects another. A node that was migrated,
+//! fenced or lost its power is reset in a few seconds. The snapshot has the default config and its units,
+//! because most scenarios need them.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -21,23 +23,23 @@ use crate::scene::{self, LUN_SIZE, Wanted};
 use crate::target::{self, Lun, Offer, Target};
 use crate::vm::Options;
 
-/// With the agent, and nothing of its own.
+/// The snapshot with the agent, but without config and units.
 const BARE: &str = "bare";
-/// With the default config and its units.
+/// The snapshot with the default config and its units.
 const CONFIGURED: &str = "configured";
-/// Migrated, with etcd running on the LUN.
+/// The snapshot after a migration, with etcd running on the LUN.
 const MIGRATED: &str = "migrated";
-/// Enough for several database pages of every kind, few enough to be put in seconds.
+/// Enough for several database pages of every kind. Few enough to write in seconds.
 const KEYS: usize = 2000;
 
-/// What is in the directory beneath the mount point: a file where etcd must have a directory.
+/// The content of the directory below the mount point: a file where etcd must have a directory.
 pub const BARRED: &str = "member(empty)";
 
-/// Prints `active 1234`.
+/// Prints state and process number of etcd's unit, such as `active 1234`.
 pub const ETCD_STATE: &str =
     "echo $(systemctl is-active etcd.service) $(systemctl show --property MainPID --value etcd.service)";
 
-/// The stage.
+/// The parts that a scenario works with.
 #[derive(Debug)]
 pub struct Stage {
     /// The run's bed.
@@ -46,18 +48,18 @@ pub struct Stage {
     pub node: Node,
     /// The storage.
     pub target: Target,
-    /// The keys as they were before the scenario.
+    /// The hash of all keys before the scenario.
     pub before: KeyHash,
     /// The agent under test.
     pub binary: PathBuf,
-    /// The stage's own node, while a scenario has another one.
+    /// The stage's own node, while a scenario uses another one.
     own: Option<Node>,
-    /// Whether the config is the one of the snapshot, which nobody looked at yet.
+    /// Whether the config is still the one of the snapshot.
     pristine: Cell<bool>,
 }
 
 impl Stage {
-    /// Boots the node and keeps the snapshot that scenarios begin on.
+    /// Boots the node and takes the snapshots that scenarios begin on.
     pub fn build(bed: &Rc<Bed>, agent: &Path) -> Result<Self> {
         let begun = Instant::now();
         let file = bed.run.dir().join("lun1");
@@ -83,7 +85,7 @@ impl Stage {
         })
     }
 
-    /// Sets everything back for the next scenario.
+    /// Resets node, network and target for the next scenario.
     pub fn reset(&mut self) -> Result<()> {
         if let Some(own) = self.own.take() {
             self.node.power_cut();
@@ -96,7 +98,7 @@ impl Stage {
         self.node.load(CONFIGURED)
     }
 
-    /// A node without config and units, from here on.
+    /// Goes back to a node without config and units.
     pub fn strip(&mut self) -> Result<()> {
         self.pristine.set(false);
         self.node.load(BARE)
@@ -112,7 +114,7 @@ impl Stage {
         self.bed.run.dir().join(format!("lun{number}"))
     }
 
-    /// Offers so many blank LUNs, from number 1 on, at a target that asks for CHAP.
+    /// Offers `count` blank LUNs, with numbers from 1 on, at a target that requires CHAP.
     pub fn offer_luns(&mut self, count: usize) -> Result<()> {
         let luns: Vec<Lun> =
             (1..).take(count).map(|number| Lun::new(number, self.lun_file(number))).collect();
@@ -120,8 +122,8 @@ impl Stage {
         self.target.offer(Offer { chap: Some(scene::chap()), ..Offer::open(luns) })
     }
 
-    /// Puts another node in the place of the stage's own, until the next reset; it's for the scenario to turn it on.
-    /// Returns the one before, unless that was the stage's own.
+    /// Replaces the stage's node by another one until the next reset. The scenario turns the new node on.
+    /// Returns the node before it, unless that one was the stage's own.
     pub fn change_node(&mut self, other: Node) -> Option<Node> {
         self.node.power_cut();
         let before = std::mem::replace(&mut self.node, other);
@@ -132,7 +134,7 @@ impl Stage {
         None
     }
 
-    /// Writes the config and puts the units in place.
+    /// Writes the config and puts its units in place.
     pub fn configure(&self, wanted: &Wanted) -> Result<()> {
         if self.pristine.replace(false) && wanted.render() == Wanted::default().render() {
             return Ok(());
@@ -140,7 +142,7 @@ impl Stage {
         scene::configure_with_units(&self.node, wanted)
     }
 
-    /// Runs the agent, whatever its exit code is.
+    /// Runs the agent. Any exit code is accepted.
     pub fn agent(&self, arguments: &str) -> Result<Output> {
         scene::agent(&self.node, arguments)
     }
@@ -154,7 +156,8 @@ impl Stage {
         Ok(output)
     }
 
-    /// Migrates the node, CHAP on. Only once in a run: from then on node and LUN are set back to how they were afterwards.
+    /// Migrates the node, with CHAP. This happens once per run. Later calls reset node and LUN to their state
+    /// after it.
     pub fn migrate(&mut self) -> Result<()> {
         let (lun, kept) = (self.lun(), self.bed.run.dir().join(MIGRATED));
         if kept.exists() {
@@ -163,8 +166,9 @@ impl Stage {
             host::copy_sparse(&kept, &lun)?;
             self.target.restart()?;
             self.node.load(MIGRATED)?;
-            // The connection of that time is gone: the first word to the target finds that out, and iscsid logs in anew. What
-            // the kernel says of it is no ill of the node.
+            // The connections in the snapshot are gone. The first request to the target detects that, and
+            // iscsid logs in again. The kernel's messages about it are cleared, because they are no fault of
+            // the node.
             self.node.ok(
                 "dd if=/dev/disk/by-label/etcd-lun of=/dev/null count=1 iflag=direct status=none && dmesg --clear",
             )?;
@@ -176,8 +180,8 @@ impl Stage {
         self.node.save_with(MIGRATED, || host::copy_sparse(&lun, &kept))
     }
 
-    /// Changes what is on the LUNs from the node, by hand, with a script for each in which `$LUN` is its disk; then brings the
-    /// node back as it was.
+    /// Changes the content of the LUNs from the node. There is one script for each LUN, in which `$LUN` is
+    /// its disk. Then resets the node.
     pub fn prepare_luns(&mut self, scripts: &[&str]) -> Result<()> {
         let offered = self.target.offered().clone();
         self.target.offer(Offer { chap: None, ..offered.clone() })?;
@@ -196,7 +200,7 @@ impl Stage {
         self.node.load(CONFIGURED)
     }
 
-    /// Offers LUN 1 from a filesystem of this size, so that the storage itself runs out of space.
+    /// Offers LUN 1 from a filesystem of this size, so that the storage itself can run out of space.
     pub fn thin_lun(&mut self, bytes: u64) -> Result<()> {
         let dir = self.bed.run.dir().join("thin");
         fs::create_dir_all(&dir)?;
@@ -209,7 +213,7 @@ impl Stage {
         self.target.offer(Offer { luns, ..self.target.offered().clone() })
     }
 
-    /// Gives the thin LUN's storage so much room, or as much as is taken and no more.
+    /// Gives the thin LUN's filesystem this much room. `None` leaves no free space.
     pub fn thin_room(bed: &Bed, room: Option<u64>) -> Result<()> {
         let dir = bed.run.dir().join("thin");
         let now = nix::sys::statvfs::statvfs(&dir)?;
@@ -219,14 +223,14 @@ impl Stage {
         host::ok(&mut mount, Duration::from_secs(10)).map(drop)
     }
 
-    /// Ends what `thin_lun` began; the target must be offered something else first.
+    /// Ends what `thin_lun` began, and stops the target. The caller then offers something else.
     pub fn end_thin_lun(&mut self) -> Result<()> {
         self.target.stop();
         let mut umount = Command::new("umount");
         host::ok(umount.arg(self.bed.run.dir().join("thin")), Duration::from_secs(10)).map(drop)
     }
 
-    /// What there is to see in the node now.
+    /// Collects the state of etcd, of the mount and of the data directory.
     pub fn look(&self) -> Result<Seen> {
         let script = format!(
             "{ETCD_STATE}
@@ -251,7 +255,7 @@ impl Stage {
         })
     }
 
-    /// etcd's data is on the LUN and etcd serves it: the same keys, mounted as it should be.
+    /// Checks that etcd serves all keys from the LUN and that the LUN is mounted as it should be.
     pub fn is_on_lun(&self) -> Result<()> {
         let seen = self.look()?;
         if !seen.mount_unit.contains("_netdev") {
@@ -260,7 +264,7 @@ impl Stage {
         self.is_on(&seen)
     }
 
-    /// The same of a disk of the machine's own, which needs no network.
+    /// Checks the same for a local disk, whose mount does not need the network.
     pub fn is_on_disk(&self) -> Result<()> {
         let seen = self.look()?;
         if seen.mount_unit.contains("_netdev") {
@@ -279,12 +283,12 @@ impl Stage {
             bail!("var-lib-etcd.mount is not active: {seen:?}");
         }
         if seen.content != "member" {
-            bail!("/var/lib/etcd holds more than etcd's own: {seen:?}");
+            bail!("/var/lib/etcd holds more than etcd's data: {seen:?}");
         }
         self.has_keys(seen)
     }
 
-    /// etcd runs on the local disk as if nothing had been tried.
+    /// Checks that etcd runs on the local disk as if nobody had tried to migrate it.
     pub fn is_untouched(&self) -> Result<Seen> {
         let seen = self.look()?;
         if !seen.mount.is_empty() {
@@ -297,31 +301,32 @@ impl Stage {
         Ok(seen)
     }
 
-    /// etcd does not run, and nothing was written where the LUN should be mounted.
+    /// Checks that etcd does not run and that nothing was written below the LUN's mount point.
     pub fn is_down_without_lun(&self) -> Result<()> {
         let seen = self.look()?;
         if seen.etcd.starts_with("active ") || seen.keys.is_some() {
             bail!("etcd runs without its LUN: {seen:?}");
         }
         if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED {
-            bail!("the directory beneath the mount point holds data, or is not immutable: {seen:?}");
+            bail!("the directory below the mount point holds data, or is not immutable: {seen:?}");
         }
         Ok(())
     }
 
-    /// Waits until a script succeeds in the node.
+    /// Waits up to 120 s until a script succeeds in the node.
     pub fn comes_to(&self, condition: &str) -> Result<()> {
-        // In the node, for each look from outside is a process more for an emulated one.
+        // The node itself repeats the script, because each command from outside costs an emulated node one
+        // more process.
         let script = format!(
             "since=$(date +%s); until {{ {condition}\n}}; do [ $(($(date +%s) - since)) -lt 120 ] || exit 1; sleep 0.3; done"
         );
         match self.node.run(&script)?.code {
             0 => Ok(()),
-            _ => bail!("it never came to `{condition}`"),
+            _ => bail!("this did not become true within 120 s: `{condition}`"),
         }
     }
 
-    /// A key that was put as `yes` is there: etcd acknowledged it.
+    /// Checks that etcd still has a key whose value `yes` it acknowledged.
     pub fn has_kept(&self, key: &str) -> Result<()> {
         if self.node.ok(&format!("etcdctl get {key} --print-value-only")).context("asking etcd")? != "yes" {
             bail!("a write that was acknowledged is lost");
@@ -342,20 +347,20 @@ impl Stage {
     }
 }
 
-/// What there was to see at one time.
+/// The state of etcd, of the mount and of the data directory at one moment.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// State and main process of etcd's unit, `active 1234`.
+    /// State and main process of etcd's unit, such as `active 1234`.
     pub etcd: String,
-    /// Filesystem and options of what is mounted on the data directory; empty when nothing is.
+    /// Filesystem type and options of the mount on the data directory. Empty when nothing is mounted.
     pub mount: String,
     /// State and options of the mount unit.
     pub mount_unit: String,
     /// Flags of the data directory's inode.
     pub flags: String,
-    /// What is in the data directory; an empty file as `NAME(empty)`.
+    /// The names in the data directory. An empty file is shown as `NAME(empty)`.
     pub content: String,
-    /// The keys, when etcd answers.
+    /// The keys, if etcd answers.
     pub keys: Option<KeyHash>,
 }
 

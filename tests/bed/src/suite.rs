@@ -1,4 +1,4 @@
-//! Runs scenarios, each on a stage set back, and says of each what became of it.
+//! Plays scenarios, each on a stage that was reset for it, and prints the result of each.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::stage::Stage;
 
 type Play = Box<dyn Fn(&mut Stage) -> Result<()>>;
 
-/// A scenario: what happens, and what must hold then.
+/// A scenario: a name, and a function that plays it and checks the result.
 pub struct Scenario {
     /// Its name, `group/subject`.
     pub name: String,
@@ -33,16 +33,16 @@ impl fmt::Debug for Scenario {
     }
 }
 
-/// How many scenarios went well, and how many did not.
+/// How many scenarios passed and how many failed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
-    /// Went well.
+    /// Scenarios that passed.
     pub passed: usize,
-    /// Did not.
+    /// Scenarios that failed.
     pub failed: usize,
 }
 
-/// Plays what the claims give, until there is no more.
+/// Plays the scenarios that the claims assign to this process, until none is left.
 pub fn play(stage: &mut Stage, scenarios: &[Scenario], claims: &Claims) -> Result<()> {
     let failures = failure_dir();
     while let Some(scenario) = scenarios.get(claims.take()?) {
@@ -61,7 +61,7 @@ pub fn play(stage: &mut Stage, scenarios: &[Scenario], claims: &Claims) -> Resul
                 format!("FAILED  {} ({took})\n        {why}\n", scenario.name)
             }
         };
-        // At once: other lanes write there too.
+        // One write, flushed at once, because other lanes write to the same output.
         std::io::stdout().write_all(told.as_bytes())?;
         std::io::stdout().flush()?;
         claims.note(played.is_ok())?;
@@ -78,14 +78,15 @@ fn collect(stage: &mut Stage, dir: &Path) -> Result<()> {
     stage.node.collect(dir)?;
     let run = stage.bed.run.dir();
     fs::copy(run.join("tgtd.log"), dir.join("tgtd.log"))?;
-    // Of a second machine, when the scenario had one.
+    // Files of the second machine. They exist only if the scenario had one.
     for file in ["lio.serial", "lio.transcript"] {
         fs::copy(run.join(file), dir.join(file)).ok();
     }
     Ok(())
 }
 
-/// Outside the run's own directory, which goes when the run ends.
+/// The directory for evidence. It is outside the run's own directory, because the end of the run deletes that
+/// one.
 pub(crate) fn failure_dir() -> PathBuf {
     let root = std::env::var_os("ETCD_LUN_BED_FAILURES")
         .map_or("/var/tmp/etcd-lun-bed-failures".into(), PathBuf::from);

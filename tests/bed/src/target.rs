@@ -1,4 +1,5 @@
-//! The storage: tgtd in the run's namespace, with LUNs in sparse files. It outlives every node.
+//! The storage: tgtd in the run's namespace, with LUNs in sparse files. It survives every node's reboots and
+//! power cuts.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ pub use crate::backing::{blank, fingerprint};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The name of the target that every scenario uses unless it says otherwise.
+/// The name of the target, unless a scenario uses another one.
 pub const IQN: &str = "iqn.2024-02.com.example:etcd";
 
 /// A user name and its secret.
@@ -38,16 +39,16 @@ impl Account {
     }
 }
 
-/// A LUN as the target offers it.
+/// A LUN that the target offers.
 #[derive(Debug, Clone)]
 pub struct Lun {
-    /// Its number; tgtd keeps 0 for itself.
+    /// Its number. tgtd uses 0 itself.
     pub number: u32,
     /// Its backing file.
     pub file: PathBuf,
     /// Whether the target refuses writes to it.
     pub read_only: bool,
-    /// Which of the storage's volumes it is: its WWID follows from this.
+    /// The number of the storage's volume. The WWID depends on it.
     pub volume: u32,
 }
 
@@ -57,36 +58,36 @@ impl Lun {
         Self { number, file, read_only: false, volume: number }
     }
 
-    /// Its WWID as sysfs shows it: tgtd makes it of the `scsi_id` that is set below.
+    /// Its WWID as sysfs shows it. tgtd makes it from the `scsi_id` that `configure` sets.
     pub fn wwid(&self) -> String {
         format!("naa.6000000000000000{}", self.scsi_id())
     }
 
     fn scsi_id(&self) -> String {
-        // Sixteen hexadecimal digits; tgtd turns other letters into 0.
+        // Sixteen hexadecimal digits. tgtd replaces other characters by 0.
         format!("0bed{:012x}", self.volume)
     }
 }
 
-/// What the target offers, and to whom.
+/// What the target offers, and to which initiators.
 #[derive(Debug, Clone)]
 pub struct Offer {
     /// The target's name.
     pub iqn: String,
     /// Its LUNs.
     pub luns: Vec<Lun>,
-    /// What a node must prove.
+    /// The account that a node must have.
     pub chap: Option<Account>,
-    /// What the target proves to the node.
+    /// The account with which the target authenticates itself to the node.
     pub mutual: Option<Account>,
-    /// What a node must prove for discovery.
+    /// The account that a node must have for discovery.
     pub discovery_chap: Option<Account>,
-    /// The only initiator name that is let in, when there is one.
+    /// The only initiator name that may log in, if there is one.
     pub only_initiator: Option<String>,
 }
 
 impl Offer {
-    /// A target with these LUNs, open to everybody.
+    /// A target with these LUNs, open to every initiator.
     pub fn open(luns: Vec<Lun>) -> Self {
         Self { iqn: IQN.into(), luns, chap: None, mutual: None, discovery_chap: None, only_initiator: None }
     }
@@ -116,7 +117,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Starts tgtd again with the same offer, after a stop or a kill.
+    /// Starts tgtd with the same offer again, also after it was killed.
     pub fn restart(&mut self) -> Result<()> {
         self.stop();
         let log = File::options().create(true).append(true).open(&self.log)?;
@@ -138,24 +139,24 @@ impl Target {
         self.configure()
     }
 
-    /// Replaces what is offered; sessions end.
+    /// Replaces the offer. All sessions end.
     pub fn offer(&mut self, offer: Offer) -> Result<()> {
         self.offer = offer;
         self.restart()
     }
 
-    /// What is offered.
+    /// The current offer.
     pub fn offered(&self) -> &Offer {
         &self.offer
     }
 
-    /// Ends tgtd at once, as a crash of the storage would. The files keep what was written.
+    /// Kills tgtd, as a crash of the storage would. The files keep what was written.
     pub fn stop(&mut self) {
         if let Some(mut child) = self.process.take() {
             child.kill().ok();
             child.wait().ok();
         }
-        // tgtd refuses to start while the socket of a killed one is there.
+        // tgtd does not start while the socket of a killed tgtd exists.
         if let Some(dir) = self.socket.parent() {
             for port in ["tgt.0", "tgt.0.lock"] {
                 fs::remove_file(dir.join(port)).ok();
@@ -163,29 +164,29 @@ impl Target {
         }
     }
 
-    /// Stops answering without closing anything: a hung array.
+    /// Stops answering without closing any connection, like a storage array that hangs.
     pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::SIGSTOP)
     }
 
-    /// Answers again.
+    /// Lets a frozen tgtd answer again.
     pub fn thaw(&self) -> Result<()> {
         self.signal(Signal::SIGCONT)
     }
 
-    /// Answers slowly until what is returned is dropped; it must run until then.
+    /// Makes tgtd answer slowly until the returned value is dropped. tgtd must run until then.
     pub fn slow_down(&self) -> Result<Slow> {
         Ok(Slow::begin(self.pid()?))
     }
 
-    /// Refuses writes to its first LUN from now on, or takes them again; sessions stay.
+    /// Makes the first LUN read-only or writable. Sessions stay.
     pub fn set_read_only(&self, read_only: bool) -> Result<()> {
         let number = self.offer.luns.first().context("no LUN is offered")?.number.to_string();
         let parameters = format!("readonly={}", u8::from(read_only));
         self.set("logicalunit", "update", &["--tid", "1", "--lun", &number, "--params", &parameters])
     }
 
-    /// How many sessions the target has now.
+    /// How many sessions the target has.
     pub fn sessions(&self) -> Result<usize> {
         let text = host::ok(&mut self.tgtadm("target", "show", &[]), LIMIT)?;
         Ok(text.matches("I_T nexus:").count())
@@ -216,7 +217,7 @@ impl Target {
             );
             self.set("logicalunit", "update", &[&at[..], &["--params", &parameters]].concat())?;
         }
-        // A target's account is bound to it; one for discovery is bound to no target.
+        // The accounts of sessions are bound to the target. The account for discovery is bound to no target.
         let accounts = [
             (&offer.chap, &["--tid", "1"][..]),
             (&offer.mutual, &["--tid", "1", "--outgoing"][..]),

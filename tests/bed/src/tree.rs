@@ -1,4 +1,4 @@
-//! The filesystem of a node's disk, mounted on this machine as a boot has it.
+//! The filesystem of a node's disk, mounted on the host with the same layout as in a booted node.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::host;
 
-/// Unmounted with this value.
+/// The mounted filesystem. It is unmounted when this value is dropped.
 #[derive(Debug)]
 pub struct Tree {
     dir: PathBuf,
@@ -18,18 +18,19 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Mounts a node's disk, which `disk` names to mount(8), and `/var` in its place. No mount may take longer than `limit`.
+    /// Mounts a node's disk (`disk` is what mount(8) gets for it) and its `/var`. No single mount may take
+    /// longer than `limit`.
     pub fn mount(disk: &[&str], dir: PathBuf, limit: Duration) -> Result<Self> {
         fs::create_dir_all(&dir)?;
         let mut tree = Self { dir, mounted: false, limit };
-        tree.add(disk, "/").context("the node's disk doesn't mount")?;
+        tree.add(disk, "/").context("cannot mount the node's disk")?;
         tree.mounted = true;
         let var = tree.path("/ostree/deploy/rhcos/var");
         tree.add(&["--bind", var.to_str().context("not UTF-8")?], "/var")?;
         Ok(tree)
     }
 
-    /// Mounts something more in it.
+    /// Mounts one more filesystem in the tree.
     pub fn add(&self, arguments: &[&str], at: &str) -> Result<()> {
         host::ok(Command::new("mount").args(arguments).arg(self.path(at)), self.limit).map(drop)
     }
@@ -39,12 +40,12 @@ impl Tree {
         &self.dir
     }
 
-    /// Where a path of the node is.
+    /// The path on the host of a file of the node.
     pub fn path(&self, path: &str) -> PathBuf {
         self.dir.join(path.trim_start_matches('/'))
     }
 
-    /// Unmounts all of it.
+    /// Unmounts the whole tree.
     pub fn unmount(mut self) -> Result<()> {
         self.mounted = false;
         self.umount()

@@ -1,4 +1,4 @@
-//! A virtual machine: its disk, its power switch, its serial console and its snapshots.
+//! A virtual machine: its disks, its power switch, its serial console and its snapshots.
 
 use std::fs;
 use std::path::{Path as FilePath, PathBuf};
@@ -12,7 +12,7 @@ use crate::bed::{Accel, Bed};
 use crate::net::{Machine, Path};
 use crate::{host, image, qmp};
 
-/// Whether the node's kernel enforces SELinux.
+/// Whether the guest's kernel enforces SELinux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selinux {
     /// SELinux is off.
@@ -21,18 +21,18 @@ pub enum Selinux {
     Enforcing,
 }
 
-/// What a machine is like, power for power.
+/// The options of a machine. They take effect at the next power-on.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// SELinux's state.
     pub selinux: Selinux,
-    /// Processors.
+    /// The number of processors.
     pub cpus: u32,
-    /// Memory.
+    /// The memory in MiB.
     pub memory_mib: u32,
-    /// A host name in place of the image's.
+    /// A host name, instead of the image's.
     pub hostname: Option<&'static str>,
-    /// Which one it is on the networks.
+    /// Which machine it is on the networks.
     pub machine: Machine,
 }
 
@@ -42,21 +42,22 @@ impl Default for Options {
     }
 }
 
-/// A virtio disk besides the machine's own.
+/// A virtio disk, besides the machine's own disk.
 #[derive(Debug, Clone)]
 pub struct Disk {
-    /// Its name on this side.
+    /// Its name in QEMU.
     pub id: &'static str,
-    /// Its file, raw.
+    /// Its file, in raw format.
     pub file: PathBuf,
     /// Its serial number.
     pub serial: &'static str,
-    /// Whether it is there when the machine is turned on.
+    /// Whether it is attached when the machine is turned on.
     pub plugged: bool,
 }
 
 impl Disk {
-    /// The node finds disks in the order of their slots, and boots from its first: the others come behind it.
+    /// The QEMU device. The guest numbers disks by slot and boots from the first one, so these disks get
+    /// higher slots.
     fn device(&self, number: usize) -> String {
         format!("virtio-blk-pci,drive={0},id={0},serial={1},addr={2:#x}", self.id, self.serial, 16 + number)
     }
@@ -66,18 +67,18 @@ impl Disk {
     }
 }
 
-/// What the serial console tells about a machine.
+/// The state of a machine, as its process and its console show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Life {
     /// QEMU runs.
     Running,
-    /// QEMU ended: the node powered off or wants to boot again.
+    /// QEMU has ended: the guest powered off or wants to reboot.
     Off,
-    /// The guest's kernel panicked, or KVM can't run it.
+    /// The guest's kernel panicked, or KVM cannot run it.
     Panicked(String),
 }
 
-/// A machine with a disk of its own.
+/// A virtual machine.
 #[derive(Debug)]
 pub struct Vm {
     bed: Rc<Bed>,
@@ -91,14 +92,14 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// A machine that is off. Its disk begins as `base` is, which stays as it is.
+    /// A machine that is off. Its disk begins with the content of `base`, which stays unchanged.
     pub fn new(bed: &Rc<Bed>, name: &str, base: &FilePath, options: Options) -> Result<Self> {
         let disk = bed.run.dir().join(format!("{name}.qcow2"));
         image::overlay(base, &disk)?;
         Ok(Self::with(bed, name, disk, "qcow2", options))
     }
 
-    /// A machine that is off, on a raw disk of the caller's. It has no snapshots.
+    /// A machine that is off, on a raw disk that the caller owns. It cannot take snapshots.
     pub fn on(bed: &Rc<Bed>, name: &str, disk: &FilePath, options: Options) -> Self {
         Self::with(bed, name, disk.to_path_buf(), "raw", options)
     }
@@ -118,22 +119,22 @@ impl Vm {
         }
     }
 
-    /// The file of its disk.
+    /// The file of the machine's own disk.
     pub fn disk(&self) -> &FilePath {
         &self.disk
     }
 
-    /// Changes what holds from the next power-on.
+    /// Sets the options for the next power-on.
     pub fn set_options(&mut self, options: Options) {
         self.options = options;
     }
 
-    /// The disks besides its own, from the next power-on.
+    /// Sets the disks besides the machine's own, for the next power-on.
     pub fn set_disks(&mut self, disks: Vec<Disk>) {
         self.more_disks = disks;
     }
 
-    /// Attaches one of them to the running machine; once in a life.
+    /// Attaches one of these disks to the running machine. This works once per power-on.
     pub fn plug(&self, id: &str) -> Result<()> {
         let mut disks = self.more_disks.iter().enumerate();
         let (number, disk) = disks.find(|(_, disk)| disk.id == id).context("there is no such disk")?;
@@ -141,34 +142,34 @@ impl Vm {
         qmp::monitor(&self.socket, &command).context("cannot attach a disk")
     }
 
-    /// Attaches another disk to the running machine; it is there at later power-ons too.
+    /// Attaches another disk to the running machine. It stays attached at later power-ons.
     pub fn attach(&mut self, disk: Disk) -> Result<()> {
         let drive = format!("drive_add 0 {}", disk.drive());
-        // The monitor says OK here, where other commands say nothing.
+        // This command prints OK when it succeeds. Other commands print nothing.
         qmp::monitor_saying(&self.socket, &drive, "OK").context("cannot open a disk")?;
         let command = format!("device_add {}", disk.device(self.more_disks.len()));
         self.more_disks.push(disk);
         qmp::monitor(&self.socket, &command).context("cannot attach a disk")
     }
 
-    /// Lets the machine write so many bytes in a second to one of its disks, until it is turned off.
+    /// Limits the machine's writes to one of its disks, in bytes per second, until the machine is turned off.
     pub fn slow_writes(&self, id: &str, bytes: u64) -> Result<()> {
         let command = format!("block_set_io_throttle {id} 0 0 {bytes} 0 0 0");
         qmp::monitor(&self.socket, &command).context("cannot slow a disk down")
     }
 
-    /// Asks the running machine to let go of one: it has when the guest no longer shows it.
+    /// Asks the running machine to detach a disk. The disk is detached when the guest no longer shows it.
     pub fn unplug(&self, id: &str) -> Result<()> {
         qmp::monitor(&self.socket, &format!("device_del {id}")).context("cannot detach a disk")
     }
 
-    /// Turns the machine on. Returns at once; see `node` for waiting.
+    /// Turns the machine on and returns at once. `node` waits for the boot.
     pub fn power_on(&mut self) -> Result<()> {
         if self.process.is_some() {
             bail!("the machine is on already");
         }
         fs::remove_file(&self.socket).ok();
-        // One file per life would be tidier, but a failure is easier to read in one piece.
+        // All power-ons share one file, because a failure is easier to read in one file.
         let log = fs::File::options().create(true).append(true).open(self.log_file())?;
         if self.serial.exists() {
             fs::rename(&self.serial, self.serial.with_extension("serial.before"))?;
@@ -179,7 +180,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Ends it as a power cut would: what the guest didn't flush is lost.
+    /// Ends the machine as a power cut would. The guest's unflushed writes are lost.
     pub fn power_cut(&mut self) {
         if let Some(mut child) = self.process.take() {
             child.kill().ok();
@@ -187,7 +188,7 @@ impl Vm {
         }
     }
 
-    /// Waits until the guest has turned itself off (a reboot does that too).
+    /// Waits until the guest has turned itself off. A reboot also ends QEMU.
     pub fn wait_off(&mut self, limit: Duration) -> Result<()> {
         let Some(child) = &mut self.process else { return Ok(()) };
         if host::wait(child, limit).is_none() {
@@ -195,17 +196,17 @@ impl Vm {
         }
         self.process = None;
         match self.life()? {
-            Life::Panicked(line) => bail!("the node's kernel panicked on its way down: {line}"),
+            Life::Panicked(line) => bail!("the node's kernel panicked during the shutdown: {line}"),
             _ => Ok(()),
         }
     }
 
-    /// Which machine it is.
+    /// Which machine it is on the networks.
     pub fn machine(&self) -> Machine {
         self.options.machine
     }
 
-    /// What can be told from outside.
+    /// The machine's state.
     pub fn life(&mut self) -> Result<Life> {
         let ended = match &mut self.process {
             Some(child) => child.try_wait()?.is_some(),
@@ -214,8 +215,8 @@ impl Vm {
         if let Some(line) = self.serial().lines().find(|line| line.contains("Kernel panic")) {
             return Ok(Life::Panicked(line.trim().to_string()));
         }
-        // QEMU stops the processor and goes on waiting. A KVM without support from the processor comes to this soon. The log
-        // is of all lives; a trial is the first.
+        // QEMU stops the processor and keeps running. This happens early where KVM has no support from the
+        // processor. The log covers all power-ons, but a trial of KVM is the first one.
         if self.bed.kvm_on_trial()
             && let Some(line) = self.log().lines().find(|line| line.starts_with("KVM internal error"))
         {
@@ -224,13 +225,13 @@ impl Vm {
         Ok(if ended { Life::Off } else { Life::Running })
     }
 
-    /// Everything that the console said since the last power-on.
+    /// Everything that the console showed since the last power-on.
     pub fn serial(&self) -> String {
         let bytes = fs::read(&self.serial).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What QEMU itself said, over all lives.
+    /// QEMU's own output, over all power-ons.
     fn log(&self) -> String {
         let bytes = fs::read(self.log_file()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -240,27 +241,27 @@ impl Vm {
         self.serial.with_extension("qemu.log")
     }
 
-    /// Stops its processors.
+    /// Stops the machine's processors.
     pub fn pause(&self) -> Result<()> {
         qmp::monitor(&self.socket, "stop").context("cannot pause the machine")
     }
 
-    /// Lets them go on.
+    /// Starts the machine's processors again.
     pub fn go_on(&self) -> Result<()> {
-        qmp::monitor(&self.socket, "cont").context("cannot let the machine go on")
+        qmp::monitor(&self.socket, "cont").context("cannot resume the machine")
     }
 
-    /// Keeps the running machine, memory and disk, under a name.
+    /// Takes a snapshot of the running machine, memory and disk.
     pub fn save(&self, name: &str) -> Result<()> {
-        qmp::monitor(&self.socket, &format!("savevm {name}")).context("cannot keep a snapshot")
+        qmp::monitor(&self.socket, &format!("savevm {name}")).context("cannot take a snapshot")
     }
 
-    /// Goes back to what was kept. The machine must be on.
+    /// Goes back to a snapshot. The machine must be on.
     pub fn load(&self, name: &str) -> Result<()> {
         qmp::monitor(&self.socket, &format!("loadvm {name}")).context("cannot load a snapshot")
     }
 
-    /// Whether the machine is on, as far as the bed turned it on.
+    /// Whether the bed has turned the machine on.
     pub fn is_on(&self) -> bool {
         self.process.is_some()
     }
@@ -270,7 +271,7 @@ impl Vm {
         let mut qemu = self.bed.net.command("qemu-system-x86_64");
         match self.bed.accel() {
             Accel::Kvm => qemu.args(["-accel", "kvm", "-cpu", "host,-arch-capabilities"]),
-            // Nehalem and not max: what a newer model adds (AVX above all) is where the emulator was seen to fail.
+            // Nehalem and not max: the emulator failed with newer models, mostly because of AVX.
             Accel::Tcg => qemu.args(["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "Nehalem"]),
         };
         qemu.args(["-M", "pc", "-nodefaults", "-display", "none", "-no-reboot"])
@@ -299,7 +300,8 @@ impl Vm {
     }
 
     fn kernel_arguments(&self) -> String {
-        // panic=1 with -no-reboot: a panic ends QEMU, and the serial log tells it from a reboot.
+        // panic=1 with -no-reboot: a panic ends QEMU, and the serial log then shows the panic. So it is no
+        // normal reboot.
         let mut common =
             "root=/dev/vda rw console=ttyS0 panic=1 net.ifnames=0 mitigations=off loglevel=4".to_string();
         if let Some(name) = self.options.hostname {
@@ -310,7 +312,7 @@ impl Vm {
                 "{common} selinux=0 audit=0 systemd.mask=auditd.service systemd.mask=audit-rules.service \
                  systemd.mask=selinux-autorelabel-mark.service"
             ),
-            // The backlog: until auditd is up the kernel keeps what it has to say.
+            // The backlog holds audit messages until auditd runs.
             Selinux::Enforcing => {
                 format!("{common} security=selinux selinux=1 enforcing=1 audit=1 audit_backlog_limit=65536")
             }

@@ -1,6 +1,6 @@
-//! The bed's command line, as far as it needs neither root nor a machine.
+//! Tests the bed's command line without root and without a machine.
 //!
-//! That this test is there has `cargo test` build the program too, which `tests/all` then runs as it is.
+//! This test also makes `cargo test` build the program, which `tests/all` then runs.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test, which runs a program")]
 

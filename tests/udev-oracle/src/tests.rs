@@ -19,11 +19,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Says to the second run of this program that it is inside.
+/// This variable tells the second run of this program that it runs inside the namespaces.
 const INSIDE: &str = "UDEV_ORACLE_INSIDE";
 const LABEL: &str = "etcd-lun";
 
-/// Compares all block devices; how many udev has finished with, and how many it hasn't.
+/// Compares all block devices. Returns how many udev has processed, and how many it has not.
 fn compare(host: &Host) -> (usize, usize) {
     let mut enumerator = ::udev::Enumerator::new().unwrap();
     enumerator.match_subsystem("block").unwrap();
@@ -39,7 +39,7 @@ fn compare(host: &Host) -> (usize, usize) {
             continue;
         };
         finished += 1;
-        // The library adds what the kernel says of the device and what it makes of other lines.
+        // libudev also returns the kernel's properties, and properties that it makes from other lines.
         let added = ["DEVLINKS", "TAGS", "CURRENT_TAGS", "USEC_INITIALIZED"];
         let uevent = fs::read_to_string(device.syspath().join("uevent")).unwrap();
         let of_kernel: Vec<_> = uevent.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
@@ -63,7 +63,7 @@ fn compare(host: &Host) -> (usize, usize) {
 #[test]
 fn on_this_machine() {
     if !Path::new("/run/udev/data").is_dir() {
-        println!("can't tell: no udevd here");
+        println!("not run: this machine has no udevd");
         return;
     }
     println!("finished, not finished: {:?}", compare(&Host::machine().unwrap()));
@@ -79,7 +79,7 @@ fn udevd() -> Option<PathBuf> {
 #[test]
 fn with_a_udevd_of_its_own() {
     if !Uid::effective().is_root() || udevd().is_none() || !Path::new("/dev/loop-control").exists() {
-        println!("can't tell: needs root, udevd and loop devices");
+        println!("not run: this test needs root, udevd and loop devices");
         return;
     }
     let inner = ["--exact", "tests::inside", "--ignored", "--nocapture"];
@@ -93,12 +93,12 @@ fn with_a_udevd_of_its_own() {
     assert!(ended.success());
 }
 
-/// Ends what was started, whatever comes.
+/// A running udevd. It ends when this value is dropped, also after a failure.
 struct Udevd(Child);
 
 impl Drop for Udevd {
     fn drop(&mut self) {
-        // It ends its workers itself when asked.
+        // When asked with SIGTERM, udevd ends its workers itself.
         kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGTERM).unwrap();
         self.0.wait().unwrap();
     }
@@ -135,7 +135,7 @@ fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// `/run` and `/dev` that nobody else sees, with the nodes of what the kernel has.
+/// Mounts a private `/run` and `/dev`, with nodes for the kernel's devices.
 fn furnish() {
     let none: Option<&str> = None;
     for dir in ["/run", "/dev"] {
@@ -160,12 +160,12 @@ fn furnish() {
 #[ignore = "runs inside the namespaces of with_a_udevd_of_its_own"]
 fn inside() {
     if env::var_os(INSIDE).is_none() {
-        println!("not inside");
+        println!("not run: only with_a_udevd_of_its_own runs this test");
         return;
     }
     furnish();
     let host = Host::machine().unwrap();
-    assert_eq!(compare(&host).0, 0); // as early in the boot
+    assert_eq!(compare(&host).0, 0); // as early in a boot
     let monitor = Monitor::open(&host).unwrap();
     let _udevd = Udevd(Command::new(udevd().unwrap()).spawn().unwrap());
     let wait = |what: &str, condition: &dyn Fn() -> bool| {
@@ -187,7 +187,7 @@ fn inside() {
     let start = Instant::now();
     run("mkfs.xfs", &["-q", "-K", "-L", LABEL, &device.node()]);
     wait("labelled", &|| !block::devices_with_label(&host, &label).unwrap().carriers.is_empty());
-    // Not by the look that comes twice a second anyway.
+    // The monitor must report it. The program also looks twice a second, which takes longer.
     println!("label seen {:?} after mkfs.xfs began", start.elapsed());
     let found = block::devices_with_label(&host, &label).unwrap();
     assert_eq!((found.carriers, found.link), (vec![device.name.clone()], Some(device.name.clone())));

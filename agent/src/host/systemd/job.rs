@@ -3,10 +3,12 @@
 use super::{
     SystemdError,
     bus::Bus,
-    dbus::{Garbled, Message},
+    proxies::{JobRemoved, ManagerProxy},
+    removals::Removals,
 };
 use crate::host::Host;
 use std::{future::Future, time::Duration};
+use zbus::{OwnedObjectPath, names::OwnedUniqueName};
 
 /// What a job does.
 #[derive(Debug, Clone, Copy)]
@@ -20,11 +22,12 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    fn method(self) -> &'static str {
+    /// "replace": what is queued for the unit and conflicts with this job goes, as systemctl has it.
+    async fn queue(self, manager: &ManagerProxy<'_>, name: &str) -> zbus::Result<OwnedObjectPath> {
         match self {
-            Self::Start => "StartUnit",
-            Self::Stop => "StopUnit",
-            Self::Restart => "RestartUnit",
+            Self::Start => manager.start_unit(name, "replace").await,
+            Self::Stop => manager.stop_unit(name, "replace").await,
+            Self::Restart => manager.restart_unit(name, "replace").await,
         }
     }
 
@@ -59,37 +62,36 @@ pub(super) async fn run(
 
 /// Queues a job; its result.
 async fn job(host: &Host, verb: Verb, name: &str) -> Result<String, SystemdError> {
-    let mut bus = Bus::connect(host, verb.doing(), name).await?;
+    let bus = Bus::connect(host, verb.doing(), name).await?;
+    let manager = bus.manager().await?;
     // Before the call: a job may have ended before its path is known here.
-    bus.listen_to_jobs().await?;
-    bus.call("Subscribe", &[]).await?;
-    // "replace": what is queued for the unit and conflicts with this job goes, as systemctl has it.
-    let reply = bus.call(verb.method(), &[name, "replace"]).await?;
-    let path = reply.body("o").and_then(|mut body| body.path());
-    let path = path.map_err(|error| bus.explain(error.into()))?;
+    let mut removals = Removals::listen(&bus).await?;
+    removals.during(manager.subscribe()).await?;
+    let systemd = removals.during(bus.owner_of_systemd()).await?;
+    let job = removals.during(verb.queue(&manager, name)).await?;
     loop {
-        let signal = bus.signal().await?;
-        let Ok((job, result)) = ended(&signal) else {
-            continue; // a signal of another form isn't PID 1's
+        let signal = removals.next().await?;
+        let result = match signal.args() {
+            Ok(removed) if *removed.job() == *job => removed.result().to_string(),
+            _ => continue, // another job's, or of a form that isn't PID 1's
         };
-        if job == path && is_from_systemd(&mut bus, &signal, &reply).await? {
-            return Ok(result.to_owned());
+        if is_from_systemd(&bus, &mut removals, &signal, &systemd).await? {
+            return Ok(result);
         }
     }
 }
 
-/// Which job has ended, and how.
-fn ended(signal: &Message) -> Result<(&str, &str), Garbled> {
-    let mut body = signal.body("uoss")?;
-    let (_id, job, _unit, result) = (body.number()?, body.path()?, body.text()?, body.text()?);
-    Ok((job, result))
-}
-
 /// Whether a signal is PID 1's: anybody on the bus may send us one.
 ///
-/// Its connection may be another than the one that took the call; `systemctl daemon-reexec`
+/// Its connection may be another than the one that had the name before the call; `systemctl daemon-reexec`
 /// makes a new one.
-async fn is_from_systemd(bus: &mut Bus, signal: &Message, reply: &Message) -> Result<bool, SystemdError> {
-    let Some(sender) = &signal.sender else { return Ok(false) };
-    Ok(Some(sender) == reply.sender.as_ref() || *sender == bus.owner_of_systemd().await?)
+async fn is_from_systemd(
+    bus: &Bus,
+    removals: &mut Removals<'_>,
+    signal: &JobRemoved,
+    before: &OwnedUniqueName,
+) -> Result<bool, SystemdError> {
+    let header = signal.message().header();
+    let Some(sender) = header.sender() else { return Ok(false) };
+    Ok(**before == *sender || *removals.during(bus.owner_of_systemd()).await? == *sender)
 }

@@ -6,16 +6,18 @@
 //! doesn't take.
 
 mod bus;
-pub mod dbus;
 mod job;
+mod proxies;
+mod removals;
+mod socket;
 mod unit;
 
 pub use unit::{MountProperties, Unit};
 
 use super::Host;
-use bus::Bus;
-use dbus::Reader;
+use bus::{Bus, converse};
 use job::Verb;
+use proxies::ManagerProxy;
 use std::{io, time::Duration};
 
 /// How long a question may take. It is libdbus's own limit for the answer to a call.
@@ -88,11 +90,8 @@ pub enum SystemdError {
 ///
 /// A unit that is not installed is no error: see [`Unit::exists`]. Not interrupted, 25 s at most.
 pub fn unit(host: &Host, name: &str) -> Result<Unit, SystemdError> {
-    let doing = "asking for";
-    host.wait(async {
-        let asked = async { unit::read(&mut Bus::connect(host, doing, name).await?, name).await };
-        let late = |_| SystemdError::TimedOut { doing, unit: name.to_owned(), limit: ASK_LIMIT };
-        tokio::time::timeout(ASK_LIMIT, asked).await.map_err(late)?
+    within(ASK_LIMIT, "asking for", name, async |doing| {
+        unit::read(&Bus::connect(host, doing, name).await?, name).await
     })
 }
 
@@ -106,7 +105,7 @@ pub fn start(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdErro
 /// Queues the start of a unit and does not wait: the unit may be ordered after the caller's own.
 /// 25 s at most.
 pub fn queue_start(host: &Host, name: &str) -> Result<(), SystemdError> {
-    ask(host, "starting", name, "StartUnit", &[name, "replace"])
+    ask(host, "starting", name, async |manager| manager.start_unit(name, "replace").await.map(drop))
 }
 
 /// Stops a unit and waits until its job has ended. Well for a unit that doesn't run.
@@ -122,7 +121,8 @@ pub fn restart(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdEr
 /// Forgets that a unit failed, and with it the count of its starts (`StartLimitBurst=`). Well for a
 /// unit that is not there or has not failed. 25 s at most.
 pub fn reset_failed(host: &Host, name: &str) -> Result<(), SystemdError> {
-    match ask(host, "resetting the failed state of", name, "ResetFailedUnit", &[name]) {
+    let doing = "resetting the failed state of";
+    match ask(host, doing, name, async |manager| manager.reset_failed_unit(name).await) {
         Err(SystemdError::NoSuchUnit { .. }) => Ok(()),
         done => done,
     }
@@ -130,42 +130,44 @@ pub fn reset_failed(host: &Host, name: &str) -> Result<(), SystemdError> {
 
 /// Whether the system is on its way down: the manager's `SystemState` (org.freedesktop.systemd1(5)). 25 s at most.
 pub fn is_stopping(host: &Host) -> Result<bool, SystemdError> {
-    let (doing, of) = ("asking for the state of", "the system");
-    host.wait(async {
-        let asked = async {
-            let mut bus = Bus::connect(host, doing, of).await?;
-            let told = bus.properties(bus::MANAGER_PATH, bus::MANAGER).await?;
-            let told = told.properties().map_err(|error| bus.explain(error.into()))?;
-            let state = unit::value(&told, "SystemState", "s", Reader::text);
-            state.map(|state| state == "stopping").map_err(|said| bus.confused(said))
-        };
-        let late = |_| SystemdError::TimedOut { doing, unit: of.into(), limit: ASK_LIMIT };
-        tokio::time::timeout(ASK_LIMIT, asked).await.map_err(late)?
-    })
+    let state =
+        ask(host, "asking for the state of", "the system", async |manager| manager.system_state().await);
+    state.map(|state| state == "stopping")
 }
 
 /// Has PID 1 read the unit files anew, and with them their labels. 25 s at most.
 pub fn reload(host: &Host) -> Result<(), SystemdError> {
-    ask(host, "reloading", "systemd", "Reload", &[])
+    ask(host, "reloading", "systemd", async |manager| manager.reload().await)
 }
 
-/// A call whose answer is that it was done.
-fn ask(
+/// One call of the manager.
+fn ask<T>(
     host: &Host,
     doing: &'static str,
     name: &str,
-    method: &str,
-    arguments: &[&str],
-) -> Result<(), SystemdError> {
-    host.wait(async {
-        let call = async { Bus::connect(host, doing, name).await?.call(method, arguments).await.map(drop) };
-        let late = |_| SystemdError::TimedOut { doing, unit: name.to_owned(), limit: ASK_LIMIT };
-        tokio::time::timeout(ASK_LIMIT, call).await.map_err(late)?
+    call: impl AsyncFnOnce(ManagerProxy<'static>) -> zbus::Result<T>,
+) -> Result<T, SystemdError> {
+    within(ASK_LIMIT, doing, name, async |doing| {
+        let bus = Bus::connect(host, doing, name).await?;
+        call(bus.manager().await?).await.map_err(|error| bus.explain(error))
+    })
+}
+
+/// A conversation that ends in time, the connecting included.
+fn within<T>(
+    limit: Duration,
+    doing: &'static str,
+    name: &str,
+    conversation: impl AsyncFnOnce(&'static str) -> Result<T, SystemdError>,
+) -> Result<T, SystemdError> {
+    converse(async {
+        let late = |_| SystemdError::TimedOut { doing, unit: name.to_owned(), limit };
+        tokio::time::timeout(limit, conversation(doing)).await.map_err(late)?
     })
 }
 
 fn run(host: &Host, verb: Verb, name: &str, limit: Duration) -> Result<(), SystemdError> {
-    host.wait(job::run(host, verb, name, limit, host.interrupt.requested()))
+    converse(job::run(host, verb, name, limit, host.interrupt.requested()))
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! What PID 1 knows of a unit.
 
-use super::{
-    SystemdError,
-    bus::Bus,
-    dbus::{Garbled, Message, Properties, Reader},
-};
+use super::{SystemdError, bus::Bus};
+use std::collections::HashMap;
+use zbus::{OwnedObjectPath, OwnedVariant};
 
 /// A unit as PID 1 sees it. States are systemd's own words: org.freedesktop.systemd1(5).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,20 +64,15 @@ impl Unit {
 }
 
 /// Loads the unit and reads its properties.
-pub(super) async fn read(bus: &mut Bus, name: &str) -> Result<Unit, SystemdError> {
-    let reply = bus.call("LoadUnit", &[name]).await?;
-    let path = reply.body("o").and_then(|mut body| body.path());
-    let path = path.map_err(|error| bus.explain(error.into()))?;
-    let general = bus.properties(path, "org.freedesktop.systemd1.Unit").await?;
+pub(super) async fn read(bus: &Bus, name: &str) -> Result<Unit, SystemdError> {
+    let path = bus.manager().await?.load_unit(name).await.map_err(|error| bus.explain(error))?;
+    let general = bus.properties(&path, "org.freedesktop.systemd1.Unit").await?;
     let kind = Kind::of(name);
     let special = match kind {
-        Kind::Service => Some(bus.properties(path, "org.freedesktop.systemd1.Service").await?),
-        Kind::Mount => Some(bus.properties(path, "org.freedesktop.systemd1.Mount").await?),
-        Kind::Other => None,
+        Kind::Service => bus.properties(&path, "org.freedesktop.systemd1.Service").await?,
+        Kind::Mount => bus.properties(&path, "org.freedesktop.systemd1.Mount").await?,
+        Kind::Other => Properties::new(),
     };
-    let general = general.properties().map_err(|error| bus.explain(error.into()))?;
-    let special = special.as_ref().map(Message::properties).transpose();
-    let special = special.map_err(|error| bus.explain(error.into()))?.unwrap_or_default();
     parse(kind, &general, &special).map_err(|said| bus.confused(said))
 }
 
@@ -101,16 +94,14 @@ impl Kind {
     }
 }
 
-fn parse(kind: Kind, general: &Properties<'_>, special: &Properties<'_>) -> Result<Unit, String> {
-    let text = |key| text(general, key);
-    let special_text = |key| self::text(special, key);
-    let job = value(general, "Job", "(uo)", |job| {
-        job.begin_struct()?;
-        job.number()?;
-        job.path()
-    })?;
+type Properties = HashMap<String, OwnedVariant>;
+
+fn parse(kind: Kind, general: &Properties, special: &Properties) -> Result<Unit, String> {
+    let text = |key| value::<String>(general, key);
+    let special_text = |key| value::<String>(special, key);
+    let (_number, job) = value::<(u32, OwnedObjectPath)>(general, "Job")?;
     let main_pid = match kind {
-        Kind::Service => Some(value(special, "MainPID", "u", Reader::number)?).filter(|&pid| pid != 0),
+        Kind::Service => Some(value::<u32>(special, "MainPID")?).filter(|&pid| pid != 0),
         Kind::Mount | Kind::Other => None,
     };
     let result = match kind {
@@ -132,55 +123,31 @@ fn parse(kind: Kind, general: &Properties<'_>, special: &Properties<'_>) -> Resu
         sub_state: text("SubState")?,
         unit_file_state: text("UnitFileState")?,
         fragment_path: text("FragmentPath")?,
-        drop_in_paths: value(general, "DropInPaths", "as", Reader::texts)?,
-        need_daemon_reload: value(general, "NeedDaemonReload", "b", Reader::flag)?,
-        job_pending: job != "/",
+        drop_in_paths: value(general, "DropInPaths")?,
+        need_daemon_reload: value(general, "NeedDaemonReload")?,
+        job_pending: job.as_str() != "/",
         main_pid,
         result,
         mount,
     })
 }
 
-fn text(properties: &Properties<'_>, key: &str) -> Result<String, String> {
-    value(properties, key, "s", Reader::text).map(str::to_owned)
-}
-
-/// A property of a type, and what reads that type.
-pub(super) fn value<'m, T>(
-    properties: &Properties<'m>,
-    key: &str,
-    signature: &str,
-    read: impl FnOnce(&mut Reader<'m>) -> Result<T, Garbled>,
-) -> Result<T, String> {
-    let mut variant = *properties.get(key).ok_or_else(|| format!("the property {key} is missing"))?;
-    let read = if variant.signature == signature { read(&mut variant.value).ok() } else { None };
-    read.ok_or_else(|| format!("the property {key} has an unexpected type"))
+/// A property, of the type that its place in [`Unit`] has.
+fn value<T: TryFrom<OwnedVariant>>(properties: &Properties, key: &str) -> Result<T, String> {
+    let variant = properties.get(key).ok_or_else(|| format!("the property {key} is missing"))?;
+    T::try_from(variant.clone()).map_err(|_| format!("the property {key} has an unexpected type"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
-    use zbus::{OwnedObjectPath, Variant};
+    use zbus::Variant;
 
-    type Told = HashMap<&'static str, Variant<'static>>;
-
-    fn properties(pairs: &[(&'static str, Variant<'static>)]) -> Told {
-        pairs.iter().map(|(key, value)| (*key, value.try_clone().unwrap())).collect()
+    fn properties(pairs: &[(&str, Variant<'static>)]) -> Properties {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), OwnedVariant::try_from(value).unwrap())).collect()
     }
 
-    /// As they come from the bus: zbus writes what is read here.
-    fn parse(kind: Kind, general: &Told, special: &Told) -> Result<Unit, String> {
-        let message = |told: &Told| {
-            let call = zbus::Message::method_call("/", "GetAll").build(&()).unwrap();
-            let reply = zbus::Message::method_return(&call.header()).build(told).unwrap();
-            Message::parse(reply.data().to_vec()).unwrap()
-        };
-        let (general, special) = (message(general), message(special));
-        super::parse(kind, &general.properties().unwrap(), &special.properties().unwrap())
-    }
-
-    fn general() -> Told {
+    fn general() -> Properties {
         let no_job = (0_u32, OwnedObjectPath::try_from("/").unwrap());
         properties(&[
             ("Id", "x.service".into()),
@@ -221,16 +188,16 @@ mod tests {
         let special = properties(&[("MainPID", 7_u32.into()), ("Result", "success".into())]);
         for key in general().keys() {
             let mut less = general();
-            less.remove(*key);
+            less.remove(key);
             let said = parse(Kind::Service, &less, &special).unwrap_err();
             assert_eq!(said, format!("the property {key} is missing"));
-            less.insert(*key, Variant::from(1.5));
+            less.insert(key.clone(), Variant::from(1.5).try_into().unwrap());
             let said = parse(Kind::Service, &less, &special).unwrap_err();
             assert_eq!(said, format!("the property {key} has an unexpected type"));
         }
         // What a type has is never taken for absent.
-        assert!(parse(Kind::Service, &general(), &Told::new()).is_err());
+        assert!(parse(Kind::Service, &general(), &Properties::new()).is_err());
         assert!(parse(Kind::Mount, &general(), &special).is_err());
-        assert!(parse(Kind::Other, &general(), &Told::new()).is_ok());
+        assert!(parse(Kind::Other, &general(), &Properties::new()).is_ok());
     }
 }

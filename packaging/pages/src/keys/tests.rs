@@ -16,16 +16,16 @@ fn the_docs_have_the_keys_that_there_are() {
     let found = std::fs::read_to_string(page).unwrap();
     assert_eq!(
         found, text,
-        "docs/config.md: write it anew with ETCD_LUN_REWRITE=1 cargo test --package pages"
+        "docs/config.md differs from the program: regenerate it with ETCD_LUN_REWRITE=1 cargo test --package pages"
     );
 }
 
-/// A config by tables and keys, their values as TOML.
+/// A config as tables and keys, with values as TOML.
 #[derive(Debug, Clone)]
 struct Written(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Written {
-    /// What nobody can leave out, and what a key of `table` hangs on.
+    /// The smallest valid config in which this key of `table` is valid too.
     fn least(table: &str, key: &str) -> Self {
         let mut least = Self(BTreeMap::new());
         let on_target = table != "[device]" && key != "path";
@@ -83,12 +83,12 @@ impl Written {
 /// The node's name and machine id.
 const NAME: &str = "\"648db89cc13440329143f5cf9e0700df\"";
 
-/// What stands between the backticks after one of the words.
+/// The text between backticks that follows `words`.
 fn after<'a>(about: &'a str, words: &str) -> Option<&'a str> {
     about.split_once(words)?.1.split_once('`').map(|(value, _)| value)
 }
 
-/// A default that is written out changes nothing; what is required is missed by name; every example is a value that is taken.
+/// Writing out a default changes nothing. Without a required key, the error names it. Every example is a valid value.
 #[test]
 fn what_is_said_of_a_key_holds() {
     let (mut defaults, mut required, mut optional) = (0, 0, 0);
@@ -104,7 +104,7 @@ fn what_is_said_of_a_key_holds() {
             } else if let Some(value) = after(about, "equired, such as `") {
                 let said = least.clone().without(of, name).load().expect_err(&which);
                 assert!(said.contains(name), "{which}: without it: {said}");
-                // A node is found by its own name.
+                // The node must be found by its own name.
                 let value = if name == "hostname" { NAME } else { value };
                 least.with(of, name, value).load().unwrap_or_else(|said| panic!("{which}: {said}"));
                 required += 1;

@@ -1,8 +1,8 @@
-//! A disk with a volatile write cache, as a value.
+//! A disk with a volatile write cache.
 //!
-//! What was written is read back at once, and is kept over a power cut only after a flush: what NVMe, SCSI and ATA
-//! allow a disk to do. Without that, a forgotten `fsync` in the program under test would never show, since what a killed
-//! QEMU wrote is still in the memory of the machine that it ran on.
+//! A read sees every write at once. A power cut keeps only what was flushed before. NVMe, SCSI and ATA allow
+//! a disk to behave like this. A killed QEMU alone loses nothing, because its writes are in the host's page
+//! cache. So without this disk, the tests would not detect a missing `fsync` in the program.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,48 +13,48 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
-/// What is kept together in memory. Nothing is lost or kept by this size.
+/// The unit of memory. It has no effect on which writes survive.
 const PAGE: usize = 4096;
-/// What a disk writes whole or not at all.
+/// The unit that a disk writes completely or not at all.
 const SECTOR: usize = 512;
 
-/// Shared between a disk and its copies until one of them writes.
+/// A page that a disk and its copies share until one of them writes to it.
 type Page = Arc<[u8; PAGE]>;
 
-/// A disk. A copy goes its own way, and costs little.
+/// A disk. A copy is independent and costs little memory.
 #[derive(Debug, Clone)]
 pub struct Disk {
-    /// What it began as, never written to; `None` for zeros.
+    /// The file with the initial content. Nobody writes to it. `None` means zeros.
     base: Option<Arc<File>>,
     size: u64,
-    /// What a power cut leaves, where it differs from the base.
+    /// The pages that survive a power cut, where they differ from the base.
     durable: HashMap<u64, Page>,
-    /// What a read sees, where it differs from that.
+    /// The pages that a read sees, where they differ from the durable ones.
     cached: HashMap<u64, Page>,
     /// The writes since the last flush, in their order.
     unflushed: Vec<(u64, Arc<[u8]>)>,
 }
 
-/// What became of the writes that were in the cache.
+/// What a power cut did to the writes in the cache.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
-    /// How many there were.
+    /// How many writes were in the cache.
     pub writes: usize,
-    /// How many of them reached the medium whole.
+    /// How many of them are completely on the medium.
     pub kept: usize,
-    /// How many in part.
+    /// How many of them may be on the medium in part.
     pub torn: usize,
 }
 
 impl Disk {
-    /// A disk that begins as a file is.
+    /// A disk that begins with the content of a file.
     pub fn over(base: &Path) -> io::Result<Self> {
         let base = File::open(base)?;
         let size = base.metadata()?.len();
         Ok(Self { base: Some(Arc::new(base)), ..Self::blank(size) })
     }
 
-    /// A disk of zeros.
+    /// A disk that begins with zeros.
     pub fn blank(size: u64) -> Self {
         let nothing = (HashMap::new(), HashMap::new(), Vec::new());
         Self { base: None, size, durable: nothing.0, cached: nothing.1, unflushed: nothing.2 }
@@ -65,7 +65,7 @@ impl Disk {
         self.size
     }
 
-    /// What is there; shorter than asked for at the end of the disk.
+    /// Reads bytes. The result is shorter than `length` at the end of the disk.
     pub fn read(&self, at: u64, length: usize) -> io::Result<Vec<u8>> {
         let length = length.min(usize::try_from(self.size.saturating_sub(at)).unwrap_or(usize::MAX));
         let mut bytes = Vec::with_capacity(length);
@@ -78,7 +78,7 @@ impl Disk {
         Ok(bytes)
     }
 
-    /// Writes into the cache.
+    /// Writes bytes into the cache.
     pub fn write(&mut self, at: u64, bytes: Arc<[u8]>) -> io::Result<()> {
         if at + bytes.len() as u64 > self.size {
             return Err(io::ErrorKind::StorageFull.into());
@@ -99,13 +99,13 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes durable what was written so far.
+    /// Makes all writes so far durable.
     pub fn flush(&mut self) {
         self.durable.extend(self.cached.drain());
         self.unflushed.clear();
     }
 
-    /// The power goes: of each write that was not flushed, all, nothing or some sectors are on the medium.
+    /// Cuts the power. Of each unflushed write, all, no or some sectors are on the medium then.
     pub fn cut(&mut self, chance: &mut Rng) -> io::Result<Lost> {
         self.cached.clear();
         let writes = std::mem::take(&mut self.unflushed);
@@ -130,7 +130,7 @@ impl Disk {
         Ok(lost)
     }
 
-    /// Onto the medium.
+    /// Writes bytes to the medium.
     fn put(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         for (number, from, count) in pages(at, bytes.len()) {
@@ -165,7 +165,8 @@ impl Disk {
     }
 }
 
-/// The pages that a range touches: the number, where in it the range begins, and how much of it belongs to the range.
+/// The pages that a range touches. For each page: its number, the offset in it where the range begins, and
+/// the length.
 fn pages(at: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize)> {
     let size = PAGE as u64;
     let end = at + length as u64;

@@ -1,4 +1,5 @@
-//! Files that are disks with a volatile write cache, for QEMU and tgtd to open: a filesystem in this process.
+//! A FUSE filesystem in this process. Its files are disks with a volatile write cache, which QEMU and tgtd
+//! open.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,7 +23,7 @@ pub use recording::Recording;
 
 use recording::Disks;
 
-/// Names and sizes never change while something is open.
+/// How long the kernel may cache names and sizes. They never change while a file is open.
 const VALID: Duration = Duration::from_secs(1);
 
 /// The disks, by name.
@@ -30,13 +31,13 @@ const VALID: Duration = Duration::from_secs(1);
 pub struct Caches {
     dir: PathBuf,
     disks: Arc<Mutex<Disks>>,
-    /// Ends with this value, and unmounts.
+    /// Dropping this value unmounts the filesystem.
     _session: BackgroundSession,
 }
 
 impl Caches {
-    /// An empty directory for disks. It must be mounted before the network namespace's programs start: each has a copy
-    /// of the mounts of that moment.
+    /// Mounts an empty directory for disks. Call this before any program starts in the network namespace:
+    /// each of them gets a copy of the mounts at its start.
     pub fn mount(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir)?;
         let disks = Arc::new(Mutex::new(Disks::default()));
@@ -47,7 +48,8 @@ impl Caches {
         Ok(Self { dir: dir.to_path_buf(), disks, _session: session })
     }
 
-    /// Puts a disk there, in place of one of that name that nobody has open. Returns its file.
+    /// Adds a disk. It replaces a disk of the same name, which no program may have open. Returns the disk's
+    /// file.
     pub fn put(&self, name: &str, disk: Disk) -> PathBuf {
         lock(&self.disks).put(name, disk);
         self.file(name)
@@ -58,18 +60,18 @@ impl Caches {
         self.dir.join(name)
     }
 
-    /// Cuts the power of a disk. Whoever has it open must be gone.
+    /// Cuts the power of a disk. No program may have it open.
     pub fn cut(&self, name: &str, chance: &mut Rng) -> Result<Lost> {
         let mut disks = lock(&self.disks);
         Ok(disks.named(name).context("no such disk")?.cut(chance)?)
     }
 
-    /// Records from here on what these disks are told to do.
+    /// Starts to record the writes and flushes of these disks.
     pub fn record(&self, names: &[&str]) {
         lock(&self.disks).record(names);
     }
 
-    /// Ends the recording.
+    /// Ends the recording and returns it.
     pub fn recorded(&self) -> Option<Recording> {
         lock(&self.disks).recorded()
     }
@@ -79,7 +81,7 @@ fn lock(disks: &Mutex<Disks>) -> MutexGuard<'_, Disks> {
     disks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The filesystem: one directory with the disks. The inode of a disk is its place in the list and 2.
+/// The filesystem: one directory with the disks. The inode number of a disk is its index in the list plus 2.
 struct Served(Arc<Mutex<Disks>>);
 
 impl Served {
@@ -143,7 +145,7 @@ impl Filesystem for Served {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // No page cache in between: it would show after a cut what was lost.
+        // Without the page cache. After a cut, the page cache would still show what was lost.
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }
 
@@ -214,7 +216,7 @@ mod tests {
         assert_eq!(lun.metadata().unwrap().len(), 1 << 20);
         lun.write_all_at(&[1; 512], 0).unwrap();
         lun.sync_data().unwrap();
-        // Enough that chance spares some and takes some.
+        // Enough writes that some survive and some are lost.
         for number in 1..100 {
             lun.write_all_at(&[1; 512], number * 512).unwrap();
         }

@@ -1,5 +1,5 @@
-//! What disks were told to do, in one order over all of them: enough to have each as it was at any moment since, and so
-//! to cut its power there.
+//! Records the writes and flushes of all disks in one order. From a recording, each disk can be made as it
+//! was at any position, so the tests can cut its power there.
 
 use std::io;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 
 use super::Disk;
 
-/// A pause between two acts that ends a burst.
+/// A burst ends when no write or flush follows within this time.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Disks by name, and a recording while there is one.
+/// The disks by name, and the recording if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Disks {
     all: Vec<(String, Disk)>,
@@ -73,7 +73,7 @@ impl Disks {
     }
 }
 
-/// What disks were told to do, from the state on that they had then.
+/// The writes and flushes of disks, and the state of these disks before them.
 #[derive(Debug)]
 pub struct Recording {
     start: Vec<(String, Disk)>,
@@ -81,7 +81,7 @@ pub struct Recording {
     end: Instant,
 }
 
-/// One act on one of the disks. A disk had done it, and told so, after its moment.
+/// One write or flush of one disk. The disk had completed it, and had answered, after `moment`.
 #[derive(Debug)]
 struct Act {
     disk: usize,
@@ -102,24 +102,25 @@ impl Recording {
         }
     }
 
-    /// How many acts there are. A position is the number of those that came before it.
+    /// The number of acts. A position is the number of acts before it.
     pub fn acts(&self) -> usize {
         self.acts.len()
     }
 
-    /// How many writes and flushes a disk was told.
+    /// How many writes and how many flushes a disk got.
     pub fn told(&self, name: &str) -> (usize, usize) {
         let of_disk = || self.acts.iter().filter(|act| self.start[act.disk].0 == name);
         let flushes = of_disk().filter(|act| matches!(act.what, What::Flush)).count();
         (of_disk().count() - flushes, flushes)
     }
 
-    /// The last moment of a position: whatever anybody was told before it comes from the acts before it.
+    /// The last moment at a position. Everything that a client was told before this moment follows from the
+    /// acts before the position.
     pub fn moment(&self, position: usize) -> Instant {
         self.acts.get(position).map_or(self.end, |act| act.moment)
     }
 
-    /// The positions right before and after each flush, and between bursts.
+    /// The positions right before and after each flush, and between two bursts.
     pub fn seams(&self) -> Vec<usize> {
         let mut seams = vec![0, self.acts.len()];
         for (position, act) in self.acts.iter().enumerate() {
@@ -135,7 +136,8 @@ impl Recording {
         seams
     }
 
-    /// The positions right before the writes that hold these bytes; of large ones, which are copied data, nobody looks.
+    /// The positions right before the writes that contain these bytes. Large writes are copied data and are
+    /// skipped.
     pub fn writes_of(&self, wanted: &[u8]) -> Vec<usize> {
         const LARGE: usize = 64 << 10;
         let holds = |act: &Act| match &act.what {
@@ -147,7 +149,7 @@ impl Recording {
         (0..self.acts.len()).filter(|position| holds(&self.acts[*position])).collect()
     }
 
-    /// A disk at a position, with what is in its cache then.
+    /// A disk at a position, with the content of its cache then.
     pub fn disk(&self, name: &str, position: usize) -> Result<Disk> {
         let number = self.start.iter().position(|(known, _)| known == name).context("no such disk")?;
         let mut disk = self.start[number].1.clone();
@@ -160,7 +162,7 @@ impl Recording {
         Ok(disk)
     }
 
-    /// The same, as if nobody had asked a disk to flush: what a test of the tests needs.
+    /// Removes all flushes from the recording, to prove that a test detects this.
     pub fn forget_flushes(&mut self) {
         self.acts.retain(|act| !matches!(act.what, What::Flush));
     }
@@ -172,7 +174,8 @@ mod tests {
 
     use super::*;
 
-    /// A log on one disk and a mark on the other, written by the book: an entry is acknowledged when both are flushed.
+    /// Writes a log on one disk and a mark on the other, correctly: an entry is acknowledged after both were
+    /// flushed.
     fn recorded() -> (Recording, Vec<Instant>) {
         let mut disks = Disks::default();
         disks.put("log", Disk::blank(1 << 20));
@@ -192,7 +195,7 @@ mod tests {
         (recording, acknowledged)
     }
 
-    /// How many entries that were acknowledged before the cut are lost.
+    /// How many entries are lost although they were acknowledged before the cut.
     fn lost(recording: &Recording, acknowledged: &[Instant], position: usize, chance: &mut Rng) -> usize {
         let before = acknowledged.iter().filter(|moment| **moment < recording.moment(position)).count();
         let [log, mark] = ["log", "mark"].map(|name| {
@@ -214,7 +217,7 @@ mod tests {
             (80, (20, 20), (20, 20))
         );
 
-        // Each write has a flush before or behind it.
+        // Each write has a flush before and after it, except the first.
         assert_eq!(recording.seams().len(), 81);
         let mut chance = Rng::with_seed(5);
         let mut all = |recording: &Recording| -> usize {
@@ -231,13 +234,13 @@ mod tests {
         let (recording, _) = recorded();
         for (position, entry) in [(0, 0), (1, 1), (4, 1), (5, 2), (80, 20)] {
             let log = recording.disk("log", position).unwrap();
-            // What was there before is there.
+            // The content from before the recording is there.
             assert_eq!(log.read(0, 1).unwrap(), [9]);
             let last = (0..=20u64).rev().find(|number| log.read(number * 512, 1).unwrap()[0] != 0);
             assert_eq!(last, Some(entry), "at {position}");
         }
         assert!(recording.disk("none", 0).is_err());
-        // To both disks.
+        // The entry is written to both disks.
         assert_eq!(recording.writes_of(&[7; 512]), [24, 26]);
     }
 }

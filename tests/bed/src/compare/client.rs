@@ -1,4 +1,4 @@
-//! A client on another machine that measures: how long etcd didn't answer, and what it holds.
+//! A client on another machine. It measures how long etcd does not answer, and asks what etcd holds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,25 +13,26 @@ use serde_json::json;
 use crate::etcd::base64;
 use crate::scenarios::cuts::writer::{address, enter, missing, post};
 
-/// Between two questions: this is how exact a time without an answer is.
+/// The pause between two questions. It is the precision of a measured time without an answer.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// The first keys of the stage, and what comes after the last of them.
+/// The range of the stage's first keys: the prefix, and the first key after it.
 const OLD: [&str; 2] = ["/registry/pods/", "/registry/pods0"];
 
-/// What makes the database large enough to be in the middle of.
+/// The prefix of the keys that make the database large. Otherwise its copy would be too short to cut in the
+/// middle.
 const BULK: &str = "/bulk/";
 
 /// What etcd holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// How many of the keys that every comparison begins with.
+    /// How many of the keys from the beginning of the comparison etcd has.
     pub old: u64,
     /// etcd's revision.
     pub revision: u64,
 }
 
-/// Asks all the time.
+/// Asks etcd again and again, in a thread.
 #[derive(Debug)]
 pub struct Watch {
     stop: Arc<AtomicBool>,
@@ -39,7 +40,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to ask, linearizably: an answer means that etcd can write.
+    /// Starts to ask. The questions are linearizable, so an answer means that etcd can write.
     pub fn begin(namespace: &Path) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (asked, namespace) = (Arc::clone(&stop), namespace.to_path_buf());
@@ -57,7 +58,7 @@ impl Watch {
         Self { stop, thread }
     }
 
-    /// The longest time between two answers.
+    /// Stops, and returns the longest time between two answers.
     pub fn end(self) -> Result<Duration> {
         self.stop.store(true, Ordering::Relaxed);
         let answered = self.thread.join().map_err(|_| anyhow!("the client panicked"))??;
@@ -69,12 +70,12 @@ impl Watch {
     }
 }
 
-/// What is asked once, from within the run's network namespace.
+/// Asks etcd single questions, from inside the run's network namespace.
 #[derive(Debug, Clone)]
 pub struct Client(PathBuf);
 
 impl Client {
-    /// For the node of a run.
+    /// A client for the nodes of a run.
     pub fn new(namespace: PathBuf) -> Self {
         Self(namespace)
     }
@@ -84,17 +85,17 @@ impl Client {
         &self.0
     }
 
-    /// What etcd holds; `None` when it doesn't answer.
+    /// What etcd holds. `None` when etcd does not answer.
     pub fn held(&self) -> Result<Option<Held>> {
         self.within(|| Ok(held().ok()))
     }
 
-    /// How many of these numbers etcd lacks.
+    /// How many of the acknowledged writes etcd has lost.
     pub fn lost(&self, acknowledged: &[u64]) -> Result<usize> {
         Ok(missing(&self.0, acknowledged)?.len())
     }
 
-    /// Puts values that can't be packed.
+    /// Writes random values, which cannot be compressed.
     pub fn fill(&self, count: usize, bytes: usize) -> Result<()> {
         self.within(|| {
             let mut chance = Rng::with_seed(0);
@@ -108,7 +109,7 @@ impl Client {
         })
     }
 
-    /// In a thread, because a network namespace is a thread's.
+    /// Runs in a new thread, because a thread that enters a network namespace stays in it.
     fn within<T: Send>(&self, ask: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -123,7 +124,7 @@ impl Client {
 fn held() -> Result<Held> {
     let range = json!({ "key": base64(OLD[0].as_bytes()), "range_end": base64(OLD[1].as_bytes()), "count_only": true });
     let answer = post(&address(), "/v3/kv/range", &range)?;
-    // The gateway leaves out what is 0.
+    // The gateway omits fields whose value is 0.
     let count = answer["count"].as_str().unwrap_or("0").parse()?;
     let revision = answer["header"]["revision"].as_str().unwrap_or_default().parse()?;
     Ok(Held { old: count, revision })

@@ -1,4 +1,4 @@
-//! The power goes in the middle of the copy, and the node boots.
+//! The power is cut in the middle of the copy, and the node boots.
 
 use std::time::{Duration, Instant};
 
@@ -10,18 +10,18 @@ use super::table::Table;
 use super::way::Way;
 use crate::host;
 
-/// To the second disk, so that a copy of this small database lasts as long as that of one of some GB. XFS writes its log every
-/// half a minute, so a copy that is over sooner leaves nothing after a cut.
+/// The write limit of the second disk, in bytes per second. With it, the copy of this small database takes as
+/// long as a copy of some GB. XFS writes its log every 30 s, so a shorter copy leaves nothing after a cut.
 const SLOW: u64 = 1_000_000;
-/// How far into it the second disk's copy is cut.
+/// When the copy to the second disk is cut, after its start.
 const INTO_THE_COPY: Duration = Duration::from_secs(45);
-/// The same of a copy to a slow LUN, which is over earlier.
+/// When a copy to a slow LUN is cut, after its start. That copy ends earlier.
 const INTO_A_SHORT_COPY: Duration = Duration::from_secs(2);
 
-/// The copy's unit, as much of its name as the console shows.
+/// The beginning of the name of the copy's unit. The console shows no more of it.
 const SYNC: &str = "sync-var-lib-etcd";
 
-/// Writes, cuts, boots, and counts.
+/// Writes keys, moves etcd, cuts the power in the copy, boots the node, and counts what is lost.
 pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
     rig.fresh(way, None)?;
     let acknowledged = rig.write(way, 2)?;
@@ -41,17 +41,15 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
         let parked =
             rig.stage.node.run("ls /root/etcd-pod.yaml && ! ls /etc/kubernetes/manifests/etcd-pod.yaml")?;
         if parked.code != 0 {
-            bail!(
-                "etcd is down after the cut, and its manifest isn't where the runbook had put it: {parked}"
-            );
+            bail!("etcd is down after the cut, and its manifest is not where the runbook puts it: {parked}");
         }
-        cell += "; its manifest is where the runbook had put it, and a person has to put it back";
+        cell += "; its manifest is where the runbook put it, and an administrator must move it back";
     }
     table.put("A power cut in the middle of the copy, then a boot", way, cell);
     Ok(())
 }
 
-/// At the boot at which it migrates.
+/// Cuts etcd-lun's copy, at the boot that migrates.
 fn ours(rig: &mut Rig) -> Result<Duration> {
     rig.deliver(Way::Ours)?;
     rig.stage.node.power_off()?;
@@ -62,7 +60,7 @@ fn ours(rig: &mut Rig) -> Result<Duration> {
     copying(rig)
 }
 
-/// A running rsync, seen twice.
+/// Waits until rsync runs, and checks that it still runs a little later. Returns how long it has run.
 fn copying(rig: &Rig) -> Result<Duration> {
     let runs = || Ok((rig.stage.node.run("pgrep -x rsync >/dev/null")?.code == 0).then_some(()));
     host::poll(Duration::from_secs(120), Duration::from_millis(100), runs)?.context("no rsync was seen")?;
@@ -72,12 +70,13 @@ fn copying(rig: &Rig) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// At the boot after the object came; the console says what it has come to.
+/// Cuts the second disk's copy, at the boot after the object was delivered. The console shows when the copy
+/// starts.
 fn second_disk(rig: &mut Rig) -> Result<Duration> {
     rig.deliver(Way::SecondDisk)?;
     rig.stage.node.power_off()?;
     if !rig.stage.node.power_on_until(Some(SYNC))? {
-        bail!("the console doesn't show the copy's unit");
+        bail!("the console does not show the copy's unit");
     }
     let begun = Instant::now();
     rig.slow_second_disk(SLOW)?;
@@ -92,7 +91,7 @@ fn second_disk(rig: &mut Rig) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// In the runbook's last part.
+/// Cuts the copy by hand, in the last part of the runbook.
 fn by_hand(rig: &mut Rig) -> Result<Duration> {
     let device = rig.attach()?;
     let output = rig.format(&device)?;

@@ -1,4 +1,4 @@
-//! Somebody else's data on the disk.
+//! The disk already holds data of another owner.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,20 +17,20 @@ use crate::target::{blank, fingerprint};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What is on it.
+/// The other owner's data.
 #[derive(Debug, Clone, Copy)]
 enum Content {
     /// A filesystem with files.
     Ext4,
-    /// Records from the disk's first byte on, as some databases keep them: blkid knows no name for that.
+    /// Records from the disk's first byte on, as some databases write them. blkid does not recognise them.
     Records,
 }
 
 impl Content {
     fn name(self) -> &'static str {
         match self {
-            Content::Ext4 => "Somebody's ext4 on the disk",
-            Content::Records => "Somebody's data on the disk, of a kind that blkid doesn't know",
+            Content::Ext4 => "Another owner's ext4 on the disk",
+            Content::Records => "Another owner's data on the disk, which blkid does not recognise",
         }
     }
 
@@ -57,7 +57,7 @@ impl Content {
     }
 }
 
-/// Moves by the way, and looks whether the data is still there.
+/// Moves etcd to the disk and checks whether the other owner's data is still there.
 pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
     for content in [Content::Ext4, Content::Records] {
         let file = content.make(rig)?;
@@ -76,7 +76,7 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Goes the way as far as it goes. Tells whether somebody can log in then, and what was said.
+/// Moves etcd as far as the way allows. Returns whether ssh works afterwards, and the message of a refusal.
 fn try_it(rig: &mut Rig, way: Way) -> Result<(bool, String)> {
     if way == Way::SecondDisk {
         rig.deliver(way)?;
@@ -95,13 +95,13 @@ fn try_it(rig: &mut Rig, way: Way) -> Result<(bool, String)> {
     if output.code == 0 {
         return Ok((true, String::new()));
     }
-    // Ours tells its steps there too, and what it did in them.
+    // etcd-lun also prints its steps and their results on stderr.
     let mut lines = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let word = match way {
         Way::Ours => lines.find_map(|line| line.strip_prefix("refused: ")),
         _ => lines.next(),
     }
-    .with_context(|| format!("nothing says why: {output}"))?;
+    .with_context(|| format!("no message gives the reason: {output}"))?;
     let word: String = word.split("; ").next().unwrap_or(word).chars().take(160).collect();
     Ok((true, format!(", declined: `{word}`")))
 }

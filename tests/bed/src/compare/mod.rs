@@ -1,12 +1,13 @@
-//! etcd-lun and two other ways to move an etcd to another disk, in the same situations on equal nodes.
+//! Compares etcd-lun with two other ways to move an etcd to another disk, in the same situations on equal
+//! nodes.
 //!
-//! Nothing here judges: a cell of the table is made from what was seen. But when etcd-lun loses something, or any way comes to
-//! an end that nobody foresaw, the comparison ends with an error.
+//! The table only shows what was observed. The comparison ends with an error when etcd-lun loses something,
+//! or when any way ends in a state that the code does not expect.
 //!
-//! - `way`: what is compared; its scripts and units are in `guest/compare`
-//! - `rig`, `client`: the node, its disks, and who asks its etcd
+//! - `way`: the ways; their scripts and units are in `guest/compare`
+//! - `rig`, `client`: the node, its disks, and the client of its etcd
 //! - `moved`, `stale`, `cut`, `foreign`: the situations
-//! - `seen`, `table`: what comes of it
+//! - `seen`, `table`: the results
 
 use std::path::Path;
 use std::rc::Rc;
@@ -30,10 +31,11 @@ use rig::Rig;
 use table::Table;
 use way::Way;
 
-/// The situations, by the names that `--only` takes.
+/// The situations. `--only` selects them by these names.
 const SITUATIONS: [&str; 5] = ["move", "later", "stale", "cut", "foreign"];
 
-/// Plays every situation whose `way/situation` contains one of these parts, which have commas between, and prints the table.
+/// Plays every situation whose name `way/situation` contains one of the texts in `only`, which commas
+/// separate. Prints the table.
 pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
     let begun = Instant::now();
     let chosen: Vec<(Way, &str)> = Way::ALL
@@ -45,7 +47,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
         })
         .collect();
     if chosen.is_empty() {
-        bail!("nothing to compare has {only:?} in its name");
+        bail!("no situation has {only:?} in its name");
     }
     let mut rig = Rig::build(bed, agent)?;
     let plain = match chosen.iter().any(|(_, situation)| *situation == "move") {
@@ -69,7 +71,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
         }
     }
     println!(
-        "\n{}\nAll of it took {} s; nodes ran under {}.",
+        "\n{}\nThe comparison took {} s; nodes ran under {}.",
         table.markdown(),
         begun.elapsed().as_secs(),
         bed.accel()
@@ -77,7 +79,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
-/// For a person to read after a failure.
+/// Collects evidence to read after a failure.
 fn evidence(rig: &Rig) {
     let dir = crate::suite::failure_dir().join("compare");
     match rig.stage.node.collect(&dir) {

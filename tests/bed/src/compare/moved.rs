@@ -1,4 +1,4 @@
-//! The move itself, a later boot, and a later boot without the disk.
+//! The move itself, a later boot with the disk, and a later boot without it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::table::Table;
 use super::way::Way;
 use crate::scene;
 
-/// How long a plain reboot of the node keeps etcd from answering.
+/// How long etcd does not answer during a plain reboot of the node.
 pub fn baseline(rig: &mut Rig) -> Result<Duration> {
     rig.fresh(Way::ByHand, None)?;
     let watch = Watch::begin(rig.client.namespace());
@@ -21,7 +21,7 @@ pub fn baseline(rig: &mut Rig) -> Result<Duration> {
     watch.end()
 }
 
-/// Moves a node's etcd by the way: how long it doesn't answer.
+/// Moves a node's etcd and measures how long it does not answer.
 pub fn play(rig: &mut Rig, way: Way, table: &mut Table, plain: Duration) -> Result<()> {
     if way == Way::Ours {
         rig.fresh(way, None)?;
@@ -34,7 +34,7 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table, plain: Duration) -> Resu
     keep(rig, way)
 }
 
-/// Later boots of a node whose etcd was moved and has written since: with its disk, and without.
+/// Boots a node whose etcd was moved and has written since: first with its disk, then without.
 pub fn later(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
     if rig.moved != Some(way) {
         moves(rig, way)?;
@@ -49,7 +49,7 @@ pub fn later(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
     if way == Way::Ours && !seen.is_whole_at(Place::New) {
         bail!("at a later boot: {seen}");
     }
-    table.put("A later boot, the disk being there", way, seen.to_string());
+    table.put("A later boot with the disk", way, seen.to_string());
 
     rig.stage.node.power_off()?;
     rig.take_away(way);
@@ -70,7 +70,8 @@ fn times(took: Duration, plain: Duration) -> String {
     format!("{took:.0} s, {:.2} × a plain reboot ({plain:.0} s)", took / plain)
 }
 
-/// The way's disk as the way left it, with what the plain node's etcd held: moved there now where no run did before.
+/// The way's disk after a move, with the data of the plain node's etcd. Makes the move now if no earlier run
+/// made it.
 pub fn kept(rig: &mut Rig, way: Way) -> Result<PathBuf> {
     let file = kept_file(rig, way);
     if !file.exists() {
@@ -84,7 +85,7 @@ fn kept_file(rig: &Rig, way: Way) -> PathBuf {
     rig.file(way).with_extension(if way == Way::Ours { "kept-ours" } else { "kept" })
 }
 
-/// Keeps a copy of the disk, which the node holds still meanwhile.
+/// Keeps a copy of the disk. The node freezes the filesystem meanwhile.
 fn keep(rig: &mut Rig, way: Way) -> Result<()> {
     rig.stage.node.ok("fsfreeze --freeze /var/lib/etcd")?;
     let copied = copy(&rig.file(way), &kept_file(rig, way));
@@ -93,7 +94,7 @@ fn keep(rig: &mut Rig, way: Way) -> Result<()> {
     copied
 }
 
-/// Moves the plain node's etcd to a blank disk; returns how long it didn't answer.
+/// Moves the plain node's etcd to a blank disk. Returns how long etcd did not answer.
 fn moves(rig: &mut Rig, way: Way) -> Result<Duration> {
     rig.fresh(way, None)?;
     if way == Way::ByHand {
@@ -106,7 +107,7 @@ fn moves(rig: &mut Rig, way: Way) -> Result<Duration> {
     watch.end()
 }
 
-/// The same by a person's commands, on the running node.
+/// Moves etcd with commands on the running node. Returns how long etcd did not answer.
 fn by_hand(rig: &mut Rig, way: Way) -> Result<Duration> {
     let command = if way == Way::Ours {
         rig.deliver(way)?;
@@ -120,7 +121,7 @@ fn by_hand(rig: &mut Rig, way: Way) -> Result<Duration> {
         format!("/root/move {device}")
     };
     let watch = Watch::begin(rig.client.namespace());
-    // One answer at least before it begins.
+    // The watch needs at least one answer before the move begins.
     rig.answers()?;
     let output = rig.stage.node.run_within(&command, scene::LIMIT)?;
     if output.code != 0 {

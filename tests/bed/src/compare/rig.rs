@@ -1,4 +1,4 @@
-//! The node that all ways are played on, and their disks.
+//! The node on which all ways are played, and its disks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,36 +20,37 @@ use crate::stage::Stage;
 use crate::target::{self, Lun, Offer};
 use crate::vm::Disk;
 
-/// A node before anybody moved anything: its etcd is a static pod's, and has keys.
+/// The snapshot of a node before any move. Its etcd is a static pod and has keys.
 const PLAIN: &str = "compare";
-/// The second disk, as QEMU and the node name it.
+/// The name of the second disk in QEMU and its serial number.
 const SECOND: &str = "second";
-/// About as much as a small cluster's database, so that a copy has a middle.
+/// Number and size of large values. The database is then about as large as a small cluster's, so its copy
+/// takes a while.
 const BULK: (usize, usize) = (200, 100_000);
-/// How long an etcd that comes up is waited for.
+/// How long a starting etcd may take to answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a client writes.
 const WRITING: Duration = Duration::from_secs(6);
-/// What the console says where a boot ends for want of a local filesystem.
+/// What the console shows when a boot ends because a local filesystem is missing.
 const EMERGENCY: &str = "emergency.target";
-/// How long nothing may come of such a boot.
+/// How long etcd must not answer after such a boot.
 const EMERGENCY_LASTS: Duration = Duration::from_secs(20);
 
-/// The node.
+/// The node and its client.
 #[derive(Debug)]
 pub struct Rig {
-    /// What it stands on.
+    /// The stage with the node and its target.
     pub stage: Stage,
-    /// A client of its etcd.
+    /// The client of the node's etcd.
     pub client: Client,
-    /// The way by which its etcd has just been moved.
+    /// The way that has just moved the node's etcd.
     pub moved: Option<Way>,
     /// What etcd held at first.
     before: Held,
 }
 
 impl Rig {
-    /// Boots the node.
+    /// Boots the node, prepares it for all ways, and takes the snapshot.
     pub fn build(bed: &Rc<Bed>, agent: &Path) -> Result<Self> {
         let mut stage = Stage::build(bed, agent)?;
         stage.strip()?;
@@ -62,8 +63,8 @@ impl Rig {
             stage.node.put(&format!("/root/{name}"), 0o755, script)?;
         }
         stage.node.ok(&format!(
-            // The client is on another machine. And what is written goes to a disk soon, as it does where a copy is larger
-            // than the memory.
+            // etcd must listen on the network, because the client is on another machine. The low dirty limits
+            // send writes to the disk soon, as happens where a copy is larger than the memory.
             "set -e; rm /usr/local/bin/etcd-lun; systemctl disable --quiet --now etcd.service
              mount -o remount,bind,rw /usr
              sed -i '/LISTEN_CLIENT_URLS/s/127.0.0.1/0.0.0.0/' /usr/libexec/kubelet-stand-in
@@ -83,7 +84,8 @@ impl Rig {
         Ok(rig)
     }
 
-    /// The plain node, running, with the way's disk attached: blank, or with this content.
+    /// Goes back to the plain node, running, with the way's disk attached. The disk is blank or has this
+    /// content.
     pub fn fresh(&mut self, way: Way, content: Option<&Path>) -> Result<()> {
         self.moved = None;
         let node = &mut self.stage.node;
@@ -105,7 +107,7 @@ impl Rig {
         self.answers().map(drop)
     }
 
-    /// The file behind the way's disk.
+    /// The file of the way's disk.
     pub fn file(&self, way: Way) -> PathBuf {
         if way.has_lun() { self.stage.lun() } else { self.stage.bed.run.dir().join("second-disk") }
     }
@@ -114,14 +116,15 @@ impl Rig {
         Disk { id: SECOND, file, serial: SECOND, plugged: true }
     }
 
-    /// Writes what the way delivers, as the Machine Config Daemon does on a node in use. By hand there is nothing.
+    /// Writes the files of the way, as the Machine Config Daemon does on a running node. The way by hand has
+    /// no files.
     pub fn deliver(&self, way: Way) -> Result<()> {
         let Some(config) = way.ignition(&self.stage)? else { return Ok(()) };
         self.stage.node.put("/run/ignition.json", 0o600, config.to_string().as_bytes())?;
         self.stage.node.ok("/var/usrlocal/bin/machine-config-daemon /run/ignition.json").map(drop)
     }
 
-    /// By hand: a session. Returns the LUN's device.
+    /// By hand: opens a session. Returns the LUN's device.
     pub fn attach(&self) -> Result<String> {
         let script = format!("/root/attach {} {} | tail -n 1", net::Path::A.portal(), scene::INITIATOR);
         let device = self.stage.node.ok(&script)?;
@@ -131,23 +134,23 @@ impl Rig {
         Ok(device)
     }
 
-    /// By hand: a filesystem, as far as mkfs.xfs makes one.
+    /// By hand: makes a filesystem. mkfs.xfs may refuse to.
     pub fn format(&self, device: &str) -> Result<Output> {
         self.stage.node.run(&format!("/root/format {device}"))
     }
 
-    /// From power-off to the end of a boot, or to where that can be seen to end.
+    /// Shuts the node down and boots it. Returns whether ssh works then.
     pub fn reboot(&mut self) -> Result<bool> {
         self.stage.node.power_off()?;
         self.boot()
     }
 
-    /// Turns the node on. Tells whether somebody can log in.
+    /// Turns the node on. Returns whether ssh works; it does not if the boot ends in emergency mode.
     pub fn boot(&mut self) -> Result<bool> {
         Ok(!self.stage.node.power_on_until(Some(EMERGENCY))?)
     }
 
-    /// Takes the way's disk away from a node that is off.
+    /// Removes the way's disk from a node that is off.
     pub fn take_away(&mut self, way: Way) {
         if way.has_lun() {
             self.stage.target.stop();
@@ -156,7 +159,7 @@ impl Rig {
         }
     }
 
-    /// Writes keys, and returns the numbers of those that were acknowledged.
+    /// Writes keys. Returns the numbers of the acknowledged ones.
     pub fn write(&self, way: Way, situation: u64) -> Result<Vec<u64>> {
         let writer = Writer::begin(self.client.namespace(), way.first_key(situation)?);
         std::thread::sleep(WRITING);
@@ -173,12 +176,12 @@ impl Rig {
         held.with_context(|| format!("etcd does not answer within {} s", PATIENCE.as_secs()))
     }
 
-    /// Waits until everything that the boot starts has been started, or has failed.
+    /// Waits until every unit of the boot has started or failed.
     pub fn settle(&self) -> Result<()> {
         self.stage.node.run_within("systemctl is-system-running --wait", Duration::from_secs(300)).map(drop)
     }
 
-    /// What there is to see after a boot.
+    /// Collects the state of the node and of etcd after a boot.
     pub fn look(&self, logs_in: bool, acknowledged: &[u64]) -> Result<Seen> {
         if !logs_in {
             let held = host::poll(EMERGENCY_LASTS, Duration::from_millis(500), || self.client.held())?;
@@ -198,7 +201,8 @@ impl Rig {
         }))
     }
 
-    /// As the process itself sees its directory: what the host has mounted there since is not what it uses.
+    /// Where etcd's data is, as etcd's own process sees its directory. The host may have mounted something
+    /// there since.
     fn place(&self) -> Result<Place> {
         let source = self.stage.node.ok(
             "nsenter --mount --target $(pgrep -x -o etcd) findmnt --noheadings --first-only --output SOURCE --target /var/lib/etcd",
@@ -207,11 +211,11 @@ impl Rig {
             "/dev/vda" => Ok(Place::Old),
             "/dev/vdb" => Ok(Place::New),
             disk if disk.starts_with("/dev/sd") => Ok(Place::New),
-            _ => bail!("etcd's data is on {source}, which is no disk of this comparison"),
+            _ => bail!("etcd's data is on {source}, which is not a disk of this comparison"),
         }
     }
 
-    /// What etcd said last in this boot before it ended.
+    /// The last error of etcd in this boot, if it ended with one.
     fn last_word(&self) -> Result<Option<String>> {
         let said = self.stage.node.ok(
             "journalctl --sync; journalctl -b --no-pager -o cat -u kubelet.service | grep -E '\"level\":\"(fatal|panic)\"|^panic: ' | tail -n 1",
@@ -223,13 +227,13 @@ impl Rig {
         Ok((!word.is_empty()).then(|| word.chars().take(160).collect()))
     }
 
-    /// Lets the second disk take so many bytes in a second.
+    /// Limits the writes to the second disk, in bytes per second.
     pub fn slow_second_disk(&mut self, bytes: u64) -> Result<()> {
         self.stage.node.vm().slow_writes(SECOND, bytes)
     }
 }
 
-/// The runbook.
+/// The scripts of the runbook.
 const BY_HAND: [(&str, &[u8]); 3] = [
     ("attach", include_bytes!("../../guest/compare/by-hand/attach")),
     ("format", include_bytes!("../../guest/compare/by-hand/format")),

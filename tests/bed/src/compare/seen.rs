@@ -1,32 +1,33 @@
-//! What was seen of a node, in words for a cell of the table.
+//! The observed state of a node, as text for a cell of the table.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Where etcd's data lies.
+/// Where etcd's data is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// On the root disk, where it was before the move.
     Old,
-    /// On the disk that the move is about.
+    /// On the disk that etcd was moved to.
     New,
 }
 
 /// An etcd that answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Serving {
-    /// Where its data lies.
+    /// Where its data is.
     pub place: Place,
-    /// How many of the keys that were there from the beginning it lacks, and of how many.
+    /// How many of the initial keys are missing, and how many there were.
     pub old: (u64, u64),
-    /// How many of the keys that a client wrote since, and had acknowledged, it lacks, and of how many.
+    /// How many keys are missing that a client wrote later and that etcd acknowledged, and how many there
+    /// were.
     pub lost: (usize, usize),
-    /// Its revision: 1 is that of a cluster without a past.
+    /// Its revision. A new cluster has revision 1.
     pub revision: u64,
 }
 
 impl Serving {
-    /// Whether everything is there.
+    /// Whether no key is missing.
     pub fn is_whole(&self) -> bool {
         self.old.0 == 0 && self.lost.0 == 0
     }
@@ -37,14 +38,14 @@ impl Serving {
 pub enum Seen {
     /// etcd answers.
     Serves(Serving),
-    /// It doesn't, for so long; with its last word, when there is one.
+    /// etcd did not answer for this time. The text is its last error, if there is one.
     Down(Duration, Option<String>),
     /// The boot ended in emergency mode.
     Emergency,
 }
 
 impl Seen {
-    /// etcd serves all that it should, from there.
+    /// Whether etcd serves all keys from this place.
     pub fn is_whole_at(&self, place: Place) -> bool {
         matches!(self, Seen::Serves(serving) if serving.is_whole() && serving.place == place)
     }

@@ -1,4 +1,4 @@
-//! A disk from an earlier move of the same node's etcd; the newer data is on the root disk.
+//! The disk has a copy from an earlier move of the same etcd. The newer data is on the root disk.
 
 use anyhow::{Result, bail};
 
@@ -9,7 +9,7 @@ use super::table::Table;
 use super::way::Way;
 use crate::target::fingerprint;
 
-/// Writes, moves by the way, and counts.
+/// Writes keys, moves etcd to the old copy's disk, and counts what is lost.
 pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
     let kept = kept(rig, way)?;
     rig.fresh(way, Some(&kept))?;
@@ -31,7 +31,9 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
         (Way::Ours, _) => {
             let refusal = refusal(rig)?;
             if !seen.is_whole_at(Place::Old) || fingerprint(&rig.file(way))? != disk {
-                bail!("on an earlier migration's LUN, which may have been written to: {seen}");
+                bail!(
+                    "etcd-lun must refuse the LUN of an earlier migration and must not write to it: {seen}"
+                );
             }
             cell += &format!("; refused, and nothing written: `{refusal}`");
         }
@@ -46,7 +48,7 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What the service found when it declined; the cure follows after it.
+/// The first part of the service's refusal, which says what it found. The cure follows after it.
 fn refusal(rig: &Rig) -> Result<String> {
     rig.settle()?;
     let said = rig.stage.node.said("etcd-lun.service")?;

@@ -1,8 +1,8 @@
-//! The table that a comparison prints.
+//! The table of the comparison.
 
 use super::way::Way;
 
-/// Rows in the order in which their first cell came.
+/// The rows, in the order in which their first cells were filled.
 #[derive(Debug, Default)]
 pub struct Table(Vec<Row>);
 
@@ -27,7 +27,7 @@ impl Table {
         }
     }
 
-    /// In Markdown, one line for each row.
+    /// The table in Markdown, with one line for each row.
     pub fn markdown(&self) -> String {
         let mut text = String::from("| |");
         for way in Way::ALL {

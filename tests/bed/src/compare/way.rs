@@ -1,4 +1,4 @@
-//! The ways that are compared, and what each of them brings to a node.
+//! The ways to move an etcd, and the files that each of them needs on a node.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ use crate::stage::Stage;
 /// A way to move an etcd to another disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// This project.
+    /// etcd-lun.
     Ours,
-    /// The MachineConfig that OpenShift's documentation has for a second disk.
+    /// The MachineConfig from OpenShift's documentation for a second disk.
     SecondDisk,
-    /// iSCSI by hand, by a runbook, on a node that doesn't enforce SELinux.
+    /// iSCSI by hand, with a runbook, on a node that does not enforce SELinux.
     ByHand,
 }
 
@@ -26,7 +26,7 @@ impl Way {
     /// All of them, in the order of the table's columns.
     pub const ALL: [Way; 3] = [Way::Ours, Way::SecondDisk, Way::ByHand];
 
-    /// The Ignition config that it delivers; by hand there is none.
+    /// The way's Ignition config. By hand there is none.
     pub fn ignition(self, stage: &Stage) -> Result<Option<Value>> {
         match self {
             Way::Ours => Ok(Some(delivery::ignition_of(&boot::object(stage, &wanted())?)?)),
@@ -35,12 +35,12 @@ impl Way {
         }
     }
 
-    /// Whether its disk is a LUN, or else one of the machine's own.
+    /// Whether the way's disk is a LUN. Otherwise it is a local disk.
     pub fn has_lun(self) -> bool {
         self != Way::SecondDisk
     }
 
-    /// The number of its first written key in a situation, so that no two situations share one.
+    /// The number of the way's first written key in a situation. No two situations share numbers.
     pub fn first_key(self, situation: u64) -> Result<u64> {
         let way = Way::ALL.iter().position(|way| *way == self).context("a way that isn't listed")?;
         Ok(u64::try_from(way)? * 1_000_000 + situation * 100_000 + 1)
@@ -61,7 +61,7 @@ fn wanted() -> Wanted {
     Wanted { chap: None, etcd: "runtime = \"static-pod\"\n".into(), ..Wanted::default() }
 }
 
-/// The documented object, made of the files beside this program.
+/// The documented object, made from the files in `guest/compare`.
 fn second_disk() -> Value {
     let unit = |name: &str, text: &str| json!({ "name": name, "enabled": true, "contents": text });
     let script = include_bytes!("../../guest/compare/second-disk/find-secondary-device");

@@ -1,4 +1,4 @@
-//! `bench`: where it measures, and that it leaves nothing.
+//! `bench`: which disk it measures, and that it leaves no files.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -22,13 +22,14 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.is_on_lun()?;
             stage.node.ok("systemctl stop etcd var-lib-etcd.mount")?;
             check(&stage.agent("bench /var/lib/etcd")?, failed(&["/var/lib/etcd", "immutable"]))?;
-            // Without the LUN it's the local disk that etcd's directory is on.
+            // Without the LUN, etcd's directory is on the local disk.
             measured(&stage.agent("bench --writes 100 --json")?, &[("/var/lib", 100)]).map(drop)
         }),
     ]
 }
 
-/// The right disk, a warning beside etcd, no trace; and an etcd that never noticed.
+/// `bench` measures the right disk, warns about a running etcd, and leaves no files. etcd must not be
+/// interrupted.
 fn before_and_after(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted::default())?;
     let names = "find /var/lib -xdev -path /var/lib/etcd/member -prune -o -print | sort | md5sum";
@@ -40,10 +41,10 @@ fn before_and_after(stage: &mut Stage) -> Result<()> {
         .as_array()
         .is_some_and(|all| all.iter().any(|pid| pid.as_u64() == Some(etcd)));
     if !is_beside || !local.stderr.contains("etcd is running") {
-        bail!("it does not say that etcd ({etcd}) runs: {local}");
+        bail!("`bench` does not report that etcd ({etcd}) runs: {local}");
     }
     if stage.node.ok(names)? != before {
-        bail!("something was left in /var/lib: {local}");
+        bail!("`bench` left something in /var/lib: {local}");
     }
     stage.is_untouched()?;
     stage.apply()?;
@@ -58,15 +59,15 @@ fn before_and_after(stage: &mut Stage) -> Result<()> {
     stage.is_on_lun()
 }
 
-/// Killed in the middle, on the LUN.
+/// Kills a run in the middle, on the LUN.
 fn killed(stage: &Stage) -> Result<()> {
     let free = || -> Result<i64> { Ok(stage.node.ok(FREE)?.trim().parse()?) };
     let before = free()?;
     stage.node.ok(KILL)?;
     let lost = before - free()?;
-    // etcd itself writes meanwhile.
+    // etcd itself also writes meanwhile.
     if lost > 16 << 20 {
-        bail!("{lost} bytes of the LUN are still taken");
+        bail!("{lost} bytes of the LUN were not freed");
     }
     Ok(())
 }
@@ -76,13 +77,14 @@ const FREE: &str = "sync -f /var/lib/etcd; df --output=avail -B1 /var/lib/etcd |
 const KILL: &str = "etcd-lun bench >/dev/null 2>&1 &
 pid=$!
 for n in $(seq 200); do ls -l /proc/$pid/fd 2>/dev/null | grep -q '/var/lib/etcd/.*(deleted)' && break; sleep 0.05; done
-ls -l /proc/$pid/fd | grep -q '/var/lib/etcd/.*(deleted)' || { echo it never began >&2; exit 1; }
-[ \"$(ls -A /var/lib/etcd)\" = member ] || { echo it has a name >&2; exit 1; }
+ls -l /proc/$pid/fd | grep -q '/var/lib/etcd/.*(deleted)' || { echo bench never began >&2; exit 1; }
+[ \"$(ls -A /var/lib/etcd)\" = member ] || { echo the file of bench has a name >&2; exit 1; }
 kill -9 $pid
 wait $pid
 sleep 1";
 
-/// It measured these directories, so often; and its exit code is what it found in the first.
+/// Checks that `bench` measured these directories, each with so many writes. The exit code follows from the
+/// first directory.
 fn measured(output: &Output, wanted: &[(&str, u64)]) -> Result<Value> {
     let value: Value = serde_json::from_str(&output.stdout).with_context(|| format!("no JSON: {output}"))?;
     let series = value["bench"]["series"].as_array().with_context(|| format!("no series: {output}"))?;

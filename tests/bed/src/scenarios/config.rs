@@ -1,4 +1,4 @@
-//! Configs that can't be meant. None of them may lead to a session.
+//! Configs with errors. None of them may lead to a session.
 
 use anyhow::{Context, Result, bail};
 
@@ -12,7 +12,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         let id = stage.node.ok("cat /etc/machine-id")?;
         let unknown = Wanted { more: "lunn = 1\n".into(), ..Wanted::default() };
         let nobodys = Wanted { hostname: "master-7".into(), ..Wanted::default() };
-        // One entry by the short name, one by machine id: both are this node.
+        // One entry has the short host name, the other the machine id. Both mean this node.
         let second = format!(
             "\n[[node]]\nmachine_id = {id:?}\ninitiator = \"iqn.1994-05.com.redhat:other\"\nlun = 2\n"
         );
@@ -35,7 +35,7 @@ fn not_meant(stage: &Stage, how: Declined) -> Result<()> {
     declines_command(stage, "etcd-lun apply", how)?;
     declines_command(stage, "etcd-lun config check", how)?;
     if stage.target.sessions()? > 0 {
-        bail!("a session was opened with a config that can't be meant");
+        bail!("a session was opened with a faulty config");
     }
     Ok(())
 }

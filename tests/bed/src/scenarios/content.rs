@@ -1,4 +1,4 @@
-//! LUNs that are not blank: every one is refused, and not one byte of it changes.
+//! LUNs that are not blank. etcd-lun refuses each of them and changes no byte.
 
 use anyhow::{Context, Result};
 
@@ -7,11 +7,11 @@ use crate::scene::{LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
-/// What the node's own tools put on the LUN, and what the refusal calls it.
+/// What a tool of the node puts on the LUN: a name, the command, and texts of the refusal.
 const MADE: &[(&str, &str, &[&str])] = &[
     ("ext4", "mkfs.ext4 -q -F $LUN", &["ext4"]),
-    ("somebody's XFS", "mkfs.xfs -q $LUN", &["xfs"]),
-    // mkfs.vfat writes a partition table around its filesystem, and the kernel takes it for one.
+    ("another owner's XFS", "mkfs.xfs -q $LUN", &["xfs"]),
+    // mkfs.vfat writes a partition table around its filesystem, and the kernel reads it as one.
     ("vfat", "mkfs.vfat $LUN", &["vfat"]),
     (
         "a partition table (GPT)",
@@ -25,11 +25,12 @@ const MADE: &[(&str, &str, &[&str])] = &[
     ),
     ("LVM", "pvcreate -q $LUN", &["LVM2_member"]),
     ("swap", "mkswap $LUN", &["swap"]),
-    // The last: while this one is attached, its label alone has every other LUN refused.
-    ("somebody's XFS with our label", "mkfs.xfs -q -L etcd-lun $LUN", &["xfs"]),
+    // This must be the last case: while this LUN is attached, its label makes etcd-lun refuse every other
+    // LUN.
+    ("another owner's XFS with our label", "mkfs.xfs -q -L etcd-lun $LUN", &["xfs"]),
 ];
 
-/// Bytes that no tool knows, at places where superblocks live or lived.
+/// Bytes that no tool recognises, at offsets where superblocks are or were.
 const STRAY: &[(&str, u64)] = &[
     ("first byte", 0),
     ("ext's superblock", 1024),

@@ -1,4 +1,4 @@
-//! Bad days in the middle of the copy: the attempt fails, and etcd runs on the local disk as before.
+//! Failures in the middle of the copy: the attempt fails, and etcd runs on the local disk as before.
 
 use anyhow::Result;
 
@@ -11,7 +11,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("copy/more-data-than-room", |stage| {
             more_data(stage, 1100)?;
-            // Seen before anything is written: it must not take a failed copy to find out.
+            // etcd-lun must see this before it writes anything, and not only after a failed copy.
             declines(stage, &Wanted::default(), refused(&["has 1GiB of space", "grow it at the target"]))
         }),
         Scenario::new("copy/storage-out-of-space", |stage| {
@@ -42,7 +42,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Gives etcd's directory more to copy: a file of the kind that etcd leaves alone.
+/// Makes etcd's directory larger, with a file that etcd ignores.
 fn more_data(stage: &Stage, mebibytes: u32) -> Result<()> {
     let file = "/var/lib/etcd/member/snap/0000000000000001-0000000000000001.snap.broken";
     let script = format!(
@@ -51,7 +51,8 @@ fn more_data(stage: &Stage, mebibytes: u32) -> Result<()> {
     stage.node.ok(&script).map(drop)
 }
 
-/// Sends the agent a signal while its rsync is at work, and held there: it may be quick.
+/// Sends the agent a signal while its rsync runs. The script stops rsync meanwhile, because rsync may be
+/// quick.
 fn ended(stage: &Stage, signal: &str) -> Result<()> {
     let strike = format!(
         "until pkill -STOP -x rsync; do sleep 0.02; done; sleep 1
@@ -61,7 +62,7 @@ fn ended(stage: &Stage, signal: &str) -> Result<()> {
     Ok(())
 }
 
-/// `/var/lib` on a disk with one bad sector, below one file of etcd's directory.
+/// Puts `/var/lib` on a disk with one bad sector. The sector is part of one file in etcd's directory.
 const VAR_LIB_WITH_A_BAD_SECTOR: &str = r#"set -e
 systemctl stop etcd
 head -c 8192 </dev/urandom >/var/lib/etcd/member/snap/unreadable

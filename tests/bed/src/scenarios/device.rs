@@ -1,5 +1,5 @@
-//! A disk of the node's own in the target's place, named by its link: as a cloud attaches one. SELinux enforces, so the rule
-//! that labels the disk by its link is tried too.
+//! A local disk instead of a target. The config names it by its link, as for a cloud disk. SELinux enforces,
+//! which also tests the udev rule that labels the disk by its link.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::vm::{Disk, Options, Selinux};
 
 const SERIAL: &str = "etcd0";
 const LINK: &str = "/dev/disk/by-id/virtio-etcd0";
-/// A blank disk with another serial number, and one that passes for the first by its own.
+/// The serial number of another blank disk. A third disk has the serial number of the first one.
 const OTHER: &str = "etcd9";
 
 /// The service gives up after 20 s and tries again 20 s later.
@@ -35,12 +35,12 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     })]
 }
 
-/// For every node of the pool: there is no entry.
+/// The config for every node of the pool. It has no entries for single nodes.
 fn wanted() -> Wanted {
     Wanted { device: Some(LINK.into()), attach_timeout: "20s".into(), ..Wanted::default() }
 }
 
-/// Migrated at the first boot, mounted at the second.
+/// Migrates at the first boot and mounts the disk at the second.
 fn stands_on_its_disk(stage: &mut Stage) -> Result<()> {
     let delivered = boot::delivered(stage, &wanted(), Runs::Unit)?;
     let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
@@ -78,24 +78,28 @@ fn runs_from_it(stage: &Stage) -> Result<()> {
         bail!("a unit failed: {failed}");
     }
     nothing_denied(&stage.node)?;
-    println!("        on its disk at boot, in {:.1} s, nothing was denied", took.as_secs_f32());
+    println!(
+        "        etcd is on the disk after the boot, in {:.1} s; SELinux denied nothing",
+        took.as_secs_f32()
+    );
     Ok(())
 }
 
-/// At the first boot udev sees the disk before there is a module with its label, and can't give it: the service that brings
-/// the module labels it. That is no denial.
+/// At the first boot udev sees the disk before the module is installed. udev cannot set the module's label
+/// then, and the audit log shows that attempt. The service that installs the module labels the disk. So this
+/// is not a denial.
 fn nothing_denied(node: &Node) -> Result<()> {
     let mut denials = audit::denials(node)?;
     denials.retain(|line| {
         !line.contains("op=setxattr invalid_context=\"system_u:object_r:etcd_lun_device_t:s0\"")
     });
     if !denials.is_empty() {
-        bail!("{} denials:\n{}", denials.len(), denials.join("\n"));
+        bail!("SELinux denied {} times:\n{}", denials.len(), denials.join("\n"));
     }
     Ok(())
 }
 
-/// What is printed has nothing of a target in it. How fast an emulated disk is is not asked.
+/// The output must not mention a target. The speed of an emulated disk is not checked.
 fn looks_well(stage: &Stage) -> Result<()> {
     let health = stage.agent("health")?;
     let well = health.code == 0
@@ -119,7 +123,8 @@ fn looks_well(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// A boot without it: etcd stays down behind the fence, the node comes up, and the service says which link is missing.
+/// A boot without the disk: the fence keeps etcd down, the node comes up, and the service names the missing
+/// link.
 fn taken_away(stage: &mut Stage) -> Result<()> {
     let file = |name: &str| stage.bed.run.dir().join(name);
     let mut disks = vec![Disk { id: "own", file: file("own-disk"), serial: SERIAL, plugged: false }];
@@ -137,7 +142,8 @@ fn taken_away(stage: &mut Stage) -> Result<()> {
     told.with_context(|| format!("etcd-lun.service does not say that {LINK} is missing"))
 }
 
-/// One with another name is refused by its name, and one that passes for the right one by what is on it.
+/// A disk with another serial number is refused because of that. A disk with the right serial number is
+/// refused because of its content.
 fn another(stage: &mut Stage) -> Result<()> {
     let before = [file(stage, "other")?, file(stage, "alike")?];
     plug(stage, "other", OTHER)?;
@@ -166,7 +172,7 @@ fn plug(stage: &mut Stage, id: &str, serial: &str) -> Result<()> {
     stage.comes_to(&format!("test -e /dev/disk/by-id/virtio-{serial}"))
 }
 
-/// After a refusal a person starts the service; then the way back to the local disk.
+/// After the refusal an administrator starts the service. Then etcd is rolled back to the local disk.
 fn comes_back(stage: &mut Stage) -> Result<()> {
     plug(stage, "own", SERIAL)?;
     stage.node.run_within("systemctl restart etcd-lun.service", LIMIT)?;

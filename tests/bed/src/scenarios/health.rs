@@ -1,5 +1,5 @@
-//! One migrated node on which one thing after the other is really broken and mended: each time `health` must find that, and
-//! nothing else.
+//! Breaks and repairs one thing after the other on one migrated node. Each time `health` must find that fault
+//! and no other.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,14 +16,15 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     vec![Scenario::new("health/each-check", each_check), Scenario::new("health/timer", timer)]
 }
 
-/// What is not asked of an emulated node: how long its disks are waited for.
+/// This check is ignored: it measures how long disks are waited for, which says nothing on an emulated node.
 const NOT_ASKED: &str = "iowait";
 
-/// Has systemd know the units as a MachineConfig does. `health` finds fault with a node that wouldn't come back.
+/// Enables the units, as a MachineConfig does. Otherwise `health` reports that the node would not recover
+/// after a boot.
 pub(super) const ENABLE: &str =
     "systemctl --quiet enable etcd-lun.service; systemctl --quiet enable --now etcd-lun-health.timer";
 
-/// The checks that aren't ok.
+/// The checks that are not ok.
 fn ill(stage: &Stage) -> Result<BTreeSet<String>> {
     let output = stage.agent("health --json")?;
     let value: Value = serde_json::from_str(&output.stdout).with_context(|| format!("no JSON: {output}"))?;
@@ -31,12 +32,12 @@ fn ill(stage: &Stage) -> Result<BTreeSet<String>> {
     let ill = rows.iter().filter(|row| row["outcome"] != "ok").filter_map(|row| row["check"].as_str());
     let ill: BTreeSet<String> = ill.map(str::to_owned).collect();
     if output.code != if ill.is_empty() { 0 } else { 4 } {
-        bail!("an exit code that doesn't fit: {output}");
+        bail!("the exit code does not fit the checks: {output}");
     }
     Ok(ill.into_iter().filter(|check| check != NOT_ASKED).collect())
 }
 
-/// Every check that can be asked of this node is ok.
+/// Checks that every check is ok, except the ignored one.
 pub(super) fn is_well(stage: &Stage) -> Result<()> {
     stage.node.ok(ENABLE)?;
     let ill = ill(stage)?;
@@ -46,7 +47,8 @@ pub(super) fn is_well(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Name, how it is broken, how it is mended, and which checks must see it. `$D` is the LUN's disk.
+/// Name, script that breaks something, script that repairs it, and the checks that must find it. `$D` is the
+/// LUN's disk.
 const BREAKS: &[(&str, &str, &str, &[&str])] = &[
     (
         "another initiator name",
@@ -149,7 +151,7 @@ fn each_check(stage: &mut Stage) -> Result<()> {
     if wrong.is_empty() { stage.is_on_lun() } else { bail!("{}", wrong.join("\n")) }
 }
 
-/// The only path is cut, and comes back: then the kernel's log alone tells of it, until somebody clears it.
+/// Cuts the only path and restores it. After that only the kernel's log shows the fault, until it is cleared.
 fn cut(stage: &Stage, compare: &mut impl FnMut(&str, BTreeSet<String>, &[&str])) -> Result<()> {
     stage.bed.net.cut(Path::A, Cut::Reject)?;
     wait_for(stage, "FAILED")?;
@@ -174,7 +176,7 @@ fn wait_for(stage: &Stage, state: &str) -> Result<()> {
     seen.with_context(|| format!("the session is not {state}"))
 }
 
-/// The timer's service writes metrics where there is a directory for them, and says once what has changed.
+/// The timer's service writes metrics only if their directory exists. It reports each change once.
 fn timer(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     stage.node.ok(&format!("{ENABLE}; dmesg --clear; journalctl --rotate"))?;
@@ -194,12 +196,12 @@ fn timer(stage: &mut Stage) -> Result<()> {
         .collect();
     let of = |old: &str, new: &str| (old.to_owned(), new.to_owned(), "critical".to_owned(), 32);
     if told != [of("ok", "found"), of("found", "ok")] {
-        bail!("the journal tells of the fence: {told:?}\n{entries:?}");
+        bail!("unexpected journal entries about the fence: {told:?}\n{entries:?}");
     }
     let own = "journalctl --sync; journalctl -b --no-pager -o cat -u etcd-lun-health.service | grep -v '^\\(Starting\\|Started\\|Finished\\|etcd-lun-health.service:\\)' | sed 's/:.*//' | sort -u";
     let lines = stage.node.ok(own)?;
     if lines.lines().any(|check| !["fence", "iowait"].contains(&check)) {
-        bail!("it says more than what has changed: {lines}");
+        bail!("the service reports more than the changes: {lines}");
     }
     Ok(())
 }

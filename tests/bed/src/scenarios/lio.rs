@@ -1,4 +1,4 @@
-//! A target that is not tgtd: LIO, in a machine of its own, set up by the script that `render target` prints.
+//! A target that is not tgtd: LIO on a machine of its own, set up by the script that `render target` prints.
 
 use anyhow::{Context, Result, bail};
 
@@ -12,7 +12,8 @@ use crate::suite::Scenario;
 use crate::target::Account;
 use crate::vm::Options;
 
-/// The other nodes of the pool. The first one's LUN has the same number as this node's, and is another.
+/// The other nodes of the pool. The first one's LUN has the same number as this node's LUN, but it is another
+/// LUN.
 const OTHERS: &str = "
 [[node]]
 hostname = \"master-1\"
@@ -31,7 +32,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         let target = Node::boot(&stage.bed, options)?;
         let played = play(stage, &target);
         if played.is_err() {
-            // For the evidence: the target's side of it.
+            // Collects the target's side of the evidence.
             target.run("targetcli ls; journalctl -k -b --no-pager -o cat | tail -n 20")?;
         }
         played
@@ -60,7 +61,7 @@ fn play(stage: &Stage, target: &Node) -> Result<()> {
     let [own, other] = ["master-0", "master-1"].map(|node| wwid(&again, node));
     let (own, other) = (own?, other?);
     if own == other || own != wwid(&first, "master-0")? {
-        bail!("a LUN's WWID must be its own, and stay: {first}\n{again}");
+        bail!("each LUN must have its own WWID, which must not change: {first}\n{again}");
     }
     keeps_secrets(target, &[first, again])?;
 
@@ -75,7 +76,7 @@ fn play(stage: &Stage, target: &Node) -> Result<()> {
     super::health::is_well(stage)
 }
 
-/// What an administrator does at the target: print the script, and run it.
+/// Prints the script and runs it, as the target's administrator does.
 fn set_up(target: &Node) -> Result<Output> {
     let output = target.run_within("etcd-lun render target >target.sh && sh target.sh", scene::LIMIT)?;
     if output.code != 0 {
@@ -94,7 +95,8 @@ fn wwid(output: &Output, node: &str) -> Result<String> {
     .with_context(|| format!("the script printed no WWID for {node}: {output}"))
 }
 
-/// The script prints no secret, and leaves none but where targetcli keeps its configuration, for root alone.
+/// The script prints no secret. It leaves secrets only in the files of targetcli's configuration, which only
+/// root may read.
 fn keeps_secrets(target: &Node, outputs: &[Output]) -> Result<()> {
     for secret in [scene::chap(), scene::discovery()].map(|account| account.secret) {
         if let Some(output) = outputs.iter().find(|output| output.both().contains(&secret)) {
@@ -106,13 +108,14 @@ fn keeps_secrets(target: &Node, outputs: &[Output]) -> Result<()> {
              grep -Ev '^600 root /etc/(etcd-lun|rtslib-fb-target)/' || true"
         ))?;
         if !left.is_empty() {
-            bail!("the script left a secret in a file, or one that others can read: {left}");
+            bail!("the script left a secret in another file, or in one that others can read: {left}");
         }
     }
     Ok(())
 }
 
-/// Who can't prove itself, or isn't listed, gets no session, and is told so.
+/// An initiator with a wrong secret, or without an entry, gets no session. The error message names the
+/// reason.
 fn is_kept_out(stage: &Stage) -> Result<()> {
     let account = |user| Some(Account::new(user, "bed-Wrong-s3cret"));
     let at = portal();
@@ -126,7 +129,7 @@ fn is_kept_out(stage: &Stage) -> Result<()> {
             &["asking", &at, "authentication failed", "check username and secret"],
         ),
         (
-            // LIO announces the target to every name, and refuses the login.
+            // LIO shows the target to every initiator name and refuses the login.
             Wanted { initiator: "iqn.1994-05.com.redhat:master9".into(), ..wanted() },
             &["logging in to", &at, "lets this node's initiator name in"],
         ),
@@ -138,13 +141,13 @@ fn is_kept_out(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// A node that is given another's initiator name logs in, and finds that node's LUN alone. Its own WWID in the config
-/// is what keeps it from using that.
+/// A node with another node's initiator name logs in and sees only that node's LUN. Its own WWID in the
+/// config keeps the node from using that LUN.
 fn sees_another_nodes_only(stage: &Stage, own: &str, other: &str) -> Result<()> {
     let initiator = "iqn.1994-05.com.redhat:master1".into();
     scene::configure(&stage.node, &Wanted { initiator, wwid: Some(own.into()), ..wanted() })?;
     check(&stage.agent("apply")?, refused(&[own, other]))?;
-    // The agent attaches the one LUN that it wants; here whatever the target shows is attached.
+    // The agent attaches only the LUN that it wants. This script attaches every LUN that the target shows.
     let seen = stage.node.ok(
         "for host in /sys/class/iscsi_host/*; do echo '- - -' >/sys/class/scsi_host/${host##*/}/scan; done
          udevadm settle

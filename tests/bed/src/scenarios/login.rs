@@ -1,4 +1,5 @@
-//! Portals, discovery, CHAP and ACLs: what must work, and what must fail in time and say why.
+//! Portals, discovery, CHAP and ACLs. Some cases must work; the others must fail in time with a message that
+//! gives the reason.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 (absent.clone(), other),
                 (Wanted { static_records: true, ..absent }, other),
                 (Wanted { portals: vec!["no-such-target:3260".into()], ..short() }, "no-such-target"),
-                // The target doesn't let this initiator in.
+                // The target does not let this initiator in.
                 (short(), crate::target::IQN),
             ];
             each(&cases, |(wanted, says)| in_time(stage, wanted, failed(&[says])))
@@ -98,7 +99,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     scenarios.push(Scenario::new("login/ways-in", |stage| {
         each(ONE_AFTER_ANOTHER, |(name, set)| {
             leads_in(stage, *set).context(*name)?;
-            // What the records say stays, and is wrong for the next.
+            // The node records and the session of this case must not affect the next one.
             stage.node.ok("iscsiadm -m node --logout")?;
             stage.offer_luns(1)
         })
@@ -106,8 +107,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     scenarios
 }
 
-/// To the LUN, and what a migration does from there on is the same for all of them, and is seen elsewhere; here it finds
-/// somebody's data.
+/// Checks that the agent reaches the LUN. After that a migration is the same for all cases, and other
+/// scenarios test it. Here the LUN holds another owner's data, so the agent refuses it.
 fn leads_in(stage: &mut Stage, set: Setting) -> Result<()> {
     let mut wanted = Wanted::default();
     set(stage, &mut wanted)?;
@@ -117,13 +118,13 @@ fn leads_in(stage: &mut Stage, set: Setting) -> Result<()> {
 
 type Setting = fn(&mut Stage, &mut Wanted) -> Result<()>;
 
-/// Ways in that must lead to a migrated node.
+/// Login cases after which the node must be migrated.
 const WORKS: &[(&str, Setting)] = &[
     ("two-portals", |stage, wanted| two_portals(stage, wanted, None)),
     ("two-portals-second-silent", |stage, wanted| two_portals(stage, wanted, Some((Path::B, Cut::Drop)))),
 ];
 
-/// Ways in that must lead to the LUN, each on a node of its own.
+/// Login cases in which the agent must reach the LUN. Each has a reset node.
 const LEADS_IN: &[(&str, Setting)] = &[
     ("initiator-name-was-another", |stage, _| {
         stage.node.ok("echo InitiatorName=iqn.1993-08.org.debian:01:old >/etc/iscsi/initiatorname.iscsi && systemctl start iscsid").map(drop)
@@ -138,7 +139,7 @@ const LEADS_IN: &[(&str, Setting)] = &[
     }),
 ];
 
-/// The same, on a node that has gone another way before.
+/// Login cases that run one after the other on one node.
 const ONE_AFTER_ANOTHER: &[(&str, Setting)] = &[
     ("mutual CHAP", |stage, wanted| {
         wanted.mutual = Some(scene::mutual());
@@ -174,7 +175,7 @@ const ONE_AFTER_ANOTHER: &[(&str, Setting)] = &[
 
 fn two_portals(stage: &mut Stage, wanted: &mut Wanted, cut: Option<(Path, Cut)>) -> Result<()> {
     wanted.portals = vec![Path::A.portal(), Path::B.portal()];
-    // As on a Red Hat node set up by `mpathconf --enable`.
+    // As on a Red Hat node after `mpathconf --enable`.
     stage.node.ok(
         "printf 'defaults {\\n find_multipaths yes\\n user_friendly_names yes\\n}\\n' >/etc/multipath.conf && systemctl start multipathd",
     )?;
@@ -184,12 +185,12 @@ fn two_portals(stage: &mut Stage, wanted: &mut Wanted, cut: Option<(Path, Cut)>)
     }
 }
 
-/// A config for a target that can't be reached: the agent gives up soon.
+/// A config for a target that cannot be reached. The agent gives up early.
 fn short() -> Wanted {
     Wanted { attach_timeout: "15s".into(), ..Wanted::default() }
 }
 
-/// The agent gives up within its own time limit, give or take a slow machine.
+/// Checks that the agent declines, and gives up within its time limit plus some time for a slow machine.
 fn in_time(stage: &Stage, wanted: &Wanted, how: Declined) -> Result<()> {
     let begun = Instant::now();
     declines(stage, wanted, how)?;

@@ -1,4 +1,4 @@
-//! LUNs that are blank and still not the one.
+//! LUNs that are blank but not the right one.
 
 use anyhow::Context;
 

@@ -1,4 +1,4 @@
-//! The migration itself, and what holds after it.
+//! The migration, and the state after it.
 
 use anyhow::{Result, bail};
 
@@ -45,7 +45,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.node.ok("systemctl stop etcd var-lib-etcd.mount")?;
             let ill = stage.agent("health")?;
             if ill.code != 4 {
-                bail!("`health` without the mount should end with 4: {ill}");
+                bail!("`health` without the mount should exit with 4: {ill}");
             }
             Ok(())
         }),
@@ -101,7 +101,7 @@ fn fingerprint_changed(stage: &Stage) -> Result<bool> {
     Ok(crate::target::fingerprint(&stage.lun())? != crate::target::fingerprint(&blank)?)
 }
 
-/// Keys are written all the time; what etcd acknowledged must be there afterwards.
+/// A client writes keys during the migration. etcd must have every key that it acknowledged.
 fn no_write_is_lost(stage: &Stage) -> Result<()> {
     stage.node.put("/run/writer.sh", 0o700, WRITER.as_bytes())?;
     stage.node.ok("setsid sh /run/writer.sh >/dev/null 2>&1 & sleep 2")?;
@@ -114,7 +114,7 @@ fn no_write_is_lost(stage: &Stage) -> Result<()> {
     if !lost.is_empty() {
         bail!("{} acknowledged writes are lost: {lost:?}", lost.len());
     }
-    // Some before, some after; else the test shows nothing.
+    // Some writes must be before the migration and some after it. Otherwise the test proves nothing.
     if acknowledged.lines().count() < 10 {
         bail!("only {} writes were acknowledged", acknowledged.lines().count());
     }
@@ -128,12 +128,12 @@ while [ ! -e /run/enough ]; do
 done
 touch /run/written";
 
-/// etcd started without the LUN fails, and writes nothing.
+/// etcd is started without the LUN. It must fail and write nothing.
 pub(super) fn stays_down(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     let seen = stage.look()?;
     if !seen.is_fenced() || seen.content != BARRED {
-        bail!("the directory beneath the mount holds data, or is not immutable: {seen:?}");
+        bail!("the directory below the mount holds data, or is not immutable: {seen:?}");
     }
     let start = node.run("systemctl reset-failed etcd.service; systemctl start etcd.service")?;
     node.run("systemctl stop etcd.service")?;
@@ -143,13 +143,13 @@ pub(super) fn stays_down(stage: &Stage) -> Result<()> {
     if !node.said("etcd.service")?.contains("cannot access data directory")
         || !node.ok("find /var/lib/etcd -mindepth 1 ! -empty")?.is_empty()
     {
-        bail!("etcd did not fail for want of its directory, or wrote there");
+        bail!("etcd did not fail because of its missing directory, or it wrote there");
     }
     node.run("systemctl reset-failed etcd.service")?;
     Ok(())
 }
 
-/// The old local data goes when somebody says so, not before its time, and not while etcd doesn't run.
+/// The retired data is deleted only on request, only after its time, and only while etcd runs.
 fn retired(stage: &Stage) -> Result<()> {
     const OLD: &str = "/var/lib/etcd-lun/retired/1";
     let lists = |wanted: &str| {
@@ -170,7 +170,7 @@ fn retired(stage: &Stage) -> Result<()> {
     for (verb, left) in [("retired delete 1 --dry-run", OLD), ("retired delete 1", "none")] {
         let output = stage.agent(verb)?;
         if output.code != 0 || !output.stdout.contains(OLD) {
-            bail!("`{verb}` once the data may go: {output}");
+            bail!("`{verb}` after the retention time: {output}");
         }
         lists(left)?;
     }

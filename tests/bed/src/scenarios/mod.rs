@@ -31,10 +31,10 @@ mod secret;
 mod selinux;
 mod tools;
 
-/// Every scenario. Those that take minutes come first: with several lanes nobody waits for one of them at the end.
+/// Every scenario.
 pub fn all() -> Vec<Scenario> {
     [
-        // The longest first, so that lanes end together.
+        // Scenarios that take minutes come first, so that all lanes end at about the same time.
         boot::scenarios(),
         selinux::scenarios(),
         cuts::scenarios(),
@@ -59,71 +59,72 @@ pub fn all() -> Vec<Scenario> {
     .collect()
 }
 
-/// How the agent declines.
+/// How the agent must decline.
 #[derive(Debug, Clone, Copy)]
 struct Declined<'a> {
     /// The exit code.
     code: i32,
-    /// What the message must name: object and finding.
+    /// Parts of the message: the object and the finding.
     says: &'a [&'a str],
 }
 
-/// A refusal (exit code 3) that names these.
+/// A refusal (exit code 3) whose message contains these texts.
 fn refused<'a>(says: &'a [&'a str]) -> Declined<'a> {
     Declined { code: 3, says }
 }
 
-/// An error (exit code 1) that names these.
+/// An error (exit code 1) whose message contains these texts.
 fn failed<'a>(says: &'a [&'a str]) -> Declined<'a> {
     Declined { code: 1, says }
 }
 
-/// An ill state (exit code 4) of these checks.
+/// An unhealthy state (exit code 4) whose message names these checks.
 fn unhealthy<'a>(says: &'a [&'a str]) -> Declined<'a> {
     Declined { code: 4, says }
 }
 
-/// A usage or config error (exit code 2) that names these.
+/// A usage or config error (exit code 2) whose message contains these texts.
 fn wrong<'a>(says: &'a [&'a str]) -> Declined<'a> {
     Declined { code: 2, says }
 }
 
-/// Plays cases one after the other on one node, for each of them leaves it as it was; tells of all that failed.
+/// Plays cases one after the other on one node, because each case leaves the node unchanged. Reports all that
+/// failed.
 fn each<C>(cases: impl IntoIterator<Item = C>, play: impl FnMut(C) -> Result<()>) -> Result<()> {
     let failed = cases.into_iter().map(play).filter_map(Result::err);
     let told: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
     if told.is_empty() { Ok(()) } else { bail!("{}", told.join("\n")) }
 }
 
-/// With this config `apply` declines: as designed, with no byte changed on any LUN, and etcd never interrupted.
+/// Checks that `apply` declines with this config, changes no byte of any LUN, and never interrupts etcd.
 fn declines(stage: &Stage, wanted: &Wanted, how: Declined) -> Result<()> {
     stage.configure(wanted)?;
     declines_command(stage, "etcd-lun apply", how)
 }
 
-/// The same for a whole command line.
+/// Checks the same for a whole command line.
 fn declines_command(stage: &Stage, command: &str, how: Declined) -> Result<()> {
     let content = || -> Result<Vec<String>> {
         stage.target.offered().luns.iter().map(|lun| fingerprint(&lun.file)).collect()
     };
     let before = content()?;
-    // The exit code must be the command's, so what is asked before goes in front, on a line of its own.
+    // The exit code must be the command's. So the state of etcd is printed before it, on a line of its own.
     let mut output = stage.node.run_within(&format!("{ETCD_STATE}; {command}"), crate::scene::LIMIT)?;
     let (etcd, rest) = output.stdout.split_once('\n').unwrap_or_default();
     let etcd = etcd.to_string();
     output.stdout = rest.to_string();
     check(&output, how)?;
     if content()? != before {
-        bail!("a LUN was written to, by a run that declined: {output}");
+        bail!("a run that declined wrote to a LUN: {output}");
     }
     let seen = stage.is_untouched()?;
     if seen.etcd != etcd {
-        bail!("etcd was interrupted ({etcd} before, {} after), by a run that declined: {output}", seen.etcd);
+        bail!("a run that declined interrupted etcd ({etcd} before, {} after): {output}", seen.etcd);
     }
     Ok(())
 }
 
-/// Exit code and message are as designed.
+/// Checks the exit code and the message.
 fn check(output: &Output, how: Declined) -> Result<()> {
     if output.code != how.code {
         bail!("expected exit code {}: {output}", how.code);
@@ -136,7 +137,7 @@ fn check(output: &Output, how: Declined) -> Result<()> {
     let Some(message) = output.stderr.lines().find(|line| line.starts_with(begins)) else {
         bail!("no line begins with {begins:?}: {output}");
     };
-    // What follows the line may belong to it: a list of what was tried, a cause.
+    // The lines after the message may belong to it: a list of attempts, or a cause.
     let told = output.stderr[output.stderr.find(message).unwrap_or(0)..].to_lowercase();
     match how.says.iter().find(|word| !told.contains(&word.to_lowercase())) {
         Some(word) => bail!("the message does not say {word:?}: {output}"),
@@ -144,12 +145,12 @@ fn check(output: &Output, how: Declined) -> Result<()> {
     }
 }
 
-/// The main process of etcd's unit.
+/// The process number of etcd's unit.
 fn main_pid(stage: &Stage) -> Result<String> {
     stage.node.ok("systemctl show --property MainPID --value etcd.service")
 }
 
-/// Writes into a LUN's backing file, as something outside the node.
+/// Writes into a LUN's backing file, outside the node.
 fn scribble(lun: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
     let file = File::options().write(true).open(lun).context("cannot open the LUN's file")?;
     file.write_all_at(bytes, offset)?;

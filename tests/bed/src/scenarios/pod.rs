@@ -1,4 +1,5 @@
-//! etcd as a static pod, under the kubelet's stand-in, moved by hand: from the node, and from a debug pod.
+//! etcd as a static pod under the kubelet's stand-in. It is migrated by hand, from the node and from a debug
+//! pod.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ fn wanted() -> Wanted {
     Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..Wanted::default() }
 }
 
-/// From now on the kubelet's stand-in runs etcd.
+/// Lets the kubelet's stand-in run etcd from now on.
 pub(super) fn hand_over(stage: &Stage) -> Result<()> {
     stage.configure(&wanted())?;
     stage.node.ok(&format!(
@@ -37,7 +38,7 @@ pub(super) fn hand_over(stage: &Stage) -> Result<()> {
     serves(stage)
 }
 
-/// etcd answers, with all its keys.
+/// Checks that etcd answers and has all its keys.
 pub(super) fn serves(stage: &Stage) -> Result<()> {
     let now = host::poll(Duration::from_secs(90), Duration::from_secs(1), || {
         Ok(etcd::hash_at(&stage.node, stage.before.revision).ok())
@@ -49,8 +50,8 @@ pub(super) fn serves(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// etcd runs from the LUN, in new containers that see it; its manifest is whole and in its place, and never were there
-/// two.
+/// Checks that etcd runs from the LUN in new containers that see the LUN. Its manifest must be complete and
+/// in place, and there must never have been two manifests.
 fn is_on_lun(stage: &Stage, manifest: &str) -> Result<()> {
     let mount =
         stage.node.ok("findmnt --noheadings --output FSTYPE,OPTIONS --mountpoint /var/lib/etcd | xargs")?;
@@ -59,12 +60,12 @@ fn is_on_lun(stage: &Stage, manifest: &str) -> Result<()> {
     }
     serves(stage)?;
     manifest_is(stage, manifest)?;
-    // etcd-rev writes its file every ten seconds, in the namespace of its container.
+    // The container etcd-rev writes this file every ten seconds, in its own mount namespace.
     let seen = host::poll(Duration::from_secs(30), Duration::from_secs(2), || {
         let age = "test -n \"$(find /var/lib/etcd/revision.json -newermt '-15 seconds')\"";
         Ok((stage.node.run(age)?.code == 0).then_some(()))
     })?;
-    seen.context("no container writes to the LUN: they see what is beneath the mount")?;
+    seen.context("no container writes to the LUN: the containers see the directory below the mount")?;
     super::health::is_well(stage)
 }
 
@@ -73,8 +74,8 @@ pub(super) fn manifest_is(stage: &Stage, manifest: &str) -> Result<()> {
     boot::static_pod::never_two(&stage.node)
 }
 
-/// As `oc debug node/X -- chroot /host`: a mount namespace of its own, in which the host's root is mounted on /host
-/// without propagation.
+/// Runs a command as `oc debug node/X -- chroot /host` does: in a mount namespace of its own, in which the
+/// host's root is mounted on /host without propagation.
 const DEBUG_POD: &str = "unshare --mount --propagation private sh -c '
 mkdir -p /run/pod && mount -t tmpfs pod /run/pod && mkdir /run/pod/host && mount --rbind / /run/pod/host && mount --make-rprivate /run/pod
 exec chroot /run/pod/host \"$@\"' sh";
@@ -102,14 +103,15 @@ fn from_a_debug_pod(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the manifest is parked and the pod's containers have gone.
+/// Waits until the manifest is parked and the pod's containers have ended.
 fn stopped(stage: &Stage) -> Result<()> {
     stage.comes_to(&format!("test -e {PARKED} && ! pgrep -x etcd >/dev/null"))
 }
 
-/// What makes the copy that counts long enough to meddle with: it can't be in the pre-copy, for etcd is writing it.
+/// Stops the final copy until `/var/held/closed` is removed, so that a scenario can interfere with it. The
+/// final copy is the one while etcd is stopped; the pre-copy runs while etcd still writes.
 pub(super) fn hold_the_copy(stage: &Stage) -> Result<()> {
-    // rsync is real; it only begins late when etcd doesn't run.
+    // The script runs the real rsync. It waits only while etcd does not run.
     stage.node.ok("mkdir -p /var/held && cat >/var/held/rsync <<'X'
 #!/bin/sh
 pgrep -x etcd >/dev/null || while [ -e /var/held/closed ]; do sleep 0.2; done
@@ -131,7 +133,7 @@ fn killed(stage: &mut Stage) -> Result<()> {
     if !status.stdout.contains("its manifest parked") || !status.stdout.contains("stopped by etcd-lun") {
         bail!("`status` does not say where the manifest is: {status}");
     }
-    // What the next boot does.
+    // The next boot starts this service.
     stage.node.ok("systemctl start etcd-lun.service")?;
     is_on_lun(stage, &format!("/{ETCD_POD}"))
 }
@@ -145,14 +147,15 @@ fn operator(stage: &mut Stage) -> Result<()> {
         .ok(&format!("sed 's/revision: \"7\"/revision: \"8\"/' /{ETCD_POD} >{newer}; chmod 600 {newer}"))?;
     let (output, ()) = stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
         stopped(stage)?;
-        // As the installer pod does: written aside, then renamed.
+        // As the installer pod does: it writes another file and renames it.
         stage.node.ok(&format!(
             "cp -p {newer} {MANIFEST}.tmp && mv {MANIFEST}.tmp {MANIFEST}; while ! pgrep -x etcd >/dev/null; do sleep 0.2; done; rm /var/held/closed"
         ))?;
         Ok(())
     })?;
     check(&output, failed(&["in step"]))?;
-    // By whichever guard comes first: the wait for etcd's end, that etcd is at rest, the copy itself, or its proof.
+    // Several guards can detect this first: the wait for etcd's end, the check that etcd is stopped, the
+    // copy, or its proof.
     let caught = [
         "was written anew",
         "somebody started it",
@@ -161,7 +164,7 @@ fn operator(stage: &mut Stage) -> Result<()> {
         "is not what is in /var/lib/etcd",
     ];
     if !caught.iter().any(|why| output.stderr.contains(why)) {
-        bail!("not for the etcd that was started meanwhile: {output}");
+        bail!("`apply` did not fail because of the etcd that was started meanwhile: {output}");
     }
     serves(stage)?;
     manifest_is(stage, newer)?;

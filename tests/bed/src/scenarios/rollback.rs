@@ -1,4 +1,5 @@
-//! Back to the local disk: there and back, cut short on either side of the commit point, and what is refused.
+//! The rollback to the local disk: complete ones, ones cut short before and after the commit point, and
+//! refused ones.
 
 use anyhow::{Result, bail};
 
@@ -32,12 +33,12 @@ fn roll_back(stage: &Stage) -> Result<Output> {
 
 fn ok(output: Output) -> Result<Output> {
     if output.code != 0 {
-        bail!("should have succeeded: {output}");
+        bail!("the command should have succeeded: {output}");
     }
     Ok(output)
 }
 
-/// A key that was not there before, and the hash with it.
+/// Writes a new key and returns the hash with it.
 fn write(stage: &Stage, key: &str) -> Result<KeyHash> {
     stage.node.ok(&format!("etcdctl put /between/{key} {key}"))?;
     etcd::hash_now(&stage.node)
@@ -51,7 +52,8 @@ fn has(stage: &Stage, wanted: KeyHash) -> Result<()> {
     Ok(())
 }
 
-/// etcd runs from the local disk, with every key; nothing is left of the LUN, and the verbs say why.
+/// Checks that etcd runs from the local disk with every key, that nothing of the LUN is left, and that the
+/// verbs report the rollback.
 fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
     stage.is_untouched()?;
     has(stage, wanted)?;
@@ -76,8 +78,8 @@ fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
     Ok(())
 }
 
-/// The copy takes the data directory's place as the last step: with an immutable shelf it can't, and the rollback stays
-/// committed and unfinished.
+/// Makes the last step of a rollback fail. In this step the copy takes the data directory's place. It cannot
+/// do that if the directory `returning` is immutable. So the rollback is committed and unfinished.
 pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     stage.node.ok(&format!("mkdir -p {RETURNING} && chmod 700 {RETURNING}"))?;
     pod::hold_the_copy(stage)?;
@@ -87,9 +89,9 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     })?;
     check(&output, failed(&["in step return"]))?;
     if !output.stderr.contains("`etcd-lun rollback` goes on from here") {
-        bail!("it does not say how it goes on: {output}");
+        bail!("the message does not name the command that continues: {output}");
     }
-    // Neither copy can be started on, and nothing but `rollback` goes on.
+    // etcd cannot start on either copy, and only `rollback` continues.
     check(&stage.agent("apply")?, refused(&["is not finished", "etcd-lun rollback"]))?;
     let health = stage.agent("health")?;
     if health.code != 4 || !health.stdout.contains("the rollback is not finished") {
@@ -97,9 +99,9 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     }
     let seen = stage.look()?;
     if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED || seen.keys.is_some() {
-        bail!("there is something to start etcd on: {seen:?}");
+        bail!("etcd could start on a copy: {seen:?}");
     }
-    // Synced: the power may go next.
+    // The caller may cut the power next, so the state must be on the disk.
     stage.node.ok(&format!("chattr -i {RETURNING}; sync")).map(drop)
 }
 
@@ -122,19 +124,20 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     pod::serves(stage)?;
     pod::manifest_is(stage, &format!("/{}", crate::image::ETCD_POD))?;
     stage.has_kept("/between/pod")?;
-    // etcd-rev writes its file every ten seconds, in the namespace of its container.
+    // The container etcd-rev writes this file every ten seconds, in its own mount namespace.
     stage.comes_to("test -n \"$(find /var/lib/etcd/revision.json -newermt '-15 seconds')\"")?;
     if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
         bail!("the LUN is mounted");
     }
     let health = ok(stage.agent("health")?)?;
     if !health.stdout.contains("on purpose") {
-        bail!("`health` does not tell of the rollback: {health}");
+        bail!("`health` does not report the rollback: {health}");
     }
     Ok(())
 }
 
-/// Before the commit point etcd runs from the LUN again as soon as somebody is there to start it; then it goes on.
+/// A rollback that is killed before the commit point leaves etcd on the LUN. `apply --boot` starts it there.
+/// Then another rollback succeeds.
 fn killed(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     let before = write(stage, "killed")?;
@@ -143,12 +146,12 @@ fn killed(stage: &mut Stage) -> Result<()> {
         stage.comes_to(&format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
         stage.node.ok("pkill -KILL -x etcd-lun; sleep 1; rm /var/held/closed").map(drop)
     })?;
-    // What the next boot does.
+    // The next boot runs this command.
     ok(stage.agent("apply --boot")?)?;
     stage.comes_to("etcdctl --command-timeout 2s endpoint health")?;
     stage.is_on_lun()?;
     has(stage, before)?;
-    // Interrupted by a person: at once, and by itself.
+    // An administrator interrupts the rollback. It must then start etcd on the LUN at once and by itself.
     stage.node.ok("touch /var/held/closed")?;
     let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
         stage.comes_to("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null")?;
@@ -160,12 +163,12 @@ fn killed(stage: &mut Stage) -> Result<()> {
     let said = ok(stage.agent("rollback --json")?)?;
     let value: serde_json::Value = serde_json::from_str(&said.stdout)?;
     if !plan.stdout.contains("commit") || value["rollback"]["rolled_back"] != 2 {
-        bail!("the plan, or the outcome, is not as it should be: {plan}\n{said}");
+        bail!("the plan or the result is not as expected: {plan}\n{said}");
     }
     is_back(stage, before)
 }
 
-/// Seen before etcd is stopped.
+/// etcd-lun must see this before it stops etcd.
 fn no_room(stage: &Stage) -> Result<()> {
     let etcd = super::main_pid(stage)?;
     stage.node.ok(
@@ -174,7 +177,7 @@ fn no_room(stage: &Stage) -> Result<()> {
     check(&roll_back(stage)?, refused(&["the local disk has", "make room"]))?;
     stage.node.ok("rm /var/filler")?;
     if super::main_pid(stage)? != etcd {
-        bail!("etcd was interrupted for nothing");
+        bail!("a refused rollback interrupted etcd");
     }
     stage.is_on_lun()
 }

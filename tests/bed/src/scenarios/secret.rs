@@ -1,4 +1,4 @@
-//! A secret is in no process's arguments, no log, no output, and in no file that others can read.
+//! Secrets are in no process's arguments, in no log or output, and in no file that others can read.
 
 use anyhow::{Result, bail};
 
@@ -38,7 +38,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("secret/in-the-config-itself", |stage| {
             stage.configure(&Wanted::default())?;
             let secret = scene::chap().secret;
-            // Also with a key nearby that is wrong: parsers like to quote the line.
+            // The config also has a misspelled key with the secret, because parsers often quote the faulty
+            // line.
             stage.node.ok(&format!(
                 "sed -i -e 's/^password_file = .*chap.secret.*/password = \"{secret}\"\\npasswort = \"{secret}\"/' /etc/etcd-lun/config.toml; chmod 600 /etc/etcd-lun/config.toml"
             ))?;
@@ -47,7 +48,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// What a person or a unit may run, and where their outputs go.
+/// The commands that a person or a unit may run, while a sampler reads every process's arguments and
+/// environment.
 const SCRIPT: &str = "
 sample() { while [ ! -e /run/enough ]; do cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null; done >/run/sampled; }
 sample & sampler=$!
@@ -75,9 +77,9 @@ fn sampled(stage: &Stage, code: i32, secrets: &[String]) -> Result<()> {
             done"
         ))?;
         if !found.is_empty() {
-            bail!("the secret is {found}");
+            bail!("a secret was found {found}");
         }
-        // open-iscsi has to have it, and only root may read it there.
+        // open-iscsi needs the secret in its files. Only root may read them.
         let open = stage.node.ok(&format!(
             "grep -rlZ '{secret}' /var/lib/iscsi /var/lib/etcd-lun /etc /run/etcd-lun 2>/dev/null | xargs -0r stat -c '%a %U %n' | grep -v '^600 root ' || true"
         ))?;

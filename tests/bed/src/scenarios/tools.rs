@@ -1,4 +1,5 @@
-//! A node that isn't fit: rights, programs, units, a local disk that can't hold the fence.
+//! A node that does not meet the requirements: rights, programs, units, or a local disk without the immutable
+//! flag.
 
 use anyhow::Context;
 
@@ -6,7 +7,7 @@ use super::{declines, declines_command, each, failed, refused};
 use crate::scene::Wanted;
 use crate::suite::Scenario;
 
-/// Name, how the node is spoiled, how it is mended, and what is said of it.
+/// Name, script that breaks the node, script that repairs it, and texts of the refusal.
 const UNFIT: &[(&str, &str, &str, &[&str])] = &[
     (
         "no rsync",
@@ -54,7 +55,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Minix's filesystem has owners and modes but no inode flags, and etcd runs on it.
+/// Minix's filesystem has owners and modes but no inode flags. etcd runs on it.
 const VAR_LIB_ON_MINIX: &str = "set -e
 systemctl stop etcd
 truncate -s 600M /root/minix

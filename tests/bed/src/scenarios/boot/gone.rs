@@ -13,17 +13,17 @@ use crate::ssh::Ssh;
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
-/// A try of 20 s may just have begun, and the next one comes 20 s after its end.
+/// An attempt of 20 s may just have begun. The next one starts 20 s after its end.
 const COMES_BACK: Duration = Duration::from_secs(120);
-/// The last key that etcd acknowledged before the target went for good.
+/// The last key that etcd acknowledged before the target disappeared.
 const LAST: &str = "/before/the/end";
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    // One after the other, each with the node as the one before left it.
+    // The three parts run one after the other on the same node.
     vec![Scenario::new("boot/target-off", |stage| {
         before_migration(stage).context("before the migration")?;
-        gate_etcd(stage).context("after it, and at a shutdown")?;
-        gate_kubelet(stage).context("after it, with gate = \"kubelet\"")
+        gate_etcd(stage).context("after the migration, and at a shutdown")?;
+        gate_kubelet(stage).context("after the migration, with gate = \"kubelet\"")
     })]
 }
 
@@ -33,11 +33,12 @@ fn before_migration(stage: &mut Stage) -> Result<()> {
     stage.target.stop();
     stage.change_node(node(stage, NODES[0], &disk)?);
     stage.node.power_on()?;
-    stage.is_untouched().context("the target is off and nothing was migrated yet")?;
+    stage.is_untouched().context("the target is off and etcd is not migrated yet")?;
     is("active", &stage.node, &["kubelet.service"])?;
     names_the_portal(&stage.node)?;
     logins_did_not_wait(&stage.node)?;
-    // A member that serves is not stopped by a try in the background: the service leaves it to a person, or a reboot.
+    // An attempt in the background must not stop a member that serves. The service leaves that to an
+    // administrator or a reboot.
     wait_for(&stage.node, "etcd-lun.service", "failed", COMES_BACK)?;
     stage.is_untouched()?;
     stage.target.restart()?;
@@ -58,13 +59,13 @@ fn gate_etcd(stage: &mut Stage) -> Result<()> {
     stage.target.restart()?;
     comes_back(stage)?;
     if Unit::of(&stage.node, "kubelet.service")?.get("MainPID") != kubelet.get("MainPID") {
-        bail!("the kubelet (stand-in) was started again");
+        bail!("the kubelet's stand-in was restarted");
     }
     reboots_with_target_gone(stage)
 }
 
 fn gate_kubelet(stage: &mut Stage) -> Result<()> {
-    // The node is in use: the changed object comes to it as the Machine Config Daemon brings one.
+    // The node is in use, so the changed object is delivered as the Machine Config Daemon does it.
     let object = super::object(stage, &Wanted { gate: Some("kubelet".into()), ..pool() })?;
     let disk = delivery::deliver(&stage.bed, "gate-kubelet", stage.node.vm().disk(), &object, |_| Ok(()))?;
     stage.change_node(node(stage, NODES[0], &disk)?);
@@ -79,22 +80,23 @@ fn gate_kubelet(stage: &mut Stage) -> Result<()> {
     stage.has_kept(LAST)
 }
 
-/// In bounded time, with etcd on a LUN that has gone: an hour's patience while the node runs, and little while it shuts down.
+/// The node must shut down in limited time although its LUN is gone and etcd runs on it. The time-out is an
+/// hour while the node runs, and short while it shuts down.
 fn reboots_with_target_gone(stage: &mut Stage) -> Result<()> {
-    // Something unwritten, so that the unmount has a reason to wait.
+    // Unwritten data, so that the unmount has to wait for the LUN.
     stage.node.ok(&format!("etcdctl put {LAST} yes"))?;
     let asked = stage.agent("let-go")?;
     if asked.code != 0 || !asked.stdout.contains("not shutting down") {
         bail!("`let-go` on a node that goes on: {asked}");
     }
     stage.target.stop();
-    // Longer than it takes to find out: the clock of an hour runs already.
+    // Long enough for the kernel to notice that the target is gone. The time-out of an hour has then begun.
     std::thread::sleep(Duration::from_secs(20));
     let begun = Instant::now();
-    // The connection may break before the command's exit code comes.
+    // The connection may break before the command's exit code arrives.
     let _ = stage.node.run("systemctl reboot");
     stage.node.vm().wait_off(Duration::from_secs(180))?;
-    println!("        down in {:.0} s with the target gone", begun.elapsed().as_secs_f32());
+    println!("        the node shut down in {:.0} s without the target", begun.elapsed().as_secs_f32());
     Ok(())
 }
 
@@ -108,7 +110,7 @@ fn is(state: &str, node: &Node, units: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A try that failed says what it tried.
+/// Checks that the message of a failed attempt names the portal.
 fn names_the_portal(node: &Node) -> Result<()> {
     let told = host::poll(COMES_BACK, Duration::from_secs(2), || {
         Ok(node.said("etcd-lun.service")?.lines().any(|line| line.contains("10.77.0.1:3260")).then_some(()))
@@ -116,7 +118,7 @@ fn names_the_portal(node: &Node) -> Result<()> {
     told.context("etcd-lun.service does not name the portal")
 }
 
-/// Logins were let in before the first try had come to its end.
+/// Checks that logins were allowed before the first attempt ended.
 fn logins_did_not_wait(node: &Node) -> Result<()> {
     let open = first_end(node, "systemd-user-sessions.service")?;
     let tried = first_end(node, "etcd-lun.service")?;
@@ -126,7 +128,7 @@ fn logins_did_not_wait(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// A user who isn't root logs in while the service keeps trying.
+/// A user who is not root logs in while the service keeps trying.
 fn core_logs_in(stage: &Stage) -> Result<()> {
     logins_did_not_wait(&stage.node)?;
     let service = || Unit::of(&stage.node, "etcd-lun.service");
@@ -136,9 +138,9 @@ fn core_logs_in(stage: &Stage) -> Result<()> {
     .context("etcd-lun.service does not try again")?;
     let output = Ssh::as_core(&stage.bed, "id --user --name", Duration::from_secs(20))?;
     if output.code != 0 || output.stdout.trim() != "core" {
-        bail!("core cannot log in while etcd-lun.service is at work: {output}");
+        bail!("user core cannot log in while etcd-lun.service runs: {output}");
     }
-    // In that try, or between it and the next.
+    // The service is in that attempt, or waits for the next one.
     let service = service()?;
     if service.get("ActiveState") != "activating" {
         bail!("etcd-lun.service is {}, and should be trying", service.state());
@@ -146,7 +148,7 @@ fn core_logs_in(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The target is there again, and so is etcd, on the LUN.
+/// Waits until etcd runs again. The target is back, so etcd must run on the LUN.
 fn comes_back(stage: &Stage) -> Result<()> {
     let begun = Instant::now();
     wait_for(&stage.node, "etcd.service", "active", COMES_BACK)?;

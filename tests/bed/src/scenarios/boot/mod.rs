@@ -1,7 +1,8 @@
-//! Boots of nodes to which one rendered object was delivered. What follows is done by the nodes: no person types anything
-//! that changes them.
+//! Boots of nodes to which one rendered object was delivered. The nodes do everything themselves: nobody
+//! types a command that changes them.
 //!
-//! Each scenario has nodes of its own. What takes long to make, a delivered disk, is made once in a run and copied.
+//! Each scenario has nodes of its own. A delivered disk takes long to make, so it is made once in a run and
+//! copied.
 
 use std::collections::HashMap;
 use std::fs;
@@ -32,7 +33,8 @@ pub(super) const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// One config for three nodes. A target that doesn't answer is given up early, because many boots have to wait for it.
+/// One config for three nodes. The time-out for an unreachable target is short, because many boots wait for
+/// it.
 pub(super) fn pool() -> Wanted {
     let entry = |number: usize| {
         let name = NODES[number];
@@ -49,7 +51,7 @@ fn initiator(number: usize) -> String {
     format!("iqn.1994-05.com.redhat:master{number}")
 }
 
-/// The object for a config, as the agent renders it on the bed's own machine, which is no node.
+/// The MachineConfig for a config. The agent renders it on the host, which is not a node.
 pub(crate) fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
     let secrets = stage.bed.run.dir().join("render");
     let secrets = secrets.to_str().context("the run's directory is not UTF-8")?;
@@ -75,7 +77,7 @@ fn rendered(stage: &Stage, wanted: &Wanted, what: &[&str]) -> Result<String> {
     host::ok(render.arg("--config").arg(&config).arg("render").args(what), LIMIT)
 }
 
-/// A fresh disk with the object, and with etcd's data as the stage's own node has it now.
+/// A new disk with the object, and with the current etcd data of the stage's own node.
 pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
     let config = blake3::hash(wanted.render().0.as_bytes()).to_hex();
     let name = format!("delivered-{runs:?}-{}", &config[..8]).to_lowercase();
@@ -92,10 +94,10 @@ pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<Pa
     })
 }
 
-/// The data directory of the stage's own node, as a tar in base64.
+/// The data directory of the stage's own node, as a tar archive in base64.
 fn etcd_data(stage: &Stage) -> Result<String> {
     stage.node.ok("systemctl stop etcd.service")?;
-    // Not through the node's transcript, where nobody wants to read it.
+    // Not through `Node::run`, because the archive would fill the transcript.
     let tar = stage.node.ssh()?.run("tar -C /var/lib/etcd -cSz . | base64", &[], LIMIT)?;
     if tar.stdout.is_empty() {
         bail!("cannot take etcd's data from the node: {tar}");
@@ -103,12 +105,12 @@ fn etcd_data(stage: &Stage) -> Result<String> {
     Ok(tar.stdout)
 }
 
-/// A node of this name, off.
+/// A node with this host name, off.
 fn node(stage: &Stage, name: &'static str, disk: &Path) -> Result<Node> {
     Node::off(&stage.bed, name, disk, Options { hostname: Some(name), ..Options::default() })
 }
 
-/// What systemd says of a unit.
+/// The properties of a unit, as systemd reports them.
 struct Unit(HashMap<String, String>);
 
 impl Unit {
@@ -122,7 +124,7 @@ impl Unit {
         self.0.get(key).map(String::as_str).unwrap_or_default()
     }
 
-    /// Microseconds since the kernel's start; 0 for what has not happened.
+    /// The time of an event, in microseconds since the kernel's start; 0 if it has not happened.
     fn time(&self, what: &str) -> Result<u64> {
         let key = format!("{what}TimestampMonotonic");
         self.get(&key).parse().with_context(|| format!("{key} is {:?}", self.get(&key)))
@@ -133,13 +135,13 @@ impl Unit {
     }
 }
 
-/// At a later boot: the LUN was mounted again, and that was all.
+/// Checks that a later boot only mounted the LUN again.
 pub(super) fn nothing_to_do(stage: &Stage) -> Result<()> {
     let plan = stage.agent("plan")?;
     if plan.code != 0 || !plan.stdout.to_lowercase().contains("nothing to do") {
         bail!("the plan after the second boot is not empty: {plan}");
     }
-    // Each mount counts, and the timer does, which may have come by.
+    // Each mount counts. The timer counts too, so the number may be higher.
     let activations = activations(&stage.node)?;
     if activations < 2 {
         bail!("{activations} activations are counted at the second boot");
@@ -147,7 +149,8 @@ pub(super) fn nothing_to_do(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// `etcd-lun.service` has done its work, and whatever could start etcd started after it. Returns how long it took.
+/// Checks that `etcd-lun.service` has finished and that every unit that can start etcd started later. Returns
+/// how long the service took.
 pub(super) fn came_first(node: &Node) -> Result<Duration> {
     let service = Unit::of(node, "etcd-lun.service")?;
     if service.get("ActiveState") != "active" {
@@ -157,12 +160,12 @@ pub(super) fn came_first(node: &Node) -> Result<Duration> {
     for name in ["etcd.service", "crio.service", "kubelet.service"] {
         let unit = Unit::of(node, name)?;
         let begun = unit.time("InactiveExit")?;
-        // etcd.service is never started where the kubelet runs etcd.
+        // Where the kubelet runs etcd, nobody starts etcd.service.
         if begun == 0 && unit.get("UnitFileState") != "enabled" {
             continue;
         }
         if begun < done {
-            bail!("{name} began at {begun} us, {} us before etcd-lun.service was done", done - begun);
+            bail!("{name} started at {begun} us, {} us before etcd-lun.service had finished", done - begun);
         }
     }
     Ok(Duration::from_micros(done - service.time("ExecMainStart")?))
@@ -181,16 +184,17 @@ pub(super) fn wait_for(node: &Node, name: &str, state: &str, limit: Duration) ->
     }
 }
 
-/// When a unit's first start in this boot came to its end, well or not, in microseconds since the kernel's start.
+/// When a unit's first start in this boot ended, with or without success, in microseconds since the kernel's
+/// start.
 fn first_end(node: &Node, name: &str) -> Result<u64> {
     node.journal(&format!("UNIT={name}"))?
         .iter()
         .filter(|entry| entry.get("JOB_RESULT").is_some())
         .find_map(|entry| entry["__MONOTONIC_TIMESTAMP"].as_str()?.parse().ok())
-        .with_context(|| format!("the journal knows no end of {name}'s start"))
+        .with_context(|| format!("the journal does not show that the start of {name} ended"))
 }
 
-/// The record's count of activations.
+/// The record's use counter.
 fn activations(node: &Node) -> Result<u64> {
     let text = node.ok("jq .activations /var/lib/etcd-lun/authority.json")?;
     text.parse().with_context(|| format!("the record's activations are {text:?}"))

@@ -1,4 +1,5 @@
-//! One object, delivered to every node of the pool by the real Ignition: each node that it lists goes to its own LUN.
+//! The real Ignition delivers one object to every node of the pool. Each node that the object lists uses its
+//! own LUN.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("boot/form-of-the-object", |stage| {
             let object = super::object(stage, &pool())?;
             if super::object(stage, &pool())? != object {
-                bail!("the object is another one each time");
+                bail!("rendering the object twice gives different results");
             }
             files_and_units_only(&delivery::ignition_of(&object)?)
         }),
@@ -24,7 +25,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// What the Machine Config Operator can reconcile on a node that is in use (its `docs/MachineConfigDaemon.md`).
+/// Checks that the object has only what the Machine Config Operator can apply to a running node (its
+/// `docs/MachineConfigDaemon.md`).
 fn files_and_units_only(config: &Value) -> Result<()> {
     if config["ignition"]["version"] != "3.2.0" {
         bail!("the config is of version {}", config["ignition"]["version"]);
@@ -53,7 +55,8 @@ fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
     let disk = delivered(stage, &pool(), Runs::Unit)?;
     stage.offer_luns(NODES.len())?;
     let blank = fingerprint(&stage.lun())?;
-    // The last of the list; the first boots from this disk in `boot/target-off` and others.
+    // The last node of the list is used here. The first one boots from this disk in `boot/target-off` and
+    // other scenarios.
     let number = NODES.len() - 1;
     let before = others(stage, number)?;
     stage.change_node(node(stage, NODES[number], &disk)?);
@@ -61,7 +64,7 @@ fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
     migrated_by_itself(stage, number)?;
     stage.node.power_off()?;
     if before != others(stage, number)? || fingerprint(&stage.lun_file(number + 1))? == blank {
-        bail!("{} wrote to a LUN that is not its own, or not to its own", NODES[number]);
+        bail!("{} wrote to another node's LUN, or did not write to its own LUN", NODES[number]);
     }
     let before = others(stage, NODES.len())?;
     stage.change_node(node(stage, "master-3", &disk)?);
@@ -73,7 +76,7 @@ fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// What is on the LUNs of the other nodes.
+/// The content of the other nodes' LUNs.
 fn others(stage: &Stage, number: usize) -> Result<Vec<String>> {
     (0..NODES.len())
         .filter(|other| *other != number)
@@ -92,11 +95,11 @@ fn migrated_by_itself(stage: &Stage, number: usize) -> Result<()> {
     if !failed.is_empty() {
         bail!("a unit failed: {failed}");
     }
-    println!("        {}: migrated at boot, in {:.1} s", NODES[number], took.as_secs_f32());
+    println!("        {}: migrated at the boot in {:.1} s", NODES[number], took.as_secs_f32());
     Ok(())
 }
 
-/// A node that no entry is for says so, and is left alone.
+/// A node without an entry must report that and stay unchanged.
 fn unlisted(stage: &Stage) -> Result<()> {
     let service = super::Unit::of(&stage.node, "etcd-lun.service")?;
     if service.get("ActiveState") != "failed" {

@@ -1,4 +1,4 @@
-//! etcd as a static pod, run by the kubelet's stand-in.
+//! etcd as a static pod, which the kubelet's stand-in runs.
 
 use std::time::Duration;
 
@@ -27,18 +27,18 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     stage.node.power_on()?;
     let took = came_first(&stage.node)?;
     runs_on_lun(stage)?;
-    println!("        migrated at boot, in {:.1} s", took.as_secs_f32());
+    println!("        migrated at the boot in {:.1} s", took.as_secs_f32());
     Ok(())
 }
 
-/// A boot with the target off: the pod is there, and etcd in it stays down until the target is back.
+/// A boot while the target is off: the pod exists, and its etcd stays down until the target is back.
 pub(in crate::scenarios) fn comes_back(stage: &mut Stage) -> Result<()> {
     stage.node.power_off()?;
     stage.target.stop();
     stage.node.power_on()?;
     let seen = stage.look()?;
     if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED {
-        bail!("the directory beneath the mount point holds data, or is not immutable: {seen:?}");
+        bail!("the directory below the mount point holds data, or is not immutable: {seen:?}");
     }
     if container(&stage.node, "etcd-readyz")?.is_empty() {
         bail!("the pod was not started without the LUN");
@@ -50,11 +50,12 @@ pub(in crate::scenarios) fn comes_back(stage: &mut Stage) -> Result<()> {
     host::poll(Duration::from_secs(180), Duration::from_secs(2), || {
         Ok((stage.node.run("etcdctl --command-timeout 2s endpoint health")?.code == 0).then_some(()))
     })?
-    .context("the target is back, and etcd is not")?;
+    .context("the target is back, but etcd does not answer")?;
     runs_on_lun(stage)
 }
 
-/// The pod's etcd serves the same keys, from the LUN; so do its other containers see it, and there is one manifest.
+/// Checks that the pod's etcd serves the same keys from the LUN, that the other containers see the LUN, and
+/// that there is one manifest.
 pub(in crate::scenarios) fn runs_on_lun(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     host::poll(Duration::from_secs(60), Duration::from_secs(1), || {
@@ -83,11 +84,11 @@ pub(in crate::scenarios) fn runs_on_lun(stage: &Stage) -> Result<()> {
     never_two(node)
 }
 
-/// The kubelet's stand-in says so when two manifests of etcd lie side by side.
+/// Checks the journal of the kubelet's stand-in, which reports when there are two manifests of etcd.
 pub(in crate::scenarios) fn never_two(node: &Node) -> Result<()> {
     let said = node.said("kubelet.service")?;
     if said.contains("TWO etcd manifests") {
-        bail!("there were two manifests at a time: {said}");
+        bail!("there were two manifests at the same time: {said}");
     }
     Ok(())
 }

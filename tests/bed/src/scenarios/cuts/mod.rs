@@ -1,9 +1,9 @@
-//! Power cuts at chance: a node that is migrated and rolled back again and again, with a client that writes all the
-//! while, and whose power goes at a moment that nobody chose.
+//! Power cuts at random moments: a node is migrated and rolled back again and again while a client writes.
 //!
-//! Both disks have a write cache that is lost with the power (`cache`): the node's own at every cut, the LUN's too when
-//! the storage goes with it. After a cut the node boots, and nobody clears anything: etcd must come up by itself, on the
-//! copy that the record names and on no other, with every key that it ever acknowledged.
+//! Both disks have a write cache that a power cut destroys (`cache`). The node's cache is lost at every cut,
+//! the LUN's cache when the cut affects the storage too. After a cut the node boots and nobody repairs
+//! anything. etcd must start by itself, only on the copy that the record names, and with every key that it
+//! ever acknowledged.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,22 +29,23 @@ pub(crate) mod writer;
 
 use writer::{Acknowledged, Writer, missing};
 
-/// In one scenario: lanes take scenarios, and should end together.
+/// Cuts per scenario. Lanes take whole scenarios and should end at about the same time.
 const CUTS: u32 = 10;
-/// Each costs a boot; `recorded` has many more.
+/// The default number of cuts. Each costs a boot. `recorded` makes many more.
 const DEFAULT: u32 = 2;
 
-/// How long etcd may take to come up after a boot.
+/// How long etcd may take to start after a boot.
 const SETTLE: Duration = Duration::from_secs(180);
-/// A boot of the emulated node is under way, or has just ended, for this long after power-on.
+/// From 10 s to 45 s after power-on, the boot of an emulated node is in progress or has just ended.
 const BOOTING: (u64, u64) = (10, 45);
-/// About as long as a migration takes in an emulated node.
+/// About the time of a migration in an emulated node, in seconds.
 const WORKING: u64 = 25;
-/// Steps of a rollback, and of a migration.
+/// The number of steps of a rollback and of a migration.
 const STEPS: [u64; 2] = [9, 13];
 
-/// As many cuts as `$ETCD_LUN_BED_CUTS` says. The choices follow from `$ETCD_LUN_BED_SEED`; how far a node has come at the
-/// moment of a cut doesn't, so a seed plays the same choices and not the same moments.
+/// `$ETCD_LUN_BED_CUTS` sets the number of cuts. The random choices depend on `$ETCD_LUN_BED_SEED`. The
+/// progress of a node at the moment of a cut does not, so the same seed makes the same choices but cuts at
+/// other moments.
 pub(super) fn scenarios() -> Vec<Scenario> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let wanted = number("ETCD_LUN_BED_CUTS").and_then(|cuts| u32::try_from(cuts).ok());
@@ -72,22 +73,22 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() % 1_000_000 * 1000)
 }
 
-/// One node, cut again and again.
+/// One node whose power is cut again and again.
 struct Chain<'a> {
     stage: &'a mut Stage,
     caches: Caches,
     chance: Rng,
     namespace: PathBuf,
-    /// Every number that etcd acknowledged.
+    /// The number of every key that etcd acknowledged.
     acknowledged: Vec<u64>,
-    /// The next number.
+    /// The number of the next key.
     next: u64,
-    /// The last hash that was taken: it must stay.
+    /// The last hash of all keys. It must not change.
     hash: Option<KeyHash>,
     seen: Seen,
 }
 
-/// What was met on the way, to be told.
+/// Counts of what happened, to print.
 #[derive(Default)]
 struct Seen {
     booting: u32,
@@ -104,7 +105,7 @@ impl<'a> Chain<'a> {
         let caches = Caches::mount(&stage.bed.run.dir().join("disks"))?;
         let disk = caches.put("node", Disk::over(&base)?);
         let lun = caches.put("lun", Disk::blank(LUN_SIZE));
-        // Started anew, and so with a view of the mounted disks.
+        // tgtd is restarted, so that it sees the mounted disks.
         stage.target.offer(Offer { chap: Some(scene::chap()), ..Offer::open(vec![Lun::new(1, lun)]) })?;
         let options = Options { hostname: Some(NODES[0]), ..Options::default() };
         stage.change_node(Node::on(&stage.bed, "cuts", &disk, options));
@@ -117,7 +118,7 @@ impl<'a> Chain<'a> {
     fn play(&mut self, cuts: u32) -> Result<()> {
         let mut looked = false;
         for number in 1..=cuts {
-            // Not twice in a row: what is wrong should be found near its cause.
+            // At most one cut in a row happens without a check, so that a fault is found near its cause.
             let blind = looked && self.chance.u8(..3) == 0;
             self.life(blind).with_context(|| format!("cut {number}"))?;
             looked = !blind;
@@ -126,22 +127,23 @@ impl<'a> Chain<'a> {
         if self.verify().context("after the last cut")? {
             let plan = self.stage.agent("plan")?;
             if plan.code != 0 || !plan.stdout.contains("othing to do") {
-                bail!("something is left to do: {plan}");
+                bail!("the plan is not empty: {plan}");
             }
         } else {
-            // By hand, `plan` would migrate it again. At boot nothing is to do only where a rollback ended.
+            // Run by hand, `plan` would migrate the node again. At boot there is nothing to do only after a
+            // finished rollback.
             let node = &self.stage.node;
             node.run("systemctl restart etcd-lun.service")?;
             let said = node.said("etcd-lun.service")?;
             if !said.contains("on purpose") {
-                bail!("etcd runs from the local disk, and not because it was rolled back: {said}");
+                bail!("etcd runs from the local disk, but no rollback is the reason: {said}");
             }
         }
         let Seen { booting, at_step, working, storage, node, lun } = &self.seen;
         println!(
-            "        cuts: {cuts} ({booting} while booting, {} at the steps {at_step:?}, {working} while working; {storage} of them \
-             with the storage); lost of unflushed writes: {} of {} to the node's disk, {} of {} to the LUN, and parts of {} and {}; {} keys \
-             acknowledged, all there",
+            "        cuts: {cuts}. {booting} were during a boot, {} at the steps {at_step:?}, {working} at a random moment of the \
+             work. {storage} of them included the storage. Of the unflushed writes, {} of {} to the node's disk and {} of {} to \
+             the LUN were lost; {} and {} were kept in part. etcd has all {} acknowledged keys.",
             at_step.len(),
             node.writes - node.kept - node.torn,
             node.writes,
@@ -155,13 +157,13 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// So that the next scenario's node doesn't find its disk gone while it is on.
+    /// Turns the node off, so that its disk does not disappear while it is on.
     fn end(&mut self) {
         self.stage.node.power_cut();
         self.stage.target.stop();
     }
 
-    /// From power-on to the next cut.
+    /// From power-on to the next cut. With `blind` there is no check, and the cut is in the boot.
     fn life(&mut self, blind: bool) -> Result<()> {
         if blind {
             let writer = Writer::begin(&self.namespace, self.next);
@@ -177,7 +179,8 @@ impl<'a> Chain<'a> {
         self.stage.node.ok(&format!("setsid etcd-lun {verb} >/run/op.out 2>&1 </dev/null &"))?;
         if self.chance.bool() {
             let step = self.chance.u64(1..=STEPS[usize::from(!on_lun)]);
-            // Of the long plan: what logs in and mounts before has one of its own, with a step or two.
+            // Waits for a step of the long plan. The plan before it, which logs in and mounts, has only a
+            // step or two.
             let begun = format!(
                 "while ! grep -qE '^.{step}/([5-9]|1[0-9])]' /run/op.out && pgrep -x etcd-lun >/dev/null; do sleep 0.02; done"
             );
@@ -209,12 +212,13 @@ impl<'a> Chain<'a> {
     }
 
     fn acknowledge(&mut self, new: Vec<Acknowledged>) {
-        // Numbers that were tried and not acknowledged are left out for good.
+        // Numbers that were tried and not acknowledged are never used again.
         self.next = new.last().map_or(self.next, |last| last.number + 1) + 1000;
         self.acknowledged.extend(new.iter().map(|one| one.number));
     }
 
-    /// etcd serves from the one copy that the record names, with all that it acknowledged. Tells whether that is the LUN.
+    /// Checks that etcd serves from the one copy that the record names, with all acknowledged keys. Returns
+    /// whether that is the LUN.
     fn verify(&mut self) -> Result<bool> {
         let node = &self.stage.node;
         let up = host::poll(SETTLE, Duration::from_secs(1), || {
@@ -223,7 +227,7 @@ impl<'a> Chain<'a> {
         if up.is_none() {
             let said =
                 node.run("journalctl -b --no-pager -u etcd-lun.service -u etcd.service | tail -n 40")?;
-            bail!("etcd does not come up by itself: {}", said.stdout);
+            bail!("etcd does not start by itself: {}", said.stdout);
         }
         let seen = node.ok(
             "jq -r .authority /var/lib/etcd-lun/authority.json
@@ -233,7 +237,7 @@ impl<'a> Chain<'a> {
         let on_lun = match seen.lines().collect::<Vec<_>>()[..] {
             ["lun", "xfs", BARRED] => true,
             ["local", "none", "member"] => false,
-            _ => bail!("etcd runs, and not on the one copy that the record names: {seen:?}"),
+            _ => bail!("etcd runs, but not on the one copy that the record names: {seen:?}"),
         };
         let missing = missing(&self.namespace, &self.acknowledged)?;
         if !missing.is_empty() {

@@ -1,9 +1,9 @@
-//! Power cuts of recorded disks: the node migrates and rolls back in turns, each time to the end, and what its two disks are
-//! told meanwhile is recorded. Then the power is cut anywhere in the recording, as often as one likes: a cut takes seconds
-//! and no boot.
+//! Power cuts of recorded disks. The node migrates and rolls back in turns, each time to the end, and the bed
+//! records the writes and flushes of both disks. Then it cuts the power at any position of the recording, as
+//! often as wanted. Such a cut takes seconds and no boot.
 //!
-//! These are not cuts of a running node: what a boot does from the disks is decided by the program's own planner on this
-//! machine (`replay`). Those of a running node are in the module above.
+//! These are not cuts of a running node: the program's own planner decides on the host what a boot would do
+//! (`replay`). Cuts of a running node are in the module above.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -20,16 +20,16 @@ use crate::stage::Stage;
 use crate::suite;
 use crate::target::Lun;
 
-/// In one run of the suite: two times back and forth, and these cuts.
+/// One run of the suite: two migrations, two rollbacks, and this many cuts.
 const SUITE: (u32, u32) = (4, 52);
-/// Five times back and forth, when it is a number of cuts that was asked for.
+/// Five migrations and five rollbacks, when the user asks for a number of cuts.
 const OPERATIONS: u32 = 10;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// A recording goes on for this long after the program has ended.
+/// How long the recording continues after the program has ended.
 const TAIL: Duration = Duration::from_secs(2);
 
-/// What was met on the way, to be told.
+/// Counts of what happened, to print.
 #[derive(Debug, Default)]
 struct Seen {
     cuts: u32,
@@ -43,7 +43,7 @@ struct Seen {
     recorded: Vec<String>,
 }
 
-/// Rounds of migration and rollback, and this many cuts in all, the same number in each operation.
+/// Plays migrations and rollbacks, and this many cuts in total, the same number in each operation.
 pub(super) fn play(stage: &mut Stage, seed: u64, cuts: Option<u32>) -> Result<()> {
     let (operations, cuts) = cuts.map_or(SUITE, |cuts| (OPERATIONS, cuts));
     let each = cuts.div_ceil(operations);
@@ -54,7 +54,9 @@ pub(super) fn play(stage: &mut Stage, seed: u64, cuts: Option<u32>) -> Result<()
     let mut on_lun = chain.verify()?;
     let cache = chain.stage.node.ok("cat /sys/class/scsi_disk/*/cache_type")?;
     if cache != "write back" {
-        bail!("the target says of its write cache {cache:?}: a forgotten flush would not show");
+        bail!(
+            "the target reports its write cache as {cache:?}, so this test would not detect a missing flush"
+        );
     }
     for number in 1..=operations {
         let begun = Instant::now();
@@ -66,7 +68,7 @@ pub(super) fn play(stage: &mut Stage, seed: u64, cuts: Option<u32>) -> Result<()
         let begun = Instant::now();
         let places = Places::of(&recording);
         if places.deciding.is_empty() {
-            bail!("operation {number}: no write of a record or a stamp is in what was recorded");
+            bail!("operation {number}: the recording has no write of a record or a stamp");
         }
         for _ in 0..each {
             chain
@@ -78,10 +80,10 @@ pub(super) fn play(stage: &mut Stage, seed: u64, cuts: Option<u32>) -> Result<()
             chain.sees_forgotten_flushes(&recording, &acknowledged)?;
         }
         judging += begun.elapsed();
-        // At the end of each operation, and so of each round, all is there, on the other disk.
+        // At the end of each operation, all keys must be there, on the other disk.
         chain.acknowledge(acknowledged);
         if chain.verify().with_context(|| format!("after operation {number} ({verb})"))? == on_lun {
-            bail!("operation {number}: `etcd-lun {verb}` went well, and etcd runs where it ran before");
+            bail!("operation {number}: `etcd-lun {verb}` succeeded, but etcd runs where it ran before");
         }
         on_lun = !on_lun;
     }
@@ -96,11 +98,11 @@ impl Seen {
         let operations = recorded.len();
         let gone = |lost: &Lost| lost.writes - lost.kept - lost.torn;
         println!(
-            "        cuts of recorded disks: {cuts} in {operations} operations ({} s, and {} s for the cuts), {storage} of them \
-             with the storage; the boot was decided by the program's planner on this machine: the LUN {on_lun} times ({retiring} \
-             of them with the local data still to be retired), the local disk {local}, a rollback to be finished {returning}; lost of \
-             unflushed writes: {} of {} to the node's disk, {} of {} to the LUN, and parts of {} and {}; {keys} keys acknowledged, \
-             after each operation and each cut all of them there",
+            "        cuts of recorded disks: {cuts} in {operations} operations ({} s for the operations, {} s for the cuts). \
+             {storage} cuts included the storage. The program's planner decided on the host what a boot would do: use the LUN \
+             {on_lun} times ({retiring} of them with local data that is not retired yet), use the local disk {local} times, \
+             finish a rollback {returning} times. Of the unflushed writes, {} of {} to the node's disk and {} of {} to the LUN \
+             were lost; {} and {} were kept in part. etcd has all {keys} acknowledged keys after each operation and each cut.",
             working.as_secs(),
             judging.as_secs(),
             gone(node),
@@ -114,7 +116,7 @@ impl Seen {
     }
 }
 
-/// Where in a recording the power goes.
+/// The positions of a recording at which the power may be cut.
 struct Places {
     acts: usize,
     seams: Vec<usize>,
@@ -123,13 +125,13 @@ struct Places {
 
 impl Places {
     fn of(recording: &Recording) -> Self {
-        // What record and stamp have in common.
+        // Both record and stamp contain this text.
         let deciding = recording.writes_of(b"\"generation\"");
         Self { acts: recording.acts(), seams: recording.seams(), deciding }
     }
 
-    /// Half of them anywhere, a quarter at a flush or between bursts, a quarter where a record or a stamp is written, and in
-    /// the steps that follow from it.
+    /// Chooses a position: half of the cuts anywhere; a quarter at a flush or between bursts; a quarter near
+    /// the write of a record or a stamp, or in the steps after it.
     fn choose(&self, chance: &mut Rng) -> usize {
         let some = |chance: &mut Rng, places: &[usize]| chance.choice(places).copied().unwrap_or_default();
         match chance.u8(..4) {
@@ -141,7 +143,8 @@ impl Places {
 }
 
 impl Chain<'_> {
-    /// Runs a verb to its end while a client writes, and records the disks from just before until some time after.
+    /// Runs a verb to its end while a client writes. Records the disks from shortly before until some time
+    /// after it.
     fn operate(&mut self, verb: &str) -> Result<(Recording, Vec<Acknowledged>)> {
         let writer = Writer::begin(&self.namespace, self.next);
         std::thread::sleep(TAIL / 2);
@@ -156,7 +159,7 @@ impl Chain<'_> {
         Ok((recording, acknowledged))
     }
 
-    /// The power goes at a position of chance.
+    /// Cuts the power at a random position and checks the disks.
     fn cut_recorded(
         &mut self,
         recording: &Recording,
@@ -176,7 +179,7 @@ impl Chain<'_> {
                     Ok(dir) => format!("both disks are in {dir}"),
                     Err(error) => format!("the disks could not be kept: {error:#}"),
                 };
-                let with = if storage { ", with the storage" } else { "" };
+                let with = if storage { ", including the storage" } else { "" };
                 let of = recording.acts();
                 return Err(error.context(format!("cut at act {position} of {of}{with} ({evidence})")));
             }
@@ -196,7 +199,7 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Puts both disks in place as they are after a cut.
+    /// Puts both disks in place, with the content that they have after the cut.
     fn put(&mut self, recording: &Recording, position: usize, storage: bool) -> Result<(Lost, Lost)> {
         let mut node = recording.disk("node", position)?;
         let lost = node.cut(&mut self.chance)?;
@@ -221,7 +224,7 @@ impl Chain<'_> {
         Cut { run, node: &node, lun: (&lun, &wwid), acknowledged: &all, hash: self.hash }.judge()
     }
 
-    /// The harness itself: where no disk was ever asked to flush, cuts must be seen to do harm.
+    /// Tests the test itself: if no disk was ever asked to flush, cuts must do damage that the test detects.
     fn sees_forgotten_flushes(&mut self, unflushed: &Recording, acknowledged: &[Acknowledged]) -> Result<()> {
         const TRIES: usize = 3;
         for _ in 0..TRIES {
@@ -230,15 +233,15 @@ impl Chain<'_> {
             if let Err(error) = self.judge(unflushed, acknowledged, position) {
                 let text: String = format!("{error:#}").chars().take(300).collect();
                 println!(
-                    "        cuts: with all flushes forgotten, a cut is found out, as it must be: {text}…"
+                    "        cuts: without any flush, the test detects the damage of a cut, as it must: {text}…"
                 );
                 return Ok(());
             }
         }
-        bail!("all flushes were forgotten, and {TRIES} cuts of that did no harm: this would see nothing")
+        bail!("all flushes were removed, and the test detected no damage in {TRIES} cuts: it cannot fail")
     }
 
-    /// Keeps the disks of a cut, as they were before anybody looked at them.
+    /// Keeps the disks of a cut, as they were before the check.
     fn keep(&mut self, recording: &Recording, position: usize, storage: bool) -> Result<String> {
         let dir = suite::failure_dir().join("cuts-recorded-disks");
         fs::create_dir_all(&dir)?;

@@ -1,5 +1,5 @@
-//! A client of the node's etcd on another machine: it writes one key after another and remembers each that etcd
-//! acknowledged.
+//! A client of the node's etcd, on another machine. It writes one key after another and remembers each
+//! acknowledged one.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,30 +19,31 @@ use crate::etcd::base64;
 use crate::net::{Machine, Path as NetPath};
 
 const PREFIX: &str = "/cut/";
-/// The first key after all that begin with the prefix: `0` follows `/`.
+/// The first key after all keys with the prefix: `0` follows `/`.
 const PREFIX_END: &str = "/cut0";
 const WAIT: Duration = Duration::from_secs(4);
-/// Between two writes: enough to have some in every moment, few enough to leave the emulated node its processor.
+/// The pause between two writes. It is short enough for writes at every moment, and long enough not to slow
+/// the emulated node down.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// A client at work.
+/// A client that writes in a thread.
 #[derive(Debug)]
 pub struct Writer {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Vec<Acknowledged>>>,
 }
 
-/// A number that etcd has acknowledged.
+/// A key that etcd has acknowledged.
 #[derive(Debug, Clone, Copy)]
 pub struct Acknowledged {
-    /// The number.
+    /// The key's number.
     pub number: u64,
-    /// When the client had the answer.
+    /// When the client got the answer.
     pub at: Instant,
 }
 
 impl Writer {
-    /// Begins to write, from this number on, as soon as etcd answers.
+    /// Starts to write with this number, as soon as etcd answers.
     pub fn begin(namespace: &Path, first: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (asked, namespace) = (Arc::clone(&stop), namespace.to_path_buf());
@@ -53,7 +54,7 @@ impl Writer {
                 if asked.load(Ordering::Relaxed) {
                     break;
                 }
-                // One that fails may be in etcd or not; its number isn't used again.
+                // A failed write may or may not be in etcd. Its number is not used again.
                 if put(number).is_ok() {
                     acknowledged.push(Acknowledged { number, at: Instant::now() });
                 }
@@ -64,14 +65,14 @@ impl Writer {
         Self { stop, thread }
     }
 
-    /// Ends, and tells which numbers were acknowledged.
+    /// Stops, and returns the acknowledged keys.
     pub fn end(self) -> Result<Vec<Acknowledged>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("the writer panicked"))?
     }
 }
 
-/// Those of `acknowledged` that the node's etcd doesn't have, or has otherwise.
+/// The acknowledged keys that the node's etcd lacks or that have another value.
 pub fn missing(namespace: &Path, acknowledged: &[u64]) -> Result<Vec<u64>> {
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
@@ -82,7 +83,7 @@ pub fn missing(namespace: &Path, acknowledged: &[u64]) -> Result<Vec<u64>> {
     })
 }
 
-/// The same of an etcd at an address in this thread's network namespace.
+/// The same for an etcd at an address in this thread's network namespace.
 pub fn missing_at(address: &str, acknowledged: &[u64]) -> Result<Vec<u64>> {
     let range = json!({ "key": base64(PREFIX.as_bytes()), "range_end": base64(PREFIX_END.as_bytes()) });
     let answer = post(address, "/v3/kv/range", &range)?;
@@ -98,12 +99,12 @@ pub fn missing_at(address: &str, acknowledged: &[u64]) -> Result<Vec<u64>> {
     Ok(acknowledged.iter().copied().filter(|number| !has(*number)).collect())
 }
 
-/// Where the node's etcd answers.
+/// The address at which the node's etcd answers.
 pub fn address() -> String {
     format!("{}:2379", NetPath::Management.address(Machine::Node))
 }
 
-/// Goes into a network namespace, with this thread.
+/// Moves this thread into a network namespace.
 pub fn enter(namespace: &Path) -> Result<()> {
     let file = File::open(namespace).with_context(|| format!("cannot open {}", namespace.display()))?;
     setns(file, CloneFlags::CLONE_NEWNET).context("cannot enter the network namespace")
@@ -119,23 +120,23 @@ fn put(number: u64) -> Result<()> {
     post(&address(), "/v3/kv/put", &json!({ "key": key, "value": value })).map(drop)
 }
 
-/// One request to etcd's gateway, on a connection of its own.
+/// Sends one request to etcd's gateway, on a connection of its own.
 pub fn post(address: &str, path: &str, body: &Value) -> Result<Value> {
     let address: SocketAddr = address.parse()?;
     let mut stream = TcpStream::connect_timeout(&address, WAIT)?;
     stream.set_read_timeout(Some(WAIT))?;
     stream.set_write_timeout(Some(WAIT))?;
     let body = body.to_string();
-    // HTTP/1.0: the answer ends with the connection, and comes in one piece.
+    // With HTTP/1.0 the answer ends with the connection and is not chunked.
     write!(stream, "POST {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("half an answer")?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is incomplete")?;
     let status = head.split(' ').nth(1).unwrap_or_default();
     if status != "200" {
         bail!("etcd answers {status}: {body}");
     }
     let value: Value = serde_json::from_str(body)?;
-    value["header"]["revision"].as_str().context("an answer without a revision")?;
+    value["header"]["revision"].as_str().context("the answer has no revision")?;
     Ok(value)
 }

@@ -1,5 +1,6 @@
-//! A target that misbehaves during each step of a migration, one after the other on one node: each time the attempt ends
-//! as designed, with etcd on the local disk as before, and once the target is mended a plain `apply` goes on.
+//! A target that misbehaves during each step of a migration, one step after the other on one node. Each
+//! attempt must end as designed, with etcd on the local disk as before. After the target is repaired, a plain
+//! `apply` must continue.
 
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::Target;
 
-/// A step's name, and a pattern of the shell's for the line that it begins with.
+/// A step's name, and a shell pattern for the log line with which the step begins.
 type Step = (&'static str, &'static str);
 
 const ATTACH: Step = ("attach-lun", r"*attach\ LUN*");
@@ -23,22 +24,23 @@ const PROVE: Step = ("prove", r"*compare\ *");
 const STAMP: Step = ("stamp", r"*stamp\ the\ LUN\ with*");
 pub(super) const STEPS: &[Step] = &[ATTACH, FORMAT, COPY, PROVE, STAMP];
 
-/// A way to misbehave that an attempt doesn't outlive.
+/// A fault of the target that ends an attempt.
 pub(super) struct Kind {
     pub strike: fn(&Bed, &Target) -> Result<()>,
     pub mend: fn(&Bed, &Target) -> Result<()>,
-    /// What every message must say, besides its step.
+    /// Texts that every message must contain, besides the step's name.
     says: &'static [&'static str],
-    /// The steps that end by it.
+    /// The steps that fail because of it.
     ends: &'static [Step],
-    /// The time-outs in `[target]`.
+    /// The time-outs, as a fragment of the config.
     timeouts: &'static str,
 }
 
-/// A connection is found dead soon.
+/// Pings detect a dead connection early.
 const PINGS: &str = "[target]\nnoop_interval = \"1s\"\nnoop_timeout = \"2s\"\n";
 
-/// Packets vanish. In use the target is given up after 5 s, not an hour.
+/// Packets are dropped. While etcd runs on the LUN, the session gives the target up after 5 s instead of an
+/// hour.
 pub(super) const CUT_OFF: Kind = Kind {
     strike: |bed, _| bed.net.cut(Path::A, Cut::Drop),
     mend: |bed, _| bed.net.mend(),
@@ -47,7 +49,7 @@ pub(super) const CUT_OFF: Kind = Kind {
     timeouts: "[target]\nnoop_interval = \"1s\"\nnoop_timeout = \"2s\"\nreplacement_timeout = \"5s\"\n",
 };
 
-/// The target takes packets and doesn't answer.
+/// The target accepts packets and does not answer.
 pub(super) const FROZEN: Kind = Kind {
     strike: |_, target| target.freeze(),
     mend: |_, target| target.thaw(),
@@ -56,7 +58,7 @@ pub(super) const FROZEN: Kind = Kind {
     timeouts: PINGS,
 };
 
-/// The LUN takes no writes any more. One that is so when it is attached is refused: `lun/not-the-one`.
+/// The LUN becomes read-only. A LUN that is read-only when it is attached is refused; see `lun/not-the-one`.
 pub(super) const READ_ONLY: Kind = Kind {
     strike: |_, target| target.set_read_only(true),
     mend: |_, target| target.set_read_only(false),
@@ -65,8 +67,8 @@ pub(super) const READ_ONLY: Kind = Kind {
     timeouts: PINGS,
 };
 
-/// The storage has room for what was written to the LUN, and no more. During the copy: `copy/storage-out-of-space`. What comes
-/// after the copy is written where something was before.
+/// The storage has no free space. `copy/storage-out-of-space` tests this during the copy. The steps after the
+/// copy only overwrite blocks that are already allocated.
 pub(super) const FULL: Kind = Kind {
     strike: |bed, _| Stage::thin_room(bed, None),
     mend: |bed, _| Stage::thin_room(bed, Some(ROOM)),
@@ -106,7 +108,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// An attempt at each of these steps, or at those that `$ETCD_LUN_BED_STEPS` names (`all`).
+/// Makes an attempt at each of these steps, or at the steps that `$ETCD_LUN_BED_STEPS` names (`all` for all).
 fn at_each(stage: &mut Stage, kind: &Kind, steps: &[Step]) -> Result<()> {
     let named = std::env::var("ETCD_LUN_BED_STEPS").ok();
     let chosen = kind.ends.iter().filter(|step| match named.as_deref() {
@@ -136,11 +138,11 @@ fn at_each(stage: &mut Stage, kind: &Kind, steps: &[Step]) -> Result<()> {
     Ok(())
 }
 
-/// With the target mended, a plain `apply` goes all the way.
+/// After the target is repaired, a plain `apply` completes the migration.
 fn goes_on(stage: &mut Stage) -> Result<()> {
     stage.apply()?;
     stage.is_on_lun()
 }
 
-/// A target is given up soon, as long as this session lives: 30 s are what a migration gives it.
+/// Gives the target up after 5 s, as long as this session exists. A migration's session has 30 s.
 const SHORT: &str = "echo 5 | tee /sys/class/iscsi_session/session*/recovery_tmo";

@@ -1,4 +1,4 @@
-//! Striking at a step exactly: a run is held where it says that the step begins, while something happens to its target.
+//! Stops `apply` exactly where it prints that a step begins, while something happens to its target.
 
 use anyhow::{Context, Result, bail};
 
@@ -8,9 +8,9 @@ use crate::scene;
 use crate::stage::Stage;
 use crate::target::Target;
 
-/// Runs `apply`. Where a line of its matches the first of `at`, patterns of the shell's, it is stopped with all that it
-/// has started, and goes on after `strike`; then the same with the next. A line comes before the step's first act, and so does
-/// the strike.
+/// Runs `apply`. At the first line that matches the first shell pattern of `at`, `apply` and its child
+/// processes are stopped. They continue after `strike`. The same happens for each further pattern. `apply`
+/// prints the line before the step's first action, so the strike also comes before it.
 pub(super) fn apply(
     stage: &mut Stage,
     at: &[&str],
@@ -25,11 +25,11 @@ pub(super) fn apply(
         scene::LIMIT,
         || {
             for (number, pattern) in at.iter().enumerate() {
-                // Ends when the run is held, and when it has ended instead.
+                // This command ends when `apply` is stopped, or when it has ended instead.
                 if node.run_within(HELD, scene::LIMIT)?.code != 0 {
                     return Ok(number);
                 }
-                let struck = strike(node, target).with_context(|| format!("striking at `{pattern}`"));
+                let struck = strike(node, target).with_context(|| format!("making the fault at `{pattern}`"));
                 node.ok("rm /run/held")?;
                 struck?;
             }
@@ -37,7 +37,7 @@ pub(super) fn apply(
         },
     )?;
     match at.get(struck) {
-        Some(pattern) => bail!("the run never came to `{pattern}`: {output}"),
+        Some(pattern) => bail!("`apply` never printed a line that matches `{pattern}`: {output}"),
         None => Ok(output),
     }
 }
@@ -45,9 +45,9 @@ pub(super) fn apply(
 const HELD: &str =
     "while [ ! -e /run/held ] && [ ! -e /run/bed-meanwhile.code ]; do sleep 0.05; done; test -e /run/held";
 
-/// The shell has real-time priority and the node one processor: what `apply` writes wakes the shell, and `apply` gets the
-/// processor back when the shell has read the line and waits for the next, or has stopped it. The shell's own `kill`, for a
-/// program takes time to start.
+/// The shell has real-time priority and the node has one processor. A line that `apply` writes wakes the
+/// shell at once. `apply` gets the processor back only when the shell waits for the next line or has stopped
+/// `apply`. `kill` is the shell's builtin, because a program takes time to start.
 const HOLD: &str = r#"rm -f /run/held /run/lines
 mkfifo -m 600 /run/lines
 chrt --other 0 setsid etcd-lun apply 2>/run/lines &

@@ -1,4 +1,4 @@
-//! A target that misbehaves while etcd runs on its LUN; and what only takes longer, from the login on.
+//! A target that misbehaves while etcd runs on its LUN, and faults that only delay a migration.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::host;
 use crate::scene::Wanted;
 use crate::stage::Stage;
 
-/// Writes fail until XFS shuts down; then as after any I/O error: said, refused while it lasts, and mended by `apply`.
+/// Writes fail until XFS shuts down. Then `health` reports it, `apply --boot` refuses, and `apply` repairs it
+/// after the fault has ended.
 pub(super) fn until_it_shuts_down(stage: &mut Stage, kind: &Kind) -> Result<()> {
     stage.node.ok("etcdctl put /before/the/fault yes")?;
     (kind.strike)(&stage.bed, &stage.target)?;
@@ -30,19 +31,19 @@ pub(super) fn until_it_shuts_down(stage: &mut Stage, kind: &Kind) -> Result<()> 
     is_whole(stage)
 }
 
-/// Writes wait, and go on.
+/// Writes wait during the fault and continue after it.
 pub(super) fn waits(stage: &mut Stage, kind: &Kind) -> Result<()> {
     stage.node.ok("etcdctl put /before/the/fault yes")?;
     (kind.strike)(&stage.bed, &stage.target)?;
     if stage.node.run("etcdctl --command-timeout 10s put /during/the/fault yes")?.code == 0 {
-        bail!("etcd acknowledges what can't be on the LUN");
+        bail!("etcd acknowledged a write that cannot be on the LUN");
     }
     (kind.mend)(&stage.bed, &stage.target)?;
     stage.node.ok("etcdctl --command-timeout 60s put /after/the/fault yes")?;
     is_whole(stage)
 }
 
-/// etcd's files are there and can't be written.
+/// etcd's files are there but cannot be written.
 pub(super) fn full(stage: &mut Stage, kind: &Kind) -> Result<()> {
     stage.node.ok("etcdctl put /before/the/fault yes")?;
     (kind.strike)(&stage.bed, &stage.target)?;
@@ -50,24 +51,24 @@ pub(super) fn full(stage: &mut Stage, kind: &Kind) -> Result<()> {
         stage.node.run(
             "head -c 1000000 /dev/urandom | base64 -w 0 | etcdctl --command-timeout 5s put /during/the/fault",
         )?;
-        // At rest: systemd starts it anew a few times.
+        // etcd must be failed for good: systemd restarts it a few times.
         Ok((stage.node.run("systemctl is-failed --quiet etcd.service")?.code == 0).then_some(()))
     };
     host::poll(Duration::from_secs(120), Duration::from_secs(1), down)?
-        .context("etcd goes on without room")?;
+        .context("etcd keeps running without free space")?;
     check(&stage.agent("health")?, unhealthy(&["kernel-log", "etcd"]))?;
     (kind.mend)(&stage.bed, &stage.target)?;
     stage.apply()?;
     is_whole(stage)
 }
 
-/// Killed, and there again at once, at every step and in use: that takes time, and nothing else.
+/// tgtd is killed and restarted at once, at every step and while etcd runs. This only takes time.
 pub(super) fn restarted(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted::default())?;
     let patterns: Vec<&str> = STEPS.iter().map(|(_, pattern)| *pattern).collect();
     let output = held::apply(stage, &patterns, |_, target| target.restart())?;
     if output.code != 0 {
-        bail!("a target that was away for a moment ends the attempt: {output}");
+        bail!("a short outage of the target ended the attempt: {output}");
     }
     stage.is_on_lun()?;
     stage.node.ok("etcdctl put /before/the/fault yes")?;
@@ -76,8 +77,8 @@ pub(super) fn restarted(stage: &mut Stage) -> Result<()> {
     is_whole(stage)
 }
 
-/// Every command waits a while for its answer: measured and refused where the config asks for that, else a migration that
-/// takes its time, and a `bench` that says so.
+/// The target answers every command slowly. With `require_fsync_p99` the LUN is measured and refused. Without
+/// it the migration succeeds slowly, and `bench` reports a slow disk.
 pub(super) fn slow(stage: &mut Stage) -> Result<()> {
     let limit = "[lun]\nrequire_fsync_p99 = \"10ms\"\n";
     stage.configure(&Wanted::default())?;

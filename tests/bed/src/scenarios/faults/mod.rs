@@ -1,5 +1,5 @@
-//! What goes wrong while etcd runs on the LUN: its filesystem shuts down, the array goes back in time, the target goes
-//! away for a while or for good.
+//! Faults while etcd runs on the LUN: its filesystem shuts down, the storage restores an old snapshot, the
+//! target is unreachable for a while or for good.
 
 use std::fs;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     scenarios
 }
 
-/// Said, and mounted anew by a person's `apply`, from whatever state etcd is in.
+/// `health` reports the shutdown. `apply` by hand mounts the filesystem again, whatever state etcd is in.
 fn filesystem_shut_down(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     stage.node.ok("etcdctl put /before/shutdown yes && xfs_io -x -c shutdown /var/lib/etcd")?;
@@ -42,7 +42,8 @@ fn filesystem_shut_down(stage: &mut Stage) -> Result<()> {
     super::health::is_well(stage)
 }
 
-/// Taken and put back between two mounts, with a power cut: nothing but the mark in between tells.
+/// A snapshot is taken and restored between two mounts, with a power cut. Only the use that `mark` counted
+/// shows it.
 fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     let [old, new] = ["old", "new"].map(|name| stage.lun().with_extension(name));
@@ -59,7 +60,7 @@ fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     fs::rename(&old, stage.lun())?;
     stage.target.restart()?;
     stage.node.power_on()?;
-    // Nothing of ours is enabled, and nothing logs in by itself: the fence alone.
+    // No unit of etcd-lun is enabled, and nothing logs in by itself. Only the fence keeps etcd down.
     stays_down(stage)?;
     check(&stage.agent("apply")?, refused(&["gone back in time", "counts 1 uses, the record 2"]))?;
     if etcd::is_active(&stage.node)? {
@@ -69,7 +70,7 @@ fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     if idle.code != 0 || !idle.stdout.contains("the LUN is not mounted") {
         bail!("`mark` with nothing mounted: {idle}");
     }
-    // The present comes back: what was acknowledged before the power was cut is there.
+    // The newer content returns. The write that was acknowledged before the power cut must be there.
     stage.node.ok("iscsiadm -m node --logout")?;
     stage.target.stop();
     fs::rename(&new, stage.lun())?;
@@ -79,12 +80,12 @@ fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     stage.is_on_lun()
 }
 
-/// Longer than open-iscsi's own patience of two minutes: writes wait, and go on.
+/// The outage is longer than open-iscsi's default time-out of two minutes. Writes wait and then continue.
 fn target_away(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     let waits = stage.node.ok("cat /sys/class/iscsi_session/session*/recovery_tmo")?;
     if waits != "3600" {
-        bail!("writes wait for {waits} s and not for an hour");
+        bail!("writes wait for {waits} s instead of an hour");
     }
     stage.target.stop();
     std::thread::sleep(Duration::from_secs(180));
@@ -102,7 +103,7 @@ fn target_away(stage: &mut Stage) -> Result<()> {
     stage.is_on_lun()?;
     let waits = stage.node.ok("cat /sys/class/iscsi_session/session*/recovery_tmo")?;
     if waits != "3600" {
-        bail!("after the new login writes wait for {waits} s and not for an hour");
+        bail!("after the new login, writes wait for {waits} s instead of an hour");
     }
     Ok(())
 }

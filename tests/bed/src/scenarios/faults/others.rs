@@ -1,4 +1,5 @@
-//! Another LUN in the place of ours, and another node at ours: refused, with not a byte changed and etcd down.
+//! Another LUN in place of ours, and another node that uses our LUN. Both are refused; no byte changes and
+//! etcd stays down.
 
 use std::fs;
 use std::path::Path;
@@ -20,12 +21,12 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// etcd down, the LUN unmounted, no session: as before a boot's `apply`.
+/// Stops etcd, unmounts the LUN and ends the session, as before a boot's `apply`.
 const IDLE: &str = "systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node --logout && sync";
 const LOG_OUT: &str = "iscsiadm -m node --logout";
 
-/// A volume of the same size under our LUN's number, once with a WWID of its own and once, as from an array that makes
-/// it of the number, with ours.
+/// Another volume of the same size has our LUN's number. First it has a WWID of its own. Then it has our
+/// WWID, as with an array that makes the WWID from the number.
 fn swapped_lun(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     stage.node.ok(&format!("etcdctl put /before/the/swap yes && {IDLE}"))?;
@@ -39,7 +40,8 @@ fn swapped_lun(stage: &mut Stage) -> Result<()> {
     declines(stage, &other, refused(&["LUN 1", &found, "the record names", &wanted, "correct the mapping"]))?;
     offer(stage, same_wwid.clone())?;
     declines(stage, &other, refused(&["generation 1", &wanted, "it is blank", "See at the target"]))?;
-    // What another node has on it, down to the label: a filesystem of its own, and its stamp.
+    // The volume holds the same as another node's LUN: our label, but another UUID and the other node's
+    // stamp.
     fs::copy(&ours, &other)?;
     offer(stage, same_wwid)?;
     by_hand(stage, &format!("xfs_admin -U generate $LUN; mount $LUN /mnt/x; {}; umount /mnt/x", stamp(9)))?;
@@ -50,13 +52,14 @@ fn swapped_lun(stage: &mut Stage) -> Result<()> {
     stage.is_on_lun()
 }
 
-/// Another node comes to our LUN: it is refused it. When it takes it all the same, by hand, we are.
+/// Another node finds our LUN and is refused. When an administrator writes that node's stamp on it by hand,
+/// our node is refused.
 fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     let id = stage.node.ok("cat /etc/machine-id")?;
     stage.node.ok(&format!("etcdctl put /before/the/other yes && {IDLE}"))?;
     let ours = stage.lun();
-    // One node plays both: its machine id is what tells them apart.
+    // One node plays both nodes. Only the machine id distinguishes them.
     stage.node.ok(&format!("echo {OTHER} >/run/other-id; mount --bind /run/other-id /etc/machine-id"))?;
     declines(stage, &ours, refused(&["is stamped for master-0", &id, "See at the target"]))?;
     stage.node.ok("mv /var/lib/etcd-lun /var/lib/kept; chattr -i /var/lib/etcd")?;
@@ -66,7 +69,7 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
         "chattr +i /var/lib/etcd; rm -rf /var/lib/etcd-lun; mv /var/lib/kept /var/lib/etcd-lun; umount /etc/machine-id",
     )?;
     declines(stage, &ours, refused(&["is stamped for master-9", OTHER, "See at the target"]))?;
-    // As only somebody does who knows that etcd never ran there.
+    // An administrator may do this who knows that etcd never ran on the other node.
     by_hand(stage, &format!("mount $LUN /mnt/x; {}; umount /mnt/x", stamp_of(&id, "master-0", 2)))?;
     stage.apply()?;
     stage.has_kept("/before/the/other")?;
@@ -75,7 +78,7 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
 
 const OTHER: &str = "0123456789abcdef0123456789abcdef";
 
-/// Another node's stamp on what is mounted.
+/// Writes another node's stamp on the mounted filesystem.
 fn stamp(uses: u32) -> String {
     stamp_of(OTHER, "master-9", uses)
 }
@@ -91,7 +94,7 @@ fn offer(stage: &mut Stage, lun: Lun) -> Result<()> {
     stage.target.offer(Offer { luns: vec![lun], ..stage.target.offered().clone() })
 }
 
-/// Does something with the LUN as a person would, past the program.
+/// Changes the LUN by hand, without etcd-lun.
 fn by_hand(stage: &Stage, script: &str) -> Result<()> {
     stage
         .node
@@ -102,17 +105,17 @@ fn by_hand(stage: &Stage, script: &str) -> Result<()> {
         .map(drop)
 }
 
-/// `apply` declines, and no session is left for the next to find.
+/// Checks that `apply` declines, and ends the session before the next case.
 fn declines(stage: &Stage, lun: &Path, how: Declined) -> Result<()> {
     let before = fingerprint(lun)?;
     let output = stage.agent("apply")?;
     check(&output, how)?;
     stage.node.ok(LOG_OUT)?;
     if fingerprint(lun)? != before {
-        bail!("the LUN was written to, by a run that declined: {output}");
+        bail!("a run that declined wrote to the LUN: {output}");
     }
     if etcd::is_active(&stage.node)? {
-        bail!("etcd was started by a run that declined: {output}");
+        bail!("a run that declined started etcd: {output}");
     }
     Ok(())
 }

@@ -1,20 +1,19 @@
-//! The audit log: what was denied.
+//! Reads the denials from the audit log.
 
 use anyhow::{Result, bail};
 
 use crate::node::Node;
 
-/// What was denied since this boot began and has to do with the module: its domain was denied something, or somebody
-/// was denied something of its types. Rules that would keep a denial out of the log are switched off in the image.
+/// The denials since this boot that concern the module: its domain was denied something, or a process was
+/// denied access to its types. The image has `dontaudit` rules switched off, so every denial is in the log.
 pub(in crate::scenarios) fn denials(node: &Node) -> Result<Vec<String>> {
-    // What the kernel has not handed over yet is in its backlog.
+    // The kernel's backlog may still have messages for the log.
     node.ok("for n in $(seq 50); do auditctl -s | grep -qx 'backlog 0' && break; sleep 0.2; done")?;
     let status = node.ok("auditctl -s | xargs; systemctl is-active auditd.service")?;
     if !status.contains("lost 0") || !status.ends_with("\nactive") {
-        bail!("the audit log is not whole: {status}");
+        bail!("the audit log is not complete: {status}");
     }
-    // Exit code 1 says that there are none.
-    // What was granted is audited only for `grants`.
+    // Exit code 1 means that there are none. Granted accesses are audited only for `grants`.
     let found = node.run(
         "ausearch --input-logs --raw -ts boot -m avc,user_avc,selinux_err,user_selinux_err >/run/avc; code=$?
          grep -v 'avc:  granted' /run/avc; rm /run/avc; exit $code",
@@ -36,11 +35,11 @@ fn is_denial(line: &str) -> bool {
         .any(|kind| line.starts_with(kind))
 }
 
-/// There are none.
+/// Checks that there are no denials.
 pub(super) fn nothing_denied(node: &Node) -> Result<()> {
     let denials = denials(node)?;
     if !denials.is_empty() {
-        bail!("{} denials:\n{}", denials.len(), denials.join("\n"));
+        bail!("SELinux denied {} times:\n{}", denials.len(), denials.join("\n"));
     }
     super::grants::keep(node)
 }

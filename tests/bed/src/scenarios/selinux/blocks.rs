@@ -1,6 +1,8 @@
-//! What each block of the module is for, by taking it out: a development option, for it takes half an hour.
+//! Removes each block of the module and finds out what fails without it. This is for development, because it
+//! takes half an hour.
 //!
-//! `ETCD_LUN_BED_BLOCKS` names the blocks, as parts of their text or by numbers such as `1-30`, with commas between, or is `all`.
+//! `ETCD_LUN_BED_BLOCKS` names the blocks, separated by commas: by parts of their text, by numbers such as
+//! `1-30`, or `all`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,12 +16,13 @@ use crate::stage::Stage;
 use crate::suite::Scenario;
 
 const SNAPSHOT: &str = "unmigrated";
-/// What is said at the end when nothing was missed.
+/// Printed at the end if nothing failed.
 const NOTHING: &str = "nothing";
-/// The policies that were made, by number, and a list of those that are no other than the whole one.
+/// The policies by number, and a list of those that are identical to the complete one.
 const POLICIES: &str = "/root/policies";
 
-/// What the module must let happen. Each part ends at once when something was denied, and none begins after one that did.
+/// What the module must allow. Each part ends as soon as something is denied, and no further part begins
+/// then.
 const RUN: &str = "
 after() { [ \"$(grep -c 'denied .*etcd_lun_' /var/log/audit/audit.log)\" = 0 ] || { echo \"denied: $1\"; exit; }; }
 until_it_ends() {
@@ -33,15 +36,15 @@ until_it_ends() {
     done
     echo \"no end: $1\"; exit
 }
-# A symbolic link and a socket that are open as themselves (O_PATH, O_NOFOLLOW), and a disk.
+# Opens a symbolic link and a socket themselves (O_PATH, O_NOFOLLOW), and a disk.
 perl -e 'sysopen(LINK, \"/bin\", 0x220000) and sysopen(SOCKET, \"/run/systemd/notify\", 0x200000) and open(DISK, \"<\", \"/dev/vda\") or die; sleep 1000' >/dev/null 2>&1 &
 systemctl start --no-block etcd-lun.service; sleep 2; until_it_ends migration 120
 told=$(systemctl show --property StatusText --value etcd-lun.service)
-[ -n \"$told\" ] || { echo 'failed: a word to systemd'; exit; }
+[ -n \"$told\" ] || { echo 'failed: the status text for systemd'; exit; }
 for unit in var-lib-etcd.mount etcd.service; do
-    [ -n \"$(systemctl show --property LoadState \"$unit\")\" ] || { echo \"failed: a look at $unit\"; exit; }
+    [ -n \"$(systemctl show --property LoadState \"$unit\")\" ] || { echo \"failed: reading the state of $unit\"; exit; }
 done
-[ -z \"$(restorecon -nR -v /var/lib/etcd-lun /run/etcd-lun)\" ] || { echo 'failed: a label'; exit; }
+[ -z \"$(restorecon -nR -v /var/lib/etcd-lun /run/etcd-lun)\" ] || { echo 'failed: a file has the wrong label'; exit; }
 for verb in health 'bench --writes 100'; do
     systemd-run --quiet --wait --collect --unit=etcd-lun-bed /usr/local/bin/etcd-lun $verb; code=$?
     after \"$verb\"; [ $code = 0 ] || [ $code = 4 ] || { echo \"failed: $verb, $code\"; exit; }
@@ -52,7 +55,7 @@ systemctl restart --no-block etcd-lun.service; sleep 2; until_it_ends 'a LUN tha
 etcdctl --command-timeout 60s endpoint health >/dev/null 2>&1 || { echo 'failed: etcd'; exit; }
 sleep 1; after etcd; echo nothing";
 
-/// The same with a target that hangs: tools are ended when their time is over.
+/// The same with a target that hangs: etcd-lun kills tools whose time is over.
 const HANGS: &str = "
 systemctl start --no-block etcd-lun.service
 for _ in $(seq 60); do
@@ -66,7 +69,7 @@ pub(super) fn scenario() -> Option<Scenario> {
     Some(Scenario::new("selinux/blocks", move |stage| blocks(stage, &wanted)))
 }
 
-/// The node boots with the service disabled and is kept as it is; with each policy it is migrated anew.
+/// Boots the node with the service disabled and takes a snapshot. Then migrates it again with each policy.
 fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
     let disk = portal::delivered(stage, &portal::wanted(), Runs::Unit)?;
     let module = boot::module(stage, &portal::wanted())?;
@@ -89,7 +92,7 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
     let same = stage.node.read(&format!("{POLICIES}/same"))?;
     let missed = missed_with(stage, "whole")?;
     if missed != NOTHING {
-        bail!("with the whole module: {missed}");
+        bail!("the complete module should allow everything: {missed}");
     }
     let mut unneeded = Vec::new();
     for (number, block) in blocks.iter().enumerate() {
@@ -105,12 +108,12 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
         }
     }
     if !unneeded.is_empty() {
-        bail!("nothing missed {}", unneeded.join("; "));
+        bail!("nothing failed without {}", unneeded.join("; "));
     }
     Ok(())
 }
 
-/// What could not be done with one of the policies.
+/// What failed with one of the policies.
 fn missed_with(stage: &mut Stage, policy: &str) -> Result<String> {
     portal::offer(stage)?;
     stage.node.load(SNAPSHOT)?;
@@ -130,7 +133,7 @@ fn missed_with(stage: &mut Stage, policy: &str) -> Result<String> {
     Ok(hung?.stdout.trim().into())
 }
 
-/// The disk with a policy for each block that is taken out, and one with all.
+/// Makes a disk with one policy for each removed block, and one policy with all blocks.
 fn with_policies(stage: &Stage, disk: &std::path::Path, module: &str, blocks: &[&str]) -> Result<PathBuf> {
     const INSTALL: &str =
         "cat >/tmp/etcd_lun.cil; semodule --noreload --priority 350 --install /tmp/etcd_lun.cil
@@ -152,7 +155,7 @@ fn with_policies(stage: &Stage, disk: &std::path::Path, module: &str, blocks: &[
     })
 }
 
-/// The text's top-level forms.
+/// The top-level forms of the text.
 pub(super) fn forms(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut found, mut comment) = (0_u32, 0, Vec::new(), false);
     for (at, letter) in text.char_indices() {
@@ -178,7 +181,7 @@ pub(super) fn forms(text: &str) -> Vec<&str> {
     found
 }
 
-/// Whether a part of what is wanted is this form: by its number, counted from 1, or by what it says.
+/// Whether a part of the selection means this form: by its number, counted from 1, or by its text.
 fn is_meant(part: &str, form: &str, number: usize) -> bool {
     match part.split_once('-').map(|(first, last)| (first.parse(), last.parse())) {
         Some((Ok(first), Ok(last))) => (first..=last).contains(&number),
@@ -186,7 +189,7 @@ fn is_meant(part: &str, form: &str, number: usize) -> bool {
     }
 }
 
-/// What makes a right; types and labels are of no use one by one.
+/// Whether the form grants a right. Removing single types or labels shows nothing.
 fn takes_out(form: &str) -> bool {
     ["(optional ", "(allow ", "(typetransition "].iter().any(|kind| form.starts_with(kind))
 }

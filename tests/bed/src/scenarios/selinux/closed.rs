@@ -1,18 +1,19 @@
-//! Without the module, or with a program that lost its label, nothing runs; and what `selinux remove` leaves behind.
+//! Without the module, or with a program that lost its label, the service must fail. Also tests what `selinux
+//! remove` leaves.
 
 use anyhow::{Result, bail};
 
 use crate::node::Node;
 use crate::stage::Stage;
 
-/// The program has the label of its directory, as after it was replaced by somebody who doesn't know the module.
+/// The program has the label of its directory, as after someone replaced it who does not know the module.
 pub(super) fn without_the_label(node: &Node) -> Result<()> {
     node.ok("chcon -t bin_t /usr/local/bin/etcd-lun")?;
     fails(node, "203", "EXEC")?;
     node.ok("restorecon /usr/local/bin/etcd-lun; systemctl reset-failed etcd-lun.service").map(drop)
 }
 
-/// The module was taken out: the context in the unit means nothing to the kernel.
+/// The module was removed, so the kernel does not know the context in the unit.
 pub(super) fn without_the_module(node: &Node) -> Result<()> {
     fails(node, "229", "SELINUX_CONTEXT")
 }
@@ -29,14 +30,15 @@ fn fails(node: &Node, code: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// No module in the store, no type of it in the kernel, no label of it on disk; and etcd goes on.
+/// Checks that the store has no module, the kernel no type of it, and the disk no label of it. etcd must keep
+/// running.
 pub(super) fn removed(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     let removed = node.run_within("etcd-lun selinux remove", crate::scene::LIMIT)?;
     if removed.code != 0 {
         bail!("`etcd-lun selinux remove`: {removed}");
     }
-    // What a person never looks at but the kernel: the raw attribute. A type that the policy lost reads as unlabeled_t.
+    // Reads the raw attribute, because a type that the policy no longer has is shown as unlabeled_t.
     let left = node.run(
         "semodule --list=full | grep etcd_lun; seinfo --type | grep etcd_lun
          find /etc /usr/local /var /run -xdev -exec getfattr --absolute-names --name security.selinux --only-values {} + \

@@ -1,8 +1,8 @@
-//! What the module's rules grant while a scenario runs: a development option.
+//! Records what the module's rules grant while a scenario runs. This is for development.
 //!
-//! With `ETCD_LUN_BED_GRANTED=FILE` every node that enforces has a second module, by which the kernel and systemd audit what
-//! ours allows. Whatever was granted when a scenario looks for denials is appended to FILE; `selinux/check --granted FILE`
-//! then says which block of the module nothing would miss.
+//! With `ETCD_LUN_BED_GRANTED=FILE` every enforcing node has a second module. It makes the kernel and systemd
+//! audit what our module allows. Whenever a scenario looks for denials, the granted rights are appended to
+//! FILE. `selinux/check --granted FILE` then prints the blocks of the module that nothing depends on.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -25,21 +25,23 @@ if (/avc: +granted +\{ (.*?) \}.*scontext=\w+:\w+:(\w+)\S* tcontext=\w+:\w+:(\w+
 }
 END { print keys %seen }"#;
 
-/// Granted at each look at each process, tens of thousands of times: an emulated node that audits this comes to nothing else.
+/// These rules are used whenever etcd-lun looks at a process, tens of thousands of times. Auditing them would
+/// take all of an emulated node's time.
 const LOUD: [&str; 2] = ["(allow etcd_lun_t domain ", "(allow etcd_lun_t etcd_lun_anything "];
 
 fn file() -> Option<PathBuf> {
     std::env::var_os("ETCD_LUN_BED_GRANTED").map(PathBuf::from)
 }
 
-/// The disk itself, or, when grants are asked for, a copy with the second module.
+/// Returns the disk itself, or a copy with the second module if grants are wanted.
 pub(super) fn watched(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<PathBuf> {
     if file().is_none() {
         return Ok(disk.into());
     }
     let module = auditing(&boot::module(stage, wanted)?);
     delivery::change(&stage.bed, "watched", disk, |root: &Root| {
-        // Thousands of lines: all are to be kept, each alone and as it is, and not in the journal too, which loses others then.
+        // The log must keep thousands of lines, each on its own and unchanged. journald must not get them
+        // too, because it would drop other messages then.
         root.run(
             "sed -i 's/^max_log_file = .*/max_log_file = 1000/; s/^flush = .*/flush = NONE/; s/^log_format = .*/log_format = RAW/' \
                  /etc/audit/auditd.conf
@@ -51,18 +53,19 @@ pub(super) fn watched(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<Pat
     })
 }
 
-/// Appends what was granted so far.
+/// Appends the rights that were granted so far.
 pub(super) fn keep(node: &Node) -> Result<()> {
     let Some(file) = file() else { return Ok(()) };
     let granted = node.run_within(&format!("perl -ne '{EACH}' /var/log/audit/audit.log*"), LIMIT)?;
     if granted.stdout.is_empty() {
-        bail!("the node audited nothing that was granted: {granted}");
+        bail!("the node's audit log has no granted access: {granted}");
     }
     let mut to = OpenOptions::new().create(true).append(true).open(&file)?;
     to.write_all(granted.stdout.as_bytes()).with_context(|| format!("cannot write to {}", file.display()))
 }
 
-/// The second module: each rule of a module but the loud ones as one that audits, in a block that is dropped where the module isn't.
+/// The second module. It audits every rule of the module except the loud ones. Each is in an optional block,
+/// which systems without the module ignore.
 fn auditing(module: &str) -> String {
     let allows = forms(module).into_iter().flat_map(|form| match form.strip_prefix("(optional ") {
         Some(block) => forms(block.strip_suffix(')').unwrap_or_default())

@@ -1,4 +1,5 @@
-//! What a program does in the domain that the agent would never do: each act is denied, and each denial audited.
+//! Actions in the agent's domain that the agent never performs. Each must be denied, and each denial must be
+//! audited.
 
 use anyhow::{Result, bail};
 
@@ -6,7 +7,7 @@ use super::audit::denials;
 use crate::net::Path;
 use crate::node::Node;
 
-/// What is tried, as Perl whose value is true when it worked; and what the denial says: permission, class, and type.
+/// Name; Perl code whose value is true if it worked; and the denial's permission, class and type.
 const ACTS: &[(&str, &str, [&str; 3])] = &[
     ("read /etc/shadow", "open(my $f, '<', '/etc/shadow')", ["read", "file", "shadow_t"]),
     ("write to /etc", "open(my $f, '>', '/etc/bed-misuse')", ["write", "dir", "etc_t"]),
@@ -33,11 +34,13 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ("run another program", "runs('/usr/bin/true')", ["execute", "file", "bin_t"]),
     ("end enforcement", "turn_off('/sys/fs/selinux/enforce')", ["setenforce", "security", "security_t"]),
     ("mount over /etc", "mount_on('/etc')", ["mounton", "dir", "etc_t"]),
-    // Another user's: the right to signal its domain isn't even asked for.
+    // The process belongs to another user. So the kernel denies the capability before it checks the right to
+    // signal the domain.
     ("end etcd", "kill('TERM', pid_of('etcd')) == 1", ["kill", "capability", "etcd_lun_t"]),
 ];
 
-/// Numbers of system calls as on x86-64; no module of Perl's is used, for the domain need not be able to read one.
+/// Numbers of system calls on x86-64. The script uses no Perl module, because the domain need not be able to
+/// read one.
 const HELPERS: &str = r#"
 $| = 1;
 sub init_module { my $image = 'x' x 16; syscall(175, $image, 16, $image) == 0 }
@@ -63,7 +66,8 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
         script += &format!("print((({act}) ? 'WORKED' : 'denied'), qq( {what}: $!\\n));\n");
     }
     node.put("/etc/etcd-lun/bed-misuse.pl", 0o644, script.as_bytes())?;
-    // Perl gets the label that lets PID 1 start it in the domain: a stand-in for an agent that was taken over.
+    // Perl gets the label with which PID 1 can start it in the domain. It stands in for an agent that an
+    // attacker controls.
     node.ok(
         "cp /usr/bin/perl /usr/local/bin/bed-misuse; chcon -t etcd_lun_exec_t /usr/local/bin/bed-misuse",
     )?;
@@ -83,9 +87,11 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
                 && line.contains(&format!(":{type_}"))
         };
         if !denied.iter().any(told) {
-            bail!("to {what} was denied, and not audited as {permission} {class} {type_}: {run}");
+            bail!(
+                "the attempt to {what} was denied, but the denial was not audited as {permission} {class} {type_}: {run}"
+            );
         }
     }
-    println!("        {} acts of misuse, each denied and audited", ACTS.len());
+    println!("        {} forbidden actions, each denied and audited", ACTS.len());
     node.ok("rm /usr/local/bin/bed-misuse /etc/etcd-lun/bed-misuse.pl").map(drop)
 }

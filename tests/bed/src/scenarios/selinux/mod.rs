@@ -1,6 +1,6 @@
-//! A node whose kernel enforces SELinux from its command line on, with the object delivered as in `boot/*`.
+//! A node that enforces SELinux from its kernel command line on. The object is delivered as in `boot/*`.
 //!
-//! Debian's policy, with the labels of Red Hat's on the tools, and with nothing kept out of the audit log (see
+//! The node has Debian's policy, Red Hat's label on iscsiadm, and an audit log without omissions (see
 //! `guest/finish.sh`).
 
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     scenarios
 }
 
-/// Two boots, because they take the longest. The first installs the policy and migrates; the second finds all in place.
-/// What is tried after that leaves a node that nobody needs any more.
+/// Two boots only, because boots take longest. The first one installs the policy and migrates. The second one
+/// finds everything in place. The last tests damage the node, which is not used after them.
 fn enforcing(stage: &mut Stage) -> Result<()> {
     let disk = boot::delivered(stage, &boot::pool(), Runs::Unit)?;
     stage.offer_luns(boot::NODES.len())?;
@@ -58,9 +58,9 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
     closed::without_the_module(&stage.node)
 }
 
-/// A portal that asks for what few do, and the manifest where a run that was killed left it: the service migrates the data,
-/// and puts the manifest back. Then a boot whose LUN comes late: the service has to end a pod whose etcd failed, and to start
-/// it anew.
+/// A portal with unusual options, and a manifest that a killed run has parked. The service migrates the data
+/// and puts the manifest back. Then a boot whose LUN comes late: the service must end a pod whose etcd
+/// failed, and start it again.
 fn static_pod(stage: &mut Stage) -> Result<()> {
     let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..portal::wanted() };
     let disk = portal::delivered(stage, &wanted, Runs::StaticPod)?;
@@ -85,14 +85,14 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     audit::nothing_denied(&stage.node)
 }
 
-/// A copy of a disk with the policy module in its store: that the service brings it there, `selinux/enforcing` sees, and an
-/// emulated node takes more than a minute for it.
+/// A copy of a disk with the policy module in its store. `selinux/enforcing` tests that the service installs
+/// it. That takes an emulated node more than a minute.
 fn installed(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<PathBuf> {
     let module = boot::module(stage, wanted)?;
     delivery::change(&stage.bed, "installed", disk, |root: &Root| install(root, "etcd_lun", &module))
 }
 
-/// Puts a module into the store of a disk.
+/// Puts a module into the policy store of a disk.
 fn install(root: &Root, name: &str, module: &str) -> Result<()> {
     let script = format!(
         "cat >/tmp/{name}.cil; semodule --noreload --priority 350 --install /tmp/{name}.cil; rm /tmp/{name}.cil"
@@ -107,8 +107,8 @@ fn node(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<Node> {
     Node::off(&stage.bed, NODES[0], &disk, options)
 }
 
-/// SELinux enforces, the service ran in the domain, etcd is on the LUN, `health` runs in the domain too and finds
-/// nothing, and nobody was denied anything.
+/// Checks that SELinux enforces, the service ran in its domain, etcd is on the LUN, `health` also runs in the
+/// domain and is ok, and nothing was denied.
 fn runs_confined(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     if node.ok("getenforce")? != "Enforcing" {
@@ -123,20 +123,21 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     if contexts.trim_end_matches('\0') != "system_u:system_r:etcd_lun_t:s0" {
         bail!("etcd-lun.service ran as {contexts:?}");
     }
-    // By the transition: no SELinuxContext= here. In a unit of this name, `health` finds fault with any other domain.
+    // The transition sets the domain, because this unit has no SELinuxContext=. In a unit of this name,
+    // `health` reports every other domain.
     let health = node.run_within(
         "systemd-run --quiet --wait --unit=etcd-lun-bed /usr/local/bin/etcd-lun health; echo $?
          journalctl --sync; journalctl -b --no-pager -o cat -u etcd-lun-bed",
         crate::scene::LIMIT,
     )?;
-    // How long disks are waited for is not asked of an emulated node.
+    // The check `iowait` is ignored: it says nothing on an emulated node.
     let well = health.stdout.starts_with("0\n")
         || (health.stdout.starts_with("4\n")
             && health.stdout.lines().any(|line| line == "unhealthy: iowait"));
     if !well {
         bail!("`health` as a unit: {health}");
     }
-    // Whether the disk is fast enough is not asked of an emulated one.
+    // The verdict is ignored: an emulated disk may be too slow.
     let bench = node.run_within(
         "systemd-run --quiet --wait --unit=etcd-lun-bench /usr/local/bin/etcd-lun bench --writes 100; echo $?
          journalctl --sync; journalctl -b --no-pager -o cat -u etcd-lun-bench",
@@ -146,24 +147,27 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     if !measured || !bench.stdout.contains("99 of 100 within") {
         bail!("`bench` as a unit: {bench}");
     }
-    // PID 1 hears what is being done; a step has its number first.
+    // etcd-lun sends its status to PID 1. A step's text begins with its number in brackets.
     let told = node.ok("systemctl show --property StatusText --value etcd-lun.service")?;
     if !told.starts_with('[') {
-        bail!("systemd was told nothing of the last step: {told:?}");
+        bail!("systemd has no status text of the last step: {told:?}");
     }
     audit::nothing_denied(node)?;
-    println!("        etcd-lun.service took {:.1} s in its domain, nothing was denied", took.as_secs_f32());
+    println!(
+        "        etcd-lun.service took {:.1} s in its domain; SELinux denied nothing",
+        took.as_secs_f32()
+    );
     Ok(())
 }
 
-/// Somebody made the directory for metrics, without our label; the timer's service writes into it.
+/// The directory for metrics exists without our label. The timer's service must write into it.
 fn writes_metrics(node: &Node) -> Result<()> {
     node.ok("mkdir -p /var/node_exporter/textfile; systemctl start etcd-lun-health.service")?;
     node.ok("grep -q '^etcd_lun_check{' /var/node_exporter/textfile/etcd-lun.prom")?;
     audit::nothing_denied(node)
 }
 
-/// etcd has failed against the fence, and the LUN is back: the service starts etcd, in its domain.
+/// etcd has failed because of the fence, and the LUN is back. The service must start etcd from its domain.
 fn comes_late(stage: &Stage) -> Result<()> {
     stage.node.ok("systemctl stop etcd.service; umount /var/lib/etcd; iscsiadm --mode node --logout
          ! systemctl start etcd.service; systemctl restart etcd-lun.service
@@ -172,7 +176,8 @@ fn comes_late(stage: &Stage) -> Result<()> {
     audit::nothing_denied(&stage.node)
 }
 
-/// A rollback that was cut short after its commit point is finished by the service, in its domain; and back by hand.
+/// The service finishes a rollback that was cut short after its commit point, from its domain. Then `apply`
+/// by hand migrates again.
 fn rollback_ends(stage: &Stage) -> Result<()> {
     super::rollback::stuck_after_the_commit(stage)?;
     stage.node.ok("umount /usr/bin/rsync; rm -r /var/held; systemctl restart etcd-lun.service")?;
@@ -183,7 +188,7 @@ fn rollback_ends(stage: &Stage) -> Result<()> {
     stage.is_on_lun()
 }
 
-/// The label of everything that has one by the module.
+/// Checks the label of every file that has one by the module.
 fn labels(node: &Node) -> Result<()> {
     let wanted = [
         ("/usr/local/bin/etcd-lun", "etcd_lun_exec_t"),
@@ -204,17 +209,17 @@ fn labels(node: &Node) -> Result<()> {
             bail!("{path} is {label}, not {type_}");
         }
     }
-    // Beneath the mount too.
+    // The directory below the mount must have the label too.
     let beneath =
         node.ok("unshare --mount sh -c 'umount /var/lib/etcd && stat --format %C /var/lib/etcd'")?;
     if !beneath.contains("etcd_lun_data_t") {
-        bail!("the directory beneath the mount is {beneath}");
+        bail!("the directory below the mount is {beneath}");
     }
     Ok(())
 }
 
-/// The policy store and what is made of it: every file's content and time of change.
+/// The policy store and the policy that is made from it: every file's content and time of change.
 fn store(node: &Node) -> Result<String> {
-    // A policy of the Red Hat family has a thousand files: not a process for each.
+    // A Red Hat policy has a thousand files, so one process hashes many of them.
     node.ok("{ find /etc/selinux /var/lib/selinux -type f -printf '%p %T@\\n'; find /etc/selinux /var/lib/selinux -type f -exec sha256sum {} +; } | sort | sha256sum")
 }

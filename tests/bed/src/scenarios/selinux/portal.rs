@@ -1,6 +1,6 @@
-//! What a plain config has no need of, in the domain: a portal by a name that only DNS knows, at an IPv6 address, on another
-//! port, with mutual CHAP whose secrets are credentials of the unit; and an initiator name that was another before, on Red
-//! Hat's policy also that of an iscsid that runs.
+//! Tests, in the domain, what a plain config does not need: a portal with a DNS name, an IPv6 address,
+//! another port, and mutual CHAP with secrets from the unit's credentials. The node also had another
+//! initiator name before. On Red Hat's policy a running iscsid uses that name.
 
 use std::path::PathBuf;
 use std::process::Child;
@@ -16,22 +16,23 @@ use crate::target::Offer;
 
 const NAME: &str = "san1.bed.example";
 
-/// The config.
+/// The config with this portal.
 pub(super) fn wanted() -> Wanted {
     let (pool, chap, mutual) = (boot::pool(), scene::chap().user, scene::mutual().user);
     let accounts = format!(
         "username = {chap:?}\ncredential = \"chap\"\nusername_in = {mutual:?}\ncredential_in = \"chap-in\"\n"
     );
     let more = format!("{}\n[target.chap]\n{accounts}", pool.more);
-    // Nobody listens at the first.
+    // Nobody listens at the first portal.
     let portals = vec![format!("[{}]:3261", Path::A.target_v6()), format!("{NAME}:13260")];
     Wanted { portals, chap: None, more, ..pool }
 }
 
-/// A disk with such a config, its credentials, and the address of a name server.
+/// A disk with this config, its credentials, and the address of a name server.
 pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
     let disk = boot::delivered(stage, wanted, runs)?;
-    // Where the policy has a type for its unit, iscsid runs before, as somebody else's storage asks for, with the other name.
+    // If the policy has a type for its unit, iscsid runs first with the other name, as if other storage
+    // needed it.
     let script = format!(
         "umask 077; mkdir -p /etc/credstore; echo {} >/etc/credstore/chap; echo {} >/etc/credstore/chap-in
          umask 022; echo nameserver {} >/etc/resolv.conf
@@ -48,13 +49,13 @@ pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<Pa
     })
 }
 
-/// LUNs for the pool, with mutual CHAP.
+/// Offers LUNs for the pool, with mutual CHAP.
 pub(super) fn offer(stage: &mut Stage) -> Result<()> {
     stage.offer_luns(boot::NODES.len())?;
     stage.target.offer(Offer { mutual: Some(scene::mutual()), ..stage.target.offered().clone() })
 }
 
-/// A name server that knows the portal.
+/// A name server that knows the portal's name.
 pub(super) struct Names(Child);
 
 impl Names {

@@ -1,7 +1,8 @@
-//! What `etcd-lun apply --boot` would do, by the program's own `observe` and `plan`.
+//! Computes what `etcd-lun apply --boot` would do, with the program's own `observe` and `plan`.
 //!
-//! Record, stamp, data and what the LUN holds are read from the disks by the program's own readers. What systemd says of
-//! units is a stand-in: etcd is enabled and waits for the service, the mount unit is as rendered, no daemon runs.
+//! The program's own readers read record, stamp, data and the LUN's content from the disks. What systemd
+//! reports is a stand-in: etcd is enabled and waits for the service, the mount unit is as rendered, no daemon
+//! runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,41 +20,41 @@ use super::machine::Machine;
 use crate::host;
 use crate::image::HOSTNAME;
 
-/// As in the bed's config.
+/// The data directory in the bed's config.
 pub const DATA_DIR: &str = "/var/lib/etcd";
 
-/// More rounds than `apply` itself takes would mean that a plan leads nowhere.
+/// The limit of rounds. A plan that needs more rounds than `apply` has would never finish.
 const ROUNDS: usize = 5;
 
-/// Which copy etcd starts on.
+/// The copy on which etcd starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truth {
-    /// The LUN's. Of a commit that was cut short before the local data was retired, a boot does that first.
+    /// The LUN's copy. After a commit that was cut short, the boot may first have to retire the local data.
     Lun {
-        /// Whether it does.
+        /// Whether the boot retires the local data first.
         retires: bool,
     },
-    /// The local data, which a boot migrates.
+    /// The local data, which the boot migrates.
     Local,
-    /// The local data, for it was rolled back on purpose.
+    /// The local data, because it was rolled back on purpose.
     RolledBack,
-    /// What a rollback had proven and committed, and not put in its place.
+    /// The copy that a rollback has proven and committed, but not yet put in the data directory's place.
     Returning {
-        /// Its number.
+        /// The generation of the copy.
         generation: u64,
     },
 }
 
-/// What was decided, and the LUN's mount where it took one.
+/// The decision, and the LUN's mount if the decision needed one.
 #[derive(Debug)]
 pub struct Booted {
-    /// Where etcd starts.
+    /// The copy on which etcd starts.
     pub truth: Truth,
     _staged: Option<Staging>,
 }
 
-/// Looks and plans as `apply --boot` does, as far as it takes to know where etcd starts. What was seen last is written to
-/// the file.
+/// Observes and plans as `apply --boot` does, until it is known on which copy etcd starts. Writes the last
+/// observed facts to the file.
 pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
     let runner = Tools { root: machine.root().to_path_buf() };
     let host = Host::fixture(Root::new(machine.root()), Box::new(runner))?;
@@ -67,12 +68,13 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
         let mut node = observe::node(&host, &config, identity.clone(), from);
         as_at_boot(&mut node);
         if fences {
-            // The steps that leave it so are planned before anything is asked of the LUN.
+            // The steps that lead to this state are planned before anything about the LUN is needed.
             node.local = Fact::Known(fenced());
         }
         fs::write(facts, serde_json::to_string_pretty(&node)?)?;
-        let planned = plan(&config, &node, Occasion::Boot)
-            .map_err(|refusal| anyhow!("a person would have to help, for a boot refuses: {refusal}"))?;
+        let planned = plan(&config, &node, Occasion::Boot).map_err(|refusal| {
+            anyhow!("the boot refuses, so an administrator would have to help: {refusal}")
+        })?;
         match &planned.steps[..] {
             [Step::Stage { .. }] => staged = Some(stage(&host, &node)?),
             [Step::Retire { .. }, Step::Fence { .. }] => (retires, fences) = (true, true),
@@ -93,13 +95,13 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
                 } else if planned.is_empty() && node.rolled_back().is_some() {
                     Truth::RolledBack
                 } else {
-                    bail!("a boot plans what nobody expects: {planned:?}");
+                    bail!("the boot has an unexpected plan: {planned:?}");
                 };
                 return Ok(Booted { truth, _staged: staged });
             }
         }
     }
-    bail!("a boot plans and plans, and comes to no end")
+    bail!("the boot still has a new plan after {ROUNDS} rounds")
 }
 
 fn as_at_boot(node: &mut Node) {
@@ -125,15 +127,15 @@ fn fenced() -> LocalDir {
     LocalDir::Present { entries, immutable, fingerprint: None, with_state: true, size: None }
 }
 
-/// The program's own mount, with which the LUN's log is replayed.
+/// Makes the program's own staging mount, which replays the LUN's log.
 fn stage(host: &Host, node: &Node) -> Result<Staging> {
     let Some(LunView::Seen(lun)) = node.lun.known() else { bail!("there is no LUN to mount") };
     let device = block::node(&lun.device)?;
     let place = STAGING.parse()?;
-    Staging::mount(host, device.as_path(), &place, Access::ReadWrite).context("the LUN doesn't mount")
+    Staging::mount(host, device.as_path(), &place, Access::ReadWrite).context("cannot mount the LUN")
 }
 
-/// Runs this machine's tools, and has those of the node.
+/// Runs the host's tools. `has` looks for the node's tools.
 #[derive(Debug)]
 struct Tools {
     root: PathBuf,

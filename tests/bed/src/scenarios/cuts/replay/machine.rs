@@ -1,6 +1,6 @@
-//! A node that is off, from outside: its disk mounted as a boot has it, the LUN a loop device, and in the place of sysfs
-//! and procfs what a kernel says that has a session to it, and nobody who uses it (stand-ins, read by the program's own
-//! readers).
+//! A node that is off, seen from the host. Its disk is mounted with the layout of a booted node. The LUN is a
+//! loop device. Stand-ins for sysfs and procfs show a session to the LUN that nobody uses. The program's own
+//! readers read them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -18,7 +18,7 @@ use crate::tree::Tree;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The node.
+/// The node's mounted disk and its LUN.
 #[derive(Debug)]
 pub struct Machine {
     tree: Tree,
@@ -27,8 +27,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Mounts the disks below `root`, in this thread's mount namespace. The node's journal is replayed by it; the LUN is
-    /// for the program to look at.
+    /// Mounts the disks below `root`, in this thread's mount namespace. The mount replays the node's ext4
+    /// journal. The program itself mounts the LUN.
     pub fn mount(root: &Path, node: &Path, (lun, wwid): (&Path, &str)) -> Result<Self> {
         let (node, lun) = (Loop::attach(node)?, Loop::attach(lun)?);
         let tree = Tree::mount(&["-t", "ext4", &node.device], root.to_path_buf(), LIMIT)?;
@@ -47,17 +47,17 @@ impl Machine {
         self.tree.dir()
     }
 
-    /// Where a path of the node is.
+    /// The path on the host of a file of the node.
     pub fn path(&self, path: &str) -> PathBuf {
         self.tree.path(path)
     }
 
-    /// etcd can't start in the local data directory.
+    /// Checks that etcd cannot start in the local data directory.
     pub fn is_barred(&self) -> Result<()> {
         is_barred(&self.path(DATA_DIR))
     }
 
-    /// Unmounts all of it.
+    /// Unmounts everything.
     pub fn unmount(self) -> Result<()> {
         self.tree.unmount()
     }
@@ -68,14 +68,14 @@ impl Machine {
         Ok(fs::write(path, text)?)
     }
 
-    /// The parts of procfs in which nobody but PID 1 is there, and nothing is mounted on the data directory.
+    /// Writes the part of procfs that shows no process but PID 1, and no mount on the data directory.
     fn say_boot(&self) -> Result<()> {
         self.say("/proc/1/mountinfo", "1 0 254:0 / / rw - ext4 /dev/vda rw\n")?;
         let uuid = "/proc/sys/kernel/random/uuid";
         self.say(uuid, &fs::read_to_string(uuid)?)
     }
 
-    /// The parts of sysfs in which a logged-in session with this one LUN shows.
+    /// Writes the part of sysfs that shows a logged-in session with this one LUN.
     fn say_session(&self, wwid: &str) -> Result<()> {
         const SESSION: &str = "/sys/class/iscsi_session/session1";
         for (attribute, text) in [
@@ -100,22 +100,24 @@ impl Machine {
     }
 }
 
-/// A directory holds nothing but an empty file where etcd must have a directory.
+/// Checks that a directory holds only an empty file where etcd must have a directory.
 fn is_barred(dir: &Path) -> Result<()> {
     let found: Vec<_> = fs::read_dir(dir)?.collect::<std::io::Result<_>>()?;
     match &found[..] {
         [only] if only.file_name() == "member" => {
             let about = only.metadata()?;
             if !about.is_file() || about.len() > 0 {
-                bail!("etcd's local data lies where it starts, and is not the truth");
+                bail!("etcd could start on its local data, which is not authoritative");
             }
             Ok(())
         }
-        other => bail!("nothing bars etcd from its local directory, which is not the truth: {other:?}"),
+        other => {
+            bail!("nothing keeps etcd out of its local directory, which is not authoritative: {other:?}")
+        }
     }
 }
 
-/// A loop device over a file, that goes with its last user.
+/// A loop device over a file. It is detached when its last user closes it.
 #[derive(Debug)]
 struct Loop {
     device: String,
@@ -127,7 +129,8 @@ impl Loop {
         let mut losetup = Command::new("losetup");
         let device = host::ok(losetup.args(["--find", "--show"]).arg(file), LIMIT)?.trim().to_string();
         let open = File::open(&device);
-        // While somebody has it open this only says that it shall go with the last one: also when this process is killed.
+        // While the device is open, this only marks it to be detached by the last close. So it also goes when
+        // this process is killed.
         host::ok(Command::new("losetup").arg("--detach").arg(&device), LIMIT)?;
         let open = open.with_context(|| format!("cannot open {device}"))?;
         Ok(Self { device, _open: open })
@@ -143,14 +146,14 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("bed-barred-{}", std::process::id()));
         let member = dir.join("member");
         fs::create_dir_all(&dir).unwrap();
-        assert!(is_barred(&dir).unwrap_err().to_string().contains("nothing bars"));
+        assert!(is_barred(&dir).unwrap_err().to_string().contains("nothing keeps etcd out"));
         fs::write(&member, "").unwrap();
         is_barred(&dir).unwrap();
         fs::write(&member, "x").unwrap();
         assert!(is_barred(&dir).is_err());
         fs::remove_file(&member).unwrap();
         fs::create_dir(&member).unwrap();
-        assert!(is_barred(&dir).unwrap_err().to_string().contains("local data lies"));
+        assert!(is_barred(&dir).unwrap_err().to_string().contains("could start on its local data"));
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -1,10 +1,10 @@
-//! What becomes of a node whose power was cut, seen without booting it: its two disks are mounted on this machine, the
-//! program's own `observe` and `plan` say what a boot does with them, and a real etcd starts on the copy that is the truth
-//! then.
+//! Finds out what happens to a node after a power cut without booting it. The host mounts the node's two
+//! disks, the program's own `observe` and `plan` compute what a boot would do, and a real etcd starts on the
+//! copy that is authoritative then.
 //!
-//! - `machine`: the disks, mounted as a boot has them; what a kernel and PID 1 would say of the rest (stand-ins)
-//! - `boot`: what the program finds there, and decides
-//! - `server`: etcd on a tree of it
+//! - `machine`: the mounted disks, and stand-ins for what the kernel and PID 1 would report
+//! - `boot`: what the program observes there and decides
+//! - `server`: etcd on one directory of these disks
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,28 +29,28 @@ use server::Server;
 /// The disks of a node after a power cut, and what must be on them.
 #[derive(Debug)]
 pub struct Cut<'a> {
-    /// The run that keeps account of processes.
+    /// The run, whose ledger records the processes.
     pub run: &'a Run,
     /// The node's disk.
     pub node: &'a Path,
     /// The LUN, and its WWID.
     pub lun: (&'a Path, &'a str),
-    /// Every number that etcd had acknowledged.
+    /// The number of every key that etcd acknowledged before the cut.
     pub acknowledged: &'a [u64],
-    /// What etcd said of its keys before.
+    /// The last hash of etcd's keys before the cut.
     pub hash: Option<KeyHash>,
 }
 
 impl Cut<'_> {
-    /// Where files of this are: what the program saw, what etcd said.
+    /// The directory with the observed facts and etcd's log.
     pub fn dir(run: &Run) -> PathBuf {
         run.dir().join("replay")
     }
 
-    /// Which copy a boot takes for the truth. An error when it is not the only one that etcd could start on, when
-    /// something is missing there, or when a person would have to help.
+    /// Returns the copy that a boot would use. Returns an error if etcd could also start on another copy, if
+    /// the copy lacks something, or if the boot would refuse.
     pub fn judge(&self) -> Result<Truth> {
-        // Of a thread: its namespaces end with it, and whatever is mounted there.
+        // The namespaces belong to a thread. They end with it, and so do the mounts in them.
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).context("namespaces")?;
@@ -68,13 +68,14 @@ impl Cut<'_> {
         let machine = Machine::mount(&dir.join("root"), self.node, self.lun)?;
         let booted = boot::decide(&machine, &dir.join("facts"))?;
         let (truth, tree) = (booted.truth, Self::tree(booted.truth));
-        // Where the truth is elsewhere, etcd finds nothing in its local directory to start on, nor room for a new cluster.
+        // If another copy is authoritative, etcd must be unable to start in its local directory, even as a
+        // new cluster.
         if matches!(truth, Truth::Lun { retires: false } | Truth::Returning { .. }) {
             machine.is_barred()?;
         }
         let server = Server::start(self.run, &machine, &tree, &dir.join("etcd.log"))
-            .with_context(|| format!("the truth is {truth:?}"))?;
-        self.is_whole(&server).with_context(|| format!("the truth is {truth:?}"))?;
+            .with_context(|| format!("the authoritative copy is {truth:?}"))?;
+        self.is_whole(&server).with_context(|| format!("the authoritative copy is {truth:?}"))?;
         server.end();
         drop(booted);
         machine.unmount()?;

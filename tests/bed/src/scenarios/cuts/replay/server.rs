@@ -1,4 +1,5 @@
-//! The node's own etcd, on a tree of its disks: in a chroot, in a network namespace where nobody else is.
+//! The node's own etcd on a directory of its disks. It runs in a chroot and in a network namespace of its
+//! own.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::etcd::KeyHash;
 use crate::host;
 use crate::ledger::Run;
 
-/// Where it answers, in this thread's network namespace.
+/// The address of its client port in this thread's network namespace.
 pub const ADDRESS: &str = "127.0.0.1:2379";
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -25,9 +26,9 @@ pub struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// Starts it as the node's unit does, and waits until it answers. What it says is in the file.
+    /// Starts etcd as the node's unit does, and waits until it answers. Its output goes to the file.
     pub fn start(run: &Run, machine: &'a Machine, tree: &str, log: &Path) -> Result<Self> {
-        // A namespace begins with its loopback down.
+        // In a new network namespace the loopback interface is down.
         host::ok(Command::new("ip").args(["link", "set", "lo", "up"]), LIMIT)?;
         let said = File::create(log)?;
         let mut etcd = in_node(machine, "/usr/bin/etcd");
@@ -35,7 +36,7 @@ impl<'a> Server<'a> {
             .args(["--listen-client-urls", "http://127.0.0.1:2379"])
             .args(["--advertise-client-urls", "http://127.0.0.1:2379"])
             .args(["--listen-peer-urls", "http://127.0.0.1:2380"])
-            // It is alone, and has nobody to wait for.
+            // The cluster has one member, so elections need not wait for others.
             .args(["--heartbeat-interval", "10", "--election-timeout", "100"])
             .stdout(said.try_clone()?)
             .stderr(said);
@@ -59,7 +60,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// The hash of its keys at a revision.
+    /// The hash of all keys at a revision.
     pub fn hash_at(&self, revision: u64) -> Result<KeyHash> {
         let mut etcdctl = in_node(self.machine, "/usr/bin/etcdctl");
         etcdctl.args(["endpoint", "hashkv", &format!("--rev={revision}"), "-w", "json"]);
@@ -67,7 +68,7 @@ impl<'a> Server<'a> {
         KeyHash::parse(revision, &text).with_context(|| format!("no hash in {text}"))
     }
 
-    /// Ends it.
+    /// Ends etcd.
     pub fn end(self) {}
 }
 

@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod mistakes;
+
 const GOOD: &str = r#"
 [target]
 iqn = "iqn.2024-02.com.example:etcd"
@@ -100,8 +102,8 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         (with("[etcd]", "[etdc]"), vec!["line 8", "unknown key `etdc`", "`etcd`"]),
         (with("runtime = \"systemd\"", ""), vec!["`etcd.runtime` is missing", "\"static-pod\""]),
         (with("\"systemd\"", "\"upstart\""), vec!["line 9", "unknown value `upstart`", "systemd"]),
-        (with("lun = 1", "lun = \"1\""), vec!["line 13", "invalid type", "u16"]),
-        (with("lun = 1", "lun = -1"), vec!["line 13", "u16"]),
+        (with("lun = 1", "lun = \"1\""), vec!["line 13, column 7", "found the text", "without quotes"]),
+        (with("lun = 1", "lun = -1"), vec!["line 13", "found the number `-1`"]),
         (with("192.168.10.5:3260", "192.168.10.5:0"), vec!["line 4", "is not a portal"]),
         (with("iqn.2024-02.com.example:etcd", "etcd"), vec!["line 3", "`etcd` is not an iSCSI name"]),
         (
@@ -111,7 +113,7 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         (with("\"san1.example\"", "\"192.168.10.5\""), vec!["listed twice"]),
         (
             with("password_file = \"/etc/etcd-lun/chap.secret\"", "password_file = \"chap.secret\""),
-            vec!["line 7", "expected an absolute path"],
+            vec!["line 7", "expected the absolute path"],
         ),
         (
             with("password_file = \"/etc/etcd-lun/chap.secret\"", "password = 12"),
@@ -125,7 +127,7 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         (with("password_file", "password = \"a\"\npassword_file"), vec!["`target.chap`", "more than one"]),
         (with("password_file = \"/etc/etcd-lun/chap.secret\"", ""), vec!["no secret"]),
         (with("[etcd]", "password_in = \"x\"\n[etcd]"), vec!["username_in is missing"]),
-        (with("[etcd]", "[lun]\nmin_size = 8\n[etcd]"), vec!["line 9", "invalid type"]),
+        (with("[etcd]", "[lun]\nmin_size = 8\n[etcd]"), vec!["line 9", "a size with a unit"]),
         (with("[etcd]", "[lun]\nmin_size = \"8\"\n[etcd]"), vec!["line 9", "is not a size"]),
         (with("[etcd]", "[lun]\nmin_size = \"1MiB\"\n[etcd]"), vec!["at least 300MiB"]),
         (
@@ -208,42 +210,6 @@ fn a_static_pod() {
     let manifest = "/etc/kubernetes/manifests/etcd-pod.yaml".parse().unwrap();
     assert_eq!(config.etcd.runtime, Runtime::StaticPod { manifest });
     assert_eq!(config.boot.gate, Gate::Kubelet);
-}
-
-#[test]
-fn secrets_are_never_shown() {
-    let inline =
-        GOOD.replace("password_file = \"/etc/etcd-lun/chap.secret\"", "password = \"hunter2hunter2\"");
-    let config = load(&[&inline], ID, "master-0").unwrap();
-    let shown = format!("{config:?} {}", serde_json::to_string(&config).unwrap());
-    assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
-    for wrong in [
-        "password = hunter2hunter2",
-        "password = \"hunter2hunter2",
-        "password = \"hunter2\\hunter2\"",
-        "password = [\"hunter2hunter2\"]",
-        "password = { hunter2hunter2 = 1 }",
-        "password = 77777777777777777777777777",
-        "password = 777777777777",
-        "\"password\" = 777777777777",
-        "password = 7777777.7777",
-        "password_file = \"hunter2hunter2\"",
-        "password_file = 777777777777",
-        "username_in = \"x\"\npassword_in = 777777777777",
-        "username_in = \"x\"\npassword_in_file = \"hunter2hunter2\"",
-        "[target.discovery_chap]\nusername = \"x\"\npassword = 777777777777",
-    ] {
-        let text = GOOD.replace("password_file = \"/etc/etcd-lun/chap.secret\"", wrong);
-        let error = load(&[&text], ID, "master-0").unwrap_err();
-        assert!(!error.contains("hunter2") && !error.contains("7777777"), "{error}");
-    }
-    for wrong in ["\"hunter2hunter2\"", "7777777", "[\"hunter2hunter2\"]", "{ password = 7777777 }"] {
-        let error = load(&[&format!("[target]\nchap = {wrong}\n")], ID, "master-0").unwrap_err();
-        assert!(
-            error.contains("line 2") && !error.contains("hunter2") && !error.contains("7777777"),
-            "{error}"
-        );
-    }
 }
 
 const DEVICE: &str = "[device]\npath = \"/dev/disk/by-id/virtio-etcd0\"\n[etcd]\nruntime = \"static-pod\"\n";

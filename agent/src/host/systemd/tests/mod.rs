@@ -1,5 +1,7 @@
 //! A bus of our own with a PID 1 of our own on it: what the real one seldom does is done here.
 
+mod peer;
+
 use super::*;
 use crate::host::{Root, transcript::NoTools};
 use std::{
@@ -293,10 +295,8 @@ fn limits() {
     let error = start(&machine.host, "never.service", limit).unwrap_err();
     assert!(matches!(error, SystemdError::TimedOut { doing: "starting", .. }), "{error}");
     let interrupted = async { tokio::time::sleep(Duration::from_millis(100)).await };
-    let error = machine
-        .host
-        .wait(job::run(&machine.host, Verb::Start, "never.service", LIMIT, interrupted))
-        .unwrap_err();
+    let error =
+        converse(job::run(&machine.host, Verb::Start, "never.service", LIMIT, interrupted)).unwrap_err();
     assert_eq!(error.to_string(), "interrupted while starting never.service");
     assert!(begun.elapsed() < LIMIT);
 }

@@ -1,0 +1,66 @@
+//! The defaults of the config's keys. There are no others elsewhere.
+//!
+//! The parser takes them from here, and so does `docs/config.md`, which also prints the comments: so each comment gives
+//! the unit, the reason and the source.
+
+use super::{Discovery, Gate};
+use crate::terms::{Bytes, Span};
+use std::time::Duration;
+
+/// The target reports its portals itself, and so shows at once whether it admits this initiator (RFC 7143, SendTargets).
+pub const DISCOVERY: Discovery = Discovery::SendTargets;
+
+/// One hour: long enough to move a controller, update an array or replace a switch. open-iscsi's README, section 8.2, has a day
+/// for a disk without a second path.
+pub const REPLACEMENT_TIMEOUT: Span = Span(Duration::from_secs(3600));
+
+/// 15 seconds: multipathd must move to another path soon, and queues writes by itself. Red Hat's guides have 15 to 20 s beside
+/// `queue_if_no_path`.
+pub const REPLACEMENT_TIMEOUT_MULTIPATH: Span = Span(Duration::from_secs(15));
+
+/// 5 seconds: open-iscsi's own default (`node.conn[0].timeo.noop_out_interval`).
+pub const NOOP_INTERVAL: Span = Span(Duration::from_secs(5));
+
+/// 10 seconds: twice open-iscsi's own default (`node.conn[0].timeo.noop_out_timeout`). A busy target that is given up must also
+/// serve a new login, which makes it busier.
+pub const NOOP_TIMEOUT: Span = Span(Duration::from_secs(10));
+
+/// Where OpenShift's etcd and kubeadm's keep their data (openshift/cluster-etcd-operator `bindata/etcd/pod.yaml`).
+pub const DATA_DIR: &str = "/var/lib/etcd";
+
+/// The name of the unit in the packages of Fedora and Debian.
+pub const UNIT: &str = "etcd.service";
+
+/// Where OpenShift's etcd operator writes the manifest. The kubelet reads every file of that directory
+/// (kubernetes `pkg/kubelet/config/file.go`).
+pub const MANIFEST: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
+
+/// Where OpenShift keeps the certificates of etcd on a node (openshift/cluster-etcd-operator `bindata/etcd/pod.yaml`).
+pub const METRICS_CERTIFICATES: &str = "/etc/kubernetes/static-pod-resources/etcd-certs";
+
+/// 8 GiB: the quota of etcd's database on OpenShift; etcd's own default is 2 GiB. A smaller LUN fills up in use.
+pub const MIN_SIZE: Bytes = Bytes(8 << 30);
+
+/// Project quotas, as on every XFS of Red Hat CoreOS: the kubelet and container storage use them.
+pub const MOUNT_OPTIONS: &[&str] = &["prjquota"];
+
+/// The program's own name, so that `lsblk` shows whose filesystem it is. Units find the filesystem by this label.
+pub const LABEL: &str = "etcd-lun";
+
+/// 168 hours, a week: a fault of the LUN that appears only on working days has appeared by then.
+pub const KEEP_RETIRED: Span = Span(Duration::from_secs(7 * 24 * 3600));
+
+/// Without the LUN etcd stays down, and the node stays reachable for `oc` and for the Machine Config Operator.
+pub const GATE: Gate = Gate::Etcd;
+
+/// 5 minutes: one minute for each of five portals. open-iscsi by itself would try each for two: 8 logins of 15 s
+/// (`node.session.initial_login_retry_max`, `node.conn[0].timeo.login_timeout`).
+pub const ATTACH_TIMEOUT: Span = Span(Duration::from_secs(300));
+
+/// 1 minute: twice the interval at which OpenShift's Prometheus reads a node's metrics.
+pub const INTERVAL: Span = Span(Duration::from_secs(60));
+
+/// Where OpenShift's node-exporter looks, as seen in its container (openshift/cluster-monitoring-operator
+/// `assets/node-exporter/daemonset.yaml`). There another directory of the node is mounted; `packaging/monitoring/metrics.yaml`
+/// brings a node-exporter that reads this one.
+pub const TEXTFILE: &str = "/var/node_exporter/textfile/etcd-lun.prom";

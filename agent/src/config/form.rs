@@ -1,0 +1,140 @@
+//! The forms that a value of the config can have: a table, a list, a word, a secret. Each is taken in that form alone.
+//!
+//! serde's derive also accepts a list where a table belongs, and fills the keys by position; `toml` also accepts a table
+//! where a word belongs. Both would hide a mistake, so the visitors here refuse them and say what to write instead.
+
+use crate::terms::{AbsPath, TextVisitor};
+use serde::de::{
+    Deserialize, Deserializer, Error, IntoDeserializer as _, MapAccess, SeqAccess, Unexpected, Visitor,
+    value::MapAccessDeserializer,
+};
+use std::{fmt, marker::PhantomData};
+
+/// A table that may be left out; then all its keys have their defaults.
+pub(super) fn table<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    from.deserialize_map(TableVisitor(PhantomData))
+}
+
+/// A table whose absence means something.
+pub(super) fn optional_table<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    table(from).map(Some)
+}
+
+/// `[[node]]`, any number of times.
+pub(super) fn nodes<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    let form = "a list of tables: write [[node]], in two pairs of brackets, above the keys of each node";
+    let tables: Vec<Table<T>> = from.deserialize_seq(ListVisitor { form, items: PhantomData })?;
+    Ok(tables.into_iter().map(|table| table.0).collect())
+}
+
+/// The target's portals.
+pub(super) fn portals<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let form = "a list, such as [\"192.168.10.5\"]";
+    from.deserialize_seq(ListVisitor { form, items: PhantomData }).map(Some)
+}
+
+/// Options of a mount.
+pub(super) fn mount_options<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    let form = "a list, such as [\"prjquota\", \"noatime\"]";
+    from.deserialize_seq(ListVisitor { form, items: PhantomData }).map(Some)
+}
+
+/// A value that is one of a few words: an enum whose variants hold nothing.
+pub(super) trait Word: for<'de> Deserialize<'de> {
+    /// The words, in quotes.
+    const WORDS: &'static str;
+}
+
+/// One of a few words.
+pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::Error> {
+    let word = from.deserialize_str(TextVisitor { form: T::WORDS })?;
+    T::deserialize(word.into_deserializer()).map(Some)
+}
+
+const SECRET: &str = "the value is not shown because it may be a secret; expected a text in quotes";
+const SECRET_FILE: &str = "the value is not shown because it may be a secret; expected the absolute path of the file that holds the secret, in quotes";
+
+/// A secret, or a name that somebody may have put the secret in the place of. No error quotes it.
+pub(super) fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(from).map(Some).map_err(|_| D::Error::custom(SECRET))
+}
+
+/// The file of a secret. No error quotes it: somebody may have written the secret itself.
+pub(super) fn secret_file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AbsPath>, D::Error> {
+    AbsPath::deserialize(from).map(Some).map_err(|_| D::Error::custom(SECRET_FILE))
+}
+
+/// An item of a list of tables.
+struct Table<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Table<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        table(from).map(Self)
+    }
+}
+
+struct TableVisitor<T>(PhantomData<T>);
+
+/// Says which form was found, and never what it holds: in the place of a CHAP table it may be the secret.
+impl<'de, T: Deserialize<'de>> Visitor<'de> for TableVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table: write its name in brackets on a line of its own, and its keys below that line")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<T, E> {
+        Err(E::invalid_type(Unexpected::Other("a text"), &self))
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<T, E> {
+        Err(E::invalid_type(Unexpected::Other("true or false"), &self))
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<T, E> {
+        Err(E::invalid_type(Unexpected::Other("a number"), &self))
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<T, E> {
+        Err(E::invalid_type(Unexpected::Other("a number"), &self))
+    }
+
+    fn visit_i128<E: Error>(self, _: i128) -> Result<T, E> {
+        Err(E::invalid_type(Unexpected::Other("a number"), &self))
+    }
+
+    fn visit_u128<E: Error>(self, _: u128) -> Result<T, E> {
+        Err(E::invalid_type(Unexpected::Other("a number"), &self))
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<T, E> {
+        Err(E::invalid_type(Unexpected::Other("a number"), &self))
+    }
+}
+
+struct ListVisitor<T> {
+    form: &'static str,
+    items: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.form)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+        std::iter::from_fn(|| items.next_element().transpose()).collect()
+    }
+}

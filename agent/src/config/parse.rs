@@ -1,0 +1,118 @@
+//! The text of one file into a fragment, by `toml` and serde, and their errors in people's words.
+
+use super::{ConfigError, Source, fragment::Fragment};
+use serde::Deserialize as _;
+use std::ops::Range;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue, Error},
+};
+
+/// Reads the text of one file.
+pub(super) fn fragment(source: &Source) -> Result<Fragment, ConfigError> {
+    let text = source.text.as_str();
+    let wrong = |span: Option<Range<usize>>, said: String| {
+        let (line, column) = place(text, span.unwrap_or_default().start);
+        ConfigError::Toml { path: source.path.clone(), line, column, said }
+    };
+    let table = DeTable::parse(text).map_err(|error| wrong(error.span(), not_toml(text, &error)))?;
+    if let Some(span) = table.get_ref().values().find_map(date) {
+        let said = "found a date or time, and no key of the config takes one; write a text in quotes";
+        return Err(wrong(Some(span), said.to_owned()));
+    }
+    Fragment::deserialize(toml::Deserializer::from(table))
+        .map_err(|error| wrong(error.span(), not_a_config(&error)))
+}
+
+/// The line and column of a byte, both counted from 1; a column is a character.
+fn place(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    (1 + before.matches('\n').count(), 1 + line.chars().count())
+}
+
+/// The first date or time. serde has no such type, so `toml` hands one over as a table with a private key, and an error
+/// would name that key.
+fn date(value: &Spanned<DeValue<'_>>) -> Option<Range<usize>> {
+    match value.get_ref() {
+        DeValue::Datetime(_) => Some(value.span()),
+        DeValue::Array(items) => items.iter().find_map(date),
+        DeValue::Table(table) => table.values().find_map(date),
+        _ => None,
+    }
+}
+
+/// What `toml` says of a text that isn't TOML. Of a key that is there twice it doesn't give the name; that is quoted from
+/// the text unless it is in quotes itself, for then it could be anything.
+fn not_toml(text: &str, error: &Error) -> String {
+    let said = one_line(error.message());
+    let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
+    let is_bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    if said == "duplicate key" && is_bare {
+        return format!("duplicate key `{key}`: keep one of the two");
+    }
+    said
+}
+
+/// What serde says of a text that isn't a config, with the key first.
+fn not_a_config(error: &Error) -> String {
+    let said = in_words(error.message());
+    match key(error) {
+        Some(key) if !said.starts_with("unknown key") => format!("`{key}`: {said}"),
+        _ => said,
+    }
+}
+
+/// The key whose value is wrong, with its tables. `toml` prints it in a line below the message and has no other way to
+/// ask for it.
+fn key(error: &Error) -> Option<String> {
+    let whole = error.to_string();
+    Some(whole.strip_prefix(error.message())?.trim().strip_prefix("in `")?.strip_suffix('`')?.to_owned())
+}
+
+/// How serde begins a message, and how we do: it speaks of types where the config has values.
+const BEGINNINGS: [(&str, &str); 12] = [
+    ("unknown field ", "unknown key "),
+    ("duplicate field ", "duplicate key "),
+    ("unknown variant ", "unknown value "),
+    ("invalid value: integer ", "found the number "),
+    ("invalid type: string ", "found the text "),
+    ("invalid type: integer ", "found the number "),
+    ("invalid type: floating point ", "found the number "),
+    ("invalid type: boolean ", "found "),
+    ("invalid type: sequence", "found a list"),
+    ("invalid type: map", "found a table"),
+    ("invalid type: ", "found "),
+    ("integer number overflowed", "found a number that is far too large"),
+];
+
+fn in_words(message: &str) -> String {
+    // `toml` gives a number that is too large for 64 bits to serde as one of 128.
+    let mut said = one_line(message).replace("` as i128,", "`,").replace("` as u128,", "`,");
+    if let Some((theirs, ours)) = BEGINNINGS.iter().find(|(theirs, _)| said.starts_with(theirs)) {
+        said.replace_range(..theirs.len(), ours);
+    }
+    if let Some(rest) = said.strip_suffix("a string") {
+        said = format!("{rest}a text in quotes");
+    }
+    if let Some(meant) = suggestion(&said) {
+        said = format!("{said}; did you mean `{meant}`?");
+    }
+    said
+}
+
+fn one_line(message: &str) -> String {
+    message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// Of the words that an unknown one is told to be, the one that was probably meant: at most every third letter differs.
+fn suggestion(said: &str) -> Option<&str> {
+    let (unknown, known) = said.strip_prefix("unknown ")?.rsplit_once(", expected ")?;
+    let unknown = unknown.split_once('`')?.1.strip_suffix('`')?.to_lowercase();
+    // The words are in backticks, with something else between two of them.
+    let words = known.split('`').skip(1).step_by(2);
+    let (distance, meant) = words
+        .map(|word| (strsim::osa_distance(&unknown, word), word))
+        .min_by_key(|(distance, _)| *distance)?;
+    (3 * distance <= meant.len() + 2).then_some(meant)
+}

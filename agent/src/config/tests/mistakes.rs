@@ -1,0 +1,199 @@
+//! What an error says of a mistake, word by word; and that it never says a secret.
+
+use super::{GOOD, ID, load};
+
+/// What is expected in the place of TABLE and NUMBER below.
+const TABLE: &str = "a table: write its name in brackets on a line of its own, and its keys below that line";
+const NUMBER: &str = "a whole number from 0 to 65535, such as 1, without quotes";
+
+/// A text that is a whole file, and all that the error says after the file's name.
+const MISTAKES: &[(&str, &str)] = &[
+    // A number.
+    ("[[node]]\nlun = \"1\"", "line 2, column 7: `node.lun`: found the text \"1\", expected NUMBER"),
+    ("[[node]]\nlun = 1.5", "line 2, column 7: `node.lun`: found the number `1.5`, expected NUMBER"),
+    ("[[node]]\nlun = 70000", "line 2, column 7: `node.lun`: found the number `70000`, expected NUMBER"),
+    ("[[node]]\nlun = -1", "line 2, column 7: `node.lun`: found the number `-1`, expected NUMBER"),
+    (
+        "[[node]]\nlun = 99999999999999999999",
+        "line 2, column 7: `node.lun`: found the number `99999999999999999999`, expected NUMBER",
+    ),
+    (
+        "[[node]]\nlun = 999999999999999999999999999999999999999999",
+        "line 2, column 7: `node.lun`: found a number that is far too large",
+    ),
+    ("[[node]]\nlun = true", "line 2, column 7: `node.lun`: found `true`, expected NUMBER"),
+    // A text.
+    (
+        "[[node]]\nhostname = 7",
+        "line 2, column 12: `node.hostname`: found the number `7`, expected a text in quotes",
+    ),
+    (
+        "[[node]]\nhostname = [\"a\"]",
+        "line 2, column 12: `node.hostname`: found a list, expected a text in quotes",
+    ),
+    (
+        "[[node]]\nhostname = 99999999999999999999",
+        "line 2, column 12: `node.hostname`: found the number `99999999999999999999`, expected a text in quotes",
+    ),
+    (
+        "[[node]]\nhostname = 2024-02-01",
+        "line 2, column 12: found a date or time, and no key of the config takes one; write a text in quotes",
+    ),
+    (
+        "lun.min_size = 8",
+        "line 1, column 16: `lun.min_size`: found the number `8`, expected a size with a unit, such as \"8GiB\" (B, KiB, MiB, GiB, TiB, kB, MB, GB, TB)",
+    ),
+    (
+        "boot.attach_timeout = 300",
+        "line 1, column 23: `boot.attach_timeout`: found the number `300`, expected a duration with a unit, such as \"5min\" (ms, s, min, h)",
+    ),
+    (
+        "boot.attach_timeout = \"5 minutes\"",
+        "line 1, column 23: `boot.attach_timeout`: `5 minutes` is not a duration with a unit, such as \"5min\" (ms, s, min, h)",
+    ),
+    (
+        "lun.label = { etcd = 1 }",
+        "line 1, column 13: `lun.label`: found a table, expected a filesystem label of 1 to 12 letters, digits, \"-\", \"_\" or \".\", such as \"etcd-lun\"",
+    ),
+    // A word of a few.
+    ("boot.gate = true", "line 1, column 13: `boot.gate`: found `true`, expected \"etcd\" or \"kubelet\""),
+    (
+        "boot.gate = \"true\"",
+        "line 1, column 13: `boot.gate`: unknown value `true`, expected `etcd` or `kubelet`",
+    ),
+    (
+        "boot.gate = { etcd = {} }",
+        "line 1, column 13: `boot.gate`: found a table, expected \"etcd\" or \"kubelet\"",
+    ),
+    (
+        "boot.gate = \"kublet\"",
+        "line 1, column 13: `boot.gate`: unknown value `kublet`, expected `etcd` or `kubelet`; did you mean `kubelet`?",
+    ),
+    (
+        "target.discovery = [\"static\"]",
+        "line 1, column 20: `target.discovery`: found a list, expected \"sendtargets\" or \"static\"",
+    ),
+    (
+        "etcd.runtime = 1",
+        "line 1, column 16: `etcd.runtime`: found the number `1`, expected \"static-pod\" or \"systemd\"",
+    ),
+    // A list.
+    (
+        "[target]\nportals = \"192.168.10.5\"",
+        "line 2, column 11: `target.portals`: found the text \"192.168.10.5\", expected a list, such as [\"192.168.10.5\"]",
+    ),
+    (
+        "[target]\nportals = [\n  \"192.168.10.5\",\n  3260,\n]",
+        "line 4, column 3: `target.portals`: found the number `3260`, expected a portal, such as \"192.168.10.5\", \"192.168.10.5:3260\", \"[2001:db8::5]:3260\" or \"san1.example:3260\"",
+    ),
+    (
+        "lun.mount_options = \"prjquota\"",
+        "line 1, column 21: `lun.mount_options`: found the text \"prjquota\", expected a list, such as [\"prjquota\", \"noatime\"]",
+    ),
+    (
+        "[node]\nhostname = \"a\"",
+        "line 1, column 1: `node`: found a table, expected a list of tables: write [[node]], in two pairs of brackets, above the keys of each node",
+    ),
+    ("node = [\"a\"]", "line 1, column 9: `node`: found a text, expected TABLE"),
+    ("node = [[\"a\"]]", "line 1, column 9: `node`: found a list, expected TABLE"),
+    // A table.
+    (
+        "target = [\"iqn.2024-02.com.example:etcd\", [\"192.168.10.5\"]]",
+        "line 1, column 10: `target`: found a list, expected TABLE",
+    ),
+    ("etcd = [\"/var/lib/etcd\"]", "line 1, column 8: `etcd`: found a list, expected TABLE"),
+    ("[[boot]]\ngate = \"etcd\"", "line 1, column 1: `boot`: found a list, expected TABLE"),
+    ("lun = 1", "line 1, column 7: `lun`: found a number, expected TABLE"),
+    (
+        "device = \"/dev/disk/by-id/virtio-etcd0\"",
+        "line 1, column 10: `device`: found a text, expected TABLE",
+    ),
+    ("health = false", "line 1, column 10: `health`: found true or false, expected TABLE"),
+    // A key.
+    (
+        "[device]\nPath = \"/dev/disk/by-id/virtio-etcd0\"",
+        "line 2, column 1: unknown key `Path`, expected `path`; did you mean `path`?",
+    ),
+    (
+        "# Größe\nhealth = { \"inter`val\" = 1 }",
+        "line 2, column 12: unknown key `inter`val`, expected `interval` or `textfile`; did you mean `interval`?",
+    ),
+    ("health = { every = 1 }", "line 1, column 12: unknown key `every`, expected `interval` or `textfile`"),
+    ("[lun]\nlabel = \"a\"\nlabel = \"b\"", "line 3, column 1: duplicate key `label`: keep one of the two"),
+    ("[lun]\n[boot]\n[lun]", "line 3, column 2: duplicate key `lun`: keep one of the two"),
+    ("[lun", "line 1, column 5: unclosed table, expected `]`"),
+    ("lun.label = etcd", "line 1, column 13: string values must be quoted, expected literal string"),
+];
+
+#[test]
+fn an_error_says_where_what_was_found_and_what_to_write() {
+    for (text, said) in MISTAKES {
+        let said = said.replace("TABLE", TABLE).replace("NUMBER", NUMBER);
+        assert_eq!(load(&[text], ID, "x").unwrap_err(), format!("reading 0.toml, {said}"), "{text}");
+    }
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    let inline =
+        GOOD.replace("password_file = \"/etc/etcd-lun/chap.secret\"", "password = \"hunter2hunter2\"");
+    let config = load(&[&inline], ID, "master-0").unwrap();
+    let shown = format!("{config:?} {}", serde_json::to_string(&config).unwrap());
+    assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
+    for wrong in [
+        "password = hunter2hunter2",
+        "password = \"hunter2hunter2",
+        "password = \"hunter2\\hunter2\"",
+        "password = [\"hunter2hunter2\"]",
+        "password = { hunter2hunter2 = 1 }",
+        "password = 77777777777777777777777777",
+        "password = 777777777777",
+        "\"password\" = 777777777777",
+        "password = 7777777.7777",
+        "password_file = \"hunter2hunter2\"",
+        "password_file = 777777777777",
+        "username_in = \"x\"\npassword_in = 777777777777",
+        "username_in = \"x\"\npassword_in_file = \"hunter2hunter2\"",
+        "[target.discovery_chap]\nusername = \"x\"\npassword = 777777777777",
+        "[target.discovery_chap]\nusername = \"x\"\npassword = 77777777777777777777777777777777777777777777",
+        "password = 1777-12-07",
+        "password = true\npassword = \"hunter2hunter2\"",
+        "password = \"hunter2hunter2\" \"hunter2hunter2\"",
+        "password = \"\"\"\nhunter2hunter2",
+        "password = 'hunter2hunter2",
+        "password = hunter2.hunter2",
+        "password hunter2hunter2",
+        "password: hunter2hunter2",
+        "credential = 777777777777",
+        "credential = [\"hunter2hunter2\"]",
+        "credential = \"hunter2/hunter2\"",
+        "username_in = \"x\"\ncredential_in = 777777777777",
+    ] {
+        let text = GOOD.replace("password_file = \"/etc/etcd-lun/chap.secret\"", wrong);
+        let error = load(&[&text], ID, "master-0").unwrap_err();
+        assert!(!error.contains("hunter2") && !error.contains("7777777"), "{error}");
+    }
+    for wrong in [
+        "\"hunter2hunter2\"",
+        "7777777",
+        "-7777777",
+        "77777777777777777777",
+        "7777777777777777777777777777",
+        "7777777777777777777777777777777777777777777777",
+        "7777777.5",
+        "[\"hunter2hunter2\"]",
+        "[\"initiator1\", \"hunter2hunter2\"]",
+        "[[\"hunter2hunter2\"]]",
+        "{ password = 7777777 }",
+    ] {
+        for key in ["chap", "discovery_chap"] {
+            let error = load(&[&format!("[target]\n{key} = {wrong}\n")], ID, "master-0").unwrap_err();
+            assert!(
+                error.contains(&format!("line 2, column {}", key.len() + 4)) || wrong.starts_with('{'),
+                "{error}"
+            );
+            assert!(error.contains(&format!("`target.{key}")), "{error}");
+            assert!(!error.contains("hunter2") && !error.contains("7777777"), "{error}");
+        }
+    }
+}
