@@ -12,6 +12,7 @@ use etcd_lun::{
         Step, Way,
         step::{Copy, Format, Mark, Retire, StartEtcd},
     },
+    terms::RecordedFingerprint,
 };
 
 impl Run<'_> {
@@ -348,7 +349,10 @@ fn small(record: &authority::Record) -> Record {
         lun: record.authority == authority::Authority::Lun,
         generation: u8::try_from(record.generation).unwrap(),
         id: number(&record.uuid),
-        print: record.fingerprint.map(|print| print.0[0]),
+        print: record.fingerprint.map(|print| match print {
+            RecordedFingerprint::Ours(print) => print.0[0],
+            RecordedFingerprint::Older(_) => panic!("no older version takes part"),
+        }),
         activations: u8::try_from(record.activations).unwrap(),
         rolled_back: record.rolled_back,
     }

@@ -14,7 +14,7 @@ use crate::{
         authority::{Authority, Record},
         layout::{RETIRED, RETURNING, STATE},
     },
-    terms::Bytes,
+    terms::{Bytes, RecordedFingerprint},
 };
 
 /// Decides what brings etcd's data back to the local disk, to stay there.
@@ -61,10 +61,16 @@ fn finish(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refusal> {
     let mut steps = Vec::new();
     match copy {
         Some(_) if !sight.local.is_empty() => return Err(gone("there is data in both places")),
-        Some(copy) if copy.fingerprint.is_none() || copy.fingerprint != record.fingerprint => {
-            return Err(gone("the copy is not what was proven"));
-        }
-        Some(_) => {
+        Some(copy) => {
+            match record.fingerprint {
+                Some(RecordedFingerprint::Older(_)) => {
+                    return Err(Refusal::OlderFingerprintOfReturned { generation, shelf: shelf(generation) });
+                }
+                Some(RecordedFingerprint::Ours(proven)) if copy.fingerprint == Some(proven) => {}
+                Some(RecordedFingerprint::Ours(_)) | None => {
+                    return Err(gone("the copy is not what was proven"));
+                }
+            }
             sight.database_is_free()?;
             let stop = resume::failing_etcd(sight);
             let stopped = stop.is_some();

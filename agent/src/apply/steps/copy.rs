@@ -124,7 +124,7 @@ pub fn prove(
     }
     run.proof = Some(summary.fingerprint);
     Ok(format!(
-        "both are the same: {} files, {} directories, {}, BLAKE2b {}",
+        "both are the same: {} files, {} directories, {}, {}",
         summary.files, summary.directories, summary.bytes, summary.fingerprint
     ))
 }

@@ -4,7 +4,7 @@ use crate::{
     apply::{context::Run, guard},
     host::{Host, dir, inode, tree},
     node::layout::{BAR, RETURNING, RETURNING_MARK},
-    terms::AbsPath,
+    terms::{AbsPath, RecordedFingerprint},
 };
 use anyhow::{Context as _, bail, ensure};
 use std::os::fd::OwnedFd;
@@ -37,10 +37,13 @@ pub fn put_in_place(run: &Run<'_>, at: &AbsPath, generation: u64) -> anyhow::Res
     let (parent, shelf) = dir::both_without_mounts(host, &at.parent(), &RETURNING.parse()?)?;
     let name = generation.to_string();
     let copy = dir::open(&shelf, &name).with_context(|| format!("opening {RETURNING}/{name}"))?;
-    if run.proof.is_none() || run.proof != record.fingerprint {
+    let Some(RecordedFingerprint::Ours(proven)) = record.fingerprint else {
+        bail!("the record has no fingerprint of {RETURNING}/{name} that this version can compare")
+    };
+    if run.proof != Some(proven) {
         let found = tree::fingerprint(&copy, &host.interrupt, &mut |_| {})?.fingerprint;
         ensure!(
-            record.fingerprint == Some(found),
+            found == proven,
             "{RETURNING}/{name} has changed: it is {found} now, which is not what was proven"
         );
     }
