@@ -1,4 +1,4 @@
-//! The docs say what the program says.
+//! Checks that the docs agree with the program's messages.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fs;

@@ -5,6 +5,7 @@
 use etcd_lun::{
     config::{Config, Nodes, Pool, Source},
     node::authority::{Authority, Record, Stamp},
+    terms::RecordedFingerprint,
 };
 use std::{fs, path::Path};
 
@@ -39,10 +40,17 @@ fn records() {
         assert_eq!(record.data_dir.as_str(), "/var/lib/etcd", "{name}");
         assert_eq!(record.authority == Authority::Lun, name.contains("lun"), "{name}");
         assert_eq!(record.rolled_back, name.contains("rolled-back"), "{name}");
+        // Kept as it is, and known to be another kind.
+        let older = record.fingerprint.map(|print| matches!(print, RecordedFingerprint::Older(_)));
+        let kept = record.authority == Authority::Lun || record.rolled_back;
+        assert_eq!(older, kept.then_some(name.contains("record-1")), "{name}");
         assert_eq!(record.activations, if record.authority == Authority::Lun { 7 } else { 0 }, "{name}");
     }
-    let written = Record::parse(&texts[0].1).unwrap().to_text().unwrap();
-    for (name, text) in newest(&texts, &version_of(&written)) {
+    let first = Record::parse(&texts[0].1).unwrap();
+    let written = Record::begin(1, first.uuid, first.wwid, first.data_dir).to_text().unwrap();
+    assert!(!newest(&texts, &version_of(&written)).is_empty());
+    // The older ones, too: what is only counted stays in its format, with its fingerprint.
+    for (name, text) in &texts {
         assert_eq!(&Record::parse(text).unwrap().to_text().unwrap(), text, "{name}");
     }
 }

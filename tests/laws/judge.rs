@@ -25,11 +25,11 @@ pub fn manners(census: &mut Census, node: &Node, plan: &Plan, runtime: &Runtime,
     for step in &plan.steps {
         match step {
             Step::StopEtcd { runtime: of } if of != runtime => fail(7, "etcd is stopped as it is run"),
-            Step::StartEtcd { runtime: of, .. } if of != runtime => fail(7, "etcd is started as it is run"),
-            Step::StartEtcd { wait, .. } if *wait != (occasion == Occasion::ByHand) => {
+            Step::StartEtcd(StartEtcd { runtime: of, .. }) if of != runtime => fail(7, "etcd is started as it is run"),
+            Step::StartEtcd(StartEtcd { wait, .. }) if *wait != (occasion == Occasion::ByHand) => {
                 fail(7, "only a person waits for etcd");
             }
-            Step::StartEtcd { .. }
+            Step::StartEtcd(_)
                 if !stops
                     && node.etcd.known().is_some_and(|etcd| etcd.start_queued && !etcd.stopped_by_us) =>
             {
@@ -61,7 +61,7 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     }
 
     for pair in plan.steps.windows(2) {
-        if matches!(pair, [Step::StartEtcd { .. }, ..]) {
+        if matches!(pair, [Step::StartEtcd(_), ..]) {
             fail(7, "etcd is started last");
         }
     }
@@ -136,7 +136,7 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     if at(plan, "mount-data").is_some() && (!fenced || mounted) {
         fail(8, "a mount needs a fence and a free mount point");
     }
-    let on_local = |step: &Step| matches!(step, Step::StartEtcd { on: Authority::Local, .. });
+    let on_local = |step: &Step| matches!(step, Step::StartEtcd(StartEtcd { on: Authority::Local, .. }));
     if plan.steps.iter().any(on_local) {
         if node.rolled_back().is_none() || at(plan, "mount-data").is_some() {
             fail(7, "etcd is started on the local disk only after a rollback");

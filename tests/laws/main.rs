@@ -25,7 +25,7 @@ use etcd_lun::{
         Session, User,
         authority::{Authority, Record, Stamp},
     },
-    plan::{Goal, Horizon, Occasion, Plan, Refusal, Step, plan},
+    plan::{Goal, Horizon, Occasion, Plan, Refusal, Step, plan, step::StartEtcd},
     terms::Bytes,
 };
 use say::say;
@@ -45,6 +45,8 @@ fn records() -> Vec<Fact<Option<Record>>> {
         Fact::Known(Some(record().commit(None))),
         Fact::Known(Some(committed.activated(5))),
         Fact::Known(Some(rolled_back(DATA))),
+        Fact::Known(Some(of_older_version(&record().commit(Some(DATA))))),
+        Fact::Known(Some(of_older_version(&rolled_back(DATA)))),
         unknown(),
     ]
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::say::say;
-use etcd_lun::plan::{Idle, Mark, mark};
+use etcd_lun::plan::{Idle, Mark, mark, step};
 
 /// A use is counted only if the mounted LUN is known to be authoritative. The plan has no other step.
 #[test]
@@ -28,7 +28,7 @@ fn only_the_mounted_truth_is_counted() {
             due += 1;
             let record = node.record.known().cloned().flatten().unwrap();
             let stamp = node.mounted_stamp.known().cloned().flatten().unwrap();
-            let Step::Mark { stamp: to, record: noted, .. } = *step else { panic!("{step:?}") };
+            let Step::Mark(step::Mark { stamp: to, record: noted, .. }) = *step else { panic!("{step:?}") };
             assert_eq!(record.authority, Authority::Lun, "{node:#?}");
             assert!(matches!(node.mount, Fact::Known(Some(_))), "{node:#?}");
             assert!(known(&mut node.sessions.clone())[0].is_logged_in());

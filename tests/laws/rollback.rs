@@ -6,6 +6,7 @@ use crate::census::Census;
 use etcd_lun::{
     node::{Session, Shelf},
     plan::{Goal, rollback},
+    terms::RecordedFingerprint::Ours,
 };
 
 fn shelves() -> Vec<Fact<Shelf>> {
@@ -151,7 +152,7 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
         }
     }
     for step in &plan.steps {
-        if let Step::StartEtcd { on, .. } = step
+        if let Step::StartEtcd(StartEtcd { on, .. }) = step
             && (*on != Authority::Local || truth_is_lun && at(plan, "commit-local").is_none())
         {
             fail(7, "etcd is started on the truth");
@@ -168,7 +169,7 @@ fn returned(census: &mut Census, node: &Node, plan: &Plan) {
     let mut fail = |law: u8, what: &str| census.breaks(law, what, node, plan);
     let record = node.record.known().cloned().flatten().unwrap();
     let copy = node.shelf.known().and_then(|shelf| shelf.copy.as_ref()).and_then(|copy| copy.fingerprint);
-    if node.rolled_back().is_none() || copy.is_none() || copy != record.fingerprint {
+    if node.rolled_back().is_none() || copy.is_none() || copy.map(Ours) != record.fingerprint {
         fail(7, "only what was proven is returned");
     }
     if is_mounted(node) || !node.local.known().is_some_and(LocalDir::is_empty) {
@@ -358,4 +359,32 @@ fn what_is_missing_is_named() {
         let refusal = gone(change);
         assert!(refusal.contains(said), "{said}: {refusal}");
     }
+}
+
+/// Whatever lies there, and whatever a look at it has found: it is neither put in place nor called changed.
+#[test]
+fn what_an_older_version_has_proven_is_not_compared() {
+    let mut node = node();
+    node.record = Fact::Known(Some(of_older_version(&rolled_back(DATA))));
+    node.local = Fact::Known(dir(&[], true));
+    node.etcd = Fact::Known(Etcd { stopped_by_us: true, ..etcd("inactive") });
+    for found in [None, Some(DATA), Some(OTHER_DATA)] {
+        node.shelf = Fact::Known(staged(found));
+        let refusals = [
+            rollback(&config(), &node).unwrap_err(),
+            plan(&config(), &node, Occasion::ByHand).unwrap_err(),
+            plan(&config(), &node, Occasion::Boot).unwrap_err(),
+        ];
+        for refusal in refusals {
+            assert!(
+                matches!(refusal, Refusal::OlderFingerprintOfReturned { generation: 2, .. }),
+                "{refusal}"
+            );
+        }
+    }
+    // Put in place already: nothing is compared any more.
+    node.shelf = Fact::Known(Shelf { free: Bytes(40 << 30), copy: None });
+    node.local = Fact::Known(dir(&["member"], false));
+    let finished = rollback(&config(), &node).unwrap();
+    assert_eq!(finished.steps.iter().map(Step::id).collect::<Vec<_>>(), ["start-etcd"]);
 }

@@ -185,3 +185,35 @@ fn what_has_shut_down_is_mounted_anew_by_a_person() {
         }
     }
 }
+
+/// Whatever lies there, and whatever a look at it has found: it is neither retired nor called changed.
+#[test]
+fn data_that_an_older_version_has_copied_is_not_compared() {
+    let committed = of_older_version(&record().commit(Some(DATA)));
+    let mut node = attached(xfs(OURS, Some(stamp(1, 1)), true));
+    node.record = Fact::Known(Some(committed));
+    for found in [None, Some(DATA), Some(OTHER_DATA)] {
+        node.local = Fact::Known(match dir(&["member"], false) {
+            LocalDir::Present { entries, immutable, with_state, size, .. } => {
+                LocalDir::Present { entries, immutable, fingerprint: found, with_state, size }
+            }
+            LocalDir::Absent => LocalDir::Absent,
+        });
+        for occasion in [Occasion::ByHand, Occasion::Boot] {
+            let refusal = plan(&config(), &node, occasion).unwrap_err();
+            assert!(matches!(refusal, Refusal::OlderFingerprint { generation: 1, .. }), "{refusal}");
+            let said = refusal.to_string();
+            assert!(said.contains("`mv /var/lib/etcd /var/lib/etcd.before-lun`"), "{said}");
+        }
+        // Somebody has the database open: that it is other data is certain.
+        let mut held = node.clone();
+        known(&mut held.etcd).lock_holders = vec!["etcd (pid 7)".into()];
+        let refusal = plan(&config(), &held, Occasion::ByHand).unwrap_err();
+        assert!(matches!(refusal, Refusal::TwoHistories { .. }), "{refusal}");
+    }
+    // Retired, or moved away: the node goes on as any other.
+    for local in [dir(&[], true), LocalDir::Absent] {
+        node.local = Fact::Known(local);
+        assert!(plan(&config(), &node, Occasion::Boot).is_ok());
+    }
+}

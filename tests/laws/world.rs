@@ -1,7 +1,10 @@
 //! What each step does to a node made of facts, and what a run keeps in memory.
 
 use super::*;
-use etcd_lun::plan::Way;
+use etcd_lun::plan::{
+    Way,
+    step::{Copy, Format, Mark},
+};
 
 fn seen(node: &mut Node) -> &mut Lun {
     match known(&mut node.lun) {
@@ -96,7 +99,7 @@ impl World {
             Step::SetInitiatorName { name } => self.node.initiator.name = Fact::Known(Some(name.to_string())),
             Step::RestartIscsid => {}
             Step::LogOut { sid } => known(&mut self.node.sessions).retain(|session| session.sid != *sid),
-            Step::LogIn { .. } => {
+            Step::LogIn(_) => {
                 known(&mut self.node.sessions).push(session());
                 self.node.lun = Fact::Known(LunView::NotAttached);
             }
@@ -107,12 +110,12 @@ impl World {
                     session.recovery_timeout = u32::try_from(replacement.0.as_secs()).ok();
                 }
             }
-            Step::AttachLun { .. } | Step::AwaitDisk { .. } => {
+            Step::AttachLun(_) | Step::AwaitDisk { .. } => {
                 self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
             }
             Step::BeginRecord { record } => self.node.record = Fact::Known(Some(record.clone())),
             Step::ClearUnfinished { .. } => seen(&mut self.node).content = Fact::Known(Content::Blank),
-            Step::Format { uuid, .. } => {
+            Step::Format(Format { uuid, .. }) => {
                 let lun = seen(&mut self.node);
                 assert_eq!(lun.content, Fact::Known(Content::Blank), "formatting what isn't blank");
                 lun.content = Fact::Known(xfs(*uuid, None, false));
@@ -123,19 +126,19 @@ impl World {
                 self.settle(true);
             }
             Step::Unstamp => self.set_stamp(None),
-            Step::PreCopy { way: Way::ToLun, .. } => assert!(self.memory.staged),
-            Step::PreCopy { way: Way::ToLocal { .. }, .. } => self.shelve(false),
+            Step::PreCopy(Copy { way: Way::ToLun, .. }) => assert!(self.memory.staged),
+            Step::PreCopy(Copy { way: Way::ToLocal { .. }, .. }) => self.shelve(false),
             Step::StopEtcd { .. } => {
                 let etcd = known(&mut self.node.etcd);
                 etcd.state = "inactive".into();
                 etcd.running = false;
                 etcd.stopped_by_us = true;
             }
-            Step::Copy { way: Way::ToLocal { .. }, .. } => {
+            Step::Copy(Copy { way: Way::ToLocal { .. }, .. }) => {
                 assert!(self.truth_is_mounted() && !running, "copying under a running etcd");
                 self.shelve(true);
             }
-            Step::Copy { way: Way::ToLun, .. } => {
+            Step::Copy(Copy { way: Way::ToLun, .. }) => {
                 assert!(self.memory.staged && !running, "copying under a running etcd");
                 self.lun_is_copy = true;
             }
@@ -154,7 +157,7 @@ impl World {
                 self.memory.staged = false;
                 self.fingerprint();
             }
-            Step::Retire { .. } => {
+            Step::Retire(_) => {
                 let local = known(&mut self.node.local);
                 *local = dir(&[], false);
             }
@@ -175,13 +178,13 @@ impl World {
                 self.node.mounted_stamp = Fact::Known(None);
                 self.settle(false);
             }
-            Step::Mark { stamp, record, .. } => {
+            Step::Mark(Mark { stamp, record, .. }) => {
                 assert!(self.truth_is_mounted(), "counting what is not mounted");
                 self.set_stamp(Some(stamp.clone()));
                 self.node.mounted_stamp = Fact::Known(Some(stamp.clone()));
                 self.node.record = Fact::Known(Some(record.clone()));
             }
-            Step::MountData { .. } => {
+            Step::MountData(_) => {
                 assert!(!running, "mounting over a running etcd");
                 let lun = seen(&mut self.node);
                 let stamp = match &lun.content {
@@ -215,7 +218,7 @@ impl World {
                 self.local_is_copy = true;
                 self.node.local = Fact::Known(dir(&["member"], false));
             }
-            Step::StartEtcd { on, wait, .. } => {
+            Step::StartEtcd(StartEtcd { on, wait, .. }) => {
                 match on {
                     Authority::Lun => assert!(self.truth_is_mounted(), "starting etcd beside the LUN"),
                     Authority::Local => {

@@ -31,7 +31,7 @@ pub fn config() -> &'static Config {
 const NO_COPY: Writes = Writes::MAX;
 
 fn print(writes: Writes) -> Fingerprint {
-    Fingerprint([writes; 32])
+    Fingerprint([writes; 16])
 }
 
 pub fn record(of: Record) -> authority::Record {

@@ -8,7 +8,11 @@ use crate::{
 };
 use etcd_lun::{
     node::authority,
-    plan::{Step, Way},
+    plan::{
+        Step, Way,
+        step::{Copy, Format, Mark, Retire, StartEtcd},
+    },
+    terms::RecordedFingerprint,
 };
 
 impl Run<'_> {
@@ -50,12 +54,12 @@ impl Run<'_> {
         match step {
             Step::SetInitiatorName { .. } | Step::RestartIscsid | Step::SetTimeout { .. } => Ok(()),
             Step::LogOut { .. } => self.effect(|world| world.session = false),
-            Step::LogIn { .. } if !self.world.reachable => Self::fail("no portal answers"),
-            Step::LogIn { .. } => self.effect(|world| world.session = true),
-            Step::AttachLun { .. } | Step::AwaitDisk { .. } if !self.world.reachable => {
+            Step::LogIn(_) if !self.world.reachable => Self::fail("no portal answers"),
+            Step::LogIn(_) => self.effect(|world| world.session = true),
+            Step::AttachLun(_) | Step::AwaitDisk { .. } if !self.world.reachable => {
                 Self::fail("the LUN has gone")
             }
-            Step::AttachLun { .. } | Step::AwaitDisk { .. } => Ok(()),
+            Step::AttachLun(_) | Step::AwaitDisk { .. } => Ok(()),
             Step::BeginRecord { record } => {
                 let record = small(record);
                 self.effect(|world| world.record = Some(record))
@@ -64,7 +68,7 @@ impl Run<'_> {
                 self.not_the_truth()?;
                 self.effect(|world| world.disk = Disk::Blank)
             }
-            Step::Format { uuid, .. } => {
+            Step::Format(Format { uuid, .. }) => {
                 self.not_the_truth()?;
                 match self.world.disk {
                     _ if !self.world.session || !self.world.reachable => {
@@ -88,11 +92,11 @@ impl Run<'_> {
                 let (id, tree, _) = self.lun_of_ours()?;
                 self.effect(|world| world.disk = Disk::Xfs { id, tree, stamp: None })
             }
-            Step::PreCopy { way: Way::ToLocal { generation }, .. } => {
+            Step::PreCopy(Copy { way: Way::ToLocal { generation }, .. }) => {
                 self.data_is_on_lun()?;
                 self.shelve(*generation, Tree::Partial)
             }
-            Step::PreCopy { way: Way::ToLun, .. } => {
+            Step::PreCopy(Copy { way: Way::ToLun, .. }) => {
                 self.not_the_truth()?;
                 let (id, _, stamp) = self.lun_of_ours()?;
                 self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })
@@ -101,8 +105,8 @@ impl Run<'_> {
                 self.effect(|world| world.stopped_by_us = true)?;
                 self.effect(|world| world.etcd = Etcd::Down)
             }
-            Step::Copy { way: Way::ToLun, .. } => self.copy(),
-            Step::Copy { way: Way::ToLocal { generation }, .. } => {
+            Step::Copy(Copy { way: Way::ToLun, .. }) => self.copy(),
+            Step::Copy(Copy { way: Way::ToLocal { generation }, .. }) => {
                 self.data_is_on_lun()?;
                 self.at_rest()?;
                 self.shelve(*generation, Tree::Partial)?;
@@ -145,7 +149,7 @@ impl Run<'_> {
                 let record = Record { lun: true, print: Some(proven), activations: 1, ..small(record) };
                 self.effect(|world| world.record = Some(record))
             }
-            Step::Retire { fingerprint, .. } => self.retire(fingerprint.is_some()),
+            Step::Retire(Retire { fingerprint, .. }) => self.retire(fingerprint.is_some()),
             Step::Fence { .. } => self.fence(),
             Step::UnmountData { .. } => {
                 self.happen()?;
@@ -177,18 +181,18 @@ impl Run<'_> {
             }
             Step::Return { generation, .. } => self.put_in_place(*generation),
             Step::Activate { stamp, record } => self.activate(small_stamp(stamp), small(record)),
-            Step::Mark { stamp, record, .. } => {
+            Step::Mark(Mark { stamp, record, .. }) => {
                 self.data_is_on_lun()?;
                 self.count(small_stamp(stamp), small(record), true)
             }
-            Step::MountData { .. } => {
+            Step::MountData(_) => {
                 self.happen()?;
                 // If the LUN does not answer, the mount fails.
                 self.lun_of_ours()?;
                 self.at_rest()?;
                 self.take(|world| world.mounted = true)
             }
-            Step::StartEtcd { wait, on, .. } => {
+            Step::StartEtcd(StartEtcd { wait, on, .. }) => {
                 match on {
                     authority::Authority::Lun
                         if self.world.mounted && !self.world.shut && self.world.reachable => {}
@@ -345,7 +349,10 @@ fn small(record: &authority::Record) -> Record {
         lun: record.authority == authority::Authority::Lun,
         generation: u8::try_from(record.generation).unwrap(),
         id: number(&record.uuid),
-        print: record.fingerprint.map(|print| print.0[0]),
+        print: record.fingerprint.map(|print| match print {
+            RecordedFingerprint::Ours(print) => print.0[0],
+            RecordedFingerprint::Older(_) => panic!("no older version takes part"),
+        }),
         activations: u8::try_from(record.activations).unwrap(),
         rolled_back: record.rolled_back,
     }

@@ -15,8 +15,8 @@ pub const MACHINE: &str = "0123456789abcdef0123456789abcdef";
 pub const OTHER_MACHINE: &str = "ffffffffffffffffffffffffffffffff";
 pub const TARGET: &str = "iqn.2024-02.com.example:etcd";
 pub const INITIATOR: &str = "iqn.1994-05.com.redhat:master0";
-pub const DATA: Fingerprint = Fingerprint([7; 32]);
-pub const OTHER_DATA: Fingerprint = Fingerprint([8; 32]);
+pub const DATA: Fingerprint = Fingerprint([7; 16]);
+pub const OTHER_DATA: Fingerprint = Fingerprint([8; 16]);
 pub const OURS: FsUuid = FsUuid([1; 16]);
 pub const FRESH: FsUuid = FsUuid([2; 16]);
 pub const FOREIGN: FsUuid = FsUuid([3; 16]);
@@ -127,6 +127,14 @@ pub fn staged(fingerprint: Option<Fingerprint>) -> Shelf {
 /// The record of a node that was rolled back to generation 2 with this data.
 pub fn rolled_back(data: Fingerprint) -> Record {
     Record::begin(2, OURS, wwid(), config().etcd.data_dir).roll_back(data)
+}
+
+/// The same record as an older version of etcd-lun has written it: with a fingerprint of another hash.
+pub fn of_older_version(record: &Record) -> Record {
+    let text = record.to_text().unwrap().replace("\"version\": 2", "\"version\": 1");
+    let older = text.replace(&DATA.to_string(), &"07".repeat(32));
+    assert_ne!(older, text);
+    Record::parse(&older).unwrap()
 }
 
 /// A node after a migration.

@@ -1,20 +1,20 @@
 //! One run at a time, and nothing left of one that was killed.
 
-use super::{RUNTIME_DIR, Watcher};
+use super::watcher::Watcher;
 use crate::{
     host::{
         Host, Tool,
         filelock::{Lock, LockError},
         mountinfo, process,
     },
-    plan::{RETURNING, STAGING},
+    node::layout::{LOCK, RETURNING, STAGING},
     terms::AbsPath,
 };
 use anyhow::Context as _;
 use std::time::{Duration, Instant};
 
 pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
-    Ok(format!("{RUNTIME_DIR}/lock").parse()?)
+    Ok(LOCK.parse()?)
 }
 
 /// A `mark` of the timer's is over in a moment: it shouldn't send a person away.

@@ -1,6 +1,6 @@
 //! What is behind a step that failed: an I/O error names neither the target nor a cure.
 
-use super::run::Run;
+use super::context::Run;
 use crate::{
     config::Backing,
     host::{block, exec::one_line, iscsi::Session, kmsg},

@@ -1,12 +1,9 @@
 //! What a destructive step re-reads just before it acts. A plan may be stale; a guard isn't.
 
-use super::{etcd, run::Run};
+use super::{context::Run, place, record, users};
 use crate::{
     config::NOT_IN_USE,
-    host::{
-        Host, block, filelock, inode, iscsi,
-        mountinfo::{self, Mount},
-    },
+    host::{Host, block, iscsi, mountinfo},
     node::{
         Content, Lun, LunView,
         authority::{Authority, Record},
@@ -18,11 +15,11 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use std::time::{Duration, Instant};
 
 /// The LUN as it is now, when it still is the one that the step names and nobody uses it.
-pub(super) fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
+pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     wait_for_connection(run)?;
     // The kernel keeps what it read at login; a remapped LUN shows only after this.
     observe::lun_rescan(run.host, run.config)?;
-    let view = observe::lun(run.host, run.config, run.staged())
+    let view = observe::lun(run.host, run.config, run.staging.as_ref())
         .require()
         .cloned()
         .map_err(|why| anyhow!("{why}"))?;
@@ -61,7 +58,7 @@ fn wait_for_connection(run: &Run<'_>) -> anyhow::Result<()> {
 }
 
 /// The same, and provably blank.
-pub(super) fn blank_lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
+pub fn blank_lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     let lun = lun(run, wwid)?;
     match content(&lun)? {
         Content::Blank => Ok(lun),
@@ -74,8 +71,8 @@ pub(super) fn blank_lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
 }
 
 /// The same, with the very filesystem of the record on it.
-pub(super) fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lun> {
-    let record = record(run.host)?.ok_or_else(|| anyhow!("the record is gone"))?;
+pub fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lun> {
+    let record = record::read(run.host)?;
     ensure!(record.uuid == *uuid, "the record names filesystem {} now, not {uuid}", record.uuid);
     let lun = lun(run, wwid)?;
     match content(&lun)? {
@@ -93,14 +90,9 @@ fn content(lun: &Lun) -> anyhow::Result<&Content> {
     lun.content.require().map_err(|why| anyhow!("what the LUN holds can't be told: {why}"))
 }
 
-/// The record as it is now.
-pub(super) fn record(host: &Host) -> anyhow::Result<Option<Record>> {
-    observe::record(host).require().cloned().map_err(|why| anyhow!("the record can't be read: {why}"))
-}
-
 /// Data on a LUN is only replaced while the record says that the truth is local.
-pub(super) fn not_the_truth(run: &Run<'_>) -> anyhow::Result<()> {
-    let record = record(run.host)?.ok_or_else(|| anyhow!("the record is gone"))?;
+pub fn not_the_truth(run: &Run<'_>) -> anyhow::Result<()> {
+    let record = record::read(run.host)?;
     ensure!(
         record.authority == Authority::Local,
         "the record says that the LUN is the truth: nothing is copied over it"
@@ -109,28 +101,19 @@ pub(super) fn not_the_truth(run: &Run<'_>) -> anyhow::Result<()> {
 }
 
 /// etcd is stopped and nobody has anything open in its directory.
-pub(super) fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+pub fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
     let etcd = observe::etcd(run.host, run.config)
         .require()
         .cloned()
         .map_err(|why| anyhow!("whether etcd runs can't be told: {why}"))?;
     ensure!(!etcd.running, "{} is {} though it was stopped: somebody started it", etcd.name, etcd.state);
-    let users = etcd::users(run.host, data_dir)?;
+    let users = users::of_data(run.host, data_dir)?;
     ensure!(users.is_empty(), "{} has files open in {data_dir} though etcd is stopped", users.join(", "));
     Ok(())
 }
 
-/// Nobody but this process has anything open in a directory.
-pub(super) fn nobody_in(host: &Host, dir: &AbsPath) -> anyhow::Result<()> {
-    let open = filelock::open_below(host, dir.as_path())?;
-    match open.iter().find(|open| open.holder.pid != Some(std::process::id())) {
-        Some(open) => bail!("{} has files open in {dir}: end it first", open.holder),
-        None => Ok(()),
-    }
-}
-
 /// A session whose disks somebody uses is never logged out.
-pub(super) fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
+pub fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
     let sessions = iscsi::sessions(host)?;
     let Some(session) = sessions.iter().find(|session| session.sid == sid) else { return Ok(()) };
     let in_use = observe::session_users(host, session).context("looking for users of the session's disks")?;
@@ -139,8 +122,8 @@ pub(super) fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
 }
 
 /// What is mounted on the data directory is the LUN of the record, which is the truth.
-pub(super) fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> {
-    let record = record(run.host)?.ok_or_else(|| anyhow!("the record is gone"))?;
+pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> {
+    let record = record::read(run.host)?;
     ensure!(record.authority == Authority::Lun, "the record says that the local disk is the truth");
     let mounts = mountinfo::of_pid1(run.host)?;
     let mut here = mounts.iter().filter(|mount| mount.mount_point == data_dir.as_str());
@@ -161,47 +144,38 @@ pub(super) fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Resul
 }
 
 /// The record says that the truth is local, on a person's word.
-pub(super) fn rolled_back(run: &Run<'_>) -> anyhow::Result<Record> {
-    let record = record(run.host)?.ok_or_else(|| anyhow!("the record is gone"))?;
+pub fn rolled_back(run: &Run<'_>) -> anyhow::Result<Record> {
+    let record = record::read(run.host)?;
     ensure!(record.rolled_back, "the record says {}, and of no rollback", record.authority);
     Ok(record)
 }
 
-/// What PID 1 has mounted on the data directory, if anything.
-pub(super) fn mounted_on(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Option<Mount>> {
-    let mounts = mountinfo::of_pid1(host)?;
-    Ok(mounts.into_iter().find(|mount| mount.mount_point == data_dir.as_str()))
-}
-
 /// Nothing is mounted on the data directory.
-pub(super) fn nothing_is_mounted(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
-    match mounted_on(run.host, data_dir)? {
+pub fn nothing_is_mounted(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+    match place::mounted_on(run.host, data_dir)? {
         Some(mount) => bail!("{} is mounted on {data_dir} now", mount.source),
         None => Ok(()),
     }
 }
 
-/// Whether the directory beneath the mount point is immutable.
-pub(super) fn is_fenced(host: &Host, data_dir: &AbsPath) -> anyhow::Result<bool> {
-    let Some(place) = inode::beneath(host, data_dir)? else { return Ok(false) };
-    Ok(inode::is_immutable(&place)? == Some(true))
-}
-
 /// The data directory is the one that a rollback has put in its place.
-pub(super) fn data_is_local(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+pub fn data_is_local(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
     rolled_back(run)?;
     nothing_is_mounted(run, data_dir)?;
-    ensure!(!is_fenced(run.host, data_dir)?, "{data_dir} is fenced: the local data is not in its place");
+    ensure!(
+        !place::is_fenced(run.host, data_dir)?,
+        "{data_dir} is fenced: the local data is not in its place"
+    );
     Ok(())
 }
 
 /// Nobody has anything open in the local directory. Once the LUN is mounted over it, what can be
 /// opened there is the LUN.
-pub(super) fn no_users_beneath(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
-    if mounted_on(run.host, data_dir)?.is_some() {
+pub fn no_users_beneath(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+    if place::mounted_on(run.host, data_dir)?.is_some() {
         return Ok(());
     }
-    let users = etcd::users(run.host, data_dir)?;
+    let users = users::of_data(run.host, data_dir)?;
     ensure!(users.is_empty(), "{} has files open in {data_dir}: end it first", users.join(", "));
     Ok(())
 }

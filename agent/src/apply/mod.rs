@@ -1,267 +1,38 @@
-//! The loop: observe, plan, run, until nothing is left. Decides nothing.
+//! Carrying out a plan. Decides nothing.
 //!
-//! * [`run`]: one `match`, each step to what it does
-//! * [`alone`]: one run at a time, and nothing left of one that was killed
+//! From the top: a file uses only what is listed below it.
+//!
+//! * [`verbs`]: what a person or a unit calls beside `apply` and `rollback`
+//! * [`rounds`]: the loop of `apply` and `rollback`
+//! * [`dispatch`]: one `match`, each step to what does it
+//! * [`steps`]: what each step does, by what it touches
 //! * [`cause`]: what is behind a step that failed
 //! * [`guard`]: what a destructive step re-reads just before it acts
-//! * [`login`], [`lun`], [`copy`], [`local`], [`etcd`]: the steps, by what they touch
-//! * [`let_go`]: shutting down without the target
-//! * [`mark`]: counting a use while etcd runs
-//! * [`retired`]: deleting old local data
+//! * [`place`], [`record`], [`users`]: what lies where, which copy is the truth, who uses the data
+//! * [`selinux`]: whether this process is confined, and the label of the LUN's root directory
+//! * [`alone`]: one run at a time, and nothing left of one that was killed
+//! * [`context`]: what a run works with, and keeps between its steps
 //! * [`secrets`]: CHAP credentials, read once before the first step
+//! * [`outcome`], [`watcher`]: how a run ends, and who is told how it goes on
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod alone;
 mod cause;
-pub mod confine;
-mod copy;
-mod etcd;
+mod context;
+mod dispatch;
 mod guard;
-pub mod let_go;
-mod local;
-mod login;
-mod lun;
-pub mod mark;
-mod measure;
-mod mount;
-pub mod retired;
-mod run;
+mod outcome;
+mod place;
+mod record;
+mod rounds;
 pub mod secrets;
+mod selinux;
+mod steps;
+mod users;
+mod verbs;
+mod watcher;
 
-use crate::{
-    config::Config,
-    host::{Host, kmsg, namespace},
-    node::{
-        Fact, Identity,
-        authority::{Authority, Record},
-    },
-    observe::{self, Viewpoint},
-    plan::{Goal, Occasion, Plan, Refusal, Step},
-};
-use anyhow::{Context as _, anyhow, bail};
-use run::Run;
-use secrets::Secrets;
-use serde::Serialize;
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
-
-/// Ours until the next boot: the lock and the staging mount point.
-const RUNTIME_DIR: &str = "/run/etcd-lun";
-
-/// How often a plan may end at a horizon: local side, login, stamp, all the rest, and once more to see that nothing is
-/// left; a rollback has the mount and the sessions beside these. More would mean that steps don't do what plans expect
-/// of them.
-const MAX_ROUNDS: usize = 8;
-
-/// For etcd to be back and the staging mount to be gone; a dead target alone may keep that one for two minutes.
-const RETURN_LIMIT: Duration = Duration::from_secs(600);
-
-/// Whoever watches a run.
-pub trait Watcher: fmt::Debug {
-    /// A plan was made.
-    fn planned(&mut self, plan: &Plan);
-    /// A step begins.
-    fn started(&mut self, at: usize, of: usize, step: &Step);
-    /// The step has moved on: bytes done, of how many when that is known.
-    fn moved(&mut self, done: u64, of: Option<u64>);
-    /// A step has ended: what changed, or what went wrong.
-    fn ended(&mut self, step: &Step, outcome: Result<&str, &str>, took: Duration);
-    /// Something that is worth a line.
-    fn noted(&mut self, text: &str);
-    /// What was begun is being put back, which may take as long.
-    fn returning(&mut self, limit: Duration);
-}
-
-/// What a run has done.
-#[derive(Debug, Serialize)]
-pub struct Done {
-    /// How many steps were taken.
-    pub steps: usize,
-    /// Their names, in order.
-    pub taken: Vec<&'static str>,
-    /// The generation that was rolled back to the local disk and is the truth there, on purpose.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rolled_back: Option<u64>,
-}
-
-/// Why a run ended before its end.
-#[derive(Debug)]
-pub enum Failure {
-    /// There is a situation in which nothing is done.
-    Refused(Box<Refusal>),
-    /// Something went wrong.
-    Error(anyhow::Error),
-}
-
-impl Failure {
-    fn into_error(self) -> anyhow::Error {
-        match self {
-            Self::Refused(refusal) => anyhow!(*refusal),
-            Self::Error(error) => error,
-        }
-    }
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(Box::new(refusal))
-    }
-}
-
-/// Brings the node to what the config wants, or etcd's data back from the LUN.
-///
-/// When an attempt fails before the commit point, etcd is put back before this returns, and what
-/// happened to that is part of the error.
-pub fn apply(
-    host: &Host,
-    config: &Config,
-    secrets: &Secrets,
-    identity: &Identity,
-    goal: Goal,
-    watcher: &mut dyn Watcher,
-) -> Result<Done, Failure> {
-    // Before the first observation: facts seen before the lock could be another run's.
-    let _lock = alone::take_lock(host).context("making sure that this is the only apply")?;
-    if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
-        // The staging mount must be seen by nobody else, and vanish with this process.
-        namespace::private_mounts().context("making mounts private")?;
-    } else {
-        return Err(Refusal::OtherNamespace.into());
-    }
-    alone::wait_for_leftovers(host, watcher)?;
-    let mut run = Run::new(host, config, secrets, identity);
-    let result = rounds(&mut run, goal, watcher);
-    let Err(failure) = result else { return result };
-    Err(match put_back(&mut run, goal, &failure, watcher) {
-        Ok(()) => failure,
-        Err(second) => Failure::Error(failure.into_error().context(format!("{second:#}; after this"))),
-    })
-}
-
-fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Done, Failure> {
-    let mut taken = Vec::new();
-    let mut looked_again = false;
-    for _ in 0..MAX_ROUNDS {
-        let node = observe::node(
-            run.host,
-            run.config,
-            run.identity.clone(),
-            Viewpoint::Apply { staged: run.staged() },
-        );
-        // In the form that `status --json` has.
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            tracing::debug!("observed {}", serde_json::to_value(&node).unwrap_or_default());
-        }
-        let plan = match goal.plan(run.config, &node) {
-            // The kernel keeps what it read at login, and the cure may have been applied at the target since.
-            Err(refusal) if refusal.rests_on_login() && !looked_again => {
-                looked_again = true;
-                observe::lun_rescan(run.host, run.config)
-                    .context("having the kernel look at the LUN anew")?;
-                continue;
-            }
-            planned => planned?,
-        };
-        watcher.planned(&plan);
-        if plan.is_empty() {
-            return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back() });
-        }
-        for (at, step) in plan.steps.iter().enumerate() {
-            if run.host.interrupt.is_requested() {
-                return Err(Failure::Error(anyhow!("interrupted before the step `{step}`")));
-            }
-            watcher.started(at + 1, plan.steps.len(), step);
-            let (start, log) = (Instant::now(), kmsg::Mark::now(run.host));
-            let outcome = run.step(step, watcher).map_err(|error| cause::beside(run, error, log));
-            let outcome = outcome.with_context(|| format!("in step {}", step.id()));
-            let shown = outcome.as_ref().map(|done| done.as_str()).map_err(|error| format!("{error:#}"));
-            watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
-            // A step may find what no plan could know.
-            outcome.map_err(|error| match error.downcast::<Refusal>() {
-                Ok(refusal) => Failure::from(refusal),
-                Err(error) => Failure::Error(error),
-            })?;
-            taken.push(step.id());
-        }
-    }
-    Err(Failure::Error(anyhow!(
-        "{MAX_ROUNDS} plans were carried out and there is still something to do; see `etcd-lun plan`"
-    )))
-}
-
-/// Before the commit point, an attempt leaves etcd running as it was.
-fn put_back(
-    run: &mut Run<'_>,
-    goal: Goal,
-    failure: &Failure,
-    watcher: &mut dyn Watcher,
-) -> anyhow::Result<()> {
-    run.host.interrupt.ignore(); // the way back is walked to its end
-    watcher.returning(RETURN_LIMIT);
-    let result = match goal {
-        Goal::Lun(occasion) => back_on_local(run, occasion, watcher),
-        Goal::Local => back_on_lun(run, failure, watcher),
-    };
-    // After etcd: with a dead target this can take as long as open-iscsi's replacement timeout.
-    run.drop_staging();
-    result
-}
-
-fn back_on_local(run: &Run<'_>, occasion: Occasion, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
-    if !etcd::was_stopped_by_us(run.host, run.config)? {
-        return Ok(());
-    }
-    let record = known_record(run)?;
-    if record.as_ref().is_some_and(|record| record.authority == Authority::Lun) {
-        watcher.noted("etcd stays stopped: its data is on the LUN now; `etcd-lun apply` goes on from here");
-        return Ok(());
-    }
-    if record.is_some_and(|record| record.rolled_back) {
-        watcher.noted(ROLLBACK_GOES_ON);
-        return Ok(());
-    }
-    let wait = occasion == Occasion::ByHand;
-    let wish = &run.config.etcd;
-    etcd::start(run.host, &wish.runtime, &wish.data_dir, wait)
-        .context("putting etcd back on the local disk")?;
-    watcher.noted(if wait {
-        "etcd runs from the local disk again, as before"
-    } else {
-        "etcd starts from the local disk, as before"
-    });
-    Ok(())
-}
-
-const ROLLBACK_GOES_ON: &str =
-    "etcd stays as it is: its data is on the local disk now; `etcd-lun rollback` goes on from here";
-
-/// A rollback that has not reached its commit point leaves the LUN mounted, and etcd on it: what `apply` does.
-fn back_on_lun(run: &mut Run<'_>, failure: &Failure, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
-    // A refusal has changed nothing, unless a run before this one was killed.
-    if matches!(failure, Failure::Refused(_)) && !etcd::was_stopped_by_us(run.host, run.config)? {
-        return Ok(());
-    }
-    if !known_record(run)?.is_some_and(|record| record.authority == Authority::Lun) {
-        watcher.noted(ROLLBACK_GOES_ON);
-        return Ok(());
-    }
-    rounds(run, Goal::Lun(Occasion::ByHand), watcher)
-        .map_err(|failure| failure.into_error().context("putting etcd back on the LUN"))?;
-    watcher.noted("etcd runs from the LUN again, as before");
-    Ok(())
-}
-
-fn known_record(run: &Run<'_>) -> anyhow::Result<Option<Record>> {
-    match observe::record(run.host) {
-        Fact::Known(record) => Ok(record),
-        Fact::Unknown(why) => bail!("etcd stays stopped, for which copy is the truth can't be told ({why})"),
-    }
-}
+pub use outcome::{Done, Failure};
+pub use rounds::apply;
+pub use verbs::{confine, let_go, mark, retired};
+pub use watcher::Watcher;

@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     health::{self, CHECKS, Change, Outcome, Report, Severity, Verdicts},
     host::Host,
-    node::{Node, Vitals},
+    node::{Node, Vitals, layout::VERDICTS},
     observe,
     terms::AbsPath,
 };
@@ -38,9 +38,6 @@ impl Options {
         Ok(Self { prometheus: path, record: given.has("record") })
     }
 }
-
-/// What each check came to at the timer's last run; gone with a reboot, and then told anew.
-const VERDICTS: &str = "/run/etcd-lun/health.json";
 
 /// Looks, and says what that comes to.
 pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) -> Result<(), Exit> {

@@ -1,7 +1,7 @@
 //! `retired list` and `retired delete`
 
 use super::{Exit, OutputFormat, config, say, say_json, show, view};
-use crate::{apply::retired, plan::RETIRED};
+use crate::{apply::retired, node::layout::RETIRED};
 use std::path::Path;
 
 /// Lists what lies retired.

@@ -5,8 +5,9 @@ use crate::{
     node::{
         Content, Etcd, Fact, InForce, LocalDir, LunView, MountUnit, Node, Retired, Selinux, Session,
         authority::Stamp,
+        layout::{RETIRED, RETURNING},
     },
-    plan::{Plan, RETIRED, RETURNING},
+    plan::Plan,
 };
 use std::fmt::Write as _;
 

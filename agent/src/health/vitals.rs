@@ -6,8 +6,7 @@ use super::{
     checks::{end, found, iscsi, known, lun, ok},
 };
 use crate::{
-    node::{Multipath, Session, UnitState, WriteCache},
-    plan::RETIRED,
+    node::{Multipath, Session, UnitState, WriteCache, layout::RETIRED},
     terms::Span,
 };
 use std::time::Duration;

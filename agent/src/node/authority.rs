@@ -3,12 +3,15 @@
 //! Both are small JSON texts with a `version`. A text of an unknown version, or with a key that
 //! is not known, is an error and never "absent": somebody newer wrote it.
 
-use crate::terms::{AbsPath, Fingerprint, FsUuid, Wwid};
+use crate::terms::{AbsPath, Fingerprint, FsUuid, RecordedFingerprint, Wwid};
 use serde::{Deserialize, Serialize};
 use std::{ffi::CStr, fmt};
 
-/// The format that this program writes.
-const VERSION: u32 = 1;
+/// The format of records that this program writes. Format 1 had fingerprints of other hashes; a record in it stays in it
+/// until it gets a fingerprint of ours, so that the program that wrote it can still read it.
+const RECORD_VERSION: u32 = 2;
+/// The format of stamps that this program writes.
+const STAMP_VERSION: u32 = 1;
 
 /// Which copy etcd may run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +50,7 @@ pub struct Record {
     /// The local data as it was when it was copied; none before the commit point, and none when
     /// there was no data to copy. After a rollback, the copy as it was proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fingerprint: Option<Fingerprint>,
+    pub fingerprint: Option<RecordedFingerprint>,
     /// How many uses of the LUN were counted: each mount for use, and while etcd runs each `mark`. A LUN whose stamp has
     /// fewer has gone back in time.
     pub activations: u64,
@@ -69,10 +72,12 @@ pub enum FormatError {
     #[error("not of the known form")]
     Form(#[from] serde_json::Error),
     /// It was written by another version.
-    #[error("written in format {found}, this program knows {VERSION}: use the etcd-lun that wrote it")]
+    #[error("written in format {found}, this program knows {known}: use the etcd-lun that wrote it")]
     Version {
         /// The version in the text.
         found: u32,
+        /// The newest that is known.
+        known: u32,
     },
 }
 
@@ -82,10 +87,10 @@ struct Versioned {
     version: u32,
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, FormatError> {
+fn parse<T: for<'de> Deserialize<'de>>(text: &str, known: u32) -> Result<T, FormatError> {
     let Versioned { version } = serde_json::from_str(text)?;
-    if version != VERSION {
-        return Err(FormatError::Version { found: version });
+    if !(1..=known).contains(&version) {
+        return Err(FormatError::Version { found: version, known });
     }
     Ok(serde_json::from_str(text)?)
 }
@@ -94,7 +99,7 @@ impl Record {
     /// The record of an attempt that begins: the truth is local.
     pub fn begin(generation: u64, uuid: FsUuid, wwid: Wwid, data_dir: AbsPath) -> Self {
         Self {
-            version: VERSION,
+            version: RECORD_VERSION,
             authority: Authority::Local,
             generation,
             uuid,
@@ -108,12 +113,20 @@ impl Record {
 
     /// The record at the commit point: the truth is on the LUN, mounted for use once.
     pub fn commit(self, fingerprint: Option<Fingerprint>) -> Self {
-        Self { authority: Authority::Lun, fingerprint, activations: FIRST_ACTIVATION, ..self }
+        let fingerprint = fingerprint.map(RecordedFingerprint::Ours);
+        Self {
+            version: RECORD_VERSION,
+            authority: Authority::Lun,
+            fingerprint,
+            activations: FIRST_ACTIVATION,
+            ..self
+        }
     }
 
     /// The record at the commit point of a rollback: the truth is this copy on the local disk, on purpose.
     pub fn roll_back(self, fingerprint: Fingerprint) -> Self {
-        Self { authority: Authority::Local, fingerprint: Some(fingerprint), rolled_back: true, ..self }
+        let fingerprint = Some(RecordedFingerprint::Ours(fingerprint));
+        Self { version: RECORD_VERSION, authority: Authority::Local, fingerprint, rolled_back: true, ..self }
     }
 
     /// The generation under whose number a rollback stages the LUN's data, or has staged it.
@@ -131,7 +144,7 @@ impl Record {
 
     /// Reads the text of a record.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
-        parse(text)
+        parse(text, RECORD_VERSION)
     }
 
     /// The text of the record, with a newline.
@@ -165,7 +178,7 @@ impl Stamp {
 
     /// A stamp in the format of this program.
     pub fn new(generation: u64, machine_id: String, node: String, activations: u64) -> Self {
-        Self { version: VERSION, generation, machine_id, node, activations }
+        Self { version: STAMP_VERSION, generation, machine_id, node, activations }
     }
 
     /// The stamp with another count of activations.
@@ -175,7 +188,7 @@ impl Stamp {
 
     /// Reads the text of a stamp.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
-        parse(text)
+        parse(text, STAMP_VERSION)
     }
 
     /// The text of the stamp.
@@ -198,12 +211,31 @@ mod tests {
             ("{}", "not of the known form"),
             (&RECORD_1[..80], "not of the known form"),
             (&RECORD_1.replace("\"generation\"", "\"generations\""), "not of the known form"),
-            (&RECORD_1.replace("\"version\": 1", "\"version\": 2"), "written in format 2"),
+            (&RECORD_1.replace("\"version\": 1", "\"version\": 0"), "written in format 0"),
+            (
+                &RECORD_1.replace("\"version\": 1", "\"version\": 3"),
+                "written in format 3, this program knows 2:",
+            ),
+            (&RECORD_1.replace("00112233445566778899", "xxh3:"), "not of the known form"),
         ]
         .map(|(text, error)| (text.to_owned(), error));
         for (text, error) in cases {
             let found = Record::parse(&text).unwrap_err().to_string();
             assert!(found.contains(error), "{text}: {found}");
+        }
+    }
+
+    /// What an older program wrote stays readable to it, its fingerprint included, until a fingerprint of ours comes in.
+    #[test]
+    fn a_record_of_format_1_stays_one_until_it_gets_a_fingerprint_of_ours() {
+        let record = Record::parse(RECORD_1).unwrap();
+        assert!(matches!(record.fingerprint, Some(RecordedFingerprint::Older(_))));
+        let counted = record.clone().activated(8).to_text().unwrap();
+        assert_eq!(counted, RECORD_1.replace("\"activations\": 7", "\"activations\": 8"));
+        let ours = Fingerprint([7; 16]);
+        for newer in [record.clone().commit(Some(ours)), record.roll_back(ours)] {
+            assert!(newer.to_text().unwrap().contains("\"version\": 2"));
+            assert_eq!(newer.fingerprint, Some(RecordedFingerprint::Ours(ours)));
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod authority;
 mod fact;
 mod iscsi;
+pub mod layout;
 mod local;
 mod lun;
 mod sample;

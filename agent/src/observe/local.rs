@@ -6,8 +6,10 @@ use crate::{
     node::{
         Etcd, Fact, KUBELET, LocalDir, POD_SERVES, Retired, Shelf, StagedCopy,
         authority::{Authority, Record},
+        layout::{
+            BAR, ETCD_STOPPED, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STATE, parked,
+        },
     },
-    plan::{BAR, ETCD_STOPPED, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STATE, parked},
     terms::{AbsPath, Bytes, Span},
 };
 use std::{io, os::fd::OwnedFd};

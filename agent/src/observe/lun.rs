@@ -12,8 +12,8 @@ use crate::{
     node::{
         Content, Fact, Lun, LunView, Multipath, User,
         authority::{Authority, Stamp},
+        layout::STAGING,
     },
-    plan::STAGING,
     terms::{FsLabel, LunNumber, Wwid},
 };
 use std::io;

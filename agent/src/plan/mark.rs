@@ -3,7 +3,7 @@
 //! A snapshot that the array took earlier has a lower count from then on, and is refused at the next mount. Without this
 //! only a mount counts, and one that was taken and put back between two mounts would pass for the present.
 
-use super::{Refusal, Step, require, resume};
+use super::{Refusal, Step, require, resume, step};
 use crate::{
     config::Config,
     node::{Node, authority::Authority},
@@ -61,5 +61,5 @@ pub fn mark(config: &Config, node: &Node) -> Result<Mark, Refusal> {
     }
     let (record, stamp) = resume::truth(&sight, mount)?;
     let (stamp, record) = resume::counted(record, stamp);
-    Ok(Mark::Due(Box::new(Step::Mark { at: config.etcd.data_dir.clone(), stamp, record })))
+    Ok(Mark::Due(Box::new(Step::Mark(step::Mark { at: config.etcd.data_dir.clone(), stamp, record }))))
 }

@@ -1,12 +1,14 @@
 //! From the local disk to the LUN: the record is absent or says that the truth is local.
 
 use super::{
-    Horizon, Occasion, Plan, RECORD, Refusal, STATE, Sight, Step, Way, lun, mount_unit, reach, require,
+    Horizon, Occasion, Plan, Refusal, Sight, Step, Way, lun, mount_unit, reach, require,
+    step::{Copy, Format, Retire},
 };
 use crate::{
     node::{
         Content, LocalDir, Lun, LunView,
         authority::{Authority, FIRST_ACTIVATION, Record, Stamp},
+        layout::{RECORD, STATE},
     },
     terms::{Bytes, FsUuid, Wwid},
 };
@@ -106,7 +108,11 @@ fn afresh(sight: &Sight<'_>, wwid: &Wwid, first: Vec<Step>) -> Result<Plan, Refu
     let record = begin(sight, sight.node.fresh_uuid, wwid);
     let mut steps = first;
     steps.push(Step::BeginRecord { record: record.clone() });
-    steps.push(Step::Format { wwid: wwid.clone(), uuid: record.uuid, label: sight.config.lun.label.clone() });
+    steps.push(Step::Format(Format {
+        wwid: wwid.clone(),
+        uuid: record.uuid,
+        label: sight.config.lun.label.clone(),
+    }));
     steps.push(Step::Stage { wwid: wwid.clone(), uuid: record.uuid });
     copy_and_commit(sight, record, steps, true)
 }
@@ -156,7 +162,7 @@ fn copy_and_commit(
     }
     let pre_copy = sight.etcd.running && !sight.local.is_empty();
     if pre_copy {
-        steps.push(Step::PreCopy { from: from.clone(), way: Way::ToLun, size, onto_empty: fresh });
+        steps.push(Step::PreCopy(Copy { from: from.clone(), way: Way::ToLun, size, onto_empty: fresh }));
     }
     let stop = sight.stop_etcd();
     let stopped = stop.is_some();
@@ -164,13 +170,13 @@ fn copy_and_commit(
     let identity = &sight.node.identity;
     let (machine_id, node) = (identity.machine_id.clone(), identity.hostname.clone());
     let onto_empty = fresh && !pre_copy;
-    steps.push(Step::Copy { from: from.clone(), way: Way::ToLun, size, onto_empty });
+    steps.push(Step::Copy(Copy { from: from.clone(), way: Way::ToLun, size, onto_empty }));
     steps.push(Step::Prove { from: from.clone(), way: Way::ToLun });
     steps.push(Step::Stamp { stamp: Stamp::new(record.generation, machine_id, node, FIRST_ACTIVATION) });
     steps.push(Step::Commit { record: record.clone() });
     if !sight.local.is_empty() {
         let generation = record.generation;
-        steps.push(Step::Retire { from: from.clone(), generation, fingerprint: None });
+        steps.push(Step::Retire(Retire { from: from.clone(), generation, fingerprint: None }));
     }
     steps.push(Step::Fence { at: from });
     steps.push(sight.mount_data(&record));

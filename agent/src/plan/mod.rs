@@ -21,7 +21,7 @@ mod refusal;
 mod resume;
 mod retired;
 mod rollback;
-mod step;
+pub mod step;
 
 pub use mark::{Idle, Mark, mark};
 pub use refusal::Refusal;
@@ -34,37 +34,11 @@ use crate::{
     node::{
         Etcd, Fact, LocalDir, LunView, MountUnit, Node, Selinux, authority::Authority, authority::Record,
     },
-    terms::AbsPath,
     unit,
 };
 use serde::Serialize;
-use std::{ffi::CStr, fmt};
-
-/// Our state: the record and retired data. No MachineConfig owns this path.
-pub const STATE: &str = "/var/lib/etcd-lun";
-/// The record.
-pub const RECORD: &str = "/var/lib/etcd-lun/authority.json";
-/// Retired local data, a directory per generation.
-pub const RETIRED: &str = "/var/lib/etcd-lun/retired";
-/// The attribute of a directory there that tells it as ours: the name that it was retired under.
-pub const RETIRED_MARK: &CStr = c"trusted.etcd-lun.retired";
-/// Where a rollback stages the LUN's data, under the number of the generation that it becomes.
-pub const RETURNING: &str = "/var/lib/etcd-lun/returning";
-/// The attribute that tells a directory there as ours until it is in its place.
-pub const RETURNING_MARK: &CStr = c"trusted.etcd-lun.returning";
-/// Exists from before etcd is stopped until it runs again. In the runtime directory: after a boot
-/// systemd starts etcd by itself.
-pub const ETCD_STOPPED: &str = "/run/etcd-lun/etcd-stopped";
-/// Where a static pod's manifest lies while its etcd is stopped: beside the kubelet's directory, so that a rename moves
-/// it, and out of it. `/var` would be another mount (ostree's `var.mount`). What lies there says that it was us.
-pub fn parked(manifest: &AbsPath) -> AbsPath {
-    manifest.parent().parent().join("etcd-lun-parked").join(manifest.name())
-}
-/// Where `apply` mounts the LUN for itself.
-pub const STAGING: &str = "/run/etcd-lun/staging";
-/// What keeps etcd out of the data directory from the moment of retiring on: an empty file where it
-/// must have a directory. In an empty directory it would bootstrap a new cluster.
-pub const BAR: &str = "member";
+use std::fmt;
+use step::{MountData, StartEtcd};
 
 /// Steps in their order, and what can't be planned yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -216,12 +190,12 @@ impl<'a> Sight<'a> {
     }
 
     fn start_etcd(&self, on: Authority) -> Step {
-        Step::StartEtcd {
+        Step::StartEtcd(StartEtcd {
             runtime: self.config.etcd.runtime.clone(),
             data_dir: self.config.etcd.data_dir.clone(),
             on,
             wait: self.occasion == Occasion::ByHand,
-        }
+        })
     }
 
     /// The refusal where somebody has the database open though etcd does not run.
@@ -235,14 +209,14 @@ impl<'a> Sight<'a> {
 
     /// The step that has PID 1 mount what the record names.
     fn mount_data(&self, record: &Record) -> Step {
-        Step::MountData {
+        Step::MountData(MountData {
             unit: self.mount_unit(),
             at: self.config.etcd.data_dir.clone(),
             wwid: record.wwid.clone(),
             uuid: record.uuid,
             label: self.config.lun.label.clone(),
             options: self.config.lun.mount_options.clone(),
-        }
+        })
     }
 }
 

@@ -1,6 +1,9 @@
 //! From nothing to a LUN that can be looked at: initiator name, login, scan; or the arrival of a disk.
 
-use super::{Horizon, Plan, Refusal, Sight, Step, require};
+use super::{
+    Horizon, Plan, Refusal, Sight, Step, require,
+    step::{AttachLun, LogIn},
+};
 use crate::{
     config::{Backing, Iscsi},
     node::{LunView, Session},
@@ -35,7 +38,7 @@ fn at_target(sight: &Sight<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option<
     }
     let limit = sight.config.boot.attach_timeout;
     if renamed || !logged_in {
-        steps.push(Step::LogIn {
+        steps.push(Step::LogIn(LogIn {
             target: target.iqn.clone(),
             portals: target.portals.clone(),
             discovery: target.discovery,
@@ -43,9 +46,9 @@ fn at_target(sight: &Sight<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option<
             noop_interval: target.timeouts.noop_interval,
             noop_timeout: target.timeouts.noop_timeout,
             limit,
-        });
+        }));
     }
-    steps.push(Step::AttachLun { target: target.iqn.clone(), lun: *lun, limit });
+    steps.push(Step::AttachLun(AttachLun { target: target.iqn.clone(), lun: *lun, limit }));
     Ok(Some(Plan::until(steps, Horizon::Lun)))
 }
 

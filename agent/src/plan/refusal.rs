@@ -310,6 +310,16 @@ pub enum Refusal {
         /// The data directory.
         at: String,
     },
+    /// The local data was to be retired, and cannot be compared with what was copied.
+    #[error(
+        "{at} cannot be compared with what was copied: the record says that generation {generation} on the LUN is the truth, and its fingerprint of the copied data is of an older version of etcd-lun, made with another hash; etcd must not start on either. Run `etcd-lun apply` of the version that was installed before. Or stop etcd, and if nobody has written to {at} since it was copied, run `mv {at} {at}.before-lun`, then apply again"
+    )]
+    OlderFingerprint {
+        /// The recorded generation.
+        generation: u64,
+        /// The data directory.
+        at: String,
+    },
     /// An attempt was cut short and the local data went away.
     #[error(
         "the record says that the local disk is the truth, {at} is empty, and LUN {wwid} holds a copy of generation {generation}; restore the local data, or clear the LUN if a new member is meant"
@@ -462,6 +472,16 @@ pub enum Refusal {
         found: &'static str,
         /// The data directory.
         at: String,
+        /// Where the copy was staged.
+        shelf: String,
+    },
+    /// A rollback was committed by an older version, and its copy cannot be compared with what was proven.
+    #[error(
+        "{shelf} cannot be compared with what was proven: the record says that generation {generation}, rolled back to the local disk, is the truth, and its fingerprint is of an older version of etcd-lun, made with another hash. Run `etcd-lun rollback` of the version that was installed before, or replace this etcd member"
+    )]
+    OlderFingerprintOfReturned {
+        /// The recorded generation.
+        generation: u64,
         /// Where the copy was staged.
         shelf: String,
     },

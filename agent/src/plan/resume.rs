@@ -1,12 +1,13 @@
 //! The LUN is the truth: make the local side harmless, count the use, mount, start etcd.
 
-use super::{Horizon, Occasion, Plan, Refusal, Sight, Step, lun, mount_unit, reach, require};
+use super::{Horizon, Occasion, Plan, Refusal, Sight, Step, lun, mount_unit, reach, require, step::Retire};
 use crate::{
     config::{Backing, Runtime},
     node::{
         Content, DataMount, LocalDir, Lun, LunView,
         authority::{Authority, Record, Stamp},
     },
+    terms::RecordedFingerprint,
 };
 
 const WAIT_OR_RESTORE: &str = "See at the target what happened to the LUN; if its data is lost, replace this etcd member (remove it from the cluster, clear the LUN, remove the record)";
@@ -118,14 +119,18 @@ fn make_local_harmless(sight: &Sight<'_>, record: &Record) -> Result<Vec<Step>, 
     if let LocalDir::Present { entries, fingerprint, .. } = sight.local
         && !entries.is_empty()
     {
-        if record.fingerprint.is_none()
-            || record.fingerprint != *fingerprint
-            || !sight.etcd.lock_holders.is_empty()
-        {
-            return Err(Refusal::TwoHistories { generation: record.generation, at: sight.data_dir() });
-        }
-        let generation = record.generation;
-        steps.push(Step::Retire { from: from.clone(), generation, fingerprint: record.fingerprint });
+        let (generation, at) = (record.generation, sight.data_dir());
+        let copied = match record.fingerprint {
+            _ if !sight.etcd.lock_holders.is_empty() => return Err(Refusal::TwoHistories { generation, at }),
+            Some(RecordedFingerprint::Older(_)) => {
+                return Err(Refusal::OlderFingerprint { generation, at });
+            }
+            Some(RecordedFingerprint::Ours(copied)) if Some(copied) == *fingerprint => copied,
+            Some(RecordedFingerprint::Ours(_)) | None => {
+                return Err(Refusal::TwoHistories { generation, at });
+            }
+        };
+        steps.push(Step::Retire(Retire { from: from.clone(), generation, fingerprint: Some(copied) }));
     }
     if !sight.local.is_fenced() {
         steps.push(Step::Fence { at: from });

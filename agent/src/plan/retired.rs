@@ -1,9 +1,9 @@
 //! When the old local data may go: once etcd has run on the LUN for long enough that nobody goes back to what it was.
 
-use super::{Occasion, RETIRED, Refusal, Sight, require, resume};
+use super::{Occasion, Refusal, Sight, require, resume};
 use crate::{
     config::Config,
-    node::{Node, Retired},
+    node::{Node, Retired, layout::RETIRED},
 };
 
 /// The retired data of a generation, if it may be deleted.

@@ -5,16 +5,16 @@
 //! copy can't take a write after the commit point, and its stamp is of an older generation than the record from there on.
 
 use super::{
-    Horizon, Occasion, Plan, RETIRED, RETURNING, Refusal, STATE, Sight, Step, Way, lun::ROOM, migrate,
-    require, resume,
+    Horizon, Occasion, Plan, Refusal, Sight, Step, Way, lun::ROOM, migrate, require, resume, step::Copy,
 };
 use crate::{
     config::{Backing, Config},
     node::{
         DataMount, LocalDir, LunView, Node,
         authority::{Authority, Record},
+        layout::{RETIRED, RETURNING, STATE},
     },
-    terms::Bytes,
+    terms::{Bytes, RecordedFingerprint},
 };
 
 /// Decides what brings etcd's data back to the local disk, to stay there.
@@ -61,10 +61,16 @@ fn finish(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refusal> {
     let mut steps = Vec::new();
     match copy {
         Some(_) if !sight.local.is_empty() => return Err(gone("there is data in both places")),
-        Some(copy) if copy.fingerprint.is_none() || copy.fingerprint != record.fingerprint => {
-            return Err(gone("the copy is not what was proven"));
-        }
-        Some(_) => {
+        Some(copy) => {
+            match record.fingerprint {
+                Some(RecordedFingerprint::Older(_)) => {
+                    return Err(Refusal::OlderFingerprintOfReturned { generation, shelf: shelf(generation) });
+                }
+                Some(RecordedFingerprint::Ours(proven)) if copy.fingerprint == Some(proven) => {}
+                Some(RecordedFingerprint::Ours(_)) | None => {
+                    return Err(gone("the copy is not what was proven"));
+                }
+            }
             sight.database_is_free()?;
             let stop = resume::failing_etcd(sight);
             let stopped = stop.is_some();
@@ -103,7 +109,7 @@ fn from_lun(sight: &Sight<'_>, record: &Record) -> Result<Plan, Refusal> {
         Some(mount) => resume::mounted(sight, mount)?,
         None => resume::unmounted(sight, record)?,
     };
-    applied.steps.retain(|step| !matches!(step, Step::StartEtcd { .. }));
+    applied.steps.retain(|step| !matches!(step, Step::StartEtcd(_)));
     let Some(mount) = mount.as_ref().filter(|_| applied.is_empty()) else {
         let horizon = applied.horizon.unwrap_or(Horizon::Mount);
         return Ok(Plan::until(applied.steps, horizon));
@@ -175,12 +181,12 @@ fn copy_and_commit(sight: &Sight<'_>, record: &Record) -> Plan {
     let onto_empty = sight.node.shelf.known().is_some_and(|shelf| shelf.copy.is_none());
     let mut steps = Vec::new();
     if sight.etcd.running {
-        steps.push(Step::PreCopy { from: at.clone(), way, size, onto_empty });
+        steps.push(Step::PreCopy(Copy { from: at.clone(), way, size, onto_empty }));
     }
     let stop = sight.stop_etcd();
     let stopped = stop.is_some();
     steps.extend(stop);
-    steps.push(Step::Copy { from: at.clone(), way, size, onto_empty: onto_empty && !stopped });
+    steps.push(Step::Copy(Copy { from: at.clone(), way, size, onto_empty: onto_empty && !stopped }));
     steps.push(Step::Prove { from: at.clone(), way });
     steps.push(Step::UnmountData { unit: sight.mount_unit(), at: at.clone() });
     let next = Record::begin(generation, record.uuid, record.wwid.clone(), at.clone());

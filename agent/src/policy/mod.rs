@@ -100,7 +100,7 @@ pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
         .replace("@DATA_DIR@", &regex(etcd.data_dir.as_str()))
         .replace("@MOUNT_UNIT@", &mount_unit)
         .replace("@TEXTFILE_DIR@", &regex(health.textfile.parent().as_str()));
-    let checksum = &Hasher::of(text.as_bytes()).to_string()[..16];
+    let checksum = &Hasher::of(text.as_bytes()).short();
     Module {
         mark: format!("system_u:object_r:etcd_lun_module_{checksum}_t:s0"),
         text: text.replace("@CHECKSUM@", checksum),

@@ -17,7 +17,7 @@ pub use chap::{Chap, ChapError};
 pub use decimal::decimal;
 pub use disk::DiskLink;
 pub use file::{AbsPath, FsLabel, FsUuid};
-pub use fingerprint::{Fingerprint, Hasher};
+pub use fingerprint::{Fingerprint, Hasher, RecordedFingerprint};
 pub use iscsi::{ISCSI_PORT, Iqn, Portal};
 pub use lun::{LunNumber, Wwid};
 pub use quantity::{Bytes, Span};
@@ -66,6 +66,7 @@ serde_as_text!(
     FsLabel: file::LABEL_FORM,
     FsUuid: file::UUID_FORM,
     Fingerprint: "a fingerprint in quotes",
+    RecordedFingerprint: "a fingerprint in quotes",
     Iqn: iscsi::IQN_FORM,
     Portal: iscsi::PORTAL_FORM,
     Wwid: lun::WWID_FORM,

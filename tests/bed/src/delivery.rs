@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Who runs etcd on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Runs {
+pub enum EtcdRunner {
     /// systemd runs `etcd.service`. The kubelet's stand-in has no manifest of etcd.
     Unit,
     /// The kubelet's stand-in runs etcd as a static pod.
@@ -62,13 +62,13 @@ pub fn deliver(
     fs::write(&config, ignition_of(machine_config)?.to_string())?;
     let said = host::run(Command::new("ignition-validate").arg(&config), LIMIT)?;
     if said.code != 0 || !said.both().trim().is_empty() {
-        bail!("ignition-validate: {said}");
+        bail!("ignition-validate does not accept the config: {said}");
     }
     let mut copy = Command::new("qemu-img");
     copy.args(["convert", "-O", "raw"]).arg(base).arg(&disk);
     host::ok(&mut copy, LIMIT)?;
     let (cache, state) = (file("ignition.cache"), file("ignition.state"));
-    on(&disk, file("root"), |root| {
+    on_disk(&disk, file("root"), |root| {
         for stage in ["fetch", "files"] {
             let mut ignition = Command::new(IGNITION);
             ignition
@@ -88,8 +88,8 @@ pub fn deliver(
 }
 
 /// Mounts the disk in a mount namespace of its own, runs `work` on its filesystem, and unmounts it.
-fn on(disk: &Path, dir: PathBuf, work: impl FnOnce(&Root) -> Result<()> + Send) -> Result<()> {
-    alone(|| {
+fn on_disk(disk: &Path, dir: PathBuf, work: impl FnOnce(&Root) -> Result<()> + Send) -> Result<()> {
+    in_own_namespace(|| {
         let root = Root::mount(disk, dir)?;
         work(&root)?;
         root.unmount()
@@ -101,13 +101,14 @@ fn on(disk: &Path, dir: PathBuf, work: impl FnOnce(&Root) -> Result<()> + Send) 
 /// `ip netns exec` gives its program a copy of the current mounts. Another lane may run it while a disk is
 /// mounted here. That copy would keep the filesystem mounted after our unmount, so its last writes might not
 /// be on the disk. A node that boots from the disk would then read old data.
-fn alone(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+fn in_own_namespace(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     // The namespace belongs to a thread and ends with it.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNS).context("a mount namespace")?;
+            unshare(CloneFlags::CLONE_NEWNS).context("cannot make a mount namespace")?;
             let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-            mount(None::<&str>, "/", None::<&str>, private, None::<&str>).context("private mounts")?;
+            mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+                .context("cannot make the mounts private")?;
             work()
         });
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -124,7 +125,7 @@ pub fn change(
     let file = |what: &str| bed.run.dir().join(format!("{name}.{what}"));
     let disk = file("raw");
     host::copy_sparse(base, &disk)?;
-    on(&disk, file("root"), work)?;
+    on_disk(&disk, file("root"), work)?;
     Ok(disk)
 }
 
@@ -157,10 +158,10 @@ impl Root {
     }
 
     /// Makes etcd run at each boot.
-    pub fn enable_etcd(&self, runs: Runs) -> Result<()> {
+    pub fn enable_etcd(&self, runs: EtcdRunner) -> Result<()> {
         let script = match runs {
-            Runs::Unit => "systemctl --quiet enable etcd.service kubelet.service".to_string(),
-            Runs::StaticPod => format!(
+            EtcdRunner::Unit => "systemctl --quiet enable etcd.service kubelet.service".to_string(),
+            EtcdRunner::StaticPod => format!(
                 "systemctl --quiet disable etcd.service; systemctl --quiet enable kubelet.service
                  mkdir --parents /etc/kubernetes/manifests; cp /{ETCD_POD} /etc/kubernetes/manifests/"
             ),

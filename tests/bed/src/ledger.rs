@@ -41,8 +41,8 @@ struct Inner {
 impl Run {
     /// Cleans up after dead runs and begins a new one.
     pub fn begin() -> Result<Self> {
-        let _lock = alone()?;
-        sweep_alone()?;
+        let _lock = lock_runs()?;
+        sweep_locked()?;
         let dir = Path::new(ROOT).join(std::process::id().to_string());
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         fs::write(dir.join("owner"), Entry::of(std::process::id())?.line("bed"))?;
@@ -102,19 +102,19 @@ impl Ender {
 
 /// Ends what dead runs left behind. Returns how many dead runs there were.
 pub fn sweep() -> Result<usize> {
-    let _lock = alone()?;
-    sweep_alone()
+    let _lock = lock_runs()?;
+    sweep_locked()
 }
 
 /// Locks out other runs while a run begins or dead runs are cleaned up. A run that has only just made its
 /// directory looks dead.
-fn alone() -> Result<Flock<File>> {
+fn lock_runs() -> Result<Flock<File>> {
     let file = Path::new(ROOT).with_extension("lock");
     let open = File::create(&file).with_context(|| format!("cannot create {}", file.display()))?;
     Flock::lock(open, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
 }
 
-fn sweep_alone() -> Result<usize> {
+fn sweep_locked() -> Result<usize> {
     let mut swept = 0;
     let Ok(runs) = fs::read_dir(ROOT) else { return Ok(0) };
     for run in runs.flatten() {

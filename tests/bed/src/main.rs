@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use bed::bed::Bed;
 use bed::lanes::{self, Claims};
 use bed::node::Node;
-use bed::shell::{self, Wish};
+use bed::shell::{self, ShellOptions};
 use bed::stage::Stage;
 use bed::{compare, demo, ledger, scenarios, suite};
 use clap::{Parser, Subcommand};
@@ -24,7 +24,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     /// Boot a node with a target and a running etcd, and open a shell in it.
-    Shell(Wish),
+    Shell(ShellOptions),
     /// Show a migration from beginning to end.
     Demo {
         /// The static etcd-lun binary.
@@ -37,7 +37,7 @@ enum Verb {
         #[arg(long)]
         agent: PathBuf,
         /// Play only situations whose name contains this text, such as `etcd-lun/move`. Separate several
-        /// texts with commas.
+        /// texts with commas; one match is enough.
         #[arg(long, default_value = "")]
         only: String,
     },
@@ -46,7 +46,8 @@ enum Verb {
         /// The static etcd-lun binary.
         #[arg(long)]
         agent: PathBuf,
-        /// Play only scenarios whose name contains this text. Separate several texts with commas.
+        /// Play only scenarios whose name contains this text. Separate several texts with commas; one match is
+        /// enough.
         #[arg(long, default_value = "")]
         only: String,
         /// Print the scenarios' names and play none.
@@ -69,7 +70,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
-        Verb::Shell(wish) => shell(&wish),
+        Verb::Shell(options) => shell(&options),
         Verb::Demo { agent } => {
             Bed::make().and_then(|bed| demo::play(&bed, &agent)).map(|()| ExitCode::SUCCESS)
         }
@@ -91,8 +92,8 @@ fn main() -> ExitCode {
     })
 }
 
-fn shell(wish: &Wish) -> Result<ExitCode> {
-    let status = shell::open(&Bed::make()?, wish)?;
+fn shell(options: &ShellOptions) -> Result<ExitCode> {
+    let status = shell::open(&Bed::make()?, options)?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

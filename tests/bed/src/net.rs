@@ -203,7 +203,7 @@ impl Net {
     }
 
     /// Ends all cuts and takes all links up.
-    pub fn mend(&self) -> Result<()> {
+    pub fn repair(&self) -> Result<()> {
         host::ok(self.command("iptables").args(["-w", "-F", "INPUT"]), LIMIT)?;
         Path::ALL.iter().try_for_each(|path| self.link(*path, true))
     }

@@ -33,8 +33,8 @@ pub struct Node {
 enum Boot {
     Up(Ssh),
     Panicked(String),
-    Said,
-    Late,
+    WordsShown,
+    TimedOut,
 }
 
 impl Node {
@@ -107,16 +107,16 @@ impl Node {
                 self.bed.accel_works();
                 return Ok(Some(false));
             }
-            Boot::Said => return Ok(Some(true)),
+            Boot::WordsShown => return Ok(Some(true)),
             Boot::Panicked(line) if !kvm_on_trial => {
                 self.bed.count_panic();
                 println!("bed: the emulated kernel panicked, booting again: {line}");
             }
             Boot::Panicked(why) => self.bed.fall_back(&why),
-            Boot::Late if kvm_on_trial => {
+            Boot::TimedOut if kvm_on_trial => {
                 self.bed.fall_back(&format!("no answer within {} s", limit.as_secs()));
             }
-            Boot::Late => {
+            Boot::TimedOut => {
                 bail!(
                     "the node did not boot within {} s; its console ends:\n{}",
                     limit.as_secs(),
@@ -133,11 +133,13 @@ impl Node {
             Ok(match vm.life()? {
                 Life::Panicked(line) => Some(Boot::Panicked(line)),
                 Life::Off => Some(Boot::Panicked("QEMU ended".into())),
-                Life::Running if words.is_some_and(|words| vm.serial().contains(words)) => Some(Boot::Said),
+                Life::Running if words.is_some_and(|words| vm.serial().contains(words)) => {
+                    Some(Boot::WordsShown)
+                }
                 Life::Running => Ssh::connect(bed, vm.machine())?.map(Boot::Up),
             })
         })?;
-        Ok(boot.unwrap_or(Boot::Late))
+        Ok(boot.unwrap_or(Boot::TimedOut))
     }
 
     /// Runs a script in the node. Any exit code is accepted.
@@ -238,7 +240,7 @@ impl Node {
         self.power_on()
     }
 
-    /// Shuts the node down.
+    /// Shuts the node down and leaves it off.
     pub fn power_off(&mut self) -> Result<()> {
         self.note("power off");
         self.shut_down("systemctl poweroff")
@@ -261,7 +263,9 @@ impl Node {
     /// Waits until the machine is off. The shutdown has already begun.
     pub fn wait_off(&mut self) -> Result<()> {
         self.ssh = None;
-        self.vm.wait_off(Duration::from_secs(180)).with_context(|| self.console_end())
+        self.vm.wait_off(Duration::from_secs(180)).with_context(|| {
+            format!("the node does not shut down; its console ends:\n{}", self.console_end())
+        })
     }
 
     /// Takes a snapshot of the node's memory and disk.
@@ -304,7 +308,7 @@ impl Node {
                 Ok(())
             }
             Boot::Panicked(line) => bail!("the node is gone: {line}"),
-            Boot::Said | Boot::Late => {
+            Boot::WordsShown | Boot::TimedOut => {
                 bail!("the node does not answer; its console ends:\n{}", self.console_end())
             }
         }

@@ -16,7 +16,7 @@ pub fn monitor(socket: &Path, command: &str) -> Result<()> {
 
 /// Runs one monitor command that prints the text `well` when it succeeds.
 pub fn monitor_saying(socket: &Path, command: &str, well: &str) -> Result<()> {
-    let stream = UnixStream::connect(socket).context("QEMU's control socket")?;
+    let stream = UnixStream::connect(socket).context("cannot connect to QEMU's control socket")?;
     stream.set_read_timeout(Some(Duration::from_secs(120)))?;
     let mut replies = BufReader::new(stream.try_clone()?);
     let mut send = stream;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::bed::Bed;
-use crate::delivery::{self, Root, Runs};
+use crate::delivery::{self, EtcdRunner, Root};
 use crate::net::{self, Machine};
 use crate::node::Node;
 use crate::target::{self, Lun, Offer, Target};
@@ -24,7 +24,7 @@ const LOST: i32 = 255;
 
 /// The options of `bed shell`.
 #[derive(Debug, Args)]
-pub struct Wish {
+pub struct ShellOptions {
     /// The static etcd-lun binary. The bed copies it to /usr/local/bin/etcd-lun in the node. Not needed with
     /// --object.
     #[arg(long)]
@@ -50,7 +50,7 @@ pub struct Wish {
 }
 
 /// Sets up the node and opens a shell in it. Opens a new one after each reboot.
-pub fn open(bed: &Rc<Bed>, wish: &Wish) -> Result<ExitStatus> {
+pub fn open(bed: &Rc<Bed>, options: &ShellOptions) -> Result<ExitStatus> {
     // Files are read first, so that a wrong path fails at once.
     let read = |file: &Option<PathBuf>| {
         let text = |file: &PathBuf| {
@@ -58,7 +58,8 @@ pub fn open(bed: &Rc<Bed>, wish: &Wish) -> Result<ExitStatus> {
         };
         file.as_ref().map(text).transpose()
     };
-    let (object, script, secret) = (read(&wish.object)?, read(&wish.target)?, read(&wish.chap_file)?);
+    let (object, script, secret) =
+        (read(&options.object)?, read(&options.target)?, read(&options.chap_file)?);
     let _storage = match script {
         Some(script) => Storage::Machine(make_target(bed, &script, secret.as_deref())?),
         None => Storage::Bed(offer(bed)?),
@@ -66,11 +67,11 @@ pub fn open(bed: &Rc<Bed>, wish: &Wish) -> Result<ExitStatus> {
     let mut node = Node::boot(bed, Options::default())?;
     etcd::start(&node)?;
     etcd::put_keys(&node, KEYS)?;
-    if let Some(agent) = &wish.agent {
+    if let Some(agent) = &options.agent {
         scene::install(&node, agent)?;
     }
     match object {
-        Some(object) => node = deliver(bed, node, &object, wish)?,
+        Some(object) => node = deliver(bed, node, &object, options)?,
         None => {
             scene::configure(&node, &scene::Wanted::default())?;
             println!("bed: /etc/etcd-lun/config.toml is a config for the bed's own target");
@@ -126,14 +127,14 @@ fn make_target(bed: &Rc<Bed>, script: &str, secret: Option<&str>) -> Result<Node
 }
 
 /// Puts the object on the node's disk and boots the node again.
-fn deliver(bed: &Rc<Bed>, mut node: Node, object: &str, wish: &Wish) -> Result<Node> {
+fn deliver(bed: &Rc<Bed>, mut node: Node, object: &str, options: &ShellOptions) -> Result<Node> {
     node.power_off()?;
-    let runs = if wish.static_pod { Runs::StaticPod } else { Runs::Unit };
+    let runs = if options.static_pod { EtcdRunner::StaticPod } else { EtcdRunner::Unit };
     let disk = delivery::deliver(bed, "delivered", node.vm().disk(), object, |root: &Root| {
         root.enable_etcd(runs)?;
         root.label("/etc /var")
     })?;
-    let selinux = if wish.enforcing { Selinux::Enforcing } else { Selinux::Off };
+    let selinux = if options.enforcing { Selinux::Enforcing } else { Selinux::Off };
     let mut node = Node::on(bed, "with-object", &disk, Options { selinux, ..Options::default() });
     println!("bed: the object is on the node's disk; the node boots");
     node.power_on()?;

@@ -33,7 +33,7 @@ const MIGRATED: &str = "migrated";
 const KEYS: usize = 2000;
 
 /// The content of the directory below the mount point: a file where etcd must have a directory.
-pub const BARRED: &str = "member(empty)";
+pub const FENCE_CONTENT: &str = "member(empty)";
 
 /// Prints state and process number of etcd's unit, such as `active 1234`.
 pub const ETCD_STATE: &str =
@@ -92,7 +92,7 @@ impl Stage {
             self.node = own;
         }
         self.node.begin_transcript();
-        self.bed.net.mend()?;
+        self.bed.net.repair()?;
         self.offer_luns(1)?;
         self.pristine.set(true);
         self.node.load(CONFIGURED)
@@ -244,7 +244,9 @@ impl Stage {
         );
         let output = self.node.run(&script)?;
         let mut lines = output.stdout.lines();
-        let mut next = || lines.next().map(String::from).with_context(|| format!("cannot look: {output}"));
+        let mut next = || {
+            lines.next().map(String::from).with_context(|| format!("cannot read the node's state: {output}"))
+        };
         Ok(Seen {
             etcd: next()?,
             mount: next()?,
@@ -307,14 +309,14 @@ impl Stage {
         if seen.etcd.starts_with("active ") || seen.keys.is_some() {
             bail!("etcd runs without its LUN: {seen:?}");
         }
-        if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED {
+        if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != FENCE_CONTENT {
             bail!("the directory below the mount point holds data, or is not immutable: {seen:?}");
         }
         Ok(())
     }
 
     /// Waits up to 120 s until a script succeeds in the node.
-    pub fn comes_to(&self, condition: &str) -> Result<()> {
+    pub fn wait_until(&self, condition: &str) -> Result<()> {
         // The node itself repeats the script, because each command from outside costs an emulated node one
         // more process.
         let script = format!(
@@ -328,7 +330,12 @@ impl Stage {
 
     /// Checks that etcd still has a key whose value `yes` it acknowledged.
     pub fn has_kept(&self, key: &str) -> Result<()> {
-        if self.node.ok(&format!("etcdctl get {key} --print-value-only")).context("asking etcd")? != "yes" {
+        if self
+            .node
+            .ok(&format!("etcdctl get {key} --print-value-only"))
+            .context("cannot ask etcd for the key")?
+            != "yes"
+        {
             bail!("a write that was acknowledged is lost");
         }
         Ok(())

@@ -74,7 +74,7 @@ pub fn play(stage: &mut Stage, scenarios: &[Scenario], claims: &Claims) -> Resul
 
 fn collect(stage: &mut Stage, dir: &Path) -> Result<()> {
     fs::remove_dir_all(dir).ok();
-    stage.bed.net.mend()?;
+    stage.bed.net.repair()?;
     stage.node.collect(dir)?;
     let run = stage.bed.run.dir();
     fs::copy(run.join("tgtd.log"), dir.join("tgtd.log"))?;

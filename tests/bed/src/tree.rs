@@ -26,7 +26,7 @@ impl Tree {
         tree.add(disk, "/").context("cannot mount the node's disk")?;
         tree.mounted = true;
         let var = tree.path("/ostree/deploy/rhcos/var");
-        tree.add(&["--bind", var.to_str().context("not UTF-8")?], "/var")?;
+        tree.add(&["--bind", var.to_str().context("the path of the node's /var is not UTF-8")?], "/var")?;
         Ok(tree)
     }
 

@@ -109,7 +109,7 @@ fn form_of_the_records() {
         set_time(&root.join(path));
     }
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    let mut bytes = b"tree fingerprint 2\n".to_vec();
+    let mut bytes = b"tree fingerprint 3\n".to_vec();
     let mut add = |path: &[u8], kind: u8, mode: u32, time: bool, rest: &[&[u8]]| {
         bytes.extend((path.len() as u64).to_le_bytes());
         bytes.extend(path);

@@ -121,19 +121,19 @@ impl Recording {
     }
 
     /// The positions right before and after each flush, and between two bursts.
-    pub fn seams(&self) -> Vec<usize> {
-        let mut seams = vec![0, self.acts.len()];
+    pub fn boundaries(&self) -> Vec<usize> {
+        let mut boundaries = vec![0, self.acts.len()];
         for (position, act) in self.acts.iter().enumerate() {
             if matches!(act.what, What::Flush) {
-                seams.extend([position, position + 1]);
+                boundaries.extend([position, position + 1]);
             }
             if position > 0 && act.moment - self.acts[position - 1].moment > PAUSE {
-                seams.push(position);
+                boundaries.push(position);
             }
         }
-        seams.sort_unstable();
-        seams.dedup();
-        seams
+        boundaries.sort_unstable();
+        boundaries.dedup();
+        boundaries
     }
 
     /// The positions right before the writes that contain these bytes. Large writes are copied data and are
@@ -218,7 +218,7 @@ mod tests {
         );
 
         // Each write has a flush before and after it, except the first.
-        assert_eq!(recording.seams().len(), 81);
+        assert_eq!(recording.boundaries().len(), 81);
         let mut chance = Rng::with_seed(5);
         let mut all = |recording: &Recording| -> usize {
             (0..=recording.acts()).map(|position| lost(recording, &acknowledged, position, &mut chance)).sum()

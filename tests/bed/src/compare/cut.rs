@@ -34,7 +34,7 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
     let logs_in = rig.boot()?;
     let seen = rig.look(logs_in, &acknowledged)?;
     if way == Way::Ours && !matches!(seen, Seen::Serves(serving) if serving.is_whole()) {
-        bail!("after a power cut in the copy: {seen}");
+        bail!("after a power cut in the copy, etcd-lun must lose nothing: {seen}");
     }
     let mut cell = format!("{seen} (cut {:.0} s into the copy)", into.as_secs_f32());
     if way == Way::ByHand && matches!(seen, Seen::Down(..)) {
@@ -96,7 +96,7 @@ fn by_hand(rig: &mut Rig) -> Result<Duration> {
     let device = rig.attach()?;
     let output = rig.format(&device)?;
     if output.code != 0 {
-        bail!("mkfs.xfs on a blank LUN: {output}");
+        bail!("mkfs.xfs failed on a blank LUN: {output}");
     }
     let _slow = rig.stage.target.slow_down()?;
     rig.stage.node.ok(&format!("setsid /root/move {device} >/run/move.out 2>&1 </dev/null &"))?;

@@ -68,7 +68,10 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
         rig.stage.node.power_cut();
         let same = fingerprint(&rig.file(way))? == disk;
         if way == Way::Ours && !(same && seen.is_whole_at(Place::Old)) {
-            bail!("{}: {seen}", content.name());
+            bail!(
+                "{}: etcd-lun must not change the disk, and etcd must keep its data: {seen}",
+                content.name()
+            );
         }
         let became = if same { "not touched" } else { "**overwritten**" };
         table.put(content.name(), way, format!("{became}{also}; {seen}"));

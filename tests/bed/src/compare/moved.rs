@@ -47,7 +47,7 @@ pub fn later(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
     }
     let seen = rig.look(logs_in, &acknowledged)?;
     if way == Way::Ours && !seen.is_whole_at(Place::New) {
-        bail!("at a later boot: {seen}");
+        bail!("after a later boot, etcd must serve everything from the LUN: {seen}");
     }
     table.put("A later boot with the disk", way, seen.to_string());
 
@@ -56,7 +56,7 @@ pub fn later(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
     let logs_in = rig.boot()?;
     let seen = rig.look(logs_in, &acknowledged)?;
     if way == Way::Ours && !matches!(seen, Seen::Down(..)) {
-        bail!("without its LUN: {seen}");
+        bail!("without its LUN, etcd must stay down: {seen}");
     }
     table.put("A later boot without the disk", way, seen.to_string());
     Ok(())
@@ -116,7 +116,7 @@ fn by_hand(rig: &mut Rig, way: Way) -> Result<Duration> {
         let device = rig.attach()?;
         let output = rig.format(&device)?;
         if output.code != 0 {
-            bail!("mkfs.xfs on a blank LUN: {output}");
+            bail!("mkfs.xfs failed on a blank LUN: {output}");
         }
         format!("/root/move {device}")
     };
@@ -125,7 +125,7 @@ fn by_hand(rig: &mut Rig, way: Way) -> Result<Duration> {
     rig.answers()?;
     let output = rig.stage.node.run_within(&command, scene::LIMIT)?;
     if output.code != 0 {
-        bail!("`{command}`: {output}");
+        bail!("`{command}` failed: {output}");
     }
     is_moved(rig, true)?;
     watch.end()
@@ -134,7 +134,7 @@ fn by_hand(rig: &mut Rig, way: Way) -> Result<Duration> {
 fn is_moved(rig: &Rig, logs_in: bool) -> Result<()> {
     let seen = rig.look(logs_in, &[])?;
     if !seen.is_whole_at(Place::New) {
-        bail!("after the move: {seen}");
+        bail!("after the move, etcd must serve everything from the new disk: {seen}");
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ impl Way {
 
     /// The number of the way's first written key in a situation. No two situations share numbers.
     pub fn first_key(self, situation: u64) -> Result<u64> {
-        let way = Way::ALL.iter().position(|way| *way == self).context("a way that isn't listed")?;
+        let way = Way::ALL.iter().position(|way| *way == self).context("this way is not in Way::ALL")?;
         Ok(u64::try_from(way)? * 1_000_000 + situation * 100_000 + 1)
     }
 }

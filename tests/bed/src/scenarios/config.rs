@@ -11,7 +11,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     vec![Scenario::new("config/cannot-be-meant", |stage| {
         let id = stage.node.ok("cat /etc/machine-id")?;
         let unknown = Wanted { more: "lunn = 1\n".into(), ..Wanted::default() };
-        let nobodys = Wanted { hostname: "master-7".into(), ..Wanted::default() };
+        let other_node = Wanted { hostname: "master-7".into(), ..Wanted::default() };
         // One entry has the short host name, the other the machine id. Both mean this node.
         let second = format!(
             "\n[[node]]\nmachine_id = {id:?}\ninitiator = \"iqn.1994-05.com.redhat:other\"\nlun = 2\n"
@@ -19,19 +19,19 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         let both = Wanted { more: second, ..Wanted::default() };
         let cases: [(&str, Wanted, &[&str]); 3] = [
             ("an unknown key", unknown, &["config.toml", "lunn", "expected"]),
-            ("no entry for the node", nobodys, &["master-7", "master-0"]),
+            ("no entry for the node", other_node, &["master-7", "master-0"]),
             ("two entries for the node", both, &["master-0", &id]),
         ];
         each(&cases, |(name, wanted, says)| {
             scene::configure(&stage.node, wanted)?;
-            not_meant(stage, wrong(says)).context(*name)
+            is_config_error(stage, wrong(says)).context(*name)
         })?;
         stage.node.ok("rm /etc/etcd-lun/config.toml")?;
-        not_meant(stage, wrong(&["/etc/etcd-lun/config.toml"])).context("no such file")
+        is_config_error(stage, wrong(&["/etc/etcd-lun/config.toml"])).context("no such file")
     })]
 }
 
-fn not_meant(stage: &Stage, how: Declined) -> Result<()> {
+fn is_config_error(stage: &Stage, how: Declined) -> Result<()> {
     declines_command(stage, "etcd-lun apply", how)?;
     declines_command(stage, "etcd-lun config check", how)?;
     if stage.target.sessions()? > 0 {

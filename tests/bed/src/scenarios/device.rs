@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::boot::{self, NODES};
 use super::selinux::audit;
 use super::{check, refused};
-use crate::delivery::Runs;
+use crate::delivery::EtcdRunner;
 use crate::host;
 use crate::node::Node;
 use crate::scene::{LUN_SIZE, Wanted};
@@ -42,7 +42,7 @@ fn wanted() -> Wanted {
 
 /// Migrates at the first boot and mounts the disk at the second.
 fn stands_on_its_disk(stage: &mut Stage) -> Result<()> {
-    let delivered = boot::delivered(stage, &wanted(), Runs::Unit)?;
+    let delivered = boot::delivered(stage, &wanted(), EtcdRunner::Unit)?;
     let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
     let own = stage.bed.run.dir().join("own-disk");
     blank(&own, LUN_SIZE)?;
@@ -58,7 +58,7 @@ fn stands_on_its_disk(stage: &mut Stage) -> Result<()> {
     stage.node.ok(uses_nothing_of_iscsi)?;
     let record = stage.node.ok("jq --raw-output .wwid /var/lib/etcd-lun/authority.json")?;
     if record != format!("virtio.{SERIAL}") {
-        bail!("the record names {record}");
+        bail!("the record should name virtio.{SERIAL}, but names {record}");
     }
     looks_well(stage)?;
     stage.node.reboot()?;
@@ -67,11 +67,11 @@ fn stands_on_its_disk(stage: &mut Stage) -> Result<()> {
 }
 
 fn runs_from_it(stage: &Stage) -> Result<()> {
-    let took = boot::came_first(&stage.node)?;
+    let took = boot::ran_before_etcd(&stage.node)?;
     stage.is_on_disk()?;
     let label = stage.node.ok(&format!("stat --dereference --format %C {LINK}"))?;
     if label.split(':').nth(2) != Some("etcd_lun_device_t") {
-        bail!("{LINK} is labelled {label}");
+        bail!("{LINK} should have the type etcd_lun_device_t, but is labelled {label}");
     }
     let failed = stage.node.ok("systemctl list-units --failed --no-legend --plain")?;
     if !failed.is_empty() {
@@ -105,20 +105,20 @@ fn looks_well(stage: &Stage) -> Result<()> {
     let well = health.code == 0
         || (health.code == 4 && health.stderr.lines().any(|line| line == "unhealthy: iowait"));
     if !well || health.stdout.contains("session") {
-        bail!("`health` on a disk of the node's own: {health}");
+        bail!("unexpected result of `health` with a local disk: {health}");
     }
     let status = stage.agent("status")?;
     let named = status.stdout.contains(&format!("virtio.{SERIAL}"));
     if status.code != 0 || !named || status.stdout.contains("initiator") {
-        bail!("`status` on a disk of the node's own: {status}");
+        bail!("unexpected result of `status` with a local disk: {status}");
     }
     let bench = stage.agent("bench --writes 100")?;
     if ![0, 4].contains(&bench.code) || !bench.stdout.contains("99 of 100 within") {
-        bail!("`bench` on a disk of the node's own: {bench}");
+        bail!("unexpected result of `bench` with a local disk: {bench}");
     }
     let config = stage.agent("config check --json")?;
     if config.code != 0 || !config.stdout.contains(LINK) || config.stdout.contains("portals") {
-        bail!("`config check` with a device: {config}");
+        bail!("unexpected result of `config check` with a local disk: {config}");
     }
     Ok(())
 }
@@ -153,14 +153,14 @@ fn another(stage: &mut Stage) -> Result<()> {
     plug(stage, "alike", SERIAL)?;
     boot::wait_for(&stage.node, "etcd-lun.service", "failed", LIMIT)?;
     if !stage.node.said("etcd-lun.service")?.contains("it is blank") {
-        bail!("etcd-lun.service does not say what is wrong with the disk");
+        bail!("etcd-lun.service does not report that the disk is blank");
     }
     stage.is_down_without_lun()?;
     if before != [file(stage, "other")?, file(stage, "alike")?] {
-        bail!("a disk that is not this node's was written to");
+        bail!("etcd-lun wrote to a disk that is not this node's");
     }
     stage.node.vm().unplug("alike")?;
-    stage.comes_to(&format!("! test -e {LINK}"))
+    stage.wait_until(&format!("! test -e {LINK}"))
 }
 
 fn file(stage: &Stage, name: &str) -> Result<String> {
@@ -169,7 +169,7 @@ fn file(stage: &Stage, name: &str) -> Result<String> {
 
 fn plug(stage: &mut Stage, id: &str, serial: &str) -> Result<()> {
     stage.node.vm().plug(id)?;
-    stage.comes_to(&format!("test -e /dev/disk/by-id/virtio-{serial}"))
+    stage.wait_until(&format!("test -e /dev/disk/by-id/virtio-{serial}"))
 }
 
 /// After the refusal an administrator starts the service. Then etcd is rolled back to the local disk.
@@ -188,7 +188,7 @@ fn comes_back(stage: &mut Stage) -> Result<()> {
     stage.has_kept("/this/node")?;
     let boot = stage.agent("apply --boot")?;
     if boot.code != 0 || !boot.stdout.contains("on purpose") {
-        bail!("`apply --boot` after a rollback: {boot}");
+        bail!("`apply --boot` should do nothing after a rollback: {boot}");
     }
     Ok(())
 }

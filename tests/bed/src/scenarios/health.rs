@@ -17,7 +17,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 }
 
 /// This check is ignored: it measures how long disks are waited for, which says nothing on an emulated node.
-const NOT_ASKED: &str = "iowait";
+const IGNORED: &str = "iowait";
 
 /// Enables the units, as a MachineConfig does. Otherwise `health` reports that the node would not recover
 /// after a boot.
@@ -25,24 +25,24 @@ pub(super) const ENABLE: &str =
     "systemctl --quiet enable etcd-lun.service; systemctl --quiet enable --now etcd-lun-health.timer";
 
 /// The checks that are not ok.
-fn ill(stage: &Stage) -> Result<BTreeSet<String>> {
+fn failing(stage: &Stage) -> Result<BTreeSet<String>> {
     let output = stage.agent("health --json")?;
     let value: Value = serde_json::from_str(&output.stdout).with_context(|| format!("no JSON: {output}"))?;
     let rows = value["health"]["rows"].as_array().with_context(|| format!("no rows: {output}"))?;
-    let ill = rows.iter().filter(|row| row["outcome"] != "ok").filter_map(|row| row["check"].as_str());
-    let ill: BTreeSet<String> = ill.map(str::to_owned).collect();
-    if output.code != if ill.is_empty() { 0 } else { 4 } {
+    let failing = rows.iter().filter(|row| row["outcome"] != "ok").filter_map(|row| row["check"].as_str());
+    let failing: BTreeSet<String> = failing.map(str::to_owned).collect();
+    if output.code != if failing.is_empty() { 0 } else { 4 } {
         bail!("the exit code does not fit the checks: {output}");
     }
-    Ok(ill.into_iter().filter(|check| check != NOT_ASKED).collect())
+    Ok(failing.into_iter().filter(|check| check != IGNORED).collect())
 }
 
 /// Checks that every check is ok, except the ignored one.
 pub(super) fn is_well(stage: &Stage) -> Result<()> {
     stage.node.ok(ENABLE)?;
-    let ill = ill(stage)?;
-    if !ill.is_empty() {
-        bail!("not healthy: {ill:?}\n{}", stage.agent("health")?);
+    let failing = failing(stage)?;
+    if !failing.is_empty() {
+        bail!("not healthy: {failing:?}\n{}", stage.agent("health")?);
     }
     Ok(())
 }
@@ -139,14 +139,14 @@ fn each_check(stage: &mut Stage) -> Result<()> {
             wrong.push(format!("{what}: found {found:?}, expected {expected:?}"));
         }
     };
-    compare("nothing broken", ill(stage)?, &[]);
-    for (what, spoil, mend, expected) in BREAKS {
-        stage.node.ok(&format!("set -e; {disk}{spoil}"))?;
-        let found = ill(stage)?;
-        stage.node.ok(&format!("set -e; {disk}{mend}"))?;
+    compare("nothing broken", failing(stage)?, &[]);
+    for (what, damage, repair, expected) in BREAKS {
+        stage.node.ok(&format!("set -e; {disk}{damage}"))?;
+        let found = failing(stage)?;
+        stage.node.ok(&format!("set -e; {disk}{repair}"))?;
         compare(what, found, expected);
     }
-    compare("all mended", ill(stage)?, &[]);
+    compare("all repaired", failing(stage)?, &[]);
     cut(stage, &mut compare)?;
     if wrong.is_empty() { stage.is_on_lun() } else { bail!("{}", wrong.join("\n")) }
 }
@@ -155,16 +155,16 @@ fn each_check(stage: &mut Stage) -> Result<()> {
 fn cut(stage: &Stage, compare: &mut impl FnMut(&str, BTreeSet<String>, &[&str])) -> Result<()> {
     stage.bed.net.cut(Path::A, Cut::Reject)?;
     wait_for(stage, "FAILED")?;
-    let found = ill(stage)?;
-    stage.bed.net.mend()?;
+    let found = failing(stage)?;
+    stage.bed.net.repair()?;
     let wanted = ["kernel-log", "paths", "portals", "session"];
     if !wanted.iter().all(|check| found.contains(*check)) {
         compare("the path cut", found, &wanted);
     }
     wait_for(stage, "LOGGED_IN")?;
-    compare("the path mended", ill(stage)?, &["kernel-log"]);
+    compare("the path repaired", failing(stage)?, &["kernel-log"]);
     stage.node.ok("dmesg --clear")?;
-    compare("the log cleared", ill(stage)?, &[]);
+    compare("the log cleared", failing(stage)?, &[]);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use super::{check, failed, refused};
 use crate::etcd;
 use crate::scene::{self, Wanted};
-use crate::stage::{BARRED, Stage};
+use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
 use crate::target::Lun;
 
@@ -38,7 +38,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 let json = stage.agent(&format!("{verb} --json"))?;
                 let value: serde_json::Value = serde_json::from_str(&json.stdout)?;
                 if text.code != 0 || json.code != 0 || value.get("version").is_none() {
-                    bail!("`{verb}` on a healthy node: {text}\n{json}");
+                    bail!(
+                        "`{verb}` should succeed on a healthy node, and its JSON should have a version: {text}\n{json}"
+                    );
                 }
             }
             retired(stage)?;
@@ -132,7 +134,7 @@ touch /run/written";
 pub(super) fn stays_down(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     let seen = stage.look()?;
-    if !seen.is_fenced() || seen.content != BARRED {
+    if !seen.is_fenced() || seen.content != FENCE_CONTENT {
         bail!("the directory below the mount holds data, or is not immutable: {seen:?}");
     }
     let start = node.run("systemctl reset-failed etcd.service; systemctl start etcd.service")?;

@@ -71,7 +71,7 @@ fn is_on_lun(stage: &Stage, manifest: &str) -> Result<()> {
 
 pub(super) fn manifest_is(stage: &Stage, manifest: &str) -> Result<()> {
     stage.node.ok(&format!("cmp {manifest} {MANIFEST} && test ! -e {PARKED}"))?;
-    boot::static_pod::never_two(&stage.node)
+    boot::static_pod::had_one_manifest(&stage.node)
 }
 
 /// Runs a command as `oc debug node/X -- chroot /host` does: in a mount namespace of its own, in which the
@@ -85,7 +85,7 @@ fn from_a_debug_pod(stage: &mut Stage) -> Result<()> {
     let output =
         stage.node.run_within(&format!("{DEBUG_POD} /usr/local/bin/etcd-lun apply"), scene::LIMIT)?;
     if output.code != 0 {
-        bail!("from a debug pod: {output}");
+        bail!("`etcd-lun apply` from a debug pod failed: {output}");
     }
     is_on_lun(stage, &format!("/{ETCD_POD}"))?;
     let again = stage.apply()?;
@@ -105,7 +105,7 @@ fn from_a_debug_pod(stage: &mut Stage) -> Result<()> {
 
 /// Waits until the manifest is parked and the pod's containers have ended.
 fn stopped(stage: &Stage) -> Result<()> {
-    stage.comes_to(&format!("test -e {PARKED} && ! pgrep -x etcd >/dev/null"))
+    stage.wait_until(&format!("test -e {PARKED} && ! pgrep -x etcd >/dev/null"))
 }
 
 /// Stops the final copy until `/var/held/closed` is removed, so that a scenario can interfere with it. The

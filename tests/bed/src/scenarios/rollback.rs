@@ -7,7 +7,7 @@ use super::{check, failed, pod, refused};
 use crate::etcd::{self, KeyHash};
 use crate::host::Output;
 use crate::scene::{self, Wanted};
-use crate::stage::{BARRED, Stage};
+use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
 
 const RETURNING: &str = "/var/lib/etcd-lun/returning";
@@ -62,7 +62,7 @@ fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
          ls -A /var/lib/etcd; stat --format '%A %U %G' /var/lib/etcd"
     ))?;
     if left != "member\ndrwx------ etcd etcd" {
-        bail!("something is left behind, or missing: {left}");
+        bail!("the rollback left something of the LUN, or the data directory is not as expected: {left}");
     }
     for (verb, says) in [
         ("rollback", "on purpose"),
@@ -72,7 +72,7 @@ fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
     ] {
         let output = ok(stage.agent(verb)?)?;
         if !output.stdout.contains(says) {
-            bail!("`{verb}` after a rollback: {output}");
+            bail!("`{verb}` after a rollback does not say {says:?}: {output}");
         }
     }
     Ok(())
@@ -84,7 +84,7 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     stage.node.ok(&format!("mkdir -p {RETURNING} && chmod 700 {RETURNING}"))?;
     pod::hold_the_copy(stage)?;
     let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
-        stage.comes_to(&format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
+        stage.wait_until(&format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
         stage.node.ok(&format!("chattr +i {RETURNING}; rm /var/held/closed"))
     })?;
     check(&output, failed(&["in step return"]))?;
@@ -95,10 +95,10 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     check(&stage.agent("apply")?, refused(&["is not finished", "etcd-lun rollback"]))?;
     let health = stage.agent("health")?;
     if health.code != 4 || !health.stdout.contains("the rollback is not finished") {
-        bail!("`health` with an unfinished rollback: {health}");
+        bail!("`health` should report the unfinished rollback: {health}");
     }
     let seen = stage.look()?;
-    if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED || seen.keys.is_some() {
+    if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != FENCE_CONTENT || seen.keys.is_some() {
         bail!("etcd could start on a copy: {seen:?}");
     }
     // The caller may cut the power next, so the state must be on the disk.
@@ -125,7 +125,7 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     pod::manifest_is(stage, &format!("/{}", crate::image::ETCD_POD))?;
     stage.has_kept("/between/pod")?;
     // The container etcd-rev writes this file every ten seconds, in its own mount namespace.
-    stage.comes_to("test -n \"$(find /var/lib/etcd/revision.json -newermt '-15 seconds')\"")?;
+    stage.wait_until("test -n \"$(find /var/lib/etcd/revision.json -newermt '-15 seconds')\"")?;
     if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
         bail!("the LUN is mounted");
     }
@@ -143,18 +143,18 @@ fn killed(stage: &mut Stage) -> Result<()> {
     let before = write(stage, "killed")?;
     pod::hold_the_copy(stage)?;
     stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
-        stage.comes_to(&format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
+        stage.wait_until(&format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
         stage.node.ok("pkill -KILL -x etcd-lun; sleep 1; rm /var/held/closed").map(drop)
     })?;
     // The next boot runs this command.
     ok(stage.agent("apply --boot")?)?;
-    stage.comes_to("etcdctl --command-timeout 2s endpoint health")?;
+    stage.wait_until("etcdctl --command-timeout 2s endpoint health")?;
     stage.is_on_lun()?;
     has(stage, before)?;
     // An administrator interrupts the rollback. It must then start etcd on the LUN at once and by itself.
     stage.node.ok("touch /var/held/closed")?;
     let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
-        stage.comes_to("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null")?;
+        stage.wait_until("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null")?;
         stage.node.ok("pkill -INT -x etcd-lun; rm /var/held/closed")
     })?;
     check(&output, failed(&["interrupted"]))?;
@@ -184,7 +184,7 @@ fn no_room(stage: &Stage) -> Result<()> {
 
 fn target_gone(stage: &mut Stage) -> Result<()> {
     stage.target.stop();
-    stage.comes_to("! grep -qx LOGGED_IN /sys/class/iscsi_session/session*/state")?;
+    stage.wait_until("! grep -qx LOGGED_IN /sys/class/iscsi_session/session*/state")?;
     check(&roll_back(stage)?, refused(&["lost its connection", "See that the target answers"]))?;
     stage.target.restart()
 }

@@ -41,10 +41,10 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.configure(&Wanted::default())?;
             let command = "setpriv --reuid nobody --regid nogroup --clear-groups etcd-lun apply";
             declines_command(stage, command, failed(&["root"]))?;
-            each(UNFIT, |(name, spoil, mend, says)| {
-                stage.node.ok(spoil)?;
+            each(UNFIT, |(name, damage, repair, says)| {
+                stage.node.ok(damage)?;
                 let declined = declines_command(stage, "etcd-lun apply", refused(says));
-                stage.node.ok(mend)?;
+                stage.node.ok(repair)?;
                 declined.context(*name)
             })
         }),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::{NODES, Runs, Unit, came_first, delivered, first_end, node, pool, wait_for};
+use super::{EtcdRunner, NODES, Unit, delivered, first_end, node, pool, ran_before_etcd, wait_for};
 use crate::delivery;
 use crate::host;
 use crate::node::Node;
@@ -28,7 +28,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 }
 
 fn before_migration(stage: &mut Stage) -> Result<()> {
-    let disk = delivered(stage, &pool(), Runs::Unit)?;
+    let disk = delivered(stage, &pool(), EtcdRunner::Unit)?;
     stage.offer_luns(NODES.len())?;
     stage.target.stop();
     stage.change_node(node(stage, NODES[0], &disk)?);
@@ -43,7 +43,7 @@ fn before_migration(stage: &mut Stage) -> Result<()> {
     stage.is_untouched()?;
     stage.target.restart()?;
     stage.node.reboot()?;
-    came_first(&stage.node)?;
+    ran_before_etcd(&stage.node)?;
     stage.is_on_lun()?;
     stage.node.power_off()
 }
@@ -76,7 +76,7 @@ fn gate_kubelet(stage: &mut Stage) -> Result<()> {
     stage.target.restart()?;
     comes_back(stage)?;
     wait_for(&stage.node, "kubelet.service", "active", COMES_BACK)?;
-    came_first(&stage.node)?;
+    ran_before_etcd(&stage.node)?;
     stage.has_kept(LAST)
 }
 
@@ -87,7 +87,7 @@ fn reboots_with_target_gone(stage: &mut Stage) -> Result<()> {
     stage.node.ok(&format!("etcdctl put {LAST} yes"))?;
     let asked = stage.agent("let-go")?;
     if asked.code != 0 || !asked.stdout.contains("not shutting down") {
-        bail!("`let-go` on a node that goes on: {asked}");
+        bail!("`let-go` should do nothing on a node that is not shutting down: {asked}");
     }
     stage.target.stop();
     // Long enough for the kernel to notice that the target is gone. The time-out of an hour has then begun.
@@ -104,7 +104,7 @@ fn is(state: &str, node: &Node, units: &[&str]) -> Result<()> {
     for name in units {
         let unit = Unit::of(node, name)?;
         if unit.get("ActiveState") != state {
-            bail!("{name} is {} and not {state}", unit.state());
+            bail!("{name} is {}, expected {state}", unit.state());
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::delivery::{self, Root, Runs};
+use crate::delivery::{self, EtcdRunner, Root};
 use crate::host;
 use crate::node::Node;
 use crate::scene::Wanted;
@@ -78,7 +78,7 @@ fn rendered(stage: &Stage, wanted: &Wanted, what: &[&str]) -> Result<String> {
 }
 
 /// A new disk with the object, and with the current etcd data of the stage's own node.
-pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
+pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: EtcdRunner) -> Result<PathBuf> {
     let config = blake3::hash(wanted.render().0.as_bytes()).to_hex();
     let name = format!("delivered-{runs:?}-{}", &config[..8]).to_lowercase();
     let disk = stage.bed.run.dir().join(format!("{name}.raw"));
@@ -151,7 +151,7 @@ pub(super) fn nothing_to_do(stage: &Stage) -> Result<()> {
 
 /// Checks that `etcd-lun.service` has finished and that every unit that can start etcd started later. Returns
 /// how long the service took.
-pub(super) fn came_first(node: &Node) -> Result<Duration> {
+pub(super) fn ran_before_etcd(node: &Node) -> Result<Duration> {
     let service = Unit::of(node, "etcd-lun.service")?;
     if service.get("ActiveState") != "active" {
         bail!("etcd-lun.service is {}", service.state());
@@ -179,7 +179,7 @@ pub(super) fn wait_for(node: &Node, name: &str, state: &str, limit: Duration) ->
     match seen {
         Some(()) => Ok(()),
         None => {
-            bail!("{name} is {} and not {state} after {} s", Unit::of(node, name)?.state(), limit.as_secs())
+            bail!("{name} is {} after {} s, expected {state}", Unit::of(node, name)?.state(), limit.as_secs())
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use super::{NODES, Runs, came_first, delivered, initiator, node, pool};
+use super::{EtcdRunner, NODES, delivered, initiator, node, pool, ran_before_etcd};
 use crate::delivery;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -29,7 +29,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// `docs/MachineConfigDaemon.md`).
 fn files_and_units_only(config: &Value) -> Result<()> {
     if config["ignition"]["version"] != "3.2.0" {
-        bail!("the config is of version {}", config["ignition"]["version"]);
+        bail!("the Ignition config should have version 3.2.0, but has {}", config["ignition"]["version"]);
     }
     let keys = |value: &Value| -> BTreeSet<String> {
         value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
@@ -52,7 +52,7 @@ fn files_and_units_only(config: &Value) -> Result<()> {
 }
 
 fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
-    let disk = delivered(stage, &pool(), Runs::Unit)?;
+    let disk = delivered(stage, &pool(), EtcdRunner::Unit)?;
     stage.offer_luns(NODES.len())?;
     let blank = fingerprint(&stage.lun())?;
     // The last node of the list is used here. The first one boots from this disk in `boot/target-off` and
@@ -85,7 +85,7 @@ fn others(stage: &Stage, number: usize) -> Result<Vec<String>> {
 }
 
 fn migrated_by_itself(stage: &Stage, number: usize) -> Result<()> {
-    let took = came_first(&stage.node)?;
+    let took = ran_before_etcd(&stage.node)?;
     stage.is_on_lun()?;
     let name = stage.node.read("/etc/iscsi/initiatorname.iscsi")?;
     if !name.contains(&initiator(number)) {

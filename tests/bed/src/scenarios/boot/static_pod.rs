@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{NODES, Runs, came_first, delivered, node, pool};
+use super::{EtcdRunner, NODES, delivered, node, pool, ran_before_etcd};
 use crate::etcd::hash_at;
 use crate::host;
 use crate::image::ETCD_POD;
 use crate::node::Node;
 use crate::scene::Wanted;
-use crate::stage::{BARRED, Stage};
+use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
@@ -21,11 +21,11 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 
 fn static_pod(stage: &mut Stage) -> Result<()> {
     let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..pool() };
-    let disk = delivered(stage, &wanted, Runs::StaticPod)?;
+    let disk = delivered(stage, &wanted, EtcdRunner::StaticPod)?;
     stage.offer_luns(NODES.len())?;
     stage.change_node(node(stage, NODES[0], &disk)?);
     stage.node.power_on()?;
-    let took = came_first(&stage.node)?;
+    let took = ran_before_etcd(&stage.node)?;
     runs_on_lun(stage)?;
     println!("        migrated at the boot in {:.1} s", took.as_secs_f32());
     Ok(())
@@ -37,7 +37,7 @@ pub(in crate::scenarios) fn comes_back(stage: &mut Stage) -> Result<()> {
     stage.target.stop();
     stage.node.power_on()?;
     let seen = stage.look()?;
-    if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != BARRED {
+    if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != FENCE_CONTENT {
         bail!("the directory below the mount point holds data, or is not immutable: {seen:?}");
     }
     if container(&stage.node, "etcd-readyz")?.is_empty() {
@@ -81,11 +81,11 @@ pub(in crate::scenarios) fn runs_on_lun(stage: &Stage) -> Result<()> {
         }
     }
     node.ok(&format!("cmp {MANIFEST} /{ETCD_POD} && ls /etc/kubernetes/manifests | grep -c . | grep -qx 1"))?;
-    never_two(node)
+    had_one_manifest(node)
 }
 
 /// Checks the journal of the kubelet's stand-in, which reports when there are two manifests of etcd.
-pub(in crate::scenarios) fn never_two(node: &Node) -> Result<()> {
+pub(in crate::scenarios) fn had_one_manifest(node: &Node) -> Result<()> {
     let said = node.said("kubelet.service")?;
     if said.contains("TWO etcd manifests") {
         bail!("there were two manifests at the same time: {said}");

@@ -13,12 +13,12 @@ use fastrand::Rng;
 
 use super::boot::{self, NODES};
 use crate::cache::{Caches, Disk, Lost};
-use crate::delivery::Runs;
+use crate::delivery::EtcdRunner;
 use crate::etcd::{self, KeyHash};
 use crate::host;
 use crate::node::Node;
 use crate::scene::{self, LUN_SIZE};
-use crate::stage::{BARRED, Stage};
+use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
 use crate::target::{Lun, Offer};
 use crate::vm::Options;
@@ -101,7 +101,7 @@ struct Seen {
 
 impl<'a> Chain<'a> {
     fn begin(stage: &'a mut Stage, seed: u64) -> Result<Self> {
-        let base = boot::delivered(stage, &boot::pool(), Runs::Unit)?;
+        let base = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
         let caches = Caches::mount(&stage.bed.run.dir().join("disks"))?;
         let disk = caches.put("node", Disk::over(&base)?);
         let lun = caches.put("lun", Disk::blank(LUN_SIZE));
@@ -235,7 +235,7 @@ impl<'a> Chain<'a> {
              cd /ostree/deploy/rhcos/var/lib/etcd; find . -mindepth 1 -maxdepth 1 '(' -type f -empty -printf '%f(empty)\\n' -o -printf '%f\\n' ')'",
         )?;
         let on_lun = match seen.lines().collect::<Vec<_>>()[..] {
-            ["lun", "xfs", BARRED] => true,
+            ["lun", "xfs", FENCE_CONTENT] => true,
             ["local", "none", "member"] => false,
             _ => bail!("etcd runs, but not on the one copy that the record names: {seen:?}"),
         };

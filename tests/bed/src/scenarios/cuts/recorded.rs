@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
 
-use super::replay::{Cut, Truth};
+use super::replay::{BootCopy, Cut};
 use super::writer::{Acknowledged, Writer};
 use super::{Chain, add};
 use crate::cache::{Lost, Recording};
@@ -67,7 +67,7 @@ pub(super) fn play(stage: &mut Stage, seed: u64, cuts: Option<u32>) -> Result<()
         seen.recorded.push(format!("{verb} {writes}+{flushes}, {to_lun}+{of_lun}"));
         let begun = Instant::now();
         let places = Places::of(&recording);
-        if places.deciding.is_empty() {
+        if places.near_records.is_empty() {
             bail!("operation {number}: the recording has no write of a record or a stamp");
         }
         for _ in 0..each {
@@ -119,15 +119,15 @@ impl Seen {
 /// The positions of a recording at which the power may be cut.
 struct Places {
     acts: usize,
-    seams: Vec<usize>,
-    deciding: Vec<usize>,
+    boundaries: Vec<usize>,
+    near_records: Vec<usize>,
 }
 
 impl Places {
     fn of(recording: &Recording) -> Self {
         // Both record and stamp contain this text.
-        let deciding = recording.writes_of(b"\"generation\"");
-        Self { acts: recording.acts(), seams: recording.seams(), deciding }
+        let near_records = recording.writes_of(b"\"generation\"");
+        Self { acts: recording.acts(), boundaries: recording.boundaries(), near_records }
     }
 
     /// Chooses a position: half of the cuts anywhere; a quarter at a flush or between bursts; a quarter near
@@ -135,8 +135,8 @@ impl Places {
     fn choose(&self, chance: &mut Rng) -> usize {
         let some = |chance: &mut Rng, places: &[usize]| chance.choice(places).copied().unwrap_or_default();
         match chance.u8(..4) {
-            0 => some(chance, &self.seams),
-            1 => (some(chance, &self.deciding) + chance.usize(..60)).saturating_sub(10).min(self.acts),
+            0 => some(chance, &self.boundaries),
+            1 => (some(chance, &self.near_records) + chance.usize(..60)).saturating_sub(10).min(self.acts),
             _ => chance.usize(0..=self.acts),
         }
     }
@@ -171,8 +171,8 @@ impl Chain<'_> {
         let storage = self.chance.u8(..3) == 0;
         let before = self.chance.clone();
         let (node, lun) = self.put(recording, position, storage)?;
-        let truth = match self.judge(recording, acknowledged, position) {
-            Ok(truth) => truth,
+        let copy = match self.judge(recording, acknowledged, position) {
+            Ok(copy) => copy,
             Err(error) => {
                 self.chance = before;
                 let evidence = match self.keep(recording, position, storage) {
@@ -188,13 +188,13 @@ impl Chain<'_> {
         seen.storage += u32::from(storage);
         add(&mut seen.node, node);
         add(&mut seen.lun, lun);
-        match truth {
-            Truth::Lun { retires } => {
+        match copy {
+            BootCopy::Lun { retires } => {
                 seen.on_lun += 1;
                 seen.retiring += u32::from(retires);
             }
-            Truth::Local | Truth::RolledBack => seen.local += 1,
-            Truth::Returning { .. } => seen.returning += 1,
+            BootCopy::Local | BootCopy::RolledBack => seen.local += 1,
+            BootCopy::Returning { .. } => seen.returning += 1,
         }
         Ok(())
     }
@@ -214,7 +214,12 @@ impl Chain<'_> {
         Ok((lost, of_lun))
     }
 
-    fn judge(&self, recording: &Recording, acknowledged: &[Acknowledged], position: usize) -> Result<Truth> {
+    fn judge(
+        &self,
+        recording: &Recording,
+        acknowledged: &[Acknowledged],
+        position: usize,
+    ) -> Result<BootCopy> {
         let moment = recording.moment(position);
         let earlier = acknowledged.iter().filter(|one| one.at < moment).map(|one| one.number);
         let all: Vec<u64> = self.acknowledged.iter().copied().chain(earlier).collect();

@@ -25,9 +25,9 @@ const STAMP: Step = ("stamp", r"*stamp\ the\ LUN\ with*");
 pub(super) const STEPS: &[Step] = &[ATTACH, FORMAT, COPY, PROVE, STAMP];
 
 /// A fault of the target that ends an attempt.
-pub(super) struct Kind {
-    pub strike: fn(&Bed, &Target) -> Result<()>,
-    pub mend: fn(&Bed, &Target) -> Result<()>,
+pub(super) struct Fault {
+    pub begin: fn(&Bed, &Target) -> Result<()>,
+    pub repair: fn(&Bed, &Target) -> Result<()>,
     /// Texts that every message must contain, besides the step's name.
     says: &'static [&'static str],
     /// The steps that fail because of it.
@@ -41,27 +41,27 @@ const PINGS: &str = "[target]\nnoop_interval = \"1s\"\nnoop_timeout = \"2s\"\n";
 
 /// Packets are dropped. While etcd runs on the LUN, the session gives the target up after 5 s instead of an
 /// hour.
-pub(super) const CUT_OFF: Kind = Kind {
-    strike: |bed, _| bed.net.cut(Path::A, Cut::Drop),
-    mend: |bed, _| bed.net.mend(),
+pub(super) const CUT_OFF: Fault = Fault {
+    begin: |bed, _| bed.net.cut(Path::A, Cut::Drop),
+    repair: |bed, _| bed.net.repair(),
     says: &["10.77.0.1:3260", "is not connected", "see that the target answers this node"],
     ends: STEPS,
     timeouts: "[target]\nnoop_interval = \"1s\"\nnoop_timeout = \"2s\"\nreplacement_timeout = \"5s\"\n",
 };
 
 /// The target accepts packets and does not answer.
-pub(super) const FROZEN: Kind = Kind {
-    strike: |_, target| target.freeze(),
-    mend: |_, target| target.thaw(),
+pub(super) const FROZEN: Fault = Fault {
+    begin: |_, target| target.freeze(),
+    repair: |_, target| target.thaw(),
     says: CUT_OFF.says,
     ends: STEPS,
     timeouts: PINGS,
 };
 
 /// The LUN becomes read-only. A LUN that is read-only when it is attached is refused; see `lun/not-the-one`.
-pub(super) const READ_ONLY: Kind = Kind {
-    strike: |_, target| target.set_read_only(true),
-    mend: |_, target| target.set_read_only(false),
+pub(super) const READ_ONLY: Fault = Fault {
+    begin: |_, target| target.set_read_only(true),
+    repair: |_, target| target.set_read_only(false),
     says: &["LUN 1 (sda) is read-only now", "allow this initiator to write it"],
     ends: &[FORMAT, COPY, PROVE, STAMP],
     timeouts: PINGS,
@@ -69,9 +69,9 @@ pub(super) const READ_ONLY: Kind = Kind {
 
 /// The storage has no free space. `copy/storage-out-of-space` tests this during the copy. The steps after the
 /// copy only overwrite blocks that are already allocated.
-pub(super) const FULL: Kind = Kind {
-    strike: |bed, _| Stage::thin_room(bed, None),
-    mend: |bed, _| Stage::thin_room(bed, Some(ROOM)),
+pub(super) const FULL: Fault = Fault {
+    begin: |bed, _| Stage::thin_room(bed, None),
+    repair: |bed, _| Stage::thin_room(bed, Some(ROOM)),
     says: &["the kernel says `", "error, dev sda, ", "the room in its pool"],
     ends: &[FORMAT],
     timeouts: PINGS,
@@ -109,29 +109,29 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 }
 
 /// Makes an attempt at each of these steps, or at the steps that `$ETCD_LUN_BED_STEPS` names (`all` for all).
-fn at_each(stage: &mut Stage, kind: &Kind, steps: &[Step]) -> Result<()> {
+fn at_each(stage: &mut Stage, fault: &Fault, steps: &[Step]) -> Result<()> {
     let named = std::env::var("ETCD_LUN_BED_STEPS").ok();
-    let chosen = kind.ends.iter().filter(|step| match named.as_deref() {
+    let chosen = fault.ends.iter().filter(|step| match named.as_deref() {
         None => steps.contains(step),
         Some(named) => named == "all" || named.split(',').any(|name| name == step.0),
     });
     stage.configure(&Wanted { attach_timeout: "10s".into(), ..Wanted::default() })?;
-    stage.node.put("/etc/etcd-lun/config.d/50-timeouts.toml", 0o644, kind.timeouts.as_bytes())?;
+    stage.node.put("/etc/etcd-lun/config.d/50-timeouts.toml", 0o644, fault.timeouts.as_bytes())?;
     for (step, pattern) in chosen {
         let begun = Instant::now();
         let bed = std::rc::Rc::clone(&stage.bed);
         let output = held::apply(stage, &[*pattern], |node, target| {
             node.ok(SHORT)?;
-            (kind.strike)(&bed, target)
+            (fault.begin)(&bed, target)
         })?;
-        (kind.mend)(&bed, &stage.target)?;
+        (fault.repair)(&bed, &stage.target)?;
         let said = output.stderr.lines().rfind(|line| line.contains(": ")).unwrap_or_default();
         println!(
             "        at {step}, {:.0} s: exit code {}, {said}",
             begun.elapsed().as_secs_f32(),
             output.code
         );
-        let words: Vec<&str> = kind.says.iter().copied().chain([*step]).collect();
+        let words: Vec<&str> = fault.says.iter().copied().chain([*step]).collect();
         check(&output, failed(&words))?;
         stage.is_untouched()?;
     }

@@ -9,18 +9,18 @@ use crate::stage::Stage;
 use crate::target::Target;
 
 /// Runs `apply`. At the first line that matches the first shell pattern of `at`, `apply` and its child
-/// processes are stopped. They continue after `strike`. The same happens for each further pattern. `apply`
-/// prints the line before the step's first action, so the strike also comes before it.
+/// processes are stopped. They continue after `meanwhile`. The same happens for each further pattern. `apply`
+/// prints the line before the step's first action, so `meanwhile` also runs before that.
 pub(super) fn apply(
     stage: &mut Stage,
     at: &[&str],
-    mut strike: impl FnMut(&Node, &mut Target) -> Result<()>,
+    mut meanwhile: impl FnMut(&Node, &mut Target) -> Result<()>,
 ) -> Result<Output> {
     let Stage { node, target, .. } = stage;
     let node = &*node;
     node.put("/run/held.sh", 0o700, HOLD.as_bytes())?;
     let patterns: Vec<String> = at.iter().map(|pattern| format!("'{pattern}'")).collect();
-    let (output, struck) = node.run_while(
+    let (output, reached) = node.run_while(
         &format!("chrt --fifo 50 sh /run/held.sh {}", patterns.join(" ")),
         scene::LIMIT,
         || {
@@ -29,14 +29,15 @@ pub(super) fn apply(
                 if node.run_within(HELD, scene::LIMIT)?.code != 0 {
                     return Ok(number);
                 }
-                let struck = strike(node, target).with_context(|| format!("making the fault at `{pattern}`"));
+                let reached =
+                    meanwhile(node, target).with_context(|| format!("making the fault at `{pattern}`"));
                 node.ok("rm /run/held")?;
-                struck?;
+                reached?;
             }
             Ok(at.len())
         },
     )?;
-    match at.get(struck) {
+    match at.get(reached) {
         Some(pattern) => bail!("`apply` never printed a line that matches `{pattern}`: {output}"),
         None => Ok(output),
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::at_steps::{Kind, STEPS};
+use super::at_steps::{Fault, STEPS};
 use super::{check, held, refused, unhealthy};
 use crate::host;
 use crate::scene::Wanted;
@@ -12,9 +12,9 @@ use crate::stage::Stage;
 
 /// Writes fail until XFS shuts down. Then `health` reports it, `apply --boot` refuses, and `apply` repairs it
 /// after the fault has ended.
-pub(super) fn until_it_shuts_down(stage: &mut Stage, kind: &Kind) -> Result<()> {
+pub(super) fn until_it_shuts_down(stage: &mut Stage, fault: &Fault) -> Result<()> {
     stage.node.ok("etcdctl put /before/the/fault yes")?;
-    (kind.strike)(&stage.bed, &stage.target)?;
+    (fault.begin)(&stage.bed, &stage.target)?;
     let shut_down = || {
         stage.node.run("etcdctl --command-timeout 2s put /during/the/fault yes")?;
         Ok((stage.node.run("stat /var/lib/etcd/member")?.code != 0).then_some(()))
@@ -26,27 +26,27 @@ pub(super) fn until_it_shuts_down(stage: &mut Stage, kind: &Kind) -> Result<()> 
         &stage.agent("apply --boot")?,
         refused(&["has shut down after an I/O error", "run `etcd-lun apply`"]),
     )?;
-    (kind.mend)(&stage.bed, &stage.target)?;
+    (fault.repair)(&stage.bed, &stage.target)?;
     stage.apply()?;
     is_whole(stage)
 }
 
 /// Writes wait during the fault and continue after it.
-pub(super) fn waits(stage: &mut Stage, kind: &Kind) -> Result<()> {
+pub(super) fn waits(stage: &mut Stage, fault: &Fault) -> Result<()> {
     stage.node.ok("etcdctl put /before/the/fault yes")?;
-    (kind.strike)(&stage.bed, &stage.target)?;
+    (fault.begin)(&stage.bed, &stage.target)?;
     if stage.node.run("etcdctl --command-timeout 10s put /during/the/fault yes")?.code == 0 {
         bail!("etcd acknowledged a write that cannot be on the LUN");
     }
-    (kind.mend)(&stage.bed, &stage.target)?;
+    (fault.repair)(&stage.bed, &stage.target)?;
     stage.node.ok("etcdctl --command-timeout 60s put /after/the/fault yes")?;
     is_whole(stage)
 }
 
 /// etcd's files are there but cannot be written.
-pub(super) fn full(stage: &mut Stage, kind: &Kind) -> Result<()> {
+pub(super) fn full(stage: &mut Stage, fault: &Fault) -> Result<()> {
     stage.node.ok("etcdctl put /before/the/fault yes")?;
-    (kind.strike)(&stage.bed, &stage.target)?;
+    (fault.begin)(&stage.bed, &stage.target)?;
     let down = || {
         stage.node.run(
             "head -c 1000000 /dev/urandom | base64 -w 0 | etcdctl --command-timeout 5s put /during/the/fault",
@@ -57,7 +57,7 @@ pub(super) fn full(stage: &mut Stage, kind: &Kind) -> Result<()> {
     host::poll(Duration::from_secs(120), Duration::from_secs(1), down)?
         .context("etcd keeps running without free space")?;
     check(&stage.agent("health")?, unhealthy(&["kernel-log", "etcd"]))?;
-    (kind.mend)(&stage.bed, &stage.target)?;
+    (fault.repair)(&stage.bed, &stage.target)?;
     stage.apply()?;
     is_whole(stage)
 }

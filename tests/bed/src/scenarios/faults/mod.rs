@@ -52,7 +52,7 @@ fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     stage.node.ok("etcdctl put /after/snapshot yes")?;
     let marked = stage.agent("mark")?;
     if marked.code != 0 || !marked.stdout.contains("use 2 is counted") {
-        bail!("`mark` on a node in use: {marked}");
+        bail!("`mark` should have counted use 2: {marked}");
     }
     stage.node.power_cut();
     stage.target.stop();
@@ -68,7 +68,7 @@ fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     }
     let idle = stage.agent("mark")?;
     if idle.code != 0 || !idle.stdout.contains("the LUN is not mounted") {
-        bail!("`mark` with nothing mounted: {idle}");
+        bail!("`mark` should report that the LUN is not mounted: {idle}");
     }
     // The newer content returns. The write that was acknowledged before the power cut must be there.
     stage.node.ok("iscsiadm -m node --logout")?;
@@ -91,7 +91,7 @@ fn target_away(stage: &mut Stage) -> Result<()> {
     std::thread::sleep(Duration::from_secs(180));
     let idle = stage.agent("mark")?;
     if idle.code != 0 || !idle.stdout.contains("no session to the target is connected") {
-        bail!("`mark` without the target: {idle}");
+        bail!("`mark` should report that no session is connected: {idle}");
     }
     stage.target.restart()?;
     let serves = || {
@@ -99,7 +99,7 @@ fn target_away(stage: &mut Stage) -> Result<()> {
         Ok((output.code == 0).then_some(()))
     };
     host::poll(Duration::from_secs(120), Duration::from_secs(2), serves)?
-        .context("etcd does not go on after the target came back")?;
+        .context("etcd does not accept writes after the target came back")?;
     stage.is_on_lun()?;
     let waits = stage.node.ok("cat /sys/class/iscsi_session/session*/recovery_tmo")?;
     if waits != "3600" {

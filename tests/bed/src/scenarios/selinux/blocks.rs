@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::{boot, portal};
-use crate::delivery::{Root, Runs};
+use crate::delivery::{EtcdRunner, Root};
 use crate::scene::LIMIT;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -71,9 +71,9 @@ pub(super) fn scenario() -> Option<Scenario> {
 
 /// Boots the node with the service disabled and takes a snapshot. Then migrates it again with each policy.
 fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
-    let disk = portal::delivered(stage, &portal::wanted(), Runs::Unit)?;
+    let disk = portal::delivered(stage, &portal::wanted(), EtcdRunner::Unit)?;
     let module = boot::module(stage, &portal::wanted())?;
-    let _names = portal::Names::serve(stage)?;
+    let _names = portal::NameServer::serve(stage)?;
     let blocks: Vec<&str> = forms(&module)
         .into_iter()
         .filter(|form| takes_out(form))
@@ -90,7 +90,7 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
     stage.node.ok("systemctl start etcd-lun-selinux.service")?;
     stage.node.save(SNAPSHOT)?;
     let same = stage.node.read(&format!("{POLICIES}/same"))?;
-    let missed = missed_with(stage, "whole")?;
+    let missed = failure_with(stage, "whole")?;
     if missed != NOTHING {
         bail!("the complete module should allow everything: {missed}");
     }
@@ -101,7 +101,7 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
             println!("        without {name}: the same policy");
             continue;
         }
-        let missed = missed_with(stage, &number.to_string())?;
+        let missed = failure_with(stage, &number.to_string())?;
         println!("        without {name}: {missed}");
         if missed == NOTHING {
             unneeded.push(name);
@@ -114,7 +114,7 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
 }
 
 /// What failed with one of the policies.
-fn missed_with(stage: &mut Stage, policy: &str) -> Result<String> {
+fn failure_with(stage: &mut Stage, policy: &str) -> Result<String> {
     portal::offer(stage)?;
     stage.node.load(SNAPSHOT)?;
     let load = format!(

@@ -36,7 +36,7 @@ pub(super) fn removed(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     let removed = node.run_within("etcd-lun selinux remove", crate::scene::LIMIT)?;
     if removed.code != 0 {
-        bail!("`etcd-lun selinux remove`: {removed}");
+        bail!("`etcd-lun selinux remove` failed: {removed}");
     }
     // Reads the raw attribute, because a type that the policy no longer has is shown as unlabeled_t.
     let left = node.run(

@@ -27,14 +27,14 @@ END { print keys %seen }"#;
 
 /// These rules are used whenever etcd-lun looks at a process, tens of thousands of times. Auditing them would
 /// take all of an emulated node's time.
-const LOUD: [&str; 2] = ["(allow etcd_lun_t domain ", "(allow etcd_lun_t etcd_lun_anything "];
+const FREQUENT: [&str; 2] = ["(allow etcd_lun_t domain ", "(allow etcd_lun_t etcd_lun_anything "];
 
 fn file() -> Option<PathBuf> {
     std::env::var_os("ETCD_LUN_BED_GRANTED").map(PathBuf::from)
 }
 
 /// Returns the disk itself, or a copy with the second module if grants are wanted.
-pub(super) fn watched(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<PathBuf> {
+pub(super) fn with_audit_module(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<PathBuf> {
     if file().is_none() {
         return Ok(disk.into());
     }
@@ -64,7 +64,7 @@ pub(super) fn keep(node: &Node) -> Result<()> {
     to.write_all(granted.stdout.as_bytes()).with_context(|| format!("cannot write to {}", file.display()))
 }
 
-/// The second module. It audits every rule of the module except the loud ones. Each is in an optional block,
+/// The second module. It audits every rule of the module except the frequent ones. Each is in an optional block,
 /// which systems without the module ignore.
 fn auditing(module: &str) -> String {
     let allows = forms(module).into_iter().flat_map(|form| match form.strip_prefix("(optional ") {
@@ -75,7 +75,7 @@ fn auditing(module: &str) -> String {
         None if form.starts_with("(allow ") => vec![form],
         None => Vec::new(),
     });
-    let quiet = allows.filter(|allow| !LOUD.iter().any(|loud| allow.starts_with(loud)));
+    let quiet = allows.filter(|allow| !FREQUENT.iter().any(|frequent| allow.starts_with(frequent)));
     let audits = quiet.enumerate().map(|(number, allow)| {
         format!(
             "(optional etcd_lun_audit_{number} (audit{}))\n",

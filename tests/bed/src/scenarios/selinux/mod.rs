@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use super::boot::{self, NODES};
-use crate::delivery::{self, Root, Runs};
+use crate::delivery::{self, EtcdRunner, Root};
 use crate::node::Node;
 use crate::scene::Wanted;
 use crate::stage::Stage;
@@ -34,7 +34,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// Two boots only, because boots take longest. The first one installs the policy and migrates. The second one
 /// finds everything in place. The last tests damage the node, which is not used after them.
 fn enforcing(stage: &mut Stage) -> Result<()> {
-    let disk = boot::delivered(stage, &boot::pool(), Runs::Unit)?;
+    let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
     stage.offer_luns(boot::NODES.len())?;
     stage.change_node(node(stage, &disk, &boot::pool())?);
     stage.node.power_on()?;
@@ -63,7 +63,7 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
 /// failed, and start it again.
 fn static_pod(stage: &mut Stage) -> Result<()> {
     let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..portal::wanted() };
-    let disk = portal::delivered(stage, &wanted, Runs::StaticPod)?;
+    let disk = portal::delivered(stage, &wanted, EtcdRunner::StaticPod)?;
     let disk = delivery::change(&stage.bed, "parked", &disk, |root: &Root| {
         root.run(
             "cd /etc/kubernetes; mkdir --mode 0700 etcd-lun-parked; mv manifests/etcd-pod.yaml etcd-lun-parked/",
@@ -72,11 +72,11 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
         root.label("/etc/kubernetes")
     })?;
     let disk = installed(stage, &disk, &wanted)?;
-    let _names = portal::Names::serve(stage)?;
+    let _names = portal::NameServer::serve(stage)?;
     portal::offer(stage)?;
     stage.change_node(node(stage, &disk, &wanted)?);
     stage.node.power_on()?;
-    boot::came_first(&stage.node)?;
+    boot::ran_before_etcd(&stage.node)?;
     boot::static_pod::runs_on_lun(stage)?;
     stage.node.ok("grep -q redhat:master0 /etc/iscsi/initiatorname.iscsi")?;
     stage.node.ok("! test -e /etc/kubernetes/etcd-lun-parked")?;
@@ -102,7 +102,7 @@ fn install(root: &Root, name: &str, module: &str) -> Result<()> {
 }
 
 fn node(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<Node> {
-    let disk = grants::watched(stage, disk, wanted)?;
+    let disk = grants::with_audit_module(stage, disk, wanted)?;
     let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
     Node::off(&stage.bed, NODES[0], &disk, options)
 }
@@ -114,14 +114,14 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     if node.ok("getenforce")? != "Enforcing" {
         bail!("the node does not enforce SELinux");
     }
-    let took = boot::came_first(node)?;
+    let took = boot::ran_before_etcd(node)?;
     stage.is_on_lun()?;
     node.ok("etcdctl put /this/node master-0")?;
     let contexts = node.ok(
         "journalctl --sync; journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
     )?;
     if contexts.trim_end_matches('\0') != "system_u:system_r:etcd_lun_t:s0" {
-        bail!("etcd-lun.service ran as {contexts:?}");
+        bail!("etcd-lun.service should run in etcd_lun_t, but ran as {contexts:?}");
     }
     // The transition sets the domain, because this unit has no SELinuxContext=. In a unit of this name,
     // `health` reports every other domain.
@@ -135,7 +135,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
         || (health.stdout.starts_with("4\n")
             && health.stdout.lines().any(|line| line == "unhealthy: iowait"));
     if !well {
-        bail!("`health` as a unit: {health}");
+        bail!("`health` as a unit found a fault: {health}");
     }
     // The verdict is ignored: an emulated disk may be too slow.
     let bench = node.run_within(
@@ -145,7 +145,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     )?;
     let measured = ["0\n", "4\n"].iter().any(|code| bench.stdout.starts_with(code));
     if !measured || !bench.stdout.contains("99 of 100 within") {
-        bail!("`bench` as a unit: {bench}");
+        bail!("`bench` as a unit did not measure: {bench}");
     }
     // etcd-lun sends its status to PID 1. A step's text begins with its number in brackets.
     let told = node.ok("systemctl show --property StatusText --value etcd-lun.service")?;
@@ -210,10 +210,9 @@ fn labels(node: &Node) -> Result<()> {
         }
     }
     // The directory below the mount must have the label too.
-    let beneath =
-        node.ok("unshare --mount sh -c 'umount /var/lib/etcd && stat --format %C /var/lib/etcd'")?;
-    if !beneath.contains("etcd_lun_data_t") {
-        bail!("the directory below the mount is {beneath}");
+    let below = node.ok("unshare --mount sh -c 'umount /var/lib/etcd && stat --format %C /var/lib/etcd'")?;
+    if !below.contains("etcd_lun_data_t") {
+        bail!("the directory below the mount is {below}");
     }
     Ok(())
 }

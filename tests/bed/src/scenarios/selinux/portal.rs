@@ -8,7 +8,7 @@ use std::process::Child;
 use anyhow::Result;
 
 use super::super::boot;
-use crate::delivery::{self, Root, Runs};
+use crate::delivery::{self, EtcdRunner, Root};
 use crate::net::Path;
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
@@ -29,7 +29,7 @@ pub(super) fn wanted() -> Wanted {
 }
 
 /// A disk with this config, its credentials, and the address of a name server.
-pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: Runs) -> Result<PathBuf> {
+pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: EtcdRunner) -> Result<PathBuf> {
     let disk = boot::delivered(stage, wanted, runs)?;
     // If the policy has a type for its unit, iscsid runs first with the other name, as if other storage
     // needed it.
@@ -56,9 +56,9 @@ pub(super) fn offer(stage: &mut Stage) -> Result<()> {
 }
 
 /// A name server that knows the portal's name.
-pub(super) struct Names(Child);
+pub(super) struct NameServer(Child);
 
-impl Names {
+impl NameServer {
     pub(super) fn serve(stage: &Stage) -> Result<Self> {
         let mut names = stage.bed.net.command("dnsmasq");
         names.args(["--keep-in-foreground", "--no-resolv", "--no-hosts", "--user=root", "--pid-file"]);
@@ -68,7 +68,7 @@ impl Names {
     }
 }
 
-impl Drop for Names {
+impl Drop for NameServer {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();

@@ -12,9 +12,10 @@ use etcd_lun::config::{Config, MAIN_FILE, Source};
 use etcd_lun::host::exec::SEARCH;
 use etcd_lun::host::staging::{Access, Staging};
 use etcd_lun::host::{ExecError, Host, Invocation, Output, Root, Runner, Tool, block, identity};
+use etcd_lun::node::layout::STAGING;
 use etcd_lun::node::{Etcd, Fact, Identity, LocalDir, LunView, MountUnit, Node};
 use etcd_lun::observe::{self, Viewpoint};
-use etcd_lun::plan::{Occasion, STAGING, Step, plan};
+use etcd_lun::plan::{Occasion, Step, plan};
 
 use super::machine::Machine;
 use crate::host;
@@ -28,7 +29,7 @@ const ROUNDS: usize = 5;
 
 /// The copy on which etcd starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Truth {
+pub enum BootCopy {
     /// The LUN's copy. After a commit that was cut short, the boot may first have to retire the local data.
     Lun {
         /// Whether the boot retires the local data first.
@@ -49,7 +50,7 @@ pub enum Truth {
 #[derive(Debug)]
 pub struct Booted {
     /// The copy on which etcd starts.
-    pub truth: Truth,
+    pub copy: BootCopy,
     _staged: Option<Staging>,
 }
 
@@ -60,7 +61,8 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
     let host = Host::fixture(Root::new(machine.root()), Box::new(runner))?;
     let machine_id = identity::machine_id(&host)?;
     let source = Source { path: MAIN_FILE.into(), text: host.root.read(MAIN_FILE)? };
-    let config = Config::load(&[source], &machine_id, HOSTNAME).context("the config on the node's disk")?;
+    let config = Config::load(&[source], &machine_id, HOSTNAME)
+        .context("cannot load the config on the node's disk")?;
     let identity = Identity { machine_id, hostname: HOSTNAME.into(), joined_host_namespace: false };
     let (mut staged, mut retires, mut fences) = (None, false, false);
     for _ in 0..ROUNDS {
@@ -77,7 +79,7 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
         })?;
         match &planned.steps[..] {
             [Step::Stage { .. }] => staged = Some(stage(&host, &node)?),
-            [Step::Retire { .. }, Step::Fence { .. }] => (retires, fences) = (true, true),
+            [Step::Retire(_), Step::Fence { .. }] => (retires, fences) = (true, true),
             [Step::Fence { .. }] => fences = true,
             steps => {
                 let has = |wanted: fn(&Step) -> bool| steps.iter().any(wanted);
@@ -85,19 +87,19 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
                     Step::Return { generation, .. } => Some(*generation),
                     _ => None,
                 });
-                let mounts = has(|step| matches!(step, Step::MountData { .. }));
-                let truth = if let Some(generation) = returning.filter(|_| !mounts) {
-                    Truth::Returning { generation }
+                let mounts = has(|step| matches!(step, Step::MountData(_)));
+                let copy = if let Some(generation) = returning.filter(|_| !mounts) {
+                    BootCopy::Returning { generation }
                 } else if has(|step| matches!(step, Step::Commit { .. })) {
-                    Truth::Local
+                    BootCopy::Local
                 } else if mounts && staged.is_some() {
-                    Truth::Lun { retires }
+                    BootCopy::Lun { retires }
                 } else if planned.is_empty() && node.rolled_back().is_some() {
-                    Truth::RolledBack
+                    BootCopy::RolledBack
                 } else {
                     bail!("the boot has an unexpected plan: {planned:?}");
                 };
-                return Ok(Booted { truth, _staged: staged });
+                return Ok(Booted { copy, _staged: staged });
             }
         }
     }

@@ -53,8 +53,8 @@ impl Machine {
     }
 
     /// Checks that etcd cannot start in the local data directory.
-    pub fn is_barred(&self) -> Result<()> {
-        is_barred(&self.path(DATA_DIR))
+    pub fn keeps_etcd_out(&self) -> Result<()> {
+        keeps_etcd_out(&self.path(DATA_DIR))
     }
 
     /// Unmounts everything.
@@ -101,7 +101,7 @@ impl Machine {
 }
 
 /// Checks that a directory holds only an empty file where etcd must have a directory.
-fn is_barred(dir: &Path) -> Result<()> {
+fn keeps_etcd_out(dir: &Path) -> Result<()> {
     let found: Vec<_> = fs::read_dir(dir)?.collect::<std::io::Result<_>>()?;
     match &found[..] {
         [only] if only.file_name() == "member" => {
@@ -146,14 +146,14 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("bed-barred-{}", std::process::id()));
         let member = dir.join("member");
         fs::create_dir_all(&dir).unwrap();
-        assert!(is_barred(&dir).unwrap_err().to_string().contains("nothing keeps etcd out"));
+        assert!(keeps_etcd_out(&dir).unwrap_err().to_string().contains("nothing keeps etcd out"));
         fs::write(&member, "").unwrap();
-        is_barred(&dir).unwrap();
+        keeps_etcd_out(&dir).unwrap();
         fs::write(&member, "x").unwrap();
-        assert!(is_barred(&dir).is_err());
+        assert!(keeps_etcd_out(&dir).is_err());
         fs::remove_file(&member).unwrap();
         fs::create_dir(&member).unwrap();
-        assert!(is_barred(&dir).unwrap_err().to_string().contains("could start on its local data"));
+        assert!(keeps_etcd_out(&dir).unwrap_err().to_string().contains("could start on its local data"));
         fs::remove_dir_all(&dir).unwrap();
     }
 }

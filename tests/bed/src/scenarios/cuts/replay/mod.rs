@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use etcd_lun::plan::RETURNING;
+use etcd_lun::node::layout::RETURNING;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
@@ -22,7 +22,7 @@ mod boot;
 mod machine;
 mod server;
 
-pub use boot::Truth;
+pub use boot::BootCopy;
 use machine::Machine;
 use server::Server;
 
@@ -49,44 +49,46 @@ impl Cut<'_> {
 
     /// Returns the copy that a boot would use. Returns an error if etcd could also start on another copy, if
     /// the copy lacks something, or if the boot would refuse.
-    pub fn judge(&self) -> Result<Truth> {
+    pub fn judge(&self) -> Result<BootCopy> {
         // The namespaces belong to a thread. They end with it, and so do the mounts in them.
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).context("namespaces")?;
+                unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
+                    .context("cannot make the namespaces")?;
                 let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-                mount(None::<&str>, "/", None::<&str>, private, None::<&str>).context("private mounts")?;
+                mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+                    .context("cannot make the mounts private")?;
                 self.boot()
             });
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
-    fn boot(&self) -> Result<Truth> {
+    fn boot(&self) -> Result<BootCopy> {
         let dir = Self::dir(self.run);
         fs::create_dir_all(&dir)?;
         let machine = Machine::mount(&dir.join("root"), self.node, self.lun)?;
         let booted = boot::decide(&machine, &dir.join("facts"))?;
-        let (truth, tree) = (booted.truth, Self::tree(booted.truth));
+        let (copy, tree) = (booted.copy, Self::tree(booted.copy));
         // If another copy is authoritative, etcd must be unable to start in its local directory, even as a
         // new cluster.
-        if matches!(truth, Truth::Lun { retires: false } | Truth::Returning { .. }) {
-            machine.is_barred()?;
+        if matches!(copy, BootCopy::Lun { retires: false } | BootCopy::Returning { .. }) {
+            machine.keeps_etcd_out()?;
         }
         let server = Server::start(self.run, &machine, &tree, &dir.join("etcd.log"))
-            .with_context(|| format!("the authoritative copy is {truth:?}"))?;
-        self.is_whole(&server).with_context(|| format!("the authoritative copy is {truth:?}"))?;
+            .with_context(|| format!("the authoritative copy is {copy:?}"))?;
+        self.is_whole(&server).with_context(|| format!("the authoritative copy is {copy:?}"))?;
         server.end();
         drop(booted);
         machine.unmount()?;
-        Ok(truth)
+        Ok(copy)
     }
 
-    fn tree(truth: Truth) -> String {
-        match truth {
-            Truth::Lun { .. } => etcd_lun::plan::STAGING.into(),
-            Truth::Local | Truth::RolledBack => boot::DATA_DIR.into(),
-            Truth::Returning { generation } => format!("{RETURNING}/{generation}"),
+    fn tree(copy: BootCopy) -> String {
+        match copy {
+            BootCopy::Lun { .. } => etcd_lun::node::layout::STAGING.into(),
+            BootCopy::Local | BootCopy::RolledBack => boot::DATA_DIR.into(),
+            BootCopy::Returning { generation } => format!("{RETURNING}/{generation}"),
         }
     }
 

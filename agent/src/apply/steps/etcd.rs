@@ -1,15 +1,19 @@
 //! Stopping etcd, starting it, and what tells that it was us who stopped it.
 
-use super::{Watcher, confine, run::Run};
 use crate::{
+    apply::{context::Run, guard, selinux, users, watcher::Watcher},
     config::{Config, Runtime},
     host::{
         Host, cri, filelock,
         manifest::{self, PutBack},
-        mountinfo, systemd,
+        systemd,
     },
-    node::{KUBELET, authority::Authority},
-    plan::{ETCD_STOPPED, parked},
+    node::{
+        KUBELET,
+        authority::Authority,
+        layout::{ETCD_STOPPED, parked},
+    },
+    plan::step::StartEtcd,
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail};
@@ -27,7 +31,7 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 const CONTAINERS: [&str; 5] = ["etcd", "etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
 
 /// Whether a run of ours stopped etcd and has not put it back.
-pub(super) fn was_stopped_by_us(host: &Host, config: &Config) -> anyhow::Result<bool> {
+pub fn was_stopped_by_us(host: &Host, config: &Config) -> anyhow::Result<bool> {
     match &config.etcd.runtime {
         Runtime::Systemd { .. } => Ok(host.root.read_opt(ETCD_STOPPED)?.is_some()),
         Runtime::StaticPod { manifest: path } => Ok(manifest::look(host, path, &parked(path))?.parked),
@@ -35,7 +39,7 @@ pub(super) fn was_stopped_by_us(host: &Host, config: &Config) -> anyhow::Result<
 }
 
 /// Stops etcd and waits until nobody holds the database.
-pub(super) fn stop(
+pub fn stop(
     host: &Host,
     config: &Config,
     runtime: &Runtime,
@@ -74,14 +78,14 @@ pub(super) fn stop(
 }
 
 /// Waits until CRI-O knows no container of etcd's pod. Without crictl, in a domain that may not run it, or where CRI-O
-/// doesn't answer, the processes tell, and the mounts of containers: see [`users`].
+/// doesn't answer, the processes tell, and the mounts of containers: see [`users::of_data`].
 fn containers_have_ended(
     host: &Host,
     deadline: Instant,
     is_away: &dyn Fn() -> anyhow::Result<()>,
     watcher: &mut dyn Watcher,
 ) -> anyhow::Result<()> {
-    if confine::is_confined(host).context("asking what this runs as")? {
+    if selinux::is_confined(host).context("asking what this runs as")? {
         return Ok(());
     }
     loop {
@@ -117,7 +121,7 @@ fn wait_until_free(
 ) -> anyhow::Result<()> {
     let deadline = Instant::now() + limit;
     loop {
-        let users = users(host, data_dir)?;
+        let users = users::of_data(host, data_dir)?;
         if users.is_empty() {
             return Ok(());
         }
@@ -129,35 +133,8 @@ fn wait_until_free(
     }
 }
 
-/// Whoever holds the database's lock, has anything open below the data directory, or has the directory mounted in a
-/// namespace of its own, as a container does: it would go on writing there whatever is mounted over it later.
-pub(super) fn users(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
-    let database = data_dir.join("member/snap/db");
-    let locks = filelock::holders(host, database.as_path())
-        .with_context(|| format!("looking for holders of {database}"))?;
-    let open = filelock::open_below(host, data_dir.as_path())
-        .with_context(|| format!("looking for users of {data_dir}"))?;
-    let mounted = mountinfo::bind_holders(host, data_dir)
-        .with_context(|| format!("looking for containers that see {data_dir}"))?;
-    let mut users: Vec<_> = locks
-        .into_iter()
-        .chain(open.into_iter().map(|open| open.holder))
-        .filter(|holder| holder.pid != Some(std::process::id())) // we read the directory ourselves
-        .map(|holder| holder.to_string())
-        .chain(mounted.into_iter().map(|holder| format!("{} (pid {})", holder.comm, holder.pid)))
-        .collect();
-    users.sort();
-    users.dedup();
-    Ok(users)
-}
-
 /// Starts etcd, wherever its directory leads. Only callers that know where may call this.
-pub(super) fn start(
-    host: &Host,
-    runtime: &Runtime,
-    data_dir: &AbsPath,
-    wait: bool,
-) -> anyhow::Result<String> {
+pub fn start(host: &Host, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> anyhow::Result<String> {
     match runtime {
         Runtime::Systemd { unit } => {
             // Failures against the fence may have used up the unit's start limit.
@@ -200,17 +177,12 @@ fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
 }
 
 /// Starts etcd when the data directory leads to where the truth is.
-pub(super) fn start_on(
-    run: &Run<'_>,
-    on: Authority,
-    runtime: &Runtime,
-    data_dir: &AbsPath,
-    wait: bool,
-) -> anyhow::Result<String> {
+pub fn start_on(run: &Run<'_>, step: &StartEtcd) -> anyhow::Result<String> {
+    let StartEtcd { runtime, data_dir, on, wait } = step;
     match on {
-        Authority::Lun => drop(super::guard::data_is_on_lun(run, data_dir)?),
-        Authority::Local => super::guard::data_is_local(run, data_dir)?,
+        Authority::Lun => drop(guard::data_is_on_lun(run, data_dir)?),
+        Authority::Local => guard::data_is_local(run, data_dir)?,
     }
-    let started = start(run.host, runtime, data_dir, wait)?;
+    let started = start(run.host, runtime, data_dir, *wait)?;
     Ok(format!("{started}, on the {on}"))
 }

@@ -1,31 +1,26 @@
 //! The copy, and the proof that it is one. Both ways: to the staged LUN, and back to the local disk.
 
-use super::{Watcher, guard, local, lun, run::Run};
+use super::{returning, stage};
 use crate::{
+    apply::{context::Run, guard, users, watcher::Watcher},
     host::{
         dir,
         rsync::{self, Cause, Pass, RsyncError},
         staging::Access,
         tree,
     },
-    node::authority::Stamp,
-    plan::{RETURNING, STAGING, Way},
-    terms::{AbsPath, Bytes},
+    node::{
+        authority::Stamp,
+        layout::{RETURNING, STAGING},
+    },
+    plan::{Way, step::Copy},
+    terms::AbsPath,
 };
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use std::{os::fd::OwnedFd, time::Duration};
 
 /// A copy that takes longer than this moves less than 1 MiB/s of an 8 GiB database.
 const COPY_LIMIT: Duration = Duration::from_secs(3 * 3600);
-
-/// What a copy step asks for.
-#[derive(Debug)]
-pub(super) struct Wish<'a> {
-    pub from: &'a AbsPath,
-    pub way: Way,
-    pub size: Option<Bytes>,
-    pub onto_empty: bool,
-}
 
 /// Where a copy goes. Opened before anything is written: syncing tells of errors since then.
 #[derive(Debug)]
@@ -39,7 +34,7 @@ impl Destination {
     fn open(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Self> {
         match way {
             Way::ToLun => {
-                let staging = run.staging.as_ref().ok_or_else(not_staged)?;
+                let staging = run.staging()?;
                 guard::not_the_truth(run)?;
                 Ok(Self { path: STAGING.parse()?, root: staging.root()? })
             }
@@ -47,7 +42,7 @@ impl Destination {
                 guard::data_is_on_lun(run, from)?;
                 let like = tree::open(&run.host.root.locate(from.as_path()))?;
                 let path: AbsPath = format!("{RETURNING}/{generation}").parse()?;
-                Ok(Self { root: local::shelve(run.host, &path, &like)?, path })
+                Ok(Self { root: returning::shelve(run.host, &path, &like)?, path })
             }
         }
     }
@@ -57,69 +52,64 @@ impl Destination {
     }
 }
 
-fn rsync(
-    run: &Run<'_>,
-    wish: &Wish<'_>,
-    to: &Destination,
-    watcher: &mut dyn Watcher,
-) -> Result<(), RsyncError> {
-    let pass = if wish.onto_empty { Pass::Fill } else { Pass::Update };
-    let mut progress = |done| watcher.moved(done, wish.size.map(|size| size.0));
-    let from = run.host.root.locate(wish.from.as_path());
+fn rsync(run: &Run<'_>, step: &Copy, to: &Destination, watcher: &mut dyn Watcher) -> Result<(), RsyncError> {
+    let pass = if step.onto_empty { Pass::Fill } else { Pass::Update };
+    let mut progress = |done| watcher.moved(done, step.size.map(|size| size.0));
+    let from = run.host.root.locate(step.from.as_path());
     let to = run.host.root.locate(to.path.as_path());
     rsync::copy(run.host, &from, &to, pass, COPY_LIMIT, &mut progress)
 }
 
 /// Copies while etcd writes. What comes out is no copy of any moment; it only makes the next one
 /// short. Files that vanish or change under rsync's hands are expected.
-pub(super) fn pre_copy(run: &Run<'_>, wish: &Wish<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
-    let to = Destination::open(run, wish.from, wish.way)?;
-    match rsync(run, wish, &to, watcher) {
+pub fn pre_copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+    let to = Destination::open(run, &step.from, step.way)?;
+    match rsync(run, step, &to, watcher) {
         Ok(()) => {}
         Err(RsyncError::Failed { cause: Cause::Vanished, .. }) => {
             tracing::debug!("files vanished, as expected")
         }
         Err(error) => return Err(error.into()),
     }
-    to.sync(wish.way)?;
+    to.sync(step.way)?;
     Ok("copied while etcd runs".into())
 }
 
 /// Copies what is at rest.
-pub(super) fn copy(run: &Run<'_>, wish: &Wish<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
-    let from = wish.from;
-    let to = Destination::open(run, from, wish.way)?;
+pub fn copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+    let from = &step.from;
+    let to = Destination::open(run, from, step.way)?;
     guard::etcd_is_at_rest(run, from)?;
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
     // The stamp stays on the LUN, and says whose old copy that is.
-    let stays = match wish.way {
+    let stays = match step.way {
         Way::ToLun => None,
         Way::ToLocal { .. } => Some(Stamp::ATTRIBUTE),
     };
     tree::unsupported(&source, stays, &run.host.interrupt)
         .context("looking for what rsync would leave behind")?;
-    rsync(run, wish, &to, watcher)?;
-    to.sync(wish.way)?;
+    rsync(run, step, &to, watcher)?;
+    to.sync(step.way)?;
     Ok(format!("copied {from}, synced"))
 }
 
 /// Compares both trees. Between the copy and the look the LUN is unmounted and mounted anew, so that nothing of what is
 /// read comes from a cache of this node. The local disk can't be unmounted: there contents are dropped from memory.
-pub(super) fn prove(
+pub fn prove(
     run: &mut Run<'_>,
     from: &AbsPath,
     way: Way,
     watcher: &mut dyn Watcher,
 ) -> anyhow::Result<String> {
     if way == Way::ToLun {
-        let staging = run.staging.take().ok_or_else(not_staged)?;
+        let staging = run.take_staging()?;
         staging.sync().context("syncing the LUN")?;
         staging.unmount().context("unmounting the LUN, to read it from the device")?;
-        lun::remount(run, Access::ReadOnly)?;
+        stage::remount(run, Access::ReadOnly)?;
     }
     let copy = Destination::open(run, from, way)?;
     if way != Way::ToLun {
-        guard::nobody_in(run.host, &copy.path)?;
+        users::nobody_in(run.host, &copy.path)?;
         tree::forget(&copy.root, &run.host.interrupt).context("dropping the copy from memory")?;
     }
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
@@ -130,15 +120,11 @@ pub(super) fn prove(
     guard::etcd_is_at_rest(run, from)?;
     if let Some(staging) = run.staging.take() {
         staging.unmount().context("unmounting the LUN after the proof")?;
-        lun::remount(run, Access::ReadWrite)?;
+        stage::remount(run, Access::ReadWrite)?;
     }
     run.proof = Some(summary.fingerprint);
     Ok(format!(
-        "both are the same: {} files, {} directories, {}, BLAKE2b {}",
+        "both are the same: {} files, {} directories, {}, {}",
         summary.files, summary.directories, summary.bytes, summary.fingerprint
     ))
-}
-
-pub(super) fn not_staged() -> anyhow::Error {
-    anyhow!("the LUN is not staged in this run; apply again")
 }

@@ -1,13 +1,14 @@
 //! Initiator name, discovery, records, login.
 
-use super::{Watcher, run::Run};
 use crate::{
+    apply::{context::Run, guard, watcher::Watcher},
     config::{Discovery, NOT_IN_USE},
     host::{
         Host,
-        iscsi::{self, IscsiError, LogIn},
+        iscsi::{self, IscsiError},
         systemd,
     },
+    plan::step::LogIn,
     terms::{Iqn, Portal, Span},
 };
 use anyhow::{Context as _, anyhow, bail};
@@ -39,52 +40,40 @@ const DISCOVERY_LIMIT: Duration = Duration::from_secs(30);
 /// Between two rounds over all portals.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// What a login step asks for.
-#[derive(Debug)]
-pub(super) struct Wish<'a> {
-    pub target: &'a Iqn,
-    pub portals: &'a [Portal],
-    pub discovery: Discovery,
-    pub all: bool,
-    /// Between two pings, and for the answer to one.
-    pub noop: (Span, Span),
-    pub limit: Span,
-}
-
-pub(super) fn set_initiator_name(host: &Host, name: &Iqn) -> anyhow::Result<String> {
+pub fn set_initiator_name(host: &Host, name: &Iqn) -> anyhow::Result<String> {
     iscsi::set_initiator_name(host, name)?;
     Ok(format!("the initiator name is {name}"))
 }
 
-pub(super) fn restart_iscsid(host: &Host) -> anyhow::Result<String> {
+pub fn restart_iscsid(host: &Host) -> anyhow::Result<String> {
     systemd::restart(host, ISCSID, ISCSID_LIMIT)?;
     Ok("iscsid runs with the new name".into())
 }
 
-pub(super) fn log_out(host: &Host, sid: u32) -> anyhow::Result<String> {
-    super::guard::session_is_free(host, sid)?;
+pub fn log_out(host: &Host, sid: u32) -> anyhow::Result<String> {
+    guard::session_is_free(host, sid)?;
     iscsi::log_out(host, sid)?;
     Ok(format!("session {sid} is gone"))
 }
 
 /// It stays so when iscsid logs in anew after a lost connection: what was written to sysfs wins over the record (kernel
 /// `recovery_tmo_sysfs_override`).
-pub(super) fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<String> {
+pub fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<String> {
     iscsi::set_recovery_timeout(host, sid, replacement.0)?;
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
 }
 
 /// Tries all portals, round after round while the failures are transient and time is left. One
 /// portal that works is enough.
-pub(super) fn log_in(run: &Run<'_>, wish: &Wish<'_>, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+pub fn log_in(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     ready_iscsid(run.host)?;
     iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
-    let deadline = Instant::now() + wish.limit.0;
+    let deadline = Instant::now() + step.limit.0;
     loop {
         let mut failures = Vec::new();
         let mut in_at = Vec::new();
-        for chunk in rounds_of(wish) {
-            for (portal, result) in chunk.iter().zip(attempt(run, wish, chunk)) {
+        for chunk in rounds_of(step) {
+            for (portal, result) in chunk.iter().zip(attempt(run, step, chunk)) {
                 match result {
                     Ok(_) => in_at.push(portal.to_string()),
                     Err(error) => failures.push((portal, error)),
@@ -101,13 +90,13 @@ pub(super) fn log_in(run: &Run<'_>, wish: &Wish<'_>, watcher: &mut dyn Watcher) 
                     anyhow!(error)
                 ));
             }
-            wait_logged_in(run, wish, deadline)?;
+            wait_logged_in(run, step, deadline)?;
             return Ok(format!("logged in at {}", in_at.join(", ")));
         }
         let transient = failures.iter().any(|(_, error)| error.is_transient());
         let left = deadline.saturating_duration_since(Instant::now());
         if !transient || left <= PAUSE {
-            return Err(all_failed(wish, failures, transient));
+            return Err(all_failed(step, failures, transient));
         }
         watcher.noted(&format!("no portal works yet, trying for another {} s", left.as_secs()));
         run.host.pause(PAUSE).context("waiting for the target")?;
@@ -115,11 +104,11 @@ pub(super) fn log_in(run: &Run<'_>, wish: &Wish<'_>, watcher: &mut dyn Watcher) 
 }
 
 /// To every portal at once with multipath, else one after the other until one works.
-fn rounds_of<'a>(wish: &Wish<'a>) -> impl Iterator<Item = &'a [Portal]> {
-    wish.portals.chunks(if wish.all { wish.portals.len().max(1) } else { 1 })
+fn rounds_of(step: &LogIn) -> impl Iterator<Item = &[Portal]> {
+    step.portals.chunks(if step.all { step.portals.len().max(1) } else { 1 })
 }
 
-fn all_failed(wish: &Wish<'_>, failures: Vec<(&Portal, IscsiError)>, transient: bool) -> anyhow::Error {
+fn all_failed(step: &LogIn, failures: Vec<(&Portal, IscsiError)>, transient: bool) -> anyhow::Error {
     // Each error names its portal.
     let told = |error: IscsiError| {
         let cure = error.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
@@ -127,20 +116,20 @@ fn all_failed(wish: &Wish<'_>, failures: Vec<(&Portal, IscsiError)>, transient: 
     };
     let said: Vec<_> = failures.into_iter().map(|(_, error)| told(error)).collect();
     let patience =
-        if transient { format!(" within {} (`boot.attach_timeout`)", wish.limit) } else { String::new() };
-    anyhow!("no session to {}{patience}: {}", wish.target, said.join("; "))
+        if transient { format!(" within {} (`boot.attach_timeout`)", step.limit) } else { String::new() };
+    anyhow!("no session to {}{patience}: {}", step.target, said.join("; "))
 }
 
 /// Discovery, record and login at some portals.
-fn attempt(run: &Run<'_>, wish: &Wish<'_>, portals: &[Portal]) -> Vec<Result<LogIn, IscsiError>> {
-    let prepared: Vec<_> = portals.iter().map(|portal| prepare(run, wish, portal)).collect();
+fn attempt(run: &Run<'_>, step: &LogIn, portals: &[Portal]) -> Vec<Result<iscsi::LogIn, IscsiError>> {
+    let prepared: Vec<_> = portals.iter().map(|portal| prepare(run, step, portal)).collect();
     let ready: Vec<_> = portals
         .iter()
         .zip(&prepared)
         .filter(|(_, result)| result.is_ok())
         .map(|(portal, _)| portal.clone())
         .collect();
-    let mut logins = iscsi::log_in(run.host, wish.target, &ready, LOGIN_LIMIT).into_iter();
+    let mut logins = iscsi::log_in(run.host, &step.target, &ready, LOGIN_LIMIT).into_iter();
     prepared
         .into_iter()
         .filter_map(|result| match result {
@@ -150,30 +139,30 @@ fn attempt(run: &Run<'_>, wish: &Wish<'_>, portals: &[Portal]) -> Vec<Result<Log
         .collect()
 }
 
-fn prepare(run: &Run<'_>, wish: &Wish<'_>, portal: &Portal) -> Result<(), IscsiError> {
-    let tpgt = match wish.discovery {
+fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiError> {
+    let tpgt = match step.discovery {
         Discovery::Static => None,
         Discovery::SendTargets => {
             let found = iscsi::discover(run.host, portal, run.secrets.discovery.as_ref(), DISCOVERY_LIMIT)?;
-            let ours: Vec<_> = found.iter().filter(|one| one.target == wish.target.as_str()).collect();
+            let ours: Vec<_> = found.iter().filter(|one| one.target == step.target.as_str()).collect();
             // A target may report portals that this node can't reach, and reports names as
             // addresses: only what the config lists is used, and the report only gives its group.
             let here = ours.iter().find(|one| one.portal == *portal).or(ours.first());
             match here {
                 Some(one) => one.tpgt,
-                None => return Err(IscsiError::not_announced(portal, wish.target, &found)),
+                None => return Err(IscsiError::not_announced(portal, &step.target, &found)),
             }
         }
     };
     let of_config = [
         ("node.session.timeo.replacement_timeout", NOT_IN_USE),
-        ("node.conn[0].timeo.noop_out_interval", wish.noop.0),
-        ("node.conn[0].timeo.noop_out_timeout", wish.noop.1),
+        ("node.conn[0].timeo.noop_out_interval", step.noop_interval),
+        ("node.conn[0].timeo.noop_out_timeout", step.noop_timeout),
     ]
     .map(|(key, span)| (key, span.0.as_secs().to_string()));
     let of_config = of_config.iter().map(|(key, value)| (*key, value.as_str()));
     let settings: Vec<_> = SETTINGS.iter().copied().chain(of_config).collect();
-    iscsi::write_record(run.host, wish.target, portal, tpgt, &settings, run.secrets.session.as_ref())
+    iscsi::write_record(run.host, &step.target, portal, tpgt, &settings, run.secrets.session.as_ref())
 }
 
 /// iscsid's socket must listen. It fails for good when something called iscsiadm before there was
@@ -198,17 +187,17 @@ fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
 }
 
 /// A session may exist and yet be on its way: iscsid logs in again after a lost connection.
-fn wait_logged_in(run: &Run<'_>, wish: &Wish<'_>, deadline: Instant) -> anyhow::Result<()> {
+fn wait_logged_in(run: &Run<'_>, step: &LogIn, deadline: Instant) -> anyhow::Result<()> {
     loop {
-        if iscsi::sessions_to(run.host, wish.target)?.iter().any(iscsi::Session::is_logged_in) {
+        if iscsi::sessions_to(run.host, &step.target)?.iter().any(iscsi::Session::is_logged_in) {
             return Ok(());
         }
         if Instant::now() >= deadline {
             bail!(
                 "the session to {} does not come up within {} (`boot.attach_timeout`): see that the target answers this node, \
                  and `journalctl -u {ISCSID}`",
-                wish.target,
-                wish.limit
+                step.target,
+                step.limit
             );
         }
         // The kernel tells nobody when a session's state changes.

@@ -1,14 +1,14 @@
-//! SELinux: the module in its store, labels on disk, and the label of the LUN's own directory.
+//! SELinux: the module in its store, and labels on disk.
 
-use super::guard;
 use crate::{
+    apply::place,
     config::{Backing, Config},
     host::{
         ExecError, Host, block, dir, inode,
         selinux::{self, store},
         systemd,
     },
-    node::InForce,
+    node::{InForce, layout::RUNTIME_DIR},
     observe, policy,
     terms::AbsPath,
 };
@@ -29,8 +29,8 @@ pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     let module = policy::module(config);
     let module_changed = observe::in_force(host, &module)? != InForce::Right;
     if module_changed {
-        host.root.make_dir(super::RUNTIME_DIR, 0o700).context("making the runtime directory")?;
-        let file: AbsPath = format!("{}/{}.cil", super::RUNTIME_DIR, policy::MODULE).parse()?;
+        host.root.make_dir(RUNTIME_DIR, 0o700).context("making the runtime directory")?;
+        let file: AbsPath = format!("{}/{}.cil", RUNTIME_DIR, policy::MODULE).parse()?;
         host.root.write_durably(&file, &module.text, 0o600)?;
         let installed = store::install(host, &file, policy::PRIORITY).map_err(why_not);
         host.root.remove(file.as_path())?;
@@ -83,18 +83,18 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
         // unit's state.
         systemd::reload(host).context("having systemd read the labels of its units")?;
     }
-    relabelled.extend(relabel_runtime(host).with_context(|| format!("labelling {}", super::RUNTIME_DIR))?);
+    relabelled.extend(relabel_runtime(host).with_context(|| format!("labelling {}", RUNTIME_DIR))?);
     Ok(Installed { module_changed, relabelled })
 }
 
 /// Labels the runtime directory, and what is in it, as what holds them: the system's policies have no label for
 /// anything in /run (`<<none>>`), so restorecon would leave them with types that the policy has lost.
 fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
-    let Some(names) = host.root.list_opt(super::RUNTIME_DIR)? else { return Ok(Vec::new()) };
+    let Some(names) = host.root.list_opt(RUNTIME_DIR)? else { return Ok(Vec::new()) };
     let Some(label) = selinux::label_of(host, "/run")? else { return Ok(Vec::new()) };
-    let below = names.iter().map(|name| format!("{}/{name}", super::RUNTIME_DIR));
+    let below = names.iter().map(|name| format!("{}/{name}", RUNTIME_DIR));
     let mut relabelled = Vec::new();
-    for path in std::iter::once(super::RUNTIME_DIR.to_owned()).chain(below) {
+    for path in std::iter::once(RUNTIME_DIR.to_owned()).chain(below) {
         let has = selinux::label_of(host, &path)?;
         if has.as_ref() != Some(&label) {
             selinux::set_label_of(host, &path, &label)?;
@@ -103,12 +103,6 @@ fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
         }
     }
     Ok(relabelled)
-}
-
-/// Whether this process is in the service's domain, which may run no program but those of storage.
-pub(super) fn is_confined(host: &Host) -> io::Result<bool> {
-    let context = selinux::enforces(host)?.map(|_| selinux::own_context(host)).transpose()?;
-    Ok(context.as_deref().and_then(policy::type_of) == Some(policy::DOMAIN))
 }
 
 /// A read-only store is not semodule's to explain.
@@ -127,8 +121,8 @@ fn why_not(error: ExecError) -> anyhow::Error {
 /// change an immutable one.
 fn relabel(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
     let data_dir = &config.etcd.data_dir;
-    let fenced = guard::is_fenced(host, data_dir)?;
-    let mounted = guard::mounted_on(host, data_dir).context("reading the mounts")?.is_some();
+    let fenced = place::is_fenced(host, data_dir)?;
+    let mounted = place::mounted_on(host, data_dir).context("reading the mounts")?.is_some();
     let mut paths = policy::labelled(config);
     if mounted || !fenced {
         paths.push(data_dir.to_string());
@@ -170,23 +164,4 @@ pub fn local_rules(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> 
     let ours = policy::type_of(policy::DATA_LABEL).ok_or_else(|| anyhow!("no type"))?;
     let about = |line: &&str| policy::is_rule_about(line, &config.etcd.data_dir) && !line.contains(ours);
     Ok(text.lines().filter(about).map(str::to_owned).collect())
-}
-
-/// Gives the root directory of a new filesystem the label of etcd's data; what is made in it inherits that. One that has
-/// a label of its own keeps it.
-///
-/// By our module where it is in force, for the local directory may have another; else as the local directory.
-pub(super) fn label_root(host: &Host, root: &OwnedFd, data_dir: &AbsPath) -> anyhow::Result<()> {
-    const UNLABELLED: &str = "unlabeled_t";
-    let has = selinux::label(root)?;
-    if has.as_deref().and_then(policy::type_of).is_some_and(|found| found != UNLABELLED) {
-        return Ok(());
-    }
-    let ours = selinux::enforces(host)?.is_some() && selinux::knows(host, policy::DATA_LABEL)?;
-    let label =
-        if ours { Some(policy::DATA_LABEL.to_owned()) } else { selinux::label_of(host, data_dir.as_str())? };
-    match label {
-        Some(label) => selinux::set_label(root, &label).with_context(|| format!("labelling the LUN {label}")),
-        None => Ok(()),
-    }
 }

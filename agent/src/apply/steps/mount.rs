@@ -1,11 +1,12 @@
 //! Having PID 1 mount the LUN, and seeing what it really mounted; and having it unmounted for good.
 
-use super::{guard, run::Run};
 use crate::{
-    host::{block, inode, mountinfo, systemd, tree, xfs},
-    node::authority::{Authority, Stamp},
+    apply::{context::Run, guard, place, record},
+    host::{block, mountinfo, systemd, tree, xfs},
+    node::authority::Authority,
     observe,
-    terms::{AbsPath, FsLabel, FsUuid, Wwid},
+    plan::step::MountData,
+    terms::AbsPath,
 };
 use anyhow::{Context as _, bail, ensure};
 use std::time::{Duration, Instant};
@@ -18,40 +19,29 @@ const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
 /// For mount namespaces of processes that are ending, which keep a mount of their own.
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a mount step asks for.
-#[derive(Debug)]
-pub(super) struct Wish<'a> {
-    pub unit: &'a str,
-    pub at: &'a AbsPath,
-    pub wwid: &'a Wwid,
-    pub uuid: &'a FsUuid,
-    pub label: &'a FsLabel,
-    pub options: &'a [String],
-}
-
-pub(super) fn mount(run: &mut Run<'_>, wish: &Wish<'_>) -> anyhow::Result<String> {
+pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
     run.drop_staging();
-    guard::no_users_beneath(run, wish.at)?;
-    ensure!(guard::is_fenced(run.host, wish.at)?, "{} is not fenced: nothing is mounted over it", wish.at);
-    let lun = guard::lun_of_ours(run, wish.wwid, wish.uuid)?;
-    let leads_to = observe::label_leads_to(run.host, wish.label)?;
+    guard::no_users_beneath(run, &step.at)?;
+    ensure!(place::is_fenced(run.host, &step.at)?, "{} is not fenced: nothing is mounted over it", step.at);
+    let lun = guard::lun_of_ours(run, &step.wwid, &step.uuid)?;
+    let leads_to = observe::label_leads_to(run.host, &step.label)?;
     ensure!(
         leads_to.as_deref() == Some(lun.device.as_str()),
         "/dev/disk/by-label/{} leads to {}, the LUN is {}",
-        wish.label,
+        step.label,
         leads_to.as_deref().unwrap_or("nothing"),
         lun.device
     );
-    systemd::start(run.host, wish.unit, MOUNT_LIMIT)?;
-    verify(run, wish, &lun.devno)?;
-    Ok(format!("{} is mounted on {}", lun.device, wish.at))
+    systemd::start(run.host, &step.unit, MOUNT_LIMIT)?;
+    verify(run, step, &lun.devno)?;
+    Ok(format!("{} is mounted on {}", lun.device, step.at))
 }
 
 /// Unmounts the LUN once its data is proven to be on the local disk, and waits until nobody at all has it: the fence is
 /// what whoever starts etcd now finds.
-pub(super) fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
+pub fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
     ensure!(run.proof.is_some(), "the copy was not proven in this run: the LUN stays mounted");
-    ensure!(guard::is_fenced(run.host, at)?, "{at} is not fenced beneath the LUN, which stays mounted");
+    ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced beneath the LUN, which stays mounted");
     let lun = guard::data_is_on_lun(run, at)?;
     guard::etcd_is_at_rest(run, at)?;
     systemd::stop(run.host, unit, UNMOUNT_LIMIT)?;
@@ -70,11 +60,11 @@ pub(super) fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result
 }
 
 /// Unmounts a filesystem that has shut down. Whatever etcd acknowledged is on the LUN; the rest was refused to it.
-pub(super) fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
-    let record = guard::record(run.host)?.context("the record is gone")?;
+pub fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
+    let record = record::read(run.host)?;
     ensure!(record.authority == Authority::Lun, "the record says that the local disk is the truth");
-    ensure!(guard::is_fenced(run.host, at)?, "{at} is not fenced beneath what is mounted, which stays so");
-    let mount = guard::mounted_on(run.host, at)?.with_context(|| format!("{at} is not mounted any more"))?;
+    ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced beneath what is mounted, which stays so");
+    let mount = place::mounted_on(run.host, at)?.with_context(|| format!("{at} is not mounted any more"))?;
     ensure!(xfs::is_shut_down(&run.host.root.locate(at.as_path())), "{at} has not shut down");
     guard::etcd_is_at_rest(run, at)?;
     systemd::stop(run.host, unit, UNMOUNT_LIMIT)?;
@@ -97,29 +87,27 @@ pub(super) fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyh
 }
 
 /// What PID 1 sees must be the LUN, with the options asked for, and carry the record's stamp.
-fn verify(run: &Run<'_>, wish: &Wish<'_>, devno: &str) -> anyhow::Result<()> {
+fn verify(run: &Run<'_>, step: &MountData, devno: &str) -> anyhow::Result<()> {
     let mounts = mountinfo::of_pid1(run.host)?;
-    let here: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == wish.at.as_str()).collect();
+    let here: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == step.at.as_str()).collect();
     let [mount] = here.as_slice() else {
-        bail!("after the start of {} there are {} mounts on {}", wish.unit, here.len(), wish.at);
+        bail!("after the start of {} there are {} mounts on {}", step.unit, here.len(), step.at);
     };
     let found = format!("{}:{}", mount.device.0, mount.device.1);
     ensure!(
         found == devno,
         "{} has mounted device {found}, not {devno}; stop it and see `systemctl cat {0}`",
-        wish.unit
+        step.unit
     );
-    ensure!(mount.fs_type == "xfs", "{} has mounted {}, not xfs", wish.unit, mount.fs_type);
+    ensure!(mount.fs_type == "xfs", "{} has mounted {}, not xfs", step.unit, mount.fs_type);
     let options: Vec<_> = mount.options.iter().chain(&mount.super_options).collect();
-    ensure!(!options.iter().any(|option| *option == "ro"), "{} has mounted read-only", wish.unit);
-    for option in wish.options.iter().filter(|option| *option != "_netdev") {
-        ensure!(options.contains(&option), "{} has mounted without {option}", wish.unit);
+    ensure!(!options.iter().any(|option| *option == "ro"), "{} has mounted read-only", step.unit);
+    for option in step.options.iter().filter(|option| *option != "_netdev") {
+        ensure!(options.contains(&option), "{} has mounted without {option}", step.unit);
     }
-    let root = tree::open(&run.host.root.locate(wish.at.as_path()))?;
-    let text = inode::attribute(&root, Stamp::ATTRIBUTE)?.context("what is mounted has no stamp")?;
-    let stamp =
-        Stamp::parse(&String::from_utf8_lossy(&text)).context("reading the stamp of what is mounted")?;
-    let record = guard::record(run.host)?.context("the record is gone")?;
+    let root = tree::open(&run.host.root.locate(step.at.as_path()))?;
+    let stamp = place::stamp_of(&root)?;
+    let record = record::read(run.host)?;
     ensure!(
         stamp.generation == record.generation
             && stamp.machine_id == run.identity.machine_id

@@ -1,10 +1,11 @@
 //! Measuring the staged LUN as etcd will use it.
 
-use super::{copy::not_staged, run::Run};
 use crate::{
+    apply::context::Run,
     bench::{self, Summary, milliseconds},
     host::scratch::{self, Place, Scratch},
-    plan::{Refusal, STAGING},
+    node::layout::STAGING,
+    plan::Refusal,
     terms::{Span, Wwid},
 };
 use anyhow::Context as _;
@@ -12,8 +13,8 @@ use std::path::Path;
 
 /// Refuses a LUN on which 99 of 100 `fdatasync` calls don't end within the limit. etcd still runs from the local disk, and what is
 /// written has no name and is gone after.
-pub(super) fn measure(run: &Run<'_>, wwid: &Wwid, limit: Span) -> anyhow::Result<String> {
-    run.staged().ok_or_else(not_staged)?;
+pub fn measure(run: &Run<'_>, wwid: &Wwid, limit: Span) -> anyhow::Result<String> {
+    run.staging()?;
     let place = Place::open(run.host, Path::new(STAGING)).context("opening the staged LUN")?;
     let mut scratches =
         [Scratch::make(&place, bench::SEGMENT, bench::BLOCK).context("making a scratch file")?];

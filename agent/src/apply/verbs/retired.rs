@@ -1,12 +1,15 @@
 //! Deleting old local data, on a person's word.
 
-use super::{Failure, alone::take_lock, guard};
 use crate::{
+    apply::{alone::take_lock, outcome::Failure, users},
     config::Config,
     host::{Host, dir, inode, tree},
-    node::{Identity, Retired},
+    node::{
+        Identity, Retired,
+        layout::{RETIRED, RETIRED_MARK},
+    },
     observe::{self, Viewpoint},
-    plan::{self, RETIRED, RETIRED_MARK},
+    plan,
     terms::AbsPath,
 };
 use anyhow::{Context as _, ensure};
@@ -33,6 +36,6 @@ fn remove(host: &Host, name: &str) -> anyhow::Result<()> {
     let shelf = tree::open(&host.root.locate(retired.as_path()))?;
     let mark = inode::attribute(dir::open(&shelf, name)?, RETIRED_MARK)?;
     ensure!(mark.as_deref() == Some(name.as_bytes()), "{retired}/{name} has lost its mark");
-    guard::nobody_in(host, &retired.join(name))?;
+    users::nobody_in(host, &retired.join(name))?;
     dir::remove_tree(&shelf, name).with_context(|| format!("removing {retired}/{name}"))
 }

@@ -1,0 +1,53 @@
+//! What a run of `apply` works with: the host, the config, and what it keeps between its steps.
+
+use super::secrets::Secrets;
+use crate::{
+    config::Config,
+    host::{Host, staging::Staging},
+    node::Identity,
+    terms::Fingerprint,
+};
+use anyhow::anyhow;
+
+/// One run. What it keeps between its steps is lost when it is cut short.
+#[derive(Debug)]
+pub struct Run<'a> {
+    pub host: &'a Host,
+    pub config: &'a Config,
+    pub secrets: &'a Secrets,
+    pub identity: &'a Identity,
+    /// The LUN's mount in this process's namespace.
+    pub staging: Option<Staging>,
+    /// The fingerprint of both trees, once the proof has found them to be the same.
+    pub proof: Option<Fingerprint>,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(host: &'a Host, config: &'a Config, secrets: &'a Secrets, identity: &'a Identity) -> Self {
+        Self { host, config, secrets, identity, staging: None, proof: None }
+    }
+
+    /// The staged LUN, which a step needs that comes after `stage`.
+    pub fn staging(&self) -> anyhow::Result<&Staging> {
+        self.staging.as_ref().ok_or_else(not_staged)
+    }
+
+    /// The same, for whoever unmounts it.
+    pub fn take_staging(&mut self) -> anyhow::Result<Staging> {
+        self.staging.take().ok_or_else(not_staged)
+    }
+
+    /// Unmounts the staged LUN if it can, whatever state it is in.
+    pub fn drop_staging(&mut self) {
+        if let Some(staging) = self.staging.take()
+            && let Err(error) = staging.unmount()
+        {
+            // The mount ends with this process's namespace in any case.
+            tracing::debug!("unmounting the staging mount: {error}");
+        }
+    }
+}
+
+fn not_staged() -> anyhow::Error {
+    anyhow!("the LUN is not staged in this run; apply again")
+}

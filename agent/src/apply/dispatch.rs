@@ -1,0 +1,45 @@
+//! One `match`: each step to what does it. Behaviour does not live here; see `plan`.
+
+use super::{
+    context::Run,
+    steps::{
+        attach, commit, copy, etcd, fence, format, login, measure, mount, retire, returning, stage, stamp,
+    },
+    watcher::Watcher,
+};
+use crate::plan::Step;
+
+/// Does a step. The text says what changed, for the journal and the person who watches.
+pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+    match step {
+        Step::SetInitiatorName { name } => login::set_initiator_name(run.host, name),
+        Step::RestartIscsid => login::restart_iscsid(run.host),
+        Step::LogOut { sid } => login::log_out(run.host, *sid),
+        Step::SetTimeout { sid, replacement } => login::set_timeout(run.host, *sid, *replacement),
+        Step::LogIn(step) => login::log_in(run, step, watcher),
+        Step::AttachLun(step) => attach::attach(run.host, step),
+        Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),
+        Step::BeginRecord { record } => commit::begin(run, record),
+        Step::ClearUnfinished { wwid, uuid } => format::clear_unfinished(run, wwid, uuid),
+        Step::Format(step) => format::format(run, step),
+        Step::Stage { wwid, uuid } => stage::stage(run, wwid, uuid),
+        Step::Unstamp => stamp::unstamp(run),
+        Step::PreCopy(step) => copy::pre_copy(run, step, watcher),
+        Step::StopEtcd { runtime } => etcd::stop(run.host, run.config, runtime, watcher),
+        Step::Copy(step) => copy::copy(run, step, watcher),
+        Step::Measure { wwid, limit } => measure::measure(run, wwid, *limit),
+        Step::Prove { from, way } => copy::prove(run, from, *way, watcher),
+        Step::Stamp { stamp } => stamp::stamp(run, stamp),
+        Step::Commit { record } => commit::commit(run, record),
+        Step::Retire(step) => retire::retire(run, step),
+        Step::Fence { at } => fence::fence(run.host, at),
+        Step::Activate { stamp, record } => stamp::activate(run, stamp, record),
+        Step::Mark(step) => stamp::mark(run, step),
+        Step::MountData(step) => mount::mount(run, step),
+        Step::UnmountData { unit, at } => mount::unmount(run, unit, at),
+        Step::UnmountShutDown { unit, at } => mount::unmount_shut_down(run, unit, at),
+        Step::CommitLocal { record } => commit::commit_local(run, record),
+        Step::Return { at, generation } => returning::put_in_place(run, at, *generation),
+        Step::StartEtcd(step) => etcd::start_on(run, step),
+    }
+}

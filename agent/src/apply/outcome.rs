@@ -1,0 +1,48 @@
+//! How a run ends.
+
+use crate::plan::Refusal;
+use anyhow::anyhow;
+use serde::Serialize;
+
+/// What a run has done.
+#[derive(Debug, Serialize)]
+pub struct Done {
+    /// How many steps were taken.
+    pub steps: usize,
+    /// Their names, in order.
+    pub taken: Vec<&'static str>,
+    /// The generation that was rolled back to the local disk and is the truth there, on purpose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolled_back: Option<u64>,
+}
+
+/// Why a run ended before its end.
+#[derive(Debug)]
+pub enum Failure {
+    /// There is a situation in which nothing is done.
+    Refused(Box<Refusal>),
+    /// Something went wrong.
+    Error(anyhow::Error),
+}
+
+impl Failure {
+    /// The failure as an error that can be put into another one.
+    pub(super) fn into_error(self) -> anyhow::Error {
+        match self {
+            Self::Refused(refusal) => anyhow!(*refusal),
+            Self::Error(error) => error,
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}

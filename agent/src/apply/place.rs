@@ -1,0 +1,30 @@
+//! What lies where: mounted on the data directory, and beneath the mount.
+
+use crate::{
+    host::{
+        Host, inode,
+        mountinfo::{self, Mount},
+    },
+    node::authority::Stamp,
+    terms::AbsPath,
+};
+use anyhow::Context as _;
+use std::os::fd::OwnedFd;
+
+/// What PID 1 has mounted on the data directory, if anything.
+pub fn mounted_on(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Option<Mount>> {
+    let mounts = mountinfo::of_pid1(host)?;
+    Ok(mounts.into_iter().find(|mount| mount.mount_point == data_dir.as_str()))
+}
+
+/// Whether the directory beneath the mount point is immutable.
+pub fn is_fenced(host: &Host, data_dir: &AbsPath) -> anyhow::Result<bool> {
+    let Some(place) = inode::beneath(host, data_dir)? else { return Ok(false) };
+    Ok(inode::is_immutable(&place)? == Some(true))
+}
+
+/// The stamp of the LUN whose root directory this is, mounted where etcd uses it.
+pub fn stamp_of(root: &OwnedFd) -> anyhow::Result<Stamp> {
+    let text = inode::attribute(root, Stamp::ATTRIBUTE)?.context("what is mounted has no stamp")?;
+    Stamp::parse(&String::from_utf8_lossy(&text)).context("reading the stamp of what is mounted")
+}

@@ -1,0 +1,25 @@
+//! The record, read anew and written durably.
+
+use crate::{
+    host::Host,
+    node::{
+        authority::Record,
+        layout::{RECORD, STATE},
+    },
+    observe,
+};
+use anyhow::{Context as _, anyhow};
+
+/// The record as it is now. A step that asks for it can do nothing without one.
+pub fn read(host: &Host) -> anyhow::Result<Record> {
+    let record = observe::record(host);
+    let record = record.require().map_err(|why| anyhow!("the record can't be read: {why}"))?;
+    record.clone().context("the record is gone")
+}
+
+/// Writes the record durably.
+pub fn write(host: &Host, record: &Record) -> anyhow::Result<String> {
+    host.root.make_dir(STATE, 0o700).context("making the state directory")?;
+    host.root.write_durably(&RECORD.parse()?, &record.to_text()?, 0o600).context("writing the record")?;
+    Ok(format!("{RECORD} says {}, generation {}", record.authority, record.generation))
+}

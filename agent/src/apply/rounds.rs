@@ -1,0 +1,181 @@
+//! The loop: observe, plan, run, until nothing is left. Decides nothing.
+
+use super::{
+    alone, cause,
+    context::Run,
+    dispatch,
+    outcome::{Done, Failure},
+    secrets::Secrets,
+    steps::etcd,
+    watcher::Watcher,
+};
+use crate::{
+    config::Config,
+    host::{Host, kmsg, namespace},
+    node::{
+        Fact, Identity,
+        authority::{Authority, Record},
+    },
+    observe::{self, Viewpoint},
+    plan::{Goal, Occasion, Refusal},
+};
+use anyhow::{Context as _, anyhow, bail};
+use std::time::{Duration, Instant};
+
+/// How often a plan may end at a horizon: local side, login, stamp, all the rest, and once more to see that nothing is
+/// left; a rollback has the mount and the sessions beside these. More would mean that steps don't do what plans expect
+/// of them.
+const MAX_ROUNDS: usize = 8;
+
+/// For etcd to be back and the staging mount to be gone; a dead target alone may keep that one for two minutes.
+const RETURN_LIMIT: Duration = Duration::from_secs(600);
+
+/// Brings the node to what the config wants, or etcd's data back from the LUN.
+///
+/// When an attempt fails before the commit point, etcd is put back before this returns, and what
+/// happened to that is part of the error.
+pub fn apply(
+    host: &Host,
+    config: &Config,
+    secrets: &Secrets,
+    identity: &Identity,
+    goal: Goal,
+    watcher: &mut dyn Watcher,
+) -> Result<Done, Failure> {
+    // Before the first observation: facts seen before the lock could be another run's.
+    let _lock = alone::take_lock(host).context("making sure that this is the only apply")?;
+    if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
+        // The staging mount must be seen by nobody else, and vanish with this process.
+        namespace::private_mounts().context("making mounts private")?;
+    } else {
+        return Err(Refusal::OtherNamespace.into());
+    }
+    alone::wait_for_leftovers(host, watcher)?;
+    let mut run = Run::new(host, config, secrets, identity);
+    let result = rounds(&mut run, goal, watcher);
+    let Err(failure) = result else { return result };
+    Err(match put_back(&mut run, goal, &failure, watcher) {
+        Ok(()) => failure,
+        Err(second) => Failure::Error(failure.into_error().context(format!("{second:#}; after this"))),
+    })
+}
+
+fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Done, Failure> {
+    let mut taken = Vec::new();
+    let mut looked_again = false;
+    for _ in 0..MAX_ROUNDS {
+        let node = observe::node(
+            run.host,
+            run.config,
+            run.identity.clone(),
+            Viewpoint::Apply { staged: run.staging.as_ref() },
+        );
+        // In the form that `status --json` has.
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            tracing::debug!("observed {}", serde_json::to_value(&node).unwrap_or_default());
+        }
+        let plan = match goal.plan(run.config, &node) {
+            // The kernel keeps what it read at login, and the cure may have been applied at the target since.
+            Err(refusal) if refusal.rests_on_login() && !looked_again => {
+                looked_again = true;
+                observe::lun_rescan(run.host, run.config)
+                    .context("having the kernel look at the LUN anew")?;
+                continue;
+            }
+            planned => planned?,
+        };
+        watcher.planned(&plan);
+        if plan.is_empty() {
+            return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back() });
+        }
+        for (at, step) in plan.steps.iter().enumerate() {
+            if run.host.interrupt.is_requested() {
+                return Err(Failure::Error(anyhow!("interrupted before the step `{step}`")));
+            }
+            watcher.started(at + 1, plan.steps.len(), step);
+            let (start, log) = (Instant::now(), kmsg::Mark::now(run.host));
+            let outcome = dispatch::step(run, step, watcher).map_err(|error| cause::beside(run, error, log));
+            let outcome = outcome.with_context(|| format!("in step {}", step.id()));
+            let shown = outcome.as_ref().map(|done| done.as_str()).map_err(|error| format!("{error:#}"));
+            watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
+            // A step may find what no plan could know.
+            outcome.map_err(|error| match error.downcast::<Refusal>() {
+                Ok(refusal) => Failure::from(refusal),
+                Err(error) => Failure::Error(error),
+            })?;
+            taken.push(step.id());
+        }
+    }
+    Err(Failure::Error(anyhow!(
+        "{MAX_ROUNDS} plans were carried out and there is still something to do; see `etcd-lun plan`"
+    )))
+}
+
+/// Before the commit point, an attempt leaves etcd running as it was.
+fn put_back(
+    run: &mut Run<'_>,
+    goal: Goal,
+    failure: &Failure,
+    watcher: &mut dyn Watcher,
+) -> anyhow::Result<()> {
+    run.host.interrupt.ignore(); // the way back is walked to its end
+    watcher.returning(RETURN_LIMIT);
+    let result = match goal {
+        Goal::Lun(occasion) => back_on_local(run, occasion, watcher),
+        Goal::Local => back_on_lun(run, failure, watcher),
+    };
+    // After etcd: with a dead target this can take as long as open-iscsi's replacement timeout.
+    run.drop_staging();
+    result
+}
+
+fn back_on_local(run: &Run<'_>, occasion: Occasion, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+    if !etcd::was_stopped_by_us(run.host, run.config)? {
+        return Ok(());
+    }
+    let record = known_record(run)?;
+    if record.as_ref().is_some_and(|record| record.authority == Authority::Lun) {
+        watcher.noted("etcd stays stopped: its data is on the LUN now; `etcd-lun apply` goes on from here");
+        return Ok(());
+    }
+    if record.is_some_and(|record| record.rolled_back) {
+        watcher.noted(ROLLBACK_GOES_ON);
+        return Ok(());
+    }
+    let wait = occasion == Occasion::ByHand;
+    let wish = &run.config.etcd;
+    etcd::start(run.host, &wish.runtime, &wish.data_dir, wait)
+        .context("putting etcd back on the local disk")?;
+    watcher.noted(if wait {
+        "etcd runs from the local disk again, as before"
+    } else {
+        "etcd starts from the local disk, as before"
+    });
+    Ok(())
+}
+
+const ROLLBACK_GOES_ON: &str =
+    "etcd stays as it is: its data is on the local disk now; `etcd-lun rollback` goes on from here";
+
+/// A rollback that has not reached its commit point leaves the LUN mounted, and etcd on it: what `apply` does.
+fn back_on_lun(run: &mut Run<'_>, failure: &Failure, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+    // A refusal has changed nothing, unless a run before this one was killed.
+    if matches!(failure, Failure::Refused(_)) && !etcd::was_stopped_by_us(run.host, run.config)? {
+        return Ok(());
+    }
+    if !known_record(run)?.is_some_and(|record| record.authority == Authority::Lun) {
+        watcher.noted(ROLLBACK_GOES_ON);
+        return Ok(());
+    }
+    rounds(run, Goal::Lun(Occasion::ByHand), watcher)
+        .map_err(|failure| failure.into_error().context("putting etcd back on the LUN"))?;
+    watcher.noted("etcd runs from the LUN again, as before");
+    Ok(())
+}
+
+fn known_record(run: &Run<'_>) -> anyhow::Result<Option<Record>> {
+    match observe::record(run.host) {
+        Fact::Known(record) => Ok(record),
+        Fact::Unknown(why) => bail!("etcd stays stopped, for which copy is the truth can't be told ({why})"),
+    }
+}

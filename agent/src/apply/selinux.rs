@@ -1,0 +1,34 @@
+//! What steps need of SELinux: whether this process is confined, and the label of the LUN's root directory.
+
+use crate::{
+    host::{Host, selinux},
+    policy,
+    terms::AbsPath,
+};
+use anyhow::Context as _;
+use std::{io, os::fd::OwnedFd};
+
+/// Whether this process is in the service's domain, which may run no program but those of storage.
+pub fn is_confined(host: &Host) -> io::Result<bool> {
+    let context = selinux::enforces(host)?.map(|_| selinux::own_context(host)).transpose()?;
+    Ok(context.as_deref().and_then(policy::type_of) == Some(policy::DOMAIN))
+}
+
+/// Gives the root directory of a new filesystem the label of etcd's data; what is made in it inherits that. One that has
+/// a label of its own keeps it.
+///
+/// By our module where it is in force, for the local directory may have another; else as the local directory.
+pub fn label_root(host: &Host, root: &OwnedFd, data_dir: &AbsPath) -> anyhow::Result<()> {
+    const UNLABELLED: &str = "unlabeled_t";
+    let has = selinux::label(root)?;
+    if has.as_deref().and_then(policy::type_of).is_some_and(|found| found != UNLABELLED) {
+        return Ok(());
+    }
+    let ours = selinux::enforces(host)?.is_some() && selinux::knows(host, policy::DATA_LABEL)?;
+    let label =
+        if ours { Some(policy::DATA_LABEL.to_owned()) } else { selinux::label_of(host, data_dir.as_str())? };
+    match label {
+        Some(label) => selinux::set_label(root, &label).with_context(|| format!("labelling the LUN {label}")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,31 @@
+//! The record of an attempt, and both commit points.
+
+use crate::{
+    apply::{context::Run, guard, place, record},
+    node::authority::Record,
+};
+use anyhow::{bail, ensure};
+
+/// Announces an attempt.
+pub fn begin(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
+    record::write(run.host, record)
+}
+
+/// The commit point.
+pub fn commit(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
+    let Some(proof) = run.proof else { bail!("the copy was not proven in this run: nothing is committed") };
+    guard::not_the_truth(run)?;
+    guard::etcd_is_at_rest(run, &record.data_dir)?;
+    record::write(run.host, &record.clone().commit(Some(proof)))
+}
+
+/// The commit point of a rollback. The LUN is unmounted and the fence is up: etcd can't run on either copy.
+pub fn commit_local(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
+    let Some(proof) = run.proof else { bail!("the copy was not proven in this run: nothing is committed") };
+    let now = record::read(run.host)?;
+    ensure!(now.returning() == Some(record.generation), "the record has changed: nothing is committed");
+    let at = &record.data_dir;
+    guard::nothing_is_mounted(run, at)?;
+    ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced: nothing is committed");
+    record::write(run.host, &record.clone().roll_back(proof))
+}

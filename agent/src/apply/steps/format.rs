@@ -1,0 +1,40 @@
+//! Making the filesystem on a blank LUN, and clearing one that was left unfinished.
+
+use crate::{
+    apply::{context::Run, guard},
+    host::{block, udev::Monitor, xfs},
+    observe,
+    plan::step::Format,
+    terms::{FsUuid, Wwid},
+};
+use anyhow::{Context as _, bail};
+use std::time::{Duration, Instant};
+
+/// mkfs.xfs zeroes its log and discards the device: minutes on a slow thin LUN.
+const FORMAT_LIMIT: Duration = Duration::from_secs(900);
+/// For udev to have seen the new filesystem's label. udev's own limit for an event is 180 s (systemd-udevd.service(8)).
+const LABEL_LIMIT: Duration = Duration::from_secs(180);
+
+pub fn clear_unfinished(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
+    guard::not_the_truth(run)?;
+    let lun = guard::lun(run, wwid)?;
+    block::clear_unfinished(run.host, &lun.device, uuid)?;
+    Ok(format!("{} is clear of {uuid}", lun.device))
+}
+
+pub fn format(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
+    let Format { wwid, uuid, label } = step;
+    guard::not_the_truth(run)?;
+    let lun = guard::blank_lun(run, wwid)?;
+    let monitor = Monitor::open(run.host).context("listening to udev")?;
+    xfs::make_filesystem(run.host, &block::node(&lun.device)?, uuid, label, FORMAT_LIMIT)?;
+    // The label's link comes from udev's next look. It looks when whoever wrote closes the device, but for that it watches
+    // the device only between two looks: where multipath has just brought a path, the close falls into one.
+    block::announce_change(run.host, &lun.device)
+        .with_context(|| format!("announcing the new filesystem on {}", lun.device))?;
+    let label_seen = || observe::carries_label(run.host, &lun.device, label).map(|seen| seen.then_some(()));
+    if monitor.wait_until(run.host, Instant::now() + LABEL_LIMIT, label_seen)?.is_none() {
+        bail!("udev has not seen the label {label} on {} in time", lun.device);
+    }
+    Ok(format!("{} is XFS {uuid}", lun.device))
+}

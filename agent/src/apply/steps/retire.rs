@@ -1,0 +1,63 @@
+//! Retiring: the local data leaves the data directory.
+
+use crate::{
+    apply::{context::Run, guard, users},
+    host::{dir, inode, tree},
+    node::layout::{BAR, RETIRED, RETIRED_MARK},
+    plan::step::Retire,
+    terms::AbsPath,
+};
+use anyhow::{Context as _, bail, ensure};
+
+/// Moves the data to `retired/<generation>` by one atomic exchange.
+///
+/// What takes its place is a directory with a file [`BAR`] in it, so that etcd, started in the
+/// moment before the fence is up, finds no place to write: with an empty directory it would
+/// bootstrap a new cluster there.
+pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
+    let Retire { from, generation, fingerprint } = step;
+    let host = run.host;
+    guard::no_users_beneath(run, from)?;
+    let retired: AbsPath = RETIRED.parse()?;
+    host.root.make_dir(retired.as_path(), 0o700).context("making the directory of retired data")?;
+    let (parent, shelf) = dir::both_without_mounts(host, &from.parent(), &retired)?;
+    let data = dir::open(&parent, from.name()).with_context(|| format!("opening {from}"))?;
+    let copied = match *fingerprint {
+        Some(copied) => {
+            let found = tree::fingerprint(&data, &host.interrupt, &mut |_| {})?.fingerprint;
+            ensure!(found == copied, "{from} has changed: it is {found} now, and {copied} was copied");
+            copied
+        }
+        // Proven a moment ago, by this very run.
+        None => {
+            guard::etcd_is_at_rest(run, from)?;
+            run.proof.context("the data was not proven in this run: it is not retired")?
+        }
+    };
+    let name = generation.to_string();
+    let bar = match dir::names(&shelf)?.contains(&name) {
+        true => dir::open(&shelf, &name)?,
+        false => inode::make_empty_dir_like(&shelf, &name, &data)?,
+    };
+    match dir::names(&bar)?.as_slice() {
+        [] => dir::make_file(&bar, BAR)?,
+        [only] if only == BAR && dir::is_empty_file(&bar, BAR)? => {} // left by a run that was cut short
+        _ => bail!("{retired}/{name} exists already and holds something: move it away"),
+    }
+    inode::exchange(&shelf, &name, &parent, from.name())?;
+    // Whoever opened the data since it was looked at would go on writing there, beside the truth.
+    let users = users::of_data(host, &retired.join(&name))?;
+    if !users.is_empty() {
+        inode::exchange(&shelf, &name, &parent, from.name()).with_context(|| {
+            format!("{} uses {from}, which lies in {retired}/{name} now", users.join(", "))
+        })?;
+        bail!(
+            "{} opened {from} while it was moved out of the way: it is back in its place",
+            users.join(", ")
+        );
+    }
+    inode::set_attribute(dir::open(&shelf, &name)?, RETIRED_MARK, name.as_bytes())
+        .with_context(|| format!("marking {retired}/{name} as ours"))?;
+    tracing::info!(GENERATION = *generation, "local data {copied} retired");
+    Ok(format!("the data lies in {retired}/{name}"))
+}

@@ -1,0 +1,64 @@
+//! The local copy of a rollback: where it is staged, and how it takes the fence's place.
+
+use crate::{
+    apply::{context::Run, guard},
+    host::{Host, dir, inode, tree},
+    node::layout::{BAR, RETURNING, RETURNING_MARK},
+    terms::{AbsPath, RecordedFingerprint},
+};
+use anyhow::{Context as _, bail, ensure};
+use std::os::fd::OwnedFd;
+
+/// The directory at `path` for a rollback's copy, with owner, mode and label of `like`: a new one, an empty one, or one
+/// that an earlier try has made.
+pub fn shelve(host: &Host, path: &AbsPath, like: &OwnedFd) -> anyhow::Result<OwnedFd> {
+    host.root.make_dir(RETURNING, 0o700).context("making the directory of a rollback's copy")?;
+    let shelf = tree::open(&host.root.locate(RETURNING))?;
+    if dir::names(&shelf)?.iter().any(|name| name == path.name()) {
+        let found = dir::open(&shelf, path.name()).with_context(|| format!("opening {path}"))?;
+        if inode::attribute(&found, RETURNING_MARK)?.is_some() {
+            return Ok(found);
+        }
+    }
+    let made =
+        inode::make_empty_dir_like(&shelf, path.name(), like).with_context(|| format!("making {path}"))?;
+    inode::set_attribute(&made, RETURNING_MARK, path.name().as_bytes())?;
+    Ok(made)
+}
+
+/// Exchanges the proven copy for the fence: at no moment is the data directory absent, or empty and writable. The fence's
+/// flag goes first, its bar last.
+pub fn put_in_place(run: &Run<'_>, at: &AbsPath, generation: u64) -> anyhow::Result<String> {
+    let host = run.host;
+    let record = guard::rolled_back(run)?;
+    ensure!(record.generation == generation, "the record is of generation {} now", record.generation);
+    guard::nothing_is_mounted(run, at)?;
+    guard::no_users_beneath(run, at)?;
+    let (parent, shelf) = dir::both_without_mounts(host, &at.parent(), &RETURNING.parse()?)?;
+    let name = generation.to_string();
+    let copy = dir::open(&shelf, &name).with_context(|| format!("opening {RETURNING}/{name}"))?;
+    let Some(RecordedFingerprint::Ours(proven)) = record.fingerprint else {
+        bail!("the record has no fingerprint of {RETURNING}/{name} that this version can compare")
+    };
+    if run.proof != Some(proven) {
+        let found = tree::fingerprint(&copy, &host.interrupt, &mut |_| {})?.fingerprint;
+        ensure!(
+            found == proven,
+            "{RETURNING}/{name} has changed: it is {found} now, which is not what was proven"
+        );
+    }
+    dir::make(&parent, at.name(), 0o700).with_context(|| format!("making {at}"))?;
+    let fence = dir::open(&parent, at.name())?;
+    let barred = match dir::names(&fence)?.as_slice() {
+        [] => false,
+        [only] if only == BAR && dir::is_empty_file(&fence, BAR)? => true,
+        names => bail!("{at} holds {}: nothing takes its place", names.join(", ")),
+    };
+    inode::remove_attribute(&copy, RETURNING_MARK)?;
+    inode::exchange_for_immutable(&shelf, &name, &parent, at.name())?;
+    let removed = if barred { dir::remove_file(&fence, BAR) } else { Ok(()) };
+    removed
+        .and_then(|()| dir::remove_dir(&shelf, &name))
+        .with_context(|| format!("removing what was {at} until now and is {RETURNING}/{name}"))?;
+    Ok(format!("{at} holds generation {generation}, and is writable"))
+}

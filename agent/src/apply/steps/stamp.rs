@@ -1,0 +1,64 @@
+//! The stamp: taken off, written, and counted up at each use.
+
+use crate::{
+    apply::{context::Run, guard, place, record},
+    host::{dir, inode, tree},
+    node::{
+        authority::{Record, Stamp},
+        layout::RECORD,
+    },
+    plan::step::Mark,
+};
+use anyhow::{Context as _, bail, ensure};
+
+pub fn unstamp(run: &Run<'_>) -> anyhow::Result<String> {
+    guard::not_the_truth(run)?;
+    let staging = run.staging()?;
+    inode::remove_attribute(staging.root()?, Stamp::ATTRIBUTE)?;
+    staging.sync().context("syncing the LUN")?;
+    Ok("the LUN has no stamp".into())
+}
+
+/// Stamps the LUN, syncs it and lets it go: what follows concerns only the record.
+pub fn stamp(run: &mut Run<'_>, stamp: &Stamp) -> anyhow::Result<String> {
+    if run.proof.is_none() {
+        bail!("the copy was not proven in this run: it is not stamped");
+    }
+    guard::not_the_truth(run)?;
+    write_stamp(run, stamp)?;
+    Ok(format!("stamped with generation {}", stamp.generation))
+}
+
+fn write_stamp(run: &mut Run<'_>, stamp: &Stamp) -> anyhow::Result<()> {
+    let staging = run.take_staging()?;
+    inode::set_attribute(staging.root()?, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
+    staging.sync().context("syncing the LUN")?;
+    staging.unmount().context("unmounting the LUN")?;
+    Ok(())
+}
+
+/// First the stamp, then the record: cut short between them, the LUN is one ahead, never behind.
+pub fn activate(run: &mut Run<'_>, stamp: &Stamp, record: &Record) -> anyhow::Result<String> {
+    write_stamp(run, stamp)?;
+    record::write(run.host, record)?;
+    Ok(format!("use {} is counted on the LUN and in {}", stamp.activations, RECORD))
+}
+
+/// First the stamp, on the device, then the record, as at a mount: cut short between them, the LUN is one ahead.
+pub fn mark(run: &Run<'_>, step: &Mark) -> anyhow::Result<String> {
+    let Mark { at, stamp, record } = step;
+    guard::data_is_on_lun(run, at)?;
+    let root = tree::open(&run.host.root.locate(at.as_path()))?;
+    let now = place::stamp_of(&root)?;
+    let recorded = record::read(run.host)?;
+    ensure!(
+        now.clone().activated(stamp.activations) == *stamp
+            && recorded.clone().activated(record.activations) == *record
+            && (recorded.activations..stamp.activations).contains(&now.activations),
+        "the LUN's stamp or the record has changed: nothing is counted"
+    );
+    inode::set_attribute(&root, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
+    dir::sync_filesystem(&root).context("syncing the LUN")?;
+    record::write(run.host, record)?;
+    Ok(format!("use {} is counted on the LUN and in {RECORD}", stamp.activations))
+}

@@ -1,0 +1,41 @@
+//! Where our files lie on a node, and how they are marked as ours.
+
+use crate::terms::AbsPath;
+use std::ffi::CStr;
+
+/// Our state: the record and retired data. No MachineConfig owns this path.
+pub const STATE: &str = "/var/lib/etcd-lun";
+/// The record.
+pub const RECORD: &str = "/var/lib/etcd-lun/authority.json";
+/// Retired local data, a directory per generation.
+pub const RETIRED: &str = "/var/lib/etcd-lun/retired";
+/// The attribute of a directory in [`RETIRED`] that tells it as ours. Its value is the name that the data was retired
+/// under.
+pub const RETIRED_MARK: &CStr = c"trusted.etcd-lun.retired";
+/// Where a rollback stages the LUN's data: a directory, named after the generation that the data becomes.
+pub const RETURNING: &str = "/var/lib/etcd-lun/returning";
+/// The attribute that tells a directory in [`RETURNING`] as ours until it is in its place.
+pub const RETURNING_MARK: &CStr = c"trusted.etcd-lun.returning";
+/// What keeps etcd out of the data directory from the moment of retiring on: an empty file where etcd must have a
+/// directory. In an empty directory etcd would bootstrap a new cluster.
+pub const BAR: &str = "member";
+
+/// The runtime directory: what it holds is gone after a boot.
+pub const RUNTIME_DIR: &str = "/run/etcd-lun";
+/// The lock that a run of `apply`, `rollback`, `mark` or `retired delete` holds.
+pub const LOCK: &str = "/run/etcd-lun/lock";
+/// Where `apply` mounts the LUN for itself.
+pub const STAGING: &str = "/run/etcd-lun/staging";
+/// This file exists from before etcd is stopped until it runs again. It is in the runtime directory, because after a
+/// boot systemd starts etcd by itself.
+pub const ETCD_STOPPED: &str = "/run/etcd-lun/etcd-stopped";
+/// The verdicts of the last `health --record`. They are gone after a boot, and then logged anew.
+pub const VERDICTS: &str = "/run/etcd-lun/health.json";
+
+/// Where a static pod's manifest lies while its etcd is stopped. A manifest there says that we stopped etcd.
+///
+/// The directory is beside the kubelet's, so that a rename moves the manifest: `/var` would be another mount (ostree's
+/// `var.mount`). It is outside the kubelet's directory, because the kubelet runs every manifest in there.
+pub fn parked(manifest: &AbsPath) -> AbsPath {
+    manifest.parent().parent().join("etcd-lun-parked").join(manifest.name())
+}

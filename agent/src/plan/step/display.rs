@@ -1,0 +1,113 @@
+//! A step as an imperative phrase: for the plan that a person reads, and for the log.
+
+use super::{
+    Step,
+    payload::{AttachLun, Copy, Format, LogIn, Mark, MountData, Retire, StartEtcd},
+};
+use crate::{
+    config::{Discovery, Runtime},
+    node::layout,
+    terms::Bytes,
+};
+use std::fmt;
+
+impl fmt::Display for Step {
+    /// An imperative phrase.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SetInitiatorName { name } => write!(f, "set the initiator name to {name}"),
+            Self::RestartIscsid => write!(f, "restart iscsid, so that it takes the new initiator name"),
+            Self::LogOut { sid } => {
+                write!(f, "log out session {sid}, which is not needed any more and which nobody uses")
+            }
+            Self::LogIn(LogIn { target, portals, discovery, all, limit, .. }) => {
+                let portals = portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let how = match discovery {
+                    Discovery::SendTargets => "discover and log in to",
+                    Discovery::Static => "log in to",
+                };
+                let which = if *all { "at" } else { "at the first that works of" };
+                write!(f, "{how} {target} {which} {portals}, retrying for up to {limit}")
+            }
+            Self::SetTimeout { sid, replacement } => {
+                write!(f, "have session {sid} keep writes waiting for {replacement} when the target is gone")
+            }
+            Self::AttachLun(AttachLun { target, lun, .. }) => {
+                write!(f, "attach LUN {lun} of {target}, and no other")
+            }
+            Self::AwaitDisk { path, limit } => write!(f, "wait for {path}, for up to {limit}"),
+            Self::BeginRecord { record } => {
+                write!(
+                    f,
+                    "record attempt {} with filesystem {}; the truth stays on the local disk",
+                    record.generation, record.uuid
+                )
+            }
+            Self::ClearUnfinished { wwid, uuid } => {
+                write!(f, "clear the unfinished filesystem {uuid} of an earlier attempt from LUN {wwid}")
+            }
+            Self::Format(Format { wwid, uuid, label }) => {
+                write!(f, "format LUN {wwid} as XFS labelled {label}, UUID {uuid}")
+            }
+            Self::Stage { wwid, .. } => write!(f, "mount LUN {wwid} for this program only"),
+            Self::Unstamp => write!(f, "take the old stamp off the LUN"),
+            Self::PreCopy(Copy { from, way, size, .. }) => {
+                write!(f, "copy {from}{} to {way} while etcd still runs", sized(*size))
+            }
+            Self::StopEtcd { runtime: Runtime::Systemd { unit } } => {
+                write!(f, "stop {unit} and wait until nobody holds the database")
+            }
+            Self::StopEtcd { runtime: Runtime::StaticPod { manifest } } => write!(
+                f,
+                "move {manifest} aside, and wait until the kubelet has ended etcd's containers and nobody holds the database"
+            ),
+            Self::Copy(Copy { from, way, size, .. }) => write!(f, "copy {from}{} to {way}", sized(*size)),
+            Self::Measure { limit, .. } => {
+                write!(
+                    f,
+                    "measure the LUN, which is refused unless 99 of 100 fdatasync calls end within {limit}"
+                )
+            }
+            Self::Prove { from, way } => {
+                write!(f, "compare {from} and {way}, content and metadata, read from the device")
+            }
+            Self::Stamp { stamp } => {
+                write!(f, "stamp the LUN with generation {} for {}", stamp.generation, stamp.node)
+            }
+            Self::Commit { record } => {
+                write!(f, "commit: from here on generation {} on the LUN is the truth", record.generation)
+            }
+            Self::Retire(Retire { from, generation, .. }) => {
+                write!(f, "retire the data in {from} to {}/{generation}", layout::RETIRED)
+            }
+            Self::Fence { at } => write!(f, "fence {at}: without data and immutable beneath the mount"),
+            Self::Activate { stamp, .. } | Self::Mark(Mark { stamp, .. }) => {
+                write!(f, "count use {} of the LUN, on its stamp and in the record", stamp.activations)
+            }
+            Self::MountData(MountData { unit, at, .. }) => write!(f, "have systemd mount {at} ({unit})"),
+            Self::UnmountData { unit, at } => write!(f, "have systemd unmount {at} ({unit})"),
+            Self::UnmountShutDown { unit, at } => write!(
+                f,
+                "have systemd unmount {at} ({unit}), whose filesystem has shut down after an I/O error"
+            ),
+            Self::CommitLocal { record } => write!(
+                f,
+                "commit: from here on generation {} on the local disk is the truth, and stays it until a person applies",
+                record.generation
+            ),
+            Self::Return { at, generation } => {
+                write!(f, "open the fence: put {}/{generation} in the place of {at}", layout::RETURNING)
+            }
+            Self::StartEtcd(StartEtcd { runtime: Runtime::Systemd { unit }, on, .. }) => {
+                write!(f, "start {unit} on the {on}")
+            }
+            Self::StartEtcd(StartEtcd { runtime: Runtime::StaticPod { manifest }, on, .. }) => {
+                write!(f, "put {manifest} back, so that the kubelet starts etcd on the {on}")
+            }
+        }
+    }
+}
+
+fn sized(size: Option<Bytes>) -> String {
+    size.map(|size| format!(" ({size})")).unwrap_or_default()
+}

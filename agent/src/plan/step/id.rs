@@ -1,0 +1,75 @@
+//! A step's name for programs, and whether it is destructive.
+
+use super::Step;
+
+impl Step {
+    /// A stable name for the journal and JSON.
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::SetInitiatorName { .. } => "set-initiator-name",
+            Self::RestartIscsid => "restart-iscsid",
+            Self::LogOut { .. } => "log-out",
+            Self::LogIn(_) => "log-in",
+            Self::SetTimeout { .. } => "set-timeout",
+            Self::AttachLun(_) => "attach-lun",
+            Self::AwaitDisk { .. } => "await-disk",
+            Self::BeginRecord { .. } => "begin-record",
+            Self::ClearUnfinished { .. } => "clear-unfinished",
+            Self::Format(_) => "format",
+            Self::Stage { .. } => "stage",
+            Self::Unstamp => "unstamp",
+            Self::PreCopy(_) => "pre-copy",
+            Self::StopEtcd { .. } => "stop-etcd",
+            Self::Copy(_) => "copy",
+            Self::Measure { .. } => "measure",
+            Self::Prove { .. } => "prove",
+            Self::Stamp { .. } => "stamp",
+            Self::Commit { .. } => "commit",
+            Self::Retire(_) => "retire",
+            Self::Fence { .. } => "fence",
+            Self::Activate { .. } => "activate",
+            Self::Mark(_) => "mark",
+            Self::MountData(_) => "mount-data",
+            Self::UnmountData { .. } => "unmount-data",
+            Self::UnmountShutDown { .. } => "unmount-shut-down",
+            Self::CommitLocal { .. } => "commit-local",
+            Self::Return { .. } => "return",
+            Self::StartEtcd(_) => "start-etcd",
+        }
+    }
+
+    /// Whether it overwrites or moves something that could be missed.
+    pub fn is_destructive(&self) -> bool {
+        match self {
+            Self::ClearUnfinished { .. }
+            | Self::Format(_)
+            | Self::Unstamp
+            | Self::PreCopy(_)
+            | Self::Copy(_)
+            | Self::Commit { .. }
+            | Self::Retire(_)
+            | Self::CommitLocal { .. }
+            | Self::Return { .. } => true,
+            Self::SetInitiatorName { .. }
+            | Self::RestartIscsid
+            | Self::LogOut { .. }
+            | Self::LogIn(_)
+            | Self::SetTimeout { .. }
+            | Self::AttachLun(_)
+            | Self::AwaitDisk { .. }
+            | Self::BeginRecord { .. }
+            | Self::Stage { .. }
+            | Self::StopEtcd { .. }
+            | Self::Measure { .. }
+            | Self::Prove { .. }
+            | Self::Stamp { .. }
+            | Self::Fence { .. }
+            | Self::Activate { .. }
+            | Self::Mark(_)
+            | Self::MountData(_)
+            | Self::UnmountData { .. }
+            | Self::UnmountShutDown { .. }
+            | Self::StartEtcd(_) => false,
+        }
+    }
+}

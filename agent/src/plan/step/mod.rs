@@ -1,0 +1,159 @@
+//! What can be done: one value per act. A step carries every choice, so that `apply` decides nothing.
+//!
+//! * [`payload`]: what a step with more than two choices carries
+//! * [`id`]: its name in the journal and in JSON, and whether it is destructive
+//! * [`display`]: the step as a phrase for people
+
+mod display;
+mod id;
+mod payload;
+
+pub use payload::{AttachLun, Copy, Format, LogIn, Mark, MountData, Retire, StartEtcd, Way};
+
+use crate::{
+    config::Runtime,
+    node::authority::{Record, Stamp},
+    terms::{AbsPath, DiskLink, FsUuid, Iqn, Span, Wwid},
+};
+use serde::Serialize;
+
+/// One act of `apply` or `rollback`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "step", rename_all = "kebab-case")]
+pub enum Step {
+    /// Writes the initiator name where iscsid reads it.
+    SetInitiatorName {
+        /// The name.
+        name: Iqn,
+    },
+    /// Makes a running iscsid read the initiator name again.
+    RestartIscsid,
+    /// Ends a session that nobody uses: it was made with another initiator name, or is not needed after a rollback.
+    LogOut {
+        /// The session's number.
+        sid: u32,
+    },
+    /// Discovers the target, writes its records and logs in.
+    LogIn(LogIn),
+    /// Has a session wait for its target as long as etcd is to.
+    SetTimeout {
+        /// The session's number.
+        sid: u32,
+        /// How long.
+        replacement: Span,
+    },
+    /// Scans for the LUN, and only it, and waits for udev to have finished with its disk.
+    AttachLun(AttachLun),
+    /// Waits for a disk of the machine's own, and for udev to have finished with it.
+    AwaitDisk {
+        /// The link that leads to it.
+        path: DiskLink,
+        /// How long it is waited for.
+        limit: Span,
+    },
+    /// Writes the record that announces an attempt: the truth stays local.
+    BeginRecord {
+        /// The record.
+        record: Record,
+    },
+    /// Removes what a `mkfs.xfs` of ours left when it was cut short.
+    ClearUnfinished {
+        /// The LUN.
+        wwid: Wwid,
+        /// The UUID that everything to be removed carries.
+        uuid: FsUuid,
+    },
+    /// Makes the filesystem on a LUN that is blank.
+    Format(Format),
+    /// Mounts the LUN in a mount namespace of this process's own; the log is replayed.
+    Stage {
+        /// The LUN.
+        wwid: Wwid,
+        /// The filesystem's UUID.
+        uuid: FsUuid,
+    },
+    /// Takes the stamp off a filesystem whose data is about to be replaced.
+    Unstamp,
+    /// Copies while etcd still runs, so that the copy that counts is short.
+    PreCopy(Copy),
+    /// Stops etcd and waits until nobody holds its database.
+    StopEtcd {
+        /// What runs it.
+        runtime: Runtime,
+    },
+    /// Copies with etcd stopped.
+    Copy(Copy),
+    /// Measures the staged LUN, and refuses one that is too slow.
+    Measure {
+        /// The LUN.
+        wwid: Wwid,
+        /// Within this 99 of 100 `fdatasync` calls must end.
+        limit: Span,
+    },
+    /// Compares both trees, the copy read from its device.
+    Prove {
+        /// The data directory.
+        from: AbsPath,
+        /// Where the copy is.
+        way: Way,
+    },
+    /// Stamps the LUN: its data is complete.
+    Stamp {
+        /// The stamp.
+        stamp: Stamp,
+    },
+    /// The commit point: from here on the truth is on the LUN.
+    Commit {
+        /// The record, still without the fingerprint that the proof gives.
+        record: Record,
+    },
+    /// Moves the local data out of the data directory.
+    Retire(Retire),
+    /// Leaves the directory beneath the mount point without data, and immutable.
+    Fence {
+        /// The data directory.
+        at: AbsPath,
+    },
+    /// Counts a use of the LUN, on its stamp and then in the record.
+    Activate {
+        /// The stamp as it will be.
+        stamp: Stamp,
+        /// The record as it will be.
+        record: Record,
+    },
+    /// The same while it is mounted and in use.
+    Mark(Mark),
+    /// Has PID 1 mount the LUN on the data directory.
+    MountData(MountData),
+    /// Has PID 1 unmount the LUN, so that etcd finds the fence until the local data has taken its place.
+    UnmountData {
+        /// The mount unit.
+        unit: String,
+        /// Where.
+        at: AbsPath,
+    },
+    /// Has PID 1 unmount a filesystem that has shut down, so that it can be mounted anew.
+    UnmountShutDown {
+        /// The mount unit.
+        unit: String,
+        /// Where.
+        at: AbsPath,
+    },
+    /// The commit point of a rollback: from here on the truth is on the local disk.
+    CommitLocal {
+        /// The record, still without the fingerprint that the proof gives.
+        record: Record,
+    },
+    /// Opens the fence by putting the proven copy in its place.
+    Return {
+        /// The data directory.
+        at: AbsPath,
+        /// The generation that the copy is.
+        generation: u64,
+    },
+    /// Starts etcd.
+    StartEtcd(StartEtcd),
+}
+
+#[cfg(test)]
+mod tests;

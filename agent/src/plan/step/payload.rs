@@ -1,0 +1,142 @@
+//! What a step with more than two choices carries. The function of `apply` that does the step takes it as it is.
+
+use crate::{
+    config::{Discovery, Runtime},
+    node::{
+        authority::{Authority, Record, Stamp},
+        layout,
+    },
+    terms::{AbsPath, Bytes, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
+};
+use serde::Serialize;
+use std::fmt;
+
+/// Which way data is copied, out of the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// From the local disk to the staged LUN.
+    ToLun,
+    /// From the LUN, mounted on the data directory, to where the local disk keeps it until it takes that directory's
+    /// place.
+    ToLocal {
+        /// The generation that the copy becomes.
+        generation: u64,
+    },
+}
+
+impl fmt::Display for Way {
+    /// Where to.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ToLun => f.write_str("the LUN"),
+            Self::ToLocal { generation } => write!(f, "{}/{generation} on the local disk", layout::RETURNING),
+        }
+    }
+}
+
+/// The payload of `Step::LogIn`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LogIn {
+    /// The target.
+    pub target: Iqn,
+    /// Its portals.
+    pub portals: Vec<Portal>,
+    /// How portals are learnt.
+    pub discovery: Discovery,
+    /// To all portals (multipath), or to the first one that works.
+    pub all: bool,
+    /// How often the initiator pings the target, which the node records say.
+    pub noop_interval: Span,
+    /// How long the target may take to answer a ping, which the node records say.
+    pub noop_timeout: Span,
+    /// How long transient failures are retried.
+    pub limit: Span,
+}
+
+/// The payload of `Step::AttachLun`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AttachLun {
+    /// The target.
+    pub target: Iqn,
+    /// The number of the LUN.
+    pub lun: LunNumber,
+    /// How long to wait for it.
+    pub limit: Span,
+}
+
+/// The payload of `Step::Format`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Format {
+    /// The LUN.
+    pub wwid: Wwid,
+    /// The filesystem's UUID.
+    pub uuid: FsUuid,
+    /// Its label.
+    pub label: FsLabel,
+}
+
+/// The payload of `Step::PreCopy` and `Step::Copy`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Copy {
+    /// The data directory.
+    pub from: AbsPath,
+    /// Where to.
+    pub way: Way,
+    /// About how much data there is.
+    pub size: Option<Bytes>,
+    /// Whether nothing can have been copied there before.
+    pub onto_empty: bool,
+}
+
+/// The payload of `Step::Retire`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Retire {
+    /// The data directory.
+    pub from: AbsPath,
+    /// The generation that the data became.
+    pub generation: u64,
+    /// What the data must be, when it was not proven in this very run.
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// The payload of `Step::Mark`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mark {
+    /// The data directory.
+    pub at: AbsPath,
+    /// The stamp as it will be.
+    pub stamp: Stamp,
+    /// The record as it will be.
+    pub record: Record,
+}
+
+/// The payload of `Step::MountData`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MountData {
+    /// The mount unit.
+    pub unit: String,
+    /// Where.
+    pub at: AbsPath,
+    /// The LUN.
+    pub wwid: Wwid,
+    /// The filesystem's UUID.
+    pub uuid: FsUuid,
+    /// Its label.
+    pub label: FsLabel,
+    /// Options that must be in effect afterwards.
+    pub options: Vec<String>,
+}
+
+/// The payload of `Step::StartEtcd`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StartEtcd {
+    /// What runs it.
+    pub runtime: Runtime,
+    /// The data directory.
+    pub data_dir: AbsPath,
+    /// Where the data directory must lead.
+    pub on: Authority,
+    /// Whether to wait until it runs.
+    pub wait: bool,
+}
