@@ -1,5 +1,5 @@
 //! Compares what `health` computes from a real etcd's metrics with an independent computation from the same
-//! raw texts. Also tests how `health` gets the metrics over TLS.
+//! raw texts. Also tests how `health` gets the metrics by plain HTTP and over TLS.
 //!
 //! Needs etcd (Debian: etcd-server), Python, curl and openssl. Without etcd the tests print that and do
 //! nothing.
@@ -11,10 +11,11 @@ use etcd_lun::{
 };
 use std::{
     fs,
+    io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread::sleep,
+    thread::{self, sleep},
     time::{Duration, Instant},
 };
 
@@ -72,9 +73,11 @@ fn python(arguments: &[&str]) -> String {
 #[test]
 fn percentiles_agree_with_an_independent_computation() {
     let Some(etcd) = start("metrics", "http", &[]) else { return };
-    comes_up(|| http::get(etcd.address, "/health").is_ok_and(|answer| answer.status == 200));
-    let look = || http::get(etcd.address, "/metrics").unwrap().body;
+    let host = Host::machine().unwrap();
     let url = format!("http://{}", etcd.address);
+    let get = |path: &str| http::get(&host, &format!("{url}{path}"), None);
+    comes_up(|| get("/health").is_ok_and(|answer| answer.status == 200));
+    let look = || get("/metrics").unwrap().body;
     python(&["load", &url, "20"]);
     let before = look();
     python(&["load", &url, "300"]);
@@ -100,6 +103,47 @@ fn percentiles_agree_with_an_independent_computation() {
         assert!(now.value(name).unwrap() > 0.0, "{name}");
     }
     assert!(now.value("etcd_server_quota_backend_bytes").is_some());
+}
+
+/// A stand-in for a server that says one thing.
+fn server(said: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = Vec::new();
+        // All of it: a connection that is closed with something unread is reset.
+        while !asked.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            asked.extend(byte);
+        }
+        assert!(asked.starts_with(b"GET /metrics HTTP/1."), "{}", String::from_utf8_lossy(&asked));
+        stream.write_all(said.as_bytes()).unwrap();
+    });
+    url
+}
+
+#[test]
+fn plain_http() {
+    let host = Host::machine().unwrap();
+    let get = |url: &str| http::get(&host, url, None);
+    let answer = get(&server("HTTP/1.0 503 No\r\nX: y\r\n\r\na\r\n\r\nb")).unwrap();
+    assert_eq!(answer, http::Answer { status: 503, body: "a\r\n\r\nb".into() });
+    // Where it leads to is no answer, and isn't followed.
+    let moved = "HTTP/1.0 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(get(&server(moved)).unwrap().status, 302);
+    let error = get(&server("SSH-2.0\r\n")).unwrap_err().to_string();
+    assert!(error.contains("names etcd's own address and port"), "{error}");
+    let large = "HTTP/1.0 200 Ok\r\nContent-Length: 9000000\r\n\r\n";
+    let error = get(&server(large)).unwrap_err().to_string();
+    assert!(error.contains("more than 8 MiB"), "{error}");
+    let free = format!("http://{}/metrics", free_address());
+    let error = get(&free).unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("asking {free}: (7) ")) && error.contains("see that etcd runs"),
+        "{error}"
+    );
 }
 
 /// Makes a certificate authority, and one certificate that server and client share. OpenShift also gives each
@@ -131,16 +175,16 @@ fn tls_shows_who_asks_and_trusts_nobody_else() {
     let Some(etcd) = start("tls", "https", &more) else { return };
     let host = Host::machine().unwrap();
     let url = format!("https://{}/metrics", etcd.address);
-    comes_up(|| http::get_tls(&host, &url, &ours).is_ok());
+    comes_up(|| http::get(&host, &url, Some(&ours)).is_ok());
 
-    let answer = http::get_tls(&host, &url, &ours).unwrap();
+    let answer = http::get(&host, &url, Some(&ours)).unwrap();
     assert_eq!(answer.status, 200);
     assert!(Sample::parse(&answer.body).unwrap().value("etcd_server_has_leader").is_some());
     let untrusted = http::Certificates { authority: theirs.authority.clone(), ..ours.clone() };
-    let error = http::get_tls(&host, &url, &untrusted).unwrap_err().to_string();
-    assert!(error.contains(&url) && error.contains("certificate"), "{error}");
+    let error = http::get(&host, &url, Some(&untrusted)).unwrap_err().to_string();
+    assert!(error.contains(&url) && error.contains("`etcd.metrics_ca` has signed"), "{error}");
     let unknown = http::Certificates { authority: ours.authority.clone(), ..theirs };
-    let error = http::get_tls(&host, &url, &unknown).unwrap_err().to_string();
+    let error = http::get(&host, &url, Some(&unknown)).unwrap_err().to_string();
     // With TLS 1.3 the server closes the connection after the handshake, with or without an alert.
     assert!(error.contains(&url), "{error}");
     fs::remove_dir_all(&dir).unwrap();

@@ -27,14 +27,14 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
     dir.write("config.toml", SECRET);
     let dynamic = std::env::current_exe().unwrap();
     let cases: [(&[&str], &str); 14] = [
-        (&["--binary", &text], "is no program (no ELF executable): name a build of packaging/build"),
+        (&["--binary", &text], "is not a program (not an ELF executable): name a build of packaging/build"),
         (&["--binary", &dir.path("")], "Is a directory"),
         (&["--binary", "/nonexistent/etcd-lun"], "--binary: /nonexistent/etcd-lun: No such file"),
         (&["--binary", dynamic.to_str().unwrap()], "is linked dynamically"),
         (&["--config", "/nonexistent/pool.toml"], "/nonexistent/pool.toml: No such file"),
         (&["--config", &none], "`node.hostname` is missing"),
         (&["--config", &same], "iqn.1994-05.com.redhat:master0 in two entries"),
-        (&["--config", &twice], "/etc/etcd-lun/config.toml is to be"),
+        (&["--config", &twice], "two files of the delivery have the path /etc/etcd-lun/config.toml"),
         (&["--config", &missing], "--secrets-from, or leave it out with --without-secrets"),
         (&["--config", &credential], "`target.chap`: the CHAP secret of the target equals the initiator's"),
         (&["--name", "98-Master"], "`98-Master` is not an object's name"),

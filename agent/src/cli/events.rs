@@ -1,117 +1,43 @@
-//! Log events as lines on standard error, and what `tracing-journald` is put on.
-//!
-//! The layer and the registry that `tracing-subscriber` has for this keep spans, times and colours, of which we use nothing, and
-//! cost an eightieth of the program. Their lines are kept: level, message, then fields.
+//! Log events as lines on standard error: level, message, then fields.
 
 use std::fmt::{self, Write as _};
-use tracing::{
-    Event, Level, Metadata, Subscriber,
-    field::{Field, Visit},
-    level_filters::LevelFilter,
-    span::{Attributes, Id, Record},
+use tracing::Subscriber;
+use tracing_subscriber::{
+    Layer,
+    field::MakeExt as _,
+    fmt::{MakeWriter, format, layer},
+    registry::LookupSpan,
 };
-use tracing_subscriber::registry::{Extensions, ExtensionsMut, LookupSpan, SpanData};
 
-/// Takes events up to a level. There are no spans.
-#[derive(Debug)]
-pub(super) struct Events {
-    pub(super) level: LevelFilter,
-    /// Whether they go to standard error, or only to the layer above.
-    pub(super) printed: bool,
-}
-
-impl Subscriber for Events {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= self.level
-    }
-
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.level)
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        if self.printed {
-            super::complain(&line(*event.metadata().level(), |line| event.record(line)));
+/// Writes each event as a line, or as several where the message has several. Without time, which the journal has, and
+/// without target and colours, which nobody reads.
+pub(super) fn lines<S, W>(to: W) -> impl Layer<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + 'static,
+{
+    let fields = format::debug_fn(|line, field, value| {
+        let mut line = Plain(line);
+        match field.name() {
+            "message" => write!(line, "{value:?}"),
+            name => write!(line, "{name}={value:?}"),
         }
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
+    });
+    let layer = layer().with_writer(to).with_ansi(false).with_target(false).without_time();
+    layer.fmt_fields(fields.delimited(" "))
 }
 
-/// What a layer asks for: of a span, nothing is known.
-impl<'a> LookupSpan<'a> for Events {
-    type Data = NoSpan;
+/// What tools say may hold anything, and must not steer a terminal. The formatter escapes some control characters itself,
+/// but not all: a carriage return would let a text write over what stands before it.
+struct Plain<W>(W);
 
-    fn span_data(&'a self, _: &Id) -> Option<NoSpan> {
-        None
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum NoSpan {}
-
-impl SpanData<'_> for NoSpan {
-    fn id(&self) -> Id {
-        match *self {}
-    }
-
-    fn metadata(&self) -> &'static Metadata<'static> {
-        match *self {}
-    }
-
-    fn parent(&self) -> Option<&Id> {
-        match *self {}
-    }
-
-    fn extensions(&self) -> Extensions<'_> {
-        match *self {}
-    }
-
-    fn extensions_mut(&self) -> ExtensionsMut<'_> {
-        match *self {}
-    }
-}
-
-/// One event; the message may be of several lines.
-fn line(level: Level, record: impl FnOnce(&mut dyn Visit)) -> String {
-    let mut line = Line(format!("{level:>5}"));
-    record(&mut line);
-    line.0
-}
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.push(' ');
-        if field.name() != "message" {
-            self.0.extend([field.name(), "="]);
-        }
-        // Fails never: it is memory.
-        let _written = write!(Plain(&mut self.0), "{value:?}");
-    }
-}
-
-/// What tools say may hold anything, and must not steer a terminal.
-struct Plain<'a>(&'a mut String);
-
-impl fmt::Write for Plain<'_> {
+impl<W: fmt::Write> fmt::Write for Plain<W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for letter in text.chars() {
             match letter {
-                '\n' | '\t' => self.0.push(letter),
-                letter if letter.is_control() => self.0.extend(letter.escape_default()),
-                letter => self.0.push(letter),
+                '\n' | '\t' => self.0.write_char(letter)?,
+                letter if letter.is_control() => write!(self.0, "{}", letter.escape_default())?,
+                letter => self.0.write_char(letter)?,
             }
         }
         Ok(())
@@ -121,50 +47,43 @@ impl fmt::Write for Plain<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+    use tracing::level_filters::LevelFilter;
+    use tracing_subscriber::layer::SubscriberExt as _;
 
-    /// An `Events` whose lines can be read.
-    struct Kept(Events, Arc<Mutex<Vec<String>>>);
+    /// Standard error whose lines can be read.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
 
-    impl Subscriber for Kept {
-        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            self.0.enabled(metadata)
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
         }
 
-        fn event(&self, event: &Event<'_>) {
-            let line = line(*event.metadata().level(), |line| event.record(line));
-            self.1.lock().unwrap().push(line);
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
         }
-
-        fn new_span(&self, span: &Attributes<'_>) -> Id {
-            self.0.new_span(span)
-        }
-
-        fn record(&self, _: &Id, _: &Record<'_>) {}
-
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-        fn enter(&self, _: &Id) {}
-
-        fn exit(&self, _: &Id) {}
     }
 
     #[test]
-    fn lines() {
-        let lines = Arc::default();
-        let events = Events { level: LevelFilter::DEBUG, printed: false };
-        tracing::subscriber::with_default(Kept(events, Arc::clone(&lines)), || {
+    fn as_a_person_reads_them() {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let subscriber =
+            tracing_subscriber::registry().with(LevelFilter::DEBUG).with(lines(move || writer.clone()));
+        tracing::subscriber::with_default(subscriber, || {
             let name = "multipathd";
             tracing::warn!("{name} runs");
             tracing::error!(STEP = "copy", count = 7, "failed:\n\tat once");
-            tracing::debug!(code = 1, stdout = "a\"b", "ran \u{1b}[31m{name}\u{7}\u{9b}");
+            tracing::debug!(code = 1, stdout = "a\"b", "ran \u{1b}[31m{name}\u{7}\r\u{9b}");
             tracing::trace!("nobody asked");
         });
-        let expected = [
-            " WARN multipathd runs",
-            "ERROR failed:\n\tat once STEP=\"copy\" count=7",
-            "DEBUG ran \\u{1b}[31mmultipathd\\u{7}\\u{9b} code=1 stdout=\"a\\\"b\"",
-        ];
-        assert_eq!(*lines.lock().unwrap(), expected);
+        let expected = " WARN multipathd runs\n\
+                        ERROR failed:\n\tat once STEP=\"copy\" count=7\n\
+                        DEBUG ran \\u{1b}[31mmultipathd\\u{7}\\r\\u{9b} code=1 stdout=\"a\\\"b\"\n";
+        assert_eq!(String::from_utf8(kept.0.lock().unwrap().clone()).unwrap(), expected);
     }
 }

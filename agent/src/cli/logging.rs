@@ -3,10 +3,10 @@
 use super::{
     Exit,
     env::{self, under_systemd},
-    events::Events,
+    events,
 };
 use tracing::{level_filters::LevelFilter, subscriber::set_global_default};
-use tracing_subscriber::Layer as _;
+use tracing_subscriber::{layer::SubscriberExt as _, registry};
 
 /// Installs the subscriber. `ETCD_LUN_LOG` sets the level (`debug`, `trace`); steps are `info`.
 pub(super) fn install() {
@@ -14,14 +14,13 @@ pub(super) fn install() {
     if under_systemd()
         && let Ok(journal) = tracing_journald::layer()
     {
-        let events = Events { level, printed: false };
         // Fails where there is one already, which stays.
-        let _installed = set_global_default(journal.with_field_prefix(None).with_subscriber(events));
+        let _installed = set_global_default(registry().with(level).with(journal.with_field_prefix(None)));
         return;
     }
     // The progress lines say what info events say; only what is rarer comes through.
     let level = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
-    let _installed = set_global_default(Events { level, printed: true });
+    let _installed = set_global_default(registry().with(level).with(events::lines(std::io::stderr)));
 }
 
 /// The line that a person reads last, on standard error. Under systemd too: what a process sends to the journal itself just

@@ -66,8 +66,9 @@ pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<
     let (host, pool, _) = super::config::load_pool(file)?;
     let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
     let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
-    let by = if packaged || is_packages { unit::Bringer::Package } else { unit::Bringer::Delivery };
-    for rendered in unit::for_config_brought(&pool, by).map_err(anyhow::Error::from)? {
+    let by =
+        if packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::MachineConfig };
+    for rendered in unit::for_config_installed_by(&pool, by).map_err(anyhow::Error::from)? {
         let path = std::path::absolute(into).context("finding the directory")?.join(&rendered.name);
         let text = path.to_str().context("the directory's name is not UTF-8")?;
         let path: AbsPath = text.parse().map_err(anyhow::Error::from)?;

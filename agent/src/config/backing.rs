@@ -1,14 +1,14 @@
-//! What etcd's data is brought to: a LUN of an iSCSI target, or a disk of the machine's own.
+//! Where etcd's data goes: to a LUN of an iSCSI target, or to a local or cloud disk of the machine.
 //!
-//! Either is called the LUN everywhere else, for nearly everything is the same for both. What only iSCSI has is in its
-//! variant, so that nobody asks a disk for it.
+//! Everywhere else both are called the LUN, because nearly everything is the same for both. What only iSCSI has is in the
+//! variant `Iscsi`, so no code can ask a disk for it.
 
-use super::{Boot, Config, EtcdWish, HealthWish, LunWish, NodeEntry, Target};
+use super::{Boot, Config, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Target};
 use crate::terms::{DiskLink, Iqn, LunNumber, Wwid};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// What etcd's data is brought to on this node.
+/// Where etcd's data goes on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
     /// A LUN of a target.
@@ -31,17 +31,17 @@ pub struct Iscsi {
 /// A local or cloud disk of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Device {
-    /// The link that leads to it.
+    /// The link to it in `/dev/disk`.
     pub path: DiskLink,
 }
 
-/// What a node's LUN is looked for by. It proves nothing: only the WWID does.
+/// How a node finds its LUN. This doesn't prove that it is the right LUN: only the WWID does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Place {
-    /// Its number at the target.
+    /// By its number at the target.
     Lun(LunNumber),
-    /// A link.
+    /// By a link in `/dev/disk`.
     Device(DiskLink),
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Place {
 }
 
 impl Backing {
-    /// The target's side, where there is a target.
+    /// The target and this node's place at it; none for a local or cloud disk.
     pub fn iscsi(&self) -> Option<&Iscsi> {
         match self {
             Self::Iscsi(iscsi) => Some(iscsi),
@@ -63,7 +63,7 @@ impl Backing {
         }
     }
 
-    /// What the LUN is looked for by.
+    /// How the LUN is found.
     pub fn place(&self) -> Place {
         match self {
             Self::Iscsi(iscsi) => Place::Lun(iscsi.lun),
@@ -71,7 +71,7 @@ impl Backing {
         }
     }
 
-    /// What may be at fault when it is slow.
+    /// What to examine when the LUN is slow, for messages.
     pub fn storage(&self) -> &'static str {
         match self {
             Self::Iscsi(_) => "the target and the network to it",
@@ -79,7 +79,7 @@ impl Backing {
         }
     }
 
-    /// Where it must be corrected, in words that end a cure.
+    /// Where a person has to correct the LUN. These words end the cure of a message.
     pub fn whence(&self) -> &'static str {
         match self {
             Self::Iscsi(_) => "at the target",
@@ -88,17 +88,17 @@ impl Backing {
     }
 }
 
-/// What the nodes of a pool share of it.
+/// The part of the storage that all nodes of a pool share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Storage {
     /// The target.
     Iscsi(Box<Target>),
-    /// The link that a node's disk has unless its entry names another.
+    /// The link to the disk of every node whose entry has no path.
     Device(Option<DiskLink>),
 }
 
 impl Storage {
-    /// The target, where there is one.
+    /// The target; none for a local or cloud disk.
     pub fn target(&self) -> Option<&Target> {
         match self {
             Self::Iscsi(target) => Some(target),
@@ -112,36 +112,36 @@ impl Storage {
 pub enum Nodes<'a> {
     /// Each with a LUN of its own.
     Iscsi {
-        /// The target of all.
+        /// The target of all nodes.
         target: &'a Target,
         /// One or more.
         nodes: Vec<IscsiNode>,
     },
-    /// Each with a disk of its own. Without entries this is one for all.
+    /// Each with a disk of its own. A config without entries has one item here, which stands for every node.
     Device(Vec<DeviceNode>),
 }
 
 /// A node at a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IscsiNode {
-    /// Its entry.
+    /// The node's entry.
     pub entry: NodeEntry,
-    /// Its initiator name.
+    /// The node's initiator name.
     pub initiator: Iqn,
-    /// Its LUN's number.
+    /// The number of the node's LUN.
     pub lun: LunNumber,
 }
 
 /// A node with a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceNode {
-    /// The link that leads to the disk.
+    /// The link to the disk in `/dev/disk`.
     pub path: DiskLink,
-    /// The disk's WWID, when the config insists on one.
+    /// The disk's WWID, if the config requires one.
     pub wwid: Option<Wwid>,
 }
 
-/// As a person writes it: the table `target` or `device`, and this node's part of it in `node`.
+/// In the form of the config file: the table `target` or `device`, and this node's part of the storage in `node`.
 impl Serialize for Config {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -150,10 +150,10 @@ impl Serialize for Config {
             target: Option<&'a Target>,
             #[serde(skip_serializing_if = "Option::is_none")]
             device: Option<&'a Device>,
-            etcd: &'a EtcdWish,
-            lun: &'a LunWish,
+            etcd: &'a EtcdConfig,
+            lun: &'a LunConfig,
             boot: &'a Boot,
-            health: &'a HealthWish,
+            health: &'a HealthConfig,
             node: WrittenNode<'a>,
         }
         #[derive(Serialize)]

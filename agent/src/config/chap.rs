@@ -4,14 +4,14 @@ use super::{ConfigError, fragment::ChapFragment};
 use crate::terms::{AbsPath, Secret};
 use serde::{Serialize, Serializer};
 
-/// Credentials as the config names them; the secrets themselves are read when they are needed.
+/// Credentials as the config names them. The secrets of files and credentials are read later, when they are needed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChapSource {
-    /// The name that the initiator proves to the target.
+    /// The user name that the initiator authenticates with.
     pub username: String,
-    /// Its secret.
+    /// The initiator's secret.
     pub password: SecretSource,
-    /// The name and secret that the target proves to the initiator (mutual CHAP).
+    /// The user name and secret that the target authenticates with (mutual CHAP).
     pub mutual: Option<(String, SecretSource)>,
 }
 
@@ -19,11 +19,11 @@ pub struct ChapSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretSource {
-    /// It is in the config itself.
+    /// From the config itself.
     Inline(#[serde(serialize_with = "hidden")] Secret),
-    /// It is the content of a file, without a final newline.
+    /// From a file, without a final newline.
     File(AbsPath),
-    /// It is a credential of the unit, a file in `$CREDENTIALS_DIRECTORY` (systemd.exec(5)).
+    /// From a credential of the unit: a file in `$CREDENTIALS_DIRECTORY` (systemd.exec(5)).
     Credential(String),
 }
 
@@ -32,10 +32,10 @@ fn hidden<S: Serializer>(_: &Secret, to: S) -> Result<S::Ok, S::Error> {
 }
 
 pub(super) fn validate(table: &'static str, written: ChapFragment) -> Result<ChapSource, ConfigError> {
-    let given = |what: &str| format!("{what} is missing");
+    let missing = |what: &str| format!("{what} is missing");
     let form = "username with one of password, password_file, credential";
     let form_in = "username_in with one of password_in, password_in_file, credential_in";
-    let username = written.username.ok_or_else(|| ConfigError::value(table, &given("username"), form))?;
+    let username = written.username.ok_or_else(|| ConfigError::value(table, &missing("username"), form))?;
     let password = one_of(written.password, written.password_file, written.credential)
         .ok_or_else(|| ConfigError::value(table, "no secret, or more than one", form))?;
     let secrets_in =
@@ -49,7 +49,7 @@ pub(super) fn validate(table: &'static str, written: ChapFragment) -> Result<Cha
             Some((name, secret))
         }
         None if secrets_in.contains(&true) => {
-            return Err(ConfigError::value(table, &given("username_in"), form_in));
+            return Err(ConfigError::value(table, &missing("username_in"), form_in));
         }
         None => None,
     };

@@ -1,4 +1,4 @@
-//! Which `[[node]]` entry this host takes.
+//! Which `[[node]]` entry this host uses.
 
 use super::{
     Backing, ConfigError, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Storage, fragment::NodeFragment,
@@ -10,19 +10,19 @@ use std::collections::BTreeSet;
 /// The entry of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeEntry {
-    /// The host name or machine id that it was chosen by.
+    /// The host name or machine id in the entry.
     pub name: String,
-    /// What it was chosen by, as written.
+    /// The line that made this the node's entry, and its file, for messages.
     pub chosen_by: String,
-    /// The LUN's WWID, when the config insists on one.
+    /// The LUN's WWID, if the config requires one.
     pub wwid: Option<Wwid>,
 }
 
-/// The one entry that matches: by machine id, or by host name, short or fully qualified. A short
-/// name in the config matches a node that knows itself by its FQDN, and the other way round; two
-/// different FQDNs never match.
+/// Finds the one entry that matches this node: by machine id, or by host name, short or fully qualified. A short name in the
+/// config matches a node whose host name is an FQDN, and the other way round. Two different FQDNs never match.
 ///
-/// Names of cloud nodes aren't known beforehand: with a device and no entry at all every node takes the device's path.
+/// The names of cloud nodes aren't known in advance. So with `[device]` and no entry at all, every node uses the path of
+/// `[device]`.
 pub(super) fn choose(
     storage: Storage,
     entries: &[NodeFragment],
@@ -31,7 +31,8 @@ pub(super) fn choose(
 ) -> Result<(Backing, NodeEntry), ConfigError> {
     named_once(entries)?;
     if let (Storage::Device(path), []) = (&storage, entries) {
-        let chosen_by = "none: the config has no [[node]] entry, and every node takes its [device]".into();
+        let chosen_by =
+            "none: the config has no [[node]] entry, so every node uses the path of [device]".into();
         let entry = NodeEntry { name: hostname.to_owned(), chosen_by, wwid: None };
         return Ok((Backing::Device(Device { path: shared(path.as_ref())? }), entry));
     }
@@ -45,7 +46,7 @@ pub(super) fn choose(
             tried: names(&entries.iter().collect::<Vec<_>>()),
             wanted: match storage {
                 Storage::Iscsi(_) => "its initiator and lun",
-                Storage::Device(_) => "its path, where it isn't that of [device]",
+                Storage::Device(_) => "its path, if that differs from the path of [device]",
             },
         }),
         several => Err(ConfigError::SeveralEntries {
@@ -69,7 +70,7 @@ fn backing(storage: Storage, entry: &NodeFragment) -> Result<(Backing, NodeEntry
     })
 }
 
-/// All entries, each whole, none twice.
+/// Validates all entries: each must be complete, and no node may have two.
 pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeFragment]) -> Result<Nodes<'a>, ConfigError> {
     named_once(entries)?;
     let mut names = BTreeSet::new();
@@ -104,7 +105,7 @@ pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeFragment]) -> Result<
 
 fn at_target(entry: &NodeFragment) -> Result<IscsiNode, ConfigError> {
     let missing = |key, example| ConfigError::Missing { key, example };
-    absent("node.path", entry.path.is_some(), entry, "none with [target]: the LUN's number is its `lun`")?;
+    absent("node.path", entry.path.is_some(), entry, "none with [target]: the LUN is found by `lun`")?;
     Ok(IscsiNode {
         entry: named(entry),
         initiator: entry
@@ -117,7 +118,7 @@ fn at_target(entry: &NodeFragment) -> Result<IscsiNode, ConfigError> {
 
 fn with_device(path: Option<&DiskLink>, entry: &NodeFragment) -> Result<DeviceNode, ConfigError> {
     absent("node.initiator", entry.initiator.is_some(), entry, "none with [device]: there is no target")?;
-    absent("node.lun", entry.lun.is_some(), entry, "none with [device]: its disk is named by `path`")?;
+    absent("node.lun", entry.lun.is_some(), entry, "none with [device]: the disk is found by `path`")?;
     let path = entry.path.as_ref().or(path);
     Ok(DeviceNode { path: shared(path)?, wwid: entry.wwid.clone() })
 }
@@ -134,7 +135,7 @@ fn absent(
     expected: &'static str,
 ) -> Result<(), ConfigError> {
     if given {
-        Err(ConfigError::value(key, &format!("there is one for {}", title(entry)), expected))
+        Err(ConfigError::value(key, &format!("it is set in the entry {}", title(entry)), expected))
     } else {
         Ok(())
     }
@@ -179,7 +180,7 @@ fn matches(entry: &NodeFragment, machine_id: &str, hostname: &str) -> bool {
     !own.is_empty() && short(wanted) == short(own)
 }
 
-/// How an entry is named in messages.
+/// The name of an entry in messages.
 fn title(entry: &NodeFragment) -> String {
     let file = &entry.written_in;
     match (&entry.hostname, &entry.machine_id) {

@@ -1,14 +1,14 @@
-//! What can be wrong with a config: where, what was found, what was expected.
+//! Errors of the config: where, what was found, and what was expected.
 
 use crate::terms::TermError;
 
-/// Why a config isn't taken.
+/// Why a config is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// There is no file at all.
+    /// There is neither the main file nor a fragment.
     #[error("no config: write {} (README.md has an example)", super::MAIN_FILE)]
     NoFile,
-    /// A file isn't TOML, has a key that is not known, or a value of the wrong form.
+    /// A file isn't TOML, or has an unknown key, or a value of the wrong form.
     #[error("reading {path}, line {line}, column {column}: {said}")]
     Toml {
         /// The file.
@@ -20,25 +20,25 @@ pub enum ConfigError {
         /// What is wrong, and what was expected.
         said: String,
     },
-    /// A key that must be there isn't.
+    /// A required key is missing.
     #[error("`{key}` is missing from the config, expected for example `{key} = {example}`")]
     Missing {
         /// The key, with its table.
         key: &'static str,
-        /// A value as one would write it.
+        /// A valid value, in TOML.
         example: &'static str,
     },
-    /// A value is of the right type and still wrong.
+    /// A value has the right form and is still wrong.
     #[error("`{key}` in the config: {found}, expected {expected}")]
     Value {
         /// The key, with its table.
         key: &'static str,
         /// What was found.
         found: String,
-        /// What would be right.
+        /// What is valid.
         expected: &'static str,
     },
-    /// No `[[node]]` entry is for this host.
+    /// No `[[node]]` entry matches this host.
     #[error(
         "no [[node]] entry in the config matches this host (hostname `{hostname}`, machine id {machine_id}); tried {}; add an entry with {wanted}",
         list(tried)
@@ -48,12 +48,12 @@ pub enum ConfigError {
         hostname: String,
         /// This host's machine id.
         machine_id: String,
-        /// The entries there are.
+        /// All entries.
         tried: Vec<String>,
-        /// What an entry has beside the node's name.
+        /// What an entry needs besides the node's name.
         wanted: &'static str,
     },
-    /// More than one entry is for this host.
+    /// More than one entry matches this host.
     #[error(
         "{} [[node]] entries in the config match this host (hostname `{hostname}`, machine id {machine_id}): {}; leave one",
         matching.len(),
@@ -67,16 +67,16 @@ pub enum ConfigError {
         /// The entries that match.
         matching: Vec<String>,
     },
-    /// A word is of the wrong form.
+    /// A term is of the wrong form.
     #[error(transparent)]
     Term(TermError),
     /// A file could not be read.
     #[error("reading the config")]
     Read(#[from] std::io::Error),
-    /// A secret could not be had.
+    /// A secret could not be read, or can't be used.
     #[error("{what}: {why}")]
     Secret {
-        /// Which secret, by key and place.
+        /// Which secret: its key and where it comes from.
         what: String,
         /// What is wrong with it.
         why: String,

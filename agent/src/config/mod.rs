@@ -1,8 +1,9 @@
-//! What is wanted: the config, validated and immutable.
+//! The config, validated and immutable: what is wanted. Pure: the caller reads the files.
 //!
-//! Fragments as written ([`fragment`]) → merged → validated: a [`Pool`], the same for all nodes → with
-//! the entry of this very node ([`entry`]): a [`Config`]. Pure: texts come in, from `/etc/etcd-lun/config.toml` and then
-//! `/etc/etcd-lun/config.d/*.toml` in the order of their names.
+//! 1. [`parse`] reads the text of each file into a [`fragment`]: first `/etc/etcd-lun/config.toml`, then
+//!    `/etc/etcd-lun/config.d/*.toml` in the order of their names.
+//! 2. [`pool`] merges the fragments, adds the [`defaults`] and validates. The result is a [`Pool`], the same for all nodes.
+//! 3. [`entry`] finds the entry of this node. The result is a [`Config`].
 
 mod backing;
 mod chap;
@@ -21,12 +22,12 @@ pub use entry::NodeEntry;
 pub use error::ConfigError;
 pub use fragment::{Discovery, Gate};
 pub use pool::Pool;
-pub use timeouts::{NOT_IN_USE, TimeoutWish};
+pub use timeouts::{NOT_IN_USE, Timeouts};
 
 use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, MetricsUrl, Portal, Span};
 use serde::Serialize;
 
-/// The main file. Fragments lie in [`FRAGMENTS`].
+/// The main file. Further fragments are in [`FRAGMENTS`].
 pub const MAIN_FILE: &str = "/etc/etcd-lun/config.toml";
 /// The directory of further fragments.
 pub const FRAGMENTS: &str = "/etc/etcd-lun/config.d";
@@ -34,25 +35,25 @@ pub const FRAGMENTS: &str = "/etc/etcd-lun/config.d";
 /// One file's text.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Where it was read, for messages.
+    /// The file's path, for messages.
     pub path: String,
-    /// What it says.
+    /// The file's content.
     pub text: String,
 }
 
-/// The whole config, as this node takes it.
+/// The whole config of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// What etcd's data is brought to.
+    /// Where etcd's data goes.
     pub backing: Backing,
     /// etcd on this node.
-    pub etcd: EtcdWish,
-    /// What the LUN must be like.
-    pub lun: LunWish,
+    pub etcd: EtcdConfig,
+    /// Requirements for the LUN, and its filesystem.
+    pub lun: LunConfig,
     /// Behaviour at boot.
     pub boot: Boot,
-    /// The health check that the timer runs.
-    pub health: HealthWish,
+    /// The health check that the timer starts.
+    pub health: HealthConfig,
     /// The entry of this node.
     pub node: NodeEntry,
 }
@@ -60,72 +61,72 @@ pub struct Config {
 /// The iSCSI target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
-    /// Its name.
+    /// The target's iSCSI name.
     pub iqn: Iqn,
-    /// Its portals, in order of preference; at least one.
+    /// The target's portals, in order of preference; at least one.
     pub portals: Vec<Portal>,
-    /// How portals are learnt.
+    /// How portals are discovered.
     pub discovery: Discovery,
-    /// How long it may be silent.
-    pub timeouts: TimeoutWish,
-    /// Credentials of sessions.
+    /// How long the target may be silent.
+    pub timeouts: Timeouts,
+    /// Credentials for sessions.
     pub chap: Option<ChapSource>,
-    /// Credentials of discovery.
+    /// Credentials for discovery.
     pub discovery_chap: Option<ChapSource>,
 }
 
 /// etcd on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct EtcdWish {
-    /// Its data directory.
+pub struct EtcdConfig {
+    /// etcd's data directory.
     pub data_dir: AbsPath,
-    /// What starts and stops it.
+    /// What runs etcd.
     pub runtime: Runtime,
-    /// Where it shows its metrics, for `health`; nothing: they aren't asked for.
+    /// The address of etcd's metrics, for `health`. Without it `health` doesn't read them.
     pub metrics: Option<MetricsUrl>,
-    /// With what it is asked over TLS.
+    /// The certificates for reading the metrics over HTTPS.
     pub certificates: Certificates,
 }
 
-/// The files that curl shows etcd who asks with; those of OpenShift where one isn't named.
+/// The certificates with which curl reads etcd's metrics over HTTPS. OpenShift's are used where the config names none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Certificates {
-    /// Whom to trust.
+    /// The CA certificate.
     pub authority: Option<AbsPath>,
-    /// Our own.
+    /// The client certificate.
     pub certificate: Option<AbsPath>,
-    /// Its key.
+    /// The key of the client certificate.
     pub key: Option<AbsPath>,
 }
 
-/// What starts and stops etcd.
+/// What runs etcd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runtime {
     /// A systemd unit.
     Systemd {
-        /// Its name, `etcd.service` by default.
+        /// The unit's name.
         unit: String,
     },
-    /// A static pod: the kubelet runs it while its manifest is in the kubelet's directory.
+    /// A static pod. The kubelet runs it while its manifest is in the kubelet's directory.
     StaticPod {
         /// The manifest.
         manifest: AbsPath,
     },
 }
 
-/// What the LUN must be like.
+/// Requirements for the LUN, and its filesystem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LunWish {
-    /// A smaller one is refused.
+pub struct LunConfig {
+    /// The smallest size; a smaller LUN is refused.
     pub min_size: Bytes,
-    /// Mount options; in the unit `_netdev` is there for iSCSI whether asked for or not.
+    /// Mount options. For iSCSI the unit also has `_netdev`.
     pub mount_options: Vec<String>,
     /// The filesystem's label.
     pub label: FsLabel,
-    /// A LUN on which 99 of 100 `fdatasync` calls don't end within this is refused; nothing: it isn't measured.
+    /// The limit for 99 of 100 `fdatasync` calls; a slower LUN is refused. Without it the LUN isn't measured.
     pub require_fsync_p99: Option<Span>,
-    /// For how long local data that was copied is kept at least.
+    /// How long the old local data is kept at least.
     pub keep_retired: Span,
 }
 
@@ -134,28 +135,28 @@ pub struct LunWish {
 pub struct Boot {
     /// What waits for the LUN.
     pub gate: Gate,
-    /// How long the first login and the arrival of the LUN are waited for.
+    /// How long `apply` waits for the first login and for the LUN.
     pub attach_timeout: Span,
 }
 
-/// The health check that the timer runs.
+/// The health check that the timer starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct HealthWish {
-    /// How often.
+pub struct HealthConfig {
+    /// How often the check runs.
     pub interval: Span,
-    /// Where its metrics are written for node-exporter, when that directory exists.
+    /// The file for node-exporter; the check writes it if its directory exists.
     pub textfile: AbsPath,
 }
 
 impl Config {
-    /// Merges and validates the texts, and takes the entry that matches this node.
+    /// Merges and validates the texts, and finds the entry that matches this node.
     pub fn load(sources: &[Source], machine_id: &str, hostname: &str) -> Result<Self, ConfigError> {
         Pool::load(sources)?.for_node(machine_id, hostname)
     }
 }
 
 impl Target {
-    /// All secrets that it names, of sessions and of discovery.
+    /// All secrets that the config names, for sessions and for discovery.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretSource> {
         let chaps = self.chap.iter().chain(&self.discovery_chap);
         chaps.flat_map(|chap| {
@@ -164,8 +165,8 @@ impl Target {
     }
 }
 
-impl LunWish {
-    /// Mount options as the unit has them: for a LUN that is on the network `_netdev` first.
+impl LunConfig {
+    /// The mount options of the unit: for a LUN on the network `_netdev` comes first.
     pub fn unit_options(&self, on_network: bool) -> Vec<String> {
         if !on_network {
             return self.mount_options.clone();

@@ -1,8 +1,8 @@
-//! The config without a node: what all nodes of a pool share, and their entries.
+//! The config of a whole pool: what all nodes share, and their entries.
 
 use super::{
-    Boot, Certificates, Config, ConfigError, EtcdWish, HealthWish, LunWish, Nodes, Runtime, Source, Storage,
-    Target, chap, defaults, entry,
+    Boot, Certificates, Config, ConfigError, EtcdConfig, HealthConfig, LunConfig, Nodes, Runtime, Source,
+    Storage, Target, chap, defaults, entry,
     fragment::{
         EtcdFragment, Fragment, HealthFragment, LunFragment, NodeFragment, RuntimeName, TargetFragment,
     },
@@ -11,19 +11,19 @@ use super::{
 use crate::terms::{AbsPath, Bytes, Span};
 use std::{collections::BTreeSet, time::Duration};
 
-/// The config as every node of a pool has it.
+/// The config that all nodes of a pool share.
 #[derive(Debug)]
 pub struct Pool {
-    /// What the nodes share of what etcd's data is brought to.
+    /// The part of the storage that all nodes share.
     pub storage: Storage,
     /// etcd on every node.
-    pub etcd: EtcdWish,
-    /// What every LUN must be like.
-    pub lun: LunWish,
+    pub etcd: EtcdConfig,
+    /// Requirements for every LUN, and its filesystem.
+    pub lun: LunConfig,
     /// Behaviour at boot.
     pub boot: Boot,
-    /// The health check that the timer runs.
-    pub health: HealthWish,
+    /// The health check that the timer starts.
+    pub health: HealthConfig,
     entries: Vec<NodeFragment>,
 }
 
@@ -31,7 +31,7 @@ pub struct Pool {
 const SMALLEST_XFS: Bytes = Bytes(300 << 20);
 
 impl Pool {
-    /// Merges and validates the texts. Entries of nodes are looked at when they are asked for.
+    /// Merges and validates the texts. The entries of nodes are validated later, by [`Pool::for_node`] and [`Pool::nodes`].
     pub fn load(sources: &[Source]) -> Result<Self, ConfigError> {
         let merged = merge(sources)?;
         let storage = match (merged.target, merged.device) {
@@ -57,15 +57,15 @@ impl Pool {
         })
     }
 
-    /// The config of one node: the entry that matches it, and only it, must be whole.
+    /// The config of one node. Only the entry that matches this node must be complete.
     pub fn for_node(self, machine_id: &str, hostname: &str) -> Result<Config, ConfigError> {
         let Self { storage, etcd, lun, boot, health, entries } = self;
         let (backing, node) = entry::choose(storage, &entries, machine_id, hostname)?;
         Ok(Config { backing, etcd, lun, boot, health, node })
     }
 
-    /// The entries of all nodes; each must be whole, and no two may be the same node or have the same
-    /// initiator name, by which a target tells nodes apart.
+    /// The entries of all nodes. Each must be complete. No two may name the same node, or have the same initiator name, by which
+    /// a target distinguishes nodes.
     pub fn nodes(&self) -> Result<Nodes<'_>, ConfigError> {
         entry::all(&self.storage, &self.entries)
     }
@@ -112,7 +112,7 @@ fn merge(sources: &[Source]) -> Result<Fragment, ConfigError> {
     Ok(merged)
 }
 
-fn etcd(written: EtcdFragment) -> Result<EtcdWish, ConfigError> {
+fn etcd(written: EtcdFragment) -> Result<EtcdConfig, ConfigError> {
     let data_dir = match written.data_dir {
         Some(dir) => dir,
         None => defaults::DATA_DIR.parse().map_err(ConfigError::Term)?,
@@ -138,16 +138,16 @@ fn etcd(written: EtcdFragment) -> Result<EtcdWish, ConfigError> {
         Some(RuntimeName::Systemd) if written.manifest.is_some() => {
             return Err(ConfigError::value(
                 "etcd.manifest",
-                "there is one",
-                "none with runtime = \"systemd\"",
+                "it is set",
+                "no manifest with runtime = \"systemd\": remove the key",
             ));
         }
         Some(RuntimeName::Systemd) => Runtime::Systemd { unit },
         Some(RuntimeName::StaticPod) if with_unit => {
             return Err(ConfigError::value(
                 "etcd.unit",
-                "there is one",
-                "none with runtime = \"static-pod\"",
+                "it is set",
+                "no unit with runtime = \"static-pod\": remove the key",
             ));
         }
         Some(RuntimeName::StaticPod) => Runtime::StaticPod { manifest: manifest(written.manifest)? },
@@ -158,11 +158,11 @@ fn etcd(written: EtcdFragment) -> Result<EtcdWish, ConfigError> {
         certificate: written.metrics_cert,
         key: written.metrics_key,
     };
-    Ok(EtcdWish { data_dir, runtime, metrics: written.metrics, certificates })
+    Ok(EtcdConfig { data_dir, runtime, metrics: written.metrics, certificates })
 }
 
-/// OpenShift's manifest unless another is named. It is moved to the directory beside its own and back, so there must be
-/// one, and the kubelet ignores what begins with a dot (kubernetes `pkg/kubelet/config/file.go`).
+/// The manifest of the static pod. `apply` moves it to a directory beside its own and back, so its directory needs a parent
+/// other than the root. The kubelet ignores a file whose name begins with a dot (kubernetes `pkg/kubelet/config/file.go`).
 fn manifest(written: Option<AbsPath>) -> Result<AbsPath, ConfigError> {
     let path = match written {
         Some(path) => path,
@@ -177,10 +177,10 @@ fn manifest(written: Option<AbsPath>) -> Result<AbsPath, ConfigError> {
     Ok(path)
 }
 
-/// A run takes a few seconds.
+/// A check takes a few seconds, so a shorter interval would keep it running all the time.
 const SHORTEST_INTERVAL: Span = Span(Duration::from_secs(15));
 
-fn health(written: HealthFragment) -> Result<HealthWish, ConfigError> {
+fn health(written: HealthFragment) -> Result<HealthConfig, ConfigError> {
     let interval = written.interval.unwrap_or(defaults::INTERVAL);
     if interval < SHORTEST_INTERVAL {
         return Err(ConfigError::value("health.interval", &interval.to_string(), "at least 15s"));
@@ -189,16 +189,17 @@ fn health(written: HealthFragment) -> Result<HealthWish, ConfigError> {
         Some(path) => path,
         None => defaults::TEXTFILE.parse().map_err(ConfigError::Term)?,
     };
-    // node-exporter reads no other names; and the directory's label becomes ours.
+    // node-exporter reads only files with this suffix. The directory gets an SELinux label of ours, so it must not be a
+    // directory that others share, such as /var.
     let parent = textfile.parent();
     if !textfile.name().ends_with(".prom") || parent.as_str() == "/" || parent.parent().as_str() == "/" {
         let wanted = "a file whose name ends with .prom, two directories deep or deeper, such as \"/var/node_exporter/textfile/etcd-lun.prom\"";
         return Err(ConfigError::value("health.textfile", textfile.as_str(), wanted));
     }
-    Ok(HealthWish { interval, textfile })
+    Ok(HealthConfig { interval, textfile })
 }
 
-fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
+fn lun(written: LunFragment) -> Result<LunConfig, ConfigError> {
     let min_size = written.min_size.unwrap_or(defaults::MIN_SIZE);
     if min_size < SMALLEST_XFS {
         let given = min_size.to_string();
@@ -213,7 +214,7 @@ fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
         .unwrap_or_else(|| defaults::MOUNT_OPTIONS.iter().map(ToString::to_string).collect());
     for option in &mount_options {
         let plain = |c: char| c.is_ascii_graphic() && c != ',' && c != '%';
-        // A read-only or lazily written etcd isn't one; `nouuid` would let a snapshot's clone in.
+        // etcd needs a writable mount whose writes are durable; `nouuid` would also mount a clone of a snapshot.
         let refused =
             ["ro", "norecovery", "nouuid", "nobarrier", "bind", "noauto", "nofail", "user", "users"];
         if option.is_empty() || !option.chars().all(plain) || refused.contains(&option.as_str()) {
@@ -229,5 +230,11 @@ fn lun(written: LunFragment) -> Result<LunWish, ConfigError> {
         return Err(ConfigError::value("lun.require_fsync_p99", "0ms", "a time, such as \"10ms\""));
     }
     let keep_retired = written.keep_retired.unwrap_or(defaults::KEEP_RETIRED);
-    Ok(LunWish { min_size, mount_options, label, keep_retired, require_fsync_p99: written.require_fsync_p99 })
+    Ok(LunConfig {
+        min_size,
+        mount_options,
+        label,
+        keep_retired,
+        require_fsync_p99: written.require_fsync_p99,
+    })
 }

@@ -1,12 +1,14 @@
-//! How long iSCSI waits before it takes a target for gone, and before it says so to the filesystem.
+//! How long iSCSI waits before it gives up an unreachable target and reports errors to the filesystem.
 //!
-//! etcd's answer to a write that fails is to die, and XFS's is to shut down until a person mounts it anew
-//! (`fs/xfs/xfs_log.c`); while one that hangs costs the member its leadership at most, and the others elect another. So
-//! on a single path writes are queued for long: open-iscsi's README, section 8.2, has a day for a disk that has no other
-//! path. Until etcd runs on the LUN the opposite holds: a migration that hangs has stopped an etcd that could run from the
-//! local disk. So a session is made with [`NOT_IN_USE`], and told to wait for longer once the LUN is mounted for etcd.
-//! Under multipath a path must fail soon in any case, so that the other is used, and what is queued is multipath's to say
-//! (`no_path_retry`, section 8.1).
+//! If a write fails, etcd exits and XFS shuts down until someone mounts it again (`fs/xfs/xfs_log.c`). If a write hangs, the
+//! member loses its leadership at most, and the others elect another leader. So on a single path, writes are queued for a
+//! long time: open-iscsi's README, section 8.2, has a day for a disk without a second path.
+//!
+//! Before etcd runs on the LUN, waiting is worse: a migration that hangs has stopped an etcd that could run from the local
+//! disk. So a session starts with [`NOT_IN_USE`], and gets the longer time once the LUN is mounted for etcd.
+//!
+//! With multipath, a path must fail soon, so that multipathd uses the other one. multipathd then decides how long writes
+//! are queued (`no_path_retry`, section 8.1).
 
 use super::{ConfigError, defaults, fragment::TargetFragment};
 use crate::terms::Span;
@@ -16,24 +18,23 @@ use std::time::Duration;
 /// `node.session.timeo.replacement_timeout` of a session whose LUN etcd doesn't use yet.
 pub const NOT_IN_USE: Span = Span(Duration::from_secs(30));
 
-/// What the config says, with defaults.
+/// The time-outs of the config, with defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct TimeoutWish {
-    /// How long a session that lost its connection keeps etcd's writes waiting; none: the default, which is another
-    /// where multipathd runs.
+pub struct Timeouts {
+    /// How long etcd's writes wait in a session that lost its connection. None is the default, which depends on multipathd.
     pub replacement: Option<Span>,
-    /// How often a session is asked whether it is alive.
+    /// How often the initiator checks the connection (NOP-Out).
     pub noop_interval: Span,
-    /// How long an answer may take.
+    /// How long the target may take to answer that check.
     pub noop_timeout: Span,
 }
 
-/// The kernel's limit for a SCSI command (`SD_TIMEOUT`, `drivers/scsi/sd.h`). A dead connection must be found before: then
-/// the command waits for the next one, and isn't aborted.
+/// The kernel's limit for a SCSI command (`SD_TIMEOUT`, `drivers/scsi/sd.h`). A dead connection must be detected earlier: then
+/// the command waits for the next connection, and the kernel doesn't abort it.
 const SCSI_COMMAND: Duration = Duration::from_secs(30);
 
-impl TimeoutWish {
-    /// How long writes wait in sessions that multipathd uses, or that it doesn't.
+impl Timeouts {
+    /// How long writes wait in a session while etcd uses the LUN. `multipath` says whether multipathd runs.
     pub fn in_use(&self, multipath: bool) -> Span {
         self.replacement.unwrap_or(if multipath {
             defaults::REPLACEMENT_TIMEOUT_MULTIPATH
@@ -43,7 +44,7 @@ impl TimeoutWish {
     }
 }
 
-pub(super) fn validate(written: &TargetFragment) -> Result<TimeoutWish, ConfigError> {
+pub(super) fn validate(written: &TargetFragment) -> Result<Timeouts, ConfigError> {
     let seconds = |key, span: Span, most: u64| {
         let whole = span.0.subsec_nanos() == 0 && (1..=most).contains(&span.0.as_secs());
         let wanted = "whole seconds, from 1s to a day";
@@ -63,14 +64,14 @@ pub(super) fn validate(written: &TargetFragment) -> Result<TimeoutWish, ConfigEr
         let wanted = "less than 30s together, after which the kernel aborts a command";
         return Err(ConfigError::value("target.noop_timeout", &both, wanted));
     }
-    Ok(TimeoutWish { replacement, noop_interval, noop_timeout })
+    Ok(Timeouts { replacement, noop_interval, noop_timeout })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(keys: &str) -> Result<TimeoutWish, String> {
+    fn of(keys: &str) -> Result<Timeouts, String> {
         let fragment: TargetFragment = toml::from_str(keys).unwrap();
         validate(&fragment).map_err(|error| error.to_string())
     }

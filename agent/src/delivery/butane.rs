@@ -1,4 +1,4 @@
-//! The same as Butane, for clusters whose MachineConfigs are made with it.
+//! Renders the same objects as a Butane config, for clusters whose MachineConfigs are made with Butane.
 
 use super::{
     Delivery, File, ObjectName, Part, Role,
@@ -6,11 +6,11 @@ use super::{
     yaml::Yaml,
 };
 
-/// The newest specification that Butane translates to Ignition 3.2.0, so that what comes out is what
-/// `render machineconfig` prints (<https://coreos.github.io/butane/config-openshift-v4_12>).
+/// The newest specification that Butane translates to Ignition 3.2.0, so that Butane's output equals that of
+/// `render machineconfig` (<https://coreos.github.io/butane/config-openshift-v4_12>).
 const VERSION: &str = "4.12.0";
 
-/// Renders a Butane config. The program is read by Butane itself, as `local` from its `--files-dir`.
+/// Renders a Butane config. Butane itself reads the program, as `local` from its `--files-dir`.
 pub fn butane(delivery: &Delivery, role: &Role, name: &ObjectName, local: &str) -> String {
     let files = delivery.files.iter().map(|of| file(of, local)).collect();
     Yaml::Map(vec![
@@ -25,7 +25,7 @@ pub fn butane(delivery: &Delivery, role: &Role, name: &ObjectName, local: &str) 
 
 fn file(of: &File, local: &str) -> Yaml {
     let contents = match of.part {
-        // Butane packs it.
+        // Butane compresses it.
         Part::Program => ("local", Yaml::text(local)),
         Part::Config | Part::Secret | Part::UdevRule | Part::Catalog => {
             ("inline", Yaml::text(String::from_utf8_lossy(&of.content)))

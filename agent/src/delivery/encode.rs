@@ -1,4 +1,4 @@
-//! Contents as Ignition takes them: data URLs, gzipped where that pays.
+//! Encodes contents for Ignition: data URLs, and gzip.
 
 use std::num::NonZeroU64;
 use zopfli::{BlockType, DeflateEncoder, Options, Write as _};
@@ -8,25 +8,25 @@ pub(super) fn data_url(bytes: &[u8]) -> String {
     format!("data:;base64,{}", base64(bytes))
 }
 
-/// How often the best way to write a block is looked for anew; more than this gains less than a part in ten thousand.
+/// How many times zopfli searches for a shorter form of each block. More rounds gain less than 0.01 %.
 const ROUNDS: NonZeroU64 = NonZeroU64::MIN.saturating_add(4);
 
-/// RFC 1952, with neither name nor time in the header: the same bytes for the same bytes.
+/// Compresses into the format of RFC 1952. The header has no name and no time, so equal contents give equal bytes.
 pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
-    // Magic, deflate, no flags, no time, made for size, by an unknown system.
+    // Magic number, deflate, no flags, no time, slowest compression, unknown system.
     let packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255];
     let options = Options { iteration_count: ROUNDS, ..Options::default() };
     let mut encoder = DeflateEncoder::new(options, BlockType::Dynamic, packed);
     let Ok(mut packed) = encoder.write_all(bytes).and_then(|()| encoder.finish()) else {
-        unreachable!("a vector takes whatever is written to it");
+        unreachable!("a write to a vector can't fail");
     };
     packed.extend(crc32(bytes).to_le_bytes());
-    // Modulo 2^32, as the format has it.
+    // The format has the length modulo 2^32.
     packed.extend((bytes.len() as u64).to_le_bytes().get(..4).unwrap_or_default());
     packed
 }
 
-/// RFC 1952, section 8, without its table: it runs once, over a few megabytes.
+/// The checksum of RFC 1952, section 8. It has no table, because it runs once over a few megabytes.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(crc & 1)))
@@ -35,14 +35,14 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// RFC 4648, section 4.
+/// Base64 of RFC 4648, section 4.
 fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let byte = |at| u32::from(group.get(at).copied().unwrap_or_default());
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for at in 0..4 {
-            // A group of n bytes has n + 1 digits.
+            // A group of n bytes gives n + 1 digits; `=` fills the rest.
             let digit = ALPHABET[(bits >> (18 - 6 * at) & 63) as usize];
             text.push(if at as usize <= group.len() { char::from(digit) } else { '=' });
         }
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(data_url(b"f"), "data:;base64,Zg==");
     }
 
-    /// The check value of CRC-32, and an empty file as gzip(1) packs it; larger ones are unpacked by it in `tests/render.rs`.
+    /// The check value of CRC-32, and an empty file as gzip(1) compresses it. `tests/render` has gzip(1) unpack larger files.
     #[test]
     fn gzip_as_the_standard_has_it() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);

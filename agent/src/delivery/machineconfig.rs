@@ -1,18 +1,18 @@
-//! A MachineConfig: `machineconfiguration.openshift.io/v1` around an Ignition config.
+//! Renders a MachineConfig (`machineconfiguration.openshift.io/v1`), which contains an Ignition config.
 
 use super::{Delivery, File, ObjectName, Part, Role, Sizes, Unit, encode, yaml::Yaml};
 
-/// What Butane makes for OpenShift 4.8 to 4.13; newer ones take it as well.
+/// The Ignition version that Butane writes for OpenShift 4.8 to 4.13. Newer releases accept it too.
 const IGNITION: &str = "3.2.0";
-/// The label that a MachineConfigPool selects by.
+/// The label by which a MachineConfigPool selects its MachineConfigs.
 pub(super) const ROLE_LABEL: &str = "machineconfiguration.openshift.io/role";
 
-/// An object, rendered.
+/// A rendered MachineConfig.
 #[derive(Debug)]
 pub struct MachineConfig {
-    /// As YAML, the same bytes for the same values.
+    /// The object in YAML, the same bytes for the same values.
     pub text: String,
-    /// How large it is. Counted as printed: the API server keeps it as JSON, which is smaller.
+    /// The size of the YAML text. The API server stores JSON, which is smaller.
     pub sizes: Sizes,
 }
 
@@ -44,8 +44,8 @@ pub(super) fn metadata(role: &Role, name: &ObjectName) -> Yaml {
     ])
 }
 
-/// Only data URLs, and of compressions only gzip, work after installation (openshift/machine-config-operator
-/// `DecodeIgnitionFileContents`). The program alone is packed, so that the config can be read with `base64 -d`.
+/// After installation only data URLs work, and no compression but gzip (openshift/machine-config-operator
+/// `DecodeIgnitionFileContents`). Only the program is compressed, so that a person can read the config with `base64 -d`.
 fn file(of: &File, sizes: &mut Sizes) -> Yaml {
     let (source, compression) = match of.part {
         Part::Program => {
@@ -64,7 +64,7 @@ fn file(of: &File, sizes: &mut Sizes) -> Yaml {
     ])
 }
 
-/// Without `enabled` where there is nothing to enable: the operator would preset it.
+/// Leaves out `enabled` for a unit without an [Install] section: the operator would preset that unit.
 pub(super) fn unit(of: &Unit) -> Yaml {
     let enabled = of.enabled.then(|| ("enabled", Yaml::Plain("true".into())));
     let name = ("name", Yaml::text(&of.name));

@@ -1,8 +1,7 @@
-//! What is delivered to a node, and how it is written: as a MachineConfig, as Butane, and for the other side of the
-//! wire as a script for the target. Pure.
+//! Renders all that a node needs, as a MachineConfig or as Butane, and a script that makes the target. Pure.
 //!
-//! Files and units only: the Machine Config Operator can bring no directories, links, disks or filesystems to a node
-//! that is installed already (openshift/machine-config-operator `docs/MachineConfigDaemon.md`).
+//! A delivery has files and units only: the Machine Config Operator can't create directories, links, disks or filesystems on
+//! a node that is already installed (openshift/machine-config-operator `docs/MachineConfigDaemon.md`).
 
 mod butane;
 mod encode;
@@ -18,7 +17,7 @@ pub use machineconfig::{MachineConfig, machineconfig};
 pub use name::{ObjectName, Role};
 pub use program::{NotDeliverable, check as check_program};
 pub use size::{MANIFEST_LIMIT, POOL_LIMIT, Sizes};
-pub use target::{Backstores, NoTarget, target};
+pub use target::{Backstores, TargetError, target};
 
 use crate::{
     config::{Nodes, Pool, SecretSource, Source, Target},
@@ -37,15 +36,15 @@ pub struct Delivery {
     pub units: Vec<Unit>,
 }
 
-/// A file as it is to lie on the node, owned by root.
+/// A file for the node, owned by root.
 pub struct File {
-    /// Where.
+    /// The path on the node.
     pub path: AbsPath,
-    /// Its permission bits.
+    /// The permission bits.
     pub mode: u32,
-    /// Its bytes.
+    /// The content.
     pub content: Vec<u8>,
-    /// What it is.
+    /// What the file is.
     pub part: Part,
 }
 
@@ -56,11 +55,11 @@ pub enum Part {
     Program,
     /// A file of the config.
     Config,
-    /// A secret that the config names a file for.
+    /// A secret, in the file that the config names.
     Secret,
     /// The udev rule that labels the LUN.
     UdevRule,
-    /// What explains messages in the journal.
+    /// The journal's catalog.
     Catalog,
 }
 
@@ -76,18 +75,18 @@ impl fmt::Display for Part {
     }
 }
 
-/// A unit as systemd is to have it.
+/// A systemd unit for the node.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Its file name.
+    /// The file name.
     pub name: String,
-    /// Its text.
+    /// The text.
     pub text: String,
-    /// Whether it has an [Install] section to be enabled by. One without is started by the program alone.
+    /// True if the unit has an [Install] section, so that it can be enabled. Only the program starts a unit without one.
     pub enabled: bool,
 }
 
-/// Without the content: it may be a secret.
+/// Leaves out the content, which may be a secret.
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({:o}, {} bytes)", self.path, self.mode, self.content.len())
@@ -100,30 +99,33 @@ pub enum DeliveryError {
     /// A unit can't be rendered.
     #[error(transparent)]
     Unit(#[from] UnitError),
-    /// A path isn't one.
+    /// A path isn't absolute.
     #[error(transparent)]
     Term(#[from] TermError),
-    /// Ignition takes each path once.
-    #[error("{path} is to be {first} and {second} at once: name another file in the config")]
+    /// Ignition refuses a path that is there twice.
+    #[error(
+        "two files of the delivery have the path {path}: {first} and {second}; name another file in the config"
+    )]
     Twice {
         /// The path.
         path: AbsPath,
-        /// What it is.
+        /// What the first file is.
         first: Part,
-        /// And what it is besides.
+        /// What the second file is.
         second: Part,
     },
 }
 
-/// Readable for root alone: the config and what it names can hold secrets.
+/// Readable by root only: the config, and the files that it names, can hold secrets.
 const PRIVATE: u32 = 0o600;
 const EXECUTABLE: u32 = 0o755;
 const READABLE: u32 = 0o644;
 
 impl Delivery {
-    /// Program, config, secrets, udev rule and units; the policy module is in the program. Without a program for nodes that have
-    /// it from a package, which brings the catalog too. The config's texts are delivered as written, each at the path that it
-    /// names.
+    /// Collects program, catalog, config, secrets, udev rule and units. The policy module is inside the program.
+    ///
+    /// `program` is none for nodes with the package, which also installs the catalog. Each file of the config is delivered
+    /// unchanged, at the path of its [`Source`].
     pub fn new(
         program: Option<Vec<u8>>,
         config: &[Source],
@@ -131,7 +133,8 @@ impl Delivery {
         pool: &Pool,
         nodes: &Nodes<'_>,
     ) -> Result<Self, DeliveryError> {
-        let by = if program.is_some() { unit::Bringer::Delivery } else { unit::Bringer::Package };
+        let by =
+            if program.is_some() { unit::InstalledBy::MachineConfig } else { unit::InstalledBy::Package };
         let mut files = Vec::new();
         if let Some(content) = program {
             let path = unit::PROGRAM.parse()?;
@@ -164,14 +167,17 @@ impl Delivery {
                 second: second.part,
             });
         }
-        let units = unit::for_config_brought(pool, by)?.into_iter().map(|unit::Rendered { name, text }| {
-            Unit { enabled: text.lines().any(|line| line == "[Install]"), name, text }
-        });
+        let units =
+            unit::for_config_installed_by(pool, by)?.into_iter().map(|unit::Rendered { name, text }| Unit {
+                enabled: text.lines().any(|line| line == "[Install]"),
+                name,
+                text,
+            });
         Ok(Self { files, units: units.collect() })
     }
 }
 
-/// The files that a config names for its secrets, each once.
+/// The files of secrets that the config names, without duplicates.
 pub fn secret_files(target: &Target) -> Vec<AbsPath> {
     let mut files: Vec<_> = target
         .secrets()

@@ -1,4 +1,4 @@
-//! Names as Kubernetes takes them.
+//! Names of Kubernetes objects and of roles.
 
 use crate::terms::TermError;
 use std::{fmt, str::FromStr};
@@ -15,8 +15,8 @@ impl ObjectName {
         &self.0
     }
 
-    /// The name that an object for a role has unless told otherwise. MachineConfigs are merged in the order of their
-    /// names: this one after OpenShift's own, before those that the operator makes from other objects (`99-…`).
+    /// The default name of the object for a role. The operator merges MachineConfigs in the order of their names: this one
+    /// comes after OpenShift's own, and before those that the operator makes from other objects (`99-…`).
     pub fn for_role(role: &Role) -> Self {
         Self(format!("98-{role}-etcd-lun"))
     }
@@ -36,7 +36,8 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// The role that a MachineConfigPool selects by. It is a label's value, at most 63 bytes, and part of the object's name.
+/// The role by which a MachineConfigPool selects its MachineConfigs. It is the value of a label, at most 63 bytes, and a part of
+/// the object's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Role(String);
 

@@ -1,21 +1,21 @@
-//! Whether a program can run on a node that has nothing for it: no libraries of its own, nothing to install.
+//! Checks that a program can run on a node as it is: a static ELF executable for the node's architecture.
 
 /// Why a file can't be delivered as the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotDeliverable {
-    /// It is no ELF file at all.
-    #[error("is no program (no ELF executable)")]
+    /// The file isn't an ELF executable.
+    #[error("is not a program (not an ELF executable)")]
     NoProgram,
-    /// It is for other machines.
-    #[error("is a program for another type of machine, not {}", std::env::consts::ARCH)]
+    /// The program is for another architecture.
+    #[error("is a program for another architecture, not {}", std::env::consts::ARCH)]
     OtherMachine,
-    /// It needs libraries, and those of the node are others than those of where it was built.
-    #[error("is linked dynamically, so it would need this machine's libraries on the node")]
+    /// The program needs shared libraries, and the node's libraries differ from those of the build machine.
+    #[error("is linked dynamically: it needs libraries of the build machine, which the node doesn't have")]
     Dynamic,
 }
 
-/// What an ELF header says of its machine (`EM_*`, elf(5) and the ABI's registry), for the four types of machine that
-/// OpenShift runs on.
+/// The architecture in an ELF header (`EM_*`, elf(5) and the ABI's registry), for the four architectures that OpenShift
+/// runs on.
 #[cfg(target_arch = "x86_64")]
 const MACHINE: u16 = 62;
 #[cfg(target_arch = "aarch64")]
@@ -28,7 +28,7 @@ const MACHINE: u16 = 22;
 /// `ELFDATA2LSB`, `ELFDATA2MSB`.
 const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
 const ELFCLASS64: u8 = 2;
-/// `ET_EXEC`, and `ET_DYN` for one that can be loaded anywhere.
+/// `ET_EXEC`, and `ET_DYN` for a program that can be loaded at any address.
 const EXECUTABLE: [u16; 2] = [2, 3];
 /// The program header that names a dynamic loader.
 const PT_INTERP: u32 = 3;
@@ -58,7 +58,7 @@ impl Header {
             return None;
         }
         if (file.get(4), file.get(5)) != (Some(&ELFCLASS64), Some(&BYTE_ORDER)) {
-            // Of another width or byte order, so the fields behind can't be read as ours.
+            // Another width or byte order: the fields that follow have other positions.
             return Some(Self { machine: 0, segments: Vec::new() });
         }
         if !EXECUTABLE.contains(&half(16)?) {
@@ -72,7 +72,7 @@ impl Header {
                 Some(u32::from_ne_bytes(file.get(start..start.checked_add(4)?)?.try_into().ok()?))
             })
             .collect::<Option<Vec<_>>>()?;
-        // Nothing to load: an object of a compiler, not a program.
+        // A file without program headers is a compiler's object file, not a program.
         if segments.is_empty() { None } else { Some(Self { machine: half(18)?, segments }) }
     }
 }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn told_apart() {
+    fn headers() {
         const PT_LOAD: u32 = 1;
         let other_width = {
             let mut file = elf(MACHINE, 2, PT_LOAD);
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// A test is a dynamic program wherever tests are built for glibc, and whatever runs this is one or the other.
+    /// A test built for glibc is a dynamic program, and one built for musl is a static program.
     #[test]
     #[allow(clippy::disallowed_methods)] // real programs
     fn of_real_programs() {

@@ -1,24 +1,24 @@
-//! How large an object is, against the limits that it meets.
+//! The size of a MachineConfig, and the limits for it.
 
 use super::Part;
 use std::fmt;
 
-/// etcd's limit on one object, and the Machine Config Operator's on the config that it renders for a pool
-/// (`MaxMachineConfigSize`): all MachineConfigs of the pool together.
+/// The limit in bytes for all MachineConfigs of a pool together: etcd's limit for one object, and the Machine Config Operator's
+/// for the config that it renders for a pool (`MaxMachineConfigSize`).
 pub const POOL_LIMIT: usize = 1_572_864;
-/// What the assisted installer takes as one manifest (openshift/assisted-service).
+/// The assisted installer's limit in bytes for one manifest (openshift/assisted-service).
 pub const MANIFEST_LIMIT: usize = 1_000_000;
-/// From here on, in percent of [`POOL_LIMIT`], the operator warns.
+/// The percentage of [`POOL_LIMIT`] above which the operator warns.
 const WARNED: usize = 80;
 
-/// The bytes of an object, and where they go.
+/// The size of a MachineConfig and of its parts, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// All of it.
+    /// The whole object.
     pub whole: usize,
-    /// The program, packed and encoded.
+    /// The program, compressed and encoded.
     pub program: usize,
-    /// The program as it will lie on the node.
+    /// The program on the node.
     pub unpacked: usize,
     /// The config's files, encoded.
     pub config: usize,
@@ -38,29 +38,29 @@ impl Sizes {
         } += encoded;
     }
 
-    /// Whether a pool could have it at all.
+    /// True if a pool can have the object at all.
     pub fn fits(&self) -> bool {
         self.whole <= POOL_LIMIT
     }
 
-    /// What a person should know besides the figures.
+    /// Warnings for the person who delivers the object.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.whole > MANIFEST_LIMIT {
             warnings.push(format!(
-                "too large for the assisted installer, which takes {MANIFEST_LIMIT} bytes in one manifest"
+                "too large for the assisted installer, which accepts {MANIFEST_LIMIT} bytes in one manifest"
             ));
         }
         if self.whole * 100 > POOL_LIMIT * WARNED {
             warnings.push(format!(
-                "the Machine Config Operator warns from {WARNED} % on, and the pool's other MachineConfigs count too"
+                "the Machine Config Operator warns above {WARNED} %, and the pool's other MachineConfigs count too"
             ));
         }
         warnings
     }
 }
 
-/// A short line for each part.
+/// One line for each part.
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { whole, program, unpacked, config, secrets, units } = *self;

@@ -1,7 +1,7 @@
-//! The other side of the wire: a script that makes LIO's target for the same config.
+//! Renders a script that makes the target of the config, with LIO on a Linux machine.
 //!
-//! Its fixed part is `target.sh`; what follows from the config is around it. Secrets never pass through targetcli, which
-//! keeps a history and a log of its commands: the script reads them from files and writes them to configfs.
+//! The fixed part of the script is `target.sh`. Secrets never pass through targetcli, which keeps a history and a log of its
+//! commands: the script reads them from files and writes them to configfs.
 
 use crate::{
     config::{ChapSource, IscsiNode, NodeEntry, SecretSource, Target},
@@ -9,48 +9,48 @@ use crate::{
 };
 use std::{collections::BTreeSet, fmt::Write as _, net::IpAddr};
 
-/// The functions of the script, and what it does before it changes anything.
+/// The functions of the script, and its checks before it changes anything.
 const FUNCTIONS: &str = include_str!("target.sh");
 
-/// What the LUNs are kept in.
+/// What the LUNs are made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backstores {
     /// A file for each node in this directory.
     Files(AbsPath),
-    /// A block device for each node, named when the script is run.
+    /// A block device for each node, given as an argument of the script.
     Devices,
 }
 
-/// Why there is no such target.
+/// Why the script can't make the target of the config.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoTarget {
-    /// targetcli takes a word apart at other characters.
-    #[error("{what} `{word}` can't be a word of targetcli's: use letters, digits, \"-\", \"_\" and \".\"")]
+pub enum TargetError {
+    /// targetcli splits an argument at other characters.
+    #[error("{what} `{word}` can't be an argument of targetcli: use letters, digits, \"-\", \"_\" and \".\"")]
     Word {
-        /// What it is.
+        /// What the text is.
         what: &'static str,
-        /// As it is written.
+        /// The text in the config.
         word: String,
     },
-    /// A WWID of another make.
+    /// A WWID that LIO can't give to a LUN.
     #[error(
-        "{node} wants the WWID {wwid}, and those of LIO are `naa.6001405` and 25 digits: leave `wwid` out"
+        "the config has the WWID {wwid} for {node}, and LIO's are `naa.6001405` and 25 digits: leave `wwid` out"
     )]
     Wwid {
         /// The node.
         node: String,
-        /// As the config has it.
+        /// The WWID in the config.
         wwid: Wwid,
     },
 }
 
-/// Prints the script. `least` is what the smallest LUN must have.
+/// Renders the script. `least` is the smallest size of a LUN.
 pub fn target(
     target: &Target,
     nodes: &[IscsiNode],
     least: Bytes,
     backstores: &Backstores,
-) -> Result<String, NoTarget> {
+) -> Result<String, TargetError> {
     let mut script = head(target, nodes, backstores)?;
     let _ = writeln!(script, "\n{FUNCTIONS}");
     script.push_str(match backstores {
@@ -75,7 +75,7 @@ pub fn target(
     Ok(script)
 }
 
-fn head(target: &Target, nodes: &[IscsiNode], backstores: &Backstores) -> Result<String, NoTarget> {
+fn head(target: &Target, nodes: &[IscsiNode], backstores: &Backstores) -> Result<String, TargetError> {
     let (usage, check) = match backstores {
         Backstores::Files(_) => (String::new(), String::new()),
         Backstores::Devices => {
@@ -90,12 +90,12 @@ fn head(target: &Target, nodes: &[IscsiNode], backstores: &Backstores) -> Result
     };
     let mut head = format!(
         "#!/bin/sh
-# Makes the target of etcd-lun's config on a Linux machine with LIO and targetcli: a LUN of its own for each of {} nodes.
+# Makes the target of etcd-lun's config on a Linux machine with LIO and targetcli: a LUN for each of {} nodes.
 # Rendered by `etcd-lun render target`. Run it there as root:
 #
 #     sh this-script{usage}
 #
-# It keeps what is there and fits, stops at what doesn't, and ends with the WWID of each LUN, for the config. It can be
+# It keeps what matches the config, stops at what doesn't, and ends with the WWID of each LUN, for the config. It can be
 # run again, after a failure and after a change of the config; it removes nothing. That the target is there after a
 # reboot is up to the service of the package: target.service (RHEL) or rtslib-fb-targetctl.service (Debian).
 set -eu
@@ -108,7 +108,7 @@ target={}
     );
     if let Backstores::Files(dir) = backstores {
         if !is_word(dir.as_str().trim_start_matches('/').replace('/', "_").as_str()) {
-            return Err(NoTarget::Word { what: "the directory", word: dir.to_string() });
+            return Err(TargetError::Word { what: "the directory", word: dir.to_string() });
         }
         let _ = writeln!(head, "directory={dir}");
     }
@@ -121,7 +121,7 @@ target={}
         let mutual = chap.mutual.as_ref().map(|(_, secret)| (format!("{name}_in"), "password_in", secret));
         for (name, key, secret) in [(name.to_owned(), "password", &chap.password)].into_iter().chain(mutual) {
             let variable = name.to_uppercase();
-            let _ = writeln!(head, "# The file with the secret of {table}, {key}; readable for root alone.");
+            let _ = writeln!(head, "# The file with the secret of {table}, {key}; readable by root only.");
             let _ = match secret {
                 SecretSource::File(path) => {
                     writeln!(head, "{name}_file=${{{variable}_FILE:-{}}}", quoted(path.as_str()))
@@ -138,7 +138,7 @@ target={}
     Ok(head)
 }
 
-/// Sizes of files are whole mebibytes: the target cuts what is not a whole block.
+/// Files have whole mebibytes: the target ignores the rest of a file that isn't a whole block.
 const MIB: u64 = 1 << 20;
 
 fn backstore(
@@ -147,15 +147,15 @@ fn backstore(
     node: &IscsiNode,
     at: usize,
     backstores: &Backstores,
-) -> Result<(), NoTarget> {
+) -> Result<(), TargetError> {
     if !is_word(&node.entry.name) {
-        return Err(NoTarget::Word { what: "the node's name", word: node.entry.name.clone() });
+        return Err(TargetError::Word { what: "the node's name", word: node.entry.name.clone() });
     }
     let wwn = match &node.entry.wwid {
         None => String::new(),
         Some(wwid) => match wwid.as_str().strip_prefix("naa.6001405") {
             Some(serial) if serial.len() == 25 => format!(" wwn={serial}"),
-            _ => return Err(NoTarget::Wwid { node: node.entry.name.clone(), wwid: wwid.clone() }),
+            _ => return Err(TargetError::Wwid { node: node.entry.name.clone(), wwid: wwid.clone() }),
         },
     };
     let (kind, name) = (kind(backstores), store(node));
@@ -165,8 +165,8 @@ fn backstore(
         "\nensure \"$configfs\"/core/{plugin}_*/{name} /backstores/{kind} create name={name}{wwn} \\\n    "
     );
     let _ = match backstores {
-        // write_back=false: what the target says is written is written, also when it loses power. sparse=true: targetcli
-        // takes the space at once by posix_fallocate, whatever the word says; with false it writes every zero of it.
+        // write_back=false: a write that the target has acknowledged survives a loss of power. sparse=true: in spite of the
+        // name, targetcli reserves the space at once with posix_fallocate; with false it writes zeros to all of it.
         Backstores::Files(_) => {
             let size = least.0.div_ceil(MIB) * MIB;
             writeln!(script, "\"file_or_dev=$directory/{name}.img\" size={size} write_back=false sparse=true")
@@ -185,7 +185,7 @@ fn attributes(script: &mut String, chap: bool) {
     );
 }
 
-/// A portal is bound to an address. Where one is given by name, all addresses of the machine are bound instead.
+/// A portal is bound to an address. If a portal is given by name, all addresses of the machine are bound instead.
 fn portals(script: &mut String, portals: &[Portal]) {
     let named: Vec<_> = portals.iter().filter(|portal| portal.address().is_none()).collect();
     let mut bound: BTreeSet<(String, u16)> = BTreeSet::new();
@@ -263,12 +263,12 @@ fn store(node: &IscsiNode) -> String {
     format!("etcd-lun-{}", node.entry.name)
 }
 
-/// What both a shell and targetcli take as it is.
+/// True if neither a shell nor targetcli changes or splits the text.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
-/// A text as one word of a shell.
+/// Quotes a text as one word for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

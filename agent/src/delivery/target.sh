@@ -1,5 +1,5 @@
 configfs=/sys/kernel/config/target
-# A portal group as targetcli names it, and as the kernel does.
+# The portal group, in the form of targetcli and in that of the kernel.
 portal_group=/iscsi/$target/tpg1
 in_kernel=$configfs/iscsi/$target/tpgt_1
 
@@ -8,20 +8,21 @@ die() {
     exit 1
 }
 
-# Runs a command of targetcli's, unless what it makes is there: PLACE-IN-CONFIGFS COMMAND...
+# Runs a command of targetcli, unless its result already exists: PLACE-IN-CONFIGFS COMMAND...
 ensure() {
     place=$1
     shift
     [ -e "$place" ] || targetcli "$@" >&2
 }
 
-# Hands the secret in a file to the kernel: FILE ATTRIBUTE. It is in no argument list, for printf is this shell's own.
+# Gives the secret in a file to the kernel: FILE ATTRIBUTE. printf is a builtin of the shell, so the secret is in no
+# argument list.
 hand_over() {
     [ -r "$1" ] || die "$1: no such file, or it can't be read: put the secret there, or name another file"
     secret=$(cat -- "$1")
     secret=${secret%"$(printf '\r')"}
     case $secret in
-    '' | NULL*) die "the secret in $1 is empty or begins with NULL, which the kernel takes for none: choose another" ;;
+    '' | NULL*) die "the secret in $1 is empty or begins with NULL, which the kernel regards as no secret: choose another" ;;
     esac
     printf %s "$secret" >"$2"
 }
@@ -39,14 +40,14 @@ credentials() {
     fi
 }
 
-# What the links in a directory of configfs lead to.
+# Prints where the links in a directory of configfs lead.
 behind() {
     for link in "$1"/*; do
         [ ! -L "$link" ] || readlink -f "$link"
     done
 }
 
-# How to take a LUN from an initiator: INITIATOR LUN
+# Prints how to take a LUN from an initiator: INITIATOR LUN
 to_delete() {
     printf 'targetcli %s/acls/%s delete %s, then run this again' "$portal_group" "$1" "$2"
 }
@@ -64,20 +65,20 @@ grant() {
     store=$(behind "$(behind "$acl/lun_$3")")
     [ "${store##*/}" = "${4##*/}" ] ||
         die "LUN $3 of $2 is ${store##*/}, expected ${4##*/}: $(to_delete "$2" "$3")"
-    # The kernel's own way to an identifier: 25 hexadecimal digits of the serial number behind LIO's prefix
+    # The kernel makes the identifier like this: 25 hexadecimal digits of the serial number behind LIO's prefix
     # (drivers/target/target_core_spc.c, spc_gen_naa_6h_vendor_specific).
     serial=$(cat "$store/wwn/vpd_unit_serial")
     digits=$(printf %s "${serial##*:}" | tr -cd 0-9A-Fa-f | tr A-F a-f)
     wwid=$(printf 'naa.6001405%.25s' "${digits}0000000000000000000000000")
     [ -z "${5-}" ] || [ "$5" = "$wwid" ] ||
-        die "${4##*/} has the WWID $wwid, and the config wants $5 for $1: change the one or make the other anew"
+        die "${4##*/} has the WWID $wwid, and the config has $5 for $1: correct the config, or delete and recreate that backstore"
     found="${found}wwid = \"$wwid\"  # $1
 "
 }
 
 [ "$(id -u)" = 0 ] || die "run this as root: it changes the kernel's target"
 command -v targetcli >/dev/null || die "there is no targetcli: install targetcli (RHEL) or targetcli-fb (Debian)"
-# Preferences, log and history of this run alone, so that nobody's own are used or changed.
+# A directory for the preferences, log and history of this run, so that those of a user are neither used nor changed.
 TARGETCLI_HOME=$(mktemp -d)
 export TARGETCLI_HOME
 trap 'rm -rf -- "$TARGETCLI_HOME"' EXIT

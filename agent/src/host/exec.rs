@@ -9,7 +9,7 @@ pub enum Tool {
     Blkid,
     /// Asks the container runtime; not on every machine.
     Crictl,
-    /// Asks a server over TLS; not on every machine.
+    /// Asks a server on this node; not on every machine.
     Curl,
     /// open-iscsi's front end.
     Iscsiadm,

@@ -1,17 +1,15 @@
-//! Asking a server on this node: plain HTTP by ourselves, TLS through curl.
+//! Asking a server on this node, through the node's curl.
 
 use super::{ExecError, Host, Invocation, Tool};
 use crate::terms::AbsPath;
-use std::{
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::time::Duration;
 
-/// How long an answer may take.
-const LIMIT: Duration = Duration::from_secs(5);
-/// etcd's metrics are some 100 KiB.
-const ANSWER_MAX: u64 = 8 << 20;
+/// How long an answer may take, in seconds.
+const LIMIT: &str = "5";
+/// curl ends by its own limit; this is for a curl that does not.
+const CURL_LIMIT: Duration = Duration::from_secs(10);
+/// 8 MiB. etcd's metrics are some 100 KiB.
+const ANSWER_MAX: &str = "8388608";
 
 /// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,26 +23,26 @@ pub struct Answer {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// The server can't be reached, or speaks no HTTP.
-    #[error("asking http://{address}{path}")]
-    Io {
-        /// The server.
-        address: SocketAddr,
-        /// What was asked for.
-        path: String,
-        /// The reason.
-        source: io::Error,
-    },
     /// curl could not be run.
     #[error(transparent)]
     Curl(#[from] ExecError),
-    /// curl was run and got no answer.
+    /// The server was not asked, or its answer has no status.
     #[error("asking {url}: {said}")]
     NoAnswer {
         /// What was asked.
         url: String,
+        /// The reason.
+        said: String,
+    },
+    /// curl was run and got no answer.
+    #[error("asking {url}: {said}; {cure}")]
+    Failed {
+        /// What was asked.
+        url: String,
         /// What curl said.
         said: String,
+        /// What to do about its exit code.
+        cure: &'static str,
     },
 }
 
@@ -59,87 +57,95 @@ pub struct Certificates {
     pub key: AbsPath,
 }
 
-/// GET, as HTTP/1.0: then the body comes whole and ends with the connection (RFC 1945).
-pub fn get(address: SocketAddr, path: &str) -> Result<Answer, HttpError> {
-    let ask = || -> io::Result<Answer> {
-        let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        stream.set_write_timeout(Some(LIMIT))?;
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: text/plain\r\n\r\n")?;
-        let mut bytes = Vec::new();
-        stream.take(ANSWER_MAX).read_to_end(&mut bytes)?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        parse(&text).ok_or_else(|| io::Error::other("the answer is not HTTP"))
-    };
-    ask().map_err(|source| HttpError::Io { address, path: path.to_owned(), source })
-}
-
-/// The same over TLS. curl is on every node of Red Hat CoreOS; certificates and key are arguments by name only.
-pub fn get_tls(host: &Host, url: &str, with: &Certificates) -> Result<Answer, HttpError> {
-    let limit = LIMIT.as_secs().to_string();
-    let args = [
-        "--silent",
-        "--show-error",
-        "--max-time",
-        &limit,
-        "--cacert",
-        with.authority.as_str(),
-        "--cert",
-        with.certificate.as_str(),
-        "--key",
-        with.key.as_str(),
-        "--write-out",
-        "\n%{http_code}",
-        url,
-    ];
-    let what = Invocation::new(Tool::Curl, args).limit(LIMIT * 2);
-    let output = host.run(&what)?;
-    let none = |said: &str| HttpError::NoAnswer { url: url.to_owned(), said: said.trim().to_owned() };
-    if output.code != 0 {
-        return Err(none(&output.stderr));
+/// GET by plain HTTP, or over TLS with these certificates. curl is on every node of Red Hat CoreOS; certificates and key are
+/// arguments by name only.
+pub fn get(host: &Host, url: &str, with: Option<&Certificates>) -> Result<Answer, HttpError> {
+    // `--disable` has to come first: a `.curlrc` of root could name a proxy, or send the answer to a file.
+    let mut args =
+        vec!["--disable", "--silent", "--show-error", "--proto", "=http,https", "--max-time", LIMIT];
+    args.extend(["--max-filesize", ANSWER_MAX]);
+    if let Some(Certificates { authority, certificate, key }) = with {
+        args.extend(["--cacert", authority.as_str(), "--cert", certificate.as_str(), "--key", key.as_str()]);
     }
-    let (body, status) = output.stdout.rsplit_once('\n').ok_or_else(|| none("no status"))?;
-    Ok(Answer { status: status.parse().map_err(|_| none("no status"))?, body: body.to_owned() })
+    args.extend(["--write-out", "\n%{http_code}", url]);
+    let output = host.run(&Invocation::new(Tool::Curl, args).limit(CURL_LIMIT))?;
+    if output.code != 0 {
+        let said = output.stderr.trim().trim_start_matches("curl: ").to_owned();
+        return Err(HttpError::Failed { url: url.to_owned(), said, cure: cure(output.code) });
+    }
+    let none = || HttpError::NoAnswer { url: url.to_owned(), said: "no status".into() };
+    let (body, status) = output.stdout.rsplit_once('\n').ok_or_else(none)?;
+    Ok(Answer { status: status.parse().map_err(|_| none())?, body: body.to_owned() })
 }
 
-/// `HTTP/1.x STATUS REASON`, headers, an empty line, the body.
-fn parse(text: &str) -> Option<Answer> {
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let status = head.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()?;
-    Some(Answer { status, body: body.to_owned() })
+/// What to do about an exit code of curl (curl(1), "EXIT CODES").
+fn cure(code: i32) -> &'static str {
+    match code {
+        1 | 8 | 52 => {
+            "see that `etcd.metrics` names etcd's own address and port, and `https` where etcd uses TLS"
+        }
+        6 => "see that the host in `etcd.metrics` can be resolved on this node",
+        7 => {
+            "see that etcd runs, and that `etcd.metrics` is one of its `--listen-metrics-urls` or `--listen-client-urls`"
+        }
+        28 => "etcd did not answer within 5 s: see the log of etcd, and `etcd-lun bench` for its disk",
+        35 => {
+            "see that etcd uses TLS at this port, and that it accepts the certificate in `etcd.metrics_cert`"
+        }
+        56 => "etcd closed the connection: see that it accepts the certificate in `etcd.metrics_cert`",
+        58 => "see that `etcd.metrics_cert` and `etcd.metrics_key` can be read and belong together",
+        60 => {
+            "see that `etcd.metrics_ca` has signed the certificate of etcd, and that it is valid for the host in `etcd.metrics`"
+        }
+        63 => "more than 8 MiB are not metrics of etcd: see that `etcd.metrics` names its address and port",
+        77 => "see that `etcd.metrics_ca` can be read and holds certificates",
+        _ => "see `man curl`, \"EXIT CODES\"",
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{net::TcpListener, thread};
+    use crate::host::{Root, transcript::Transcript};
 
-    /// A stand-in for a server that says one thing.
-    fn server(said: &'static str) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut asked = Vec::new();
-            // All of it: a connection that is closed with something unread is reset.
-            while !asked.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                stream.read_exact(&mut byte).unwrap();
-                asked.extend(byte);
-            }
-            assert!(asked.starts_with(b"GET /metrics HTTP/1.0\r\nHost: 127."));
-            stream.write_all(said.as_bytes()).unwrap();
-        });
-        address
+    const URL: &str = "http://127.0.0.1:2381/metrics";
+    const PLAIN: &str = "curl --disable --silent --show-error --proto =http,https --max-time 5 --max-filesize 8388608 \
+                         --write-out '\n%{http_code}' http://127.0.0.1:2381/metrics";
+
+    fn ask(code: i32, stdout: &str, stderr: &str) -> Result<Answer, HttpError> {
+        let curl = Transcript::default().on(PLAIN, code, stdout, stderr);
+        get(&Host::fixture(Root::new("/"), Box::new(curl)).unwrap(), URL, None)
     }
 
     #[test]
-    fn plain() {
-        let answer = get(server("HTTP/1.0 503 No\r\nX: y\r\n\r\na\r\n\r\nb"), "/metrics").unwrap();
+    fn the_last_line_is_the_status() {
+        let answer = ask(0, "a\r\n\r\nb\n503", "").unwrap();
         assert_eq!(answer, Answer { status: 503, body: "a\r\n\r\nb".into() });
-        assert!(get(server("SSH-2.0\r\n"), "/metrics").is_err());
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let said = get(free, "/metrics").unwrap_err().to_string();
-        assert_eq!(said, format!("asking http://{free}/metrics"));
+        assert_eq!(ask(0, "\n200", "").unwrap().body, "");
+        for said in ["", "200", "a\nb"] {
+            let error = ask(0, said, "").unwrap_err().to_string();
+            assert_eq!(error, format!("asking {URL}: no status"));
+        }
+    }
+
+    #[test]
+    fn each_failure_has_its_cure() {
+        for (code, word) in [
+            (6, "resolved"),
+            (7, "listen-metrics-urls"),
+            (28, "within 5 s"),
+            (35, "TLS"),
+            (52, "https"),
+            (56, "metrics_cert"),
+            (58, "metrics_key"),
+            (60, "metrics_ca"),
+            (63, "8 MiB"),
+            (77, "metrics_ca"),
+            (99, "man curl"),
+        ] {
+            let error = ask(code, "", &format!("curl: ({code}) It did not work\n")).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("asking {URL}: ({code}) It did not work; ")), "{error}");
+            assert!(error.contains(word) && !error.contains('\n'), "{error}");
+        }
     }
 }

@@ -177,8 +177,8 @@ fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::An
             policy::DOMAIN
         )));
     }
-    if let Some(address) = url.plain() {
-        return http::get(address, path);
+    if !url.is_tls() {
+        return http::get(host, &url.with(path), None);
     }
     let given = &config.etcd.certificates;
     let name = &node.identity.hostname;
@@ -193,5 +193,5 @@ fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::An
         certificate: or(&given.certificate, format!("secrets/etcd-all-certs/etcd-peer-{name}.crt"))?,
         key: or(&given.key, format!("secrets/etcd-all-certs/etcd-peer-{name}.key"))?,
     };
-    http::get_tls(host, &url.with(path), &with)
+    http::get(host, &url.with(path), Some(&with))
 }

@@ -1,7 +1,8 @@
-//! The files of `selinux/` as they travel in the program: without their comments, which are half of the packed text and are read where
-//! the sources are. The headings of the sections stay, so that each block is found there.
+//! Embeds the files of `selinux/` in the program without their comments, which would be half of the packed text.
+//!
+//! The headings of the sections stay, so that a reader of the rendered module finds each block in the sources.
 
-/// A file of `selinux/` without what [`length`] doesn't count.
+/// The text of a file of `selinux/`, without comments and empty lines.
 macro_rules! embedded {
     ($file:literal) => {{
         const WHOLE: &[u8] = include_bytes!(concat!("../../../selinux/", $file));
@@ -14,19 +15,19 @@ macro_rules! embedded {
 }
 pub(super) use embedded;
 
-/// What [`kept`] is long.
+/// The length of what [`kept`] returns.
 pub(super) const fn length(text: &[u8]) -> usize {
     copy(text, &mut [])
 }
 
-/// The lines that are neither a comment nor empty; a heading, which begins with `;; `, is none.
+/// The lines that are neither empty nor a comment. A heading, which begins with `;; `, isn't a comment here.
 pub(super) const fn kept<const LENGTH: usize>(text: &[u8]) -> [u8; LENGTH] {
     let mut kept = [0; LENGTH];
     copy(text, &mut kept);
     kept
 }
 
-/// Counts all that is kept, and writes what there is room for.
+/// Counts all bytes that are kept, and writes those that fit into `into`.
 const fn copy(text: &[u8], into: &mut [u8]) -> usize {
     let (mut line, mut count) = (0, 0);
     while line < text.len() {

@@ -1,7 +1,7 @@
-//! The SELinux policy module and the udev rule, rendered for a config, and the labels that follow from them. Pure.
+//! Renders the SELinux policy module and the udev rule for a config, and lists the paths that get a label from them. Pure.
 //!
-//! The module is CIL, as `semodule --install` takes it on a node: there is no compiler on one. What it allows, and why,
-//! is said in `selinux/`, above each block, and not in what is rendered.
+//! The module is written in CIL, which `semodule --install` accepts directly: a node has no policy compiler. The comments in
+//! `selinux/` say what each block allows and why; the rendered module doesn't contain them.
 
 mod embedded;
 mod udev;
@@ -11,26 +11,26 @@ pub use udev::{RULE, rule};
 use embedded::embedded;
 
 use crate::{
-    config::{Config, EtcdWish, HealthWish, Pool, Runtime, SecretSource, Target},
+    config::{Config, EtcdConfig, HealthConfig, Pool, Runtime, SecretSource, Target},
     terms::{AbsPath, Hasher, ISCSI_PORT},
     unit,
 };
 
-/// The module's name, which semodule takes from the name of its file.
+/// The module's name, which semodule derives from the name of the file.
 pub const MODULE: &str = "etcd_lun";
-/// The priority that it is installed with: below 400, which a person's `semodule --install` takes, so that a person
-/// can put another in its place (semodule(8)).
+/// The module's priority. It is below 400, the default of `semodule --install`, so that a person can install a replacement
+/// (semodule(8)).
 pub const PRIORITY: u32 = 350;
-/// The domain that the service runs in.
+/// The domain of the service.
 pub const DOMAIN: &str = "etcd_lun_t";
-/// The type of the program, from which PID 1 enters the domain.
+/// The type of the program file, by which PID 1 enters the domain.
 pub const PROGRAM_TYPE: &str = "etcd_lun_exec_t";
-/// The label of etcd's data, on the LUN and on the directory that it is mounted on.
+/// The label of etcd's data on the LUN, and of the directory that the LUN is mounted on.
 pub const DATA_LABEL: &str = "system_u:object_r:etcd_lun_data_t:s0";
 /// The label of the LUN's device node.
 pub const DEVICE_LABEL: &str = "system_u:object_r:etcd_lun_device_t:s0";
 
-/// Where whoever reads the module finds its reasons.
+/// Tells a reader of the module where its reasons are.
 const HEAD: &str = "; The SELinux policy module of etcd-lun. What each block is for is said in its sources, in selinux/, below the same heading.";
 const TEMPLATE: &str = embedded!("etcd_lun.cil.in");
 const OTHER_PORTS: &str = embedded!("other_ports.cil");
@@ -38,22 +38,22 @@ const PORTAL_DNS: &str = embedded!("portal_dns.cil");
 const CREDENTIALS: &str = embedded!("credentials.cil");
 const ETCD_UNIT: &str = embedded!("etcd_unit.cil.in");
 
-/// What the module follows from: the same for every node.
+/// The part of the config that the module depends on: the same for every node.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
+pub struct PolicyInput<'a> {
     target: Option<&'a Target>,
-    etcd: &'a EtcdWish,
-    health: &'a HealthWish,
+    etcd: &'a EtcdConfig,
+    health: &'a HealthConfig,
 }
 
-impl<'a> From<&'a Config> for Wish<'a> {
+impl<'a> From<&'a Config> for PolicyInput<'a> {
     fn from(config: &'a Config) -> Self {
         let target = config.backing.iscsi().map(|iscsi| &iscsi.target);
         Self { target, etcd: &config.etcd, health: &config.health }
     }
 }
 
-impl<'a> From<&'a Pool> for Wish<'a> {
+impl<'a> From<&'a Pool> for PolicyInput<'a> {
     fn from(pool: &'a Pool) -> Self {
         Self { target: pool.storage.target(), etcd: &pool.etcd, health: &pool.health }
     }
@@ -62,19 +62,19 @@ impl<'a> From<&'a Pool> for Wish<'a> {
 /// The module for a config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// As CIL.
+    /// The module in CIL.
     pub text: String,
-    /// A label that is valid where this very text is in force, and nowhere else: see [`module`].
+    /// A label that the kernel accepts only while a module with exactly this text is loaded: see [`module`].
     pub mark: String,
 }
 
 /// Renders the module, the same bytes for the same config.
 ///
-/// One type in it has the text's checksum in its name. Whether the kernel knows that type tells, to anybody and at no
-/// cost, whether the policy in force has this text: no list of the policy store tells that, and reading the store is
-/// a right that the service doesn't have.
-pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
-    let Wish { target, etcd, health } = wish.into();
+/// The name of one type in the module contains the checksum of the module's text. If the kernel knows that type, the loaded
+/// policy has exactly this text. Any process can ask the kernel, and at no cost. The policy store has no such list, and the
+/// service has no right to read the store.
+pub fn module<'a>(input: impl Into<PolicyInput<'a>>) -> Module {
+    let PolicyInput { target, etcd, health } = input.into();
     let template = match target {
         Some(_) => TEMPLATE,
         None => &without_iscsi(TEMPLATE),
@@ -107,8 +107,8 @@ pub fn module<'a>(wish: impl Into<Wish<'a>>) -> Module {
     }
 }
 
-/// The template for a device: without the rights that only a target needs, and without a label of ours on the files of an
-/// open-iscsi that is somebody else's then.
+/// The template for a device: without the rights that only a target needs, and without our label on the files of open-iscsi,
+/// which other programs use then.
 fn without_iscsi(template: &str) -> String {
     const SECTIONS: [&str; 6] =
         ["iscsi-config", "iscsi-records", "iscsi-lock", "iscsi-login", "iscsid-restart", "iscsi-discovery"];
@@ -125,12 +125,12 @@ fn without_iscsi(template: &str) -> String {
     kept
 }
 
-/// As it is to stand in a file context, which is a regular expression (selabel_file(5)), inside a string of CIL.
+/// Escapes a text for a file context, which is a regular expression (selabel_file(5)), inside a string of CIL.
 fn regex(text: &str) -> String {
     let mut escaped = String::new();
     for letter in text.chars() {
         match letter {
-            // CIL has no escapes in its strings: a quotation mark is matched as any letter.
+            // CIL has no escapes in its strings, so a quotation mark becomes `.`, which matches any character.
             '"' => escaped.push('.'),
             '.' | '^' | '$' | '?' | '*' | '+' | '|' | '[' | ']' | '(' | ')' | '{' | '}' | '\\' => {
                 escaped.extend(['\\', letter]);
@@ -141,9 +141,10 @@ fn regex(text: &str) -> String {
     escaped
 }
 
-/// What has a label by the module, and must be labelled anew when it came or changed; not all of it need exist.
-pub fn labelled<'a>(wish: impl Into<Wish<'a>>) -> Vec<String> {
-    let Wish { etcd, health, .. } = wish.into();
+/// The paths that get a label from the module. They must be relabelled when the module was installed or changed. Not all of
+/// them need exist.
+pub fn labelled<'a>(input: impl Into<PolicyInput<'a>>) -> Vec<String> {
+    let PolicyInput { etcd, health, .. } = input.into();
     let mount_unit = unit::mount_unit_name(&etcd.data_dir);
     let mut paths = vec![
         unit::PROGRAM.to_owned(),
@@ -156,7 +157,7 @@ pub fn labelled<'a>(wish: impl Into<Wish<'a>>) -> Vec<String> {
         health.textfile.parent().to_string(),
     ];
     if let Runtime::Systemd { unit } = &etcd.runtime {
-        // One in /usr is labelled by whoever makes the image: /usr may be read-only.
+        // A unit in /usr gets its label when the image is built: /usr may be read-only on the node.
         paths.push(format!("/etc/systemd/system/{unit}"));
     }
     paths
@@ -167,8 +168,8 @@ pub fn type_of(label: &str) -> Option<&str> {
     label.split(':').nth(2).filter(|found| !found.is_empty())
 }
 
-/// Whether a rule for labels is about a directory or what is in it: a line of `file_contexts.local`, which
-/// `semanage fcontext` writes and which wins over every module.
+/// True if a rule for labels is about a directory or its content. The rule is a line of `file_contexts.local`, which
+/// `semanage fcontext` writes and which takes precedence over every module.
 pub fn is_rule_about(line: &str, dir: &AbsPath) -> bool {
     let Some(path) = line.split_whitespace().next() else { return false };
     path.strip_prefix(dir.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '(']))

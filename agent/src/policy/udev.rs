@@ -4,7 +4,7 @@ use super::DEVICE_LABEL;
 use crate::{config::Nodes, terms::Wwid};
 use std::collections::BTreeSet;
 
-/// Where the rule lies on a node. After the rules that find the names of disks (60) and of maps (11).
+/// The path of the rule on a node. It sorts after the rules that find the names of multipath maps (11) and of disks (60).
 pub const RULE: &str = "/etc/udev/rules.d/90-etcd-lun.rules";
 
 const HEAD: &str =
@@ -17,18 +17,18 @@ const PATHS: &str = "
 ";
 
 const DISKS: &str = "
-# The disk that the config names, by the link that udev's own rules (60-persistent-storage.rules) have given it.
+# The disk of the config, by the link that udev's own rules make (60-persistent-storage.rules).
 ";
 
 const MAPS: &str = "
-# The multipath map of such paths (multipath-tools: mpath-WWID). A map doesn't say which target it leads to, so only
-# the WWIDs that the config gives are known here.
+# The multipath map of such paths (multipath-tools: mpath-WWID). udev doesn't know which target a map leads to, so this
+# rule has only the WWIDs of the config.
 ";
 
 /// Renders the rule, the same bytes for the same pool.
 ///
-/// SELinux tells the LUN from the system's disk by the label of its node and by nothing else: with this rule, what runs
-/// in the domain can open the LUN's device, and no other.
+/// SELinux distinguishes the LUN from the system's disk only by the label of the device node. With this rule a process in the
+/// domain can open the LUN's device, and no other.
 pub fn rule(nodes: &Nodes<'_>) -> String {
     let rule = |matched: &str| {
         format!(
@@ -44,7 +44,7 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
         }
         Nodes::Device(nodes) => {
             text += DISKS;
-            // A link's characters mean nothing in a match: see `DiskLink`.
+            // No character of a link is special in a match: see `DiskLink`.
             let links: BTreeSet<_> = nodes.iter().map(|node| node.path.in_udev()).collect();
             for link in links {
                 text += &rule(&format!("SYMLINK==\"{link}\""));
@@ -122,7 +122,7 @@ mod tests {
         );
     }
 
-    /// Runs where the tool knows the verb (systemd 254 and later).
+    /// Asks udevadm, where it has the verb (systemd 254 and later).
     #[test]
     #[allow(clippy::disallowed_methods)] // the oracle of a test
     fn udev_accepts_it() {

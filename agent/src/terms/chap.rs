@@ -1,8 +1,8 @@
-//! What CHAP needs: who we are, and who the target must be.
+//! CHAP credentials.
 
 use super::Secret;
 
-/// CHAP credentials: one-way, or mutual when the target has to prove itself too.
+/// CHAP credentials: one-way, or mutual if the target must authenticate too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chap {
     username: String,
@@ -16,11 +16,10 @@ pub struct Chap {
 const MAX_BYTES: usize = 255;
 
 impl Chap {
-    /// Takes name and secret that the initiator proves itself with, and for mutual CHAP those that
-    /// the target has to.
+    /// Makes credentials from the user name and secret of the initiator, and for mutual CHAP those of the target.
     ///
-    /// Refuses what open-iscsi can't keep on one line of its records, and equal secrets for both
-    /// directions, which it takes for a reflected answer and refuses at login
+    /// Refuses a value that open-iscsi can't store on one line of its records. Also refuses equal secrets for both
+    /// directions: open-iscsi regards them as a reflected answer and refuses the login
     /// (`AUTH_DBG_STATUS_PASSWD_IDENTICAL`, usr/auth.c).
     pub fn new(
         username: String,
@@ -39,29 +38,29 @@ impl Chap {
         Ok(Self { username, password, mutual })
     }
 
-    /// The name that the initiator proves itself with.
+    /// The user name that the initiator authenticates with.
     pub fn username(&self) -> &str {
         &self.username
     }
 
-    /// The secret that belongs to it.
+    /// The initiator's secret.
     pub fn password(&self) -> &Secret {
         &self.password
     }
 
-    /// Name and secret that the target has to prove itself with.
+    /// The user name and secret that the target must authenticate with.
     pub fn mutual(&self) -> Option<(&str, &Secret)> {
         self.mutual.as_ref().map(|(username, password)| (username.as_str(), password))
     }
 }
 
-/// Why credentials can't be used. Never shows them.
+/// Why credentials can't be used. The message never contains them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the CHAP {part} {fault}")]
 pub struct ChapError {
     /// Which of the four values.
     pub part: &'static str,
-    /// What is wrong with it.
+    /// What is wrong with that value.
     pub fault: &'static str,
 }
 

@@ -1,11 +1,11 @@
-//! How a local or cloud disk is found.
+//! The link by which a local or cloud disk is found.
 
 use super::{AbsPath, TermError};
 use std::{fmt, str::FromStr};
 
-/// A link to a whole disk that udev makes from what the disk is, or where it is attached: directly in `/dev/disk/by-id` or
-/// `/dev/disk/by-path`. The kernel's own names (`/dev/sdb`) are given in the order in which disks are found, which is
-/// another at each boot.
+/// A link to a whole disk in `/dev/disk/by-id` or `/dev/disk/by-path`. udev makes it from the disk's identity, or from where
+/// the disk is attached. The kernel's own names (`/dev/sdb`) follow the order in which the kernel finds disks, and that
+/// differs from boot to boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskLink(AbsPath);
 
@@ -18,7 +18,7 @@ impl DiskLink {
         &self.0
     }
 
-    /// As udev names it: without `/dev/`.
+    /// The name that udev's rules use: without `/dev/`.
     pub fn in_udev(&self) -> &str {
         self.0.as_str().strip_prefix("/dev/").unwrap_or(self.0.as_str())
     }
@@ -31,8 +31,8 @@ impl FromStr for DiskLink {
         let wrong = || TermError::new(text, LINK_FORM);
         let path: AbsPath = text.parse().map_err(|_| wrong())?;
         let stable = ["/dev/disk/by-id", "/dev/disk/by-path"].contains(&path.parent().as_str());
-        // What udev leaves as it is in a name (systemd `src/basic/utf8.c`, `allow_listed_char_for_devnode`), and means nothing
-        // in a match of its rules: there `*`, `?`, `[`, `|` and `\` do (udev(7)).
+        // Only characters that udev doesn't escape in a name (systemd `src/basic/utf8.c`, `allow_listed_char_for_devnode`), and
+        // that aren't special in a match of udev's rules, as `*`, `?`, `[`, `|` and `\` are (udev(7)).
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"#+-.:=@_".contains(&b);
         if stable && path.name().bytes().all(plain) && !is_of_partition(path.name()) {
             Ok(Self(path))
@@ -42,7 +42,7 @@ impl FromStr for DiskLink {
     }
 }
 
-/// udev's rules end the name of a partition's link so (`60-persistent-storage.rules`).
+/// udev's rules end the name of a partition's link with `-partN` (`60-persistent-storage.rules`).
 fn is_of_partition(name: &str) -> bool {
     name.rsplit_once("-part")
         .is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))

@@ -7,8 +7,7 @@ use std::{
     str::FromStr,
 };
 
-/// An absolute path in plain form: no `.` or `..`, no doubled or trailing slash, valid UTF-8,
-/// no control characters.
+/// An absolute path in plain form: no `.` or `..`, no doubled or trailing slash, valid UTF-8, no control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AbsPath(String);
 
@@ -21,7 +20,7 @@ impl AbsPath {
         &self.0
     }
 
-    /// The path as std takes it.
+    /// The path in std's type.
     pub fn as_path(&self) -> &Path {
         Path::new(&self.0)
     }
@@ -53,7 +52,7 @@ impl FromStr for AbsPath {
         let mut components = Path::new(text).components();
         let plain = components.next() == Some(Component::RootDir)
             && components.clone().all(|part| matches!(part, Component::Normal(_)))
-            // `components` folds these away, so they have to be looked for in the text.
+            // `components` drops these silently, so the text itself is examined.
             && (text == "/" || !text.ends_with('/'))
             && !text.contains("//")
             && !text.split('/').any(|part| part == ".")
@@ -68,8 +67,7 @@ impl fmt::Display for AbsPath {
     }
 }
 
-/// An XFS label: 1 to 12 characters (`mkfs.xfs(8)`, `-L`) that udev leaves as they are in
-/// `/dev/disk/by-label`.
+/// An XFS label: 1 to 12 characters (`mkfs.xfs(8)`, `-L`) that udev doesn't escape in `/dev/disk/by-label`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FsLabel(String);
 

@@ -1,9 +1,9 @@
-//! Names of RFC 7143: initiator and target names, portals.
+//! iSCSI names of RFC 7143, and portals.
 
 use super::TermError;
 use std::{fmt, net::IpAddr, str::FromStr};
 
-/// The TCP port of a portal that names none (RFC 7143, section 13; IANA).
+/// The default TCP port of a portal (RFC 7143, section 13; IANA).
 pub const ISCSI_PORT: u16 = 3260;
 
 /// An iSCSI name of type `iqn.`, `eui.` or `naa.` (RFC 7143, section 4.2.7).
@@ -28,8 +28,8 @@ impl FromStr for Iqn {
 
     fn from_str(text: &str) -> Result<Self, TermError> {
         let wrong = || TermError::new(text, IQN_FORM);
-        // RFC 3722 (stringprep) leaves letters, digits, '-', '.', ':' of ASCII. Other scripts are
-        // legal on paper; open-iscsi keeps records in folders of that name, so they stay out.
+        // Of ASCII, RFC 3722 (stringprep) allows letters, digits, '-', '.' and ':'. It also allows other scripts, but
+        // open-iscsi uses the name as the name of a directory, so they are refused here.
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c);
         if text.len() > MAX_NAME || !text.chars().all(plain) {
             return Err(wrong());
@@ -87,7 +87,7 @@ impl Portal {
         Self { host: PortalHost::Address(address), port }
     }
 
-    /// The host part as open-iscsi keeps it in records: an address without brackets, or a name.
+    /// The host part in the form of open-iscsi's records: an address without brackets, or a name.
     pub fn host(&self) -> String {
         match &self.host {
             PortalHost::Address(address) => address.to_string(),
@@ -100,7 +100,7 @@ impl Portal {
         self.port
     }
 
-    /// The address, unless the portal is given by name.
+    /// The address; none if the portal is given by name.
     pub fn address(&self) -> Option<IpAddr> {
         match self.host {
             PortalHost::Address(address) => Some(address),
@@ -114,7 +114,7 @@ impl FromStr for Portal {
 
     fn from_str(text: &str) -> Result<Self, TermError> {
         let wrong = || TermError::new(text, PORTAL_FORM);
-        // A bare IPv6 address has colons of its own, so it can carry no port without brackets.
+        // An IPv6 address contains colons, so without brackets it can't have a port.
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Self::at(address, ISCSI_PORT));
         }
@@ -140,7 +140,7 @@ impl FromStr for Portal {
     }
 }
 
-/// RFC 1123 host name; a name of digits and dots only would be a mistyped address.
+/// A host name of RFC 1123. A name of only digits and dots is refused: it is a mistyped address.
 fn is_host_name(text: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())

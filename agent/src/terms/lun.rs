@@ -1,4 +1,4 @@
-//! How a LUN is known: its number at the target, and its name for life.
+//! How a LUN is identified: by its number at the target, and by its permanent WWID.
 
 use super::{FsUuid, TermError};
 use serde::{
@@ -7,7 +7,7 @@ use serde::{
 };
 use std::{fmt, str::FromStr};
 
-/// The LUN's number at the target, as sysfs and SCSI host scans take it.
+/// The LUN's number at the target, in the form that sysfs and SCSI host scans use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct LunNumber(pub u16);
@@ -46,12 +46,12 @@ impl fmt::Display for LunNumber {
 }
 
 /// The LUN's world wide identifier, in the kernel's form: `naa.…`, `eui.…` or `t10.…`
-/// (`/sys/block/*/device/wwid`, from VPD page 0x83; kernel `drivers/scsi/scsi_lib.c`,
-/// `scsi_vpd_lun_id`). White space is folded to single blanks: the kernel pads `t10.` names.
+/// (`/sys/block/*/device/wwid`, from VPD page 0x83; kernel `drivers/scsi/scsi_lib.c`, `scsi_vpd_lun_id`). The kernel pads
+/// `t10.` names, so each run of white space becomes one space.
 ///
 /// NVMe has `eui.…`, `uuid.…` or `nvme.VENDOR-SERIAL-MODEL-NAMESPACE` (`/sys/block/*/wwid`; kernel
-/// `drivers/nvme/host/sysfs.c`, `wwid_show`). A virtio disk has a serial number only, of the hypervisor's choice: it is
-/// written `virtio.…` here.
+/// `drivers/nvme/host/sysfs.c`, `wwid_show`). A virtio disk has only a serial number, which the hypervisor chooses: here it
+/// is written `virtio.…`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Wwid(String);
 
@@ -63,8 +63,8 @@ impl Wwid {
         &self.0
     }
 
-    /// As multipath-tools has it in the UUID of a map: the designator's type as a digit, then the number. Nothing for a
-    /// `t10.` name, which it writes in another way.
+    /// The form that multipath-tools uses in the UUID of a map: the designator's type as a digit, then the number. None for a
+    /// `t10.` name, which multipath-tools writes in another form.
     pub fn multipath(&self) -> Option<String> {
         let number = |kind| self.0.strip_prefix(kind);
         number("naa.").map(|hex| format!("3{hex}")).or_else(|| number("eui.").map(|hex| format!("2{hex}")))
@@ -74,8 +74,8 @@ impl Wwid {
 impl FromStr for Wwid {
     type Err = TermError;
 
-    /// Also takes udev's `ID_SERIAL` and multipath's form (a type digit, then hex) and `wwn-0x…`,
-    /// so that what an administrator copies from `multipath -ll` or `/dev/disk/by-id` works.
+    /// Also accepts the form of udev's `ID_SERIAL` and of multipath (a type digit, then hex), and `wwn-0x…`. So a name that
+    /// an administrator copies from `multipath -ll` or `/dev/disk/by-id` works.
     fn from_str(text: &str) -> Result<Self, TermError> {
         let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let wrong = || TermError::new(text, WWID_FORM);
@@ -99,7 +99,7 @@ impl FromStr for Wwid {
         if let Some(name) = lower.strip_prefix("nvme.") {
             let parts: Vec<_> = name.split('-').collect();
             let hex = |part: &str| part.bytes().all(|b| b.is_ascii_hexdigit());
-            // Without a serial number it would be the name of every disk of that make.
+            // Without a serial number every disk of that model would have this name.
             let whole = matches!(parts.as_slice(), [vendor, serial, model, space]
                 if vendor.len() == 4 && !serial.is_empty() && space.len() == 8 && [vendor, serial, model, space].iter().all(|part| hex(part)));
             return if whole { Ok(Self(lower)) } else { Err(wrong()) };

@@ -1,6 +1,7 @@
-//! The words of the domain as types: parsed once where they enter, never checked again.
+//! The terms of the domain as types, such as a portal, a WWID or a size. A text is parsed once, where it comes in, and is
+//! valid from then on.
 //!
-//! Nothing here does anything; every other module may use it.
+//! This module has values only, no actions. Every other module may use it.
 
 mod chap;
 mod decimal;
@@ -27,13 +28,13 @@ pub use url::MetricsUrl;
 use serde::de::Visitor;
 use std::fmt;
 
-/// Why a word could not be parsed: what was given and what would have been right.
+/// Why a text is not a term: what was given, and what is valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not {wanted}")]
 pub struct TermError {
     /// The text as it was given.
     pub given: String,
-    /// A noun phrase with the accepted form, with an example where that helps.
+    /// The accepted form, as a noun phrase with an example.
     pub wanted: &'static str,
 }
 
@@ -43,8 +44,8 @@ impl TermError {
     }
 }
 
-/// Implements serde for a type by its `FromStr` and `Display`, so that files and JSON
-/// go through the same parser as everything else.
+/// Implements serde for a type by its `FromStr` and `Display`. So a file and JSON go through the same parser as everything
+/// else.
 macro_rules! serde_as_text {
     ($($name:ty: $form:expr),+ $(,)?) => {$(
         impl<'de> serde::Deserialize<'de> for $name {
@@ -77,7 +78,7 @@ serde_as_text!(
 
 /// Takes a text. Of any other value, such as a number without a unit, the error says which form is expected.
 ///
-/// One type for all terms: a visitor for each would be compiled into a copy of the whole TOML deserializer for each.
+/// One visitor serves all terms. A visitor for each would make the compiler copy the TOML deserializer for each.
 pub(crate) struct TextVisitor {
     /// What is expected, as a noun phrase.
     pub form: &'static str,

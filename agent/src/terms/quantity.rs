@@ -1,4 +1,4 @@
-//! Sizes and durations as people write them: `8GiB`, `5min`.
+//! Sizes and durations with units: `8GiB`, `5min`.
 
 use super::TermError;
 use std::{fmt, str::FromStr, time::Duration};
@@ -34,12 +34,12 @@ impl FromStr for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// The largest binary unit that divides the number, else one decimal place.
+    /// In the largest binary unit that isn't larger than the number; with one decimal place if the number isn't whole.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = SIZE_UNITS[..4].iter().find(|(_, factor)| self.0 >= *factor);
         match unit {
             Some((name, factor)) if self.0.is_multiple_of(*factor) => write!(f, "{}{name}", self.0 / factor),
-            // Display only: a tenth of a unit is as much as a person reads.
+            // For display only: a tenth of a unit is precise enough.
             #[allow(clippy::cast_precision_loss)]
             Some((name, factor)) => write!(f, "{:.1}{name}", self.0 as f64 / *factor as f64),
             None => write!(f, "{}B", self.0),

@@ -1,21 +1,20 @@
-//! A value that must never be shown.
+//! A value that must never be printed.
 
 use std::fmt;
 
 /// A CHAP secret. `Debug` and `Display` print `***`; it is not `Serialize`.
 ///
-/// The text leaves only through [`Secret::reveal`], so a search for that name finds
-/// every place that could show it.
+/// The text leaves only through [`Secret::reveal`], so a search for that name finds every place that could print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes the text of a secret.
+    /// Makes a secret from its text.
     pub fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The secret itself, for the one file that open-iscsi reads it from.
+    /// The text itself, for the file from which open-iscsi reads it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

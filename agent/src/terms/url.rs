@@ -1,26 +1,25 @@
-//! Where a server on this node is asked.
+//! The address of etcd's metrics.
 
 use super::TermError;
 use std::{
     fmt,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr},
     str::FromStr,
 };
 
-/// Where etcd shows its metrics: plain HTTP on the loopback interface, or HTTPS anywhere; without a path.
+/// The address of etcd's metrics, without a path: plain HTTP on the loopback interface, or HTTPS anywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricsUrl {
     text: String,
-    plain: Option<SocketAddr>,
+    is_tls: bool,
 }
 
-pub(super) const URL_FORM: &str =
-    "where etcd shows its metrics, such as \"http://127.0.0.1:2381\" or \"https://localhost:9978\"";
+pub(super) const URL_FORM: &str = "an address of etcd's metrics, such as \"http://127.0.0.1:2381\" or \"https://localhost:9978\"; plain http only on this machine";
 
 impl MetricsUrl {
-    /// The address to ask by plain HTTP; nothing for HTTPS.
-    pub fn plain(&self) -> Option<SocketAddr> {
-        self.plain
+    /// Whether the address is `https`.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
     }
 
     /// The URL of a path, which begins with a slash.
@@ -37,30 +36,30 @@ impl FromStr for MetricsUrl {
         let (scheme, place) = text.split_once("://").ok_or_else(wrong)?;
         let place = place.strip_suffix("/metrics").unwrap_or(place).trim_end_matches('/');
         let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
-        let port: u16 = port.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
+        port.parse::<u16>().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
         let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let plain = match scheme {
+        let is_tls = match scheme {
             "http" => {
                 let address = match inner {
                     "localhost" => Ipv4Addr::LOCALHOST.into(),
                     _ => inner.parse::<IpAddr>().map_err(|_| wrong())?,
                 };
-                // What comes over a network in plain text is nothing to judge a node by.
-                Some(SocketAddr::new(address, port))
-                    .filter(|at| at.ip().is_loopback())
-                    .ok_or_else(wrong)?
-                    .into()
+                // Anybody on the network could change plain text, and `health` would judge the node by it.
+                if !address.is_loopback() {
+                    return Err(wrong());
+                }
+                false
             }
             "https" => {
                 let letter = |c: char| c.is_ascii_alphanumeric() || "-.:".contains(c);
                 if inner.is_empty() || !inner.chars().all(letter) {
                     return Err(wrong());
                 }
-                None
+                true
             }
             _ => return Err(wrong()),
         };
-        Ok(Self { text: format!("{scheme}://{place}"), plain })
+        Ok(Self { text: format!("{scheme}://{place}"), is_tls })
     }
 }
 
@@ -76,15 +75,15 @@ mod tests {
 
     #[test]
     fn urls() {
-        for (text, plain) in [
-            ("http://127.0.0.1:2381", Some("127.0.0.1:2381")),
-            ("http://localhost:2379/metrics", Some("127.0.0.1:2379")),
-            ("http://[::1]:2381/", Some("[::1]:2381")),
-            ("https://localhost:9978/metrics", None),
-            ("https://master-0.example:9979", None),
+        for (text, is_tls) in [
+            ("http://127.0.0.1:2381", false),
+            ("http://localhost:2379/metrics", false),
+            ("http://[::1]:2381/", false),
+            ("https://localhost:9978/metrics", true),
+            ("https://master-0.example:9979", true),
         ] {
             let url: MetricsUrl = text.parse().unwrap();
-            assert_eq!(url.plain().map(|at| at.to_string()).as_deref(), plain, "{text}");
+            assert_eq!(url.is_tls(), is_tls, "{text}");
             let expected = format!("{}/metrics", text.trim_end_matches("/metrics").trim_end_matches('/'));
             assert_eq!(url.with("/metrics"), expected);
         }

@@ -1,11 +1,12 @@
-//! Names of units that stand for paths: systemd.unit(5), "String escaping for inclusion in unit names".
+//! The names of mount and device units, which are escaped paths: systemd.unit(5), "String escaping for inclusion in unit
+//! names".
 
 use crate::terms::AbsPath;
 
-/// A path as it stands in a unit name, as `systemd-escape --path` prints it.
+/// Escapes a path for a unit name, as `systemd-escape --path` does.
 ///
-/// The root is `-`. Elsewhere the outer slashes go, inner ones become `-`, and every byte that is
-/// not an ASCII letter, a digit, `:`, `_` or `.` becomes `\xNN`, a leading `.` too.
+/// The root becomes `-`. Of any other path the leading slash is removed, inner slashes become `-`, and every byte that isn't
+/// an ASCII letter, a digit, `:`, `_` or `.` becomes `\xNN`. So does a leading `.`.
 pub fn escape_path(path: &AbsPath) -> String {
     let inner = path.as_str().trim_matches('/');
     if inner.is_empty() {
@@ -24,14 +25,14 @@ pub fn escape_path(path: &AbsPath) -> String {
     escaped
 }
 
-/// The name of the unit that mounts something at `place`.
+/// The name of the mount unit for `place`.
 ///
-/// A name longer than 255 bytes is no unit of systemd's: it can't even be installed.
+/// systemd has no unit whose name is longer than 255 bytes; such a file can't even be created.
 pub fn mount_unit_name(place: &AbsPath) -> String {
     escape_path(place) + ".mount"
 }
 
-/// The name of the unit that stands for a device node or a link to one.
+/// The name of the device unit for a device node, or for a link to one.
 pub fn device_unit_name(node: &AbsPath) -> String {
     escape_path(node) + ".device"
 }
@@ -71,14 +72,14 @@ mod tests {
         );
     }
 
-    /// Runs where the tool is; the table above holds everywhere.
+    /// Compares with the tool, where it is installed. The table above is tested everywhere.
     #[test]
     #[allow(clippy::disallowed_methods)] // the oracle of a test
     fn as_systemd_escape() {
         let ascii = (b' '..=b'~').map(char::from).filter(|&c| c != '/');
         let single = ascii.flat_map(|c| [format!("/x{c}y/{c}z"), format!("/{c}q"), format!("/q{c}")]);
         let paths = CASES.iter().map(|(path, _)| (*path).to_owned()).chain(single);
-        // A component "." or ".." is no plain path.
+        // A path with a component "." or ".." isn't an `AbsPath`.
         let paths: Vec<AbsPath> = paths.filter_map(|path| path.parse().ok()).collect();
         let names = paths.iter().map(AbsPath::as_str);
         let Ok(output) = Command::new("systemd-escape").arg("--path").arg("--").args(names).output() else {

@@ -1,35 +1,35 @@
-//! Which units a config asks for.
+//! Which units a config needs, and with which values.
 
 use super::{
     CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, health::health, selinux_service,
     service, shutdown_service,
 };
 use crate::{
-    config::{Boot, Config, EtcdWish, Gate, HealthWish, LunWish, Pool, Runtime, SecretSource, Target},
+    config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target},
     terms::{AbsPath, Span},
 };
 use std::time::Duration;
 
-/// For mounting, log replay included, and for unmounting. Six times what a dead target takes at shutdown
-/// (etcd-lun-shutdown.service), and long enough for XFS to replay the largest log.
+/// The time limit for mounting, log replay included, and for unmounting. Long enough for XFS to replay the largest log, and
+/// six times what an unreachable target takes at shutdown (etcd-lun-shutdown.service).
 const MOUNT_LIMIT: Span = Span(Duration::from_secs(90));
 
-/// What the units follow from: the same for every node.
+/// The part of the config that the units depend on: the same for every node.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
-    /// The target, for the credentials that it takes and the network before it; none with a device.
+pub struct UnitInput<'a> {
+    /// The target: with it the service needs credentials, and starts after the network. None with a device.
     pub target: Option<&'a Target>,
     /// etcd.
-    pub etcd: &'a EtcdWish,
+    pub etcd: &'a EtcdConfig,
     /// The LUN.
-    pub lun: &'a LunWish,
+    pub lun: &'a LunConfig,
     /// Behaviour at boot.
     pub boot: &'a Boot,
-    /// The health check that the timer runs.
-    pub health: &'a HealthWish,
+    /// The health check that the timer starts.
+    pub health: &'a HealthConfig,
 }
 
-impl<'a> From<&'a Config> for Wish<'a> {
+impl<'a> From<&'a Config> for UnitInput<'a> {
     fn from(config: &'a Config) -> Self {
         Self {
             target: config.backing.iscsi().map(|iscsi| &iscsi.target),
@@ -41,7 +41,7 @@ impl<'a> From<&'a Config> for Wish<'a> {
     }
 }
 
-impl<'a> From<&'a Pool> for Wish<'a> {
+impl<'a> From<&'a Pool> for UnitInput<'a> {
     fn from(pool: &'a Pool) -> Self {
         Self {
             target: pool.storage.target(),
@@ -53,80 +53,78 @@ impl<'a> From<&'a Pool> for Wish<'a> {
     }
 }
 
-/// The mount unit of the data directory.
-pub fn data_mount_for<'a>(wish: impl Into<Wish<'a>>) -> Result<Rendered, UnitError> {
-    let wish = wish.into();
+/// Renders the mount unit of the data directory.
+pub fn data_mount_for<'a>(input: impl Into<UnitInput<'a>>) -> Result<Rendered, UnitError> {
+    let input = input.into();
     data_mount(&DataMount {
-        label: &wish.lun.label,
-        place: &wish.etcd.data_dir,
-        options: &wish.lun.unit_options(wish.target.is_some()),
-        before: &users(wish),
+        label: &input.lun.label,
+        place: &input.etcd.data_dir,
+        options: &input.lun.unit_options(input.target.is_some()),
+        before: &users(input),
         limit: MOUNT_LIMIT,
     })
 }
 
-/// Where a MachineConfig puts the program: the one directory for programs on Red Hat CoreOS that can be
-/// written.
+/// Where a MachineConfig writes the program: the only directory for programs that is writable on Red Hat CoreOS.
 pub const PROGRAM: &str = "/usr/local/bin/etcd-lun";
 
-/// Where a package puts the program, on a machine or in an image.
+/// Where a package installs the program, on a machine or in an image.
 pub const PACKAGED_PROGRAM: &str = "/usr/bin/etcd-lun";
-/// And what explains messages in the journal.
+/// Where a package installs the journal's catalog.
 const PACKAGED_CATALOG: &str = "/usr/lib/systemd/catalog/etcd-lun.catalog";
 
-/// Who brings the program to a node, and with that where it lies.
+/// How the program was installed on a node. The paths of program and catalog depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bringer {
-    /// A MachineConfig, or a person: what is in `/usr/local`.
-    Delivery,
-    /// A package: what is in `/usr`.
+pub enum InstalledBy {
+    /// By a MachineConfig or by hand, in `/usr/local`.
+    MachineConfig,
+    /// By a package, in `/usr`.
     Package,
 }
 
-impl Bringer {
+impl InstalledBy {
     fn program(self) -> &'static str {
         match self {
-            Self::Delivery => PROGRAM,
+            Self::MachineConfig => PROGRAM,
             Self::Package => PACKAGED_PROGRAM,
         }
     }
 
     fn catalog(self) -> &'static str {
         match self {
-            Self::Delivery => CATALOG_FILE,
+            Self::MachineConfig => CATALOG_FILE,
             Self::Package => PACKAGED_CATALOG,
         }
     }
 }
 
-/// The service that runs `apply` at boot, the one before it, the one that a shutdown without a target runs, and health with
-/// its timer.
-fn services(wish: Wish<'_>, by: Bringer) -> Result<Vec<Rendered>, UnitError> {
+/// Renders all services and the timer: all units but the mount.
+fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, UnitError> {
     let invalid = |why: &'static str| UnitError {
         unit: super::SERVICE.into(),
         key: "ExecStart=",
         value: by.program().into(),
         why,
     };
-    let program: AbsPath = by.program().parse().map_err(|_| invalid("it is no absolute path"))?;
-    let mut beneath = vec![wish.etcd.data_dir.parent()];
-    let state: AbsPath = STATE_PARENT.parse().map_err(|_| invalid("it is no absolute path"))?;
+    let program: AbsPath = by.program().parse().map_err(|_| invalid("it is not an absolute path"))?;
+    let mut beneath = vec![input.etcd.data_dir.parent()];
+    let state: AbsPath = STATE_PARENT.parse().map_err(|_| invalid("it is not an absolute path"))?;
     if !beneath.contains(&state) {
         beneath.push(state);
     }
-    let waits = wish.boot.gate == Gate::Kubelet;
+    let waits = input.boot.gate == Gate::Kubelet;
     let required_by: Vec<_> = KUBELET.iter().filter(|_| waits).map(ToString::to_string).collect();
     let of = Service {
         program: &program,
         beneath: &beneath,
-        before: &users(wish),
+        before: &users(input),
         required_by: &required_by,
         late: waits.then_some("kubelet.service"),
-        credentials: &wish.target.map(credentials).unwrap_or_default(),
-        on_network: wish.target.is_some(),
+        credentials: &input.target.map(credentials).unwrap_or_default(),
+        on_network: input.target.is_some(),
     };
     let mut services =
-        Vec::from(health(&program, by.catalog(), &beneath, &wish.health.textfile, wish.health.interval)?);
+        Vec::from(health(&program, by.catalog(), &beneath, &input.health.textfile, input.health.interval)?);
     services.push(selinux_service(&of));
     if of.on_network {
         services.push(shutdown_service(&of));
@@ -135,16 +133,16 @@ fn services(wish: Wish<'_>, by: Bringer) -> Result<Vec<Rendered>, UnitError> {
     Ok(services)
 }
 
-/// The directory that etcd-lun's own state directory lies in.
+/// The parent of etcd-lun's own state directory.
 const STATE_PARENT: &str = "/var/lib";
 
-/// What starts the cluster's part of a node: openshift/machine-config-operator
-/// `templates/common/_base/units/kubelet-dependencies.target.yaml`, and both that require it.
+/// The units that start the cluster's part of a node: openshift/machine-config-operator
+/// `templates/common/_base/units/kubelet-dependencies.target.yaml`, and the two units that require it.
 const KUBELET: [&str; 3] = ["kubelet-dependencies.target", "crio.service", "kubelet.service"];
 
-/// Units that must not start before the data is there, nor outlive its mount.
-fn users(wish: Wish<'_>) -> Vec<String> {
-    let own = match &wish.etcd.runtime {
+/// Units that must start after the mount of the data directory, and stop before it is unmounted.
+fn users(input: UnitInput<'_>) -> Vec<String> {
+    let own = match &input.etcd.runtime {
         Runtime::Systemd { unit } => Some(unit.clone()),
         Runtime::StaticPod { .. } => None,
     };
@@ -164,16 +162,19 @@ fn credentials(target: &Target) -> Vec<String> {
     names
 }
 
-/// All units, in the order of their names, for a program that was delivered.
-pub fn for_config<'a>(wish: impl Into<Wish<'a>>) -> Result<Vec<Rendered>, UnitError> {
-    for_config_brought(wish, Bringer::Delivery)
+/// Renders all units, in the order of their names, for a program that a MachineConfig installed.
+pub fn for_config<'a>(input: impl Into<UnitInput<'a>>) -> Result<Vec<Rendered>, UnitError> {
+    for_config_installed_by(input, InstalledBy::MachineConfig)
 }
 
-/// All units, in the order of their names, for a program where its bringer puts it.
-pub fn for_config_brought<'a>(wish: impl Into<Wish<'a>>, by: Bringer) -> Result<Vec<Rendered>, UnitError> {
-    let wish = wish.into();
-    let mut units = services(wish, by)?;
-    units.push(data_mount_for(wish)?);
+/// Renders all units, in the order of their names, with the paths of that way of installation.
+pub fn for_config_installed_by<'a>(
+    input: impl Into<UnitInput<'a>>,
+    by: InstalledBy,
+) -> Result<Vec<Rendered>, UnitError> {
+    let input = input.into();
+    let mut units = services(input, by)?;
+    units.push(data_mount_for(input)?);
     Ok(units)
 }
 
@@ -212,12 +213,13 @@ mod tests {
             assert_eq!(units.len(), expected.len());
         }
     }
-    /// What a package brings lies in `/usr` alone; nothing else in a unit follows from that.
+
+    /// The units of a package differ in the paths below `/usr` and in nothing else.
     #[test]
     fn of_a_package() {
         let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"";
         let pool = Pool::load(&[Source { path: "config.toml".into(), text: text.into() }]).unwrap();
-        let packaged = for_config_brought(&pool, Bringer::Package).unwrap();
+        let packaged = for_config_installed_by(&pool, InstalledBy::Package).unwrap();
         for (delivered, packaged) in for_config(&pool).unwrap().iter().zip(&packaged) {
             assert_eq!(packaged.name, delivered.name);
             assert!(!packaged.text.contains("/usr/local"), "{}", packaged.text);

@@ -1,4 +1,4 @@
-//! The health check that a timer runs, and what explains its messages.
+//! The units of the health check: its service and its timer; and the journal's catalog.
 
 use super::{
     Rendered, SELINUX_CONTEXT, UnitError,
@@ -11,17 +11,17 @@ pub const HEALTH_SERVICE: &str = "etcd-lun-health.service";
 /// The timer's name.
 pub const HEALTH_TIMER: &str = "etcd-lun-health.timer";
 
-/// Explains messages in the journal, by their ids.
+/// The journal's catalog of our messages: it explains each message id (`journalctl -x`).
 pub const CATALOG: &str = include_str!("../../../units/etcd-lun.catalog");
-/// Where journald finds it: the one of its directories that can be written on Red Hat CoreOS (systemd
+/// The path of the catalog: of journald's directories the one that is writable on Red Hat CoreOS (systemd
 /// `src/libsystemd/sd-journal/catalog.c`).
 pub const CATALOG_FILE: &str = "/usr/local/lib/systemd/catalog/etcd-lun.catalog";
 
 const SERVICE_TEMPLATE: &str = include_str!("../../../units/etcd-lun-health.service.in");
 const TIMER_TEMPLATE: &str = include_str!("../../../units/etcd-lun-health.timer.in");
 
-/// Renders service and timer; an error as for the mount unit. `program` and `beneath` are those of a service that could be
-/// rendered.
+/// Renders service and timer. Fails on the same values as the mount unit. `program` and `beneath` were validated when the main
+/// service was rendered.
 pub(super) fn health(
     program: &AbsPath,
     catalog: &str,
@@ -38,7 +38,7 @@ pub(super) fn health(
         return refuse(why);
     }
     if !dir.as_str().chars().all(|c| c.is_ascii_graphic() && !"\"'\\$%;".contains(c)) {
-        return refuse("it is split or expanded there; use letters, digits, `/`, `-`, `_`, `.`");
+        return refuse("systemd would split or expand it; use letters, digits, `/`, `-`, `_`, `.`");
     }
     let beneath: Vec<_> = beneath.iter().map(AbsPath::as_str).collect();
     let service = [
@@ -90,7 +90,7 @@ mod tests {
         );
     }
 
-    /// What journald makes of the catalog; where it is installed.
+    /// Compiles the catalog with journalctl, where that is installed.
     #[test]
     #[allow(clippy::disallowed_methods)] // a real tool
     fn journald_takes_the_catalog() {

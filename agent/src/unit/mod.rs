@@ -1,7 +1,7 @@
-//! The systemd units, rendered, and whether an installed one is what would be rendered. Pure.
+//! Renders the systemd units, and compares an installed unit with the rendered one. Pure.
 //!
-//! The texts are templates in `units/`, with the reason of each line above it; what is filled in
-//! is escaped for systemd or refused. Installing and starting them is done elsewhere.
+//! The templates are in `units/`, with a reason above each line. A value is escaped for systemd before it is inserted, or
+//! refused. Other modules install and start the units.
 
 mod escape;
 mod for_config;
@@ -12,7 +12,7 @@ mod template;
 
 pub use escape::{device_unit_name, escape_path, mount_unit_name};
 pub use for_config::{
-    Bringer, PACKAGED_PROGRAM, PROGRAM, Wish, data_mount_for, for_config, for_config_brought,
+    InstalledBy, PACKAGED_PROGRAM, PROGRAM, UnitInput, data_mount_for, for_config, for_config_installed_by,
 };
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER};
 pub use mount::{DataMount, data_mount};
@@ -21,7 +21,7 @@ pub use template::UnitError;
 
 use std::fmt;
 
-/// A unit as it is to be installed.
+/// A unit, ready to be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
     /// The file name, such as `var-lib-etcd.mount`.
@@ -30,14 +30,14 @@ pub struct Rendered {
     pub text: String,
 }
 
-/// Where an installed text first parts from the rendered one.
+/// The first line in which an installed unit differs from the rendered one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What is there; nothing when the text ends before.
+    /// The line of the installed unit; none if the unit ends before it.
     pub installed: Option<String>,
-    /// What should be there; nothing when the text should have ended.
+    /// The line of the rendered unit; none if that ends before it.
     pub rendered: Option<String>,
 }
 
@@ -53,8 +53,8 @@ impl fmt::Display for Difference {
 
 /// Compares an installed unit with the rendered one, line by line.
 ///
-/// Only white space at the ends of lines and empty lines at the end of the text are forgiven:
-/// they mean nothing to systemd (`config_parse` in its `src/shared/conf-parser.c` strips them).
+/// Only white space at the ends of lines and empty lines at the end of the text may differ: systemd ignores them
+/// (`config_parse` in its `src/shared/conf-parser.c` strips them).
 pub fn unit_text_matches(installed: &str, rendered: &str) -> Result<(), Difference> {
     let (installed, rendered) = (lines(installed), lines(rendered));
     let length = installed.len().max(rendered.len());
@@ -71,7 +71,7 @@ fn lines(text: &str) -> Vec<&str> {
     text.trim_end_matches(SPACE).split('\n').map(|line| line.trim_end_matches(SPACE)).collect()
 }
 
-/// What systemd calls white space (`WHITESPACE` in its `src/fundamental/string-util-fundamental.h`).
+/// systemd's white space (`WHITESPACE` in its `src/fundamental/string-util-fundamental.h`).
 const SPACE: &[char] = &[' ', '\t', '\n', '\r'];
 
 #[cfg(test)]

@@ -6,29 +6,28 @@ use super::{
 };
 use crate::terms::{AbsPath, FsLabel, Span};
 
-/// The text that is filled in.
+/// The template.
 const TEMPLATE: &str = include_str!("../../../units/data.mount.in");
 
-/// Everything in the mount unit that is not the same for everybody.
+/// The values of the mount unit that depend on the config.
 #[derive(Debug, Clone, Copy)]
 pub struct DataMount<'a> {
-    /// The label that the filesystem is found by.
+    /// The label by which systemd finds the filesystem.
     pub label: &'a FsLabel,
-    /// Where it is mounted.
+    /// The directory that it is mounted on.
     pub place: &'a AbsPath,
-    /// Mount options in order, `_netdev` among them where the LUN is behind the network.
+    /// Mount options in order, with `_netdev` for a LUN on the network.
     pub options: &'a [String],
-    /// Units that start after the mount and end before it; may be empty.
+    /// Units that start after the mount and stop before it; may be empty.
     pub before: &'a [String],
-    /// How long mounting, and unmounting, may take.
+    /// The time limit for mounting, and for unmounting.
     pub limit: Span,
 }
 
 /// Renders the mount unit, the same bytes for the same values.
 ///
-/// Fails on a value that a unit file would carry as something else: systemd has no escape for
-/// a control character, for white space at an end, or for a backslash at the end of a line
-/// (systemd.syntax(7)).
+/// Fails on a value that systemd would read differently: it has no escape for a control character, for white space at an
+/// end, or for a backslash at the end of a line (systemd.syntax(7)).
 pub fn data_mount(of: &DataMount<'_>) -> Result<Rendered, UnitError> {
     let name = mount_unit_name(of.place);
     let refuse =
@@ -159,7 +158,7 @@ mod tests {
         );
     }
 
-    /// Runs where the tool is. It refuses a Where= that doesn't fit the name, so it judges both.
+    /// Asks systemd-analyze, where it is installed. It refuses a Where= that doesn't match the unit's name, so it checks both.
     #[test]
     #[allow(clippy::disallowed_methods)] // the oracle of a test
     fn systemd_accepts_it() {

@@ -1,4 +1,4 @@
-//! The service that runs `apply` at boot.
+//! The service that runs `apply` at boot, and the services for the policy module and for a shutdown without a target.
 
 use super::{
     Rendered, UnitError,
@@ -6,43 +6,43 @@ use super::{
 };
 use crate::terms::AbsPath;
 
-/// Its name.
+/// The name of the service that runs `apply` at boot.
 pub const SERVICE: &str = "etcd-lun.service";
 
-/// The service that puts the policy module in place.
+/// The name of the service that installs the policy module.
 pub const SELINUX_SERVICE: &str = "etcd-lun-selinux.service";
 
-/// The service that bounds a shutdown without the target.
+/// The name of the service that stops waiting for an unreachable target at shutdown.
 pub const SHUTDOWN_SERVICE: &str = "etcd-lun-shutdown.service";
 
-/// What the service runs as, or not at all.
+/// The SELinux context of the services. Where the policy doesn't know it, systemd doesn't start them.
 pub const SELINUX_CONTEXT: &str = "system_u:system_r:etcd_lun_t:s0";
 
-/// The texts that are filled in.
+/// The templates.
 const TEMPLATE: &str = include_str!("../../../units/etcd-lun.service.in");
 const SELINUX_TEMPLATE: &str = include_str!("../../../units/etcd-lun-selinux.service.in");
 const SHUTDOWN_TEMPLATE: &str = include_str!("../../../units/etcd-lun-shutdown.service.in");
 
-/// Everything in the service that is not the same for everybody.
+/// The values of the services that depend on the config.
 #[derive(Debug, Clone, Copy)]
 pub struct Service<'a> {
-    /// Where this program lies on the node.
+    /// The path of this program on the node.
     pub program: &'a AbsPath,
-    /// Directories whose mounts must be there.
+    /// Directories whose filesystems must be mounted.
     pub beneath: &'a [AbsPath],
-    /// Units that start after it.
+    /// Units that start after the service.
     pub before: &'a [String],
-    /// Units that don't start without it; may be empty.
+    /// Units that don't start without the service; may be empty.
     pub required_by: &'a [String],
-    /// A unit that is started when this one has come to its end late.
+    /// A unit that the service starts when it succeeds, because systemd doesn't try that unit again after a failure.
     pub late: Option<&'a str>,
-    /// Credentials that it needs.
+    /// Credentials that the service needs.
     pub credentials: &'a [String],
-    /// Whether the LUN is behind the network, at a target.
+    /// True if the LUN is at a target, on the network.
     pub on_network: bool,
 }
 
-/// Renders the service, the same bytes for the same values; an error as for the mount unit.
+/// Renders the service, the same bytes for the same values. Fails on the same values as the mount unit.
 pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
     let refuse =
         |key, value: &str, why| Err(UnitError { unit: SERVICE.into(), key, value: value.to_owned(), why });
@@ -55,7 +55,7 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
             return refuse(
                 key,
                 path.as_str(),
-                "it is split or expanded there; use letters, digits, `/`, `-`, `_`, `.`",
+                "systemd would split or expand it; use letters, digits, `/`, `-`, `_`, `.`",
             );
         }
     }
@@ -69,7 +69,11 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
             return refuse("LoadCredential=", name, why);
         }
         if name.contains([':', ' ']) {
-            return refuse("LoadCredential=", name, "it is no name of a credential");
+            return refuse(
+                "LoadCredential=",
+                name,
+                "it is not the name of a credential: it has a colon or a space",
+            );
         }
     }
     let beneath: Vec<_> = of.beneath.iter().map(AbsPath::as_str).collect();
@@ -100,14 +104,14 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
     Ok(Rendered { name: SERVICE.into(), text: template::filled(TEMPLATE, &values) })
 }
 
-/// Renders the service that puts the policy module in place, for a service that could be rendered.
+/// Renders the service that installs the policy module. Its values were validated by [`service`].
 pub fn selinux_service(of: &Service<'_>) -> Rendered {
     let beneath: Vec<_> = of.beneath.iter().map(AbsPath::as_str).collect();
     let values = [("@BENEATH@", beneath.join(" ")), ("@PROGRAM@", of.program.to_string())];
     Rendered { name: SELINUX_SERVICE.into(), text: template::filled(SELINUX_TEMPLATE, &values) }
 }
 
-/// Renders the service that bounds a shutdown without the target, for a service that could be rendered.
+/// Renders the service that stops waiting for an unreachable target at shutdown. Its values were validated by [`service`].
 pub fn shutdown_service(of: &Service<'_>) -> Rendered {
     let beneath: Vec<_> = of.beneath.iter().map(AbsPath::as_str).collect();
     let values = [

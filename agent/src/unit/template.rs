@@ -1,34 +1,34 @@
-//! Templates of units: values in the places of their names.
+//! Inserts values into the templates of units.
 
-/// A value that a unit file can't carry.
+/// A value that can't be written in a unit file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rendering {unit}: {key} can't be `{}`: {why}", .value.escape_debug())]
 pub struct UnitError {
     /// The unit.
     pub unit: String,
-    /// The setting.
+    /// The setting, with its `=`.
     pub key: &'static str,
     /// The value.
     pub value: String,
-    /// The reason.
+    /// Why the setting can't have the value.
     pub why: &'static str,
 }
 
-/// The longest name of a unit, which is the longest name of a file.
+/// The longest name of a unit in bytes, the same as of a file.
 pub(super) const NAME_MAX: usize = 255;
 
-/// The template with its values. Parts have an empty line between; a setting without a value goes, and its
-/// reason with it.
+/// Inserts the values into the template. Empty lines separate its parts: a setting with the reason above it. A part whose
+/// setting has no value is left out, with its reason.
 pub(super) fn filled(template: &str, values: &[(&str, String)]) -> String {
     let filled: Vec<_> = template.split("\n\n").map(|part| fill(part, values)).collect();
     let kept: Vec<_> =
         filled.iter().map(String::as_str).filter(|part| !part.trim_end().ends_with('=')).collect();
-    // The last setting may be one that went, and the end of the file with it.
+    // If the last part was left out, so was the line break at the end of the file.
     let text = kept.join("\n\n");
     if text.ends_with('\n') { text } else { text + "\n" }
 }
 
-/// Puts values in the places of their names. One pass: what is filled in is not looked at again.
+/// Replaces each name by its value, in one pass: a value that contains a name isn't replaced again.
 fn fill(part: &str, values: &[(&str, String)]) -> String {
     let mut text = String::new();
     let mut rest = part;
@@ -43,7 +43,7 @@ fn fill(part: &str, values: &[(&str, String)]) -> String {
     text + rest
 }
 
-/// Why a value can't stand at the end of a line of a unit file.
+/// Why a value can't be the end of a line of a unit file; none if it can.
 pub(super) fn unfit(value: &str) -> Option<&'static str> {
     if value.is_empty() {
         Some("it is empty")
@@ -58,7 +58,7 @@ pub(super) fn unfit(value: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a text has the form of a unit's name: systemd.unit(5), "Description".
+/// True if a text has the form of a unit's name: systemd.unit(5), "Description".
 pub(super) fn is_unit_name(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || br":-_.\@".contains(&b);
     let kinds = [
