@@ -116,5 +116,9 @@ fn a_plan_that_breaks_a_law_is_found() {
     let mut logs_out = back.clone();
     logs_out.steps.push(Step::LogOut { sid: 1 });
     way_back(&logs_out, &node, 8);
-    assert!(back.steps.iter().any(|step| matches!(step, Step::Copy(copy) if matches!(copy.way, Way::ToLocal { .. }))));
+    assert!(
+        back.steps
+            .iter()
+            .any(|step| matches!(step, Step::Copy(copy) if matches!(copy.way, Way::ToLocal { .. })))
+    );
 }

@@ -25,7 +25,9 @@ pub fn manners(census: &mut Census, node: &Node, plan: &Plan, runtime: &Runtime,
     for step in &plan.steps {
         match step {
             Step::StopEtcd { runtime: of } if of != runtime => fail(7, "etcd is stopped as it is run"),
-            Step::StartEtcd(StartEtcd { runtime: of, .. }) if of != runtime => fail(7, "etcd is started as it is run"),
+            Step::StartEtcd(StartEtcd { runtime: of, .. }) if of != runtime => {
+                fail(7, "etcd is started as it is run")
+            }
             Step::StartEtcd(StartEtcd { wait, .. }) if *wait != (occasion == Occasion::ByHand) => {
                 fail(7, "only a person waits for etcd");
             }

@@ -1,4 +1,5 @@
-//! The rollback: the laws over every combination of facts, and whole runs that are cut short at any step.
+//! The rollback: what the laws say of one plan, every combination of facts, and whole runs that are cut short at any
+//! step.
 
 use super::*;
 use crate::census::Census;
