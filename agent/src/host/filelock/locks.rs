@@ -7,7 +7,7 @@
 //! 3: OFDLCK ADVISORY  READ -1 fe:00:47531 128 128
 //! ```
 
-use super::processes::FileId;
+use super::file::{FileId, parse_device};
 use std::io;
 
 /// A lock that is held.
@@ -15,8 +15,8 @@ use std::io;
 pub(super) struct Held {
     device: (u32, u32),
     inode: u64,
-    /// Who took it; nothing when the kernel doesn't know (-1), or when the process ended or is in
-    /// a PID namespace that we don't see (0).
+    /// The process that took it; none if the kernel doesn't know it (-1), or if the process has ended or is in a PID
+    /// namespace that we don't see (0).
     pub(super) pid: Option<u32>,
 }
 
@@ -26,7 +26,7 @@ impl Held {
     }
 }
 
-/// All locks of whatever kind that are held; those still waited for (`->`) are not.
+/// All locks that are held, of any kind. Lines of processes that wait for a lock (`->`) are left out.
 pub(super) fn parse(text: &str) -> io::Result<Vec<Held>> {
     let mut held = Vec::new();
     for line in text.lines() {
@@ -53,12 +53,6 @@ pub(super) fn parse(text: &str) -> io::Result<Vec<Held>> {
 fn parse_file(text: &str) -> Option<((u32, u32), u64)> {
     let (device, inode) = text.rsplit_once(':')?;
     Some((parse_device(device)?, inode.parse().ok()?))
-}
-
-/// `fe:00`, hexadecimal.
-pub(super) fn parse_device(text: &str) -> Option<(u32, u32)> {
-    let (major, minor) = text.split_once(':')?;
-    Some((u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?))
 }
 
 #[cfg(test)]

@@ -1,159 +1,27 @@
-//! Who uses a file, and a lock of our own.
+//! Which processes use a file, and a lock of our own.
 //!
-//! Both halves of the answer are needed: `/proc/locks` knows locks but not always whose (OFD locks
-//! have no owner, a lock can outlive the process that took it); `/proc/<pid>/fd` and `maps` know
-//! who has a file open, in whatever container. Only processes are found, and only those of our PID
-//! namespace: a loop device, a swap file or an NFS export is the kernel's own use and looks like
-//! none here. What is opened while we look may be missed, so "nobody" lasts only where nothing can
-//! start. Needs root with `CAP_SYS_PTRACE`: proc_pid_fd(5).
+//! Two sources are needed. `/proc/locks` lists locks but not always their owners: OFD locks have no owner, and a lock
+//! can outlive the process that took it. `/proc/<pid>/fd` and `maps` tell which process has a file open, in any
+//! container.
+//!
+//! Only processes are found, and only those of our PID namespace. A loop device, a swap file or an NFS export is a use
+//! by the kernel itself and is not found. A file that is opened during the search may be missed, so the answer "nobody"
+//! is only reliable where nothing can start a new user. Needs root with `CAP_SYS_PTRACE`: proc_pid_fd(5).
+//!
+//! * [`users`]: who uses a file, or anything in a directory
+//! * [`own`]: our own lock
+//! * [`locks`]: the kernel's list of locks, `/proc/locks`
+//! * [`processes`]: what processes have open
+//! * [`file`]: device and inode of a file
 
+mod file;
 mod locks;
 mod own;
 mod processes;
+mod users;
 
 pub use own::{Lock, LockError};
-
-use super::{Host, exec::one_line, root::at, xfs};
-use processes::{FileId, How};
-use std::{
-    collections::{BTreeSet, HashSet},
-    fmt, fs, io,
-    path::{Path, PathBuf},
-};
-
-/// A process that uses a file.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Holder {
-    /// Its id, in our PID namespace; nothing when somebody holds a lock and can't be seen from here.
-    pub pid: Option<u32>,
-    /// Its name, at most 15 bytes: proc_pid_comm(5).
-    pub command: String,
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.pid {
-            Some(pid) => write!(f, "{} (pid {pid})", self.command),
-            None => f.write_str("a process that can't be seen from here"),
-        }
-    }
-}
-
-/// A file, directory or mapping that a process has open.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Open {
-    /// The process.
-    pub holder: Holder,
-    /// The path as the kernel prints it: perhaps as another mount namespace has it, perhaps with
-    /// ` (deleted)` at the end.
-    pub path: PathBuf,
-}
-
-/// The processes that hold a lock on a file, have it open for writing, or map it.
-///
-/// None when there is no such file. A process that ends meanwhile is left out; one that may not
-/// be looked at is an error. Locks are compared by the device number of the filesystem, which is
-/// that of its files on XFS and ext4, but not on btrfs and overlayfs: there a lock counts only
-/// through the open file that it belongs to. On a filesystem that has shut down whoever has anything open there counts.
-pub fn holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holder>> {
-    let full = host.root.locate(path);
-    if xfs::is_shut_down(&full) {
-        return Ok(left_open(host)?.into_iter().map(|open| open.holder).collect());
-    }
-    let Some(file) = FileId::of(&full)? else { return Ok(Vec::new()) };
-    let mut found = BTreeSet::new();
-    processes::each_use(host, &mut |pid, used| {
-        if used.id == Some(file) && (used.is_for_writing()? || used.how == How::Mapping) {
-            found.extend(holder(host, pid)?);
-        }
-        Ok(())
-    })?;
-    // After the processes: a lock that was taken meanwhile still counts.
-    for pid in lockers(host, file)? {
-        match pid.map(|pid| holder(host, pid)).transpose()?.flatten() {
-            Some(holder) => drop(found.insert(holder)),
-            // Whoever took it is gone or in another PID namespace. Its heir has the file open.
-            None if found.is_empty() => drop(found.insert(Holder { pid: None, command: String::new() })),
-            None => {}
-        }
-    }
-    Ok(found.into_iter().collect())
-}
-
-/// What processes have open of a directory and of everything below it, on the same filesystem:
-/// files, working directories, roots and mappings, also through bind mounts in other namespaces.
-///
-/// None when there is no such directory. Errors, and what has shut down, as in [`holders`].
-pub fn open_below(host: &Host, dir: impl AsRef<Path>) -> io::Result<Vec<Open>> {
-    let dir = dir.as_ref();
-    let full = host.root.locate(dir);
-    if xfs::is_shut_down(&full) {
-        return left_open(host);
-    }
-    let Some(top) = FileId::of(&full)? else { return Ok(Vec::new()) };
-    let inodes = inodes_below(&full, top)?;
-    let mut found = BTreeSet::new();
-    processes::each_use(host, &mut |pid, used| {
-        // By inode, because another mount namespace has other paths; by path too, because what
-        // was deleted is in no directory. A path alone says nothing: a container has its own /var.
-        let is_below = |id: &FileId| used.path.starts_with(dir) || inodes.contains(&id.inode);
-        if used.id.is_some_and(|id| id.is_on_filesystem_of(top) && is_below(&id)) {
-            let open = |holder| Open { holder, path: used.path.clone() };
-            found.extend(holder(host, pid)?.map(open));
-        }
-        Ok(())
-    })?;
-    Ok(found.into_iter().collect())
-}
-
-/// What processes have open on filesystems that have shut down. Of what a file is there only the path is left, and that
-/// may be another mount namespace's; so one that isn't looked for may be among them.
-fn left_open(host: &Host) -> io::Result<Vec<Open>> {
-    let mut found = BTreeSet::new();
-    processes::each_use(host, &mut |pid, used| {
-        if used.id.is_none() {
-            let open = |holder| Open { holder, path: used.path.clone() };
-            found.extend(holder(host, pid)?.map(open));
-        }
-        Ok(())
-    })?;
-    Ok(found.into_iter().collect())
-}
-
-/// Every inode of a tree that is on the filesystem of its top.
-fn inodes_below(full: &Path, top: FileId) -> io::Result<HashSet<u64>> {
-    let mut inodes = HashSet::from([top.inode]);
-    let mut waiting = vec![full.to_owned()];
-    while let Some(dir) = waiting.pop() {
-        let Some(entries) = processes::vanished(fs::read_dir(&dir)).map_err(|error| at(&dir, &error))? else {
-            continue;
-        };
-        for entry in entries {
-            let path = entry.map_err(|error| at(&dir, &error))?.path();
-            let Some(id) = FileId::of_entry(&path)?.filter(|id| id.is_on_filesystem_of(top)) else {
-                continue;
-            };
-            if inodes.insert(id.inode) && id.is_directory {
-                waiting.push(path);
-            }
-        }
-    }
-    Ok(inodes)
-}
-
-/// The process by its id, unless it has ended.
-fn holder(host: &Host, pid: u32) -> io::Result<Option<Holder>> {
-    let path = format!("/proc/{pid}/comm");
-    let read =
-        processes::vanished(fs::read(host.root.locate(&path))).map_err(|error| at(path.as_ref(), &error))?;
-    Ok(read.map(|comm| Holder { pid: Some(pid), command: one_line(&String::from_utf8_lossy(&comm)) }))
-}
-
-/// Who took the locks on a file; nothing for an owner that is not known.
-fn lockers(host: &Host, file: FileId) -> io::Result<BTreeSet<Option<u32>>> {
-    let locks = locks::parse(&host.root.read("/proc/locks")?)?;
-    Ok(locks.into_iter().filter(|lock| lock.is_on(file)).map(|lock| lock.pid).collect())
-}
+pub use users::{Holder, Open, holders, open_below};
 
 #[cfg(test)]
 mod tests;

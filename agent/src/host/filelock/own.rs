@@ -1,6 +1,9 @@
-//! A lock of our own: one holder at a time, gone with its process.
+//! A lock of our own: one holder at a time, and released when the holder ends.
 
-use super::{Holder, holder, lockers, processes::FileId};
+use super::{
+    file::FileId,
+    users::{Holder, holder, lockers},
+};
 use crate::{
     host::{Host, root::at},
     terms::AbsPath,
@@ -14,8 +17,8 @@ use std::{
 
 /// An exclusive lock, held until dropped.
 ///
-/// By flock(2) on a file that is never removed: removing it would let two holders in. Programs
-/// that we start don't inherit it.
+/// It is taken with flock(2) on a file that is never removed: removing it would allow two holders. Programs that we
+/// start don't inherit it.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -24,12 +27,12 @@ pub struct Lock {
 /// Why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody else has it.
+    /// Another process holds the lock.
     #[error("locking {path}: {by} holds it; try again when that has ended")]
     Held {
         /// The lock file.
         path: AbsPath,
-        /// Who has it, as far as it can be seen.
+        /// The holder, as far as it can be determined.
         by: Holder,
     },
     /// The file could not be made or locked.
@@ -43,7 +46,7 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Takes the lock, or fails at once when somebody has it. Makes the file, and its directory.
+    /// Takes the lock, or fails at once if another process holds it. Makes the file and its directory.
     pub fn take(host: &Host, path: &AbsPath) -> Result<Self, LockError> {
         let io_error = |source| LockError::Io { path: path.clone(), source };
         let full = host.root.locate(path.as_path());
@@ -55,7 +58,7 @@ impl Lock {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => {
                 let unknown = Holder { pid: None, command: String::new() };
-                // Who it is helps the reader; that it is somebody is known anyway.
+                // The holder's name is only for the message, so an error here is ignored.
                 let by = FileId::of(&full).and_then(|file| who(host, file)).ok().flatten();
                 Err(LockError::Held { path: path.clone(), by: by.unwrap_or(unknown) })
             }

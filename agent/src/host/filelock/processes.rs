@@ -1,8 +1,7 @@
 //! What the processes of this machine have open: proc_pid_fd(5), proc_pid_maps(5).
 
-use super::locks::parse_device;
+use super::file::{FileId, parse_device, vanished};
 use crate::host::{Host, root::at, xfs};
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -10,52 +9,6 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
-
-/// Which file it is, whatever its path.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FileId {
-    pub(super) device: (u32, u32),
-    pub(super) inode: u64,
-    pub(super) is_directory: bool,
-}
-
-impl PartialEq for FileId {
-    fn eq(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
-    }
-}
-
-impl FileId {
-    /// The file at a path, links followed; nothing when it is absent.
-    pub(super) fn of(path: &Path) -> io::Result<Option<Self>> {
-        Self::stat(path, AtFlags::empty())
-    }
-
-    /// The entry at a path, links not followed.
-    pub(super) fn of_entry(path: &Path) -> io::Result<Option<Self>> {
-        Self::stat(path, AtFlags::SYMLINK_NOFOLLOW)
-    }
-
-    fn stat(path: &Path, flags: AtFlags) -> io::Result<Option<Self>> {
-        // Without the synchronisation: some process may have a file of a dead NFS server open, and
-        // asking that server would hang us too.
-        let flags = flags | AtFlags::STATX_DONT_SYNC;
-        let found = statx(CWD, path, flags, StatxFlags::INO | StatxFlags::TYPE).map_err(io::Error::from);
-        // A file in the place of one of its directories, such as the fence's bar, leaves no room for it either.
-        if found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotADirectory) {
-            return Ok(None);
-        }
-        Ok(vanished(found).map_err(|error| at(path, &error))?.map(|found| Self {
-            device: (found.stx_dev_major, found.stx_dev_minor),
-            inode: found.stx_ino,
-            is_directory: FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory,
-        }))
-    }
-
-    pub(super) fn is_on_filesystem_of(self, other: Self) -> bool {
-        self.device == other.device
-    }
-}
 
 /// How a process uses a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +24,7 @@ pub(super) enum How {
 /// One use of one file.
 #[derive(Debug)]
 pub(super) struct Use {
-    /// None where the file's filesystem has shut down: it tells nothing of its files then.
+    /// None if the file's filesystem has shut down: then it doesn't tell the inodes of its files.
     pub(super) id: Option<FileId>,
     /// As the kernel prints it.
     pub(super) path: PathBuf,
@@ -79,8 +32,8 @@ pub(super) struct Use {
 }
 
 impl Use {
-    /// Whether it is a descriptor that can write or that carries a lock. flock(2) takes an
-    /// exclusive lock through a descriptor that can only read.
+    /// Whether it is a descriptor that can write or has a lock. flock(2) takes an exclusive lock on a descriptor that
+    /// can only read, too.
     pub(super) fn is_for_writing(&self) -> io::Result<bool> {
         let How::Descriptor(info) = &self.how else { return Ok(false) };
         let Some(text) = vanished(fs::read(info)).map_err(|error| at(info, &error))? else {
@@ -125,8 +78,8 @@ fn visit_link(
     visit: &mut dyn FnMut(u32, &Use) -> io::Result<()>,
 ) -> io::Result<()> {
     let path = vanished(fs::read_link(&link)).map_err(|error| at(&link, &error))?;
-    // Sockets, pipes and the like have no path (`socket:[12345]`) and are in no directory. To look at each takes a right
-    // of its own (SELinux).
+    // Sockets and pipes have no path (`socket:[12345]`) and are in no directory. They are skipped, because SELinux
+    // demands a permission of its own for a look at each kind of them.
     let Some(path) = path.filter(|path| path.is_absolute()) else { return Ok(()) };
     match FileId::of(&link) {
         Ok(Some(id)) => visit(pid, &Use { id: Some(id), path, how }),
@@ -139,7 +92,7 @@ fn visit_link(
 fn visit_maps(pid: u32, maps: &Path, visit: &mut dyn FnMut(u32, &Use) -> io::Result<()>) -> io::Result<()> {
     let named = |error| at(maps, &error);
     let Some(file) = vanished(File::open(maps)).map_err(named)? else { return Ok(()) };
-    // Line by line and as bytes: maps can be large, and paths are whatever somebody made them.
+    // Line by line, because maps can be large. As bytes, because a path may be any bytes.
     for line in BufReader::new(file).split(b'\n') {
         let Some(line) = vanished(line).map_err(named)? else { return Ok(()) };
         let mapping = parse_mapping(&line).ok_or_else(|| invalid(maps, "a line that is no mapping"))?;
@@ -187,15 +140,6 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
         names.push(name.map_err(|_| invalid(dir, "a name that is no number"))?);
     }
     Ok(names)
-}
-
-/// Turns what /proc answers about a process or descriptor that has just gone into nothing.
-pub(super) fn vanished<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    let gone = [nix::libc::ENOENT, nix::libc::ESRCH];
-    match result {
-        Err(error) if error.raw_os_error().is_some_and(|code| gone.contains(&code)) => Ok(None),
-        other => other.map(Some),
-    }
 }
 
 fn invalid(path: &Path, found: &str) -> io::Error {

@@ -1,10 +1,12 @@
-use super::*;
+use super::{file::FileId, *};
 use crate::{
-    host::{Root, transcript::NoTools},
+    host::{Host, Root, transcript::NoTools},
     terms::AbsPath,
 };
 use std::{
+    fs,
     os::unix::fs::symlink,
+    path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
 };
 

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     host::Host,
-    terms::{Chap, Portal},
+    terms::{Chap, Iqn, Portal},
 };
-use std::{io, net::Ipv6Addr, time::Duration};
+use std::{collections::BTreeSet, io, net::Ipv6Addr, time::Duration};
 
 /// A target at one of its portals, as it was announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,18 @@ pub struct Discovered {
     pub portal: Portal,
     /// The portal group tag.
     pub tpgt: Option<u16>,
+}
+
+impl IscsiError {
+    /// For a discovery that found other targets, or none.
+    pub fn not_announced(portal: &Portal, target: &Iqn, found: &[Discovered]) -> Self {
+        let names: BTreeSet<_> = found.iter().map(|one| one.target.as_str()).collect();
+        let announced = match names.is_empty() {
+            true => "none".to_owned(),
+            false => names.into_iter().collect::<Vec<_>>().join(", "),
+        };
+        Self::NotAnnounced { portal: portal.clone(), target: target.clone(), announced }
+    }
 }
 
 /// Asks a portal for its targets, with these credentials or with none. No targets: an empty list.

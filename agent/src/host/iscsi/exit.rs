@@ -1,11 +1,10 @@
 //! What iscsiadm's exit codes mean.
 
-use super::Discovered;
 use crate::{
     host::{ExecError, Output, exec::one_line},
     terms::{Chap, Iqn, Portal},
 };
-use std::{collections::BTreeSet, io};
+use std::io;
 
 /// One row per code: variant, code, meaning, whether the same call may work a moment later with
 /// nothing changed.
@@ -177,16 +176,6 @@ fn cure(exit: IscsiExit) -> String {
 }
 
 impl IscsiError {
-    /// For a discovery that found other targets, or none.
-    pub fn not_announced(portal: &Portal, target: &Iqn, found: &[Discovered]) -> Self {
-        let names: BTreeSet<_> = found.iter().map(|one| one.target.as_str()).collect();
-        let announced = match names.is_empty() {
-            true => "none".to_owned(),
-            false => names.into_iter().collect::<Vec<_>>().join(", "),
-        };
-        Self::NotAnnounced { portal: portal.clone(), target: target.clone(), announced }
-    }
-
     pub(super) fn exit(doing: &str, exit: IscsiExit, output: &Output, chap: Option<&Chap>) -> Self {
         // One line for each retry of the same is no news; and who says it is known.
         let mut lines: Vec<_> = output.stderr.lines().collect();

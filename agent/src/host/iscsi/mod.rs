@@ -7,6 +7,7 @@
 //! Paths in comments (usr/idbm.c) are those of open-iscsi's repository after 2.1.11. What is used
 //! here was tried with 2.1.8 and 2.1.11.
 
+mod command;
 mod database;
 mod discovery;
 mod exit;
@@ -24,28 +25,7 @@ pub use login::{LogIn, log_in, log_out};
 pub use record::{Record, record, write_record};
 pub use session::{Endpoint, Session, scan, sessions, sessions_to, set_recovery_timeout};
 
-use super::{Host, Invocation, Output, Tool};
-use crate::terms::Chap;
-use std::time::Duration;
-
-/// Time that iscsiadm gets for its database: it waits up to 30 s for its lock (usr/idbm.h).
-const DATABASE_LIMIT: Duration = Duration::from_secs(45);
-
-/// Runs iscsiadm; a code other than 0 is an error that begins with `doing`.
-fn iscsiadm(
-    host: &Host,
-    doing: &str,
-    args: &[&str],
-    limit: Duration,
-    chap: Option<&Chap>,
-) -> Result<Output, IscsiError> {
-    let what = Invocation::new(Tool::Iscsiadm, args.iter().copied()).limit(limit);
-    let output = host.run(&what).map_err(|source| IscsiError::Exec { doing: doing.to_owned(), source })?;
-    match IscsiExit::from_code(output.code) {
-        None => Ok(output),
-        Some(exit) => Err(IscsiError::exit(doing, exit, &output, chap)),
-    }
-}
+use command::{DATABASE_LIMIT, iscsiadm};
 
 #[cfg(test)]
 mod tests {

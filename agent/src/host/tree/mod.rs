@@ -8,134 +8,23 @@
 mod compare;
 mod fingerprint;
 mod forget;
+mod types;
 mod unsupported;
 mod walk;
 
 pub use compare::compare;
 pub use fingerprint::fingerprint;
 pub use forget::forget;
+pub use types::{Summary, TreeError};
 pub use unsupported::unsupported;
 
-use crate::terms::{Bytes, Fingerprint};
 use rustix::fd::OwnedFd;
-use std::{fmt, io, path::Path};
-
-/// How much of a file is in memory at a time: large enough to be fast on any disk.
-const CHUNK: usize = 1 << 20;
-
-/// What a tree held while it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct Summary {
-    /// Regular files; several names of one file count once.
-    pub files: u64,
-    /// Directories below the root.
-    pub directories: u64,
-    /// The sizes of the files.
-    pub bytes: Bytes,
-    /// Of everything that was read.
-    pub fingerprint: Fingerprint,
-}
-
-/// Why a tree could not be read, or is not like the other.
-#[derive(Debug, thiserror::Error)]
-pub enum TreeError {
-    /// The operating system said no.
-    #[error("reading {file}")]
-    Unreadable {
-        /// The entry, relative to the root, and of which tree.
-        file: String,
-        /// The reason.
-        source: io::Error,
-    },
-    /// The entry changed while it was read.
-    #[error("{file} is being written: stop what writes it, then try again")]
-    Changing {
-        /// The entry.
-        file: String,
-    },
-    /// Another filesystem, or another part of this one, is mounted on the entry.
-    #[error("{file} is a mount point: unmount what is there")]
-    Mounted {
-        /// The entry.
-        file: String,
-    },
-    /// The entry is, or has, something that a copy would lose.
-    #[error("{file} {found}")]
-    Unsupported {
-        /// The entry.
-        file: String,
-        /// What it is or has, and the cure.
-        found: String,
-    },
-    /// The two trees differ; this is the first difference.
-    #[error("{file}: {found}")]
-    Different {
-        /// The entry, relative to both roots.
-        file: String,
-        /// What differs, and on which side.
-        found: String,
-    },
-    /// Somebody asked this process to stop.
-    #[error("interrupted while reading files")]
-    Interrupted,
-}
+use std::{io, path::Path};
+use types::{CHUNK, Side, shown};
 
 /// Opens a directory as the root of a tree. A symbolic link is not followed.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
     walk::open(path).map_err(|error| super::root::at(path, &error))
-}
-
-/// Which tree an entry is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    /// There is only one.
-    Only,
-    /// What was copied.
-    Source,
-    /// What came out.
-    Copy,
-}
-
-impl Side {
-    /// The entry as a person reads it.
-    fn name(self, path: &[u8]) -> String {
-        format!("{}{self}", shown(path))
-    }
-
-    fn unreadable(self, path: &[u8], source: io::Error) -> TreeError {
-        TreeError::Unreadable { file: self.name(path), source }
-    }
-
-    fn changing(self, path: &[u8]) -> TreeError {
-        TreeError::Changing { file: self.name(path) }
-    }
-
-    fn special(self, path: &[u8], what: &str) -> TreeError {
-        TreeError::Unsupported {
-            file: self.name(path),
-            found: format!("is {what}, which can't be copied: remove it"),
-        }
-    }
-}
-
-impl fmt::Display for Side {
-    /// What follows a path.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Only => "",
-            Self::Source => " on the source",
-            Self::Copy => " on the copy",
-        })
-    }
-}
-
-/// A path or name for a message: names may be any bytes, messages must stay one plain line.
-fn shown(bytes: &[u8]) -> String {
-    if bytes.is_empty() {
-        return "the top directory".into();
-    }
-    let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    String::from_utf8_lossy(bytes).chars().map(plain).collect()
 }
 
 #[cfg(test)]

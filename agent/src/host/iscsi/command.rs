@@ -1,0 +1,27 @@
+//! Runs of iscsiadm.
+
+use super::exit::{IscsiError, IscsiExit};
+use crate::{
+    host::{Host, Invocation, Output, Tool},
+    terms::Chap,
+};
+use std::time::Duration;
+
+/// Time that iscsiadm gets for its database: it waits up to 30 s for its lock (usr/idbm.h).
+pub(super) const DATABASE_LIMIT: Duration = Duration::from_secs(45);
+
+/// Runs iscsiadm; a code other than 0 is an error that begins with `doing`.
+pub(super) fn iscsiadm(
+    host: &Host,
+    doing: &str,
+    args: &[&str],
+    limit: Duration,
+    chap: Option<&Chap>,
+) -> Result<Output, IscsiError> {
+    let what = Invocation::new(Tool::Iscsiadm, args.iter().copied()).limit(limit);
+    let output = host.run(&what).map_err(|source| IscsiError::Exec { doing: doing.to_owned(), source })?;
+    match IscsiExit::from_code(output.code) {
+        None => Ok(output),
+        Some(exit) => Err(IscsiError::exit(doing, exit, &output, chap)),
+    }
+}
