@@ -1,4 +1,4 @@
-//! One run at a time, and nothing left of one that was killed.
+//! One run at a time, and the end of processes that a killed run left.
 
 use super::watcher::Watcher;
 use crate::{
@@ -17,7 +17,7 @@ pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
     Ok(LOCK.parse()?)
 }
 
-/// A `mark` of the timer's is over in a moment: it shouldn't send a person away.
+/// Takes the lock. It waits a few seconds, because the timer's `mark` holds the lock only for a moment.
 pub(super) fn take_lock(host: &Host) -> anyhow::Result<Lock> {
     let deadline = Instant::now() + Duration::from_secs(5);
     let path = lock_path()?;
@@ -30,9 +30,12 @@ pub(super) fn take_lock(host: &Host) -> anyhow::Result<Lock> {
     }
 }
 
-/// A run that was killed leaves its rsync behind, which goes on writing where the next run writes, and keeps the staging
-/// mount alive, so that the LUN would be refused as in use. Nobody else mounts anything there, and the lock is ours: what
-/// still sees that mount, or was to copy to where a rollback stages, was started by such a run, and is ended.
+/// Ends what a killed run left, and waits until it is gone.
+///
+/// A killed run leaves its rsync. That process continues to write where the next run writes, and it keeps the staging
+/// mount alive, so that the LUN would be refused as in use. This run holds the lock, and nobody else mounts anything at
+/// the staging place. So a process that still sees that mount, or that copies to the staged copy of a rollback, was
+/// started by a killed run.
 pub(super) fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
     const LIMIT: Duration = Duration::from_secs(60);
     let deadline = Instant::now() + LIMIT;
@@ -41,14 +44,14 @@ pub(super) fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyh
         let left = leftovers(host).context("looking for what an earlier run left")?;
         let Some((pid, comm)) = left.first() else { return Ok(()) };
         if Instant::now() >= deadline {
-            // The planner, or a guard, will say who it is, if it is still there.
+            // The planner or a guard names the process, if it is still there.
             return Ok(());
         }
         if !noted {
             watcher.noted(&format!("ending {comm} (pid {pid}), left by a run that was killed"));
             noted = true;
         }
-        // Again each time: one process of each namespace is listed, and rsync runs as three.
+        // Terminated in each round: one process of each namespace is listed, and rsync runs as three processes.
         for (pid, _) in left.iter().filter(|(_, comm)| comm == Tool::Rsync.program()) {
             process::terminate(*pid).context("ending what an earlier run left")?;
         }

@@ -1,4 +1,4 @@
-//! What is behind a step that failed: an I/O error names neither the target nor a cure.
+//! Why a step failed: an I/O error by itself names neither the target nor a cure.
 
 use super::context::Run;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::anyhow;
 
-/// The error with what is behind it, where that can be told. A refusal has said all.
+/// Adds the cause to the error, if it can be determined. A refusal names its cause already.
 pub(super) fn beside(run: &Run<'_>, error: anyhow::Error, since: kmsg::Mark) -> anyhow::Error {
     if error.is::<Refusal>() || run.host.interrupt.is_requested() {
         return error;
@@ -20,12 +20,12 @@ pub(super) fn beside(run: &Run<'_>, error: anyhow::Error, since: kmsg::Mark) -> 
     }
 }
 
-/// What has become of the session and the LUN since then, and the cure; nothing where there is nothing to say of them.
+/// What happened to the session and the LUN since then, and the cure; none if both are in order.
 fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
     let place = run.config.backing.place();
     let sessions = observe::ours(run.host, run.config).ok()?;
     if run.config.backing.iscsi().is_some() {
-        // Whoever logs in or looks for the LUN says what is wrong with that.
+        // A failed login or scan has its own message.
         let first = sessions.first()?;
         if !sessions.iter().any(Session::is_logged_in) {
             let at = first.portal.as_ref().map(|portal| format!(" at {portal}")).unwrap_or_default();
@@ -35,7 +35,7 @@ fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
             ));
         }
     }
-    // The kernel keeps what it read at login.
+    // The kernel caches what it read at login.
     observe::lun_rescan(run.host, run.config).ok()?;
     let disks = observe::disks(run.host, run.config).ok()?;
     let is_read_only =

@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::anyhow;
 
-/// One run. What it keeps between its steps is lost when it is cut short.
+/// One run. Nothing that it keeps between its steps survives an interruption.
 #[derive(Debug)]
 pub struct Run<'a> {
     pub host: &'a Host,
@@ -27,22 +27,22 @@ impl<'a> Run<'a> {
         Self { host, config, secrets, identity, staging: None, proof: None }
     }
 
-    /// The staged LUN, which a step needs that comes after `stage`.
+    /// The staged LUN, for a step that needs it.
     pub fn staging(&self) -> anyhow::Result<&Staging> {
         self.staging.as_ref().ok_or_else(not_staged)
     }
 
-    /// The same, for whoever unmounts it.
+    /// The staged LUN, for a step that unmounts it.
     pub fn take_staging(&mut self) -> anyhow::Result<Staging> {
         self.staging.take().ok_or_else(not_staged)
     }
 
-    /// Unmounts the staged LUN if it can, whatever state it is in.
+    /// Unmounts the staged LUN if there is one. An error is only logged.
     pub fn drop_staging(&mut self) {
         if let Some(staging) = self.staging.take()
             && let Err(error) = staging.unmount()
         {
-            // The mount ends with this process's namespace in any case.
+            // The mount ends with this process's mount namespace in any case.
             tracing::debug!("unmounting the staging mount: {error}");
         }
     }

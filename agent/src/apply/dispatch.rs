@@ -1,4 +1,4 @@
-//! One `match`: each step to what does it. Behaviour does not live here; see `plan`.
+//! One `match` from each step to the function that does it. What is done when is decided in `plan`.
 
 use super::{
     context::Run,
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::plan::Step;
 
-/// Does a step. The text says what changed, for the journal and the person who watches.
+/// Does a step. The returned text says what changed, for the journal and the terminal.
 pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     match step {
         Step::SetInitiatorName { name } => login::set_initiator_name(run.host, name),

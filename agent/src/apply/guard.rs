@@ -1,4 +1,4 @@
-//! What a destructive step re-reads just before it acts. A plan may be stale; a guard isn't.
+//! The preconditions that a destructive step reads again just before it acts: its plan may be out of date by then.
 
 use super::{context::Run, place, record, users};
 use crate::{
@@ -14,17 +14,17 @@ use crate::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use std::time::{Duration, Instant};
 
-/// The LUN as it is now, when it still is the one that the step names and nobody uses it.
+/// Reads the LUN again. It must still be the one that the step names, and nobody may use it.
 pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     wait_for_connection(run)?;
-    // The kernel keeps what it read at login; a remapped LUN shows only after this.
+    // The kernel caches what it read at login, so a LUN that was remapped since then shows only after a rescan.
     observe::lun_rescan(run.host, run.config)?;
     let view = observe::lun(run.host, run.config, run.staging.as_ref())
         .require()
         .cloned()
         .map_err(|why| anyhow!("{why}"))?;
     let LunView::Seen(lun) = view else { bail!("LUN {wwid} ({}) has gone", run.config.backing.place()) };
-    let found = lun.wwid.require().map_err(|why| anyhow!("its WWID can't be told: {why}"))?;
+    let found = lun.wwid.require().map_err(|why| anyhow!("the LUN's WWID cannot be determined: {why}"))?;
     ensure!(
         found == wwid,
         "{} is {found} now, it was {wwid}: another one is there",
@@ -32,15 +32,16 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     );
     ensure!(!lun.read_only, "LUN {wwid} is read-only now");
     ensure!(lun.holders.is_empty(), "LUN {wwid} is held by {} now", lun.holders.join(", "));
-    let users = lun.users.require().map_err(|why| anyhow!("who uses it can't be told: {why}"))?;
+    let users = lun.users.require().map_err(|why| anyhow!("the LUN's users cannot be determined: {why}"))?;
     if let Some(user) = users.first() {
         bail!("LUN {wwid} is in use at {} by {} (pid {}) now", user.at, user.command, user.pid);
     }
     Ok(*lun)
 }
 
-/// A session that has just lost its connection gets a new one within seconds when its target was only restarted. As long
-/// as the kernel would keep a write waiting for that, so does this; whether it came, the look that follows tells.
+/// Waits for a session that has just lost its connection: if the target was only restarted, iscsid reconnects within
+/// seconds. The limit is the time for which the kernel keeps a write waiting. The caller looks at the LUN next, and
+/// finds out whether the connection is back.
 fn wait_for_connection(run: &Run<'_>) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
@@ -57,7 +58,7 @@ fn wait_for_connection(run: &Run<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// The same, and provably blank.
+/// Like [`lun`], and the LUN is provably blank.
 pub fn blank_lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     let lun = lun(run, wwid)?;
     match content(&lun)? {
@@ -70,7 +71,7 @@ pub fn blank_lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     }
 }
 
-/// The same, with the very filesystem of the record on it.
+/// Like [`lun`], and the LUN holds the filesystem that the record names.
 pub fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lun> {
     let record = record::read(run.host)?;
     ensure!(record.uuid == *uuid, "the record names filesystem {} now, not {uuid}", record.uuid);
@@ -87,10 +88,10 @@ pub fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<
 }
 
 fn content(lun: &Lun) -> anyhow::Result<&Content> {
-    lun.content.require().map_err(|why| anyhow!("what the LUN holds can't be told: {why}"))
+    lun.content.require().map_err(|why| anyhow!("the LUN's content cannot be determined: {why}"))
 }
 
-/// Data on a LUN is only replaced while the record says that the truth is local.
+/// The record says that the truth is on the local disk: only then may the data on the LUN be replaced.
 pub fn not_the_truth(run: &Run<'_>) -> anyhow::Result<()> {
     let record = record::read(run.host)?;
     ensure!(
@@ -100,19 +101,19 @@ pub fn not_the_truth(run: &Run<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// etcd is stopped and nobody has anything open in its directory.
+/// etcd is stopped, and no process uses its data directory.
 pub fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
     let etcd = observe::etcd(run.host, run.config)
         .require()
         .cloned()
-        .map_err(|why| anyhow!("whether etcd runs can't be told: {why}"))?;
+        .map_err(|why| anyhow!("whether etcd runs cannot be determined: {why}"))?;
     ensure!(!etcd.running, "{} is {} though it was stopped: somebody started it", etcd.name, etcd.state);
     let users = users::of_data(run.host, data_dir)?;
     ensure!(users.is_empty(), "{} has files open in {data_dir} though etcd is stopped", users.join(", "));
     Ok(())
 }
 
-/// A session whose disks somebody uses is never logged out.
+/// Nobody uses the session's disks: only then may the session be logged out.
 pub fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
     let sessions = iscsi::sessions(host)?;
     let Some(session) = sessions.iter().find(|session| session.sid == sid) else { return Ok(()) };
@@ -121,7 +122,7 @@ pub fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is mounted on the data directory is the LUN of the record, which is the truth.
+/// The record says that the LUN is the truth, and that LUN is mounted on the data directory.
 pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> {
     let record = record::read(run.host)?;
     ensure!(record.authority == Authority::Lun, "the record says that the local disk is the truth");
@@ -143,7 +144,7 @@ pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> 
     Ok(*lun)
 }
 
-/// The record says that the truth is local, on a person's word.
+/// The record says that the data was rolled back to the local disk.
 pub fn rolled_back(run: &Run<'_>) -> anyhow::Result<Record> {
     let record = record::read(run.host)?;
     ensure!(record.rolled_back, "the record says {}, and of no rollback", record.authority);
@@ -158,7 +159,7 @@ pub fn nothing_is_mounted(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<(
     }
 }
 
-/// The data directory is the one that a rollback has put in its place.
+/// The data directory holds the local data that a rollback has put there.
 pub fn data_is_local(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
     rolled_back(run)?;
     nothing_is_mounted(run, data_dir)?;
@@ -169,8 +170,8 @@ pub fn data_is_local(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Nobody has anything open in the local directory. Once the LUN is mounted over it, what can be
-/// opened there is the LUN.
+/// No process uses the local data directory. Not checked once the LUN is mounted over it: whatever is opened by that
+/// path then is on the LUN.
 pub fn no_users_beneath(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
     if place::mounted_on(run.host, data_dir)?.is_some() {
         return Ok(());

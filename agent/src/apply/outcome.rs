@@ -9,9 +9,9 @@ use serde::Serialize;
 pub struct Done {
     /// How many steps were taken.
     pub steps: usize,
-    /// Their names, in order.
+    /// The names of the steps, in order.
     pub taken: Vec<&'static str>,
-    /// The generation that was rolled back to the local disk and is the truth there, on purpose.
+    /// The generation that was rolled back to the local disk, if the truth is there because of a rollback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_back: Option<u64>,
 }
@@ -19,14 +19,14 @@ pub struct Done {
 /// Why a run ended before its end.
 #[derive(Debug)]
 pub enum Failure {
-    /// There is a situation in which nothing is done.
+    /// The planner or a step refused to act in this situation.
     Refused(Box<Refusal>),
-    /// Something went wrong.
+    /// A step or an observation failed.
     Error(anyhow::Error),
 }
 
 impl Failure {
-    /// The failure as an error that can be put into another one.
+    /// The failure as an error to which a context can be added.
     pub(super) fn into_error(self) -> anyhow::Error {
         match self {
             Self::Refused(refusal) => anyhow!(*refusal),

@@ -1,4 +1,4 @@
-//! What lies where: mounted on the data directory, and beneath the mount.
+//! What is mounted on the data directory, and what is beneath the mount.
 
 use crate::{
     host::{
@@ -23,7 +23,7 @@ pub fn is_fenced(host: &Host, data_dir: &AbsPath) -> anyhow::Result<bool> {
     Ok(inode::is_immutable(&place)? == Some(true))
 }
 
-/// The stamp of the LUN whose root directory this is, mounted where etcd uses it.
+/// The stamp of the LUN that is mounted on the data directory, read from its root directory.
 pub fn stamp_of(root: &OwnedFd) -> anyhow::Result<Stamp> {
     let text = inode::attribute(root, Stamp::ATTRIBUTE)?.context("what is mounted has no stamp")?;
     Stamp::parse(&String::from_utf8_lossy(&text)).context("reading the stamp of what is mounted")

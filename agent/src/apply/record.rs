@@ -1,4 +1,4 @@
-//! The record, read anew and written durably.
+//! Reading the record again, and writing it durably.
 
 use crate::{
     host::Host,
@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Context as _, anyhow};
 
-/// The record as it is now. A step that asks for it can do nothing without one.
+/// The record as it is now; an error if there is none.
 pub fn read(host: &Host) -> anyhow::Result<Record> {
     let record = observe::record(host);
     let record = record.require().map_err(|why| anyhow!("the record can't be read: {why}"))?;

@@ -1,4 +1,4 @@
-//! The loop: observe, plan, run, until nothing is left. Decides nothing.
+//! The loop of `apply` and `rollback`: observe, plan, run the steps, until the plan is empty. It decides nothing.
 
 use super::{
     alone, cause,
@@ -22,18 +22,18 @@ use crate::{
 use anyhow::{Context as _, anyhow, bail};
 use std::time::{Duration, Instant};
 
-/// How often a plan may end at a horizon: local side, login, stamp, all the rest, and once more to see that nothing is
-/// left; a rollback has the mount and the sessions beside these. More would mean that steps don't do what plans expect
-/// of them.
+/// How many plans one run may need. A migration takes one each for the local side, the login, the stamp and the rest,
+/// and one to see that nothing is left. A rollback adds one for the mount and one for the sessions. More would mean
+/// that a step doesn't do what its plan expects.
 const MAX_ROUNDS: usize = 8;
 
-/// For etcd to be back and the staging mount to be gone; a dead target alone may keep that one for two minutes.
+/// For putting etcd back and unmounting the staged LUN. A dead target alone may delay the unmount for two minutes.
 const RETURN_LIMIT: Duration = Duration::from_secs(600);
 
 /// Brings the node to what the config wants, or etcd's data back from the LUN.
 ///
-/// When an attempt fails before the commit point, etcd is put back before this returns, and what
-/// happened to that is part of the error.
+/// If an attempt fails before the commit point, this puts etcd back before it returns. If that fails too, the error
+/// says so.
 pub fn apply(
     host: &Host,
     config: &Config,
@@ -42,10 +42,10 @@ pub fn apply(
     goal: Goal,
     watcher: &mut dyn Watcher,
 ) -> Result<Done, Failure> {
-    // Before the first observation: facts seen before the lock could be another run's.
+    // Before the first observation: without the lock another run could change the facts.
     let _lock = alone::take_lock(host).context("making sure that this is the only apply")?;
     if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
-        // The staging mount must be seen by nobody else, and vanish with this process.
+        // Nobody else may see the staging mount, and it must end with this process.
         namespace::private_mounts().context("making mounts private")?;
     } else {
         return Err(Refusal::OtherNamespace.into());
@@ -70,12 +70,12 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
             run.identity.clone(),
             Viewpoint::Apply { staged: run.staging.as_ref() },
         );
-        // In the form that `status --json` has.
+        // In the form of `status --json`.
         if tracing::enabled!(tracing::Level::DEBUG) {
             tracing::debug!("observed {}", serde_json::to_value(&node).unwrap_or_default());
         }
         let plan = match goal.plan(run.config, &node) {
-            // The kernel keeps what it read at login, and the cure may have been applied at the target since.
+            // The kernel caches what it read at login, and someone may have corrected the target since then.
             Err(refusal) if refusal.rests_on_login() && !looked_again => {
                 looked_again = true;
                 observe::lun_rescan(run.host, run.config)
@@ -98,7 +98,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
             let outcome = outcome.with_context(|| format!("in step {}", step.id()));
             let shown = outcome.as_ref().map(|done| done.as_str()).map_err(|error| format!("{error:#}"));
             watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
-            // A step may find what no plan could know.
+            // A step may refuse because of something that no plan could know.
             outcome.map_err(|error| match error.downcast::<Refusal>() {
                 Ok(refusal) => Failure::from(refusal),
                 Err(error) => Failure::Error(error),
@@ -111,20 +111,20 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
     )))
 }
 
-/// Before the commit point, an attempt leaves etcd running as it was.
+/// Puts etcd back to where it ran, if the failed attempt has not reached its commit point.
 fn put_back(
     run: &mut Run<'_>,
     goal: Goal,
     failure: &Failure,
     watcher: &mut dyn Watcher,
 ) -> anyhow::Result<()> {
-    run.host.interrupt.ignore(); // the way back is walked to its end
+    run.host.interrupt.ignore(); // putting etcd back must not be interrupted
     watcher.returning(RETURN_LIMIT);
     let result = match goal {
         Goal::Lun(occasion) => back_on_local(run, occasion, watcher),
         Goal::Local => back_on_lun(run, failure, watcher),
     };
-    // After etcd: with a dead target this can take as long as open-iscsi's replacement timeout.
+    // After etcd was put back: with a dead target the unmount can take as long as open-iscsi's replacement timeout.
     run.drop_staging();
     result
 }
@@ -157,9 +157,9 @@ fn back_on_local(run: &Run<'_>, occasion: Occasion, watcher: &mut dyn Watcher) -
 const ROLLBACK_GOES_ON: &str =
     "etcd stays as it is: its data is on the local disk now; `etcd-lun rollback` goes on from here";
 
-/// A rollback that has not reached its commit point leaves the LUN mounted, and etcd on it: what `apply` does.
+/// Before the commit point of a rollback the LUN is still the truth: the rounds of `apply` mount it and start etcd.
 fn back_on_lun(run: &mut Run<'_>, failure: &Failure, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
-    // A refusal has changed nothing, unless a run before this one was killed.
+    // A refused run has changed nothing, unless an earlier run stopped etcd and was killed.
     if matches!(failure, Failure::Refused(_)) && !etcd::was_stopped_by_us(run.host, run.config)? {
         return Ok(());
     }
@@ -176,6 +176,8 @@ fn back_on_lun(run: &mut Run<'_>, failure: &Failure, watcher: &mut dyn Watcher) 
 fn known_record(run: &Run<'_>) -> anyhow::Result<Option<Record>> {
     match observe::record(run.host) {
         Fact::Known(record) => Ok(record),
-        Fact::Unknown(why) => bail!("etcd stays stopped, for which copy is the truth can't be told ({why})"),
+        Fact::Unknown(why) => {
+            bail!("etcd stays stopped, because it cannot be determined which copy is the truth ({why})")
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What steps need of SELinux: whether this process is confined, and the label of the LUN's root directory.
+//! What steps need from SELinux: whether this process is confined, and the label of the LUN's root directory.
 
 use crate::{
     host::{Host, selinux},
@@ -8,16 +8,17 @@ use crate::{
 use anyhow::Context as _;
 use std::{io, os::fd::OwnedFd};
 
-/// Whether this process is in the service's domain, which may run no program but those of storage.
+/// Whether this process runs in the service's domain, which may execute storage programs only.
 pub fn is_confined(host: &Host) -> io::Result<bool> {
     let context = selinux::enforces(host)?.map(|_| selinux::own_context(host)).transpose()?;
     Ok(context.as_deref().and_then(policy::type_of) == Some(policy::DOMAIN))
 }
 
-/// Gives the root directory of a new filesystem the label of etcd's data; what is made in it inherits that. One that has
-/// a label of its own keeps it.
+/// Gives the root directory of a new filesystem the label of etcd's data, which files created in it inherit. A
+/// directory that already has a label keeps it.
 ///
-/// By our module where it is in force, for the local directory may have another; else as the local directory.
+/// The label is that of our policy module if the module is loaded, because the local directory may have another one.
+/// Without the module it is the local directory's label.
 pub fn label_root(host: &Host, root: &OwnedFd, data_dir: &AbsPath) -> anyhow::Result<()> {
     const UNLABELLED: &str = "unlabeled_t";
     let has = selinux::label(root)?;

@@ -1,4 +1,4 @@
-//! Who uses etcd's data.
+//! Which processes use etcd's data.
 
 use crate::{
     host::{Host, filelock, mountinfo},
@@ -6,8 +6,9 @@ use crate::{
 };
 use anyhow::{Context as _, bail};
 
-/// Whoever holds the database's lock, has anything open below the data directory, or has the directory mounted in a
-/// namespace of its own, as a container does: it would go on writing there whatever is mounted over it later.
+/// The processes that hold the database's lock, have anything open below the data directory, or have the directory
+/// mounted in a mount namespace of their own. A container has such a mount: it would continue to write to the
+/// directory, whatever is mounted over it later.
 pub fn of_data(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
     let database = data_dir.join("member/snap/db");
     let locks = filelock::holders(host, database.as_path())
@@ -28,7 +29,7 @@ pub fn of_data(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
     Ok(users)
 }
 
-/// Nobody but this process has anything open in a directory.
+/// No process but this one has anything open in a directory.
 pub fn nobody_in(host: &Host, dir: &AbsPath) -> anyhow::Result<()> {
     let open = filelock::open_below(host, dir.as_path())?;
     match open.iter().find(|open| open.holder.pid != Some(std::process::id())) {

@@ -1,20 +1,20 @@
-//! Who is told how a run goes on.
+//! Who is told about the progress of a run.
 
 use crate::plan::{Plan, Step};
 use std::{fmt, time::Duration};
 
-/// Whoever watches a run.
+/// An observer of a run's progress.
 pub trait Watcher: fmt::Debug {
     /// A plan was made.
     fn planned(&mut self, plan: &Plan);
     /// A step begins.
     fn started(&mut self, at: usize, of: usize, step: &Step);
-    /// The step has moved on: bytes done, of how many when that is known.
+    /// The step has made progress: bytes done, and the total if it is known.
     fn moved(&mut self, done: u64, of: Option<u64>);
-    /// A step has ended: what changed, or what went wrong.
+    /// A step has ended: what changed, or how it failed.
     fn ended(&mut self, step: &Step, outcome: Result<&str, &str>, took: Duration);
-    /// Something that is worth a line.
+    /// Something happened that a person should read.
     fn noted(&mut self, text: &str);
-    /// What was begun is being put back, which may take as long.
+    /// The run failed and etcd is being put back, which may take up to this limit.
     fn returning(&mut self, limit: Duration);
 }

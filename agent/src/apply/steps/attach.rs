@@ -1,4 +1,4 @@
-//! Waiting for the LUN: of a target, or a disk of the machine's own.
+//! Waiting for the LUN: at a target, or a local or cloud disk.
 
 use crate::{
     apply::context::Run,
@@ -11,11 +11,10 @@ use crate::{
 use anyhow::{Context as _, bail};
 use std::time::{Duration, Instant};
 
-/// After a scan, for udev to have finished with the new disk. udev's own limit for an event is
-/// 180 s (systemd-udevd.service(8)).
+/// For udev to process the new disk after a scan. udev's own limit for an event is 180 s (systemd-udevd.service(8)).
 const UDEV_LIMIT: Duration = Duration::from_secs(180);
 
-/// Scans for the LUN on every session to the target, and waits until udev has finished with it.
+/// Scans for the LUN on every session to the target, and waits until udev has processed its disks.
 pub fn attach(host: &Host, step: &AttachLun) -> anyhow::Result<String> {
     let AttachLun { lun, limit, .. } = step;
     let monitor = Monitor::open(host).context("listening to udev")?;
@@ -40,8 +39,8 @@ pub fn attach(host: &Host, step: &AttachLun) -> anyhow::Result<String> {
     }
 }
 
-/// The sessions on which the kernel knows the LUN after a scan. A session may lose its connection meanwhile, which says
-/// nothing of the LUN; iscsid brings it back, and it is asked again.
+/// The sessions on which the kernel knows the LUN after a scan. If a session loses its connection during the scan, that
+/// says nothing about the LUN. iscsid reconnects the session, and the scan is repeated.
 fn scan(host: &Host, step: &AttachLun) -> anyhow::Result<Vec<iscsi::Session>> {
     let AttachLun { target, lun, limit } = step;
     let deadline = Instant::now() + limit.0;
@@ -51,7 +50,7 @@ fn scan(host: &Host, step: &AttachLun) -> anyhow::Result<Vec<iscsi::Session>> {
         for session in sessions.iter().filter(|session| session.is_logged_in()) {
             iscsi::scan(host, session, *lun)
                 .with_context(|| format!("scanning for LUN {lun} on session {}", session.sid))?;
-            // A scan ends after the target has answered: what isn't known now won't come by waiting.
+            // A scan ends after the target has answered, so waiting would not bring a LUN that isn't known now.
             if let Some(target_id) = session.target_id
                 && block::is_known(host, session.host_no, target_id, *lun)?
             {
@@ -82,7 +81,7 @@ fn initiator(sessions: &[iscsi::Session]) -> String {
     sessions.iter().find_map(|session| session.initiator.clone()).unwrap_or_else(|| "this initiator".into())
 }
 
-/// Waits until the device's link leads to a disk that udev has finished with.
+/// Waits until the link of the config leads to a disk that udev has processed.
 pub fn await_disk(run: &Run<'_>, path: &DiskLink, limit: Span) -> anyhow::Result<String> {
     let monitor = Monitor::open(run.host).context("listening to udev")?;
     let device = Device { path: path.clone() };

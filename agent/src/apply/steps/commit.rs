@@ -6,12 +6,12 @@ use crate::{
 };
 use anyhow::{bail, ensure};
 
-/// Announces an attempt.
+/// Writes the record that announces an attempt.
 pub fn begin(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
     record::write(run.host, record)
 }
 
-/// The commit point.
+/// The commit point of a migration.
 pub fn commit(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
     let Some(proof) = run.proof else { bail!("the copy was not proven in this run: nothing is committed") };
     guard::not_the_truth(run)?;
@@ -19,7 +19,7 @@ pub fn commit(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
     record::write(run.host, &record.clone().commit(Some(proof)))
 }
 
-/// The commit point of a rollback. The LUN is unmounted and the fence is up: etcd can't run on either copy.
+/// The commit point of a rollback. The LUN is unmounted and the data directory fenced, so etcd can run on neither copy.
 pub fn commit_local(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
     let Some(proof) = run.proof else { bail!("the copy was not proven in this run: nothing is committed") };
     let now = record::read(run.host)?;

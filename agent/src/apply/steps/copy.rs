@@ -1,4 +1,4 @@
-//! The copy, and the proof that it is one. Both ways: to the staged LUN, and back to the local disk.
+//! The copy, and the proof that it is complete: to the staged LUN, and in a rollback to the local disk.
 
 use super::{returning, stage};
 use crate::{
@@ -22,7 +22,7 @@ use std::{os::fd::OwnedFd, time::Duration};
 /// A copy that takes longer than this moves less than 1 MiB/s of an 8 GiB database.
 const COPY_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
-/// Where a copy goes. Opened before anything is written: syncing tells of errors since then.
+/// Where a copy goes. Opened before anything is written, because syncing reports the errors since the open.
 #[derive(Debug)]
 struct Destination {
     path: AbsPath,
@@ -30,7 +30,7 @@ struct Destination {
 }
 
 impl Destination {
-    /// The place, when what it holds may be written over.
+    /// Opens the destination, if what it holds may be overwritten.
     fn open(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Self> {
         match way {
             Way::ToLun => {
@@ -60,8 +60,8 @@ fn rsync(run: &Run<'_>, step: &Copy, to: &Destination, watcher: &mut dyn Watcher
     rsync::copy(run.host, &from, &to, pass, COPY_LIMIT, &mut progress)
 }
 
-/// Copies while etcd writes. What comes out is no copy of any moment; it only makes the next one
-/// short. Files that vanish or change under rsync's hands are expected.
+/// Copies while etcd writes. The result is inconsistent; its only use is that the copy with etcd stopped takes less
+/// time. Files that vanish or change while rsync reads them are expected.
 pub fn pre_copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     let to = Destination::open(run, &step.from, step.way)?;
     match rsync(run, step, &to, watcher) {
@@ -75,13 +75,13 @@ pub fn pre_copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow
     Ok("copied while etcd runs".into())
 }
 
-/// Copies what is at rest.
+/// Copies with etcd stopped.
 pub fn copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     let from = &step.from;
     let to = Destination::open(run, from, step.way)?;
     guard::etcd_is_at_rest(run, from)?;
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
-    // The stamp stays on the LUN, and says whose old copy that is.
+    // The stamp is not copied: it stays on the LUN, and says that the LUN holds this node's previous generation.
     let stays = match step.way {
         Way::ToLun => None,
         Way::ToLocal { .. } => Some(Stamp::ATTRIBUTE),
@@ -93,8 +93,8 @@ pub fn copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Re
     Ok(format!("copied {from}, synced"))
 }
 
-/// Compares both trees. Between the copy and the look the LUN is unmounted and mounted anew, so that nothing of what is
-/// read comes from a cache of this node. The local disk can't be unmounted: there contents are dropped from memory.
+/// Compares both trees. Before that it unmounts the LUN and mounts it again, so that nothing is read from this node's
+/// page cache. The local disk can't be unmounted: there the contents are dropped from memory.
 pub fn prove(
     run: &mut Run<'_>,
     from: &AbsPath,

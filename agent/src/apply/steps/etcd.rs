@@ -1,4 +1,4 @@
-//! Stopping etcd, starting it, and what tells that it was us who stopped it.
+//! Stopping etcd, starting it, and whether etcd-lun was the one who stopped it.
 
 use crate::{
     apply::{context::Run, guard, selinux, users, watcher::Watcher},
@@ -19,18 +19,18 @@ use crate::{
 use anyhow::{Context as _, bail};
 use std::time::{Duration, Instant};
 
-/// etcd answers SIGTERM after at most one request time-out; systemd's own limit, 90 s, comes first.
+/// etcd ends within one request time-out after SIGTERM. systemd's own limit of 90 s is reached before this one.
 const STOP_LIMIT: Duration = Duration::from_secs(180);
-/// The kubelet looks at its directory every 20 s (`fileCheckFrequency`), and gives a pod its grace period.
+/// The kubelet reads its directory every 20 s (`fileCheckFrequency`), and then the pod has its grace period.
 const POD_STOP_LIMIT: Duration = Duration::from_secs(300);
-/// A large database takes its time to open, and a member waits for its peers.
+/// A large database takes long to open, and a member waits for its peers.
 const START_LIMIT: Duration = Duration::from_secs(300);
-/// After the unit has stopped, for processes that outlive it.
+/// For processes that are still there when the unit has stopped.
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 /// The containers of OpenShift's etcd pod: openshift/cluster-etcd-operator `bindata/etcd/disable-etcd.sh`.
 const CONTAINERS: [&str; 5] = ["etcd", "etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
 
-/// Whether a run of ours stopped etcd and has not put it back.
+/// Whether a run of etcd-lun stopped etcd and has not started it again.
 pub fn was_stopped_by_us(host: &Host, config: &Config) -> anyhow::Result<bool> {
     match &config.etcd.runtime {
         Runtime::Systemd { .. } => Ok(host.root.read_opt(ETCD_STOPPED)?.is_some()),
@@ -77,8 +77,9 @@ pub fn stop(
     }
 }
 
-/// Waits until CRI-O knows no container of etcd's pod. Without crictl, in a domain that may not run it, or where CRI-O
-/// doesn't answer, the processes tell, and the mounts of containers: see [`users::of_data`].
+/// Waits until CRI-O runs no container of etcd's pod. Returns at once without crictl, in the service's SELinux domain,
+/// which may not execute it, and if CRI-O doesn't answer. Then only the processes and mounts of the containers are
+/// waited for: see [`users::of_data`].
 fn containers_have_ended(
     host: &Host,
     deadline: Instant,
@@ -94,7 +95,9 @@ fn containers_have_ended(
             Ok(None) => return Ok(()),
             Err(error) => {
                 let why = anyhow::Error::from(error);
-                watcher.noted(&format!("no word of containers ({why:#}): their processes are waited for"));
+                watcher.noted(&format!(
+                    "CRI-O cannot be asked for containers ({why:#}): waiting for their processes instead"
+                ));
                 return Ok(());
             }
         };
@@ -133,11 +136,11 @@ fn wait_until_free(
     }
 }
 
-/// Starts etcd, wherever its directory leads. Only callers that know where may call this.
+/// Starts etcd without a check of where its data directory leads. The caller must have checked that.
 pub fn start(host: &Host, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> anyhow::Result<String> {
     match runtime {
         Runtime::Systemd { unit } => {
-            // Failures against the fence may have used up the unit's start limit.
+            // The unit may have failed at the fence so often that its start limit is reached.
             systemd::reset_failed(host, unit)?;
             if wait {
                 systemd::start(host, unit, START_LIMIT)?;
@@ -176,7 +179,7 @@ fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts etcd when the data directory leads to where the truth is.
+/// Starts etcd if the data directory leads to the copy that is the truth.
 pub fn start_on(run: &Run<'_>, step: &StartEtcd) -> anyhow::Result<String> {
     let StartEtcd { runtime, data_dir, on, wait } = step;
     match on {

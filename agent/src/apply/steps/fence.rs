@@ -1,4 +1,4 @@
-//! The fence: the directory beneath the mount point, without data and immutable.
+//! The fence: the directory beneath the mount point is without data and immutable.
 
 use crate::{
     host::{Host, dir, inode},
@@ -7,11 +7,11 @@ use crate::{
 };
 use anyhow::{Context as _, bail, ensure};
 
-/// Leaves the directory beneath the mount point immutable, with nothing in it but [`BAR`].
+/// Makes the directory beneath the mount point immutable, with nothing in it but [`BAR`].
 ///
-/// The bar stays: without it there would be a moment, and after a power cut a boot, in which the directory is empty and
-/// not immutable yet, and etcd would bootstrap a new cluster there. It is made only where nothing has that name, so an
-/// etcd that was quicker is found, not fenced.
+/// The file stays. If it were removed first, the directory would be empty and not yet immutable for a moment, and after
+/// a power cut for a whole boot: etcd would bootstrap a new cluster there. The file is only made if nothing has its
+/// name, so data of an etcd that was started earlier is found and not fenced.
 pub fn fence(host: &Host, at: &AbsPath) -> anyhow::Result<String> {
     let parent = dir::without_mounts(host, &at.parent())?;
     dir::make(&parent, at.name(), 0o700).with_context(|| format!("making {at}"))?;

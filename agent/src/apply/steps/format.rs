@@ -1,4 +1,4 @@
-//! Making the filesystem on a blank LUN, and clearing one that was left unfinished.
+//! Making the filesystem on a blank LUN, and clearing one that an interrupted mkfs left.
 
 use crate::{
     apply::{context::Run, guard},
@@ -10,9 +10,9 @@ use crate::{
 use anyhow::{Context as _, bail};
 use std::time::{Duration, Instant};
 
-/// mkfs.xfs zeroes its log and discards the device: minutes on a slow thin LUN.
+/// mkfs.xfs zeroes the log and discards the device, which takes minutes on a slow thin LUN.
 const FORMAT_LIMIT: Duration = Duration::from_secs(900);
-/// For udev to have seen the new filesystem's label. udev's own limit for an event is 180 s (systemd-udevd.service(8)).
+/// For udev to see the new filesystem's label. udev's own limit for an event is 180 s (systemd-udevd.service(8)).
 const LABEL_LIMIT: Duration = Duration::from_secs(180);
 
 pub fn clear_unfinished(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
@@ -28,8 +28,9 @@ pub fn format(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
     let lun = guard::blank_lun(run, wwid)?;
     let monitor = Monitor::open(run.host).context("listening to udev")?;
     xfs::make_filesystem(run.host, &block::node(&lun.device)?, uuid, label, FORMAT_LIMIT)?;
-    // The label's link comes from udev's next look. It looks when whoever wrote closes the device, but for that it watches
-    // the device only between two looks: where multipath has just brought a path, the close falls into one.
+    // udev makes the label's link when it processes the device again. Usually the end of mkfs triggers that, because
+    // udev watches for a close after writing. It doesn't watch while it processes an event, such as that of a path that
+    // multipath has just added: then the close is missed.
     block::announce_change(run.host, &lun.device)
         .with_context(|| format!("announcing the new filesystem on {}", lun.device))?;
     let label_seen = || observe::carries_label(run.host, &lun.device, label).map(|seen| seen.then_some(()));

@@ -1,4 +1,4 @@
-//! Initiator name, discovery, records, login.
+//! The initiator name, discovery, node records, login and logout.
 
 use crate::{
     apply::{context::Run, guard, watcher::Watcher},
@@ -16,13 +16,15 @@ use std::time::{Duration, Instant};
 
 const ISCSID: &str = "iscsid.service";
 const ISCSID_SOCKET: &str = "iscsid.socket";
-/// systemd's own default for starting a unit is 90 s; iscsid takes none of it.
+/// systemd's default limit for the start of a unit is 90 s. iscsid starts almost at once.
 const ISCSID_LIMIT: Duration = Duration::from_secs(60);
 
-/// What records say besides credentials and what the config says: nobody else's boot logs in, and a login attaches no
-/// LUN. One login attempt of 10 s at a time: retrying is done here, where it can be bounded and seen. What is done about a
-/// command that the target doesn't answer though it answers pings is open-iscsi's own default, whatever the node's
-/// `iscsid.conf` says for others.
+/// The settings of node records that neither the config nor the credentials determine.
+///
+/// Startup is manual, so that no other service logs in at boot. Scanning is manual, so that a login attaches no LUN.
+/// One login attempt takes 10 s: this program repeats it, within a limit and visibly. The error timeouts, for a command
+/// that the target doesn't answer though it answers pings, are open-iscsi's defaults, so that the node's `iscsid.conf`
+/// doesn't change them.
 const SETTINGS: &[(&str, &str)] = &[
     ("node.startup", "manual"),
     ("node.session.scan", "manual"),
@@ -33,11 +35,11 @@ const SETTINGS: &[(&str, &str)] = &[
     ("node.session.err_timeo.tgt_reset_timeout", "30"),
 ];
 
-/// How long one login may take: two attempts of 10 s, and what iscsid adds.
+/// How long one login may take: two attempts of 10 s, and the time that iscsid needs itself.
 const LOGIN_LIMIT: Duration = Duration::from_secs(45);
 /// How long a portal may take to answer a discovery.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(30);
-/// Between two rounds over all portals.
+/// The pause between two rounds over all portals.
 const PAUSE: Duration = Duration::from_secs(3);
 
 pub fn set_initiator_name(host: &Host, name: &Iqn) -> anyhow::Result<String> {
@@ -56,15 +58,14 @@ pub fn log_out(host: &Host, sid: u32) -> anyhow::Result<String> {
     Ok(format!("session {sid} is gone"))
 }
 
-/// It stays so when iscsid logs in anew after a lost connection: what was written to sysfs wins over the record (kernel
-/// `recovery_tmo_sysfs_override`).
+/// Sets a session's replacement timeout. The value stays when iscsid logs in again after a lost connection, because the
+/// kernel prefers what was written to sysfs over the node record (`recovery_tmo_sysfs_override`).
 pub fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<String> {
     iscsi::set_recovery_timeout(host, sid, replacement.0)?;
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
 }
 
-/// Tries all portals, round after round while the failures are transient and time is left. One
-/// portal that works is enough.
+/// Tries all portals, in rounds, while the failures are transient and time is left. One portal that works is enough.
 pub fn log_in(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     ready_iscsid(run.host)?;
     iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
@@ -103,7 +104,7 @@ pub fn log_in(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow:
     }
 }
 
-/// To every portal at once with multipath, else one after the other until one works.
+/// With multipath all portals at once, otherwise one portal after the other.
 fn rounds_of(step: &LogIn) -> impl Iterator<Item = &[Portal]> {
     step.portals.chunks(if step.all { step.portals.len().max(1) } else { 1 })
 }
@@ -145,8 +146,8 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
         Discovery::SendTargets => {
             let found = iscsi::discover(run.host, portal, run.secrets.discovery.as_ref(), DISCOVERY_LIMIT)?;
             let ours: Vec<_> = found.iter().filter(|one| one.target == step.target.as_str()).collect();
-            // A target may report portals that this node can't reach, and reports names as
-            // addresses: only what the config lists is used, and the report only gives its group.
+            // A target may report portals that this node can't reach, and it reports addresses where the config has
+            // names. So only the portals of the config are used, and the report only gives their portal group.
             let here = ours.iter().find(|one| one.portal == *portal).or(ours.first());
             match here {
                 Some(one) => one.tpgt,
@@ -165,8 +166,8 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
     iscsi::write_record(run.host, &step.target, portal, tpgt, &settings, run.secrets.session.as_ref())
 }
 
-/// iscsid's socket must listen. It fails for good when something called iscsiadm before there was
-/// an initiator name.
+/// Makes sure that iscsid's socket listens. The socket stays failed if someone ran iscsiadm before there was an
+/// initiator name.
 fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
     let socket = systemd::unit(host, ISCSID_SOCKET)?;
     let daemon = systemd::unit(host, ISCSID)?;
@@ -186,7 +187,8 @@ fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A session may exist and yet be on its way: iscsid logs in again after a lost connection.
+/// Waits until a session is logged in. A session can exist without being so: iscsid logs in again after a lost
+/// connection.
 fn wait_logged_in(run: &Run<'_>, step: &LogIn, deadline: Instant) -> anyhow::Result<()> {
     loop {
         if iscsi::sessions_to(run.host, &step.target)?.iter().any(iscsi::Session::is_logged_in) {
@@ -200,7 +202,7 @@ fn wait_logged_in(run: &Run<'_>, step: &LogIn, deadline: Instant) -> anyhow::Res
                 step.limit
             );
         }
-        // The kernel tells nobody when a session's state changes.
+        // The kernel announces no change of a session's state, so it has to be polled.
         run.host.pause(Duration::from_millis(200)).context("waiting for the session")?;
     }
 }

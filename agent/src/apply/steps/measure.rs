@@ -1,4 +1,4 @@
-//! Measuring the staged LUN as etcd will use it.
+//! Measuring the staged LUN with writes like those of etcd.
 
 use crate::{
     apply::context::Run,
@@ -11,8 +11,8 @@ use crate::{
 use anyhow::Context as _;
 use std::path::Path;
 
-/// Refuses a LUN on which 99 of 100 `fdatasync` calls don't end within the limit. etcd still runs from the local disk, and what is
-/// written has no name and is gone after.
+/// Refuses a LUN on which 99 of 100 `fdatasync` calls don't end within the limit. etcd still runs from the local disk.
+/// The file that is written has no name, and is gone afterwards.
 pub fn measure(run: &Run<'_>, wwid: &Wwid, limit: Span) -> anyhow::Result<String> {
     run.staging()?;
     let place = Place::open(run.host, Path::new(STAGING)).context("opening the staged LUN")?;

@@ -1,14 +1,16 @@
-//! What each step does, by what it touches. A guard reads the step's precondition anew first ([`guard`](super::guard)).
+//! What each step does: a file for each thing that steps touch.
+//!
+//! A destructive step first calls its guard (`apply/guard.rs`), which reads the step's precondition again.
 //!
 //! * [`login`]: the initiator name, iscsid, sessions
-//! * [`attach`]: the LUN, or a disk of the machine's own
+//! * [`attach`]: the LUN's disk
 //! * [`format`](mod@format): the filesystem
 //! * [`stage`]: the LUN's mount for this process only
-//! * [`measure`]: whether the LUN is fast enough
+//! * [`measure`]: the LUN's speed
 //! * [`copy`]: the copy and the proof, both ways
 //! * [`stamp`]: the stamp, and the count of uses
 //! * [`commit`]: the record, and the commit points
-//! * [`retire`], [`fence`]: the data directory on the local disk
+//! * [`retire`], [`fence`]: the local data, and the data directory without it
 //! * [`returning`]: the local copy of a rollback
 //! * [`mount`]: the LUN's mount for etcd
 //! * [`etcd`]: stopping and starting it

@@ -1,4 +1,4 @@
-//! Having PID 1 mount the LUN, and seeing what it really mounted; and having it unmounted for good.
+//! Having PID 1 mount the LUN for etcd and checking what it mounted, and having PID 1 unmount it.
 
 use crate::{
     apply::{context::Run, guard, place, record},
@@ -11,12 +11,12 @@ use crate::{
 use anyhow::{Context as _, bail, ensure};
 use std::time::{Duration, Instant};
 
-/// systemd waits for the device (90 s), then for mount(8); log replay of a large LUN included.
+/// systemd waits for the device (90 s), then for mount(8), which may have to replay a large log.
 const MOUNT_LIMIT: Duration = Duration::from_secs(300);
 
 /// The unit's own limit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
-/// For mount namespaces of processes that are ending, which keep a mount of their own.
+/// For processes that are ending and have the filesystem mounted in a mount namespace of their own.
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 
 pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
@@ -37,8 +37,8 @@ pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
     Ok(format!("{} is mounted on {}", lun.device, step.at))
 }
 
-/// Unmounts the LUN once its data is proven to be on the local disk, and waits until nobody at all has it: the fence is
-/// what whoever starts etcd now finds.
+/// Unmounts the LUN after its data is proven to be on the local disk, and waits until no process has it mounted or
+/// open. Whoever starts etcd after that finds the fence.
 pub fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
     ensure!(run.proof.is_some(), "the copy was not proven in this run: the LUN stays mounted");
     ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced beneath the LUN, which stays mounted");
@@ -59,7 +59,8 @@ pub fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String
     Ok(format!("{} is unmounted, and {at} fenced", lun.device))
 }
 
-/// Unmounts a filesystem that has shut down. Whatever etcd acknowledged is on the LUN; the rest was refused to it.
+/// Unmounts a filesystem that has shut down. Nothing is lost: what etcd acknowledged is on the LUN, and later writes
+/// failed.
 pub fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
     let record = record::read(run.host)?;
     ensure!(record.authority == Authority::Lun, "the record says that the local disk is the truth");
@@ -69,7 +70,7 @@ pub fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Res
     guard::etcd_is_at_rest(run, at)?;
     systemd::stop(run.host, unit, UNMOUNT_LIMIT)?;
     guard::nothing_is_mounted(run, at)?;
-    // While anybody has it mounted, a mount anew would only be one more of the filesystem that has shut down.
+    // While the filesystem is mounted anywhere, mounting it again would attach the same instance, which has shut down.
     let deadline = Instant::now() + RELEASE_LIMIT;
     loop {
         let left = mountinfo::holders_in_any_namespace(run.host, mount.device.0, mount.device.1)?;
@@ -86,7 +87,7 @@ pub fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Res
     }
 }
 
-/// What PID 1 sees must be the LUN, with the options asked for, and carry the record's stamp.
+/// Checks what PID 1 mounted: it must be the LUN, with the options of the config, and its stamp must match the record.
 fn verify(run: &Run<'_>, step: &MountData, devno: &str) -> anyhow::Result<()> {
     let mounts = mountinfo::of_pid1(run.host)?;
     let here: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == step.at.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Retiring: the local data leaves the data directory.
+//! Retiring: moving the local data out of the data directory.
 
 use crate::{
     apply::{context::Run, guard, users},
@@ -11,9 +11,8 @@ use anyhow::{Context as _, bail, ensure};
 
 /// Moves the data to `retired/<generation>` by one atomic exchange.
 ///
-/// What takes its place is a directory with a file [`BAR`] in it, so that etcd, started in the
-/// moment before the fence is up, finds no place to write: with an empty directory it would
-/// bootstrap a new cluster there.
+/// A directory with the file [`BAR`] takes the data's place. Without that file etcd, if it is started before the
+/// directory is fenced, would find an empty directory and bootstrap a new cluster there.
 pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
     let Retire { from, generation, fingerprint } = step;
     let host = run.host;
@@ -28,7 +27,7 @@ pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
             ensure!(found == copied, "{from} has changed: it is {found} now, and {copied} was copied");
             copied
         }
-        // Proven a moment ago, by this very run.
+        // This run has proven the data a moment ago.
         None => {
             guard::etcd_is_at_rest(run, from)?;
             run.proof.context("the data was not proven in this run: it is not retired")?
@@ -45,7 +44,7 @@ pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
         _ => bail!("{retired}/{name} exists already and holds something: move it away"),
     }
     inode::exchange(&shelf, &name, &parent, from.name())?;
-    // Whoever opened the data since it was looked at would go on writing there, beside the truth.
+    // A process that opened the data since the check would continue to write to it, though the LUN is the truth.
     let users = users::of_data(host, &retired.join(&name))?;
     if !users.is_empty() {
         inode::exchange(&shelf, &name, &parent, from.name()).with_context(|| {

@@ -1,4 +1,4 @@
-//! The local copy of a rollback: where it is staged, and how it takes the fence's place.
+//! The local copy of a rollback: staging it, and exchanging it for the fence.
 
 use crate::{
     apply::{context::Run, guard},
@@ -9,8 +9,8 @@ use crate::{
 use anyhow::{Context as _, bail, ensure};
 use std::os::fd::OwnedFd;
 
-/// The directory at `path` for a rollback's copy, with owner, mode and label of `like`: a new one, an empty one, or one
-/// that an earlier try has made.
+/// Opens the directory at `path` for a rollback's copy. If an earlier try has not made it, this makes it with the
+/// owner, mode and label of `like`.
 pub fn shelve(host: &Host, path: &AbsPath, like: &OwnedFd) -> anyhow::Result<OwnedFd> {
     host.root.make_dir(RETURNING, 0o700).context("making the directory of a rollback's copy")?;
     let shelf = tree::open(&host.root.locate(RETURNING))?;
@@ -26,8 +26,8 @@ pub fn shelve(host: &Host, path: &AbsPath, like: &OwnedFd) -> anyhow::Result<Own
     Ok(made)
 }
 
-/// Exchanges the proven copy for the fence: at no moment is the data directory absent, or empty and writable. The fence's
-/// flag goes first, its bar last.
+/// Exchanges the proven copy for the fence. The data directory is at no moment absent, or empty and writable: the
+/// immutable flag is cleared first, and the file [`BAR`] removed last.
 pub fn put_in_place(run: &Run<'_>, at: &AbsPath, generation: u64) -> anyhow::Result<String> {
     let host = run.host;
     let record = guard::rolled_back(run)?;

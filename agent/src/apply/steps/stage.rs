@@ -19,7 +19,7 @@ pub fn stage(run: &mut Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<St
     Ok(format!("{} is mounted for this program", lun.device))
 }
 
-/// Mounts the staged LUN again after an unmount, all of its identity checked anew.
+/// Mounts the staged LUN again after an unmount, after all checks of its identity.
 pub fn remount(run: &mut Run<'_>, access: Access) -> anyhow::Result<()> {
     let record = record::read(run.host)?;
     let lun = guard::lun_of_ours(run, &record.wwid, &record.uuid)?;

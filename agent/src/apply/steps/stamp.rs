@@ -1,4 +1,4 @@
-//! The stamp: taken off, written, and counted up at each use.
+//! The stamp: removing it, writing it, and advancing the use counter.
 
 use crate::{
     apply::{context::Run, guard, place, record},
@@ -19,7 +19,7 @@ pub fn unstamp(run: &Run<'_>) -> anyhow::Result<String> {
     Ok("the LUN has no stamp".into())
 }
 
-/// Stamps the LUN, syncs it and lets it go: what follows concerns only the record.
+/// Stamps the LUN, syncs it and unmounts it. The step that follows only writes the record.
 pub fn stamp(run: &mut Run<'_>, stamp: &Stamp) -> anyhow::Result<String> {
     if run.proof.is_none() {
         bail!("the copy was not proven in this run: it is not stamped");
@@ -37,14 +37,16 @@ fn write_stamp(run: &mut Run<'_>, stamp: &Stamp) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// First the stamp, then the record: cut short between them, the LUN is one ahead, never behind.
+/// Advances the use counter before a mount: first on the stamp, then in the record. After an interruption between both
+/// the LUN is one use ahead, never behind.
 pub fn activate(run: &mut Run<'_>, stamp: &Stamp, record: &Record) -> anyhow::Result<String> {
     write_stamp(run, stamp)?;
     record::write(run.host, record)?;
     Ok(format!("use {} is counted on the LUN and in {}", stamp.activations, RECORD))
 }
 
-/// First the stamp, on the device, then the record, as at a mount: cut short between them, the LUN is one ahead.
+/// Advances the use counter of a LUN in use: first on the stamp, which is synced to the device, then in the record.
+/// After an interruption between both the LUN is one use ahead.
 pub fn mark(run: &Run<'_>, step: &Mark) -> anyhow::Result<String> {
     let Mark { at, stamp, record } = step;
     guard::data_is_on_lun(run, at)?;

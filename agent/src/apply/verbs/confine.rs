@@ -1,4 +1,4 @@
-//! SELinux: the module in its store, and labels on disk.
+//! SELinux: the policy module in the policy store, and labels on disk.
 
 use crate::{
     apply::place,
@@ -15,16 +15,16 @@ use crate::{
 use anyhow::{Context as _, anyhow, ensure};
 use std::{io, os::fd::OwnedFd};
 
-/// What was changed.
+/// What was installed or removed.
 #[derive(Debug)]
 pub struct Installed {
-    /// Whether the policy is another one now.
+    /// Whether the policy in force has changed.
     pub module_changed: bool,
-    /// What was labelled anew, a line each.
+    /// What got another label, a line for each file.
     pub relabelled: Vec<String>,
 }
 
-/// Puts the module of this config into force, unless it is, and labels what isn't labelled by it.
+/// Installs the module of this config unless it is in force already, and corrects the labels of files.
 pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     let module = policy::module(config);
     let module_changed = observe::in_force(host, &module)? != InForce::Right;
@@ -46,8 +46,8 @@ pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     Ok(Installed { module_changed, relabelled })
 }
 
-/// Labels a disk of the machine's own as the udev rule does. It was there before the module: then udev had no such label to
-/// give, and nothing brings the disk to it again. A target's LUN comes with the login, later.
+/// Labels a local or cloud disk as the udev rule does. Such a disk is there before the module, and udev doesn't process
+/// it again after the module has brought its label. The LUN of a target is attached later, at the login.
 fn label_disk(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     let Backing::Device(device) = &config.backing else { return Ok(Vec::new()) };
     let mut names = observe::disks_of_device(host, device)?;
@@ -69,7 +69,7 @@ fn label_disk(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     Ok(relabelled)
 }
 
-/// Takes the module out of the store, when there is one in force, and gives everything its ordinary label again.
+/// Removes the module from the store, if it is in force, and gives all files their ordinary labels again.
 pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     let module_changed = observe::in_force(host, &policy::module(config))? != InForce::Absent;
     if module_changed {
@@ -79,16 +79,16 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     }
     let mut relabelled = relabel(host, config)?;
     if relabelled.iter().any(|line| line.contains("/etc/systemd/system/")) {
-        // It knows a unit's label from when it read the file. By one that the policy has lost nobody may even ask for the
-        // unit's state.
+        // systemd caches a unit file's label. If the policy no longer defines the label's type, systemd refuses even
+        // status requests for the unit.
         systemd::reload(host).context("having systemd read the labels of its units")?;
     }
     relabelled.extend(relabel_runtime(host).with_context(|| format!("labelling {}", RUNTIME_DIR))?);
     Ok(Installed { module_changed, relabelled })
 }
 
-/// Labels the runtime directory, and what is in it, as what holds them: the system's policies have no label for
-/// anything in /run (`<<none>>`), so restorecon would leave them with types that the policy has lost.
+/// Gives the runtime directory and its files the label of `/run`. restorecon can't do that: system policies have no
+/// label for files in `/run` (`<<none>>`), so it would leave types that the policy no longer defines.
 fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
     let Some(names) = host.root.list_opt(RUNTIME_DIR)? else { return Ok(Vec::new()) };
     let Some(label) = selinux::label_of(host, "/run")? else { return Ok(Vec::new()) };
@@ -105,7 +105,7 @@ fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
     Ok(relabelled)
 }
 
-/// A read-only store is not semodule's to explain.
+/// Adds the cure to semodule's error where the policy store is read-only, as on an image-based system.
 fn why_not(error: ExecError) -> anyhow::Error {
     let read_only = error.to_string().contains("Read-only file system");
     let error = anyhow::Error::from(error);
@@ -117,8 +117,8 @@ fn why_not(error: ExecError) -> anyhow::Error {
     error
 }
 
-/// Labels what there is by the policy in force. The directory beneath a mount can't be reached by restorecon, nor can it
-/// change an immutable one.
+/// Labels all files by the policy in force. restorecon can't reach the directory beneath a mount, and can't change an
+/// immutable one.
 fn relabel(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
     let data_dir = &config.etcd.data_dir;
     let fenced = place::is_fenced(host, data_dir)?;
@@ -135,13 +135,13 @@ fn relabel(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
     Ok(relabelled)
 }
 
-/// Gives the directory beneath the mount the label that the mounted one has.
+/// Gives the directory beneath the mount the label of the mounted one.
 fn label_beneath(host: &Host, at: &AbsPath, beneath: &OwnedFd, fenced: bool) -> anyhow::Result<()> {
     let Some(label) = selinux::label_of(host, at.as_str())? else { return Ok(()) };
     if selinux::label(beneath)?.as_ref() == Some(&label) {
         return Ok(());
     }
-    // Nobody can get there: the LUN is mounted on it.
+    // Clearing the immutable flag is safe here: the LUN is mounted over the directory, so etcd can't reach it.
     let writable =
         dir::without_mounts(host, &at.parent()).and_then(|parent| dir::open(&parent, at.name()))?;
     if fenced {
@@ -154,7 +154,8 @@ fn label_beneath(host: &Host, at: &AbsPath, beneath: &OwnedFd, fenced: bool) -> 
     labelled.with_context(|| format!("labelling the directory beneath {at}"))
 }
 
-/// Rules for etcd's data that were made on this machine (`semanage fcontext`): they win over every module.
+/// The file context rules for etcd's data that were made on this machine (`semanage fcontext`). They override every
+/// module.
 pub fn local_rules(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
     let text = host.root.read_opt("/etc/selinux/config")?.unwrap_or_default();
     let policy_type = text.lines().find_map(|line| line.trim().strip_prefix("SELINUXTYPE="));

@@ -1,4 +1,4 @@
-//! Shutting down without the target: what waits for it must end, or the reboot waits as long as etcd was to.
+//! Giving up an unreachable target at shutdown. Otherwise the reboot would wait for it as long as etcd does: an hour.
 
 use crate::{
     config::{Config, Iscsi},
@@ -9,28 +9,29 @@ use crate::{
 use anyhow::Context as _;
 use std::time::Duration;
 
-/// For a target that goes while the system shuts down. What writes back at an unmount takes less.
+/// For a target that becomes unreachable during the shutdown. Writing back at an unmount takes less than this.
 const AT_SHUTDOWN: Span = Span(Duration::from_secs(15));
 
-/// Bounds how long the LUN is waited for, when the system is on its way down; does nothing when it isn't. What was done,
-/// a line for each session to the target; none when it isn't going down.
+/// Limits how long the kernel waits for the LUN while the system shuts down. Returns a line for each session to the
+/// target; none if the system isn't shutting down, and then nothing is done.
 ///
-/// A session that is connected gets a short time-out. Of one that isn't the clock runs already, and can't be set anew
-/// (kernel `drivers/scsi/scsi_transport_iscsi.c`): there the kernel is told to remove the LUN's disk, so that what waits
-/// for it fails at once (`drivers/scsi/scsi_sysfs.c`, `__scsi_remove_device`) and XFS shuts down. Nothing is lost by it:
-/// what etcd has acknowledged is on the LUN, and the next mount replays the log. The session itself is left alone.
+/// A connected session gets a short replacement timeout. The timeout of a session that has lost its connection runs
+/// already and can't be changed (kernel `drivers/scsi/scsi_transport_iscsi.c`). There the kernel removes the LUN's
+/// disk, so that pending writes fail at once (`drivers/scsi/scsi_sysfs.c`, `__scsi_remove_device`) and XFS shuts down.
+/// Nothing is lost: what etcd has acknowledged is on the LUN, and the next mount replays the log. The session is not
+/// logged out.
 ///
-/// Takes no lock: whoever has it may be waiting for the target.
+/// Takes no lock, because the run that holds it may be waiting for the target.
 pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>>> {
     if !systemd::is_stopping(host)? {
         return Ok(None);
     }
     let mut done = Vec::new();
-    // A disk of the machine's own has no target to be waited for.
+    // A local or cloud disk has no target.
     let Some(Iscsi { lun, .. }) = config.backing.iscsi() else { return Ok(Some(done)) };
     for session in &observe::ours(host, config).context("looking for sessions")? {
         let sid = session.sid;
-        // It may lose its connection this very moment: then the kernel refuses, and the disk goes.
+        // If the session loses its connection now, the kernel refuses the new timeout, and the disk is removed instead.
         let set = session.is_logged_in() && iscsi::set_recovery_timeout(host, sid, AT_SHUTDOWN.0).is_ok();
         if set {
             done.push(format!("session {sid} waits for its target no longer than {AT_SHUTDOWN} from now on"));

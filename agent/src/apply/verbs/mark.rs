@@ -1,4 +1,4 @@
-//! Counting a use of the LUN while etcd runs on it.
+//! Advancing the LUN's use counter while etcd runs on it.
 
 use crate::{
     apply::{alone, context::Run, dispatch, outcome::Failure, secrets::Secrets, watcher::Watcher},
@@ -13,19 +13,19 @@ use crate::{
 };
 use anyhow::Context as _;
 
-/// How it came out.
+/// The result of [`mark`].
 #[derive(Debug)]
 pub enum Marked {
-    /// What was written.
+    /// The counter was advanced; the text says to what.
     Counted(String),
-    /// There was nothing to count.
+    /// There was nothing to do, for this reason.
     Idle(Idle),
-    /// Another run is at work; it is named. The next time will do.
+    /// Another run holds the lock. The timer tries again.
     Busy(LockError),
 }
 
-/// Counts a use once more where etcd's data is on the LUN and the LUN in its place. Never mounts, logs in or starts
-/// anything, and never waits for a run of `apply`.
+/// Advances the use counter if etcd's data is on the LUN and the LUN is mounted for etcd. It never mounts, logs in or
+/// starts anything, and never waits for a run of `apply`.
 pub fn mark(
     host: &Host,
     config: &Config,

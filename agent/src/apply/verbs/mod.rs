@@ -1,9 +1,9 @@
-//! What is done beside `apply` and `rollback`, each by a verb of its own.
+//! The verbs of the command line that change a node, beside `apply` and `rollback`.
 //!
-//! * [`mark`]: counting a use while etcd runs
-//! * [`retired`]: deleting old local data
-//! * [`confine`]: SELinux: the policy module, and labels
-//! * [`let_go`]: shutting down without the target
+//! * [`mark`]: advancing the use counter while etcd runs
+//! * [`retired`]: deleting retired data
+//! * [`confine`]: installing and removing the SELinux policy module, and labels
+//! * [`let_go`]: giving up an unreachable target at shutdown
 
 pub mod confine;
 pub mod let_go;

@@ -1,4 +1,4 @@
-//! Deleting old local data, on a person's word.
+//! Deleting retired data, when a person asks for it.
 
 use crate::{
     apply::{alone::take_lock, outcome::Failure, users},
@@ -14,7 +14,7 @@ use crate::{
 };
 use anyhow::{Context as _, ensure};
 
-/// Deletes the retired data of a generation, or only says whether it would. What went.
+/// Deletes the retired data of a generation, and returns what it was. A dry run only checks whether it may be deleted.
 pub fn delete(
     host: &Host,
     config: &Config,
