@@ -1,18 +1,18 @@
-//! A file that its reader must not see for a while: moved aside and put back.
+//! A static pod's manifest: moved aside, so that the kubelet stops the pod, and put back.
 //!
-//! By rename, never by copy, so the file is the same one before and after: content, mode, owner, label.
-//! Both places are on one filesystem.
+//! The file is renamed, never copied, so content, mode, owner and label stay the same. Both places are on one
+//! filesystem.
 //!
-//! **Cut short at any point**, by a kill or by power, one of the two places has the whole file:
+//! After an interruption at any point, by a kill or a power cut, one of the two places has the whole file:
 //!
-//! - The content is synced before the name moves: whoever wrote it may not have done so.
-//! - A rename is one atomic step, and in a journal one transaction: after a power cut either all of it is
-//!   there or nothing. The directory that gains the name is synced first; nowhere is it only removed.
-//! - The parked file is removed only when another one, content and name, is durable in its place.
-//! - An empty parking directory, left by a cut before the first step or after the last, means
-//!   nothing to [`look`] and is used or removed by the next call.
+//! - The content is synced before the rename, because its writer may not have synced it.
+//! - A rename is atomic, and one transaction in a journal: after a power cut it has happened or it has not. The
+//!   directory that gains the name is synced first, so that the name is never missing in both.
+//! - The parked file is removed only after another file is durable in its place, content and name.
+//! - An empty parking directory may be left by an interruption. [`look`] ignores it, and the next call uses or
+//!   removes it.
 //!
-//! Each call looks at what is there and not at what was done, so it can be repeated after any cut.
+//! Each call looks at the files that are there and remembers nothing, so it can be repeated after any interruption.
 
 use super::{
     Host, dir,
@@ -34,13 +34,13 @@ use std::io;
 pub enum PutBack {
     /// The parked file is back.
     Back,
-    /// Somebody put a newer one in its place meanwhile. That one stays; the parked one is gone.
+    /// Someone wrote a newer file to its place meanwhile. The newer file stays; the parked one is removed.
     Newer,
     /// Nothing was parked.
     NotParked,
 }
 
-/// Where the file is. Both: it was parked, and somebody wrote a newer one since.
+/// Where the file is. It is in both places if it was parked and someone wrote a newer one since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {
     /// In its own place.
@@ -49,7 +49,7 @@ pub struct Places {
     pub parked: bool,
 }
 
-/// Where the file is, now. What is there and no regular file is an error.
+/// Where the file is now. Anything but a regular file in one of the places is an error.
 pub fn look(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<Places> {
     let holds = |place: Option<Place<'_>>| place.map_or(Ok(false), |place| place.holds_file());
     Ok(Places {
@@ -58,8 +58,8 @@ pub fn look(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<Pla
     })
 }
 
-/// Moves `manifest` to `parked`, whose directory is made (0700) when it is absent. A file that is parked
-/// already is replaced by one that was written since; when there is none, it stays as it is.
+/// Moves `manifest` to `parked`, and makes that directory (0700) if it is absent. A file that is parked already is
+/// replaced by one that was written since then; without a newer one it stays.
 ///
 /// [`io::ErrorKind::NotFound`] when the file is in neither place, [`io::ErrorKind::CrossesDevices`] when the places
 /// aren't on one mount.
@@ -84,8 +84,8 @@ pub fn park(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<()>
     from.sync()
 }
 
-/// Moves `parked` back to `manifest`, unless there is one: it is newer, and stays. The parking directory
-/// is removed when nothing else is in it.
+/// Moves `parked` back to `manifest`. If there is a `manifest`, it is newer and stays. The parking directory is removed
+/// if it is empty then.
 pub fn put_back(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<PutBack> {
     let Some(from) = Place::of_ours(host, parked)? else { return Ok(PutBack::NotParked) };
     let done = if from.holds_file()? {
@@ -117,14 +117,14 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The manifest's own; nothing when there is no such directory. It may be reached by a link: where the
-    /// reader looks is its config's choice.
+    /// The manifest's own place; none if there is no such directory. The path may have a symbolic link, because the
+    /// kubelet's config chooses it.
     fn of_owner(host: &Host, path: &'a AbsPath) -> io::Result<Option<Self>> {
         let dir = absent_is_none(open_dir(host, &path.parent(), OFlags::empty()))?;
         Ok(dir.map(|dir| Self { path, dir }))
     }
 
-    /// The parking place; nothing when there is no such directory. A link there is not ours.
+    /// The parking place; none if there is no such directory. A symbolic link there is not ours.
     fn of_ours(host: &Host, path: &'a AbsPath) -> io::Result<Option<Self>> {
         let dir = absent_is_none(open_dir(host, &path.parent(), OFlags::NOFOLLOW))?;
         Ok(dir.map(|dir| Self { path, dir }))
@@ -148,8 +148,8 @@ impl<'a> Place<'a> {
         Err(io::Error::new(io::ErrorKind::InvalidData, said))
     }
 
-    /// Makes the content durable, with the whole filesystem's: to open the file takes a right to read (SELinux), which
-    /// would be one to the keys beside it too.
+    /// Makes the content durable by syncing the whole filesystem. Opening the file would need a permission to read it
+    /// (SELinux), which would extend to the keys beside it.
     fn sync_file(&self) -> io::Result<()> {
         syncfs(&self.dir).map_err(|error| self.named(error))
     }
@@ -180,7 +180,7 @@ fn open_dir(host: &Host, path: &AbsPath, flags: OFlags) -> io::Result<OwnedFd> {
 fn remove_if_empty(host: &Host, path: &AbsPath) -> io::Result<()> {
     let above = open_dir(host, &path.parent(), OFlags::empty())?;
     match unlinkat(&above, path.name(), AtFlags::REMOVEDIR) {
-        // Somebody else's file is in it.
+        // Someone else's file is in the directory.
         Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
         removed => removed.and_then(|()| fsync(above)).map_err(|error| at(path.as_path(), &error.into())),
     }

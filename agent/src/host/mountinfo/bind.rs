@@ -1,8 +1,7 @@
-//! Who has a directory of the disk mounted elsewhere: containers, mostly.
+//! Which processes have a directory of the local disk bind-mounted in another mount namespace: mostly containers.
 //!
-//! A container's volume is a bind mount of a host's directory. It was made once, in the container's own
-//! mount namespace, and stays what it is when the host later mounts something on that directory: the
-//! container goes on writing beneath that mount.
+//! A container's volume is a bind mount of a host's directory, in the container's own mount namespace. It does not
+//! change when the host later mounts something on that directory: the container continues to write beneath that mount.
 
 use super::{
     super::namespace::{OF_PID1, OURS, mount_namespace},
@@ -14,13 +13,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Who has `dir`, or something below it, bind-mounted, in any mount namespace but PID 1's and the calling
-/// thread's. Errors as [`super::holders_in_any_namespace`].
+/// The processes that have `dir`, or something below it, bind-mounted, in any mount namespace but PID 1's and the
+/// calling thread's. For errors see [`super::holders_in_any_namespace`].
 ///
-/// `dir` is the directory as it is on its own filesystem, beneath whatever is mounted on it. Mounts of
-/// what holds it (a pod with the node's `/`) don't count. Neither do mounts of a directory that had
-/// this name and was removed: nothing can be made in such a one. A directory that was renamed has its new name
-/// in its mounts too.
+/// `dir` is the directory on its own filesystem, beneath whatever is mounted on it. Mounts of a parent directory, such
+/// as a pod's mount of the node's `/`, don't count. Neither do mounts of a removed directory that had this name,
+/// because no file can be made in it. The mounts of a renamed directory have its new name.
 pub fn bind_holders(host: &Host, dir: &AbsPath) -> io::Result<Vec<Holder>> {
     let spared = [mount_namespace(host, OF_PID1)?, mount_namespace(host, OURS)?];
     let Some(parent) = host.root.resolve(dir.parent().as_path())? else { return Ok(Vec::new()) };
@@ -28,7 +26,7 @@ pub fn bind_holders(host: &Host, dir: &AbsPath) -> io::Result<Vec<Holder>> {
     let (device, parent) = on_filesystem(&of_pid1(host)?, &parent).ok_or_else(lost)?;
     let source = parent.join(dir.name());
     holders(host, &spared, |mount| {
-        // What d_path says of a removed directory (kernel `fs/d_path.c`, `dentry_path`); no path has `//`.
+        // The path that d_path gives for a removed directory (kernel `fs/d_path.c`, `dentry_path`); no path has `//`.
         let is_removed = mount.root.ends_with("//deleted");
         mount.device == device && !is_removed && Path::new(&mount.root).starts_with(&source)
     })
@@ -36,7 +34,7 @@ pub fn bind_holders(host: &Host, dir: &AbsPath) -> io::Result<Vec<Holder>> {
 
 /// The device of the filesystem that holds a directory, and the directory's path in that filesystem.
 ///
-/// Walked like the kernel walks a path: from the root, entering at each name what is mounted there. The
+/// The path is walked as the kernel does it: from the root, and at each name into what is mounted there. To take the
 /// longest mount point that fits would be wrong where one mount hides others.
 fn on_filesystem(mounts: &[Mount], dir: &Path) -> Option<((u32, u32), PathBuf)> {
     let has_parent =
@@ -49,7 +47,7 @@ fn on_filesystem(mounts: &[Mount], dir: &Path) -> Option<((u32, u32), PathBuf)> 
             let is_on = |mount: &&Mount| mount.parent == below.id && Path::new(&mount.mount_point) == walked;
             mounts.iter().find(is_on)
         };
-        // Several may lie on top of each other. Limited, for what isn't from a kernel may go in circles.
+        // Several mounts may be on top of each other. The loop is limited, because untrusted input may have circles.
         at = iter::successors(Some(at), on_it).take(mounts.len()).last()?;
     }
     let inside = dir.strip_prefix(&at.mount_point).ok()?;

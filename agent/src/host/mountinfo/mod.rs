@@ -20,9 +20,9 @@ use std::{
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// The kernel's number of it.
+    /// The mount's id.
     pub id: u64,
-    /// The number of the mount that it is on; that of no mount in the list for a process's root.
+    /// The id of the mount that it is on. For a process's root that mount is not in the list.
     pub parent: u64,
     /// Device number of the filesystem: (major, minor).
     pub device: (u32, u32),
@@ -34,7 +34,7 @@ pub struct Mount {
     pub options: Vec<String>,
     /// Type of the filesystem.
     pub fs_type: String,
-    /// What is mounted, in the words of whoever mounted it; may be empty.
+    /// What is mounted, as the caller of mount(2) named it; may be empty.
     pub source: String,
     /// Options of the filesystem, the same for all its mounts.
     pub super_options: Vec<String>,
@@ -51,17 +51,17 @@ pub struct Holder {
     pub mount_point: String,
 }
 
-/// The mounts that PID 1 sees, and so everything that it starts.
+/// The mounts that PID 1 sees, and so do all services that it starts.
 pub fn of_pid1(host: &Host) -> io::Result<Vec<Mount>> {
     let path = Path::new("/proc/1/mountinfo");
     // Not by `Root::read`: the name of a mount point need not be UTF-8.
     mounts(path, &fs::read(host.root.locate(path)).map_err(|error| at(path, &error))?)
 }
 
-/// Who sees a device mounted, in any mount namespace that a process is in.
+/// The processes that see a device mounted, in any mount namespace that a process is in.
 ///
-/// An error when a process doesn't let itself be looked at: that takes the rights to trace it
-/// (`ptrace(2)`, `PTRACE_MODE_READ_FSCREDS`), and what it sees is then not known.
+/// An error if a process may not be looked at, because then its mounts are unknown. That needs the permission to trace
+/// it (`ptrace(2)`, `PTRACE_MODE_READ_FSCREDS`).
 ///
 /// A mount that was detached lazily, or that lives in a namespace without processes, is in no such
 /// list: opening the device exclusively finds those too (`block::nobody_holds`).
@@ -69,7 +69,7 @@ pub fn holders_in_any_namespace(host: &Host, major: u32, minor: u32) -> io::Resu
     holders(host, &[], |mount| mount.device == (major, minor))
 }
 
-/// Who sees anything mounted at a place, in any mount namespace; errors as
+/// The processes that see anything mounted at a place, in any mount namespace. For errors see
 /// [`holders_in_any_namespace`].
 pub fn holders_of_place(host: &Host, place: &str) -> io::Result<Vec<Holder>> {
     holders(host, &[], |mount| mount.mount_point == place)
@@ -105,9 +105,8 @@ pub fn swaps(host: &Host) -> io::Result<Vec<String>> {
     Ok(parse_swaps(&text))
 }
 
-/// Nothing when the process has gone. ENOENT and ESRCH say so; EINVAL is the answer of
-/// `mountinfo` for a process that has ended and waits to be reaped (kernel `fs/proc_namespace.c`,
-/// `mounts_open_common`). Such a one keeps no mount alive.
+/// None if the process has ended: ENOENT and ESRCH. `mountinfo` gives EINVAL for a process that has ended and was not
+/// reaped yet (kernel `fs/proc_namespace.c`, `mounts_open_common`). Such a process keeps no mount alive.
 fn while_it_lives<T>(path: &Path, result: io::Result<T>) -> io::Result<Option<T>> {
     use nix::libc::{EINVAL, ENOENT, ESRCH};
     match result {
@@ -122,7 +121,7 @@ fn mounts(path: &Path, bytes: &[u8]) -> io::Result<Vec<Mount>> {
     parse_mounts(bytes).map_err(|line| io::Error::new(io::ErrorKind::InvalidData, wrong(line)))
 }
 
-/// All mounts, or the first line that isn't one: a list with holes would say "not mounted".
+/// All mounts, or an error for the first line that can't be parsed: a list without it could say "not mounted".
 fn parse_mounts(bytes: &[u8]) -> Result<Vec<Mount>, &[u8]> {
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.map(|line| parse_mount(line).ok_or(line)).collect()
@@ -152,8 +151,7 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Replaces `\040` and the like (kernel `fs/proc_namespace.c`, `mangle`); what then isn't UTF-8 is
-/// replaced.
+/// Replaces escapes such as `\040` (kernel `fs/proc_namespace.c`, `mangle`), and then bytes that aren't UTF-8.
 fn unescape(field: &[u8]) -> String {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
