@@ -11,8 +11,11 @@ mod schema;
 mod written;
 
 use etcd_lun::{
-    health::{self, CHECKS, ISCSI, Outcome, ROLLED_BACK, Report, Run},
-    node::{Fact, InForce, LocalDir, LunView, MountUnit, Multipath, Node, Retired, Sample, Selinux, Vitals},
+    health::{self, AFTER_ROLLBACK, CHECKS, ISCSI_ONLY, Outcome, Report, Run},
+    node::{
+        ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MountUnit, Multipath, Node,
+        Retired, Sample, Selinux,
+    },
     terms::{Bytes, Span},
     unit::SELINUX_CONTEXT,
 };
@@ -24,7 +27,7 @@ use support::*;
 const METRICS: [&str; 2] = [include_str!("health/etcd-1.prom"), include_str!("health/etcd-2.prom")];
 
 fn assess(config: &etcd_lun::config::Config, node: &Node) -> Report {
-    health::assess(config, node, &vitals(Some(METRICS)))
+    health::assess(config, node, &health_facts(Some(METRICS)))
 }
 
 fn outcome(node: &Node, check: &str) -> Outcome {
@@ -71,18 +74,18 @@ fn a_node_that_was_rolled_back_says_so_and_is_healthy() {
     let report = assess(&config(), &back);
     assert!(report.is_healthy(), "{report:#?}");
     let rows: Vec<_> = report.rows.iter().map(|row| row.check).collect();
-    assert_eq!(rows, ROLLED_BACK);
+    assert_eq!(rows, AFTER_ROLLBACK);
     let Outcome::Ok(said) = outcome(&back, "record") else { panic!("{report:#?}") };
     assert!(said.contains("rolled back to the local disk on purpose"), "{said}");
     for (ill, said) in [
         (Node { local: Fact::Known(dir(&[], true)), ..back.clone() }, "not finished"),
-        (Node { shelf: Fact::Known(staged(Some(DATA))), ..back.clone() }, "not finished"),
+        (Node { rollback_staging: Fact::Known(staged(Some(DATA))), ..back.clone() }, "not finished"),
         (Node { mount: Fact::Known(Some(data_mount("8:16"))), ..back.clone() }, "mounted over"),
     ] {
         let Outcome::Found(detail) = outcome(&ill, "fence") else { panic!("{ill:#?}") };
         assert!(detail.contains(said), "{detail}");
     }
-    let blind = Node { shelf: unknown(), ..back };
+    let blind = Node { rollback_staging: unknown(), ..back };
     assert!(matches!(outcome(&blind, "fence"), Outcome::CannotTell(_)));
 }
 
@@ -103,7 +106,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
                 let old = Retired { name: "1".into(), ours: true, size: Bytes(1 << 30), age };
                 known(&mut node.retired).push(old);
             },
-            "retired/1 has been there for 40 days",
+            "retired/1 was retired 40 days ago",
         ),
         (
             "initiator-name",
@@ -141,7 +144,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ),
         ("mount-unit", |node| node.mount_unit = Fact::Known(MountUnit::Absent), "render units"),
         ("stamp", |node| node.mounted_stamp = Fact::Known(None), "no stamp"),
-        ("stamp", |node| node.mounted_stamp = Fact::Known(Some(stamp(1, 0))), "went back in time"),
+        ("stamp", |node| node.mounted_stamp = Fact::Known(Some(stamp(1, 0))), "restored from a snapshot"),
         ("fence", |node| node.local = Fact::Known(dir(&[], false)), "is not immutable"),
         ("fence", |node| node.local = Fact::Known(dir(&["member"], false)), "is not empty"),
         (
@@ -151,7 +154,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             },
             "less than 20 %",
         ),
-        ("etcd", |node| known(&mut node.etcd).state = "failed".into(), "is failed"),
+        ("etcd", |node| known(&mut node.etcd).state = EtcdState::Unit(ActiveState::Failed), "is failed"),
         (
             "selinux",
             |node| node.selinux = confined(false, InForce::Right, SELINUX_CONTEXT, PROGRAM),
@@ -165,7 +168,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         (
             "selinux",
             |node| node.selinux = confined(true, InForce::Other, SELINUX_CONTEXT, PROGRAM),
-            "of this version",
+            "of another version",
         ),
         (
             "selinux",
@@ -173,7 +176,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
                 let unconfined = "system_u:system_r:unconfined_service_t:s0";
                 node.selinux = confined(true, InForce::Right, unconfined, PROGRAM);
             },
-            "and not in etcd_lun_t",
+            "not in etcd_lun_t",
         ),
         (
             "selinux",
@@ -210,7 +213,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ..migrated()
     };
     let _: &Fact<LocalDir> = &blind.local;
-    let blind_vitals = Vitals {
+    let blind_vitals = HealthFacts {
         paths: unknown(),
         map_cache: unknown(),
         free_inodes: unknown(),
@@ -236,21 +239,21 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
     }
 }
 
-type Spoil = fn(&mut Vitals);
+type Spoil = fn(&mut HealthFacts);
 
-fn unit<'a>(vitals: &'a mut Vitals, name: &str) -> &'a mut etcd_lun::node::UnitState {
-    known(&mut vitals.units).iter_mut().find(|unit| unit.name == name).unwrap()
+fn unit<'a>(health_facts: &'a mut HealthFacts, name: &str) -> &'a mut etcd_lun::node::UnitState {
+    known(&mut health_facts.units).iter_mut().find(|unit| unit.name == name).unwrap()
 }
 
 /// Replaces a text in the second sample.
-fn metrics(vitals: &mut Vitals, from: &str, to: &str) {
+fn metrics(health_facts: &mut HealthFacts, from: &str, to: &str) {
     assert!(METRICS[1].contains(from), "{from}");
-    known(vitals.metrics.as_mut().unwrap()).samples[1] =
+    known(health_facts.metrics.as_mut().unwrap()).samples[1] =
         Sample::parse(&METRICS[1].replace(from, to)).unwrap();
 }
 
 /// Gives the second sample many more observations, in the last bucket, which has no upper bound.
-fn slow(vitals: &mut Vitals, name: &str) {
+fn slow(health_facts: &mut HealthFacts, name: &str) {
     let text: String = METRICS[1]
         .lines()
         .map(|line| match line.rsplit_once(' ') {
@@ -260,7 +263,7 @@ fn slow(vitals: &mut Vitals, name: &str) {
             _ => format!("{line}\n"),
         })
         .collect();
-    known(vitals.metrics.as_mut().unwrap()).samples[1] = Sample::parse(&text).unwrap();
+    known(health_facts.metrics.as_mut().unwrap()).samples[1] = Sample::parse(&text).unwrap();
 }
 
 #[allow(clippy::type_complexity)]
@@ -268,72 +271,100 @@ fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
     vec![
         (
             "paths",
-            |vitals| known(&mut vitals.paths)[0].state = "transport-offline".into(),
+            |health_facts| known(&mut health_facts.paths)[0].state = "transport-offline".into(),
             "sdb is transport-off",
         ),
-        ("route", |vitals| known(&mut vitals.routes)[0].interface = Some("br-ex".into()), "over br-ex"),
         (
-            "write-cache",
-            |vitals| known(&mut vitals.paths)[0].cache.kernel = Some("write through".into()),
-            "not to have them flushed",
+            "route",
+            |health_facts| known(&mut health_facts.routes)[0].interface = Some("br-ex".into()),
+            "over br-ex",
         ),
         (
             "write-cache",
-            |vitals| {
-                let mut cache = known(&mut vitals.paths)[0].cache.clone();
+            |health_facts| known(&mut health_facts.paths)[0].cache.kernel = Some("write through".into()),
+            "is set not to flush them",
+        ),
+        (
+            "write-cache",
+            |health_facts| {
+                let mut cache = known(&mut health_facts.paths)[0].cache.clone();
                 cache.kernel = Some("write through".into());
-                vitals.map_cache = Fact::Known(Some(cache));
+                health_facts.map_cache = Fact::Known(Some(cache));
             },
-            "passes no flushes on",
+            "does not pass flushes on",
         ),
-        ("free-inodes", |vitals| vitals.free_inodes = Fact::Known(Some(999)), "999 left"),
-        ("free-inodes", |vitals| vitals.free_inodes = Fact::Known(None), "nothing is mounted"),
+        ("free-inodes", |health_facts| health_facts.free_inodes = Fact::Known(Some(999)), "999 left"),
+        ("free-inodes", |health_facts| health_facts.free_inodes = Fact::Known(None), "nothing is mounted"),
         (
             "kernel-log",
-            |vitals| known(&mut vitals.kernel_errors).push("XFS (sdb): log I/O error -5".into()),
+            |health_facts| known(&mut health_facts.kernel_errors).push("XFS (sdb): log I/O error -5".into()),
             "1 since it was mounted, the last: `XFS (sdb)",
         ),
-        ("units", |vitals| unit(vitals, "etcd-lun.service").load = "masked".into(), "systemctl unmask"),
-        ("units", |vitals| unit(vitals, "etcd-lun.service").load = "not-found".into(), "render units"),
-        ("units", |vitals| unit(vitals, "etcd-lun.service").load = "bad-setting".into(), "can't be loaded"),
-        ("units", |vitals| unit(vitals, "etcd-lun.service").file = "disabled".into(), "systemctl enable"),
-        ("units", |vitals| unit(vitals, "etcd-lun.service").active = "failed".into(), "ended as `success`"),
         (
             "units",
-            |vitals| unit(vitals, "etcd-lun-health.service").result = Some("timeout".into()),
+            |health_facts| unit(health_facts, "etcd-lun.service").load = "masked".into(),
+            "systemctl unmask",
+        ),
+        (
+            "units",
+            |health_facts| unit(health_facts, "etcd-lun.service").load = "not-found".into(),
+            "render units",
+        ),
+        (
+            "units",
+            |health_facts| unit(health_facts, "etcd-lun.service").load = "bad-setting".into(),
+            "cannot be loaded",
+        ),
+        (
+            "units",
+            |health_facts| unit(health_facts, "etcd-lun.service").file = "disabled".into(),
+            "systemctl enable",
+        ),
+        (
+            "units",
+            |health_facts| unit(health_facts, "etcd-lun.service").active = "failed".into(),
+            "ended as `success`",
+        ),
+        (
+            "units",
+            |health_facts| unit(health_facts, "etcd-lun-health.service").result = Some("timeout".into()),
             "ended as `timeout`",
         ),
         (
             "units",
-            |vitals| unit(vitals, "etcd-lun-health.timer").active = "inactive".into(),
+            |health_facts| unit(health_facts, "etcd-lun-health.timer").active = "inactive".into(),
             "systemctl start",
         ),
-        ("iowait", |vitals| known(&mut vitals.pressure).iowait = 4.1, "4.1 % of processor time; in the last"),
+        (
+            "iowait",
+            |health_facts| known(&mut health_facts.pressure).iowait = 4.1,
+            "4.1 % of processor time; in the last",
+        ),
         (
             "etcd-ready",
-            |vitals| known(vitals.metrics.as_mut().unwrap()).ill = Some("503 no leader".into()),
-            "it answers 503 no leader",
+            |health_facts| known(health_facts.metrics.as_mut().unwrap()).ill = Some("503 no leader".into()),
+            "etcd answers 503 no leader",
         ),
         (
             "wal-fsync",
-            |vitals| slow(vitals, "etcd_disk_wal_fsync_duration_seconds_bucket"),
-            "10 ms is the limit",
+            |health_facts| slow(health_facts, "etcd_disk_wal_fsync_duration_seconds_bucket"),
+            "the limit is 10 ms",
         ),
         (
             "backend-commit",
-            |vitals| slow(vitals, "etcd_disk_backend_commit_duration_seconds_bucket"),
-            "25 ms is the limit",
+            |health_facts| slow(health_facts, "etcd_disk_backend_commit_duration_seconds_bucket"),
+            "the limit is 25 ms",
         ),
         (
             "peer-round-trip",
-            |vitals| slow(vitals, "etcd_network_peer_round_trip_time_seconds_bucket"),
-            "50 ms is the limit",
+            |health_facts| slow(health_facts, "etcd_network_peer_round_trip_time_seconds_bucket"),
+            "the limit is 50 ms",
         ),
         (
             "database-size",
-            |vitals| {
+            |health_facts| {
                 metrics(
-                    vitals,
+                    health_facts,
                     "etcd_server_quota_backend_bytes 2.147483648e+09",
                     "etcd_server_quota_backend_bytes 20480",
                 )
@@ -342,8 +373,12 @@ fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
         ),
         (
             "database-size",
-            |vitals| {
-                metrics(vitals, "etcd_mvcc_db_total_size_in_bytes ", "etcd_mvcc_db_total_size_in_bytes 9e8 ")
+            |health_facts| {
+                metrics(
+                    health_facts,
+                    "etcd_mvcc_db_total_size_in_bytes ",
+                    "etcd_mvcc_db_total_size_in_bytes 9e8 ",
+                )
             },
             "less than half",
         ),
@@ -353,9 +388,9 @@ fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
 #[test]
 fn every_figure_that_is_wrong_is_found_and_nothing_else() {
     for (check, spoil, said) in broken_vitals() {
-        let mut vitals = vitals(Some(METRICS));
-        spoil(&mut vitals);
-        let report = health::assess(&config(), &migrated(), &vitals);
+        let mut health_facts = health_facts(Some(METRICS));
+        spoil(&mut health_facts);
+        let report = health::assess(&config(), &migrated(), &health_facts);
         for row in &report.rows {
             match &row.outcome {
                 Outcome::Found(detail) if row.check == check => {
@@ -370,58 +405,58 @@ fn every_figure_that_is_wrong_is_found_and_nothing_else() {
 
 #[test]
 fn what_a_map_or_a_gap_changes() {
-    let report = |vitals: &Vitals, node: &Node| health::assess(&config(), node, vitals);
+    let report = |health_facts: &HealthFacts, node: &Node| health::assess(&config(), node, health_facts);
     let detail = |report: &Report, check: &str| {
         report.rows.iter().find(|row| row.check == check).unwrap().outcome.clone()
     };
     let mut mapped = migrated();
     let LunView::Seen(lun) = known(&mut mapped.lun) else { panic!() };
     lun.multipath = Multipath::Mapped;
-    let with_map = vitals(None);
+    let with_map = health_facts(None);
     known(&mut mapped.sessions)[0].recovery_timeout = Some(5);
     let Outcome::Ok(said) = detail(&report(&with_map, &mapped), "session-timeout") else { panic!() };
     assert!(said.contains("as multipathd sets it"), "{said}");
     // Without an address, there are no checks of etcd's metrics.
-    assert!(report(&vitals(None), &migrated()).rows.iter().all(|row| row.check != "wal-fsync"));
+    assert!(report(&health_facts(None), &migrated()).rows.iter().all(|row| row.check != "wal-fsync"));
     // An etcd without writes between the samples cannot be judged.
-    let quiet = vitals(Some([METRICS[1], METRICS[1]]));
+    let quiet = health_facts(Some([METRICS[1], METRICS[1]]));
     let Outcome::CannotTell(said) = detail(&report(&quiet, &migrated()), "wal-fsync") else { panic!() };
-    assert!(said.contains("between the two looks"), "{said}");
-    let mut pathless = vitals(None);
+    assert!(said.contains("between the two samples"), "{said}");
+    let mut pathless = health_facts(None);
     known(&mut pathless.paths).clear();
     assert!(matches!(detail(&report(&pathless, &migrated()), "paths"), Outcome::Found(_)));
     assert!(matches!(detail(&report(&pathless, &migrated()), "write-cache"), Outcome::CannotTell(_)));
-    let mut unrouted = vitals(None);
+    let mut unrouted = health_facts(None);
     known(&mut unrouted.routes)[0].interface = None;
     assert!(matches!(detail(&report(&unrouted, &migrated()), "route"), Outcome::CannotTell(_)));
     let mut out = migrated();
     known(&mut out.sessions).clear();
-    assert!(matches!(detail(&report(&vitals(None), &out), "session-timeout"), Outcome::CannotTell(_)));
+    assert!(matches!(detail(&report(&health_facts(None), &out), "session-timeout"), Outcome::CannotTell(_)));
 }
 
 #[test]
 fn of_a_disk_of_the_machine_s_own_nobody_asks_for_a_target() {
     let config = device_config_for("systemd");
     let node = with_device(migrated());
-    let look = |node: &Node, vitals: &Vitals| health::assess(&config, node, vitals);
-    let mut vitals = vitals(None);
-    vitals.routes = Fact::Known(Vec::new());
-    let report = look(&node, &vitals);
+    let look = |node: &Node, health_facts: &HealthFacts| health::assess(&config, node, health_facts);
+    let mut health_facts = health_facts(None);
+    health_facts.routes = Fact::Known(Vec::new());
+    let report = look(&node, &health_facts);
     assert!(report.is_healthy(), "{report:#?}");
     let rows: Vec<_> = report.rows.iter().map(|row| row.check).collect();
-    assert!(ISCSI.iter().all(|check| !rows.contains(check)), "{rows:?}");
+    assert!(ISCSI_ONLY.iter().all(|check| !rows.contains(check)), "{rows:?}");
     assert!(
         ["paths", "device-identity", "write-cache", "mount", "kernel-log"]
             .iter()
             .all(|check| rows.contains(check))
     );
-    let gone = look(&Node { lun: Fact::Known(LunView::NotAttached), ..node.clone() }, &vitals);
+    let gone = look(&Node { lun: Fact::Known(LunView::NotAttached), ..node.clone() }, &health_facts);
     for row in &gone.rows {
         assert!(!row.outcome.detail().contains("target"), "{row:?}");
     }
     let identity = gone.rows.iter().find(|row| row.check == "device-identity").unwrap();
     assert!(matches!(&identity.outcome, Outcome::Found(said) if said.contains(LINK)), "{identity:?}");
     let run = Run { version: "0.0.0", at: Duration::from_secs(1), took: Duration::from_secs(1) };
-    let text = health::metrics(&report, &node, &vitals, None, run);
+    let text = health::metrics(&report, &node, &health_facts, None, run);
     assert!(!text.contains("session") && text.contains("etcd_lun_path_up{device=\"sdb\"} 1"), "{text}");
 }

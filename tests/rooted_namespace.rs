@@ -119,7 +119,7 @@ fn a_pod_without_the_rights_only_looks() {
     };
     let (code, out, err) = limited(&["status", "--json"]);
     assert_eq!(code, 0, "{err}");
-    assert!(err.contains("may not be what PID 1 sees"), "{err}");
+    assert!(err.contains("may differ from those of the host"), "{err}");
     let value: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(value["node"]["identity"]["joined_host_namespace"], false, "{out}");
     assert_ne!(value["node"]["in_host_namespace"]["known"], true, "{out}");

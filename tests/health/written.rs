@@ -5,14 +5,14 @@ use super::*;
 /// Every check has a sample. `tests/metrics` checks that promtool and node-exporter accept the text.
 #[test]
 fn metrics_have_a_sample_for_every_check() {
-    let vitals = vitals(Some(METRICS));
-    let report = health::assess(&config(), &migrated(), &vitals);
+    let health_facts = health_facts(Some(METRICS));
+    let report = health::assess(&config(), &migrated(), &health_facts);
     let run = Run {
         version: "0.0.0",
         at: Duration::from_millis(1_700_000_000_500),
         took: Duration::from_millis(5250),
     };
-    let text = health::metrics(&report, &migrated(), &vitals, Some(TARGET), run);
+    let text = health::metrics(&report, &migrated(), &health_facts, Some(TARGET), run);
     for check in CHECKS {
         let (name, severity) = (check.name, check.severity.word());
         for (metric, value) in [("check", 1), ("check_unknown", 0)] {
@@ -37,8 +37,8 @@ fn metrics_have_a_sample_for_every_check() {
         assert!(text.lines().any(|found| found == line), "{line} is not in {text}");
     }
     let blind = Node { mount: unknown(), record: unknown(), ..migrated() };
-    let report = health::assess(&config(), &blind, &vitals);
-    let text = health::metrics(&report, &blind, &vitals, Some(TARGET), run);
+    let report = health::assess(&config(), &blind, &health_facts);
+    let text = health::metrics(&report, &blind, &health_facts, Some(TARGET), run);
     assert!(text.contains("etcd_lun_check_unknown{check=\"mount\",severity=\"critical\"} 1"), "{text}");
     assert!(!text.contains("etcd_lun_free_bytes") && !text.contains("etcd_lun_generation"), "{text}");
 }
@@ -47,7 +47,7 @@ fn metrics_have_a_sample_for_every_check() {
 fn json_is_as_its_schema_says() {
     let schema: serde_json::Value =
         serde_json::from_str(include_str!("../../docs/health.schema.json")).unwrap();
-    let mut ill = vitals(Some(METRICS));
+    let mut ill = health_facts(Some(METRICS));
     ill.routes = unknown();
     let report = health::assess(&config(), &Node { record: Fact::Known(None), ..migrated() }, &ill);
     let mut value = serde_json::json!({ "version": 1, "health": report });
@@ -89,13 +89,13 @@ fn the_docs_list_the_checks_that_there_are() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the test rewrites the page on request")]
 fn the_docs_list_the_metrics_that_there_are() {
-    let vitals = vitals(Some(METRICS));
+    let health_facts = health_facts(Some(METRICS));
     let mut node = migrated();
     let old = Retired { name: "1".into(), ours: true, size: Bytes(1), age: "1h".parse().unwrap() };
     known(&mut node.retired).push(old);
-    let report = health::assess(&config(), &node, &vitals);
+    let report = health::assess(&config(), &node, &health_facts);
     let run = Run { version: "0.0.0", at: Duration::from_secs(1), took: Duration::from_secs(1) };
-    let text = health::metrics(&report, &node, &vitals, Some(TARGET), run);
+    let text = health::metrics(&report, &node, &health_facts, Some(TARGET), run);
     let mut table = String::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {

@@ -1,5 +1,4 @@
-//! The table of what `apply` does, for readers. The planner itself makes it. `docs/decisions.md` is this
-//! table.
+//! Makes `docs/decisions.md`: a table of what `apply` decides, from the function that decides it.
 
 use super::*;
 use etcd_lun::plan::Horizon;
@@ -9,18 +8,22 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/decisions.md");
 
 const HEAD: &str = "# What `apply` decides
 
-By what the record says, what the LUN holds and what lies in the data directory on the local disk; etcd is a systemd unit,
-the LUN is attached and otherwise as the config wants it. `…` stands for a look at what the steps before have brought about,
-after which `apply` goes on. *Refused* means that nothing is done, that etcd is neither stopped nor started, and what to do is
-said. Made by a test from the function that decides: `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it anew.
+This page is for administrators who want to know what `apply` does in a given situation. A situation is what the record says,
+what the LUN holds, and what the data directory on the local disk holds. In this table etcd is a systemd unit, and the LUN is
+attached and matches the config in all other respects.
+
+- `…` means that `apply` observes the node again and plans the next steps.
+- *refused* means that `apply` changes nothing: it neither stops nor starts etcd. The message says what to do.
+
+A test makes this page from the function that decides. `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it.
 
 ";
 
 fn records() -> Vec<(&'static str, Option<Record>)> {
     vec![
         ("none", None),
-        ("local: a migration was begun", Some(record())),
-        ("local: rolled back on purpose", Some(rolled_back(DATA))),
+        ("local disk: a migration was begun", Some(record())),
+        ("local disk: rolled back on purpose", Some(rolled_back(DATA))),
         ("LUN", Some(record().commit(Some(DATA)).activated(2))),
     ]
 }
@@ -30,27 +33,30 @@ fn views() -> Vec<(&'static str, Option<Lun>)> {
     let other = Stamp::new(1, OTHER_MACHINE.into(), "master-1".into(), 2);
     let good = lun(xfs(OURS, Some(stamp(1, 2)), true));
     vec![
-        ("out of reach: no session", None),
+        ("not reachable: no session", None),
         ("blank", Some(lun(Content::Blank))),
-        ("what a `mkfs` of ours left, cut short", Some(lun(Content::Unfinished { uuid: OURS }))),
+        (
+            "an unfinished filesystem of an interrupted `mkfs` of ours",
+            Some(lun(Content::Unfinished { uuid: OURS })),
+        ),
         ("our filesystem, without a stamp", Some(lun(xfs(OURS, None, true)))),
-        ("our filesystem, its stamp right", Some(good.clone())),
-        ("the same, ahead of the record by a use", stamped(stamp(1, 3))),
-        ("the same, from the past: a use behind", stamped(stamp(1, 1))),
+        ("our filesystem, with the right stamp", Some(good.clone())),
+        ("the same, use counter one ahead of the record", stamped(stamp(1, 3))),
+        ("the same, use counter one behind the record (restored snapshot)", stamped(stamp(1, 1))),
         ("our filesystem, another generation", stamped(stamp(7, 2))),
         ("our filesystem, stamped by another node", stamped(other.clone())),
         ("another XFS, stamped by another node", Some(lun(xfs(FOREIGN, Some(other), false)))),
         ("something else", Some(lun(Content::Foreign { found: "an ext4 filesystem".into() }))),
-        ("right, with another WWID", Some(Lun { wwid: Fact::Known(other_wwid()), ..good.clone() })),
-        ("right, and read-only", Some(Lun { read_only: true, ..good.clone() })),
+        ("the right content, another WWID", Some(Lun { wwid: Fact::Known(other_wwid()), ..good.clone() })),
+        ("the right content, read-only", Some(Lun { read_only: true, ..good.clone() })),
         (
-            "right, and mounted elsewhere",
+            "the right content, mounted elsewhere",
             Some(Lun {
                 users: Fact::Known(vec![User { at: "/mnt".into(), pid: 7, command: "sh".into() }]),
                 ..good.clone()
             }),
         ),
-        ("not to be told: it can't be read", Some(Lun { content: unknown(), ..good })),
+        ("unknown: it cannot be read", Some(Lun { content: unknown(), ..good })),
     ]
 }
 
@@ -64,21 +70,25 @@ fn locals() -> Vec<(&'static str, LocalDir)> {
     vec![
         ("none", LocalDir::Absent),
         ("the fence", dir(&[], true)),
-        ("data, as it was copied", data(DATA)),
+        ("the migrated data", data(DATA)),
         ("other data", data(OTHER_DATA)),
     ]
 }
 
-/// The state of etcd, and who runs `apply`.
+/// The state of etcd, and who asks.
 fn occasions() -> [(&'static str, Etcd, Occasion); 3] {
     [
-        ("by hand, etcd runs or tries to", etcd("active"), Occasion::ByHand),
+        ("by hand, etcd runs or starts", etcd("active"), Occasion::ByHand),
         ("by hand, etcd is down", etcd("failed"), Occasion::ByHand),
-        ("at boot, etcd waits", Etcd { start_queued: true, ..etcd("inactive") }, Occasion::Boot),
+        (
+            "at boot, etcd waits for the service",
+            Etcd { start_queued: true, ..etcd("inactive") },
+            Occasion::Boot,
+        ),
     ]
 }
 
-/// The refusal's name, as in `--json`.
+/// The name of the refusal, as `--json` writes it.
 fn name(refusal: &Refusal) -> String {
     serde_json::to_value(refusal).unwrap()["refusal"].as_str().unwrap().to_owned()
 }
@@ -152,6 +162,6 @@ fn the_table_in_the_docs_is_what_is_decided() {
         table.lines().zip(written.lines().chain(std::iter::repeat(""))).find(|(one, other)| one != other);
     assert!(
         table == written,
-        "docs/decisions.md is not what the planner decides; `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it anew: {differs:?}"
+        "docs/decisions.md is not what the planner decides; `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it: {differs:?}"
     );
 }

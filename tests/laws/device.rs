@@ -1,7 +1,7 @@
 //! A local disk instead of the target: the planner makes the same decisions, without iSCSI steps.
 
 use super::{census::Census, rollback::every_way_back, *};
-use etcd_lun::plan::{Mark, mark, rollback};
+use etcd_lun::plan::{MarkPlan, mark, rollback};
 
 const ISCSI: [&str; 6] =
     ["set-initiator-name", "restart-iscsid", "log-out", "log-in", "set-timeout", "attach-lun"];
@@ -135,7 +135,7 @@ fn runs_to_the_same_end() {
         assert_eq!(ids, ["await-disk"]);
         run(&mut world, on_lun, None);
         assert!(is_done(&world));
-        assert!(matches!(mark(&config, &world.node), Ok(Mark::Due(_))));
+        assert!(matches!(mark(&config, &world.node), Ok(MarkPlan::Advance(_))));
         run(&mut world, Goal::Local, None);
         assert!(world.node.rolled_back().is_some() && world.local_is_copy, "{world:#?}");
     }
@@ -156,7 +156,7 @@ fn what_is_wrong_with_a_disk_is_said_of_the_disk() {
     );
     assert!(!wrong.contains("target"), "{wrong}");
     let nameless = said(Node { lun: other(unknown()), ..down.clone() });
-    assert!(nameless.contains("WWID can't be told"), "{nameless}");
+    assert!(nameless.contains("WWID cannot be determined"), "{nameless}");
     let gone = said(Node { lun: Fact::Known(LunView::NotAttached), ..migrated() });
     assert!(gone.contains(LINK) && gone.contains("leads to no disk any more"), "{gone}");
     let back = rollback(&config, &with_device(Node { lun: Fact::Known(LunView::NotAttached), ..migrated() }));

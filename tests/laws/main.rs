@@ -21,8 +21,8 @@ mod world;
 use etcd_lun::{
     config::{Config, Runtime},
     node::{
-        Content, DataMount, Etcd, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath, Node, Selinux,
-        Session, User,
+        Content, DataMount, Etcd, EtcdState, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath,
+        Node, Selinux, Session, User,
         authority::{Authority, Record, Stamp},
     },
     plan::{Goal, Horizon, Occasion, Plan, Refusal, Step, plan, step::StartEtcd},

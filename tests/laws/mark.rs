@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::say::say;
-use etcd_lun::plan::{Idle, Mark, mark, step};
+use etcd_lun::plan::{MarkPlan, SkipReason, mark, step};
 
 /// A use is counted only if the mounted LUN is known to be authoritative. The plan has no other step.
 #[test]
@@ -24,7 +24,7 @@ fn only_the_mounted_truth_is_counted() {
         }
     };
     nodes(&mut |node| match mark(&config, node) {
-        Ok(Mark::Due(step)) => {
+        Ok(MarkPlan::Advance(step)) => {
             due += 1;
             let record = node.record.known().cloned().flatten().unwrap();
             let stamp = node.mounted_stamp.known().cloned().flatten().unwrap();
@@ -41,7 +41,7 @@ fn only_the_mounted_truth_is_counted() {
             assert_eq!((to.clone().activated(0), noted.activations), (stamp.activated(0), to.activations));
             assert_eq!(noted.activated(0), record.activated(0));
         }
-        Ok(Mark::Idle(_)) => idle += 1,
+        Ok(MarkPlan::Skip(_)) => idle += 1,
         Err(refusal) => {
             refused += 1;
             assert!(refusal.to_string().len() > 20, "{refusal:?}");
@@ -57,12 +57,12 @@ fn what_is_no_fault_is_no_refusal() {
     let mut lost = migrated();
     known(&mut lost.sessions)[0].state = "FAILED".into();
     for (node, why) in [
-        (node(), Idle::NotMigrated),
-        (Node { record: Fact::Known(Some(rolled_back(DATA))), ..node() }, Idle::NotMigrated),
-        (Node { mount: Fact::Known(None), ..migrated() }, Idle::NotMounted),
-        (lost, Idle::NoConnection),
+        (node(), SkipReason::NotMigrated),
+        (Node { record: Fact::Known(Some(rolled_back(DATA))), ..node() }, SkipReason::NotMigrated),
+        (Node { mount: Fact::Known(None), ..migrated() }, SkipReason::NotMounted),
+        (lost, SkipReason::NoConnection),
     ] {
-        assert_eq!(mark(&config, &node), Ok(Mark::Idle(why)));
+        assert_eq!(mark(&config, &node), Ok(MarkPlan::Skip(why)));
     }
 }
 
@@ -70,5 +70,8 @@ fn what_is_no_fault_is_no_refusal() {
 fn a_lun_that_went_back_in_time_is_told() {
     let ahead = Fact::Known(Some(record().commit(Some(DATA)).activated(2)));
     let refusal = mark(&config(), &Node { record: ahead, ..migrated() }).unwrap_err().to_string();
-    assert!(refusal.contains("it has gone back in time: its stamp counts 1 uses, the record 2"), "{refusal}");
+    assert!(
+        refusal.contains("it has gone back in time: the use counter is 1 in its stamp and 2 in the record"),
+        "{refusal}"
+    );
 }

@@ -23,18 +23,18 @@ fn kept_until_etcd_has_run_on_the_lun_for_a_week() {
     let shut = DataMount { io_error: true, ..data_mount("8:16") };
     let cases: Vec<(Node, u64, &str)> = vec![
         (after(6), 1, "was retired 144h ago"),
-        (after(8), 2, "isn't there"),
+        (after(8), 2, "does not exist"),
         (Node { retired: Fact::Known(vec![old("1", false, 8)]), ..migrated() }, 1, "mark"),
         (Node { retired: Fact::Known(vec![old("9", true, 8)]), ..migrated() }, 9, "mark"),
-        (Node { retired: unknown(), ..migrated() }, 1, "can't be told"),
+        (Node { retired: unknown(), ..migrated() }, 1, "cannot be determined"),
         (Node { etcd: Fact::Known(etcd("failed")), ..after(8) }, 1, "is failed"),
         (Node { etcd: Fact::Known(etcd("activating")), ..after(8) }, 1, "is activating"),
         (Node { mount: Fact::Known(None), ..after(8) }, 1, "not mounted"),
         (Node { mount: Fact::Known(Some(shut)), ..after(8) }, 1, "has shut down"),
         (Node { mounted_stamp: Fact::Known(Some(stamp(1, 0))), ..after(8) }, 1, "gone back in time"),
-        (Node { mounted_stamp: unknown(), ..after(8) }, 1, "can't be told"),
+        (Node { mounted_stamp: unknown(), ..after(8) }, 1, "cannot be determined"),
         (Node { record: Fact::Known(Some(rolled_back(DATA))), ..after(8) }, 1, "mount point"),
-        (Node { record: unknown(), ..after(8) }, 1, "can't be told"),
+        (Node { record: unknown(), ..after(8) }, 1, "cannot be determined"),
     ];
     for (node, generation, says) in cases {
         match may_delete(&config, &node, generation) {

@@ -4,20 +4,20 @@
 use super::*;
 use crate::census::Census;
 use etcd_lun::{
-    node::{Session, Shelf},
+    node::{RollbackStaging, Session},
     plan::{Goal, rollback},
     terms::RecordedFingerprint::Ours,
 };
 
-fn shelves() -> Vec<Fact<Shelf>> {
+fn shelves() -> Vec<Fact<RollbackStaging>> {
     let foreign = {
         let mut shelf = staged(Some(OTHER_DATA));
         shelf.copy.as_mut().unwrap().ours = false;
         shelf
     };
     vec![
-        Fact::Known(Shelf { free: Bytes(40 << 30), copy: None }),
-        Fact::Known(Shelf { free: Bytes(1 << 30), copy: None }),
+        Fact::Known(RollbackStaging { free: Bytes(40 << 30), copy: None }),
+        Fact::Known(RollbackStaging { free: Bytes(1 << 30), copy: None }),
         Fact::Known(staged(None)),
         Fact::Known(staged(Some(DATA))),
         Fact::Known(foreign),
@@ -69,7 +69,7 @@ pub fn every_way_back(mut visit: impl FnMut(&Node)) -> usize {
                 for etcd in etcds() {
                     node.etcd = etcd;
                     for shelf in shelves() {
-                        node.shelf = shelf;
+                        node.rollback_staging = shelf;
                         for sessions in sessions() {
                             node.sessions = sessions;
                             for view in views() {
@@ -102,7 +102,9 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
         }
     }
     if plan.steps.iter().any(Step::is_destructive)
-        && (node.local.known().is_none() || node.etcd.known().is_none() || node.shelf.known().is_none())
+        && (node.local.known().is_none()
+            || node.etcd.known().is_none()
+            || node.rollback_staging.known().is_none())
         && at(plan, "retire").is_none()
     {
         fail(3, "a destructive step needs known facts");
@@ -126,7 +128,7 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
         if !node.local.known().is_some_and(LocalDir::is_fenced) {
             fail(7, "the fence is up until the copy takes its place");
         }
-        let shelf = node.shelf.known().unwrap();
+        let shelf = node.rollback_staging.known().unwrap();
         if shelf.free < Bytes(5 << 30) || shelf.copy.as_ref().is_some_and(|copy| !copy.ours) {
             fail(4, "there is room, and nobody else's data in the way");
         }
@@ -168,7 +170,8 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
 fn returned(census: &mut Census, node: &Node, plan: &Plan) {
     let mut fail = |law: u8, what: &str| census.breaks(law, what, node, plan);
     let record = node.record.known().cloned().flatten().unwrap();
-    let copy = node.shelf.known().and_then(|shelf| shelf.copy.as_ref()).and_then(|copy| copy.fingerprint);
+    let copy =
+        node.rollback_staging.known().and_then(|shelf| shelf.copy.as_ref()).and_then(|copy| copy.fingerprint);
     if node.rolled_back().is_none() || copy.is_none() || copy.map(Ours) != record.fingerprint {
         fail(7, "only what was proven is returned");
     }
@@ -222,7 +225,7 @@ fn is_back(world: &World) -> bool {
         && node.etcd.known().is_some_and(|etcd| etcd.is_up() || etcd.start_queued)
         && matches!(node.mount, Fact::Known(None))
         && !node.local.known().unwrap().is_fenced()
-        && node.shelf.known().unwrap().copy.is_none()
+        && node.rollback_staging.known().unwrap().copy.is_none()
 }
 
 fn is_on_lun(world: &World) -> bool {
@@ -339,15 +342,18 @@ fn what_is_missing_is_named() {
         (|node| node.record = Fact::Known(Some(record())), "a migration was only begun"),
         (|node| known(&mut node.sessions)[0].state = "FAILED".into(), "has lost its connection"),
         (|node| node.lun = Fact::Known(LunView::NoSession), "no session to iqn.2024-02.com.example:etcd"),
-        (|node| known(&mut node.shelf).free = Bytes(1 << 30), "make room there"),
+        (|node| known(&mut node.rollback_staging).free = Bytes(1 << 30), "make room there"),
         (
-            |node| node.shelf = Fact::Known(Shelf { copy: staged(None).copy, free: Bytes(1 << 20) }),
+            |node| {
+                node.rollback_staging =
+                    Fact::Known(RollbackStaging { copy: staged(None).copy, free: Bytes(1 << 20) })
+            },
             "make room",
         ),
         (
             |node| {
-                *known(&mut node.shelf) = staged(None);
-                known(&mut node.shelf).copy.as_mut().unwrap().ours = false;
+                *known(&mut node.rollback_staging) = staged(None);
+                known(&mut node.rollback_staging).copy.as_mut().unwrap().ours = false;
             },
             "/var/lib/etcd-lun/returning/2 holds something",
         ),
@@ -369,7 +375,7 @@ fn what_an_older_version_has_proven_is_not_compared() {
     node.local = Fact::Known(dir(&[], true));
     node.etcd = Fact::Known(Etcd { stopped_by_us: true, ..etcd("inactive") });
     for found in [None, Some(DATA), Some(OTHER_DATA)] {
-        node.shelf = Fact::Known(staged(found));
+        node.rollback_staging = Fact::Known(staged(found));
         let refusals = [
             rollback(&config(), &node).unwrap_err(),
             plan(&config(), &node, Occasion::ByHand).unwrap_err(),
@@ -383,7 +389,7 @@ fn what_an_older_version_has_proven_is_not_compared() {
         }
     }
     // Put in place already: nothing is compared any more.
-    node.shelf = Fact::Known(Shelf { free: Bytes(40 << 30), copy: None });
+    node.rollback_staging = Fact::Known(RollbackStaging { free: Bytes(40 << 30), copy: None });
     node.local = Fact::Known(dir(&["member"], false));
     let finished = rollback(&config(), &node).unwrap();
     assert_eq!(finished.steps.iter().map(Step::id).collect::<Vec<_>>(), ["start-etcd"]);

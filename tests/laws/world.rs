@@ -87,7 +87,7 @@ impl World {
         // The fingerprint of a staged copy is read only if the record says that the copy is authoritative.
         let is_truth = self.node.rolled_back().is_some();
         let found = if self.shelf_is_copy { DATA } else { OTHER_DATA };
-        if let Some(copy) = &mut known(&mut self.node.shelf).copy {
+        if let Some(copy) = &mut known(&mut self.node.rollback_staging).copy {
             copy.fingerprint = is_truth.then_some(found);
         }
     }
@@ -130,7 +130,7 @@ impl World {
             Step::PreCopy(Copy { way: Way::ToLocal { .. }, .. }) => self.shelve(false),
             Step::StopEtcd { .. } => {
                 let etcd = known(&mut self.node.etcd);
-                etcd.state = "inactive".into();
+                etcd.state = EtcdState::Unit("inactive".into());
                 etcd.running = false;
                 etcd.stopped_by_us = true;
             }
@@ -213,7 +213,7 @@ impl World {
             Step::Return { .. } => {
                 assert!(self.node.rolled_back().is_some() && !running, "opening the fence for nothing");
                 assert!(self.shelf_is_copy, "returning what is no copy");
-                known(&mut self.node.shelf).copy = None;
+                known(&mut self.node.rollback_staging).copy = None;
                 self.shelf_is_copy = false;
                 self.local_is_copy = true;
                 self.node.local = Fact::Known(dir(&["member"], false));
@@ -230,7 +230,7 @@ impl World {
                 }
                 let etcd = known(&mut self.node.etcd);
                 if *wait {
-                    etcd.state = "active".into();
+                    etcd.state = EtcdState::Unit("active".into());
                 }
                 etcd.running = *wait;
                 etcd.start_queued = !wait;
@@ -262,7 +262,7 @@ impl World {
 
     fn shelve(&mut self, is_copy: bool) {
         assert!(self.truth_is_mounted(), "copying what is not the truth");
-        *known(&mut self.node.shelf) = staged(None);
+        *known(&mut self.node.rollback_staging) = staged(None);
         self.shelf_is_copy = is_copy;
     }
 

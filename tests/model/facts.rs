@@ -130,7 +130,7 @@ pub fn node(world: &World, memory: &Memory, guards: Guards) -> Node {
     let returning =
         node.returning().zip(world.shelf).filter(|(next, shelf)| *next == u64::from(shelf.generation));
     let rolled_back = node.rolled_back().is_some();
-    support::known(&mut node.shelf).copy = returning.map(|(_, shelf)| StagedCopy {
+    support::known(&mut node.rollback_staging).copy = returning.map(|(_, shelf)| StagedCopy {
         ours: true,
         size: Bytes(1),
         fingerprint: rolled_back.then(|| match shelf.tree {

@@ -5,7 +5,7 @@ use crate::{
     facts::{config, node},
     world::{Etcd, Guards, Start, World, Writes},
 };
-use etcd_lun::plan::{Goal, Mark, Occasion, Step, mark};
+use etcd_lun::plan::{Goal, MarkPlan, Occasion, Step, mark};
 
 /// The verb that is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,8 +102,8 @@ impl<'a> Run<'a> {
     /// Runs `mark`, which has one step or none.
     fn mark(&mut self) -> End {
         let step = match mark(config(), &node(&self.world, &self.memory, self.guards)) {
-            Ok(Mark::Due(step)) => step,
-            Ok(Mark::Idle(_)) => return End::Done,
+            Ok(MarkPlan::Advance(step)) => step,
+            Ok(MarkPlan::Skip(_)) => return End::Done,
             Err(refusal) => return End::Refused(refusal.to_string()),
         };
         match self.step(&step).and_then(|()| self.effect(|_| ())) {

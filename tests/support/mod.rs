@@ -3,9 +3,9 @@
 use etcd_lun::{
     config::{Config, Source},
     node::{
-        Content, DataMount, Etcd, Fact, Identity, Initiator, LocalDir, Lun, LunView, Metrics, MountUnit,
-        Multipath, Node, Path, Pressure, Route, Sample, Selinux, Session, Shelf, StagedCopy, UnitState,
-        Vitals, WriteCache,
+        Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun, LunView,
+        Metrics, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging, Route, Sample, Selinux,
+        Session, StagedCopy, UnitState, WriteCache,
         authority::{Record, Stamp},
     },
     terms::{Bytes, Fingerprint, FsUuid, Wwid},
@@ -119,9 +119,9 @@ pub fn dir(entries: &[&str], immutable: bool) -> LocalDir {
 }
 
 /// A copy that a rollback has staged.
-pub fn staged(fingerprint: Option<Fingerprint>) -> Shelf {
+pub fn staged(fingerprint: Option<Fingerprint>) -> RollbackStaging {
     let copy = Some(StagedCopy { ours: true, size: Bytes(1 << 30), fingerprint });
-    Shelf { free: Bytes(40 << 30), copy }
+    RollbackStaging { free: Bytes(40 << 30), copy }
 }
 
 /// The record of a node that was rolled back to generation 2 with this data.
@@ -154,11 +154,12 @@ pub fn migrated() -> Node {
 }
 
 pub fn etcd(state: &str) -> Etcd {
+    let state = EtcdState::Unit(state.into());
     Etcd {
         name: "etcd.service".into(),
         exists: true,
-        state: state.into(),
-        running: !["inactive", "failed"].contains(&state),
+        running: state.is_running(),
+        state,
         start_queued: false,
         enabled: true,
         stopped_by_us: false,
@@ -178,8 +179,8 @@ pub fn data_mount(devno: &str) -> DataMount {
     }
 }
 
-/// The vitals of a healthy node, with etcd's metrics from these texts.
-pub fn vitals(metrics: Option<[&str; 2]>) -> Vitals {
+/// The figures of a healthy node, with etcd's metrics from these texts.
+pub fn health_facts(metrics: Option<[&str; 2]>) -> HealthFacts {
     let back = || Some("write back".to_owned());
     let path = Path {
         name: "sdb".into(),
@@ -195,7 +196,7 @@ pub fn vitals(metrics: Option<[&str; 2]>) -> Vitals {
         active: active.into(),
         result: name.ends_with("service").then(|| "success".into()),
     };
-    Vitals {
+    HealthFacts {
         paths: Fact::Known(vec![path]),
         map_cache: Fact::Known(None),
         free_inodes: Fact::Known(Some(10_000_000)),
@@ -233,7 +234,7 @@ pub fn node() -> Node {
         lun: Fact::Known(LunView::NoSession),
         record: Fact::Known(None),
         local: Fact::Known(dir(&["member"], false)),
-        shelf: Fact::Known(Shelf { free: Bytes(40 << 30), copy: None }),
+        rollback_staging: Fact::Known(RollbackStaging { free: Bytes(40 << 30), copy: None }),
         retired: Fact::Known(Vec::new()),
         mount: Fact::Known(None),
         mounted_stamp: Fact::Known(None),

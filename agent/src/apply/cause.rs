@@ -23,7 +23,7 @@ pub(super) fn beside(run: &Run<'_>, error: anyhow::Error, since: kmsg::Mark) -> 
 /// What happened to the session and the LUN since then, and the cure; none if both are in order.
 fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
     let place = run.config.backing.place();
-    let sessions = observe::ours(run.host, run.config).ok()?;
+    let sessions = observe::sessions_to_target(run.host, run.config).ok()?;
     if run.config.backing.iscsi().is_some() {
         // A failed login or scan has its own message.
         let first = sessions.first()?;

@@ -45,7 +45,7 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
 fn wait_for_connection(run: &Run<'_>) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
-        let sessions = observe::ours(run.host, run.config)?;
+        let sessions = observe::sessions_to_target(run.host, run.config)?;
         let waits = |session: &&iscsi::Session| session.is_reconnecting();
         let Some(session) = sessions.iter().find(waits) else { return Ok(()) };
         let patience =

@@ -76,7 +76,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
         }
         let plan = match goal.plan(run.config, &node) {
             // The kernel caches what it read at login, and someone may have corrected the target since then.
-            Err(refusal) if refusal.rests_on_login() && !looked_again => {
+            Err(refusal) if refusal.depends_on_login() && !looked_again => {
                 looked_again = true;
                 observe::lun_rescan(run.host, run.config)
                     .context("having the kernel look at the LUN anew")?;

@@ -1,6 +1,12 @@
 //! `apply` and `rollback`
 
-use super::{Exit, OutputFormat, config, env, progress::Progress, say, say_json, show};
+use super::{
+    config, env,
+    exit::Exit,
+    output::{OutputFormat, print_json, print_out},
+    progress::Progress,
+    show,
+};
 use crate::{
     apply::{self, secrets},
     config::Config,
@@ -12,30 +18,30 @@ use crate::{
 };
 use std::path::Path;
 
-/// Brings the node to what the config wants, or etcd's data back to the local disk.
+/// Brings the node to what the config asks for, or etcd's data back to the local disk.
 pub(super) fn run(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
     let (host, identity, config) = config::load_to_change(file)?;
-    say_domain(&host, &config);
+    log_domain(&host, &config);
     let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
     let notifier = Notify::new(env::var("NOTIFY_SOCKET").as_deref());
     let mut progress = Progress::new(notifier);
     let done = apply::apply(&host, &config, &secrets, &identity, goal, &mut progress)?;
     if output.json {
         let kind = if goal == Goal::Local { "rollback" } else { "apply" };
-        return say_json(kind, &done);
+        return print_json(kind, &done);
     }
     if done.steps == 0 {
-        say(&show::nothing_to_do(done.rolled_back));
+        print_out(&show::nothing_to_do(done.rolled_back));
     } else {
         let place = if done.rolled_back.is_some() { "local disk" } else { "LUN" };
-        say(&format!("Done: {} steps, etcd's data is on the {place}.", done.steps));
+        print_out(&format!("Done: {} steps, etcd's data is on the {place}.", done.steps));
     }
     Ok(())
 }
 
-/// Says in the journal what this runs as. A program that lost its label, or a unit without its line, works as well
-/// unconfined, and nobody would notice.
-fn say_domain(host: &Host, config: &Config) {
+/// Logs the SELinux domain of this process. If the program has lost its label, or the unit its SELinuxContext=, it works
+/// unconfined. Nobody would notice without this line.
+fn log_domain(host: &Host, config: &Config) {
     if let Fact::Known(Selinux::On { context, unit, .. }) = observe::selinux(host, config) {
         match unit {
             Some(unit) if policy::type_of(&context) != Some(policy::DOMAIN) => {

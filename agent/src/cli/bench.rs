@@ -1,6 +1,11 @@
 //! `bench`
 
-use super::{Exit, OutputFormat, config, grammar::Given, say, say_json};
+use super::{
+    config,
+    exit::Exit,
+    grammar::Arguments,
+    output::{OutputFormat, print_json, print_out},
+};
 use crate::{
     bench::{self, Summary, Verdict, milliseconds},
     host::{
@@ -29,15 +34,15 @@ pub(super) struct Options {
 
 impl Options {
     /// As given on the command line.
-    pub fn from(given: &Given) -> Result<Self, String> {
+    pub fn from(given: &Arguments) -> Result<Self, String> {
         let path = |name| given.value(name).map(std::path::absolute).transpose();
         let path = |name| path(name).map_err(|error| format!("finding {name}: {error}"));
-        let writes = given.number("writes")?.unwrap_or(bench::WRITES);
-        if !(bench::FEWEST_WRITES..=bench::WRITES).contains(&writes) {
+        let writes = given.number("writes")?.unwrap_or(bench::MAX_WRITES);
+        if !(bench::MIN_WRITES..=bench::MAX_WRITES).contains(&writes) {
             return Err(format!(
                 "--writes: {writes} is not from {} to {}",
-                bench::FEWEST_WRITES,
-                bench::WRITES
+                bench::MIN_WRITES,
+                bench::MAX_WRITES
             ));
         }
         let sizes = match given.parsed::<String>("size")?.as_deref() {
@@ -50,11 +55,11 @@ impl Options {
     }
 }
 
-/// What came of one size of writes in one directory.
+/// The result of one size of writes in one directory.
 #[derive(Debug, Serialize)]
 struct Series {
     path: String,
-    /// The filesystem's type, and what it is on.
+    /// The filesystem's type, and the device that it is on.
     filesystem: Option<String>,
     source: Option<String>,
     block_bytes: u32,
@@ -62,24 +67,24 @@ struct Series {
     summary: Summary,
 }
 
-/// What came of it all.
+/// The result of a run.
 #[derive(Debug, Serialize)]
 struct Run {
     limit_ns: u128,
     heavy_limit_ns: u128,
-    /// Processes of etcd that ran when it began.
+    /// Processes of etcd that ran at the start.
     etcd_pids: Vec<u32>,
-    /// The first directory's come first.
+    /// The series of the first directory come first.
     series: Vec<Series>,
 }
 
-/// Measures, and says what that is worth: the first directory decides.
+/// Measures, and prints a verdict. The first directory decides the exit code.
 pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) -> Result<(), Exit> {
     let (host, path) = match &options.path {
         Some(path) => (config::machine_to_look()?.0, path.clone()),
         None => {
             let (host, _, config) = config::load_to_look(file)?;
-            let path = of_etcd(&host, &config.etcd.data_dir)?;
+            let path = dir_on_etcd_disk(&host, &config.etcd.data_dir)?;
             (host, path)
         }
     };
@@ -90,12 +95,12 @@ pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) 
     let parts: Vec<(&Place, u32)> =
         places.iter().flat_map(|place| options.sizes.iter().map(move |size| (place, *size))).collect();
     for place in &places {
-        is_fit(place, parts.len())?;
+        check_place(place, parts.len())?;
     }
     let etcd_pids = process::named(&host, "etcd").context("looking for etcd")?;
     if !etcd_pids.is_empty() {
         tracing::warn!(
-            "etcd is running here: what it writes counts in these figures, and on the same disk it is slower meanwhile"
+            "etcd is running on this machine: its writes influence these figures, and on the same disk it is slower meanwhile"
         );
     }
     let taken = measure(&host, &parts, options.writes)?;
@@ -107,43 +112,43 @@ pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) 
         series,
     };
     if output.json {
-        say_json("bench", &run)?;
+        print_json("bench", &run)?;
     } else {
-        say(&page(&run));
+        print_out(&page(&run));
     }
-    // The first directory's are in front, one for each size.
+    // The series of the first directory come first, one for each size.
     let mut of_first = run.series.iter().take(options.sizes.len());
     match of_first.find(|one| one.summary.verdict == Verdict::TooSlow) {
         Some(slow) => {
-            let said = opinion(&slow.summary);
-            Err(Exit::Unhealthy(format!("{}, writes of {} bytes: {said}", slow.path, slow.block_bytes)))
+            let verdict = verdict_text(&slow.summary);
+            Err(Exit::Unhealthy(format!("{}, writes of {} bytes: {verdict}", slow.path, slow.block_bytes)))
         }
         None => Ok(()),
     }
 }
 
-/// A directory on the disk that etcd's data is on now: beside the data, where nothing is mounted; else the mounted
-/// filesystem's root, for it has no other place.
-fn of_etcd(host: &Host, data_dir: &AbsPath) -> anyhow::Result<PathBuf> {
-    let mounts = mountinfo::of_pid1(host).context("finding out what etcd's data is on")?;
+/// A directory on the disk that etcd's data is on. If nothing is mounted on the data directory: its parent. Else: the data
+/// directory itself, because the mounted filesystem has no other.
+fn dir_on_etcd_disk(host: &Host, data_dir: &AbsPath) -> anyhow::Result<PathBuf> {
+    let mounts = mountinfo::of_pid1(host).context("finding the disk that etcd's data is on")?;
     let mounted = mounts.iter().any(|mount| mount.mount_point == data_dir.as_str());
     Ok(if mounted { data_dir.as_path().to_owned() } else { data_dir.parent().as_path().to_owned() })
 }
 
-/// Refuses memory, and a filesystem on which etcd could run out of space for it.
-fn is_fit(place: &Place, parts: usize) -> anyhow::Result<()> {
+/// Refuses a filesystem in memory, and one on which etcd could run out of space meanwhile.
+fn check_place(place: &Place, parts: usize) -> anyhow::Result<()> {
     let path = place.path.display();
     if let Some((filesystem, _)) =
         place.filesystem.as_ref().filter(|(filesystem, _)| bench::is_memory(filesystem))
     {
         return Err(anyhow!("{path} is on {filesystem}, which is memory: name a directory on a disk"));
     }
-    // For all parts at each place: two places may be on one filesystem.
-    let wanted = Bytes(bench::SEGMENT * parts as u64 + bench::ROOM);
+    // Each place must have space for all series: two places may be on one filesystem.
+    let wanted = Bytes(bench::SEGMENT * parts as u64 + bench::SPARE_SPACE);
     let free = place.space().context("asking for free space")?.free;
     if free < wanted {
         return Err(anyhow!(
-            "{path} has {free} free, {wanted} wanted, so that etcd has room meanwhile: free some"
+            "{path} has {free} free, and a run needs {wanted}, so that etcd does not run out of space meanwhile: free some"
         ));
     }
     Ok(())
@@ -163,7 +168,7 @@ fn measure(host: &Host, parts: &[(&Place, u32)], writes: u32) -> anyhow::Result<
             last = Instant::now();
         }
     };
-    let limit = bench::TIME * series;
+    let limit = bench::TIME_LIMIT * series;
     let taken = scratch::measure(&mut scratches, count, limit, &host.interrupt, &mut moved);
     if watched {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -179,9 +184,10 @@ fn series((place, block_bytes): (&Place, u32), taken: &[Took]) -> Option<Series>
     Some(Series { path, filesystem, source, block_bytes, summary: Summary::of(&syncs, all)? })
 }
 
-/// What a person reads.
+/// The result, for a person.
 fn page(run: &Run) -> String {
-    let mut text = String::from("How long fdatasync took after each write, as in etcd's own metric:\n\n");
+    let mut text =
+        String::from("How long fdatasync took after each write, as etcd's own metric counts it:\n\n");
     let _ = writeln!(
         text,
         "{:>6}{:>8}{:>10}{:>11}{:>11}{:>11}{:>11}{:>11}  WHERE",
@@ -201,7 +207,7 @@ fn page(run: &Run) -> String {
     for size in sizes {
         let here = run.series.iter().filter(|one| one.block_bytes == size);
         let columns: Vec<_> = here.map(|one| (one.path.as_str(), &one.summary)).collect();
-        let _ = write!(text, "\nWrites of {size} bytes:\n{}", bench::picture(&columns));
+        let _ = write!(text, "\nWrites of {size} bytes:\n{}", bench::chart(&columns));
     }
     let mut place = "";
     for one in &run.series {
@@ -212,15 +218,15 @@ fn page(run: &Run) -> String {
                 on.map(|(filesystem, source)| format!(" ({filesystem} on {source})")).unwrap_or_default();
             let _ = writeln!(text, "\n{place}{on}");
         }
-        let _ = writeln!(text, "  writes of {} bytes: {}", one.block_bytes, opinion(&one.summary));
+        let _ = writeln!(text, "  writes of {} bytes: {}", one.block_bytes, verdict_text(&one.summary));
     }
     text
 }
 
-fn opinion(summary: &Summary) -> String {
+fn verdict_text(summary: &Summary) -> String {
     let said = match summary.verdict {
         Verdict::FastEnoughForHeavyClusters => {
-            "fast enough for etcd, in a heavily loaded cluster too (below 2 ms)"
+            "fast enough for etcd, also in a heavily loaded cluster (below 2 ms)"
         }
         Verdict::FastEnough => {
             "fast enough for etcd (below 10 ms), not in a heavily loaded cluster (below 2 ms)"

@@ -1,6 +1,11 @@
-//! Loading the config, and `config check`.
+//! Loads the config; `config check`.
 
-use super::{Exit, OutputFormat, env, say, say_json, show};
+use super::{
+    env,
+    exit::Exit,
+    output::{OutputFormat, print_json, print_out},
+    show,
+};
 use crate::{
     apply::secrets,
     config::{Config, ConfigError, FRAGMENTS, MAIN_FILE, Pool, Source},
@@ -16,50 +21,49 @@ use std::{
     path::{self, Path},
 };
 
-/// Opens the machine and loads the config for a verb that looks. Where PID 1's mount namespace can't be
-/// joined it goes on: the facts say so.
+/// Opens the machine and loads the config, for a verb that only reads. If PID 1's mount namespace cannot be joined, it
+/// continues, and the facts say so.
 pub(super) fn load_to_look(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
     let (host, joined) = machine_to_look()?;
     load_on(host, file, joined)
 }
 
-/// Opens the machine for a verb that looks, without a config.
+/// Opens the machine for a verb that only reads, without a config.
 pub(super) fn machine_to_look() -> Result<(Host, Joined), Exit> {
     let (host, joined) = machine_as_root()?;
     let joined = joined.unwrap_or_else(|error| {
-        tracing::warn!("{error}; what is seen here may not be what PID 1 sees");
+        tracing::warn!("{error}; mounts shown here may differ from those of the host");
         Joined::Same
     });
     Ok((host, joined))
 }
 
-/// The same for a verb that changes the node, which must happen where PID 1 sees it.
+/// Opens the machine and loads the config, for a verb that changes the node. The change must happen in PID 1's mount namespace.
 pub(super) fn load_to_change(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
     let (host, joined) = machine_as_root()?;
     load_on(host, file, joined.context("acting in PID 1's mount namespace")?)
 }
 
-/// Facts and changes of the machine are root's. That is said first, for a config with secrets can't even
-/// be read by others.
+/// Opens the machine, for root only. This is checked first, because other users cannot even read a config with secrets.
 fn machine_as_root() -> Result<(Host, io::Result<Joined>), Exit> {
-    // Before any file is read, and while this process has one thread: `Host` starts another.
+    // Before any file is read, and while this process has one thread, which the kernel requires: `Host` starts another.
     let joined = namespace::join_pid1();
     let host = Host::machine().context("setting up")?;
     if !identity::is_root(&host).context("finding out who runs this")? {
         return Err(Exit::Error(anyhow::anyhow!(
-            "etcd-lun must run as root to see and change disks, mounts and etcd; try sudo"
+            "etcd-lun must run as root to observe and change disks, mounts and etcd: run it with sudo"
         )));
     }
     Ok((host, joined))
 }
 
-/// Opens the machine and loads the config for it, where this process was started.
+/// Opens the machine and loads its config, without joining another mount namespace.
 pub(super) fn load(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
     load_on(Host::machine().context("setting up")?, file, Joined::Same)
 }
 
 fn load_on(host: Host, file: Option<&Path>, joined: Joined) -> Result<(Host, Identity, Config), Exit> {
-    // A missing config is told first: it is the likelier mistake.
+    // A missing config is reported first, because it is the most likely mistake.
     let sources = sources(&host, file)?;
     if sources.is_empty() {
         return Err(ConfigError::NoFile.into());
@@ -69,7 +73,7 @@ fn load_on(host: Host, file: Option<&Path>, joined: Joined) -> Result<(Host, Ide
     Ok((host, identity, config))
 }
 
-/// Loads what all nodes share, and the texts that it was read from: for whoever is no node.
+/// Loads the config that all nodes share, and its source texts. This needs no node entry for this machine.
 pub(super) fn load_pool(file: Option<&Path>) -> Result<(Host, Pool, Vec<Source>), Exit> {
     let host = Host::machine().context("setting up")?;
     let sources = sources(&host, file)?;
@@ -77,13 +81,13 @@ pub(super) fn load_pool(file: Option<&Path>) -> Result<(Host, Pool, Vec<Source>)
     Ok((host, pool, sources))
 }
 
-/// The texts of the config, in the order in which they are merged.
+/// The source texts of the config, in the order in which they are merged.
 fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError> {
     let read = |path: &Path| -> Result<Source, ConfigError> {
         Ok(Source { path: path.display().to_string(), text: host.root.read(path)? })
     };
     if let Some(file) = file {
-        // Relative to the working directory, while `Root` takes all paths from its base.
+        // A person means the working directory. `Root` would resolve the path from its own base.
         return Ok(vec![read(&path::absolute(file)?)?]);
     }
     let mut sources = Vec::new();
@@ -98,8 +102,8 @@ fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError>
     Ok(sources)
 }
 
-/// `config check`, of this host, or of the node of that host name or machine id: then it's all entries that must be whole, and no
-/// secret is read, which only that node has.
+/// `config check`, for this host or for the node with this host name or machine id. For another node all entries must be
+/// valid, and secrets are not read, because only that node has them.
 pub(super) fn check(file: Option<&Path>, node: Option<&str>, output: OutputFormat) -> Result<(), Exit> {
     let (whose, config) = match node {
         Some(node) => {
@@ -114,9 +118,9 @@ pub(super) fn check(file: Option<&Path>, node: Option<&str>, output: OutputForma
         }
     };
     if output.json {
-        return say_json("config", &config);
+        return print_json("config", &config);
     }
-    say(&show::config(&config, &whose));
+    print_out(&show::config(&config, &whose));
     Ok(())
 }
 

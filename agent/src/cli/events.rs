@@ -1,4 +1,4 @@
-//! Log events as lines on standard error: level, message, then fields.
+//! Writes log events as lines on standard error: level, message, then fields.
 
 use std::fmt::{self, Write as _};
 use tracing::Subscriber;
@@ -9,8 +9,8 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Writes each event as a line, or as several where the message has several. Without time, which the journal has, and
-/// without target and colours, which nobody reads.
+/// Writes each event as one line, or as several lines if its message has several. It leaves out the time, which the journal
+/// has, and target and colours, which nobody needs.
 pub(super) fn lines<S, W>(to: W) -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -27,8 +27,8 @@ where
     layer.fmt_fields(fields.delimited(" "))
 }
 
-/// What tools say may hold anything, and must not steer a terminal. The formatter escapes some control characters itself,
-/// but not all: a carriage return would let a text write over what stands before it.
+/// Escapes control characters. The output of tools is untrusted input and must not control a terminal. The formatter itself
+/// escapes some control characters, but not all: with a carriage return a text could overwrite what is before it.
 struct Plain<W>(W);
 
 impl<W: fmt::Write> fmt::Write for Plain<W> {

@@ -1,11 +1,16 @@
 //! `health`
 
-use super::{Exit, OutputFormat, config, grammar::Given, say, say_json};
+use super::{
+    config,
+    exit::Exit,
+    grammar::Arguments,
+    output::{OutputFormat, print_json, print_out},
+};
 use crate::{
     config::Config,
     health::{self, CHECKS, Change, Outcome, Report, Severity, Verdicts},
     host::Host,
-    node::{Node, Vitals, layout::VERDICTS},
+    node::{HealthFacts, Node, layout::VERDICTS},
     observe,
     terms::AbsPath,
 };
@@ -17,7 +22,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// What is done with the report.
+/// What to do with the report.
 #[derive(Debug)]
 pub(super) struct Options {
     prometheus: Option<AbsPath>,
@@ -26,41 +31,43 @@ pub(super) struct Options {
 
 impl Options {
     /// As given on the command line.
-    pub fn from(given: &Given) -> Result<Self, String> {
+    pub fn from(given: &Arguments) -> Result<Self, String> {
         let prometheus = given.value("prometheus").map(std::path::absolute).transpose();
         let prometheus = prometheus.map_err(|error| format!("finding --prometheus: {error}"))?;
         let text = prometheus.map(|path| path.to_str().map(str::to_owned).ok_or("--prometheus is not UTF-8"));
         let path = text.transpose()?.map(|text| text.parse::<AbsPath>()).transpose();
         let path = path.map_err(|error| format!("--prometheus: {error}"))?;
         if let Some(other) = path.as_ref().filter(|path| !path.name().ends_with(".prom")) {
-            return Err(format!("--prometheus: node-exporter doesn't read {other}: end it with .prom"));
+            return Err(format!(
+                "--prometheus: node-exporter does not read {other}: the name must end with .prom"
+            ));
         }
         Ok(Self { prometheus: path, record: given.has("record") })
     }
 }
 
-/// Looks, and says what that comes to.
+/// Runs the checks, and prints or records their outcomes.
 pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) -> Result<(), Exit> {
     let begun = Instant::now();
     let (host, identity, config) = config::load_to_look(file)?;
     let node = observe::node(&host, &config, identity, observe::Viewpoint::Reader);
-    let vitals = observe::vitals(&host, &config, &node);
-    let report = health::assess(&config, &node, &vitals);
-    let text = || metrics(&config, &node, &vitals, &report, begun.elapsed());
+    let facts = observe::health_facts(&host, &config, &node);
+    let report = health::assess(&config, &node, &facts);
+    let text = || metrics(&config, &node, &facts, &report, begun.elapsed());
     if options.record {
-        // First, for what can't be written must not keep it from being told.
+        // The journal first, so that metrics which cannot be written do not keep the outcomes out of it.
         record(&host, &report)?;
-        write_where_wanted(&host, &config, &text())?;
+        write_textfile(&host, &config, &text())?;
     }
     if let Some(path) = &options.prometheus {
         host.root.write_durably(path, &text(), 0o644).context("writing the metrics")?;
     }
     if output.json {
-        say_json("health", &report)?;
+        print_json("health", &report)?;
     } else if !options.record {
-        say(&page(&report, std::io::stdout().is_terminal()));
+        print_out(&page(&report, std::io::stdout().is_terminal()));
     }
-    let bad: Vec<_> = report.rows.iter().filter(|row| !matches!(row.outcome, Outcome::Ok(_))).collect();
+    let bad: Vec<_> = report.rows.iter().filter(|row| !row.outcome.is_ok()).collect();
     match bad.as_slice() {
         [] => Ok(()),
         _ if options.record => Err(Exit::Unhealthy(String::new())),
@@ -68,19 +75,19 @@ pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) 
     }
 }
 
-fn metrics(config: &Config, node: &Node, vitals: &Vitals, report: &Report, took: Duration) -> String {
+fn metrics(config: &Config, node: &Node, facts: &HealthFacts, report: &Report, took: Duration) -> String {
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let run = health::Run { version: env!("CARGO_PKG_VERSION"), at, took };
     let target = config.backing.iscsi().map(|iscsi| iscsi.target.iqn.as_str());
-    health::metrics(report, node, vitals, target, run)
+    health::metrics(report, node, facts, target, run)
 }
 
-/// Says what is otherwise than at the run before, and keeps what it is now.
+/// Logs which outcomes have changed since the last run, and keeps the present ones.
 fn record(host: &Host, report: &Report) -> anyhow::Result<()> {
-    // One that can't be read is none: then everything that is wrong is told once more.
+    // A text of another form counts as empty. Then every finding is logged once more.
     let text = host.root.read_opt(VERDICTS).context("reading the last verdicts")?.unwrap_or_default();
     let before: Verdicts = serde_json::from_str(&text).unwrap_or_default();
-    before.changes(report).iter().for_each(tell);
+    before.changes(report).iter().for_each(log_change);
     let now = Verdicts::of(report);
     if now == before {
         return Ok(());
@@ -91,8 +98,8 @@ fn record(host: &Host, report: &Report) -> anyhow::Result<()> {
     host.root.write_durably(&path, &text, 0o600).context("keeping the verdicts")
 }
 
-/// One entry in the journal.
-fn tell(change: &Change<'_>) {
+/// Logs a changed outcome as one entry in the journal.
+fn log_change(change: &Change<'_>) {
     let Change { check, old, new, severity, detail } = *change;
     let word = severity.word();
     macro_rules! event {
@@ -115,8 +122,8 @@ fn tell(change: &Change<'_>) {
     }
 }
 
-/// Writes the metrics where the config says, when somebody made that directory: nobody else reads them.
-fn write_where_wanted(host: &Host, config: &Config, text: &str) -> anyhow::Result<()> {
+/// Writes the metrics to the file that the config names, if its directory exists. If not, nobody reads them.
+fn write_textfile(host: &Host, config: &Config, text: &str) -> anyhow::Result<()> {
     let path = &config.health.textfile;
     let dir = path.parent();
     if host.root.mode(dir.as_path()).context("looking for the directory of metrics")?.is_none() {
@@ -124,12 +131,12 @@ fn write_where_wanted(host: &Host, config: &Config, text: &str) -> anyhow::Resul
     }
     host.root
         .write_durably(path, text, 0o644)
-        .with_context(|| format!("writing metrics; if SELinux denies it, `restorecon -R {dir}`"))
+        .with_context(|| format!("writing metrics; if SELinux denies it, run `restorecon -R {dir}`"))
 }
 
 /// `health --list`
 pub(super) fn list() -> String {
-    let mut text = format!("{:<16}  {:<8}  {}\n", "CHECK", "SEVERITY", "PROTECTS, AND ITS LIMIT");
+    let mut text = format!("{:<16}  {:<8}  {}\n", "CHECK", "SEVERITY", "WHAT IT PROTECTS, AND ITS LIMIT");
     for check in CHECKS {
         let _ = writeln!(text, "{:<16}  {:<8}  {}", check.name, check.severity.word(), check.protects);
         let _ = writeln!(text, "{:<16}  {:<8}    {}", "", "", check.limit);
@@ -137,7 +144,7 @@ pub(super) fn list() -> String {
     text
 }
 
-/// What a person reads; in colour where that is seen.
+/// The report, for a person; in colour on a terminal.
 fn page(report: &Report, colour: bool) -> String {
     let mut text = format!("{:<16}  {:<11}  {}\n", "CHECK", "OUTCOME", "DETAIL");
     for row in &report.rows {
@@ -150,7 +157,7 @@ fn page(report: &Report, colour: bool) -> String {
         let shown = if colour { format!("\x1b[{code}m{padded}\x1b[0m") } else { padded };
         let _ = writeln!(text, "{:<16}  {shown}  {}", row.check, row.outcome.detail());
     }
-    let good = report.rows.iter().filter(|row| matches!(row.outcome, Outcome::Ok(_))).count();
+    let good = report.rows.iter().filter(|row| row.outcome.is_ok()).count();
     let _ = writeln!(text, "{good} of {} checks ok", report.rows.len());
     text
 }

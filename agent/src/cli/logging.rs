@@ -1,46 +1,45 @@
-//! Where log events go: the journal under systemd, standard error elsewhere, and never both.
+//! Sends log events to the journal under systemd, and to standard error elsewhere; never to both.
 
 use super::{
-    Exit,
     env::{self, under_systemd},
     events,
+    exit::Exit,
+    output::{JSON_VERSION, print_err, print_out},
 };
 use tracing::{level_filters::LevelFilter, subscriber::set_global_default};
 use tracing_subscriber::{layer::SubscriberExt as _, registry};
 
-/// Installs the subscriber. `ETCD_LUN_LOG` sets the level (`debug`, `trace`); steps are `info`.
+/// Installs the subscriber. `ETCD_LUN_LOG` sets the level, such as `debug` or `trace`. Steps are logged at `info`.
 pub(super) fn install() {
     let level = env::var("ETCD_LUN_LOG").and_then(|level| level.parse().ok()).unwrap_or(LevelFilter::INFO);
     if under_systemd()
         && let Ok(journal) = tracing_journald::layer()
     {
-        // Fails where there is one already, which stays.
+        // This fails if a subscriber is installed already, which then stays.
         let _installed = set_global_default(registry().with(level).with(journal.with_field_prefix(None)));
         return;
     }
-    // The progress lines say what info events say; only what is rarer comes through.
+    // On a terminal the progress lines already say what info events say.
     let level = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
     let _installed = set_global_default(registry().with(level).with(events::lines(std::io::stderr)));
 }
 
-/// The line that a person reads last, on standard error. Under systemd too: what a process sends to the journal itself just
-/// before it ends may come too late to be told whose it is, and `systemctl status` would lack the one line that says why
-/// (systemd.exec(5), `StandardError=`). The prefix is the level (sd-daemon(3)).
-pub(super) fn last_word(exit: &Exit, json: bool) {
+/// Prints why the program failed, on standard error. This is also done under systemd: journald may not know the unit of an
+/// entry that a process sends just before it ends. `systemctl status` would then lack the reason (systemd.exec(5),
+/// `StandardError=`). The prefix is the level (sd-daemon(3)).
+pub(super) fn report_failure(exit: &Exit, json: bool) {
     let Some(line) = exit.line().filter(|line| !line.trim_end_matches("error: ").is_empty()) else { return };
     let level = if under_systemd() { "<3>" } else { "" };
-    super::complain(&format!("{level}{line}"));
+    print_err(&format!("{level}{line}"));
     if !json {
         return;
     }
     let (kind, detail) = match exit {
-        // The report is on standard output already.
+        // The report is already on standard output.
         Exit::Success | Exit::Unhealthy(_) => return,
         Exit::Error(error) => ("error", serde_json::json!(format!("{error:#}"))),
         Exit::Usage(text) => ("error", serde_json::json!(text)),
         Exit::Refused(refusal) => ("refused", serde_json::json!(refusal)),
     };
-    super::say(
-        &serde_json::json!({ "version": super::JSON_VERSION, kind: detail, "message": line }).to_string(),
-    );
+    print_out(&serde_json::json!({ "version": JSON_VERSION, kind: detail, "message": line }).to_string());
 }

@@ -1,6 +1,6 @@
-//! `mark` and `let-go`: what only units run.
+//! `mark` and `let-go`: internal verbs, which only units run.
 
-use super::{Exit, config, env, progress::Progress, say};
+use super::{config, env, exit::Exit, output::print_out, progress::Progress};
 use crate::{
     apply::{
         let_go,
@@ -10,25 +10,25 @@ use crate::{
 };
 use std::path::Path;
 
-/// Counts a use of the LUN once more, where there is one.
+/// Advances the LUN's use counter, if etcd's data is on it.
 pub(super) fn run(file: Option<&Path>) -> Result<(), Exit> {
     let (host, identity, config) = config::load_to_change(file)?;
     let mut progress = Progress::new(Notify::new(env::var("NOTIFY_SOCKET").as_deref()));
     let marked = mark::mark(&host, &config, &identity, &mut progress)?;
-    say(&match marked {
+    print_out(&match marked {
         Marked::Counted(said) => said,
-        Marked::Idle(why) => format!("Nothing to count: {why}."),
-        Marked::Busy(lock) => format!("Not now: {lock}"),
+        Marked::Idle(why) => format!("The use counter stays as it is: {why}."),
+        Marked::Busy(lock) => format!("The use counter stays as it is: {lock}"),
     });
     Ok(())
 }
 
-/// Bounds a shutdown without the target.
+/// Limits how long a shutdown waits for an unreachable target.
 pub(super) fn let_go(file: Option<&Path>) -> Result<(), Exit> {
     let (host, _, config) = config::load_to_change(file)?;
     match let_go::let_go(&host, &config)? {
-        None => say("The system is not shutting down: nothing is done."),
-        Some(done) => done.iter().for_each(|line| say(line)),
+        None => print_out("The system is not shutting down: nothing to do."),
+        Some(done) => done.iter().for_each(|line| print_out(line)),
     }
     Ok(())
 }

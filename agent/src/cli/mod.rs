@@ -1,16 +1,18 @@
-//! Verbs, exit codes, and the only printing.
+//! The command line: verbs, exit codes, and all printing.
 //!
-//! What each verb does is in its own file; how facts, plans and reports look is in [`show`].
+//! Each verb has its own file. [`show`] writes facts and plans for a person.
 
 mod apply;
 mod bench;
 mod config;
 mod env;
 mod events;
+mod exit;
 pub mod grammar;
 mod health;
 mod logging;
 mod mark;
+mod output;
 mod progress;
 mod render;
 mod retired;
@@ -18,143 +20,52 @@ mod selinux;
 mod show;
 mod view;
 
+pub use exit::Exit;
+
 use crate::{
-    apply::Failure,
-    config::ConfigError,
     delivery::Backstores,
-    plan::{Goal, Occasion, Refusal},
+    plan::{Goal, Occasion},
     terms::AbsPath,
 };
-use grammar::{Asked, Given};
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-    process::{ExitCode, Termination},
-};
+use grammar::{Arguments, Parsed};
+use output::{OutputFormat, print_err, print_out};
+use std::path::{Path, PathBuf};
 
-/// How facts are printed.
-#[derive(Debug, Clone, Copy)]
-struct OutputFormat {
-    json: bool,
-}
-
-/// The format of every JSON output.
-const JSON_VERSION: u32 = 1;
-
-/// How the program ends: the first word of its last line, and its exit code.
-#[derive(Debug)]
-pub enum Exit {
-    /// Converged or healthy, or help was asked for.
-    Success,
-    /// Something went wrong.
-    Error(anyhow::Error),
-    /// The command line or the config is wrong.
-    Usage(String),
-    /// It will not act; the reason.
-    Refused(Box<Refusal>),
-    /// A check is not ok; which ones.
-    Unhealthy(String),
-}
-
-impl Exit {
-    fn code(&self) -> u8 {
-        match self {
-            Self::Success => 0,
-            Self::Error(_) => 1,
-            Self::Usage(_) => 2,
-            Self::Refused(_) => 3,
-            Self::Unhealthy(_) => 4,
-        }
-    }
-
-    /// One line: what, with all its causes.
-    fn line(&self) -> Option<String> {
-        match self {
-            Self::Success => None,
-            Self::Error(error) => Some(format!("error: {error:#}")),
-            Self::Usage(text) => Some(format!("error: {text}")),
-            Self::Refused(refusal) => Some(format!("refused: {refusal}")),
-            // The journal has it already, once.
-            Self::Unhealthy(text) if text.is_empty() => None,
-            Self::Unhealthy(text) => Some(format!("unhealthy: {text}")),
-        }
-    }
-}
-
-impl Termination for Exit {
-    fn report(self) -> ExitCode {
-        self.code().into()
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        exit.report()
-    }
-}
-
-impl From<ConfigError> for Exit {
-    fn from(error: ConfigError) -> Self {
-        Self::Usage(format!("{:#}", anyhow::Error::from(error)))
-    }
-}
-
-impl From<anyhow::Error> for Exit {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-impl From<Failure> for Exit {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Refused(refusal) => Self::Refused(refusal),
-            Failure::Error(error) => Self::Error(error),
-        }
-    }
-}
-
-impl From<Refusal> for Exit {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(Box::new(refusal))
-    }
-}
-
-/// Runs the program on this process's arguments.
+/// Runs the program with this process's arguments.
 pub fn main() -> Exit {
     let (command, given) = match grammar::parse(env::arguments()) {
-        Ok(Asked::Command(command, given)) => (command, given),
-        Ok(Asked::Text(text)) => {
-            say(&text);
+        Ok(Parsed::Command(command, given)) => (command, given),
+        Ok(Parsed::Text(text)) => {
+            print_out(&text);
             return Exit::Success;
         }
-        Err(said) => {
-            complain(&said);
+        Err(wrong) => {
+            print_err(&wrong);
             return Exit::Usage(String::new());
         }
     };
-    let act = match act(command.words, &given) {
-        Ok(act) => act,
-        Err(said) => {
-            complain(&grammar::wrong_value(command, &said));
+    let action = match action(command.words, &given) {
+        Ok(action) => action,
+        Err(wrong) => {
+            print_err(&grammar::wrong_value(command, &wrong));
             return Exit::Usage(String::new());
         }
     };
     logging::install();
-    match act(given.value("config").map(Path::new)) {
+    match action(given.value("config").map(Path::new)) {
         Ok(()) => Exit::Success,
         Err(exit) => {
-            logging::last_word(&exit, given.has("json"));
+            logging::report_failure(&exit, given.has("json"));
             exit
         }
     }
 }
 
-/// What a command does with the config in a file, once its options are understood.
-type Act = Box<dyn FnOnce(Option<&Path>) -> Result<(), Exit>>;
+/// What a command does, given the config file that the command line names.
+type Action = Box<dyn FnOnce(Option<&Path>) -> Result<(), Exit>>;
 
-/// What a command does; the error says what is wrong with its options.
-fn act(words: &[&str], given: &Given) -> Result<Act, String> {
+/// What a command does. The error says which option is wrong.
+fn action(words: &[&str], given: &Arguments) -> Result<Action, String> {
     let output = OutputFormat { json: given.has("json") };
     let goal = match words {
         ["rollback"] => Goal::Local,
@@ -168,7 +79,7 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
         ["apply" | "rollback"] => Box::new(move |file| apply::run(file, goal, output)),
         ["retired", "list"] => Box::new(move |file| retired::list(file, output)),
         ["retired", "delete"] => {
-            let missing = "GENERATION is missing: `etcd-lun retired list` shows what there is";
+            let missing = "GENERATION is missing: `etcd-lun retired list` shows the generations";
             let generation = given.number("GENERATION")?.ok_or(missing)?;
             let dry_run = given.has("dry-run");
             Box::new(move |file| retired::delete(file, generation, dry_run))
@@ -178,7 +89,7 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
         ["plan"] => Box::new(move |file| view::plan(file, goal, output)),
         ["status"] => Box::new(move |file| view::status(file, output)),
         ["health"] if given.has("list") => Box::new(|_| {
-            say(&health::list());
+            print_out(&health::list());
             Ok(())
         }),
         ["health"] => {
@@ -219,43 +130,25 @@ fn act(words: &[&str], given: &Given) -> Result<Act, String> {
             };
             Box::new(move |file| render::target(file, &backstores))
         }
-        other => return Err(format!("`{}` is not understood", other.join(" "))),
+        other => return Err(format!("`{}` is not a command", other.join(" "))),
     })
 }
 
-/// Where a target's machine keeps the LUNs unless told otherwise.
+/// Where the target's machine keeps the LUNs by default.
 const BACKSTORE_DIR: &str = "/var/lib/etcd-lun-target";
-
-/// Prints to standard output. A reader that went away (`| head`) is not an error.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
-}
-
-/// Prints to standard error.
-fn complain(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
-}
-
-/// Prints a value as JSON, with the version of the format beside it.
-fn say_json(kind: &str, value: &impl serde::Serialize) -> Result<(), Exit> {
-    let text = serde_json::to_string_pretty(&serde_json::json!({ "version": JSON_VERSION, kind: value }))
-        .map_err(anyhow::Error::from)?;
-    say(&text);
-    Ok(())
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_command_of_the_table_is_understood() {
+    fn every_command_of_the_table_has_an_action() {
         for command in grammar::COMMANDS {
             let into = command.flags.iter().any(|flag| flag.name == "into").then_some("--into=/x");
             let operand = command.operand.filter(|operand| operand.required).map(|_| "1");
             let line = command.words.iter().copied().chain(into).chain(operand).map(Into::into);
-            let Ok(Asked::Command(found, given)) = grammar::parse(line) else { panic!("{command:?}") };
-            assert!(act(found.words, &given).is_ok(), "{command:?}");
+            let Ok(Parsed::Command(found, given)) = grammar::parse(line) else { panic!("{command:?}") };
+            assert!(action(found.words, &given).is_ok(), "{command:?}");
         }
     }
 }

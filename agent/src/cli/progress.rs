@@ -1,5 +1,6 @@
-//! What is seen of a long run: lines on a terminal, `STATUS=` under systemd, events in the journal.
+//! Shows the progress of a long run: lines on a terminal, `STATUS=` under systemd, events in the journal.
 
+use super::{env, output::print_err};
 use crate::{
     apply::Watcher,
     host::notify::Notify,
@@ -11,41 +12,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long systemd is asked to wait for the next word: no step is silent for longer, but those that wait with a limit of
-/// their own, five minutes at most.
-const PATIENCE: Duration = Duration::from_secs(360);
+/// How long systemd is asked to wait for the next message. No step is silent for longer. Steps that wait have limits of their
+/// own, of five minutes at most.
+const MAX_SILENCE: Duration = Duration::from_secs(360);
 
-/// Shows a run to whoever watches.
+/// Shows the progress of a run.
 #[derive(Debug)]
 pub(super) struct Progress {
     terminal: bool,
     quiet: bool,
     notifier: Notify,
-    /// Which step of how many.
+    /// The number of the step, and of all steps.
     place: String,
     title: String,
     last: Option<Instant>,
 }
 
 impl Progress {
-    /// Under systemd only events and `STATUS=`; elsewhere lines on standard error.
+    /// Under systemd: only events and `STATUS=`. Elsewhere: lines on standard error.
     pub(super) fn new(notifier: Notify) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        let quiet = super::env::under_systemd();
+        let quiet = env::under_systemd();
         Self { terminal, quiet, notifier, place: String::new(), title: String::new(), last: None }
     }
 
-    /// What is being done, and that it may take a while: a time limit that is being counted, such as that of a stop, must
-    /// not strike meanwhile.
-    fn tell(&self, text: &str) {
+    /// Tells systemd what is being done, and asks it for more time, so that a running time limit, such as that of a stop, does
+    /// not end this step.
+    fn tell_systemd(&self, text: &str) {
         self.notifier.status(text);
-        self.notifier.extend(PATIENCE);
+        self.notifier.extend(MAX_SILENCE);
     }
 
     fn line(&self, text: &str) {
         if !self.quiet {
             let erase = if self.terminal && self.last.is_some() { "\r\x1b[K" } else { "" };
-            super::complain(&format!("{erase}{text}"));
+            print_err(&format!("{erase}{text}"));
         }
     }
 }
@@ -61,12 +62,12 @@ impl Watcher for Progress {
         self.place = format!("[{at}/{of}]");
         self.title = format!("{} {step}", self.place);
         tracing::info!(STEP = step.id(), "{} started", self.title);
-        self.tell(&self.title);
+        self.tell_systemd(&self.title);
         self.line(&self.title);
     }
 
     fn moved(&mut self, done: u64, of: Option<u64>) {
-        // Ten lines a second are enough for eyes, and one a second for systemd.
+        // A person needs ten updates a second at most, and systemd one.
         let pause = if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(1) };
         if self.last.is_some_and(|last| last.elapsed() < pause) {
             return;
@@ -75,7 +76,7 @@ impl Watcher for Progress {
             Some(of) => format!("{} of {}, {} %", Bytes(done), Bytes(of), done.saturating_mul(100) / of),
             None => Bytes(done).to_string(),
         };
-        self.tell(&format!("{}: {text}", self.title));
+        self.tell_systemd(&format!("{}: {text}", self.title));
         if self.terminal && !self.quiet {
             use std::io::Write as _;
             let _ = write!(std::io::stderr(), "\r\x1b[K      {text}");
@@ -115,7 +116,7 @@ impl Watcher for Progress {
     }
 
     fn returning(&mut self, limit: Duration) {
-        self.notifier.status("putting back what was begun");
+        self.notifier.status("undoing what was begun");
         self.notifier.extend(limit);
     }
 }

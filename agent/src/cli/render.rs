@@ -1,6 +1,11 @@
-//! `render`: the config's units, and the whole delivery in its forms.
+//! `render`: prints or writes units, MachineConfig, Butane, policy, udev rule and the target's script.
 
-use super::{Exit, complain, grammar::Given, say};
+use super::{
+    config::load_pool,
+    exit::Exit,
+    grammar::Arguments,
+    output::{print_document, print_err, print_out},
+};
 use crate::{
     apply::secrets,
     config::{ChapSource, ConfigError, MAIN_FILE, Nodes, Pool, SecretSource, Source},
@@ -12,12 +17,12 @@ use crate::{
 };
 use anyhow::Context as _;
 use std::{
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
     str::FromStr as _,
 };
 
-/// What a delivery is made of.
+/// What a delivery contains.
 #[derive(Debug)]
 pub(super) struct Options {
     role: Role,
@@ -30,7 +35,7 @@ pub(super) struct Options {
 
 impl Options {
     /// As given on the command line.
-    pub fn from(given: &Given) -> Result<Self, String> {
+    pub fn from(given: &Arguments) -> Result<Self, String> {
         let path = |name| given.value(name).map(PathBuf::from);
         let master = || Role::from_str("master").map_err(|error| error.to_string());
         Ok(Self {
@@ -47,7 +52,7 @@ impl Options {
         self.name.clone().unwrap_or_else(|| ObjectName::for_role(&self.role))
     }
 
-    /// Where the program is read.
+    /// The path that the program is read from.
     fn program(&self) -> anyhow::Result<PathBuf> {
         match &self.binary {
             Some(path) => std::path::absolute(path).context("finding --binary"),
@@ -57,13 +62,13 @@ impl Options {
 }
 
 const OWN_PROGRAM: &str = "/proc/self/exe";
-/// Where a package's units lie.
+/// The directory of a package's units.
 const PACKAGED_UNITS: &str = "/usr/lib/systemd/system";
 
-/// Writes the units that the config asks for into a directory. What a package brought and the config leaves as it is isn't
-/// written, so that a newer package's counts.
+/// Writes the units that the config asks for into a directory. A unit that is the same as the package's is not written, so
+/// that a newer package can replace it.
 pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<(), Exit> {
-    let (host, pool, _) = super::config::load_pool(file)?;
+    let (host, pool, _) = load_pool(file)?;
     let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
     let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
     let by =
@@ -78,23 +83,23 @@ pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<
             Ok(same && host.root.read_opt(path.as_path())?.is_none())
         };
         if is_packages && is_brought(&host).context("reading units")? {
-            say(&format!("{brought} is as it should be"));
+            print_out(&format!("{brought} is up to date"));
             continue;
         }
         host.root.write_durably(&path, &rendered.text, 0o644).context("writing a unit")?;
-        say(&format!("wrote {path}"));
+        print_out(&format!("wrote {path}"));
     }
     Ok(())
 }
 
-/// Prints a MachineConfig, and on standard error how large it is.
+/// Prints a MachineConfig, and its size on standard error.
 pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     let delivery = gather(file, options)?;
     let name = options.object_name();
     let MachineConfig { text, sizes } = delivery::machineconfig(&delivery, &options.role, &name);
-    complain(&format!("{name}, for the pool of role {}:\n{sizes}", options.role));
+    print_err(&format!("{name}, for the pool of role {}:\n{sizes}", options.role));
     for warning in sizes.warnings() {
-        complain(&format!("warning: {warning}"));
+        print_err(&format!("warning: {warning}"));
     }
     if !sizes.fits() {
         return Err(Exit::Error(anyhow::anyhow!(
@@ -103,10 +108,10 @@ pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<()
             delivery::POOL_LIMIT
         )));
     }
-    print_whole(&text)
+    print_document(&text)
 }
 
-/// Prints a Butane config, and on standard error how Butane is to be run.
+/// Prints a Butane config, and on standard error how to run Butane.
 pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     let delivery = gather(file, options)?;
     let mut program = options.program()?;
@@ -119,47 +124,47 @@ pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit>
         return Err(Exit::Usage(format!("the name of {} is not UTF-8: rename it", program.display())));
     };
     if !options.without_program {
-        complain(&format!(
-            "for `butane --strict --files-dir {}`, which reads the program there",
+        print_err(&format!(
+            "run `butane --strict --files-dir {}`, which reads the program there",
             dir.display()
         ));
     }
-    print_whole(&delivery::butane(&delivery, &options.role, &options.object_name(), local))
+    print_document(&delivery::butane(&delivery, &options.role, &options.object_name(), local))
 }
 
 /// Prints the SELinux policy module.
 pub(super) fn policy(file: Option<&Path>) -> Result<(), Exit> {
-    let (_, pool, _) = super::config::load_pool(file)?;
-    print_whole(&policy::module(&pool).text)
+    let (_, pool, _) = load_pool(file)?;
+    print_document(&policy::module(&pool).text)
 }
 
 /// Prints the udev rule that labels the LUN.
 pub(super) fn udev(file: Option<&Path>) -> Result<(), Exit> {
-    let (_, pool, _) = super::config::load_pool(file)?;
-    print_whole(&policy::rule(&pool.nodes()?))
+    let (_, pool, _) = load_pool(file)?;
+    print_document(&policy::rule(&pool.nodes()?))
 }
 
-/// Prints the script that makes the target.
+/// Prints the script that sets up the target.
 pub(super) fn target(file: Option<&Path>, backstores: &Backstores) -> Result<(), Exit> {
-    let (_, pool, _) = super::config::load_pool(file)?;
+    let (_, pool, _) = load_pool(file)?;
     let Nodes::Iscsi { target, nodes } = pool.nodes()? else {
         return Err(Exit::Usage(
-            "render target: the config has a [device] and no [target], so there is no target to make: attach a disk to each node instead".into(),
+            "render target: the config has a [device] and no [target], so there is no target to set up: attach a disk to each node instead".into(),
         ));
     };
     let script = delivery::target(target, &nodes, pool.lun.min_size, backstores)
         .map_err(|error| Exit::Usage(error.to_string()))?;
-    print_whole(&script)
+    print_document(&script)
 }
 
-/// Reads and checks everything before anything is printed.
+/// Reads and checks all parts before anything is printed.
 fn gather(file: Option<&Path>, options: &Options) -> Result<Delivery, Exit> {
-    let (host, pool, sources) = super::config::load_pool(file)?;
+    let (host, pool, sources) = load_pool(file)?;
     let nodes = pool.nodes()?;
     let secrets = secret_files(&host, &pool, options)?;
     let program = if options.without_program { None } else { Some(program(&host, options)?) };
     let delivered = sources.into_iter().map(|source| match file {
-        // One that was named on the command line is the main file on a node.
+        // A file that the command line names becomes the main file on the nodes.
         Some(_) => Source { path: MAIN_FILE.into(), text: source.text },
         None => source,
     });
@@ -187,19 +192,19 @@ fn program(host: &Host, options: &Options) -> Result<Vec<u8>, Exit> {
     Ok(bytes)
 }
 
-/// The files of secrets with their texts, unless they are to be left out.
+/// The files of secrets with their texts; none if they are left out.
 fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsPath, String)>, Exit> {
     let Some(target) = pool.storage.target() else { return Ok(Vec::new()) };
     let paths = delivery::secret_files(target);
     if options.without_secrets {
         if target.secrets().any(|secret| matches!(secret, SecretSource::Inline(_))) {
             return Err(Exit::Usage(
-                "--without-secrets: the config itself holds a `password`, and it is delivered whole: move the secret to a file and name that as `password_file`".into(),
+                "--without-secrets: the config itself holds a `password`, and is delivered whole: move the secret to a file and set `password_file`".into(),
             ));
         }
         for path in paths {
-            complain(&format!(
-                "note: without {path}, which must come to every node in another way, mode 0600"
+            print_err(&format!(
+                "note: {path} is left out: bring it to every node in another way, with mode 0600"
             ));
         }
         return Ok(Vec::new());
@@ -213,7 +218,7 @@ fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsP
         let text = host.root.read(&from).map_err(|error| ConfigError::Secret {
             what: format!("the secret in {path}"),
             why: format!(
-                "{error}: name the directory it is in with --secrets-from, or leave it out with --without-secrets"
+                "{error}: name its directory with --secrets-from, or leave it out with --without-secrets"
             ),
         })?;
         files.push((path, text));
@@ -225,7 +230,7 @@ fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsP
     Ok(files)
 }
 
-/// Checks credentials as far as they are known here, as every node would.
+/// Checks the CHAP credentials as every node would, as far as they are known here.
 fn check_chap(table: &str, chap: &ChapSource, files: &[(AbsPath, String)]) -> Result<(), ConfigError> {
     let text = |source: &SecretSource| match source {
         SecretSource::Inline(secret) => Some(secret.clone()),
@@ -235,21 +240,10 @@ fn check_chap(table: &str, chap: &ChapSource, files: &[(AbsPath, String)]) -> Re
         SecretSource::Credential(_) => None,
     };
     let mutual = chap.mutual.as_ref().and_then(|(name, secret)| Some((name.clone(), text(secret)?)));
-    // One that isn't known can't be checked; a stand-in keeps the checks of the others.
+    // An unknown secret cannot be checked. A placeholder lets the checks of the others run.
     let password = text(&chap.password).unwrap_or_else(|| Secret::new("a credential of the node".into()));
     let checked = Chap::new(chap.username.clone(), password, mutual);
     checked
         .map(drop)
         .map_err(|error| ConfigError::Secret { what: format!("`{table}`"), why: error.to_string() })
-}
-
-/// Prints a document. A reader that went away is no error; a full disk is, for half a document is none.
-fn print_whole(text: &str) -> Result<(), Exit> {
-    let mut stdout = io::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Exit::Error(anyhow::Error::from(error).context("printing")))
-        }
-        _ => Ok(()),
-    }
 }

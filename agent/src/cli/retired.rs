@@ -1,25 +1,30 @@
 //! `retired list` and `retired delete`
 
-use super::{Exit, OutputFormat, config, say, say_json, show, view};
+use super::{
+    config,
+    exit::Exit,
+    output::{OutputFormat, print_json, print_out},
+    show, view,
+};
 use crate::{apply::retired, node::layout::RETIRED};
 use std::path::Path;
 
-/// Lists what lies retired.
+/// Lists the retired data.
 pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
     let (_, node) = view::look(file)?;
     if output.json {
-        return say_json("retired", &node.retired);
+        return print_json("retired", &node.retired);
     }
     let all = node.retired.require().map_err(|why| Exit::Error(anyhow::anyhow!("{RETIRED}: {why}")))?;
-    say(&show::retired(all));
+    print_out(&show::retired(all));
     Ok(())
 }
 
-/// Deletes one generation's, or says that it would.
+/// Deletes the retired data of a generation, or says what it would delete.
 pub(super) fn delete(file: Option<&Path>, generation: u64, dry_run: bool) -> Result<(), Exit> {
     let (host, identity, config) = config::load_to_change(file)?;
     let gone = retired::delete(&host, &config, &identity, generation, dry_run)?;
     let did = if dry_run { "Would delete" } else { "Deleted" };
-    say(&format!("{did} {}", show::retired(std::slice::from_ref(&gone))));
+    print_out(&format!("{did} {}", show::retired(std::slice::from_ref(&gone))));
     Ok(())
 }

@@ -1,6 +1,11 @@
-//! `selinux`: the policy module in its store, and the labels on disk.
+//! `selinux`: the policy module, and the labels on disk.
 
-use super::{Exit, OutputFormat, complain, config, say, show};
+use super::{
+    config,
+    exit::Exit,
+    output::{OutputFormat, print_err, print_json, print_out},
+    show,
+};
 use crate::{
     apply::confine::{self, Installed},
     host::{Host, selinux::store},
@@ -11,44 +16,44 @@ use anyhow::{Context as _, anyhow};
 use serde::Serialize;
 use std::path::Path;
 
-/// Puts the module and the labels in place.
+/// Installs the policy module and labels the files.
 pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
     let (host, _, config) = config::load_to_change(file)?;
     let Some(enforcing) = mode(&host)? else {
-        say("SELinux is off in this kernel: nothing to install.");
+        print_out("SELinux is off in this kernel: nothing to install.");
         return Ok(());
     };
     let Installed { module_changed, relabelled } = confine::install(&host, &config)?;
-    say(if module_changed {
+    print_out(if module_changed {
         "The policy module is installed, and in force."
     } else {
-        "The policy module is in force already: the policy store is as it was."
+        "The policy module is in force already: the policy store was not changed."
     });
     for line in relabelled {
-        say(&line);
+        print_out(&line);
     }
     for rule in confine::local_rules(&host, &config)? {
-        complain(&format!(
-            "warning: a local rule labels etcd's data otherwise, and wins: `{rule}`; delete it with `semanage fcontext --delete`, and install again"
+        print_err(&format!(
+            "warning: a local rule overrides the module's label for etcd's data: `{rule}`; delete it with `semanage fcontext --delete`, then run `etcd-lun selinux install` again"
         ));
     }
     if !enforcing {
-        complain("warning: SELinux is permissive: what etcd-lun may not do is logged, not denied");
+        print_err("warning: SELinux is permissive: it logs what etcd-lun may not do, and does not deny it");
     }
     Ok(())
 }
 
-/// What there is to see.
+/// What `selinux status` shows.
 #[derive(Debug, Serialize)]
 struct Status {
     selinux: Selinux,
-    /// What `selinux install` would label anew, as restorecon says it.
+    /// What `selinux install` would relabel, in restorecon's words.
     mislabelled: Vec<String>,
-    /// Rules of the machine's own for etcd's data, which win over the module.
+    /// Local rules for etcd's data, which override the module.
     local_rules: Vec<String>,
 }
 
-/// Shows it.
+/// Shows the state of SELinux, the module and the labels.
 pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
     let (host, _, config) = config::load_to_look(file)?;
     let seen = observe::selinux(&host, &config);
@@ -62,37 +67,39 @@ pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Ex
     }
     let status = Status { selinux, mislabelled, local_rules };
     if output.json {
-        return super::say_json("selinux", &status);
+        return print_json("selinux", &status);
     }
-    say(&show::selinux(&status.selinux));
+    print_out(&show::selinux(&status.selinux));
     for line in &status.mislabelled {
-        say(&format!("{line}: `etcd-lun selinux install` does"));
+        print_out(&format!("{line}: run `etcd-lun selinux install`"));
     }
     for rule in &status.local_rules {
-        say(&format!("a local rule wins over the module: `{rule}`: `semanage fcontext --delete` it"));
+        print_out(&format!(
+            "a local rule overrides the module: `{rule}`; delete it with `semanage fcontext --delete`"
+        ));
     }
     Ok(())
 }
 
-/// Takes the module out.
+/// Removes the policy module.
 pub(super) fn remove(file: Option<&Path>) -> Result<(), Exit> {
     let (host, _, config) = config::load_to_change(file)?;
     if mode(&host)?.is_none() {
-        say("SELinux is off in this kernel: nothing to remove.");
+        print_out("SELinux is off in this kernel: nothing to remove.");
         return Ok(());
     }
     let removed = confine::remove(&host, &config)?;
-    say(if removed.module_changed {
-        "The policy module is gone."
+    print_out(if removed.module_changed {
+        "The policy module is removed."
     } else {
-        "There is no policy module of etcd-lun."
+        "etcd-lun's policy module is not installed."
     });
     for line in removed.relabelled {
-        say(&line);
+        print_out(&line);
     }
     Ok(())
 }
 
 fn mode(host: &Host) -> anyhow::Result<Option<bool>> {
-    crate::host::selinux::enforces(host).context("asking the kernel for SELinux")
+    crate::host::selinux::enforces(host).context("asking the kernel about SELinux")
 }

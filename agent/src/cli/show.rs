@@ -1,4 +1,4 @@
-//! How config, plan, status and report look to a person.
+//! Writes config, plan and status for a person.
 
 use crate::{
     config::{Backing, Config, Discovery, Gate, Iscsi, Runtime, SecretSource, Target},
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::fmt::Write as _;
 
-/// Lines of `label  text`, labels aligned.
+/// Lines of a label and a text, with aligned texts.
 #[derive(Debug, Default)]
 struct Page(String);
 
@@ -28,11 +28,11 @@ impl Page {
     fn fact<T>(&mut self, label: &str, fact: &Fact<T>, show: impl FnOnce(&T) -> String) {
         match fact {
             Fact::Known(value) => self.line(label, show(value)),
-            Fact::Unknown(why) => self.line(label, format!("can't tell: {why}")),
+            Fact::Unknown(why) => self.line(label, format!("unknown: {why}")),
         }
     }
 
-    /// Nothing where it is as it should be, and always was.
+    /// The mount namespace. It is left out if this process was started in PID 1's.
     fn namespace(&mut self, node: &Node) {
         let joined = node.identity.joined_host_namespace;
         match &node.in_host_namespace {
@@ -41,7 +41,7 @@ impl Page {
                 let said = if *is_host {
                     "this process joined PID 1's mount namespace"
                 } else {
-                    "this process is NOT in PID 1's mount namespace: mounts shown here are its own"
+                    "this process is NOT in PID 1's mount namespace: mounts shown here may differ from those of the host"
                 };
                 said.into()
             }),
@@ -64,7 +64,7 @@ pub(super) fn config(config: &Config, whose: &str) -> String {
         }
         Backing::Device(device) => {
             page.line("device", device.path.to_string());
-            page.line("LUN", format!("that disk, {least}"));
+            page.line("LUN", format!("this disk, {least}"));
         }
     }
     let runtime = match &config.etcd.runtime {
@@ -82,16 +82,16 @@ pub(super) fn config(config: &Config, whose: &str) -> String {
     );
     page.line("attach timeout", config.boot.attach_timeout.to_string());
     if let Some(limit) = config.lun.require_fsync_p99 {
-        page.line("required of it", format!("99 of 100 fdatasync calls within {limit}"));
+        page.line("required speed", format!("99 of 100 fdatasync calls within {limit}"));
     }
     page.line(
         "etcd's metrics",
-        config.etcd.metrics.as_ref().map_or("not asked for".into(), ToString::to_string),
+        config.etcd.metrics.as_ref().map_or("not configured".into(), ToString::to_string),
     );
     page.line(
         "health",
         format!(
-            "every {}, written to {} if there is that directory",
+            "every {}, metrics written to {} if its directory exists",
             config.health.interval, config.health.textfile
         ),
     );
@@ -144,11 +144,11 @@ fn source(secret: &SecretSource) -> String {
     }
 }
 
-/// An empty plan, on a node that may be rolled back.
+/// An empty plan; on a node that may have been rolled back.
 pub(super) fn nothing_to_do(rolled_back: Option<u64>) -> String {
     match rolled_back {
         Some(generation) => format!(
-            "Nothing to do: etcd was rolled back to the local disk on purpose (generation {generation}), and stays there until a person runs `etcd-lun apply`."
+            "Nothing to do: etcd was rolled back to the local disk on purpose (generation {generation}), and stays there until somebody runs `etcd-lun apply`."
         ),
         None => "Nothing to do: the node is what the config asks for.".into(),
     }
@@ -174,7 +174,7 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
     page.fact("authority", &node.record, |record| match record {
         None => "local disk: not migrated".into(),
         Some(record) if record.rolled_back => format!(
-            "{}, generation {}: rolled back on purpose; only `etcd-lun apply` by hand moves it again",
+            "{}, generation {}: rolled back on purpose; only `etcd-lun apply` by hand moves the data again",
             record.authority, record.generation
         ),
         Some(record) => {
@@ -191,9 +191,9 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
     });
     page.fact("mount unit", &node.mount_unit, |unit| match unit {
         MountUnit::Right => "as rendered".into(),
-        MountUnit::Absent => "absent: `etcd-lun render units --into /etc/systemd/system`".into(),
+        MountUnit::Absent => "absent: run `etcd-lun render units --into /etc/systemd/system`".into(),
         MountUnit::Differs { path, how } => format!("{path} differs: {how}"),
-        MountUnit::NotLoaded => "changed on disk: `systemctl daemon-reload`".into(),
+        MountUnit::NotLoaded => "changed on disk: run `systemctl daemon-reload`".into(),
     });
     if node.mount.known().is_some_and(Option::is_some) {
         page.fact("stamp", &node.mounted_stamp, stamp);
@@ -201,12 +201,12 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
     page.fact("beneath", &node.local, local);
     page.fact("retired", &node.retired, |all| retired(all));
     if let Some((copy, generation)) =
-        node.shelf.known().and_then(|shelf| shelf.copy.as_ref()).zip(node.returning())
+        node.rollback_staging.known().and_then(|staging| staging.copy.as_ref()).zip(node.returning())
     {
         page.line(
             "staged",
             format!(
-                "{RETURNING}/{generation}, {}: of a rollback that was cut short; another one goes on with it",
+                "{RETURNING}/{generation}, {}: a rollback was cut short; run `etcd-lun rollback` to continue it",
                 copy.size
             ),
         );
@@ -216,7 +216,7 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
             name.clone().unwrap_or_else(|| "no name set".into())
         });
         page.fact("sessions", &node.sessions, |sessions| {
-            let ours = sessions.iter().filter(|session| session.target == target.iqn.as_str());
+            let ours = sessions.iter().filter(|session| session.is_to(&target.iqn));
             let lines: Vec<_> = ours.map(session).collect();
             if lines.is_empty() { format!("none to {}", target.iqn) } else { lines.join("\n") }
         });
@@ -226,7 +226,7 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
     page.0
 }
 
-/// Also of `retired list`.
+/// Retired data, for `status` and `retired list`.
 pub(super) fn retired(all: &[Retired]) -> String {
     let line = |one: &Retired| {
         let days = one.age.0.as_secs() / 86_400;
@@ -236,16 +236,16 @@ pub(super) fn retired(all: &[Retired]) -> String {
     if all.is_empty() { "none".into() } else { all.iter().map(line).collect::<Vec<_>>().join("\n") }
 }
 
-/// Also of `selinux status`.
+/// SELinux, for `status` and `selinux status`.
 pub(super) fn selinux(found: &Selinux) -> String {
     let Selinux::On { enforcing, module, context, program, unit, .. } = found else {
         return "off in this kernel".into();
     };
-    let mode = if *enforcing { "enforcing" } else { "PERMISSIVE: nothing is denied" };
+    let mode = if *enforcing { "enforcing" } else { "PERMISSIVE: SELinux denies nothing" };
     let module = match module {
         InForce::Right => "the module is in force",
-        InForce::Other => "the module is of another version or config: `etcd-lun selinux install`",
-        InForce::Absent => "the module is not installed: `etcd-lun selinux install`",
+        InForce::Other => "the module is of another version or config: run `etcd-lun selinux install`",
+        InForce::Absent => "the module is not installed: run `etcd-lun selinux install`",
     };
     let unit = unit.as_ref().map(|unit| format!(" of {unit}")).unwrap_or_default();
     let program = program.as_deref().unwrap_or("without a label");
@@ -258,12 +258,12 @@ fn session(session: &Session) -> String {
 
 fn etcd(etcd: &Etcd, rolled_back: bool) -> String {
     if !etcd.exists {
-        return format!("systemd knows no unit {}", etcd.name);
+        return format!("systemd does not know the unit {}", etcd.name);
     }
     let boot = if etcd.enabled { "starts at boot" } else { "does not start at boot" };
     let ours = match (etcd.stopped_by_us, rolled_back) {
-        (true, false) => ", stopped by etcd-lun: `etcd-lun apply` puts it back",
-        (true, true) => ", stopped by etcd-lun: `etcd-lun rollback` puts it back",
+        (true, false) => ", stopped by etcd-lun: run `etcd-lun apply` to start it",
+        (true, true) => ", stopped by etcd-lun: run `etcd-lun rollback` to start it",
         (false, _) => "",
     };
     format!("{} is {}, {boot}{ours}", etcd.name, etcd.state)
@@ -279,9 +279,7 @@ fn stamp(stamp: &Option<Stamp>) -> String {
 fn local(local: &LocalDir) -> String {
     match local {
         LocalDir::Absent => "no such directory".into(),
-        LocalDir::Present { .. } if local.is_fenced() => {
-            "without data, and immutable: the fence is up".into()
-        }
+        LocalDir::Present { .. } if local.is_fenced() => "no data, immutable: the fence is in place".into(),
         LocalDir::Present { entries, immutable, .. } => {
             let flag = match immutable {
                 Some(true) => "immutable",
@@ -301,7 +299,7 @@ fn lun(config: &Config, view: &LunView) -> String {
         LunView::Seen(lun) => lun,
     };
     let content = match &lun.content {
-        Fact::Unknown(why) => format!("can't tell what it holds: {why}"),
+        Fact::Unknown(why) => format!("content unknown: {why}"),
         Fact::Known(Content::Blank) => "blank".into(),
         Fact::Known(Content::Unfinished { uuid }) => format!("an unfinished XFS, UUID {uuid}"),
         Fact::Known(Content::Foreign { found }) => format!("holds {found}"),

@@ -1,26 +1,26 @@
-//! The report and the figures as Prometheus' text format, for node-exporter's textfile collector.
+//! Writes the report and the figures in Prometheus' text format, for node-exporter's textfile collector.
 //!
-//! Names by <https://prometheus.io/docs/practices/naming/>: a prefix, base units, `_total` on what only grows.
+//! Names follow <https://prometheus.io/docs/practices/naming/>: a prefix, base units, and `_total` for counters.
 
-use super::{Outcome, Report};
+use super::report::{Outcome, Report, Row};
 use crate::{
-    node::{Node, Vitals},
+    node::{HealthFacts, Node, authority::Authority},
     terms::Bytes,
 };
 use std::{fmt::Write as _, time::Duration};
 
-/// The run that the figures are of.
+/// The run that observed the figures.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
     /// This program's version.
     pub version: &'a str,
-    /// When it ended, since 1970.
+    /// When it ended, as time since 1970.
     pub at: Duration,
     /// How long it took.
     pub took: Duration,
 }
 
-/// The text, a family of metrics after the other.
+/// The text: one family of metrics after another.
 #[derive(Debug, Default)]
 struct Text(String);
 
@@ -62,21 +62,28 @@ fn flag(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-/// Counters beyond 2^53 lose their last bits, which nobody looks at.
+/// Counters above 2^53 lose their last bits, which do not matter.
 #[allow(clippy::cast_precision_loss)]
 fn count(number: u64) -> f64 {
     number as f64
 }
 
-/// Renders it; of sessions only those to `target`. What isn't known has no sample: an alert on its absence is an alert on the check that can't tell.
-pub fn metrics(report: &Report, node: &Node, vitals: &Vitals, target: Option<&str>, run: Run<'_>) -> String {
+/// Writes the text, with only those sessions that lead to `target`. An unknown fact has no sample: alerts use the metric
+/// `check_unknown` of its check instead.
+pub fn metrics(
+    report: &Report,
+    node: &Node,
+    health: &HealthFacts,
+    target: Option<&str>,
+    run: Run<'_>,
+) -> String {
     let mut text = Text::default();
     of_checks(&mut text, report);
-    of_data(&mut text, node, vitals);
+    of_data(&mut text, node, health);
     if let Some(target) = target {
         of_sessions(&mut text, node, target);
     }
-    of_paths(&mut text, vitals);
+    of_paths(&mut text, health);
     text.family(
         "build_info",
         "gauge",
@@ -85,78 +92,78 @@ pub fn metrics(report: &Report, node: &Node, vitals: &Vitals, target: Option<&st
     );
     text.gauge(
         "last_run_timestamp_seconds",
-        "When health was looked at, since 1970.",
+        "When the checks were last run, in seconds since 1970.",
         Some(run.at.as_secs_f64()),
     );
-    text.gauge("last_run_duration_seconds", "How long that took.", Some(run.took.as_secs_f64()));
+    text.gauge("last_run_duration_seconds", "How long the last run took.", Some(run.took.as_secs_f64()));
     text.0
 }
 
 fn of_checks(text: &mut Text, report: &Report) {
-    let labels = |row: &super::Row| vec![("check", row.check), ("severity", row.severity.word())];
+    let labels = |row: &Row| vec![("check", row.check), ("severity", row.severity.word())];
     text.family(
         "check",
         "gauge",
-        "Whether a check is ok (1), or found something or could not tell (0).",
-        report.rows.iter().map(|row| (labels(row), flag(matches!(row.outcome, Outcome::Ok(_))))),
+        "1 if a check is ok, 0 if it found something or could not tell.",
+        report.rows.iter().map(|row| (labels(row), flag(row.outcome.is_ok()))),
     );
     text.family(
         "check_unknown",
         "gauge",
-        "Whether a check could not tell.",
+        "1 if a check could not tell.",
         report.rows.iter().map(|row| (labels(row), flag(matches!(row.outcome, Outcome::CannotTell(_))))),
     );
-    text.gauge("healthy", "Whether every check is ok.", Some(flag(report.is_healthy())));
+    text.gauge("healthy", "1 if every check is ok.", Some(flag(report.is_healthy())));
 }
 
-fn of_data(text: &mut Text, node: &Node, vitals: &Vitals) {
+fn of_data(text: &mut Text, node: &Node, health: &HealthFacts) {
     let record = node.record.known().and_then(Option::as_ref);
     text.gauge(
         "on_lun",
-        "Whether the record says that etcd's data is on the LUN.",
-        node.record.known().map(|record| {
-            flag(
-                record
-                    .as_ref()
-                    .is_some_and(|record| record.authority == crate::node::authority::Authority::Lun),
-            )
-        }),
+        "1 if the record says that the LUN holds etcd's authoritative data.",
+        node.record
+            .known()
+            .map(|record| flag(record.as_ref().is_some_and(|record| record.authority == Authority::Lun))),
     );
-    text.gauge("rolled_back", "Whether etcd's data was brought back to the local disk on purpose.", {
+    text.gauge("rolled_back", "1 if a rollback moved etcd's data back to the local disk.", {
         node.record.known().map(|_| flag(node.rolled_back().is_some()))
     });
     text.gauge(
         "generation",
-        "How often etcd's data was moved.",
+        "The number of the last migration or rollback.",
         record.map(|record| count(record.generation)),
     );
     text.family(
         "activations_total",
         "counter",
-        "How often the LUN was mounted for use in this generation.",
+        "The LUN's use counter in this generation.",
         record.map(|record| (Vec::new(), count(record.activations))),
     );
     let mount = node.mount.known();
-    text.gauge("mounted", "Whether something is mounted on etcd's data directory.", {
+    text.gauge("mounted", "1 if something is mounted on etcd's data directory.", {
         mount.map(|mount| flag(mount.is_some()))
     });
     let space = mount.and_then(Option::as_ref).and_then(|mount| mount.free);
     text.gauge("size_bytes", "Size of the filesystem on the LUN.", space.map(|(_, Bytes(all))| count(all)));
-    text.gauge("free_bytes", "What is free on it.", space.map(|(Bytes(free), _)| count(free)));
-    let inodes = vitals.free_inodes.known().copied().flatten();
-    text.gauge("free_inodes", "Files that can still be made on it.", inodes.map(count));
-    let errors = vitals.kernel_errors.known().map(|errors| count(errors.len() as u64));
+    text.gauge(
+        "free_bytes",
+        "Free space of the filesystem on the LUN.",
+        space.map(|(Bytes(free), _)| count(free)),
+    );
+    let inodes = health.free_inodes.known().copied().flatten();
+    text.gauge("free_inodes", "Free inodes of the filesystem on the LUN.", inodes.map(count));
+    let errors = health.kernel_errors.known().map(|errors| count(errors.len() as u64));
     text.gauge("kernel_errors", "Errors of the LUN in the kernel's log since it was mounted.", errors);
     let retired = node.retired.known().into_iter().flatten();
     text.family(
         "retired_age_seconds",
         "gauge",
-        "How long local data has lain retired.",
+        "How long ago local data was retired.",
         retired.map(|one| (vec![("generation", one.name.as_str())], one.age.0.as_secs_f64())),
     );
-    let waited = vitals.pressure.known();
+    let pressure = health.pressure.known();
     text.gauge("iowait_ratio", "The share of processor time spent waiting for disks.", {
-        waited.map(|waited| waited.iowait / 100.0)
+        pressure.map(|pressure| pressure.iowait / 100.0)
     });
 }
 
@@ -169,17 +176,17 @@ fn of_sessions(text: &mut Text, node: &Node, target: &str) {
     text.family(
         "session_up",
         "gauge",
-        "Whether a session to the target is logged in.",
+        "1 if a session to the target is logged in.",
         ours.iter().map(|session| (vec![("portal", session.portal.as_str())], flag(session.is_logged_in()))),
     );
 }
 
-fn of_paths(text: &mut Text, vitals: &Vitals) {
-    let paths: Vec<_> = vitals.paths.known().into_iter().flatten().collect();
+fn of_paths(text: &mut Text, health: &HealthFacts) {
+    let paths: Vec<_> = health.paths.known().into_iter().flatten().collect();
     text.family(
         "path_up",
         "gauge",
-        "Whether a path to the LUN is running.",
+        "1 if a path to the LUN is running.",
         paths.iter().map(|path| (vec![("device", path.name.as_str())], flag(path.state == "running"))),
     );
     text.family(
@@ -191,7 +198,7 @@ fn of_paths(text: &mut Text, vitals: &Vitals) {
     text.family(
         "path_errors_total",
         "counter",
-        "Commands that ended with an error on a path, a few of probing among them.",
+        "Commands that failed on a path, including a few from probing.",
         paths.iter().filter_map(|path| Some((vec![("device", path.name.as_str())], count(path.errors?)))),
     );
 }

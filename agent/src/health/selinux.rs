@@ -1,19 +1,19 @@
-//! Whether SELinux confines etcd-lun.
+//! The check whether SELinux confines etcd-lun.
 
-use super::{
+use super::report::{
+    CheckInput,
     Outcome::{self, CannotTell, Found, Ok},
-    Seen,
 };
 use crate::{
     node::{InForce, Selinux},
     policy::{DOMAIN, PROGRAM_TYPE, type_of},
 };
 
-pub(super) fn selinux(seen: Seen<'_>) -> Outcome {
-    let (enforcing, module, context, program, unit) = match seen.node.selinux.require() {
+pub(super) fn selinux(input: CheckInput<'_>) -> Outcome {
+    let (enforcing, module, context, program, unit) = match input.node.selinux.require() {
         Err(why) => return CannotTell(why.to_owned()),
-        // The kernel's command line says so, and only a reboot changes it.
-        Result::Ok(Selinux::Off) => return Ok("SELinux is off in this kernel: it confines nothing".into()),
+        // The kernel's command line decides this, and only a reboot changes it.
+        Result::Ok(Selinux::Off) => return Ok("SELinux is off in this kernel, so it confines nothing".into()),
         Result::Ok(Selinux::On { enforcing, module, context, program, unit, .. }) => {
             (enforcing, module, context, program, unit)
         }
@@ -22,12 +22,12 @@ pub(super) fn selinux(seen: Seen<'_>) -> Outcome {
         InForce::Right => {}
         InForce::Other => {
             return Found(
-                "etcd-lun's policy module is not that of this version and config: `systemctl restart etcd-lun-selinux.service`, or `etcd-lun selinux install`".into(),
+                "etcd-lun's policy module is of another version or config: run `systemctl restart etcd-lun-selinux.service`, or `etcd-lun selinux install`".into(),
             );
         }
         InForce::Absent => {
             return Found(
-                "etcd-lun's policy module is not installed: `systemctl restart etcd-lun-selinux.service`, or `etcd-lun selinux install`".into(),
+                "etcd-lun's policy module is not installed: run `systemctl restart etcd-lun-selinux.service`, or `etcd-lun selinux install`".into(),
             );
         }
     }
@@ -35,7 +35,7 @@ pub(super) fn selinux(seen: Seen<'_>) -> Outcome {
         && type_of(context) != Some(DOMAIN)
     {
         return Found(format!(
-            "{unit} runs this as {context} and not in {DOMAIN}: see `systemctl cat {unit}` for SELinuxContext="
+            "{unit} runs this process as {context}, not in {DOMAIN}: check SELinuxContext= in `systemctl cat {unit}`"
         ));
     }
     match program.as_deref() {
@@ -43,12 +43,12 @@ pub(super) fn selinux(seen: Seen<'_>) -> Outcome {
         label => {
             let label = label.unwrap_or("unlabelled");
             return Found(format!(
-                "this program's file is {label} and not {PROGRAM_TYPE}: the service won't start; `etcd-lun selinux install` labels it"
+                "this program's file is labelled {label}, not {PROGRAM_TYPE}, so the service will not start: run `etcd-lun selinux install`"
             ));
         }
     }
     if !enforcing {
-        return Found("SELinux is permissive: what etcd-lun may not do is logged, not denied".into());
+        return Found("SELinux is permissive: it logs what etcd-lun may not do, and does not deny it".into());
     }
-    Ok(format!("enforcing, with the module of this config; this runs as {context}"))
+    Ok(format!("enforcing, with the module for this config; this process runs as {context}"))
 }

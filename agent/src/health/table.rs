@@ -1,9 +1,12 @@
-//! All checks.
+//! The table of all checks.
 
 use super::{
-    Check,
-    Severity::{Critical, Warning},
-    checks, metrics, selinux, vitals,
+    checks, metrics,
+    report::{
+        Check,
+        Severity::{Critical, Warning},
+    },
+    selinux, storage,
 };
 
 /// All checks, in the order in which they are printed.
@@ -18,7 +21,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "session",
         protects: "the LUN can be reached",
-        limit: "the kernel's word: LOGGED_IN",
+        limit: "the kernel reports LOGGED_IN",
         severity: Critical,
         run: checks::session,
     },
@@ -32,23 +35,23 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "paths",
         protects: "the LUN stays reachable, and every path is used",
-        limit: "the kernel's word on each SCSI device: running",
+        limit: "the kernel reports each SCSI device as running",
         severity: Warning,
-        run: vitals::paths,
+        run: storage::paths,
     },
     Check {
         name: "session-timeout",
-        protects: "a short outage of the target makes etcd wait, and not its disk fail",
-        limit: "the config's `target.replacement_timeout`; multipathd's own where it has a map",
+        protects: "a short outage of the target makes etcd wait, instead of failing its disk",
+        limit: "the config's `target.replacement_timeout`; with a multipath map multipathd's own",
         severity: Warning,
-        run: vitals::session_timeout,
+        run: storage::session_timeout,
     },
     Check {
         name: "route",
         protects: "a session survives the start of the cluster's network",
-        limit: "not over br-ex, which is rebuilt at every boot (OpenShift's assisted installer refuses it)",
+        limit: "not over br-ex, which every boot rebuilds (OpenShift's assisted installer refuses it)",
         severity: Warning,
-        run: vitals::route,
+        run: storage::route,
     },
     Check {
         name: "initiator-name",
@@ -59,7 +62,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "device-identity",
-        protects: "the LUN is the one of the record, not another with its number",
+        protects: "the LUN is the recorded one, not another with the same number",
         limit: "the WWID in the record",
         severity: Critical,
         run: checks::device_identity,
@@ -69,25 +72,25 @@ pub const CHECKS: &[Check] = &[
         protects: "etcd can write",
         limit: "the kernel's read-only flag of the device",
         severity: Critical,
-        run: vitals::device_writable,
+        run: storage::device_writable,
     },
     Check {
         name: "write-cache",
         protects: "what etcd has synced survives a power cut of the storage",
-        limit: "the kernel asks for flushes where the target says that it caches",
+        limit: "the kernel sends flushes if the target reports a write cache",
         severity: Critical,
-        run: vitals::write_cache,
+        run: storage::write_cache,
     },
     Check {
         name: "mount",
-        protects: "etcd's directory is the LUN",
+        protects: "etcd's data directory is on the LUN",
         limit: "the LUN's device number",
         severity: Critical,
         run: checks::mount,
     },
     Check {
         name: "mount-options",
-        protects: "the mount is what the config asks for, and writable",
+        protects: "the mount has the options of the config, and is writable",
         limit: "the config's `lun.mount_options`",
         severity: Critical,
         run: checks::mount_options,
@@ -101,71 +104,71 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "stamp",
-        protects: "the data on the LUN is this node's, and not from the past",
-        limit: "the record's generation and uses",
+        protects: "the data on the LUN is this node's, and not from a restored snapshot",
+        limit: "the record's generation and use counter",
         severity: Critical,
         run: checks::stamp,
     },
     Check {
         name: "fence",
-        protects: "etcd can't start on old data when the LUN is missing",
-        limit: "empty but for our bar, and immutable",
+        protects: "etcd cannot start on old data if the LUN is missing",
+        limit: "no data but the file that keeps etcd out, and immutable",
         severity: Critical,
         run: checks::fence,
     },
     Check {
         name: "free-space",
         protects: "etcd can write",
-        limit: "20 %: two files of etcd's log, and a second database while it is defragmented",
+        limit: "20 %: two files of etcd's log, and a second database during a defragmentation",
         severity: Critical,
         run: checks::free_space,
     },
     Check {
         name: "free-inodes",
         protects: "etcd can make files",
-        limit: "1,000, many times what etcd has",
+        limit: "1,000, many times as many files as etcd has",
         severity: Critical,
-        run: vitals::free_inodes,
+        run: storage::free_inodes,
     },
     Check {
         name: "kernel-log",
-        protects: "trouble that has passed is noticed before it comes again",
-        limit: "no error of the LUN since it was mounted, or since `dmesg --clear`",
+        protects: "errors that have passed are noticed before they come again",
+        limit: "no error of the LUN since it was mounted or since `dmesg --clear`",
         severity: Warning,
-        run: vitals::kernel_log,
+        run: storage::kernel_log,
     },
     Check {
         name: "selinux",
-        protects: "a fault of etcd-lun, or of what it runs, stays among its own files and on its own LUN",
-        limit: "the module for this config, and the domain in the unit",
+        protects: "a fault of etcd-lun, or of a tool that it runs, cannot reach beyond its own files and LUN",
+        limit: "the module for this config, and the domain that the unit asks for",
         severity: Warning,
         run: selinux::selinux,
     },
     Check {
         name: "units",
         protects: "the next boot brings the LUN back, and health is watched",
-        limit: "as the MachineConfig enables them, none masked or failed",
+        limit: "enabled as in the MachineConfig, none masked or failed",
         severity: Warning,
-        run: vitals::units,
+        run: storage::units,
     },
     Check {
         name: "retired",
-        protects: "the disk isn't filled by data that nobody needs, nor secrets kept",
-        limit: "30 days: a migration that worked so long isn't taken back",
+        protects: "data that nobody needs does not fill the disk or keep secrets",
+        limit: "30 days: nobody reverts a migration that has worked that long",
         severity: Warning,
-        run: vitals::retired,
+        run: storage::retired,
     },
     Check {
         name: "iowait",
-        protects: "etcd's writes don't wait behind others'",
+        protects: "etcd's writes do not wait behind those of others",
         limit: "4 % of processor time (KCS 6271341, etcd performance troubleshooting)",
         severity: Warning,
-        run: vitals::iowait,
+        run: storage::iowait,
     },
     Check {
         name: "etcd",
         protects: "the member runs",
-        limit: "systemd's or the kubelet's word",
+        limit: "systemd reports the unit as active; for a static pod, etcd has its database open",
         severity: Critical,
         run: checks::etcd,
     },
@@ -178,8 +181,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "wal-fsync",
-        protects: "the member keeps up, and keeps its leadership",
-        limit: "99 and 99.9 of 100 within 10 ms (OpenShift's recommended etcd practices, etcd's FAQ)",
+        protects: "the member keeps up, and can stay leader",
+        limit: "99 of 100 and 999 of 1,000 within 10 ms (OpenShift's recommended etcd practices, etcd's FAQ)",
         severity: Warning,
         run: metrics::wal_fsync,
     },
@@ -192,22 +195,22 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "peer-round-trip",
-        protects: "members hear of each other in time",
+        protects: "members reach each other in time",
         limit: "99 of 100 within 50 ms (OpenShift's recommended etcd practices)",
         severity: Warning,
         run: metrics::peer_round_trip,
     },
     Check {
         name: "database-size",
-        protects: "etcd doesn't refuse writes for want of space",
-        limit: "65 % of the quota, and half of it in use when it is above 100 MB (etcd's own alerts)",
+        protects: "etcd does not refuse writes for lack of space",
+        limit: "at most 65 % of the quota; above 100 MB at least half in use (etcd's own alerts)",
         severity: Warning,
         run: metrics::database_size,
     },
 ];
 
-/// What is looked at on a node that was rolled back to the local disk on purpose: the rest is about the LUN.
-pub const ROLLED_BACK: [&str; 9] = [
+/// The checks that apply after a rollback to the local disk. All others are about the LUN.
+pub const AFTER_ROLLBACK: [&str; 9] = [
     "record",
     "fence",
     "selinux",
@@ -219,9 +222,9 @@ pub const ROLLED_BACK: [&str; 9] = [
     "database-size",
 ];
 
-/// What is looked at only where the config names a target: of a disk of the machine's own there is nothing of the kind.
-pub const ISCSI: [&str; 5] = ["session", "portals", "session-timeout", "route", "initiator-name"];
+/// The checks that apply only if the config names a target: a local disk has no session.
+pub const ISCSI_ONLY: [&str; 5] = ["session", "portals", "session-timeout", "route", "initiator-name"];
 
-/// What is looked at only where the config says where etcd shows its metrics.
-pub(super) const OF_METRICS: [&str; 5] =
+/// The checks that apply only if the config sets `etcd.metrics`.
+pub(super) const NEEDS_METRICS: [&str; 5] =
     ["etcd-ready", "wal-fsync", "backend-commit", "peer-round-trip", "database-size"];

@@ -1,49 +1,49 @@
-//! What has changed since the last run of the timer.
+//! Which outcomes have changed since the timer's last run.
 
-use super::Report;
+use super::report::{Report, Row, Severity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The id of a message in the journal that tells that a check found something; `units/etcd-lun.catalog` explains it.
+/// The id of the journal entry for a check that found something. `units/etcd-lun.catalog` explains it.
 pub const FOUND: &str = "996bdb2779ff49aeabf32506127f08c4";
-/// That it can't tell.
+/// The id of the journal entry for a check that cannot tell.
 pub const CANNOT_TELL: &str = "a9cedeee955043f59011957e82cc9b70";
-/// That it is ok again.
+/// The id of the journal entry for a check that is ok again.
 pub const OK_AGAIN: &str = "ae8875a0c316417288b6a07877899631";
 
-/// What each check came to in one run, in a word. Kept until the next boot.
+/// The outcome of each check in one run, in one word. It is kept until the next boot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Verdicts(BTreeMap<String, String>);
 
-/// A check that came to something else than before.
+/// A check with another outcome than before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change<'a> {
     /// The check.
     pub check: &'a str,
-    /// What it came to before.
+    /// Its outcome before.
     pub old: &'a str,
-    /// What it came to now.
+    /// Its outcome now.
     pub new: &'a str,
     /// How bad a finding is.
-    pub severity: super::Severity,
-    /// What was seen.
+    pub severity: Severity,
+    /// What was observed.
     pub detail: &'a str,
 }
 
-/// What a check is taken to have come to before it was ever run.
-const BEFORE: &str = "ok";
+/// The outcome that a check counts as having before its first run.
+const INITIAL: &str = "ok";
 
 impl Verdicts {
-    /// Of a report.
+    /// The outcomes in a report.
     pub fn of(report: &Report) -> Self {
         Self(report.rows.iter().map(|row| (row.check.to_owned(), row.outcome.word().to_owned())).collect())
     }
 
-    /// What is otherwise in a report, in its order.
+    /// The checks of a report whose outcome has changed, in the report's order.
     pub fn changes<'a>(&'a self, report: &'a Report) -> Vec<Change<'a>> {
-        let change = |row: &'a super::Row| {
-            let old = self.0.get(row.check).map_or(BEFORE, String::as_str);
+        let change = |row: &'a Row| {
+            let old = self.0.get(row.check).map_or(INITIAL, String::as_str);
             let new = row.outcome.word();
             let (check, severity, detail) = (row.check, row.severity, row.outcome.detail());
             (old != new).then_some(Change { check, old, new, severity, detail })
@@ -55,7 +55,7 @@ impl Verdicts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::{Outcome, Row, Severity};
+    use crate::health::Outcome;
 
     fn report(outcomes: &[(&'static str, Outcome)]) -> Report {
         let row = |(check, outcome): &(&'static str, Outcome)| Row {

@@ -1,7 +1,7 @@
-//! Which copy is the truth: the record on the node, the stamp on the LUN.
+//! Which copy is authoritative: the record on the node, and the stamp on the LUN.
 //!
-//! Both are small JSON texts with a `version`. A text of an unknown version, or with a key that
-//! is not known, is an error and never "absent": somebody newer wrote it.
+//! Both are small JSON texts with a `version`. A text with an unknown version or key was written by a newer etcd-lun. So it is
+//! an error, and never counts as absent.
 
 use crate::terms::{AbsPath, Fingerprint, FsUuid, RecordedFingerprint, Wwid};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ const RECORD_VERSION: u32 = 2;
 /// The format of stamps that this program writes.
 const STAMP_VERSION: u32 = 1;
 
-/// Which copy etcd may run on.
+/// The copy that etcd may run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Authority {
@@ -37,41 +37,41 @@ impl fmt::Display for Authority {
 #[serde(deny_unknown_fields)]
 pub struct Record {
     version: u32,
-    /// Which copy is the truth.
+    /// The authoritative copy.
     pub authority: Authority,
-    /// Counts migrations: each attempt takes the next number.
+    /// The number of this attempt. Each migration or rollback takes the next one.
     pub generation: u64,
-    /// The UUID of the filesystem on the LUN: set before the filesystem is made.
+    /// The UUID of the filesystem on the LUN. It is recorded before the filesystem is made.
     pub uuid: FsUuid,
-    /// The LUN.
+    /// The WWID of the LUN.
     pub wwid: Wwid,
     /// The data directory that was migrated.
     pub data_dir: AbsPath,
-    /// The local data as it was when it was copied; none before the commit point, and none when
-    /// there was no data to copy. After a rollback, the copy as it was proven.
+    /// The fingerprint of the local data when it was copied; none before the commit point, and none if there was no data. After
+    /// a rollback: the fingerprint of the proven copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<RecordedFingerprint>,
-    /// How many uses of the LUN were counted: each mount for use, and while etcd runs each `mark`. A LUN whose stamp has
-    /// fewer has gone back in time.
+    /// The use counter. Each mount for use advances it, and each `mark` while etcd runs. If the stamp has a lower one, the LUN
+    /// was restored from a snapshot.
     pub activations: u64,
-    /// Whether the truth is local because a person rolled back: then only a person's `apply` moves it again. Not there
-    /// in older texts; an older program refuses a text that has it, and so doesn't move the data at the next boot.
+    /// Whether a rollback made the local disk authoritative. Then only an `apply` by hand moves the data again. Older texts do
+    /// not have this key. An older program refuses a text that has it, and so does not move the data at the next boot.
     #[serde(default, skip_serializing_if = "is_false")]
     pub rolled_back: bool,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// What is wrong with the text of a record or stamp.
+/// Why a text is no record or stamp.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// It isn't JSON of the known form.
+    /// It is not JSON of the known form.
     #[error("not of the known form")]
     Form(#[from] serde_json::Error),
-    /// It was written by another version.
+    /// Another version wrote it.
     #[error("written in format {found}, this program knows {known}: use the etcd-lun that wrote it")]
     Version {
         /// The version in the text.
@@ -81,7 +81,7 @@ pub enum FormatError {
     },
 }
 
-/// Only the version, to judge a text before its form.
+/// Only the version. It is read first, because another version may have another form.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
@@ -96,7 +96,7 @@ fn parse<T: for<'de> Deserialize<'de>>(text: &str, known: u32) -> Result<T, Form
 }
 
 impl Record {
-    /// The record of an attempt that begins: the truth is local.
+    /// The record of an attempt that begins. The local disk is authoritative.
     pub fn begin(generation: u64, uuid: FsUuid, wwid: Wwid, data_dir: AbsPath) -> Self {
         Self {
             version: RECORD_VERSION,
@@ -111,7 +111,7 @@ impl Record {
         }
     }
 
-    /// The record at the commit point: the truth is on the LUN, mounted for use once.
+    /// The record at the commit point. The LUN is authoritative and has its first use.
     pub fn commit(self, fingerprint: Option<Fingerprint>) -> Self {
         let fingerprint = fingerprint.map(RecordedFingerprint::Ours);
         Self {
@@ -123,13 +123,13 @@ impl Record {
         }
     }
 
-    /// The record at the commit point of a rollback: the truth is this copy on the local disk, on purpose.
+    /// The record at the commit point of a rollback. The copy on the local disk is authoritative.
     pub fn roll_back(self, fingerprint: Fingerprint) -> Self {
         let fingerprint = Some(RecordedFingerprint::Ours(fingerprint));
         Self { version: RECORD_VERSION, authority: Authority::Local, fingerprint, rolled_back: true, ..self }
     }
 
-    /// The generation under whose number a rollback stages the LUN's data, or has staged it.
+    /// The generation that names the directory where a rollback stages the LUN's data; none if nothing can be staged.
     pub fn returning(&self) -> Option<u64> {
         match self.authority {
             Authority::Lun => Some(self.generation.saturating_add(1)),
@@ -137,7 +137,7 @@ impl Record {
         }
     }
 
-    /// The record with another count of activations.
+    /// The record with this use counter.
     pub fn activated(self, activations: u64) -> Self {
         Self { activations, ..self }
     }
@@ -153,7 +153,7 @@ impl Record {
     }
 }
 
-/// The count that a migration itself gives: committing is the first use.
+/// The use counter after a migration: the commit is the first use.
 pub const FIRST_ACTIVATION: u64 = 1;
 
 /// The stamp on the LUN: an extended attribute of the filesystem's root directory.
@@ -161,27 +161,27 @@ pub const FIRST_ACTIVATION: u64 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Stamp {
     version: u32,
-    /// The generation whose data this is.
+    /// The generation of the data.
     pub generation: u64,
-    /// The machine id of the node that it belongs to.
+    /// The machine id of the node that owns the data.
     pub machine_id: String,
-    /// That node's name, for people.
+    /// The name of this node, for messages.
     pub node: String,
-    /// How many uses of the LUN were counted, here before in the record: never fewer than there.
+    /// The use counter. It is advanced here before it is in the record, so it is never below the record's.
     pub activations: u64,
 }
 
 impl Stamp {
-    /// The attribute's name. `trusted.`: only a privileged process may read or write it, and
-    /// rsync without `-X` leaves it alone (xattr(7)).
+    /// The attribute's name. Only a privileged process can read or write a `trusted.` attribute (xattr(7)), and rsync does not
+    /// copy it without `-X`.
     pub const ATTRIBUTE: &CStr = c"trusted.etcd-lun.stamp";
 
-    /// A stamp in the format of this program.
+    /// A stamp in the format that this program writes.
     pub fn new(generation: u64, machine_id: String, node: String, activations: u64) -> Self {
         Self { version: STAMP_VERSION, generation, machine_id, node, activations }
     }
 
-    /// The stamp with another count of activations.
+    /// The stamp with this use counter.
     pub fn activated(self, activations: u64) -> Self {
         Self { activations, ..self }
     }

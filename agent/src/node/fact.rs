@@ -1,20 +1,20 @@
-//! Known, or unknown and why. Unknown is not absent.
+//! A fact is known, or unknown with a reason. Unknown is not absent.
 
 use serde::Serialize;
 use std::fmt;
 
-/// One fact about the node, or the reason why it could not be learnt.
+/// One fact about the node, or the reason why it could not be observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fact<T> {
-    /// What was seen.
+    /// What was observed.
     Known(T),
-    /// Why nothing could be seen.
+    /// Why it could not be observed.
     Unknown(String),
 }
 
 impl<T> Fact<T> {
-    /// The value, when it is known.
+    /// The value, if it is known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
@@ -22,7 +22,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The value, or the reason why it isn't known.
+    /// The value, or the reason why it is not known.
     pub fn require(&self) -> Result<&T, &str> {
         match self {
             Self::Known(value) => Ok(value),

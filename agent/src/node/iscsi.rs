@@ -1,13 +1,13 @@
-//! What open-iscsi says: the initiator's name, sessions to our target, their records.
+//! What open-iscsi and the kernel report: the initiator's name, daemons, sessions.
 
-use super::Fact;
-use crate::terms::Portal;
+use super::fact::Fact;
+use crate::terms::{Iqn, Portal};
 use serde::Serialize;
 
-/// The initiator side of this node.
+/// The initiator on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Initiator {
-    /// The name in `/etc/iscsi/initiatorname.iscsi`, if there is one.
+    /// The initiator name in `/etc/iscsi/initiatorname.iscsi`; none if it is not set.
     pub name: Fact<Option<String>>,
     /// Whether iscsid runs.
     pub iscsid_active: Fact<bool>,
@@ -22,22 +22,27 @@ pub struct Session {
     pub sid: u32,
     /// The target's name.
     pub target: String,
-    /// The portal as the record names it, `host:port`.
+    /// The portal as open-iscsi's node record names it, `host:port`.
     pub portal: String,
-    /// Which of the config's portals that is, if any.
+    /// The same portal in the config; none if the config does not list it.
     pub configured: Option<Portal>,
-    /// The kernel's word: `LOGGED_IN`, `FAILED`, `FREE`.
+    /// Its state, as the kernel reports it: `LOGGED_IN`, `FAILED`, `FREE`.
     pub state: String,
     /// The initiator name that it was made with.
     pub initiator: Option<String>,
-    /// For how many seconds without connection it keeps writes waiting; none: for ever.
+    /// How many seconds I/O waits after the connection is lost before it fails; none: I/O waits for ever.
     pub recovery_timeout: Option<u32>,
-    /// Disks of this session that somebody uses (mounted, held or swapped on), by kernel name.
+    /// The kernel names of this session's disks that are in use: mounted, held or swapped on.
     pub in_use: Vec<String>,
 }
 
 impl Session {
-    /// Whether commands get through.
+    /// True if it leads to this target.
+    pub fn is_to(&self, target: &Iqn) -> bool {
+        self.target == target.as_str()
+    }
+
+    /// True if commands reach the target.
     pub fn is_logged_in(&self) -> bool {
         self.state == "LOGGED_IN"
     }

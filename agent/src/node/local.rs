@@ -1,4 +1,4 @@
-//! The node's own side: the data directory, its mount, the mount unit, etcd.
+//! The node's own side: the data directory, its mount, the mount unit, retired data.
 
 use crate::terms::{Bytes, Fingerprint, Span};
 use serde::Serialize;
@@ -11,23 +11,22 @@ pub enum LocalDir {
     Absent,
     /// There is one.
     Present {
-        /// Names in it.
+        /// Names in it; none if it is empty, or holds only the file that keeps etcd out.
         entries: Vec<String>,
-        /// Whether it is immutable; none when the filesystem has no such flag.
+        /// Whether it is immutable; none if the filesystem has no such flag.
         immutable: Option<bool>,
-        /// Its fingerprint; taken only when a record says that the LUN is the truth and there is
-        /// something here all the same, for it means reading everything.
+        /// Its fingerprint. It is taken only if the record says that the LUN is authoritative and there is data here all the
+        /// same, because that means reading everything.
         fingerprint: Option<Fingerprint>,
-        /// Whether it lies on the same mount as etcd-lun's own state directory, so that a rename
-        /// can retire it.
+        /// Whether it is on the same mount as etcd-lun's state directory, so that a rename can retire it.
         with_state: bool,
-        /// Bytes below it, when counted (before a migration).
+        /// The size of its data; counted only if the local disk is authoritative.
         size: Option<Bytes>,
     },
 }
 
 impl LocalDir {
-    /// Whether there is nothing in it, or no directory at all.
+    /// True if it holds no data, or does not exist.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Absent => true,
@@ -35,124 +34,80 @@ impl LocalDir {
         }
     }
 
-    /// Whether etcd could neither read old data here nor write new.
+    /// True if etcd can neither read old data here nor write new data: the directory holds no data and is immutable.
     pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Present { entries, immutable: Some(true), .. } if entries.is_empty())
     }
 }
 
-/// What a rollback has to know of the local disk.
+/// What a rollback has staged on the local disk, and the space for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Shelf {
-    /// Bytes free on the filesystem of etcd-lun's own state directory.
+pub struct RollbackStaging {
+    /// Bytes free on the filesystem of etcd-lun's state directory.
     pub free: Bytes,
-    /// What lies where the LUN's data is staged; none when there is nothing.
+    /// What is in the directory where a rollback stages the LUN's data; none if it is empty.
     pub copy: Option<StagedCopy>,
 }
 
-/// A copy of the LUN's data that waits to take the data directory's place, or a part of one.
+/// A copy of the LUN's data, complete or not, that a rollback will put in place of the data directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StagedCopy {
     /// Whether it carries our mark.
     pub ours: bool,
     /// Bytes in it.
     pub size: Bytes,
-    /// Its fingerprint; taken only when a record says that it is the truth, for it means reading everything.
+    /// Its fingerprint. It is taken only if the record says that this copy is authoritative, because that means reading
+    /// everything.
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// Local data of an earlier migration, out of the way.
+/// Retired data: the local data of an earlier migration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Retired {
-    /// Its directory's name: the generation that the data became on the LUN.
+    /// The name of its directory: the generation that the data became on the LUN.
     pub name: String,
     /// Whether it carries our mark for that generation.
     pub ours: bool,
     /// Bytes in it.
     pub size: Bytes,
-    /// For how long it has lain there.
+    /// How long ago it was retired.
     pub age: Span,
 }
 
-/// What PID 1 sees mounted on the data directory.
+/// What is mounted on the data directory, as PID 1 sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DataMount {
     /// The device number, `major:minor`.
     pub devno: String,
-    /// The device as named when it was mounted.
+    /// The device, as it was named when it was mounted.
     pub source: String,
     /// The filesystem's type.
     pub fs_type: String,
-    /// Options of the mount and of its superblock.
+    /// The options of the mount and of its superblock.
     pub options: Vec<String>,
-    /// How many mounts lie on top of each other here.
+    /// How many mounts are stacked here.
     pub layers: usize,
-    /// Bytes free for etcd, and in all.
+    /// Bytes free for etcd, and bytes in all.
     pub free: Option<(Bytes, Bytes)>,
-    /// Whether a look at it gave an I/O error: XFS has shut down.
+    /// Whether reading its root gave an I/O error: XFS has shut down.
     pub io_error: bool,
 }
 
-/// The mount unit as systemd knows it, against what `render units` writes.
+/// The mount unit that systemd knows, compared with what `render units` writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MountUnit {
-    /// systemd knows no such unit.
+    /// systemd does not know it.
     Absent,
-    /// The file is another.
+    /// Its file is different.
     Differs {
         /// The file that systemd reads.
         path: String,
         /// What differs.
         how: String,
     },
-    /// The file is right, and systemd has not read it yet.
+    /// Its file is right, and systemd has not read it yet.
     NotLoaded,
-    /// As rendered.
+    /// It is as rendered.
     Right,
-}
-
-/// etcd as its runtime sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Etcd {
-    /// What it is run by: its unit, or its static pod's manifest.
-    pub name: String,
-    /// Whether there is, or may yet be, an etcd of that name.
-    pub exists: bool,
-    /// systemd's word for a unit: `active`, `activating`, `failed`, `inactive`, …; for a static pod `manifest in
-    /// place`, `manifest parked`, `no manifest`.
-    pub state: String,
-    /// Whether it runs, or is on its way up or down.
-    pub running: bool,
-    /// Whether it starts at boot: the unit is enabled, the manifest is in place.
-    pub enabled: bool,
-    /// Whether it will start without anybody's doing: systemd has its start in the queue, or the kubelet finds its
-    /// manifest when it comes up.
-    pub start_queued: bool,
-    /// Whether an earlier run of ours stopped it and did not put it back.
-    pub stopped_by_us: bool,
-    /// Who holds the database's lock on the local disk or on the LUN's mount, as `command (pid N)`.
-    pub lock_holders: Vec<String>,
-}
-
-/// What runs static pods.
-pub const KUBELET: &str = "kubelet.service";
-/// The state of a static pod whose etcd has its database open.
-pub const POD_SERVES: &str = "running";
-
-impl Etcd {
-    /// Whether it is up: its unit is active, or its static pod has the database open.
-    pub fn is_up(&self) -> bool {
-        self.state == "active" || self.state == POD_SERVES
-    }
-
-    /// Whether it should run: it does, it starts at boot, it tried and failed, or we took it down.
-    pub fn is_wanted(&self) -> bool {
-        self.exists && (self.running || self.enabled || self.state == "failed" || self.stopped_by_us)
-    }
-
-    /// Whether it should run and only we would start it; or somebody did, and what we left for that is still there.
-    pub fn waits_for_us(&self) -> bool {
-        self.is_wanted() && (self.stopped_by_us || (!self.running && !self.start_queued))
-    }
 }

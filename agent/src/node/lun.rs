@@ -1,103 +1,103 @@
-//! The LUN as the node sees it.
+//! The LUN, as this node sees it.
 
-use super::{Fact, authority::Stamp};
+use super::{authority::Stamp, fact::Fact};
 use crate::terms::{Bytes, FsLabel, FsUuid, Wwid};
 use serde::Serialize;
 
-/// Whether the LUN can be seen.
+/// Whether this node sees the LUN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LunView {
     /// No session to the target is logged in.
     NoSession,
-    /// There is a session, and no disk of our LUN number on it; or the device's link leads nowhere.
+    /// A session is logged in and has no disk with our LUN number; or the device's link does not exist.
     NotAttached,
-    /// Here it is.
+    /// It is attached.
     Seen(Box<Lun>),
 }
 
 /// A LUN that is attached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lun {
-    /// The kernel name of the device to use: a disk, or the multipath map over its paths.
+    /// The kernel name of the device to use: a disk, or the multipath map over the paths.
     pub device: String,
     /// Its device number, `major:minor`.
     pub devno: String,
     /// The kernel names of all its paths.
     pub paths: Vec<String>,
-    /// Whether multipathd has, or is about to have, the paths.
+    /// Whether multipathd uses the paths.
     pub multipath: Multipath,
-    /// The name for life, the same on all paths.
+    /// The WWID, the same on all paths.
     pub wwid: Fact<Wwid>,
-    /// VPD page 0x80.
+    /// The serial number, from VPD page 0x80.
     pub serial: Option<String>,
-    /// Size.
+    /// Its size.
     pub size: Bytes,
     /// The kernel's read-only flag.
     pub read_only: bool,
-    /// Devices stacked on it, other than its own multipath map.
+    /// Devices stacked on it, such as LVM; not its own multipath map.
     pub holders: Vec<String>,
     /// Partitions on it.
     pub partitions: Vec<String>,
-    /// Who has it mounted, in any mount namespace, or swaps on it. Our own staging is left out.
+    /// Processes that have it mounted in any mount namespace, and swap. Our own staging mount is left out.
     pub users: Fact<Vec<User>>,
-    /// What is on it.
+    /// What it holds.
     pub content: Fact<Content>,
-    /// Other devices that carry the label of our filesystem.
+    /// Other devices with the label of our filesystem.
     pub same_label: Fact<Vec<String>>,
 }
 
-/// multipathd's interest in the LUN.
+/// Whether multipathd uses the LUN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Multipath {
-    /// None.
+    /// It does not.
     Unclaimed,
-    /// udev says that the path belongs to multipath, and the map isn't there yet.
+    /// udev reports that the path belongs to multipath, and there is no map yet.
     Claimed,
-    /// The map is the device to use.
+    /// It does: the map is the device to use.
     Mapped,
 }
 
-/// Somebody who uses the LUN.
+/// A user of the LUN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct User {
-    /// Where: a mount point, or `swap`.
+    /// The mount point, or `swap`.
     pub at: String,
-    /// A process in whose namespace that is.
+    /// A process that has this mount in its mount namespace.
     pub pid: u32,
-    /// That process's name.
+    /// The name of this process.
     pub command: String,
 }
 
-/// What the medium holds.
+/// What the LUN holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
-    /// Provably nothing.
+    /// Nothing, which is proven.
     Blank,
-    /// Only what a `mkfs.xfs` for this UUID leaves when it is cut short.
+    /// Only what `mkfs.xfs` with this UUID leaves if it is interrupted.
     Unfinished {
-        /// The UUID that the record has announced.
+        /// The UUID, which the record announced before `mkfs.xfs` ran.
         uuid: FsUuid,
     },
     /// An XFS.
     Xfs {
         /// Its UUID.
         uuid: FsUuid,
-        /// Its label, when it has one that could be ours.
+        /// Its label, if it has one that could be ours.
         label: Option<FsLabel>,
-        /// What can be read of its stamp without a change to the LUN.
+        /// Its stamp, as far as it can be read without writing to the LUN.
         stamp: Fact<Option<Stamp>>,
-        /// Whether the stamp was read from a live or staged mount. A look at an unmounted
-        /// filesystem doesn't replay its log, so it may show an older stamp.
+        /// Whether the stamp was read through our staging mount. Reading an unmounted filesystem does not replay its log, so
+        /// it may show an older stamp.
         settled: bool,
-        /// Whether its root directory is empty; told only together with a settled stamp.
+        /// Whether its root directory is empty; known only if the stamp is settled.
         empty: Option<bool>,
     },
     /// Anything else.
     Foreign {
-        /// What, in words that follow "holds".
+        /// What it is, in words that follow "holds".
         found: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Prometheus' text format, as far as etcd writes it: histograms, and gauges of one value.
+//! Reads Prometheus' text format, as far as etcd writes it: histograms, and gauges with one value.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 pub struct Sample(BTreeMap<String, f64>);
 
 impl Sample {
-    /// Reads the text. A line that isn't `name{labels} value [timestamp]` or a comment is an error, which names it.
+    /// Reads the text. Each line must be `name{labels} value [timestamp]` or a comment. The error names the first other line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut series = BTreeMap::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let wrong = || format!("`{}` is no line of metrics", line.escape_debug());
-            // A label's value may hold spaces; what follows the labels holds none but between value and time.
+            // A label's value can contain spaces. After the labels only value and time follow.
             let end = match line.rfind('}') {
                 Some(at) => at + 1,
                 None if line.contains('{') => return Err(wrong()),
@@ -25,12 +25,12 @@ impl Sample {
         if series.is_empty() { Err("there are no metrics in it".into()) } else { Ok(Self(series)) }
     }
 
-    /// The value of a metric without labels.
+    /// The value of a metric that has no labels.
     pub fn value(&self, name: &str) -> Option<f64> {
         self.0.get(name).copied()
     }
 
-    /// The histograms of a name, one for each set of other labels.
+    /// The histograms with this name: one for each set of labels beside `le`.
     fn histograms(&self, name: &str) -> BTreeMap<String, BTreeMap<Bound, f64>> {
         let mut found: BTreeMap<String, BTreeMap<Bound, f64>> = BTreeMap::new();
         let begins = format!("{name}_bucket{{");
@@ -46,7 +46,7 @@ impl Sample {
     }
 }
 
-/// An upper bound of a bucket, in order.
+/// The upper bound of a bucket, with a total order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bound(f64);
 
@@ -69,21 +69,21 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// What a histogram counted between two samples.
+/// What a histogram has counted between two samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// Upper bounds, rising, and how many were at most that.
+    /// Upper bounds in rising order, each with the number of observations up to it.
     buckets: Vec<(f64, f64)>,
 }
 
 impl Counted {
-    /// How many there were.
+    /// The number of observations.
     pub fn count(&self) -> f64 {
         self.buckets.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// As Prometheus' `histogram_quantile` has it (prometheus `promql/quantile.go`): evenly spread within a bucket, from 0 in
-    /// the first one, and in the last one, which has no end, its lower bound. Nothing of no observations.
+    /// The quantile that Prometheus' `histogram_quantile` gives (prometheus `promql/quantile.go`); none without observations.
+    /// It interpolates within a bucket. The first bucket starts at 0. The last one has no upper bound, so its lower bound counts.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let all = self.count();
         let (infinite, _) = self.buckets.last()?;
@@ -102,8 +102,8 @@ impl Counted {
     }
 }
 
-/// What each histogram of a name counted from one sample to the next. A histogram that counts less than before was begun
-/// anew, by a restart: then all that it has counted is new (as with Prometheus' `increase`).
+/// What each histogram of a name has counted from one sample to the next. If one counts less than before, etcd was restarted.
+/// Then everything that it has counted is new, as in Prometheus' `increase`.
 pub fn counted(samples: &[Sample; 2], name: &str) -> Vec<Counted> {
     let [before, after] = samples.each_ref().map(|sample| sample.histograms(name));
     let none = BTreeMap::new();

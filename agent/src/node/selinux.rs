@@ -1,8 +1,8 @@
-//! SELinux, and this program under it.
+//! SELinux, and how it confines this process.
 
 use serde::Serialize;
 
-/// What SELinux is on this node.
+/// SELinux on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selinux {
@@ -10,28 +10,28 @@ pub enum Selinux {
     Off,
     /// The kernel has a policy.
     On {
-        /// Whether what the policy doesn't allow is denied, and not only logged.
+        /// Whether the kernel denies what the policy does not allow. If not, it only logs it.
         enforcing: bool,
-        /// Our module in that policy.
+        /// etcd-lun's module in that policy.
         module: InForce,
         /// The label of this process.
         context: String,
-        /// The label of this process's program; nothing when it has none.
+        /// The label of this process's program file; none if it has none.
         program: Option<String>,
-        /// The label of the directory that holds the data directory; nothing when it has none.
+        /// The label of the directory that holds the data directory; none if it has none.
         beside: Option<String>,
-        /// The unit of ours that systemd started this process for.
+        /// The unit of etcd-lun that systemd runs this process for; none for a process of a person.
         unit: Option<String>,
     },
 }
 
-/// Which module of ours the policy in force has.
+/// Which version of etcd-lun's module the loaded policy has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InForce {
-    /// The one for this config, of this version.
+    /// The one of this version, for this config.
     Right,
-    /// One for another config, or of another version.
+    /// One of another version, or for another config.
     Other,
     /// None.
     Absent,

@@ -1,4 +1,4 @@
-//! Initiator name, daemons, sessions and who uses their disks.
+//! Observes the initiator name, open-iscsi's daemons, sessions, and who uses their disks.
 
 use crate::{
     config::{Config, Iscsi, Target},
@@ -7,7 +7,7 @@ use crate::{
 };
 use std::io;
 
-/// Nobody is asked for what the config has no use for: open-iscsi needn't be there.
+/// With a local disk open-iscsi is not asked, because it may not be installed.
 const NO_TARGET: &str = "not looked at: the config names a device, and no target";
 
 pub(super) fn initiator(host: &Host, config: &Config) -> Initiator {
@@ -55,7 +55,7 @@ fn fact(host: &Host, target: &Target, session: &iscsi::Session) -> io::Result<Se
     })
 }
 
-/// The disks of a session that somebody uses: mounted in any namespace, swapped on, or held.
+/// The disks of a session that are in use: mounted in any mount namespace, swapped on, or held by another device.
 pub(crate) fn session_users(host: &Host, session: &iscsi::Session) -> io::Result<Vec<String>> {
     let mut used = Vec::new();
     for name in block::disks_of_host(host, session.host_no)? {
@@ -73,7 +73,7 @@ pub(crate) fn session_users(host: &Host, session: &iscsi::Session) -> io::Result
     Ok(used)
 }
 
-/// Whether the kernel swaps on it.
+/// True if the kernel swaps on this disk.
 pub(super) fn is_swap(host: &Host, name: &str) -> io::Result<bool> {
     let node = format!("/dev/{name}");
     Ok(mountinfo::swaps(host)?.contains(&node))

@@ -1,6 +1,6 @@
-//! The LUN: which disk it is, whose, and what it holds.
+//! Observes the LUN: which disk it is, who uses it, and what it holds.
 
-use super::iscsi::is_swap;
+use super::{iscsi::is_swap, local::record};
 use crate::{
     config::{Backing, Config, Device, Iscsi},
     host::{
@@ -18,16 +18,21 @@ use crate::{
 };
 use std::io;
 
-/// Looks for our LUN on every session to the target, or where the device's link leads, and at what it holds.
+/// Finds the LUN on the sessions to the target, or behind the device's link, and looks at what it holds.
 pub(crate) fn lun(host: &Host, config: &Config, staged: Option<&Staging>) -> Fact<LunView> {
     let view = match &config.backing {
-        Backing::Iscsi(iscsi) => of_target(host, config, iscsi, staged),
-        Backing::Device(device) => of_device(host, config, device, staged),
+        Backing::Iscsi(iscsi) => lun_at_target(host, config, iscsi, staged),
+        Backing::Device(device) => lun_at_link(host, config, device, staged),
     };
     view.into()
 }
 
-fn of_target(host: &Host, config: &Config, iscsi: &Iscsi, staged: Option<&Staging>) -> io::Result<LunView> {
+fn lun_at_target(
+    host: &Host,
+    config: &Config,
+    iscsi: &Iscsi,
+    staged: Option<&Staging>,
+) -> io::Result<LunView> {
     let sessions = iscsi::sessions_to(host, &iscsi.target.iqn)?;
     let mut paths = Vec::new();
     let mut reachable = false;
@@ -41,23 +46,29 @@ fn of_target(host: &Host, config: &Config, iscsi: &Iscsi, staged: Option<&Stagin
     }
     paths.sort_by(|one, other| one.name.cmp(&other.name));
     match paths.first().cloned() {
-        Some(first) => Ok(LunView::Seen(Box::new(seen(host, config, &paths, first, reachable, staged)?))),
+        Some(first) => Ok(LunView::Seen(Box::new(attached(host, config, &paths, first, reachable, staged)?))),
         None if sessions.iter().any(iscsi::Session::is_logged_in) => Ok(LunView::NotAttached),
         None => Ok(LunView::NoSession),
     }
 }
 
-fn of_device(host: &Host, config: &Config, device: &Device, staged: Option<&Staging>) -> io::Result<LunView> {
-    // Whether udev is at work on it is not asked: it is, for a moment, after everybody who writes. The links come last.
+fn lun_at_link(
+    host: &Host,
+    config: &Config,
+    device: &Device,
+    staged: Option<&Staging>,
+) -> io::Result<LunView> {
+    // udev is not asked whether it has finished: it starts anew after every write to the disk. It makes the links last, so a
+    // link is enough.
     let disks = disks_of_device(host, device)?.into_iter().map(|name| block::disk(host, &name));
     let paths: Vec<_> = disks.filter_map(Result::transpose).collect::<io::Result<_>>()?;
     match paths.first().cloned() {
-        Some(first) => Ok(LunView::Seen(Box::new(seen(host, config, &paths, first, true, staged)?))),
+        Some(first) => Ok(LunView::Seen(Box::new(attached(host, config, &paths, first, true, staged)?))),
         None => Ok(LunView::NotAttached),
     }
 }
 
-/// The disk that the link leads to, or the paths of the multipath map that it leads to; none where there is no link.
+/// The disk that the link leads to, or the paths of the multipath map that it leads to; none if there is no link.
 pub(crate) fn disks_of_device(host: &Host, device: &Device) -> io::Result<Vec<String>> {
     let Some(name) = block::led_to(host, device.path.path().as_str())? else { return Ok(Vec::new()) };
     let mut disks = block::paths_of_map(host, &name)?.unwrap_or_else(|| vec![name]);
@@ -65,7 +76,7 @@ pub(crate) fn disks_of_device(host: &Host, device: &Device) -> io::Result<Vec<St
     Ok(disks)
 }
 
-/// Where sessions show a LUN.
+/// The disks of a LUN on these sessions.
 fn disks_at<'a>(
     host: &Host,
     sessions: impl Iterator<Item = &'a iscsi::Session>,
@@ -74,7 +85,7 @@ fn disks_at<'a>(
     sessions.filter_map(|session| disk_of(host, session, lun).transpose()).collect()
 }
 
-/// The disks that are the LUN: one for each path.
+/// The LUN's disks: one for each path.
 pub(crate) fn disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     match &config.backing {
         Backing::Iscsi(iscsi) => {
@@ -84,7 +95,7 @@ pub(crate) fn disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     }
 }
 
-/// The disk of a LUN of a session; nothing before the session's target is known to the kernel.
+/// The disk of a LUN on a session; none as long as the kernel has not set up the session's target.
 pub(crate) fn disk_of(host: &Host, session: &iscsi::Session, lun: LunNumber) -> io::Result<Option<String>> {
     match session.target_id {
         Some(target) => block::lun_of_session(host, session.host_no, target, lun),
@@ -92,7 +103,7 @@ pub(crate) fn disk_of(host: &Host, session: &iscsi::Session, lun: LunNumber) -> 
     }
 }
 
-/// Whether udev has finished with a disk, and with the multipath map over it where it wants one.
+/// True if udev has finished with a disk, and with its multipath map if it belongs to one.
 pub(crate) fn is_settled(host: &Host, name: &str) -> io::Result<bool> {
     let Some(disk) = block::disk(host, name)? else { return Ok(false) };
     if disk.udev.is_none() {
@@ -104,13 +115,13 @@ pub(crate) fn is_settled(host: &Host, name: &str) -> io::Result<bool> {
     }
 }
 
-/// The sessions to the config's target; with a device there are none.
-pub(crate) fn ours(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Session>> {
+/// The sessions to the config's target; none if the config names a device.
+pub(crate) fn sessions_to_target(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Session>> {
     config.backing.iscsi().map_or(Ok(Vec::new()), |iscsi| iscsi::sessions_to(host, &iscsi.target.iqn))
 }
 
-/// Has the kernel read identity and size of the LUN's disks anew: it keeps what it read when the disk appeared. Not where
-/// there is no connection: that would wait for one.
+/// Has the kernel read the identity and size of the LUN's disks anew, because it keeps what it read when a disk appeared. Disks
+/// without a connection are left out, because the read would block.
 pub(crate) fn lun_rescan(host: &Host, config: &Config) -> io::Result<()> {
     let disks = match &config.backing {
         Backing::Iscsi(iscsi) => {
@@ -122,7 +133,7 @@ pub(crate) fn lun_rescan(host: &Host, config: &Config) -> io::Result<()> {
     disks.iter().try_for_each(|disk| block::rescan(host, disk))
 }
 
-fn seen(
+fn attached(
     host: &Host,
     config: &Config,
     paths: &[Disk],
@@ -150,7 +161,7 @@ fn seen(
     let content = if reachable {
         content(host, &device, staged)
     } else {
-        // A read would hang for the whole of open-iscsi's replacement timeout.
+        // A read would block for the whole replacement timeout.
         Fact::Unknown("no session to it is logged in".into())
     };
     Ok(Lun {
@@ -170,8 +181,8 @@ fn seen(
     })
 }
 
-/// udev marks a path that multipath wants before the map is there (multipath-tools
-/// `libmultipath/uevent.h`, 11-dm-mpath.rules).
+/// True if multipath uses the disk. udev marks it before the map exists (multipath-tools `libmultipath/uevent.h`,
+/// 11-dm-mpath.rules).
 fn is_claimed(disk: &Disk) -> bool {
     let property = disk.udev.as_ref().and_then(|udev| udev.properties.get("DM_MULTIPATH_DEVICE_PATH"));
     property.is_some_and(|value| value == "1")
@@ -185,7 +196,7 @@ fn wwid(backing: &Backing, paths: &[Disk]) -> Fact<Wwid> {
         [None] => Fact::Unknown(match backing {
             Backing::Iscsi(_) => "the target gives no identifier in VPD page 0x83".into(),
             Backing::Device(device) => format!(
-                "what {} leads to has no name for life (a WWID, or the serial number of a virtio disk): name a whole disk, and give it a serial number where it comes from",
+                "the disk at {} has no WWID, and no serial number that a virtio disk could have: name a whole disk, and give it a serial number in the hypervisor",
                 device.path
             ),
         }),
@@ -217,7 +228,7 @@ fn same_label(host: &Host, label: &FsLabel, device: &Disk, paths: &[String]) -> 
     Ok(carriers.into_iter().filter(|name| *name != device.name && !paths.contains(name)).collect())
 }
 
-/// Whether udev has seen this label on this device, and the link leads there.
+/// True if udev's link for this label leads to this device.
 pub(crate) fn carries_label(host: &Host, device: &str, label: &FsLabel) -> io::Result<bool> {
     Ok(label_leads_to(host, label)?.as_deref() == Some(device))
 }
@@ -228,8 +239,8 @@ pub(crate) fn label_leads_to(host: &Host, label: &FsLabel) -> io::Result<Option<
 }
 
 fn content(host: &Host, device: &Disk, staged: Option<&Staging>) -> Fact<Content> {
-    // Only an announced filesystem that is not the truth may be taken for one cut short.
-    let record = super::record(host);
+    // Only a filesystem that the record announced and that is not authoritative can be an interrupted `mkfs.xfs`.
+    let record = record(host);
     let announced = record
         .known()
         .and_then(Option::as_ref)
@@ -258,7 +269,7 @@ fn content(host: &Host, device: &Disk, staged: Option<&Staging>) -> Fact<Content
 
 type StampFacts = (Fact<Option<Stamp>>, bool, Option<bool>);
 
-/// The stamp: through our own staging mount, else by a look that writes nothing.
+/// The stamp: read through our staging mount, or else by a mount that writes nothing.
 fn stamp(host: &Host, device: &Disk, staged: Option<&Staging>) -> StampFacts {
     if let Some(staged) = staged {
         let read = || -> io::Result<(Option<Stamp>, bool)> {

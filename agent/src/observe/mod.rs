@@ -1,22 +1,25 @@
-//! Looking at the node. Reads and never changes; decides nothing.
+//! Observes the node. It reads, never changes anything, and decides nothing.
 //!
-//! Each function asks `host` and turns what it says into facts; what can't be read becomes
-//! `Unknown` with the reason, never "absent".
+//! Each function asks `host` and turns the answer into facts. What cannot be read becomes `Unknown` with the reason, never
+//! "absent".
 
+mod etcd;
+mod health_facts;
 mod iscsi;
 mod local;
 mod lun;
 mod mount;
 mod selinux;
-mod vitals;
 
+pub(crate) use etcd::etcd;
+pub use health_facts::health_facts;
 pub(crate) use iscsi::session_users;
-pub(crate) use local::{etcd, record};
+pub(crate) use local::record;
 pub(crate) use lun::{
-    carries_label, disk_of, disks, disks_of_device, is_settled, label_leads_to, lun, lun_rescan, ours,
+    carries_label, disk_of, disks, disks_of_device, is_settled, label_leads_to, lun, lun_rescan,
+    sessions_to_target,
 };
 pub(crate) use selinux::{in_force, selinux};
-pub use vitals::vitals;
 
 use crate::{
     config::Config,
@@ -25,7 +28,7 @@ use crate::{
 };
 use anyhow::Context as _;
 
-/// Who this node is; `joined_host_namespace` is the caller's knowledge.
+/// Which node this is. Only the caller knows whether this process has joined PID 1's mount namespace.
 pub fn identity(host: &Host, joined_host_namespace: bool) -> anyhow::Result<Identity> {
     Ok(Identity {
         machine_id: host_identity::machine_id(host).context("reading the machine id")?,
@@ -34,20 +37,20 @@ pub fn identity(host: &Host, joined_host_namespace: bool) -> anyhow::Result<Iden
     })
 }
 
-/// Where one looks from.
+/// The mount namespace that the node is observed from.
 #[derive(Debug, Clone, Copy)]
 pub enum Viewpoint<'a> {
-    /// Whatever namespace the process was started in.
+    /// The one that the process was started in, or has joined.
     Reader,
-    /// A namespace of `apply`'s own that receives the host's mounts. It has compared the one that
-    /// it was started in with PID 1's before it went there.
+    /// A namespace of `apply`'s own, which receives the host's mounts. Before it went there, `apply` has made sure that it was in
+    /// PID 1's.
     Apply {
-        /// Its own mount of the LUN, if it has one.
+        /// The staging mount of the LUN, if there is one.
         staged: Option<&'a Staging>,
     },
 }
 
-/// Looks at everything.
+/// Observes everything that plans depend on.
 pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_>) -> Node {
     let (in_host_namespace, staged) = match from {
         Viewpoint::Reader => (namespace::is_in_namespace_of_pid1(host).into(), None),
@@ -63,13 +66,13 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         sessions: iscsi::all_sessions(host, config),
         lun: lun::lun(host, config, staged),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
-        shelf: local::shelf(host, record.known().and_then(Option::as_ref)),
+        rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),
         retired: local::retired(host),
         mounted_stamp: mount::stamp(host, &config.etcd.data_dir, &mount),
         mount,
         mount_unit: mount::unit(host, config),
-        etcd: local::etcd(host, config),
-        selinux: selinux(host, config),
+        etcd: etcd::etcd(host, config),
+        selinux: selinux::selinux(host, config),
         record,
         fresh_uuid: fresh_uuid(host),
     }
@@ -81,8 +84,7 @@ fn missing_tools(host: &Host, config: &Config) -> Vec<String> {
     missing.map(|tool| format!("{} (package {})", tool.program(), tool.package())).collect()
 }
 
-/// The kernel's own random UUID (random(4)); all zeros when it can't be read, which no filesystem
-/// is made with: mkfs.xfs refuses it.
+/// A random UUID from the kernel (random(4)). If it cannot be read, all zeros: mkfs.xfs refuses to make a filesystem with that.
 fn fresh_uuid(host: &Host) -> crate::terms::FsUuid {
     let text = host.root.read("/proc/sys/kernel/random/uuid").unwrap_or_default();
     text.trim().parse().unwrap_or(crate::terms::FsUuid([0; 16]))

@@ -1,4 +1,4 @@
-//! What PID 1 has mounted on the data directory, and the unit that says so.
+//! Observes what PID 1 has mounted on the data directory, and the mount unit.
 
 use super::lun::read_stamp;
 use crate::{
@@ -36,7 +36,7 @@ fn merged(options: &[String], of_filesystem: &[String]) -> Vec<String> {
     merged
 }
 
-/// The stamp, read through the mount.
+/// The stamp, read through the mount on the data directory.
 pub(super) fn stamp(host: &Host, data_dir: &AbsPath, mount: &Fact<Option<DataMount>>) -> Fact<Option<Stamp>> {
     match mount {
         Fact::Known(Some(_)) => {
@@ -50,7 +50,7 @@ pub(super) fn stamp(host: &Host, data_dir: &AbsPath, mount: &Fact<Option<DataMou
     }
 }
 
-/// The mount unit as systemd knows it, against what the config asks for.
+/// The mount unit that systemd knows, compared with the one that the config asks for.
 pub(super) fn unit(host: &Host, config: &Config) -> Fact<MountUnit> {
     let rendered = match unit::data_mount_for(config) {
         Ok(rendered) => rendered,
@@ -60,7 +60,7 @@ pub(super) fn unit(host: &Host, config: &Config) -> Fact<MountUnit> {
         Ok(known) => known,
         Err(error) => return Fact::from(Err(error)),
     };
-    // A mount without a file of its own is known to systemd too, from mountinfo.
+    // systemd also knows mounts that have no unit file: it reads mountinfo.
     let Some(path) = Some(known.fragment_path).filter(|path| !path.is_empty() && !path.starts_with("/proc/"))
     else {
         return Fact::Known(MountUnit::Absent);

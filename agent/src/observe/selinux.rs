@@ -1,4 +1,4 @@
-//! SELinux, and this program under it.
+//! Observes SELinux, and how it confines this process.
 
 use crate::{
     config::Config,
@@ -8,12 +8,12 @@ use crate::{
 };
 use std::io;
 
-/// What there is to see of it, from whatever domain this is asked.
+/// SELinux on this node. This works in every domain that etcd-lun may run in.
 pub(crate) fn selinux(host: &Host, config: &Config) -> Fact<Selinux> {
-    look(host, config).into()
+    read(host, config).into()
 }
 
-fn look(host: &Host, config: &Config) -> io::Result<Selinux> {
+fn read(host: &Host, config: &Config) -> io::Result<Selinux> {
     let Some(enforcing) = selinux::enforces(host)? else { return Ok(Selinux::Off) };
     Ok(Selinux::On {
         enforcing,
@@ -25,7 +25,7 @@ fn look(host: &Host, config: &Config) -> io::Result<Selinux> {
     })
 }
 
-/// Which module the policy in force has. SELinux must be on.
+/// Which version of the module the loaded policy has. Only while SELinux is on.
 pub(crate) fn in_force(host: &Host, module: &policy::Module) -> io::Result<InForce> {
     Ok(if selinux::knows(host, &module.mark)? {
         InForce::Right

@@ -1,19 +1,22 @@
-//! Is it the right LUN, and free? Nothing here looks at what it holds.
+//! Whether this is the right LUN, and free. What it holds is not looked at here.
 
-use super::{Refusal, Sight, require};
+use super::{
+    input::{PlanInput, require},
+    refusal::Refusal,
+};
 use crate::{
     config::Backing,
-    node::{Content, Fact, Lun, Multipath},
+    node::{Content, Fact, Lun, Multipath, authority::Authority},
     terms::{Bytes, Wwid},
 };
 
-/// The LUN's WWID, when the LUN is the one that is wanted, whole, writable and free.
+/// The LUN's WWID. Refuses unless the LUN is the wanted one, writable and not in use.
 ///
-/// A shown LUN number proves nothing: numbers are reused, and a stale mapping shows somebody
-/// else's volume (OSSA-2023-003). Only the WWID does.
-pub(super) fn usable<'a>(sight: &Sight<'_>, lun: &'a Lun) -> Result<&'a Wwid, Refusal> {
-    let place = || sight.config.backing.place();
-    let whence = sight.config.backing.whence();
+/// A LUN number proves nothing: targets reuse numbers, and a stale mapping leads to another volume (OSSA-2023-003). Only the
+/// WWID identifies the LUN.
+pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a Wwid, Refusal> {
+    let place = || input.config.backing.place();
+    let where_to_fix = input.config.backing.whence();
     match lun.multipath {
         Multipath::Mapped => {}
         Multipath::Claimed => {
@@ -25,17 +28,16 @@ pub(super) fn usable<'a>(sight: &Sight<'_>, lun: &'a Lun) -> Result<&'a Wwid, Re
         Multipath::Unclaimed => {}
     }
     let wwid = require("the LUN's WWID", &lun.wwid)?;
-    let expected =
-        [("the config wants", sight.config.node.wwid.as_ref()), ("the record names", recorded(sight))];
+    let expected = [(FROM_CONFIG, input.config.node.wwid.as_ref()), (FROM_RECORD, recorded_wwid(input))];
     for (source_of_wish, wanted) in expected {
         if let Some(wanted) = wanted
             && wanted != wwid
         {
-            return Err(wrong(sight, wwid, source_of_wish, wanted));
+            return Err(wrong_lun(input, wwid, source_of_wish, wanted));
         }
     }
     if lun.read_only {
-        return Err(Refusal::ReadOnly { wwid: wwid.clone(), whence });
+        return Err(Refusal::ReadOnly { wwid: wwid.clone(), where_to_fix });
     }
     if !lun.holders.is_empty() {
         return Err(Refusal::Held { wwid: wwid.clone(), holders: lun.holders.join(", ") });
@@ -44,7 +46,7 @@ pub(super) fn usable<'a>(sight: &Sight<'_>, lun: &'a Lun) -> Result<&'a Wwid, Re
         return Err(Refusal::InUse { wwid: wwid.clone(), user: user.clone() });
     }
     if !lun.partitions.is_empty() {
-        // The probe of the medium has the better words where it has any: a boot sector passes for a table.
+        // A boot sector can look like a partition table. If the probe of the content found something, it says so better.
         let what = match &lun.content {
             Fact::Known(Content::Foreign { found }) => found.as_str(),
             Fact::Known(_) | Fact::Unknown(_) => "a partition table",
@@ -52,17 +54,26 @@ pub(super) fn usable<'a>(sight: &Sight<'_>, lun: &'a Lun) -> Result<&'a Wwid, Re
         let found = format!("{what} (partitions {})", lun.partitions.join(", "));
         return Err(Refusal::ForeignContent { wwid: wwid.clone(), found });
     }
-    if lun.size < sight.config.lun.min_size {
-        let (found, wanted) = (lun.size, sight.config.lun.min_size);
-        return Err(Refusal::TooSmall { wwid: wwid.clone(), found, wanted, whence });
+    if lun.size < input.config.lun.min_size {
+        let (found, wanted) = (lun.size, input.config.lun.min_size);
+        return Err(Refusal::TooSmall { wwid: wwid.clone(), found, wanted, where_to_fix });
     }
     Ok(wwid)
 }
 
-/// What is there is another than `wanted`.
-pub(super) fn wrong(sight: &Sight<'_>, found: &Wwid, source_of_wish: &'static str, wanted: &Wwid) -> Refusal {
+/// Who asks for a WWID, in a refusal.
+const FROM_CONFIG: &str = "the config wants";
+pub(super) const FROM_RECORD: &str = "the record names";
+
+/// The refusal of a LUN that is not `wanted`.
+pub(super) fn wrong_lun(
+    input: &PlanInput<'_>,
+    found: &Wwid,
+    source_of_wish: &'static str,
+    wanted: &Wwid,
+) -> Refusal {
     let (found, wanted) = (found.clone(), wanted.clone());
-    match &sight.config.backing {
+    match &input.config.backing {
         Backing::Iscsi(iscsi) => Refusal::WrongLun { lun: iscsi.lun.0, found, source_of_wish, wanted },
         Backing::Device(device) => {
             Refusal::WrongDisk { path: device.path.to_string(), found, source_of_wish, wanted }
@@ -70,37 +81,42 @@ pub(super) fn wrong(sight: &Sight<'_>, found: &Wwid, source_of_wish: &'static st
     }
 }
 
-/// What etcd needs beside its data, on either disk: XFS's own log and metadata, and etcd's next WAL file and snapshot
+/// Space that either disk needs beside etcd's data: XFS's own log and metadata, and etcd's next WAL file and snapshot
 /// (64 MiB each at least, `server/storage/wal/wal.go`).
-pub(super) const ROOM: u64 = 256 << 20;
+pub(super) const SPARE_SPACE: u64 = 256 << 20;
 
-/// The LUN must hold the data with some room.
-pub(super) fn holds(sight: &Sight<'_>, lun: &Lun, wwid: &Wwid, data: Option<Bytes>) -> Result<(), Refusal> {
+/// Refuses a LUN that cannot hold the data and the spare space.
+pub(super) fn check_capacity(
+    input: &PlanInput<'_>,
+    lun: &Lun,
+    wwid: &Wwid,
+    data: Option<Bytes>,
+) -> Result<(), Refusal> {
     match data {
-        Some(data) if lun.size.0 < data.0.saturating_add(ROOM) => {
-            let wanted = Bytes(data.0.saturating_add(ROOM));
+        Some(data) if lun.size.0 < data.0.saturating_add(SPARE_SPACE) => {
+            let wanted = Bytes(data.0.saturating_add(SPARE_SPACE));
             Err(Refusal::NoRoom {
                 wwid: wwid.clone(),
                 found: lun.size,
                 wanted,
-                whence: sight.config.backing.whence(),
+                where_to_fix: input.config.backing.whence(),
             })
         }
         Some(_) | None => Ok(()),
     }
 }
 
-/// A mount by label must not be able to lead elsewhere.
-pub(super) fn label_is_unique(sight: &Sight<'_>, lun: &Lun) -> Result<(), Refusal> {
+/// Refuses if another device carries the filesystem's label: systemd mounts by label, and could mount that one.
+pub(super) fn check_label_unique(input: &PlanInput<'_>, lun: &Lun) -> Result<(), Refusal> {
     let others = require("which devices carry the label", &lun.same_label)?;
     if others.is_empty() {
         return Ok(());
     }
-    Err(Refusal::SameLabel { devices: others.join(", "), label: sight.config.lun.label.to_string() })
+    Err(Refusal::SameLabel { devices: others.join(", "), label: input.config.lun.label.to_string() })
 }
 
-/// The record binds to a LUN only once the data is there; before, the config may name another.
-fn recorded<'a>(sight: &Sight<'a>) -> Option<&'a Wwid> {
-    use crate::node::authority::Authority;
-    sight.record.filter(|record| record.authority == Authority::Lun).map(|record| &record.wwid)
+/// The WWID that the record names. The record binds the node to a LUN only once the data is there; before that the config may
+/// name another LUN.
+fn recorded_wwid<'a>(input: &PlanInput<'a>) -> Option<&'a Wwid> {
+    input.record.filter(|record| record.authority == Authority::Lun).map(|record| &record.wwid)
 }

@@ -1,36 +1,41 @@
-//! Counting a use of the LUN once more while etcd runs on it.
+//! Advances the LUN's use counter while etcd runs on it.
 //!
-//! A snapshot that the array took earlier has a lower count from then on, and is refused at the next mount. Without this
-//! only a mount counts, and one that was taken and put back between two mounts would pass for the present.
+//! A snapshot that the array took earlier has a lower counter from then on, so the next mount refuses it. Without this only a
+//! mount would advance the counter. A snapshot taken and restored between two mounts could not be distinguished from the present data.
 
-use super::{Refusal, Step, require, resume, step};
+use super::{
+    input::{Occasion, PlanInput, RECORD_FACT, require},
+    refusal::Refusal,
+    resume,
+    step::{self, Step},
+};
 use crate::{
     config::Config,
     node::{Node, authority::Authority},
 };
 use std::fmt;
 
-/// What there is to do.
+/// Whether the use counter is advanced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mark {
-    /// This step.
-    Due(Box<Step>),
-    /// Nothing, which is no fault.
-    Idle(Idle),
+pub enum MarkPlan {
+    /// It is, by this step.
+    Advance(Box<Step>),
+    /// It is not, and that is no fault.
+    Skip(SkipReason),
 }
 
-/// Why there is nothing to count.
+/// Why the use counter stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Idle {
-    /// The truth is on the local disk.
+pub enum SkipReason {
+    /// The local disk is authoritative.
     NotMigrated,
     /// Nothing uses the LUN.
     NotMounted,
-    /// A write would wait for the target, and whoever waits for us with it.
+    /// A write would block until the target is back, and block whoever waits for this process.
     NoConnection,
 }
 
-impl fmt::Display for Idle {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotMigrated => "etcd's data is on the local disk",
@@ -40,26 +45,29 @@ impl fmt::Display for Idle {
     }
 }
 
-/// Decides whether a use is counted. Refuses where `apply` would: on any doubt that what is mounted is the truth.
-pub fn mark(config: &Config, node: &Node) -> Result<Mark, Refusal> {
-    let Some(record) = require("which copy is the truth (the record)", &node.record)? else {
-        return Ok(Mark::Idle(Idle::NotMigrated));
-    };
-    if record.authority == Authority::Local {
-        return Ok(Mark::Idle(Idle::NotMigrated));
+/// Decides whether the use counter is advanced. Refuses where `apply` would: on any doubt that the mounted data is the
+/// authoritative copy.
+pub fn mark(config: &Config, node: &Node) -> Result<MarkPlan, Refusal> {
+    let record = require(RECORD_FACT, &node.record)?.as_ref();
+    if record.is_none_or(|record| record.authority == Authority::Local) {
+        return Ok(MarkPlan::Skip(SkipReason::NotMigrated));
     }
-    let sight = super::Sight::of(config, node, super::Occasion::ByHand)?;
+    let input = PlanInput::new(config, node, Occasion::ByHand)?;
     let Some(mount) = require("what is mounted on the data directory", &node.mount)? else {
-        return Ok(Mark::Idle(Idle::NotMounted));
+        return Ok(MarkPlan::Skip(SkipReason::NotMounted));
     };
     if let Some(iscsi) = config.backing.iscsi() {
         let sessions = require("iSCSI sessions", &node.sessions)?;
-        let mut ours = sessions.iter().filter(|session| session.target == iscsi.target.iqn.as_str());
+        let mut ours = sessions.iter().filter(|session| session.is_to(&iscsi.target.iqn));
         if !mount.io_error && !ours.any(|session| session.is_logged_in()) {
-            return Ok(Mark::Idle(Idle::NoConnection));
+            return Ok(MarkPlan::Skip(SkipReason::NoConnection));
         }
     }
-    let (record, stamp) = resume::truth(&sight, mount)?;
-    let (stamp, record) = resume::counted(record, stamp);
-    Ok(Mark::Due(Box::new(Step::Mark(step::Mark { at: config.etcd.data_dir.clone(), stamp, record }))))
+    let (record, stamp) = resume::verify_mounted(&input, mount)?;
+    let (stamp, record) = resume::advance_use(record, stamp);
+    Ok(MarkPlan::Advance(Box::new(Step::Mark(step::Mark {
+        at: config.etcd.data_dir.clone(),
+        stamp,
+        record,
+    }))))
 }

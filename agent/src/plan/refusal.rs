@@ -1,6 +1,6 @@
-//! Why etcd-lun will not act: what was looked at, what was found, and the cure.
+//! Refusals: what etcd-lun looked at, what it found, and the cure.
 //!
-//! There is no force flag. Each refusal leaves everything as it was.
+//! There is no force flag. A refusal changes nothing.
 
 use crate::{
     config::Place,
@@ -9,32 +9,32 @@ use crate::{
 };
 use serde::Serialize;
 
-/// A situation in which nothing is done.
+/// Why etcd-lun refuses to act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum Refusal {
-    /// Something that must be known could not be seen.
-    #[error("{what} can't be told: {why}")]
+    /// A fact that must be known could not be observed.
+    #[error("{what} cannot be determined: {why}")]
     Unknown {
         /// The fact.
         what: &'static str,
-        /// Why it isn't known.
+        /// Why it is not known.
         why: String,
     },
     /// A program is not installed.
-    #[error("{tools} missing: install it, then apply again")]
+    #[error("{tools} missing: install it, then run `etcd-lun apply` again")]
     ToolMissing {
         /// Program and package.
         tools: String,
     },
-    /// This process can't see the host's mounts.
+    /// This process does not see the host's mounts.
     #[error(
-        "this process is not in PID 1's mount namespace, so its mounts would be lost; run it as `nsenter -t 1 -m etcd-lun …`"
+        "this process is not in PID 1's mount namespace, so its mounts would be lost: run it as `nsenter -t 1 -m etcd-lun …`"
     )]
     OtherNamespace,
-    /// The config names another data directory than the one that was migrated.
+    /// The config names another data directory than the migrated one.
     #[error(
-        "the record is for {recorded}, the config says {configured}: set `etcd.data_dir` back to {recorded}"
+        "the record is for the data directory {recorded}, and the config says {configured}: set `etcd.data_dir` back to {recorded}"
     )]
     OtherDataDir {
         /// From the record.
@@ -43,14 +43,14 @@ pub enum Refusal {
         configured: String,
     },
     /// There is no etcd to move.
-    #[error("systemd knows no unit {unit}: name etcd's unit with `etcd.unit`")]
+    #[error("systemd does not know the unit {unit}: set `etcd.unit` to the name of etcd's unit")]
     NoEtcd {
         /// The unit.
         unit: String,
     },
-    /// The mount unit isn't there, or isn't ours.
+    /// The mount unit is missing, or is not the one that this config asks for.
     #[error(
-        "mount unit {unit}: {found}; write it with `etcd-lun render units --into /etc/systemd/system` and run `systemctl daemon-reload`"
+        "mount unit {unit}: {found}; run `etcd-lun render units --into /etc/systemd/system`, then `systemctl daemon-reload`"
     )]
     MountUnit {
         /// Its name.
@@ -60,7 +60,7 @@ pub enum Refusal {
     },
     /// Something else is mounted on the data directory.
     #[error(
-        "{at} is a mount point already, of {source_device} ({fs_type}); etcd-lun moves a plain directory: unmount it and move its data to the local disk first"
+        "{at} is already a mount point, of {source_device} ({fs_type}), and etcd-lun moves only a plain directory: unmount it, and move its data to the local disk first"
     )]
     ForeignMount {
         /// The data directory.
@@ -70,17 +70,17 @@ pub enum Refusal {
         /// The filesystem.
         fs_type: String,
     },
-    /// The local filesystem can't hold the fence.
+    /// The local filesystem does not support the fence.
     #[error(
-        "the filesystem of {at} has no immutable flag, so nothing could keep etcd from starting on old data there; use a local disk with XFS or ext4"
+        "the filesystem of {at} has no immutable flag, so nothing could keep etcd from starting on old data there: put {at} on a local disk with XFS or ext4"
     )]
     NoImmutableFlag {
         /// The data directory.
         at: String,
     },
-    /// The data directory can't be retired by a rename.
+    /// The data directory cannot be retired by a rename.
     #[error(
-        "{at} is not on the filesystem of {state}, so its data can't be retired by a rename; make both one filesystem"
+        "{at} is not on the filesystem of {state}, so a rename cannot retire its data: put both on one filesystem"
     )]
     OtherFilesystem {
         /// The data directory.
@@ -88,9 +88,9 @@ pub enum Refusal {
         /// Our state directory.
         state: &'static str,
     },
-    /// The service, in its domain, couldn't exchange the data directory.
+    /// The confined service could not exchange the data directory.
     #[error(
-        "{parent} is labelled {found}, where etcd-lun's SELinux module lets the service exchange directories only in one of type {wanted}, such as /var/lib: put etcd's data there, or label {parent} so (`semanage fcontext --add --type {wanted} {parent}`, then `restorecon {parent}`)"
+        "{parent} is labelled {found}, and etcd-lun's SELinux module lets the service exchange directories only in a directory of type {wanted}, such as /var/lib: put etcd's data there, or label {parent} (`semanage fcontext --add --type {wanted} {parent}`, then `restorecon {parent}`)"
     )]
     OtherLabel {
         /// The directory that holds the data directory.
@@ -102,7 +102,7 @@ pub enum Refusal {
     },
     /// The data directory is immutable, and no record says why.
     #[error(
-        "{at} is immutable though no record says that its data moved to a LUN; find out why, then `chattr -i {at}`, or restore {record}"
+        "{at} is immutable, and there is no record that its data was moved to a LUN: restore {record}, or find out who set the flag and run `chattr -i {at}`"
     )]
     FencedWithoutRecord {
         /// The data directory.
@@ -110,9 +110,9 @@ pub enum Refusal {
         /// The record's path.
         record: &'static str,
     },
-    /// The initiator name must change, and a session is in use.
+    /// The initiator name would have to change while a session is in use.
     #[error(
-        "the initiator name is {found}, the config wants {wanted}, and session {sid} to {target} is in use: free it, or keep the name"
+        "the initiator name is {found}, the config wants {wanted}, and session {sid} to {target} is in use: unmount the disks of that session, or set `node.initiator` to {found}"
     )]
     InitiatorInUse {
         /// The name in effect.
@@ -124,9 +124,9 @@ pub enum Refusal {
         /// Its target.
         target: String,
     },
-    /// Several paths, and no multipathd that makes them one.
+    /// There are several paths, and multipathd has not made a map of them.
     #[error(
-        "{lun} is there as {paths} and multipathd has not made them one device; start multipathd for it, or log out all sessions but one"
+        "{lun} is attached as {paths}, and multipathd has not made one device of them: run `systemctl start multipathd`, or log out all sessions but one"
     )]
     SeveralPaths {
         /// Its number at the target, or the device's link.
@@ -134,9 +134,9 @@ pub enum Refusal {
         /// Kernel names.
         paths: String,
     },
-    /// multipathd wants it and hasn't got it.
+    /// multipathd claims the LUN and has made no map of it.
     #[error(
-        "{lun} ({paths}) is claimed by multipath, and there is no map; see `multipath -ll` and `journalctl -u multipathd`"
+        "{lun} ({paths}) is claimed by multipath, and there is no map: see `multipath -ll` and `journalctl -u multipathd`"
     )]
     MultipathPending {
         /// Its number at the target, or the device's link.
@@ -144,9 +144,9 @@ pub enum Refusal {
         /// Kernel names.
         paths: String,
     },
-    /// Another LUN than the config or the record names.
+    /// The LUN is not the one that the config or the record names.
     #[error(
-        "LUN {lun} at the target is {found}, {source_of_wish} {wanted}: correct the mapping at the target, or the config"
+        "LUN {lun} at the target is {found}, {source_of_wish} {wanted}: correct the mapping at the target, or `node.lun` and `node.wwid` in the config"
     )]
     WrongLun {
         /// The LUN number.
@@ -158,9 +158,9 @@ pub enum Refusal {
         /// The expected WWID.
         wanted: Wwid,
     },
-    /// The link leads to another disk than the config or the record names.
+    /// The link leads to a disk that is not the one that the config or the record names.
     #[error(
-        "{path} is {found}, {source_of_wish} {wanted}: attach that disk where the link leads to it, or correct the config"
+        "{path} is {found}, {source_of_wish} {wanted}: attach that disk so that the link leads to it, or correct `device.path` and `node.wwid` in the config"
     )]
     WrongDisk {
         /// The link.
@@ -172,9 +172,9 @@ pub enum Refusal {
         /// The expected WWID.
         wanted: Wwid,
     },
-    /// Something is mounted, and the link of its disk is gone.
+    /// Something is mounted, and the disk's link is gone.
     #[error(
-        "{at} is mounted from {source_device}, and {path} leads to no disk any more, so nobody can tell whether it is LUN {wwid}: see that the disk is attached to this machine; if it was taken away, attach it again and reboot this node"
+        "{at} is mounted from {source_device}, and {path} leads to no disk any more, so whether it is LUN {wwid} cannot be determined: attach the disk to this machine again, then reboot this node"
     )]
     DiskGone {
         /// The data directory.
@@ -186,18 +186,20 @@ pub enum Refusal {
         /// The recorded disk.
         wwid: Wwid,
     },
-    /// It can't be written.
-    #[error("LUN {wwid} is read-only: allow this node to write it {whence}, then apply again")]
+    /// The LUN is read-only.
+    #[error(
+        "LUN {wwid} is read-only: allow this node to write to it {where_to_fix}, then run `etcd-lun apply` again"
+    )]
     ReadOnly {
         /// The LUN.
         wwid: Wwid,
-        /// Where that is mended.
+        /// Where this can be fixed.
         #[serde(skip)]
-        whence: &'static str,
+        where_to_fix: &'static str,
     },
-    /// It is too slow.
+    /// The LUN is too slow.
     #[error(
-        "LUN {wwid} is too slow for etcd, {limit} is the limit for 99 of 100 (`lun.require_fsync_p99`): {found}; look at {storage} with `etcd-lun bench`"
+        "LUN {wwid} is too slow for etcd: {found}, and 99 of 100 must be within {limit} (`lun.require_fsync_p99`); check {storage}, and measure again with `etcd-lun bench`"
     )]
     TooSlow {
         /// The LUN.
@@ -206,79 +208,81 @@ pub enum Refusal {
         found: String,
         /// The limit.
         limit: Span,
-        /// What may be at fault.
+        /// What may be the cause.
         #[serde(skip)]
         storage: &'static str,
     },
-    /// It is too small.
-    #[error("LUN {wwid} has {found}, {wanted} wanted: grow it {whence}, or lower `lun.min_size`")]
+    /// The LUN is too small.
+    #[error(
+        "LUN {wwid} has {found}, and the config wants {wanted}: grow it {where_to_fix}, or lower `lun.min_size`"
+    )]
     TooSmall {
         /// The LUN.
         wwid: Wwid,
         /// Its size.
         found: Bytes,
-        /// What it takes.
+        /// The size that is needed.
         wanted: Bytes,
-        /// Where that is mended.
+        /// Where this can be fixed.
         #[serde(skip)]
-        whence: &'static str,
+        where_to_fix: &'static str,
     },
-    /// The data doesn't fit.
+    /// The data does not fit on the LUN.
     #[error(
-        "LUN {wwid} has {found} of space, and etcd's data with room for its next files takes {wanted}: grow it {whence}, or name a larger LUN"
+        "LUN {wwid} has {found} of space, and etcd's data and its next files need {wanted}: grow it {where_to_fix}, or name a larger LUN"
     )]
     NoRoom {
         /// The LUN.
         wwid: Wwid,
         /// Its size.
         found: Bytes,
-        /// What it takes.
+        /// The size that is needed.
         wanted: Bytes,
-        /// Where that is mended.
+        /// Where this can be fixed.
         #[serde(skip)]
-        whence: &'static str,
+        where_to_fix: &'static str,
     },
-    /// Something is stacked on it.
-    #[error("LUN {wwid} is held by {holders}: free it first (see `lsblk`)")]
+    /// Another device is stacked on the LUN.
+    #[error("LUN {wwid} is held by {holders}: remove what is stacked on it first (see `lsblk`)")]
     Held {
         /// The LUN.
         wwid: Wwid,
         /// Device names.
         holders: String,
     },
-    /// Somebody has it mounted.
-    #[error("LUN {wwid} is in use at {} by {} (pid {}): free it first", user.at, user.command, user.pid)]
+    /// The LUN is mounted, or used as swap.
+    #[error("LUN {wwid} is in use at {} by {} (pid {}): unmount it there first", user.at, user.command, user.pid)]
     InUse {
         /// The LUN.
         wwid: Wwid,
         /// The first user.
         user: User,
     },
-    /// It isn't blank and isn't ours.
+    /// The LUN is not blank, and what it holds is not ours.
     #[error(
-        "LUN {wwid} holds {found}; nothing was written to it. If that can go, clear all of it by hand (`blkdiscard -z`), or name another LUN"
+        "LUN {wwid} holds {found}; nothing was written to it. If nobody needs that, clear the whole LUN by hand (`blkdiscard -z`), or name another LUN (`node.lun` or `device.path`)"
     )]
     ForeignContent {
         /// The LUN.
         wwid: Wwid,
-        /// What.
+        /// What it holds.
         found: String,
     },
-    /// Stamped, and this node has no record of it.
+    /// The LUN is stamped, and this node has no record of it.
     #[error(
-        "LUN {wwid} holds etcd data of {owner}, generation {generation}, and this node has no record of it; nothing was written to it. If that data can go, clear all of it by hand (`blkdiscard -z`), or name another LUN"
+        "LUN {wwid} holds etcd data of {owner}, generation {generation}, and this node has no record of it; nothing was written to it. If nobody needs that data, clear the whole LUN by hand (`blkdiscard -z`), or name another LUN (`node.lun` or `device.path`)"
     )]
     StampedByOther {
         /// The LUN.
         wwid: Wwid,
-        /// Whose.
+        /// The node that owns the data.
         owner: String,
         /// Its generation.
         generation: u64,
     },
-    /// The same label elsewhere.
+    /// Another device has the same label.
     #[error(
-        "{devices} carries the label {label} too, so a mount by label could take the wrong one: relabel or detach it"
+        "{devices} carries the label {label} too, so a mount by label could take the wrong device: change that label with `xfs_admin -L`, or detach the device"
     )]
     SameLabel {
         /// Kernel names.
@@ -286,23 +290,23 @@ pub enum Refusal {
         /// The label.
         label: String,
     },
-    /// The record says LUN, and the LUN says otherwise.
+    /// The record says that the LUN is authoritative, and the LUN does not match the record.
     #[error(
-        "the record says that generation {generation} on LUN {wwid} is the truth, but {found}; etcd stays down. {cure}"
+        "the record says that generation {generation} on LUN {wwid} is authoritative, but {found}; etcd stays down. {cure}"
     )]
     NotTheTruth {
         /// The recorded generation.
         generation: u64,
         /// The LUN.
         wwid: Wwid,
-        /// What is wrong with the LUN.
+        /// What does not match.
         found: String,
         /// What to do.
         cure: &'static str,
     },
-    /// Data on both sides.
+    /// The LUN and the local disk hold different data.
     #[error(
-        "two histories: the record says that generation {generation} on the LUN is the truth, and {at} holds other data that is not the copied one; etcd must not start on either. Stop etcd, find out who wrote {at}, move it away, then apply again"
+        "two histories: the record says that generation {generation} on the LUN is authoritative, and {at} holds data that is not the migrated data; etcd must not start on either. Stop etcd, find out who wrote {at}, move that data away, then run `etcd-lun apply` again"
     )]
     TwoHistories {
         /// The recorded generation.
@@ -312,7 +316,7 @@ pub enum Refusal {
     },
     /// The local data was to be retired, and cannot be compared with what was copied.
     #[error(
-        "{at} cannot be compared with what was copied: the record says that generation {generation} on the LUN is the truth, and its fingerprint of the copied data is of an older version of etcd-lun, made with another hash; etcd must not start on either. Run `etcd-lun apply` of the version that was installed before. Or stop etcd, and if nobody has written to {at} since it was copied, run `mv {at} {at}.before-lun`, then apply again"
+        "{at} cannot be compared with what was copied: the record says that generation {generation} on the LUN is authoritative, and its fingerprint of the copied data is of an older version of etcd-lun, made with another hash; etcd must not start on either. Run `etcd-lun apply` of the version that was installed before. Or stop etcd, and if nobody has written to {at} since it was copied, run `mv {at} {at}.before-lun`, then apply again"
     )]
     OlderFingerprint {
         /// The recorded generation.
@@ -320,9 +324,9 @@ pub enum Refusal {
         /// The data directory.
         at: String,
     },
-    /// An attempt was cut short and the local data went away.
+    /// A migration was cut short, and the local data is gone.
     #[error(
-        "the record says that the local disk is the truth, {at} is empty, and LUN {wwid} holds a copy of generation {generation}; restore the local data, or clear the LUN if a new member is meant"
+        "the record says that the local disk is authoritative, {at} is empty, and LUN {wwid} holds a copy of generation {generation}: restore the local data, or clear the LUN (`blkdiscard -z`) to start a new member"
     )]
     LocalDataGone {
         /// The data directory.
@@ -332,16 +336,16 @@ pub enum Refusal {
         /// The copy's generation.
         generation: u64,
     },
-    /// At boot, or in the background later, an etcd that serves isn't stopped.
+    /// At boot and in the background, etcd-lun does not stop an etcd that serves.
     #[error(
-        "etcd ({name}) runs from the local disk already, and only a person stops a member that serves: see that the other members are healthy, then run `etcd-lun apply`, or reboot this node"
+        "etcd ({name}) already runs from the local disk, and the service never stops a member that serves: check that the other members are healthy, then run `etcd-lun apply`, or reboot this node"
     )]
     EtcdServes {
         /// Its unit or manifest.
         name: String,
     },
-    /// Somebody else's process uses the database.
-    #[error("{holders} holds etcd's database though {unit} is not running: end it first")]
+    /// Another process has the database open.
+    #[error("{holders} holds etcd's database, and {unit} is not running: stop that process first")]
     DatabaseHeld {
         /// `command (pid N)`, several joined.
         holders: String,
@@ -350,15 +354,16 @@ pub enum Refusal {
     },
     /// XFS has shut down after an I/O error.
     #[error(
-        "the filesystem at {at} has shut down after an I/O error, and etcd can't use it: see that the LUN is reachable, then run `etcd-lun apply`, which stops etcd and mounts it anew"
+        "the filesystem at {at} has shut down after an I/O error, and etcd cannot use it: make the LUN reachable, then run `etcd-lun apply`, which stops etcd and mounts the filesystem anew"
     )]
     ShutDown {
         /// The data directory.
         at: String,
     },
-    /// The same, and to unmount it would open old data to etcd, or a place to write.
+    /// XFS has shut down, and the directory beneath it is not fenced. After an unmount etcd could start on old data there, or
+    /// write there.
     #[error(
-        "the filesystem at {at} has shut down after an I/O error, and the directory beneath it is not fenced: stop etcd by hand and see that it stays stopped, `systemctl stop {unit}`, then apply again"
+        "the filesystem at {at} has shut down after an I/O error, and the directory beneath it is not fenced: stop etcd by hand and make sure that it stays stopped, run `systemctl stop {unit}`, then `etcd-lun apply`"
     )]
     Unfenced {
         /// The data directory.
@@ -366,15 +371,15 @@ pub enum Refusal {
         /// The mount unit.
         unit: String,
     },
-    /// No data of this node's is on a LUN.
-    #[error("{found}: etcd's data is on no LUN of etcd-lun's, and there is nothing to bring back")]
+    /// No data of this node is on a LUN.
+    #[error("{found}: etcd's data is not on a LUN, so there is nothing to roll back")]
     NothingToReturn {
         /// What the record says, or that there is none.
         found: &'static str,
     },
-    /// The truth is out of reach.
+    /// The authoritative copy cannot be reached.
     #[error(
-        "the record says that generation {generation} on LUN {wwid} is the truth, and {found}: there is no bringing its data back without it. {cure} and that `etcd-lun apply` goes well, then roll back; if the LUN is lost for good, replace this etcd member"
+        "the record says that generation {generation} on LUN {wwid} is authoritative, and {found}: its data cannot be moved back without it. {cure}, run `etcd-lun apply`, then `etcd-lun rollback`; if the LUN is lost for good, replace this etcd member"
     )]
     OutOfReach {
         /// The recorded generation.
@@ -383,73 +388,71 @@ pub enum Refusal {
         wwid: Wwid,
         /// What is missing.
         found: String,
-        /// What to see to first.
+        /// What to do first.
         #[serde(skip)]
         cure: &'static str,
     },
-    /// The LUN's data doesn't fit on the local disk.
+    /// The LUN's data does not fit on the local disk.
     #[error(
-        "the local disk has {found} free at {state}, and etcd's data with room for its next files takes {wanted}: make room there (data of earlier migrations lies in {retired})"
+        "the local disk has {found} free at {state}, and etcd's data and its next files need {wanted}: make room there (retired data is in {retired}: see `etcd-lun retired list`)"
     )]
     NoLocalRoom {
         /// What is free.
         found: Bytes,
-        /// What it takes.
+        /// The size that is needed.
         wanted: Bytes,
         /// Our state directory.
         state: &'static str,
         /// Retired data.
         retired: &'static str,
     },
-    /// Somebody else's data lies where a rollback stages.
-    #[error("{at} holds something that was not put there by a rollback: look at it and move it away")]
+    /// The staging directory of a rollback holds something else.
+    #[error("{at} holds something that no rollback has put there: look at it, then move it away")]
     ShelfTaken {
         /// The directory.
         at: String,
     },
-    /// There is no such directory.
-    #[error("{at} isn't there: `etcd-lun retired list` shows what is")]
+    /// There is no retired data of this generation.
+    #[error("{at} does not exist: run `etcd-lun retired list` for the generations that do")]
     NothingRetired {
         /// The directory.
         at: String,
     },
-    /// It has no mark, or that of another generation.
+    /// The directory does not carry our mark for this generation.
     #[error(
-        "{at} doesn't carry etcd-lun's mark for its generation: look at what it is, and remove it by hand if it can go"
+        "{at} does not carry etcd-lun's mark for its generation: look at it, and remove it by hand if nobody needs it"
     )]
     RetiredByOthers {
         /// The directory.
         at: String,
     },
-    /// etcd hasn't done without it for long enough.
-    #[error(
-        "{at} was retired {age} ago, and is kept for {keep} (`lun.keep_retired`): nobody should miss it before it is deleted"
-    )]
+    /// etcd has not worked without the retired data for long enough.
+    #[error("{at} was retired {age} ago, and is kept for {keep}: wait, or lower `lun.keep_retired`")]
     RetiredLately {
         /// The directory.
         at: String,
         /// How long ago.
         age: Span,
-        /// The config's wish.
+        /// How long the config keeps it.
         keep: Span,
     },
-    /// etcd doesn't run on the LUN.
-    #[error("{found}: retired data is deleted only while etcd runs on the LUN")]
+    /// etcd does not run on the LUN.
+    #[error("{found}: retired data can be deleted only while etcd runs on the LUN")]
     RetiredIsNeeded {
-        /// What is not as it should be.
+        /// What was found.
         found: String,
     },
-    /// A rollback waits to be brought to its end.
+    /// A rollback was cut short.
     #[error(
-        "a rollback to the local disk, generation {generation}, is not finished: run `etcd-lun rollback` again, then apply if you want the LUN after all"
+        "a rollback to the local disk, generation {generation}, is not finished: run `etcd-lun rollback` again, then `etcd-lun apply` to move the data to the LUN again"
     )]
     RollbackUnfinished {
         /// Its generation.
         generation: u64,
     },
-    /// Something is mounted over the data that was rolled back.
+    /// Something is mounted over the local data after a rollback.
     #[error(
-        "the record says that generation {generation}, rolled back to the local disk, is the truth, and {source_device} is mounted over it at {at}: stop etcd if it runs there, `systemctl stop {unit}`, then run this again"
+        "the record says that generation {generation}, rolled back to the local disk, is authoritative, and {source_device} is mounted over it at {at}: stop etcd if it runs there, run `systemctl stop {unit}`, then run this command again"
     )]
     MountedOver {
         /// The recorded generation.
@@ -461,9 +464,9 @@ pub enum Refusal {
         /// The mount unit.
         unit: String,
     },
-    /// A rollback was committed, and its data is not where it should be.
+    /// A rollback is committed, and its data is missing.
     #[error(
-        "the record says that generation {generation}, rolled back to the local disk, is the truth, but {found}; find out who changed {at} or {shelf}, and restore the data from there or replace this etcd member"
+        "the record says that generation {generation}, rolled back to the local disk, is authoritative, but {found}: find out who changed {at} or {shelf}, and restore the data from there, or replace this etcd member"
     )]
     ReturnedDataGone {
         /// The recorded generation.
@@ -477,7 +480,7 @@ pub enum Refusal {
     },
     /// A rollback was committed by an older version, and its copy cannot be compared with what was proven.
     #[error(
-        "{shelf} cannot be compared with what was proven: the record says that generation {generation}, rolled back to the local disk, is the truth, and its fingerprint is of an older version of etcd-lun, made with another hash. Run `etcd-lun rollback` of the version that was installed before, or replace this etcd member"
+        "{shelf} cannot be compared with what was proven: the record says that generation {generation}, rolled back to the local disk, is authoritative, and its fingerprint is of an older version of etcd-lun, made with another hash. Run `etcd-lun rollback` of the version that was installed before, or replace this etcd member"
     )]
     OlderFingerprintOfReturned {
         /// The recorded generation.
@@ -488,9 +491,9 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether it rests on what the kernel asked the LUN at login, and keeps: its identity, its size, and whether it can be
-    /// written (`drivers/scsi/sd.c`, `sd_revalidate_disk`).
-    pub fn rests_on_login(&self) -> bool {
+    /// True if it depends on what the kernel read from the LUN at login and keeps: identity, size, and whether it is read-only
+    /// (`drivers/scsi/sd.c`, `sd_revalidate_disk`).
+    pub fn depends_on_login(&self) -> bool {
         matches!(
             self,
             Self::WrongLun { .. }

@@ -58,14 +58,15 @@ fn one(name: &str, command: &grammar::Command) -> Command {
     let operand = command.operand.map(|Operand { name, required }| {
         Arg::new(name).value_name(name).value_hint(hint(name)).required(required)
     });
-    bare(name).about(command.about).after_help(command.after).args(operand).args(args(command.flags))
+    bare(name).about(command.about).after_help(command.after_help).args(operand).args(args(command.flags))
 }
 
 fn args(flags: &[Flag]) -> Vec<Arg> {
     flags
         .iter()
         .map(|flag| {
-            let arg = Arg::new(flag.name).long(flag.name).help(flag.help).conflicts_with_all(flag.against);
+            let arg =
+                Arg::new(flag.name).long(flag.name).help(flag.help).conflicts_with_all(flag.conflicts_with);
             match flag.value {
                 Some(value) => arg.value_name(value).value_hint(hint(value)),
                 None => arg.action(ArgAction::SetTrue),

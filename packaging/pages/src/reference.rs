@@ -23,9 +23,9 @@ pub fn text() -> String {
         let operand = command.operand.map(|operand| format!(" {operand}")).unwrap_or_default();
         let _ = writeln!(text, "\n## etcd-lun {}{operand}\n\n{}.\n", command.words.join(" "), command.about);
         flags(&mut text, command.flags);
-        if !command.after.is_empty() {
+        if !command.after_help.is_empty() {
             let gap = if command.flags.is_empty() { "" } else { "\n" };
-            let _ = writeln!(text, "{gap}{}", command.after);
+            let _ = writeln!(text, "{gap}{}", command.after_help);
         }
     }
     // Parts are separated by one blank line.
@@ -38,8 +38,9 @@ pub fn text() -> String {
 fn flags(text: &mut String, flags: &[Flag]) {
     for flag in flags {
         let value = flag.value.map(|value| format!(" {value}")).unwrap_or_default();
-        let against = flag.against.map(|other| format!("; not with `--{other}`")).unwrap_or_default();
-        let _ = writeln!(text, "- `--{}{value}`: {}{against}", flag.name, flag.help);
+        let conflicts =
+            flag.conflicts_with.map(|other| format!("; not with `--{other}`")).unwrap_or_default();
+        let _ = writeln!(text, "- `--{}{value}`: {}{conflicts}", flag.name, flag.help);
     }
 }
 

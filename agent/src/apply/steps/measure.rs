@@ -18,8 +18,8 @@ pub fn measure(run: &Run<'_>, wwid: &Wwid, limit: Span) -> anyhow::Result<String
     let place = Place::open(run.host, Path::new(STAGING)).context("opening the staged LUN")?;
     let mut scratches =
         [Scratch::make(&place, bench::SEGMENT, bench::BLOCK).context("making a scratch file")?];
-    let writes = usize::try_from(bench::WRITES)?;
-    let taken = scratch::measure(&mut scratches, writes, bench::TIME, &run.host.interrupt, &mut |_| {});
+    let writes = usize::try_from(bench::MAX_WRITES)?;
+    let taken = scratch::measure(&mut scratches, writes, bench::TIME_LIMIT, &run.host.interrupt, &mut |_| {});
     let taken: Vec<_> = taken.context("measuring the LUN")?.into_iter().flatten().collect();
     let syncs: Vec<_> = taken.iter().map(|took| took.sync).collect();
     let all = taken.iter().map(|took| took.write + took.sync).sum();

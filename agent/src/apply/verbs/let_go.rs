@@ -29,7 +29,7 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
     let mut done = Vec::new();
     // A local or cloud disk has no target.
     let Some(Iscsi { lun, .. }) = config.backing.iscsi() else { return Ok(Some(done)) };
-    for session in &observe::ours(host, config).context("looking for sessions")? {
+    for session in &observe::sessions_to_target(host, config).context("looking for sessions")? {
         let sid = session.sid;
         // If the session loses its connection now, the kernel refuses the new timeout, and the disk is removed instead.
         let set = session.is_logged_in() && iscsi::set_recovery_timeout(host, sid, AT_SHUTDOWN.0).is_ok();

@@ -9,7 +9,7 @@ use crate::{
     },
     node::Identity,
     observe::{self, Viewpoint},
-    plan::{self, Idle, Mark},
+    plan::{self, MarkPlan, SkipReason},
 };
 use anyhow::Context as _;
 
@@ -19,7 +19,7 @@ pub enum Marked {
     /// The counter was advanced; the text says to what.
     Counted(String),
     /// There was nothing to do, for this reason.
-    Idle(Idle),
+    Idle(SkipReason),
     /// Another run holds the lock. The timer tries again.
     Busy(LockError),
 }
@@ -39,8 +39,8 @@ pub fn mark(
     };
     let node = observe::node(host, config, identity.clone(), Viewpoint::Reader);
     let step = match plan::mark(config, &node)? {
-        Mark::Due(step) => step,
-        Mark::Idle(why) => return Ok(Marked::Idle(why)),
+        MarkPlan::Advance(step) => step,
+        MarkPlan::Skip(why) => return Ok(Marked::Idle(why)),
     };
     let no_secrets = Secrets::default();
     let mut run = Run::new(host, config, &no_secrets, identity);

@@ -1,15 +1,15 @@
-//! What the table says to a person.
+//! Help and usage, made from the table.
 
 use super::table::{COMMANDS, Command, GLOBAL};
 use std::fmt::Write as _;
 
-/// What the program is for.
+/// The purpose of the program.
 pub const ABOUT: &str = "Moves a node's etcd to an iSCSI LUN of its own, without ever losing a write";
-/// What an exit code means, in their order.
+/// The meaning of the exit codes, from 0 on.
 pub const EXIT_CODES: [&str; 5] =
     ["converged or healthy", "error", "usage or config", "refused", "unhealthy"];
 
-/// The version, and for what `packaging/build` made, of which commit and by what, a line each.
+/// The version. A build of `packaging/build` adds a line each for its commit and its tools.
 pub(super) fn version() -> String {
     let version = concat!("etcd-lun ", env!("CARGO_PKG_VERSION"));
     match option_env!("ETCD_LUN_BUILD") {
@@ -31,7 +31,7 @@ fn usage(words: &[String], command: Option<&Command>) -> String {
     format!("Usage: etcd-lun {begun}\n\nFor more, try --help.")
 }
 
-/// An error for the person who wrote the line, with the usage.
+/// An error in the command line, with the usage.
 pub(super) fn wrong(said: &str, words: &[String], command: Option<&Command>) -> String {
     format!("error: {said}\n\n{}", usage(words, command))
 }
@@ -63,13 +63,13 @@ pub(super) fn help(words: &[String], command: Option<&Command>) -> String {
             EXIT_CODES.iter().enumerate().map(|(code, means)| format!("{code} {means}")).collect();
         let _ = write!(text, "\nExit codes: {}", codes.join(", "));
     }
-    if let Some(command) = command.filter(|command| !command.after.is_empty()) {
-        let _ = write!(text, "\n{}", command.after);
+    if let Some(command) = command.filter(|command| !command.after_help.is_empty()) {
+        let _ = write!(text, "\n{}", command.after_help);
     }
     text
 }
 
-/// A name and what it means, in two columns of a terminal of 100.
+/// A name and its meaning in two columns, for a terminal of 100 columns.
 fn entry(text: &mut String, name: &str, meaning: &str) {
     const COLUMN: usize = 24;
     const WIDTH: usize = 98;

@@ -1,5 +1,4 @@
-//! The command line: a table of what there is ([`table`]), how it is taken (here), and the help that says so
-//! ([`help`]).
+//! The command line: the table of commands ([`table`]), the help ([`help`]), and the parser (here).
 
 mod help;
 mod table;
@@ -10,38 +9,38 @@ pub use table::{COMMANDS, Command, Flag, GLOBAL, Operand};
 use help::{help, version, wrong};
 use std::{ffi::OsString, fmt, str::FromStr};
 
-/// What was asked for.
+/// A parsed command line.
 #[derive(Debug)]
-pub(super) enum Asked {
-    /// A command, with its options.
-    Command(&'static Command, Given),
-    /// Its text is to be printed.
+pub(super) enum Parsed {
+    /// Run this command with these arguments.
+    Command(&'static Command, Arguments),
+    /// Print this text.
     Text(String),
 }
 
-/// Options as given.
+/// Options and operands, as given.
 #[derive(Debug, Default)]
-pub(super) struct Given(Vec<(&'static str, OsString)>);
+pub(super) struct Arguments(Vec<(&'static str, OsString)>);
 
-impl Given {
+impl Arguments {
     /// Whether a switch was given.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(given, _)| *given == name)
     }
 
-    /// The value of an option, or an operand.
+    /// The value of an option or operand.
     pub fn value(&self, name: &str) -> Option<&OsString> {
         self.0.iter().find(|(given, _)| *given == name).map(|(_, value)| value)
     }
 
-    /// The value of an option, parsed.
+    /// The parsed value of an option or operand.
     pub fn parsed<T: FromStr<Err: fmt::Display>>(&self, name: &str) -> Result<Option<T>, String> {
         self.read(name, |text| text.parse().map_err(|error: T::Err| error.to_string()))
     }
 
-    /// A number: what the standard library says of a word that is none doesn't name it.
+    /// The value as a number. The standard library's error would not name the word.
     pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, String> {
-        self.read(name, |text| text.parse().map_err(|_| format!("`{text}` is no number, or too large a one")))
+        self.read(name, |text| text.parse().map_err(|_| format!("`{text}` is not a number, or too large")))
     }
 
     fn read<T>(&self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
@@ -53,19 +52,19 @@ impl Given {
     }
 }
 
-/// Takes a command line, without the program's name. The error is for the person who wrote it, with the usage.
-pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, String> {
+/// Parses a command line without the program's name. The error has the usage.
+pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Parsed, String> {
     use lexopt::Arg::{Long, Short, Value};
     let mut parser = lexopt::Parser::from_args(line);
     let mut words: Vec<String> = Vec::new();
-    let mut given = Given::default();
+    let mut given = Arguments::default();
     loop {
         let found = command(&words);
         let taken = match parser.next().map_err(|error| wrong(&error.to_string(), &words, found))? {
             None => break,
             Some(Short('h')) => GLOBAL.iter().find(|flag| flag.name == "help"),
-            Some(Short('V')) => return Ok(Asked::Text(version())),
-            Some(Long("version")) if words.is_empty() => return Ok(Asked::Text(version())),
+            Some(Short('V')) => return Ok(Parsed::Text(version())),
+            Some(Long("version")) if words.is_empty() => return Ok(Parsed::Text(version())),
             Some(Long(name)) => {
                 let own = found.map_or(&[][..], |command| command.flags);
                 let known = GLOBAL.iter().chain(own).find(|flag| flag.name == name);
@@ -86,7 +85,7 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
                 let word = word.to_string_lossy().into_owned();
                 let longer: Vec<_> = words.iter().map(String::as_str).chain([word.as_str()]).collect();
                 if found.is_some() || !COMMANDS.iter().any(|command| command.words.starts_with(&longer)) {
-                    return Err(wrong(&format!("`{word}` is no command here"), &words, found));
+                    return Err(wrong(&format!("`{word}` is not a command here"), &words, found));
                 }
                 words.push(word);
                 None
@@ -105,18 +104,18 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Asked, S
     }
     let found = command(&words);
     if given.has("help") {
-        return Ok(Asked::Text(help(&words, found)));
+        return Ok(Parsed::Text(help(&words, found)));
     }
     let Some(command) = found else {
         let missing = if words.is_empty() { "a command is missing" } else { "the second word is missing" };
         return Err(wrong(missing, &words, None));
     };
     for flag in command.flags {
-        if let Some(other) = flag.against.filter(|other| given.has(flag.name) && given.has(other)) {
+        if let Some(other) = flag.conflicts_with.filter(|other| given.has(flag.name) && given.has(other)) {
             return Err(wrong_value(command, &format!("--{} and --{other} exclude each other", flag.name)));
         }
     }
-    Ok(Asked::Command(command, given))
+    Ok(Parsed::Command(command, given))
 }
 
 /// An error in the value of an option, with the usage.
@@ -132,7 +131,7 @@ fn command(words: &[String]) -> Option<&'static Command> {
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, String> {
+    fn asked(line: &str) -> Result<Parsed, String> {
         parse(line.split_whitespace().map(OsString::from))
     }
 
@@ -141,7 +140,7 @@ mod tests {
         for line in
             ["--config a render target --backstore-dir=/x", "render target --backstore-dir /x --config=a"]
         {
-            let Asked::Command(command, given) = asked(line).unwrap() else { panic!("{line}") };
+            let Parsed::Command(command, given) = asked(line).unwrap() else { panic!("{line}") };
             assert_eq!(command.words, ["render", "target"]);
             assert_eq!(given.value("config").unwrap(), "a");
             assert_eq!(given.parsed::<String>("backstore-dir"), Ok(Some("/x".into())));
@@ -152,36 +151,33 @@ mod tests {
     #[test]
     fn an_operand_before_and_after_options() {
         for line in ["bench /x --json", "bench --json -- /x"] {
-            let Asked::Command(_, given) = asked(line).unwrap() else { panic!("{line}") };
+            let Parsed::Command(_, given) = asked(line).unwrap() else { panic!("{line}") };
             assert_eq!(given.value("PATH").unwrap(), "/x");
         }
-        let Asked::Command(_, given) = asked("bench").unwrap() else { panic!() };
+        let Parsed::Command(_, given) = asked("bench").unwrap() else { panic!() };
         assert_eq!(given.value("PATH"), None);
     }
 
     #[test]
     fn a_value_that_is_wrong_is_named_with_its_option() {
-        let Asked::Command(_, given) = asked("bench --writes x --size 9").unwrap() else { panic!() };
-        assert_eq!(
-            given.number::<u32>("writes").unwrap_err(),
-            "--writes: `x` is no number, or too large a one"
-        );
+        let Parsed::Command(_, given) = asked("bench --writes x --size 9").unwrap() else { panic!() };
+        assert_eq!(given.number::<u32>("writes").unwrap_err(), "--writes: `x` is not a number, or too large");
         assert_eq!(given.number::<u32>("size"), Ok(Some(9)));
-        let Asked::Command(_, given) = asked("retired delete 99999999999999999999").unwrap() else {
+        let Parsed::Command(_, given) = asked("retired delete 99999999999999999999").unwrap() else {
             panic!()
         };
         let said = given.number::<u64>("GENERATION").unwrap_err();
-        assert!(said.starts_with("GENERATION: `99999999999999999999` is no number"), "{said}");
+        assert!(said.starts_with("GENERATION: `99999999999999999999` is not a number"), "{said}");
     }
 
     #[test]
     fn wrong_lines_say_what_and_how() {
         for (line, said, usage) in [
             ("", "a command is missing", "etcd-lun COMMAND"),
-            ("destroy", "`destroy` is no command", "etcd-lun COMMAND"),
+            ("destroy", "`destroy` is not a command", "etcd-lun COMMAND"),
             ("render", "second word", "etcd-lun render COMMAND"),
-            ("render all", "`all` is no command", "etcd-lun render COMMAND"),
-            ("apply now", "`now` is no command", "etcd-lun apply"),
+            ("render all", "`all` is not a command", "etcd-lun render COMMAND"),
+            ("apply now", "`now` is not a command", "etcd-lun apply"),
             ("apply --force", "no option --force", "etcd-lun apply"),
             ("apply -f", "no option -f", "etcd-lun apply"),
             ("--json status", "no option --json", "etcd-lun COMMAND"),
@@ -211,7 +207,7 @@ mod tests {
         let lines =
             COMMANDS.iter().map(|command| command.words.join(" ")).chain(["".into(), "render".into()]);
         for line in lines {
-            let Asked::Text(text) = asked(&format!("{line} --help")).unwrap() else { panic!("{line}") };
+            let Parsed::Text(text) = asked(&format!("{line} --help")).unwrap() else { panic!("{line}") };
             assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
             let named = COMMANDS.iter().find(|command| command.words.join(" ") == line);
             for flag in named.map_or(&[][..], |command| command.flags).iter().chain(&GLOBAL) {
@@ -219,7 +215,7 @@ mod tests {
             }
         }
         for command in COMMANDS {
-            let others: Vec<_> = command.flags.iter().filter_map(|flag| flag.against).collect();
+            let others: Vec<_> = command.flags.iter().filter_map(|flag| flag.conflicts_with).collect();
             assert!(others.iter().all(|other| command.flags.iter().any(|flag| flag.name == *other)));
         }
     }

@@ -1,26 +1,26 @@
-//! Every command and option there is. Man pages, completions and `docs/commands.md` are made from it (`packaging/pages`).
+//! The table of commands and options. `packaging/pages` makes man pages, completions and `docs/commands.md` from it.
 
 use std::fmt;
 
 /// An option.
 #[derive(Debug)]
 pub struct Flag {
-    /// Its name, without the dashes.
+    /// Its name, without dashes.
     pub name: &'static str,
-    /// What its value is called; none for a switch.
+    /// The name of its value; none for a switch.
     pub value: Option<&'static str>,
     /// What it does, in a line or two.
     pub help: &'static str,
-    /// The only flag that it can't be given together with.
-    pub against: Option<&'static str>,
+    /// The option that excludes it, if there is one.
+    pub conflicts_with: Option<&'static str>,
 }
 
-/// A word after a command's own.
+/// A word after the words of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Operand {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// Whether nothing can be done without it.
+    /// Whether the command needs it.
     pub required: bool,
 }
 
@@ -30,31 +30,31 @@ impl fmt::Display for Operand {
     }
 }
 
-/// A verb, or a verb and what it is about.
+/// A command.
 #[derive(Debug)]
 pub struct Command {
     /// One word, or two.
     pub words: &'static [&'static str],
-    /// What a word after its own may be, such as a path; none for most.
+    /// A word after its own words, such as a path; none for most commands.
     pub operand: Option<Operand>,
     /// What it does.
     pub about: &'static str,
     /// Its own options.
     pub flags: &'static [Flag],
-    /// What its help ends with.
-    pub after: &'static str,
+    /// The last paragraph of its help.
+    pub after_help: &'static str,
 }
 
 const fn switch(name: &'static str, help: &'static str) -> Flag {
-    Flag { name, value: None, help, against: None }
+    Flag { name, value: None, help, conflicts_with: None }
 }
 
 const fn option(name: &'static str, value: &'static str, help: &'static str) -> Flag {
-    Flag { name, value: Some(value), help, against: None }
+    Flag { name, value: Some(value), help, conflicts_with: None }
 }
 
 const fn plain(words: &'static [&'static str], about: &'static str, flags: &'static [Flag]) -> Command {
-    Command { words, operand: None, about, flags, after: "" }
+    Command { words, operand: None, about, flags, after_help: "" }
 }
 
 const JSON: Flag = switch("json", "Print JSON");
@@ -66,34 +66,34 @@ pub const GLOBAL: [Flag; 2] = [
 ];
 
 const DELIVERY: &[Flag] = &[
-    option("role", "ROLE", "The role that the MachineConfigPool selects by [default: master]"),
-    option("name", "NAME", "The object's name [default: 98-ROLE-etcd-lun]"),
-    option("binary", "PATH", "Deliver this build instead of the program that runs"),
+    option("role", "ROLE", "The role that the MachineConfigPool selects [default: master]"),
+    option("name", "NAME", "The name of the MachineConfig object [default: 98-ROLE-etcd-lun]"),
+    option("binary", "PATH", "Deliver this build instead of the running program"),
     Flag {
         name: "without-program",
         value: None,
-        help: "Leave the program out, for nodes that have it from the package: in their image, or installed",
-        against: Some("binary"),
+        help: "Leave the program out, for nodes that have it from the package, in their image or installed",
+        conflicts_with: Some("binary"),
     },
     Flag {
         name: "secrets-from",
         value: Some("DIR"),
-        help: "Read the files of secrets from here, by their last names, not from where the config says",
-        against: Some("without-secrets"),
+        help: "Read the files of secrets from this directory instead of the paths in the config",
+        conflicts_with: Some("without-secrets"),
     },
-    switch("without-secrets", "Leave the files of secrets out: they come to the nodes in another way"),
+    switch("without-secrets", "Leave the files of secrets out; you bring them to the nodes in another way"),
 ];
 
 /// Every command, in the order of the help.
 pub const COMMANDS: &[Command] = &[
     plain(
         &["apply"],
-        "Bring the node to what the config wants; idempotent",
+        "Bring the node to the state that the config asks for; idempotent",
         &[
-            switch("dry-run", "Print what would be done and change nothing; the same as `plan`"),
+            switch("dry-run", "Print the steps and change nothing; the same as `plan`"),
             switch(
                 "boot",
-                "As the service does at boot: an etcd that runs isn't stopped, and nothing waits for etcd",
+                "Run as the service does at boot: do not stop an etcd that runs, and do not wait for etcd",
             ),
             JSON,
         ],
@@ -101,85 +101,83 @@ pub const COMMANDS: &[Command] = &[
     Command {
         words: &["rollback"],
         operand: None,
-        about: "Bring etcd's data back from the LUN to the local disk, to stay there; by hand only",
-        flags: &[switch("dry-run", "Print what would be done, or why not, and change nothing"), JSON],
-        after: "Run it before you take the MachineConfig or the target away. Afterwards the service at boot moves\n\
-                nothing; `etcd-lun apply` by hand moves the data to the LUN again.",
+        about: "Move etcd's data from the LUN back to the local disk, to stay there; by hand only",
+        flags: &[switch("dry-run", "Print the steps, or the reason of a refusal, and change nothing"), JSON],
+        after_help: "Run it before you remove the MachineConfig or the target. Afterwards the service does not move the\n\
+                data at boot. `etcd-lun apply` by hand moves it to the LUN again.",
     },
-    plain(&["plan"], "Print what `apply` would do, and why it would not; changes nothing", &[JSON]),
-    plain(&["status"], "Show sessions, LUN, filesystem, mount, authority and etcd on one page", &[JSON]),
+    plain(
+        &["plan"],
+        "Print the steps that `apply` would take, or the reason of a refusal; changes nothing",
+        &[JSON],
+    ),
+    plain(
+        &["status"],
+        "Show sessions, LUN, filesystem, mount, authoritative copy and etcd on one page",
+        &[JSON],
+    ),
     plain(
         &["health"],
-        "Check this node's etcd storage; exits with 4 unless every check is ok",
+        "Check this node's etcd storage; exit with 4 unless every check is ok",
         &[
-            switch("list", "Print the checks there are, what each protects, and where its limit comes from"),
-            option("prometheus", "FILE", "Write metrics too, for node-exporter: FILE ends with .prom"),
+            switch("list", "Print all checks, what each one protects, and the source of its limit"),
+            option("prometheus", "FILE", "Also write metrics for node-exporter; FILE must end with .prom"),
             switch(
                 "record",
-                "As the timer does: print nothing, keep what was found, say in the journal what has changed",
+                "Run as the timer does: print nothing, keep the outcomes, log changes in the journal",
             ),
             JSON,
         ],
     ),
-    plain(&["retired", "list"], "List local data of earlier migrations, with size and age", &[JSON]),
+    plain(
+        &["retired", "list"],
+        "List retired data, the local data of earlier migrations, with size and age",
+        &[JSON],
+    ),
     Command {
         words: &["retired", "delete"],
         operand: Some(Operand { name: "GENERATION", required: true }),
-        about: "Delete the local data that became this generation, when etcd has run on the LUN for long enough",
-        flags: &[switch("dry-run", "Say what would be deleted, or why not, and change nothing")],
-        after: "Refuses until `lun.keep_retired` (168h) is over and while etcd doesn't run on the LUN.",
+        about: "Delete the retired data of this generation, if etcd has run on the LUN for long enough",
+        flags: &[switch(
+            "dry-run",
+            "Print what would be deleted, or the reason of a refusal, and change nothing",
+        )],
+        after_help: "Refuses until `lun.keep_retired` (168h) is over, and while etcd does not run on the LUN.",
     },
-    Command {
-        words: &["mark"],
-        operand: None,
-        about: "Count a use of the LUN while etcd runs on it; the timer does it, and nobody else has to",
-        flags: &[],
-        after: "A snapshot that the array took before has a lower count from then on, and isn't mounted. On a node\n\
-                whose etcd isn't on its LUN, or while `apply` runs, this does nothing and exits with 0.",
-    },
-    plain(
-        &["let-go"],
-        "Wait for the target no longer, when the system shuts down; its unit does it, and at no other time",
-        &[],
-    ),
     Command {
         words: &["bench"],
         operand: Some(Operand { name: "PATH", required: false }),
-        about: "Measure a directory's disk as etcd uses it; exits with 4 when it is too slow for etcd",
+        about: "Measure a disk with etcd's write pattern; exit with 4 if it is too slow for etcd",
         flags: &[
-            option("against", "PATH", "Measure this directory too, in turns with the first"),
-            option("size", "BYTES", "The size of a write; 8000, 2300, or 8000,2300 [default: 8000]"),
-            option("writes", "COUNT", "How many writes of each size, from 100 to 8000 [default: 8000]"),
+            option("against", "PATH", "Also measure this directory, in turns with the first one"),
+            option("size", "BYTES", "The size of a write: 8000, 2300, or 8000,2300 for both [default: 8000]"),
+            option("writes", "COUNT", "The number of writes of each size, from 100 to 8000 [default: 8000]"),
             JSON,
         ],
-        after: "Without PATH: the disk that etcd's data is on now, by the config. Up to 64 MB are written, into a\n\
-                file without a name that nobody sees and that is gone when this ends, in whatever way. It ends\n\
-                after the last write, or after a minute for each directory and size. An etcd on the same disk\n\
-                is slower meanwhile: don't measure two members at a time.",
+        after_help: "PATH is a directory on the disk. Without PATH: the disk that holds etcd's data now, from the config. A\n\
+                     run writes up to 64 MB into a file without a name, which disappears when the run ends in any way. It\n\
+                     ends after the last write, or after a minute for each directory and size. An etcd on the same disk is\n\
+                     slower meanwhile: do not measure two members at the same time.",
     },
     plain(
         &["selinux", "install"],
-        "Put the SELinux policy module and its labels in place; does nothing where they are",
+        "Install the SELinux policy module and label the files; does nothing if that is done",
         &[],
     ),
     plain(
         &["selinux", "status"],
-        "Show whether SELinux enforces, which module is in force, and what isn't labelled by it",
+        "Show whether SELinux enforces, which module is in force, and which files have other labels",
         &[JSON],
     ),
-    plain(
-        &["selinux", "remove"],
-        "Take the policy module out, and label everything as the policy without it says",
-        &[],
-    ),
+    plain(&["selinux", "remove"], "Remove the policy module, and relabel the files without it", &[]),
     plain(
         &["config", "check"],
-        "Print the merged config, secrets hidden, and the node entry that this host takes",
+        "Print the merged config without secrets, and the node entry for this host",
         &[
             option(
                 "node",
                 "NAME",
-                "The entry of the node with this host name or machine id instead, without its secrets: on a machine that is no node",
+                "Check the entry of the node with this host name or machine id instead, without reading secrets; for a machine that is no node",
             ),
             JSON,
         ],
@@ -191,27 +189,27 @@ pub const COMMANDS: &[Command] = &[
             option("into", "DIR", "The directory, such as /etc/systemd/system"),
             switch(
                 "packaged",
-                "For /usr/bin/etcd-lun, a package's program, rather than /usr/local/bin/etcd-lun; needless when it is \
-                 that program which runs",
+                "Use the package's path /usr/bin/etcd-lun instead of /usr/local/bin/etcd-lun; not needed if that is the \
+                 running program",
             ),
         ],
     ),
     Command {
         words: &["render", "machineconfig"],
         operand: None,
-        about: "Print a MachineConfig that brings program, config, secrets and units to a pool's nodes",
+        about: "Print a MachineConfig that brings program, config, secrets and units to the nodes of a pool",
         flags: DELIVERY,
-        after: "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`:\n\
-                a plain `oc apply` keeps a copy of the object in an annotation, which is too small for it.",
+        after_help: "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`. A plain\n\
+                     `oc apply` keeps a copy of the object in an annotation, and the object is too large for that.",
     },
     plain(
         &["render", "butane"],
-        "Print the same as Butane; the program is a file that `butane --files-dir` finds",
+        "Print the same as a Butane config; `butane --files-dir` reads the program from a file",
         DELIVERY,
     ),
     plain(
         &["render", "policy"],
-        "Print the SELinux policy module, as CIL: for packages, for layered images, and to be read",
+        "Print the SELinux policy module as CIL, for packages, for layered images, and for review",
         &[],
     ),
     plain(
@@ -221,19 +219,32 @@ pub const COMMANDS: &[Command] = &[
     ),
     plain(
         &["render", "target"],
-        "Print a script that makes the target for the config, on a Linux machine with targetcli",
+        "Print a script that sets up the target for this config, on a Linux machine with targetcli",
         &[
             Flag {
                 name: "backstore-dir",
                 value: Some("DIR"),
-                help: "Keep the LUNs in files of this directory of the target's machine [default: \
+                help: "Keep the LUNs in files in this directory of the target's machine [default: \
                        /var/lib/etcd-lun-target]",
-                against: Some("backstore-block"),
+                conflicts_with: Some("backstore-block"),
             },
             switch(
                 "backstore-block",
-                "Keep the LUNs on block devices, which are named when the script is run",
+                "Keep the LUNs on block devices; you name them when you run the script",
             ),
         ],
+    ),
+    Command {
+        words: &["mark"],
+        operand: None,
+        about: "Advance the LUN's use counter, which detects restored snapshots (internal; run by etcd-lun-health.service)",
+        flags: &[],
+        after_help: "A snapshot that the array took earlier has a lower use counter from then on, and `apply` refuses to mount\n\
+                     it. If etcd's data is not on the LUN, or while `apply` runs, this does nothing and exits with 0.",
+    },
+    plain(
+        &["let-go"],
+        "Stop waiting for an unreachable target at shutdown (internal; run by etcd-lun-shutdown.service)",
+        &[],
     ),
 ];

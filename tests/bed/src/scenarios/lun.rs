@@ -21,7 +21,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 (
                     "too small",
                     Wanted { min_size: "8GiB".into(), ..ours() },
-                    refused(&["has 1GiB", "8GiB wanted"]),
+                    refused(&["has 1GiB", "the config wants 8GiB"]),
                 ),
                 ("read-only", Wanted { lun: 2, ..ours() }, refused(&["read-only"])),
                 ("another WWID", Wanted { wwid: Some(wwid.clone()), ..ours() }, refused(&both)),

@@ -84,7 +84,7 @@ pub(super) fn slow(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted::default())?;
     stage.node.put("/etc/etcd-lun/config.d/50-limit.toml", 0o644, limit.as_bytes())?;
     let slow = stage.target.slow_down()?;
-    let says = ["is too slow for etcd", "10ms is the limit", "look at the target and the network to it"];
+    let says = ["is too slow for etcd", "must be within 10ms", "check the target and the network to it"];
     check(&stage.agent("apply")?, refused(&says))?;
     stage.is_untouched()?;
     stage.node.ok("rm /etc/etcd-lun/config.d/50-limit.toml")?;

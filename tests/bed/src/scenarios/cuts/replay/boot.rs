@@ -13,7 +13,7 @@ use etcd_lun::host::exec::SEARCH;
 use etcd_lun::host::staging::{Access, Staging};
 use etcd_lun::host::{ExecError, Host, Invocation, Output, Root, Runner, Tool, block, identity};
 use etcd_lun::node::layout::STAGING;
-use etcd_lun::node::{Etcd, Fact, Identity, LocalDir, LunView, MountUnit, Node};
+use etcd_lun::node::{Etcd, EtcdState, Fact, Identity, LocalDir, LunView, MountUnit, Node};
 use etcd_lun::observe::{self, Viewpoint};
 use etcd_lun::plan::{Occasion, Step, plan};
 
@@ -115,7 +115,7 @@ fn as_at_boot(node: &mut Node) {
     node.etcd = Fact::Known(Etcd {
         name: "etcd.service".into(),
         exists: true,
-        state: "inactive".into(),
+        state: EtcdState::Unit("inactive".into()),
         running: false,
         enabled: true,
         start_queued: true,

@@ -1,6 +1,6 @@
-//! What only `health` asks: figures of disks, sessions, units and etcd, some of them over a few seconds.
+//! Observes what only `health` needs: figures of disks, sessions, units and etcd, some of them over a few seconds.
 
-use super::lun::{disks, ours};
+use super::lun::{disks, sessions_to_target};
 use crate::{
     config::{Backing, Config, defaults},
     host::{
@@ -9,31 +9,31 @@ use crate::{
         iscsi, kmsg, pressure, route, staging, systemd, tree,
     },
     node::{
-        Fact, LunView, Metrics, Multipath, Node, Path, Pressure, Route, Sample, Selinux, UnitState, Vitals,
-        WriteCache,
+        Fact, HealthFacts, LunView, Metrics, Multipath, Node, Path, Pressure, Route, Sample, Selinux,
+        UnitState, WriteCache,
     },
     policy, unit,
 };
 use std::{io, time::Duration};
 
-/// Between two samples: long enough for an idle etcd to have written a few times (its leader does every 100 ms when anything
-/// changes, and Kubernetes renews leases all the time), short enough to be waited for.
-const BETWEEN: Duration = Duration::from_secs(5);
+/// The time between two samples. It is long enough for an idle etcd to write a few times: Kubernetes renews leases all the time,
+/// and etcd commits every 100 ms while anything changes. It is short enough for a person to wait.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Looks at the figures of a node whose facts are known.
-pub fn vitals(host: &Host, config: &Config, node: &Node) -> Vitals {
+/// Observes the figures of a node whose other facts are observed already.
+pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
     let first = pressure::processors(host);
     let before =
         config.etcd.metrics.as_ref().map(|_| ask(host, config, node, "/metrics").map(|answer| answer.body));
-    let sessions = ours(host, config);
+    let sessions = sessions_to_target(host, config);
     let paths: Fact<Vec<Path>> = paths(host, config).into();
     let kernel_errors =
         sessions.as_ref().map_err(copied).and_then(|sessions| kernel_errors(host, node, sessions));
     let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
     let units = units(host, config);
-    let paused = host.pause(BETWEEN);
-    let pressure = paused.as_ref().map_err(copied).and_then(|()| waited(host, first));
-    Vitals {
+    let paused = host.pause(SAMPLE_INTERVAL);
+    let pressure = paused.as_ref().map_err(copied).and_then(|()| pressure_since(host, first));
+    HealthFacts {
         paths,
         map_cache: map_cache(host, node).into(),
         free_inodes: free_inodes(host, config, node).into(),
@@ -45,7 +45,7 @@ pub fn vitals(host: &Host, config: &Config, node: &Node) -> Vitals {
     }
 }
 
-/// One error for several facts.
+/// A copy of an error, for facts that share its cause.
 fn copied(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string())
 }
@@ -55,7 +55,7 @@ fn paths(host: &Host, config: &Config) -> io::Result<Vec<Path>> {
     for name in disks(host, config)? {
         let Some(disk) = block::disk(host, &name)? else { continue };
         let scsi = block::scsi(host, &name)?;
-        // Of an NVMe or virtio disk the kernel has no such word, nor counters.
+        // The kernel has no state and no counters for NVMe and virtio disks.
         let state = match (&scsi, &config.backing) {
             (Some(scsi), _) => scsi.state.clone(),
             (None, Backing::Device(_)) => "running".to_owned(),
@@ -98,7 +98,9 @@ fn kernel_errors(host: &Host, node: &Node, sessions: &[iscsi::Session]) -> io::R
     let disks: Vec<_> = match node.lun.require().map_err(io::Error::other)? {
         LunView::Seen(lun) => lun.paths.iter().chain([&lun.device]).cloned().collect(),
         LunView::NoSession | LunView::NotAttached => {
-            return Err(io::Error::other("the LUN isn't there, so nobody knows which lines are about it"));
+            return Err(io::Error::other(
+                "the LUN is not attached, so it is unknown which lines of the kernel's log are about it",
+            ));
         }
     };
     let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
@@ -117,7 +119,7 @@ fn units(host: &Host, config: &Config) -> Fact<Vec<UnitState>> {
                 name: rendered.name,
                 load: unit.load_state,
                 file: unit.unit_file_state,
-                active: unit.active_state,
+                active: unit.active_state.as_str().into(),
                 result: unit.result,
             }),
             Err(error) => return Fact::from(Err(error)),
@@ -129,7 +131,7 @@ fn units(host: &Host, config: &Config) -> Fact<Vec<UnitState>> {
 fn routes(host: &Host, sessions: &[iscsi::Session]) -> io::Result<Vec<Route>> {
     let mut routes = Vec::new();
     for session in sessions {
-        // Down for the moment; the session has a check of its own.
+        // The session is down. It has a check of its own.
         let Some(address) = &session.address else { continue };
         let to = address.host.parse().map_err(|_| io::Error::other(format!("{address} is no address")))?;
         routes.push(Route { to: address.to_string(), interface: route::interface_to(host, to)? });
@@ -137,7 +139,7 @@ fn routes(host: &Host, sessions: &[iscsi::Session]) -> io::Result<Vec<Route>> {
     Ok(routes)
 }
 
-fn waited(host: &Host, first: io::Result<pressure::Processors>) -> io::Result<Pressure> {
+fn pressure_since(host: &Host, first: io::Result<pressure::Processors>) -> io::Result<Pressure> {
     let first = first?;
     let iowait = pressure::processors(host)?.iowait_since(&first);
     let (some, full) = pressure::io(host)?.unzip();
@@ -150,7 +152,7 @@ fn metrics(host: &Host, config: &Config, node: &Node, before: Result<String, Htt
         let sample = |text: &str| Sample::parse(text).map_err(Fact::Unknown);
         let before = sample(&before.map_err(unknown)?)?;
         let after = sample(&ask(host, config, node, "/metrics").map_err(unknown)?.body)?;
-        // `/readyz` came with etcd 3.5.11 and 3.4.29; `/health` was always there.
+        // etcd has `/readyz` since 3.5.11 and 3.4.29. All versions have `/health`.
         let mut answer = ask(host, config, node, "/readyz").map_err(unknown)?;
         if answer.status == 404 {
             answer = ask(host, config, node, "/health").map_err(unknown)?;
@@ -167,13 +169,15 @@ fn metrics(host: &Host, config: &Config, node: &Node, before: Result<String, Htt
 
 fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::Answer, HttpError> {
     let said = |said: String| HttpError::NoAnswer { url: path.to_owned(), said };
-    let Some(url) = &config.etcd.metrics else { return Err(said("the config names no address".into())) };
-    // No right for this is in the domain, and a try would be a line in the audit log at every run.
+    let Some(url) = &config.etcd.metrics else {
+        return Err(said("the config names no address: set `etcd.metrics`".into()));
+    };
+    // The service's SELinux domain may not connect to etcd. An attempt would add a line to the audit log at every run.
     if let Some(Selinux::On { context, .. }) = node.selinux.known()
         && policy::type_of(context) == Some(policy::DOMAIN)
     {
         return Err(said(format!(
-            "the service's domain {} may not ask; take `metrics` out of [etcd] where the cluster's Prometheus looks at etcd, and run `etcd-lun health` by hand",
+            "the service's domain {} may not connect to etcd; run `etcd-lun health` by hand, or remove `etcd.metrics` if the cluster's Prometheus watches etcd",
             policy::DOMAIN
         )));
     }

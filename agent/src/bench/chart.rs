@@ -1,15 +1,18 @@
-//! The distribution as a person sees it.
+//! Draws histograms as text.
 
-use super::{HEAVY_LIMIT, LIMIT, Summary, ends, nanos};
+use super::{
+    limits::{HEAVY_LIMIT, LIMIT},
+    summary::{Summary, nanos, upper_bounds},
+};
 use std::fmt::Write as _;
 
-/// How much of a line the bars may take, all columns together.
+/// The width of all bars of a line together.
 const WIDTH: usize = 56;
 const COUNT_WIDTH: usize = 6;
 
-/// Bars, one row for each part of the scale and one column for each series, all on one logarithmic scale. A bar's
-/// length is its share of the longest in its column.
-pub fn picture(columns: &[(&str, &Summary)]) -> String {
+/// Draws bars: one row for each bucket and one column for each series, all on one logarithmic scale. The longest bar of a column
+/// fills its width.
+pub fn chart(columns: &[(&str, &Summary)]) -> String {
     let bar = WIDTH / columns.len().max(1);
     let mut text = format!("{:>10}  ", "up to");
     for (title, _) in columns {
@@ -19,9 +22,9 @@ pub fn picture(columns: &[(&str, &Summary)]) -> String {
     let all = || columns.iter().flat_map(|(_, summary)| &summary.histogram).map(|bucket| bucket.up_to_ns);
     let (Some(first), Some(last)) = (all().min(), all().max()) else { return text };
     let mut limits = [(HEAVY_LIMIT, "heavily loaded cluster's"), (LIMIT, "etcd's")].into_iter().peekable();
-    for up_to in ends().filter(|up_to| (first..=last).contains(up_to)) {
+    for up_to in upper_bounds().filter(|up_to| (first..=last).contains(up_to)) {
         while let Some((_, whose)) = limits.next_if(|(limit, _)| nanos(*limit) < up_to) {
-            let _ = writeln!(text, "{:>10}  {whose} limit: 99 of 100 belong above", "---------");
+            let _ = writeln!(text, "{:>10}  {whose} limit: 99 of 100 must be above this line", "---------");
         }
         let _ = write!(text, "{:>10}  ", milliseconds(up_to));
         for (_, summary) in columns {
@@ -42,7 +45,7 @@ fn end_line(text: &mut String) {
     text.push('\n');
 }
 
-/// A bar of whole and partial blocks; at least the thinnest, for one call in 8,000 counts.
+/// A bar of whole and partial blocks. It has at least the thinnest block, because one call in 8,000 counts.
 fn blocks(count: u64, longest: u64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = u64::try_from(width).unwrap_or(0) * 8 * count / longest.max(1);
@@ -51,7 +54,7 @@ fn blocks(count: u64, longest: u64, width: usize) -> String {
     "█".repeat(eighths / 8) + part
 }
 
-/// The end of a text that may be too long: of a path the part that tells most.
+/// The end of a text that may be too long. The end of a path says most.
 fn end_of(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
@@ -60,7 +63,7 @@ fn end_of(text: &str, width: usize) -> String {
     std::iter::once('…').chain(text.chars().skip(length + 1 - width)).collect()
 }
 
-/// A time in milliseconds, to three digits or so.
+/// A time in milliseconds, with about three digits.
 pub fn milliseconds(nanos: u64) -> String {
     let micros = nanos.saturating_add(500) / 1000;
     let (whole, part) = (micros / 1000, micros % 1000);
@@ -92,25 +95,25 @@ mod tests {
    1.00 ms  ███████ 10
    1.50 ms  ████████████████████████████████████████████████████████ 80
    2.00 ms
- ---------  heavily loaded cluster's limit: 99 of 100 belong above
+ ---------  heavily loaded cluster's limit: 99 of 100 must be above this line
    3.00 ms  ██████▎ 9
    5.00 ms
    7.00 ms
    10.0 ms
- ---------  etcd's limit: 99 of 100 belong above
+ ---------  etcd's limit: 99 of 100 must be above this line
    15.0 ms  ▋ 1
 ";
-        assert_eq!(picture(&[("/var/lib", &summary)]), expected);
+        assert_eq!(chart(&[("/var/lib", &summary)]), expected);
     }
 
     #[test]
     fn all_above_the_limits() {
         let expected = "     up to  /x
- ---------  heavily loaded cluster's limit: 99 of 100 belong above
- ---------  etcd's limit: 99 of 100 belong above
+ ---------  heavily loaded cluster's limit: 99 of 100 must be above this line
+ ---------  etcd's limit: 99 of 100 must be above this line
    20.0 ms  ████████████████████████████████████████████████████████ 3
 ";
-        assert_eq!(picture(&[("/x", &summary(&[(16_000, 3)]))]), expected);
+        assert_eq!(chart(&[("/x", &summary(&[(16_000, 3)]))]), expected);
     }
 
     #[test]
@@ -122,7 +125,7 @@ mod tests {
   0.200 ms                                      ████████████████████████████ 8000
 ";
         let long = "/a/directory/of/a/long/name/that/ends/here";
-        let drawn = picture(&[("/var/lib/etcd", &fast), (long, &slow)]);
+        let drawn = chart(&[("/var/lib/etcd", &fast), (long, &slow)]);
         assert!(drawn.lines().all(|line| line.chars().count() <= 100), "{drawn}");
         assert_eq!(drawn.lines().skip(1).collect::<Vec<_>>(), expected.lines().skip(1).collect::<Vec<_>>());
         assert!(drawn.lines().next().unwrap().contains("…") && drawn.contains("that/ends/here\n"), "{drawn}");

@@ -1,43 +1,45 @@
-//! From nothing to a LUN that can be looked at: initiator name, login, scan; or the arrival of a disk.
+//! Makes the LUN visible to this node: initiator name, login, scan; or waits for a local disk.
 
 use super::{
-    Horizon, Plan, Refusal, Sight, Step, require,
-    step::{AttachLun, LogIn},
+    input::{PlanInput, require},
+    outcome::{Horizon, Plan},
+    refusal::Refusal,
+    step::{AttachLun, LogIn, Step},
 };
 use crate::{
     config::{Backing, Iscsi},
     node::{LunView, Session},
 };
 
-/// The steps that make the LUN visible, or none when it is.
-pub(super) fn plan(sight: &Sight<'_>) -> Result<Option<Plan>, Refusal> {
-    let attached = match sight.view()? {
+/// The steps that make the LUN visible; none if it is visible.
+pub(super) fn plan(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
+    let attached = match input.lun_view()? {
         LunView::Seen(_) => true,
         LunView::NoSession | LunView::NotAttached => false,
     };
-    match &sight.config.backing {
-        Backing::Iscsi(iscsi) => at_target(sight, iscsi, attached),
+    match &input.config.backing {
+        Backing::Iscsi(iscsi) => log_in(input, iscsi, attached),
         Backing::Device(_) if attached => Ok(None),
         Backing::Device(device) => {
-            let limit = sight.config.boot.attach_timeout;
+            let limit = input.config.boot.attach_timeout;
             let step = Step::AwaitDisk { path: device.path.clone(), limit };
             Ok(Some(Plan::until(vec![step], Horizon::Lun)))
         }
     }
 }
 
-fn at_target(sight: &Sight<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option<Plan>, Refusal> {
-    let (Iscsi { target, lun, .. }, node) = (iscsi, sight.node);
+fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option<Plan>, Refusal> {
+    let (Iscsi { target, lun, .. }, node) = (iscsi, input.node);
     let sessions = require("iSCSI sessions", &node.sessions)?;
-    let ours: Vec<_> = sessions.iter().filter(|session| session.target == target.iqn.as_str()).collect();
-    let mut steps = rename(sight, iscsi, sessions, &ours)?;
-    let renamed = !steps.is_empty();
+    let ours: Vec<_> = sessions.iter().filter(|session| session.is_to(&target.iqn)).collect();
+    let mut steps = set_initiator_name(input, iscsi, sessions, &ours)?;
+    let name_changes = !steps.is_empty();
     let logged_in = ours.iter().any(|session| session.is_logged_in());
-    if attached && logged_in && !renamed {
+    if attached && logged_in && !name_changes {
         return Ok(None);
     }
-    let limit = sight.config.boot.attach_timeout;
-    if renamed || !logged_in {
+    let limit = input.config.boot.attach_timeout;
+    if name_changes || !logged_in {
         steps.push(Step::LogIn(LogIn {
             target: target.iqn.clone(),
             portals: target.portals.clone(),
@@ -52,36 +54,38 @@ fn at_target(sight: &Sight<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option<
     Ok(Some(Plan::until(steps, Horizon::Lun)))
 }
 
-/// The steps that let etcd's writes wait for as long as the config says, of sessions that were made with a shorter time-out
-/// or when the config said another. Only while a session is
-/// connected: the kernel refuses it otherwise (`drivers/scsi/scsi_transport_iscsi.c`, `iscsi_priv_session_rw_attr`), and
-/// has set its clock already. Under multipath it is multipathd's (`fast_io_fail_tmo`).
-pub(super) fn timeouts(sight: &Sight<'_>) -> Result<Vec<Step>, Refusal> {
-    let Some(Iscsi { target, .. }) = sight.config.backing.iscsi() else { return Ok(Vec::new()) };
-    let multipath = *require("whether multipathd runs", &sight.node.initiator.multipathd_active)?;
+/// Sets the replacement timeout of sessions that have another one than the config asks for, so that etcd's writes wait that
+/// long for the target. A session has another one if it was made for the copy, or with an earlier config.
+///
+/// Only for a connected session. While the connection is lost the kernel refuses the change
+/// (`drivers/scsi/scsi_transport_iscsi.c`, `iscsi_priv_session_rw_attr`), and its timer already runs. Under multipath,
+/// multipathd sets the timeout (`fast_io_fail_tmo`).
+pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refusal> {
+    let Some(Iscsi { target, .. }) = input.config.backing.iscsi() else { return Ok(Vec::new()) };
+    let multipath = *require("whether multipathd runs", &input.node.initiator.multipathd_active)?;
     if multipath {
         return Ok(Vec::new());
     }
     let replacement = target.timeouts.in_use(multipath);
-    let is_other = |session: &&Session| {
-        session.target == target.iqn.as_str()
+    let differs = |session: &&Session| {
+        session.is_to(&target.iqn)
             && session.is_logged_in()
             && session.recovery_timeout.map(u64::from) != Some(replacement.0.as_secs())
     };
-    let sessions = require("iSCSI sessions", &sight.node.sessions)?.iter().filter(is_other);
+    let sessions = require("iSCSI sessions", &input.node.sessions)?.iter().filter(differs);
     Ok(sessions.map(|session| Step::SetTimeout { sid: session.sid, replacement }).collect())
 }
 
-/// The steps that give this node its initiator name. A session keeps the name that it was made
-/// with, and iscsid the one that it read when it started.
-fn rename(
-    sight: &Sight<'_>,
+/// The steps that give this node the initiator name of the config. A session keeps the name that it was made with, and iscsid
+/// keeps the name that it read at its start. So old sessions are logged out and iscsid is restarted.
+fn set_initiator_name(
+    input: &PlanInput<'_>,
     iscsi: &Iscsi,
     sessions: &[Session],
     ours: &[&Session],
 ) -> Result<Vec<Step>, Refusal> {
     let wanted = &iscsi.initiator;
-    let name = require("the initiator name", &sight.node.initiator.name)?;
+    let name = require("the initiator name", &input.node.initiator.name)?;
     let in_file = name.as_deref() == Some(wanted.as_str());
     let other =
         |session: &&&Session| session.initiator.as_deref().is_some_and(|name| name != wanted.as_str());
@@ -101,7 +105,7 @@ fn rename(
     if !in_file {
         steps.push(Step::SetInitiatorName { name: wanted.clone() });
     }
-    if *require("whether iscsid runs", &sight.node.initiator.iscsid_active)? {
+    if *require("whether iscsid runs", &input.node.initiator.iscsid_active)? {
         steps.push(Step::RestartIscsid);
     }
     Ok(steps)

@@ -1,0 +1,247 @@
+//! Checks of disks, sessions, units and the kernel's log.
+
+use super::{
+    checks::{iscsi, lun},
+    report::{
+        CheckInput,
+        Outcome::{self, CannotTell},
+        found, known, ok, outcome,
+    },
+};
+use crate::{
+    node::{ActiveState, Multipath, Session, UnitState, WriteCache, layout::RETIRED},
+    terms::Span,
+};
+use std::time::Duration;
+
+pub(super) fn paths(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.health.paths).and_then(|paths| {
+        let of_target = input.config.backing.iscsi().is_some();
+        if paths.is_empty() && of_target {
+            return found("no session shows the LUN; run `etcd-lun apply`");
+        }
+        if let Some(path) = paths.iter().find(|path| path.state != "running") {
+            let why = if of_target {
+                "its portal does not answer, or the kernel has taken it offline; see `iscsiadm -m session -P 3`"
+            } else {
+                "the kernel has taken it offline; see `journalctl -k`"
+            };
+            return found(format!("{} is {}: {why}", path.name, path.state));
+        }
+        let lun = lun(input.config, input.node)?;
+        let names: Vec<_> = paths.iter().map(|path| path.name.as_str()).collect();
+        match lun.multipath {
+            Multipath::Mapped => ok(format!("{} over {}", lun.device, names.join(", "))),
+            Multipath::Claimed => found(format!(
+                "multipathd claims {} and has made no map; see `multipath -ll`",
+                names.join(", ")
+            )),
+            Multipath::Unclaimed => ok(names.join(", ")),
+        }
+    }))
+}
+
+pub(super) fn session_timeout(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.sessions).and_then(|sessions| {
+        let target = &iscsi(input.config)?.target;
+        let ours: Vec<_> = sessions.iter().filter(|session| session.is_to(&target.iqn)).collect();
+        if ours.is_empty() {
+            return Err(CannotTell("there is no session to the target".into()));
+        }
+        let lun = lun(input.config, input.node)?;
+        let text =
+            |seconds: Option<u32>| seconds.map_or("for ever".to_owned(), |seconds| format!("{seconds} s"));
+        let all: Vec<_> = ours.iter().map(|session| text(session.recovery_timeout)).collect();
+        if lun.multipath == Multipath::Mapped {
+            // multipathd sets it from its own config at each reload (multipath.conf(5), fast_io_fail_tmo).
+            return ok(format!("{}, as multipathd sets it", all.join(", ")));
+        }
+        let wanted = target.timeouts.in_use(false).0.as_secs();
+        let differs = |session: &&&Session| session.recovery_timeout.map(u64::from) != Some(wanted);
+        match ours.iter().find(differs) {
+            Some(session) => found(format!(
+                "session {} waits {} before I/O fails, the config wants {wanted} s: run `etcd-lun apply`",
+                session.sid,
+                text(session.recovery_timeout)
+            )),
+            None => ok(all.join(", ")),
+        }
+    }))
+}
+
+/// The bridge that OVN-Kubernetes makes from a node's main interface (openshift/machine-config-operator
+/// `templates/common/_base/files/configure-ovs-network.yaml`).
+const BRIDGE: &str = "br-ex";
+
+pub(super) fn route(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.health.routes).and_then(|routes| {
+        let mut used = Vec::new();
+        for route in routes {
+            match route.interface.as_deref() {
+                None => {
+                    return Err(CannotTell(format!("no route of the main table leads to {}", route.to)));
+                }
+                Some(BRIDGE) => {
+                    return found(format!(
+                        "{} is reached over {BRIDGE}, which is rebuilt at every boot: give the storage an interface of its own",
+                        route.to
+                    ));
+                }
+                Some(interface) => used.push(format!("{} over {interface}", route.to)),
+            }
+        }
+        if used.is_empty() {
+            return Err(CannotTell("no session is connected".into()));
+        }
+        ok(used.join(", "))
+    }))
+}
+
+pub(super) fn device_writable(input: CheckInput<'_>) -> Outcome {
+    outcome(lun(input.config, input.node).and_then(|lun| {
+        if lun.read_only {
+            return found(format!(
+                "{} or a path of it is read-only; check that {}, and the kernel's messages: `journalctl -k`",
+                lun.device,
+                input.config.backing.whence()
+            ));
+        }
+        ok(format!("{} can be written to", lun.device))
+    }))
+}
+
+pub(super) fn write_cache(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.health.paths).and_then(|paths| {
+        let map = known(&input.health.map_cache)?.as_ref();
+        let Some(first) = paths.first() else { return Err(CannotTell("the LUN is not attached".into())) };
+        let caches = |cache: &WriteCache| cache.target.as_deref().is_some_and(|said| said.starts_with("write back"));
+        for path in paths {
+            if path.cache.kernel.is_none() {
+                return Err(CannotTell(format!("the kernel does not report whether {} caches writes", path.name)));
+            }
+            if caches(&path.cache) && !path.cache.is_flushed() {
+                return found(format!(
+                    "{0} caches writes, and the kernel is set not to flush them: `echo write back >/sys/block/{0}/queue/write_cache`",
+                    path.name
+                ));
+            }
+            if map.is_some_and(|map| path.cache.is_flushed() && !map.is_flushed()) {
+                return found(format!(
+                    "{} caches writes, and its multipath map does not pass flushes on: see /sys/block/dm-*/queue/write_cache",
+                    path.name
+                ));
+            }
+        }
+        let fua = if first.cache.fua == Some(true) { ", with forced writes" } else { "" };
+        ok(if first.cache.is_flushed() {
+            format!("it caches writes, and the kernel flushes them{fua}")
+        } else {
+            "it reports that it does not cache writes, which cannot be verified".to_owned()
+        })
+    }))
+}
+
+const MIN_FREE_INODES: u64 = 1000;
+
+pub(super) fn free_inodes(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.health.free_inodes).and_then(|free| match free {
+        None => found("nothing is mounted"),
+        Some(free) if *free < MIN_FREE_INODES => found(format!(
+            "{free} left, less than {MIN_FREE_INODES}: find out what else is in etcd's directory"
+        )),
+        Some(free) => ok(format!("{free} left")),
+    }))
+}
+
+pub(super) fn kernel_log(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.health.kernel_errors).and_then(|errors| match errors.as_slice() {
+        [] => ok("nothing about the LUN"),
+        [.., last] => found(format!(
+            "{} since it was mounted, the last: `{last}`; see `journalctl -k`, and run `dmesg --clear` once it is dealt with",
+            errors.len()
+        )),
+    }))
+}
+
+pub(super) fn units(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.health.units).and_then(|units| {
+        if let Some(said) = units.iter().find_map(unit_problem) {
+            return found(said);
+        }
+        ok(units.iter().map(|unit| unit.name.as_str()).collect::<Vec<_>>().join(", "))
+    }))
+}
+
+/// What is wrong with a unit. The content of the mount unit has a check of its own.
+fn unit_problem(unit: &UnitState) -> Option<String> {
+    let name = &unit.name;
+    match unit.load.as_str() {
+        "loaded" => {}
+        "masked" => return Some(format!("{name} is masked: run `systemctl unmask {name}`")),
+        "not-found" => {
+            return Some(format!(
+                "{name} is not installed: run `etcd-lun render units --into /etc/systemd/system`"
+            ));
+        }
+        other => return Some(format!("{name} cannot be loaded ({other}); see `systemctl status {name}`")),
+    }
+    // This also covers the unit that runs this check: it is `activating` meanwhile.
+    let failed = unit.active == ActiveState::Failed
+        || unit.result.as_deref().is_some_and(|result| result != "success");
+    if failed {
+        let result = unit.result.as_deref().unwrap_or("failed");
+        return Some(format!("the last run of {name} ended as `{result}`; see `journalctl -u {name}`"));
+    }
+    let enabled = unit.file.starts_with("enabled");
+    let is_timer = name.ends_with(".timer");
+    if (name == crate::unit::SERVICE || is_timer) && !enabled {
+        return Some(format!("{name} is {}: run `systemctl enable {name}`", unit.file));
+    }
+    if is_timer && unit.active != ActiveState::Active {
+        return Some(format!("{name} is {}: run `systemctl start {name}`", unit.active));
+    }
+    None
+}
+
+/// Our own limit: this long after a migration nobody returns to the old data.
+const MAX_RETIRED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+pub(super) fn retired(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.retired).and_then(|all| match all.iter().max_by_key(|one| one.age) {
+        None => ok("none"),
+        Some(oldest) if oldest.age.0 > MAX_RETIRED_AGE => found(format!(
+            "{RETIRED}/{} was retired {} ago: if etcd's members are healthy, run `etcd-lun retired delete {}`",
+            oldest.name,
+            days(oldest.age.0),
+            oldest.name
+        )),
+        Some(oldest) => ok(format!("generation {}, {} old", oldest.name, days(oldest.age.0))),
+    }))
+}
+
+fn days(age: Duration) -> String {
+    match age.as_secs() / (24 * 3600) {
+        0 => Span(Duration::from_secs(age.as_secs())).to_string(),
+        1 => "1 day".into(),
+        days => format!("{days} days"),
+    }
+}
+
+/// The limit, in percent of processor time.
+const MAX_IOWAIT: f64 = 4.0;
+
+pub(super) fn iowait(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.health.pressure).and_then(|pressure| {
+        let share = match pressure.some.zip(pressure.full) {
+            Some((some, full)) => {
+                format!("; in the last minute at least one task waited {some:.1} % of the time, all tasks {full:.1} %")
+            }
+            None => "; the kernel does not count pressure (boot it with psi=1)".into(),
+        };
+        let text = format!("{:.1} % of processor time{share}", pressure.iowait);
+        if pressure.iowait > MAX_IOWAIT {
+            return found(format!("{text}: find out who writes with `iotop` or `pidstat -d`"));
+        }
+        ok(text)
+    }))
+}

@@ -1,0 +1,77 @@
+//! Observes etcd: its unit, or its static pod, and who has its database open.
+
+use crate::{
+    config::{Config, Runtime},
+    host::{Host, filelock, manifest, systemd},
+    node::{
+        ActiveState, Etcd, EtcdState, Fact, KUBELET, PodState,
+        layout::{ETCD_STOPPED, parked},
+    },
+    terms::AbsPath,
+};
+
+/// etcd, as what runs it reports it.
+pub(crate) fn etcd(host: &Host, config: &Config) -> Fact<Etcd> {
+    let lock_holders = match filelock::holders(host, config.etcd.data_dir.join("member/snap/db").as_path()) {
+        Ok(holders) => holders.iter().map(ToString::to_string).collect(),
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    match &config.etcd.runtime {
+        Runtime::Systemd { unit } => of_unit(host, unit, lock_holders),
+        Runtime::StaticPod { manifest } => of_static_pod(host, manifest, lock_holders),
+    }
+}
+
+fn of_unit(host: &Host, name: &str, lock_holders: Vec<String>) -> Fact<Etcd> {
+    let unit = match systemd::unit(host, name) {
+        Ok(unit) => unit,
+        Err(error) => return Fact::from(Err(error)),
+    };
+    let stopped_by_us = match host.root.read_opt(ETCD_STOPPED) {
+        Ok(note) => note.is_some(),
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    let state = EtcdState::Unit(ActiveState::from(unit.active_state.as_str()));
+    let running = state.is_running();
+    Fact::Known(Etcd {
+        name: name.to_owned(),
+        exists: unit.exists(),
+        enabled: unit.unit_file_state.starts_with("enabled"),
+        running,
+        start_queued: unit.job_pending && !running,
+        state,
+        stopped_by_us,
+        lock_holders,
+    })
+}
+
+/// A static pod runs, or is about to, if its manifest is in place and the kubelet is not stopped. If the kubelet is stopped,
+/// the pod's containers may run on. Then one of them holds the database's lock.
+fn of_static_pod(host: &Host, path: &AbsPath, lock_holders: Vec<String>) -> Fact<Etcd> {
+    let places = match manifest::look(host, path, &parked(path)) {
+        Ok(places) => places,
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    let kubelet_up = match systemd::unit(host, KUBELET) {
+        Ok(unit) => !ActiveState::from(unit.active_state.as_str()).is_stopped(),
+        Err(error) => return Fact::from(Err(error)),
+    };
+    let state = match (places.present, places.parked) {
+        _ if !lock_holders.is_empty() => PodState::Running,
+        (true, _) if kubelet_up => PodState::Starting,
+        (true, _) => PodState::WaitingForKubelet,
+        (false, true) => PodState::Parked,
+        (false, false) => PodState::NoManifest,
+    };
+    let state = EtcdState::Pod(state);
+    Fact::Known(Etcd {
+        name: path.to_string(),
+        exists: true,
+        running: state.is_running(),
+        state,
+        enabled: places.present,
+        start_queued: places.present && !kubelet_up,
+        stopped_by_us: places.parked,
+        lock_holders,
+    })
+}

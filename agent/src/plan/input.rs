@@ -1,0 +1,133 @@
+//! What a plan is made from: the config, and the facts that every decision needs.
+
+use super::{
+    refusal::Refusal,
+    step::{MountData, StartEtcd, Step},
+};
+use crate::{
+    config::Config,
+    node::{
+        Etcd, Fact, LocalDir, LunView, MountUnit, Node,
+        authority::{Authority, Record},
+    },
+    unit,
+};
+
+/// Who asks for a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// A person, on a node in use. The plan may stop and start etcd.
+    ByHand,
+    /// The service at boot, and its later attempts in the background. The plan does not stop an etcd that serves, because
+    /// nobody has checked that the other members are healthy. It does not wait for etcd, because etcd waits for the service.
+    Boot,
+}
+
+/// The facts that every decision needs. Each of them is known.
+#[derive(Debug)]
+pub(super) struct PlanInput<'a> {
+    pub(super) config: &'a Config,
+    pub(super) node: &'a Node,
+    pub(super) occasion: Occasion,
+    pub(super) record: Option<&'a Record>,
+    pub(super) local: &'a LocalDir,
+    pub(super) etcd: &'a Etcd,
+}
+
+impl<'a> PlanInput<'a> {
+    pub(super) fn new(config: &'a Config, node: &'a Node, occasion: Occasion) -> Result<Self, Refusal> {
+        if !*require("the mount namespace", &node.in_host_namespace)? {
+            return Err(Refusal::OtherNamespace);
+        }
+        let input = Self {
+            config,
+            node,
+            occasion,
+            record: require(RECORD_FACT, &node.record)?.as_ref(),
+            local: require("the data directory on the local disk", &node.local)?,
+            etcd: require("whether etcd runs", &node.etcd)?,
+        };
+        if let Some(record) = input.record
+            && record.data_dir != config.etcd.data_dir
+        {
+            return Err(Refusal::OtherDataDir {
+                recorded: record.data_dir.to_string(),
+                configured: config.etcd.data_dir.to_string(),
+            });
+        }
+        if !input.etcd.exists {
+            return Err(Refusal::NoEtcd { unit: input.etcd.name.clone() });
+        }
+        Ok(input)
+    }
+
+    pub(super) fn lun_view(&self) -> Result<&'a LunView, Refusal> {
+        require("the LUN", &self.node.lun)
+    }
+
+    pub(super) fn data_dir(&self) -> String {
+        self.config.etcd.data_dir.to_string()
+    }
+
+    /// Stops etcd, if it runs, before a step changes its directory.
+    pub(super) fn stop_etcd(&self) -> Option<Step> {
+        self.etcd.running.then(|| Step::StopEtcd { runtime: self.config.etcd.runtime.clone() })
+    }
+
+    pub(super) fn start_etcd(&self, on: Authority) -> Step {
+        Step::StartEtcd(StartEtcd {
+            runtime: self.config.etcd.runtime.clone(),
+            data_dir: self.config.etcd.data_dir.clone(),
+            on,
+            wait: self.occasion == Occasion::ByHand,
+        })
+    }
+
+    /// Refuses if etcd does not run and a process has its database open all the same.
+    pub(super) fn check_database_free(&self) -> Result<(), Refusal> {
+        if self.etcd.running || self.etcd.lock_holders.is_empty() {
+            Ok(())
+        } else {
+            Err(self.database_held())
+        }
+    }
+
+    pub(super) fn database_held(&self) -> Refusal {
+        Refusal::DatabaseHeld { holders: self.etcd.lock_holders.join(", "), unit: self.etcd.name.clone() }
+    }
+
+    pub(super) fn mount_unit(&self) -> String {
+        unit::mount_unit_name(&self.config.etcd.data_dir)
+    }
+
+    /// Refuses unless the mount unit is the one that this config asks for: PID 1 mounts what the unit says.
+    pub(super) fn check_mount_unit(&self) -> Result<(), Refusal> {
+        let found = match require("the mount unit", &self.node.mount_unit)? {
+            MountUnit::Right => return Ok(()),
+            MountUnit::Absent => "systemd does not know it".to_owned(),
+            MountUnit::Differs { path, how } => format!("{path} is not what this config asks for: {how}"),
+            MountUnit::NotLoaded => "its file has changed since systemd read it".to_owned(),
+        };
+        Err(Refusal::MountUnit { unit: self.mount_unit(), found })
+    }
+
+    /// Has PID 1 mount the filesystem that the record names.
+    pub(super) fn mount_data(&self, record: &Record) -> Step {
+        Step::MountData(MountData {
+            unit: self.mount_unit(),
+            at: self.config.etcd.data_dir.clone(),
+            wwid: record.wwid.clone(),
+            uuid: record.uuid,
+            label: self.config.lun.label.clone(),
+            options: self.config.lun.mount_options.clone(),
+        })
+    }
+}
+
+/// The record, as a refusal names it.
+pub(super) const RECORD_FACT: &str = "which copy of etcd's data is authoritative (the record)";
+
+/// The value of a fact. Refuses if the fact is unknown.
+pub(super) fn require<'a, T>(what: &'static str, fact: &'a Fact<T>) -> Result<&'a T, Refusal> {
+    fact.require().map_err(|why| Refusal::Unknown { what, why: why.to_owned() })
+}

@@ -1,0 +1,54 @@
+//! A plan: steps in order, and where it has to stop.
+
+use super::step::Step;
+use serde::Serialize;
+use std::fmt;
+
+/// Steps in order, and what cannot be planned yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// What can be decided now.
+    pub steps: Vec<Step>,
+    /// What the last step will show; none if the plan is complete.
+    pub horizon: Option<Horizon>,
+}
+
+/// What must be observed before more can be planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Horizon {
+    /// What the LUN holds.
+    Lun,
+    /// The LUN's stamp, which can be read for certain only after the filesystem's log was replayed.
+    Stamp,
+    /// The LUN, mounted where etcd uses it.
+    Mount,
+    /// Which sessions are no longer used.
+    Sessions,
+}
+
+impl fmt::Display for Horizon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lun => "further steps depend on what the LUN is and holds",
+            Self::Stamp => "further steps depend on the LUN's stamp",
+            Self::Mount => "further steps begin with the LUN mounted",
+            Self::Sessions => "then log out sessions that nobody uses any more",
+        })
+    }
+}
+
+impl Plan {
+    pub(super) fn complete(steps: Vec<Step>) -> Self {
+        Self { steps, horizon: None }
+    }
+
+    pub(super) fn until(steps: Vec<Step>, horizon: Horizon) -> Self {
+        Self { steps, horizon: Some(horizon) }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.horizon.is_none()
+    }
+}
