@@ -103,8 +103,8 @@ pub const COMMANDS: &[Command] = &[
         operand: None,
         about: "Move etcd's data from the LUN back to the local disk, to stay there; by hand only",
         flags: &[switch("dry-run", "Print the steps, or the reason of a refusal, and change nothing"), JSON],
-        after_help: "Run it before you remove the MachineConfig or the target. Afterwards the service does not move the\n\
-                data at boot. `etcd-lun apply` by hand moves it to the LUN again.",
+        after_help: "Run it before you remove the MachineConfig or the target. Afterwards the service does not move\n\
+                     the data at boot. `etcd-lun apply` by hand moves it to the LUN again.",
     },
     plain(
         &["plan"],
@@ -154,10 +154,10 @@ pub const COMMANDS: &[Command] = &[
             option("writes", "COUNT", "The number of writes of each size, from 100 to 8000 [default: 8000]"),
             JSON,
         ],
-        after_help: "PATH is a directory on the disk. Without PATH: the disk that holds etcd's data now, from the config. A\n\
-                     run writes up to 64 MB into a file without a name, which disappears when the run ends in any way. It\n\
-                     ends after the last write, or after a minute for each directory and size. An etcd on the same disk is\n\
-                     slower meanwhile: do not measure two members at the same time.",
+        after_help: "PATH is a directory on the disk. Without PATH: the disk that holds etcd's data now, from the\n\
+                     config. A run writes up to 64 MB into a file without a name, which disappears when the run ends\n\
+                     in any way. It ends after the last write, or after a minute for each directory and size. An etcd\n\
+                     on the same disk is slower meanwhile: do not measure two members at the same time.",
     },
     plain(
         &["selinux", "install"],
@@ -199,8 +199,9 @@ pub const COMMANDS: &[Command] = &[
         operand: None,
         about: "Print a MachineConfig that brings program, config, secrets and units to the nodes of a pool",
         flags: DELIVERY,
-        after_help: "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`. A plain\n\
-                     `oc apply` keeps a copy of the object in an annotation, and the object is too large for that.",
+        after_help: "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`.\n\
+                     A plain `oc apply` keeps a copy of the object in an annotation, and the object is too large for\n\
+                     that.",
     },
     plain(
         &["render", "butane"],
@@ -239,8 +240,9 @@ pub const COMMANDS: &[Command] = &[
         operand: None,
         about: "Advance the LUN's use counter, which detects restored snapshots (internal; run by etcd-lun-health.service)",
         flags: &[],
-        after_help: "A snapshot that the array took earlier has a lower use counter from then on, and `apply` refuses to mount\n\
-                     it. If etcd's data is not on the LUN, or while `apply` runs, this does nothing and exits with 0.",
+        after_help: "A snapshot that the array took earlier has a lower use counter from then on, and `apply` refuses\n\
+                     to mount it. If etcd's data is not on the LUN, or while `apply` runs, this does nothing and\n\
+                     exits with 0.",
     },
     plain(
         &["let-go"],
