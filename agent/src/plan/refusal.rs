@@ -314,9 +314,9 @@ pub enum Refusal {
         /// The data directory.
         at: String,
     },
-    /// The local data was to be retired, and cannot be compared with what was copied.
+    /// The local data is to be retired, and cannot be compared with the migrated data.
     #[error(
-        "{at} cannot be compared with what was copied: the record says that generation {generation} on the LUN is authoritative, and its fingerprint of the copied data is of an older version of etcd-lun, made with another hash; etcd must not start on either. Run `etcd-lun apply` of the version that was installed before. Or stop etcd, and if nobody has written to {at} since it was copied, run `mv {at} {at}.before-lun`, then apply again"
+        "{at} cannot be compared with what was copied: the record says that generation {generation} on the LUN is authoritative, and its fingerprint of the copied data is of an older version of etcd-lun, made with another hash; etcd must not start on either. Run `etcd-lun apply` of the version that was installed before. Or stop etcd, and if nobody has written to {at} since it was copied, run `mv {at} {at}.before-lun`, then `etcd-lun apply`"
     )]
     OlderFingerprint {
         /// The recorded generation.

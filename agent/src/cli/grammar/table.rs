@@ -238,11 +238,11 @@ pub const COMMANDS: &[Command] = &[
     Command {
         words: &["mark"],
         operand: None,
-        about: "Advance the LUN's use counter, which detects restored snapshots (internal; run by etcd-lun-health.service)",
+        about: "Advance the LUN's use counter, which detects restored snapshots (internal)",
         flags: &[],
-        after_help: "A snapshot that the array took earlier has a lower use counter from then on, and `apply` refuses\n\
-                     to mount it. If etcd's data is not on the LUN, or while `apply` runs, this does nothing and\n\
-                     exits with 0.",
+        after_help: "etcd-lun-health.service runs it. A snapshot that the array took earlier has a lower use counter\n\
+                     from then on, and `apply` refuses to mount it. If etcd's data is not on the LUN, or while\n\
+                     `apply` runs, this does nothing and exits with 0.",
     },
     plain(
         &["let-go"],

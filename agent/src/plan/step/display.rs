@@ -39,7 +39,7 @@ impl fmt::Display for Step {
             Self::BeginRecord { record } => {
                 write!(
                     f,
-                    "record attempt {} with filesystem {}; the truth stays on the local disk",
+                    "record attempt {} with filesystem {}; the local disk stays authoritative",
                     record.generation, record.uuid
                 )
             }
@@ -50,7 +50,7 @@ impl fmt::Display for Step {
                 write!(f, "format LUN {wwid} as XFS labelled {label}, UUID {uuid}")
             }
             Self::Stage { wwid, .. } => write!(f, "mount LUN {wwid} for this program only"),
-            Self::Unstamp => write!(f, "take the old stamp off the LUN"),
+            Self::Unstamp => write!(f, "remove the old stamp from the LUN"),
             Self::PreCopy(Copy { from, way, size, .. }) => {
                 write!(f, "copy {from}{} to {way} while etcd still runs", sized(*size))
             }
@@ -65,7 +65,7 @@ impl fmt::Display for Step {
             Self::Measure { limit, .. } => {
                 write!(
                     f,
-                    "measure the LUN, which is refused unless 99 of 100 fdatasync calls end within {limit}"
+                    "measure the LUN, and refuse it unless 99 of 100 fdatasync calls end within {limit}"
                 )
             }
             Self::Prove { from, way } => {
@@ -75,14 +75,18 @@ impl fmt::Display for Step {
                 write!(f, "stamp the LUN with generation {} for {}", stamp.generation, stamp.node)
             }
             Self::Commit { record } => {
-                write!(f, "commit: from here on generation {} on the LUN is the truth", record.generation)
+                write!(f, "commit: from here on generation {} on the LUN is authoritative", record.generation)
             }
             Self::Retire(Retire { from, generation, .. }) => {
                 write!(f, "retire the data in {from} to {}/{generation}", layout::RETIRED)
             }
             Self::Fence { at } => write!(f, "fence {at}: without data and immutable beneath the mount"),
             Self::Activate { stamp, .. } | Self::Mark(Mark { stamp, .. }) => {
-                write!(f, "count use {} of the LUN, on its stamp and in the record", stamp.activations)
+                write!(
+                    f,
+                    "advance the use counter to {}, on the LUN's stamp and in the record",
+                    stamp.activations
+                )
             }
             Self::MountData(MountData { unit, at, .. }) => write!(f, "have systemd mount {at} ({unit})"),
             Self::UnmountData { unit, at } => write!(f, "have systemd unmount {at} ({unit})"),
@@ -92,7 +96,7 @@ impl fmt::Display for Step {
             ),
             Self::CommitLocal { record } => write!(
                 f,
-                "commit: from here on generation {} on the local disk is the truth, and stays it until a person applies",
+                "commit: from here on generation {} on the local disk is authoritative, until somebody runs `etcd-lun apply`",
                 record.generation
             ),
             Self::Return { at, generation } => {

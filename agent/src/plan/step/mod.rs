@@ -51,7 +51,7 @@ pub enum Step {
         /// How long it is waited for.
         limit: Span,
     },
-    /// Writes the record that announces an attempt: the truth stays local.
+    /// Writes the record that announces an attempt: the local disk stays authoritative.
     BeginRecord {
         /// The record.
         record: Record,
@@ -102,7 +102,7 @@ pub enum Step {
         /// The stamp.
         stamp: Stamp,
     },
-    /// The commit point: from here on the truth is on the LUN.
+    /// The commit point: from here on the LUN is authoritative.
     Commit {
         /// The record, still without the fingerprint that the proof gives.
         record: Record,
@@ -139,7 +139,7 @@ pub enum Step {
         /// Where.
         at: AbsPath,
     },
-    /// The commit point of a rollback: from here on the truth is on the local disk.
+    /// The commit point of a rollback: from here on the local disk is authoritative.
     CommitLocal {
         /// The record, still without the fingerprint that the proof gives.
         record: Record,
