@@ -3,9 +3,9 @@
 //! Everywhere else both are called the LUN, because nearly everything is the same for both. What only iSCSI has is in the
 //! variant `Iscsi`, so no code can ask a disk for it.
 
-use super::{Boot, Config, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Target};
+use super::parts::{NodeEntry, Target};
 use crate::terms::{DiskLink, Iqn, LunNumber, Wwid};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::fmt;
 
 /// Where etcd's data goes on this node.
@@ -79,8 +79,8 @@ impl Backing {
         }
     }
 
-    /// Where a person has to correct the LUN. These words end the cure of a message.
-    pub fn whence(&self) -> &'static str {
+    /// Where an administrator has to correct the LUN. A message ends with these words.
+    pub fn where_to_fix(&self) -> &'static str {
         match self {
             Self::Iscsi(_) => "at the target",
             Self::Device(_) => "where the disk comes from",
@@ -139,47 +139,4 @@ pub struct DeviceNode {
     pub path: DiskLink,
     /// The disk's WWID, if the config requires one.
     pub wwid: Option<Wwid>,
-}
-
-/// In the form of the config file: the table `target` or `device`, and this node's part of the storage in `node`.
-impl Serialize for Config {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Written<'a> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            target: Option<&'a Target>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            device: Option<&'a Device>,
-            etcd: &'a EtcdConfig,
-            lun: &'a LunConfig,
-            boot: &'a Boot,
-            health: &'a HealthConfig,
-            node: WrittenNode<'a>,
-        }
-        #[derive(Serialize)]
-        struct WrittenNode<'a> {
-            name: &'a str,
-            chosen_by: &'a str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            initiator: Option<&'a Iqn>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            lun: Option<LunNumber>,
-            wwid: Option<&'a Wwid>,
-        }
-        let Self { backing, etcd, lun, boot, health, node } = self;
-        let iscsi = backing.iscsi();
-        let device = match backing {
-            Backing::Iscsi(_) => None,
-            Backing::Device(device) => Some(device),
-        };
-        let node = WrittenNode {
-            name: &node.name,
-            chosen_by: &node.chosen_by,
-            initiator: iscsi.map(|iscsi| &iscsi.initiator),
-            lun: iscsi.map(|iscsi| iscsi.lun),
-            wwid: node.wwid.as_ref(),
-        };
-        let target = iscsi.map(|iscsi| &iscsi.target);
-        Written { target, device, etcd, lun, boot, health, node }.serialize(to)
-    }
 }

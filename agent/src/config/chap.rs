@@ -1,6 +1,6 @@
 //! Where CHAP credentials come from.
 
-use super::{ConfigError, fragment::ChapFragment};
+use super::{error::ConfigError, fragment::ChapFragment};
 use crate::terms::{AbsPath, Secret};
 use serde::{Serialize, Serializer};
 

@@ -3,7 +3,7 @@
 //! The parser takes them from here, and so does `docs/config.md`, which also prints the comments: so each comment gives
 //! the unit, the reason and the source.
 
-use super::{Discovery, Gate};
+use super::fragment::{Discovery, Gate};
 use crate::terms::{Bytes, Span};
 use std::time::Duration;
 

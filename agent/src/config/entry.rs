@@ -1,22 +1,13 @@
 //! Which `[[node]]` entry this host uses.
 
 use super::{
-    Backing, ConfigError, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Storage, fragment::NodeFragment,
+    backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Storage},
+    error::ConfigError,
+    fragment::NodeFragment,
+    parts::NodeEntry,
 };
-use crate::terms::{DiskLink, Wwid};
-use serde::Serialize;
+use crate::terms::DiskLink;
 use std::collections::BTreeSet;
-
-/// The entry of this node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NodeEntry {
-    /// The host name or machine id in the entry.
-    pub name: String,
-    /// The line that made this the node's entry, and its file, for messages.
-    pub chosen_by: String,
-    /// The LUN's WWID, if the config requires one.
-    pub wwid: Option<Wwid>,
-}
 
 /// Finds the one entry that matches this node: by machine id, or by host name, short or fully qualified. A short name in the
 /// config matches a node whose host name is an FQDN, and the other way round. Two different FQDNs never match.

@@ -1,12 +1,13 @@
 //! Errors of the config: where, what was found, and what was expected.
 
+use super::source::MAIN_FILE;
 use crate::terms::TermError;
 
 /// Why a config is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// There is neither the main file nor a fragment.
-    #[error("no config: write {} (README.md has an example)", super::MAIN_FILE)]
+    #[error("no config: write {} (README.md has an example)", MAIN_FILE)]
     NoFile,
     /// A file isn't TOML, or has an unknown key, or a value of the wrong form.
     #[error("reading {path}, line {line}, column {column}: {said}")]

@@ -12,167 +12,27 @@ mod entry;
 mod error;
 mod form;
 mod fragment;
+mod node_config;
 mod parse;
+mod parts;
 mod pool;
+mod source;
 mod timeouts;
 
 pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage};
 pub use chap::{ChapSource, SecretSource};
-pub use entry::NodeEntry;
 pub use error::ConfigError;
 pub use fragment::{Discovery, Gate};
+pub use node_config::Config;
+pub use parts::{Boot, Certificates, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Runtime, Target};
 pub use pool::Pool;
+pub use source::{FRAGMENTS, MAIN_FILE, Source};
 pub use timeouts::{NOT_IN_USE, Timeouts};
-
-use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, MetricsUrl, Portal, Span};
-use serde::Serialize;
-
-/// The main file. Further fragments are in [`FRAGMENTS`].
-pub const MAIN_FILE: &str = "/etc/etcd-lun/config.toml";
-/// The directory of further fragments.
-pub const FRAGMENTS: &str = "/etc/etcd-lun/config.d";
-
-/// One file's text.
-#[derive(Debug, Clone)]
-pub struct Source {
-    /// The file's path, for messages.
-    pub path: String,
-    /// The file's content.
-    pub text: String,
-}
-
-/// The whole config of this node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
-    /// Where etcd's data goes.
-    pub backing: Backing,
-    /// etcd on this node.
-    pub etcd: EtcdConfig,
-    /// Requirements for the LUN, and its filesystem.
-    pub lun: LunConfig,
-    /// Behaviour at boot.
-    pub boot: Boot,
-    /// The health check that the timer starts.
-    pub health: HealthConfig,
-    /// The entry of this node.
-    pub node: NodeEntry,
-}
-
-/// The iSCSI target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Target {
-    /// The target's iSCSI name.
-    pub iqn: Iqn,
-    /// The target's portals, in order of preference; at least one.
-    pub portals: Vec<Portal>,
-    /// How portals are discovered.
-    pub discovery: Discovery,
-    /// How long the target may be silent.
-    pub timeouts: Timeouts,
-    /// Credentials for sessions.
-    pub chap: Option<ChapSource>,
-    /// Credentials for discovery.
-    pub discovery_chap: Option<ChapSource>,
-}
-
-/// etcd on this node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct EtcdConfig {
-    /// etcd's data directory.
-    pub data_dir: AbsPath,
-    /// What runs etcd.
-    pub runtime: Runtime,
-    /// The address of etcd's metrics, for `health`. Without it `health` doesn't read them.
-    pub metrics: Option<MetricsUrl>,
-    /// The certificates for reading the metrics over HTTPS.
-    pub certificates: Certificates,
-}
-
-/// The certificates with which curl reads etcd's metrics over HTTPS. OpenShift's are used where the config names none.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Certificates {
-    /// The CA certificate.
-    pub authority: Option<AbsPath>,
-    /// The client certificate.
-    pub certificate: Option<AbsPath>,
-    /// The key of the client certificate.
-    pub key: Option<AbsPath>,
-}
-
-/// What runs etcd.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Runtime {
-    /// A systemd unit.
-    Systemd {
-        /// The unit's name.
-        unit: String,
-    },
-    /// A static pod. The kubelet runs it while its manifest is in the kubelet's directory.
-    StaticPod {
-        /// The manifest.
-        manifest: AbsPath,
-    },
-}
-
-/// Requirements for the LUN, and its filesystem.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LunConfig {
-    /// The smallest size; a smaller LUN is refused.
-    pub min_size: Bytes,
-    /// Mount options. For iSCSI the unit also has `_netdev`.
-    pub mount_options: Vec<String>,
-    /// The filesystem's label.
-    pub label: FsLabel,
-    /// The limit for 99 of 100 `fdatasync` calls; a slower LUN is refused. Without it the LUN isn't measured.
-    pub require_fsync_p99: Option<Span>,
-    /// How long the old local data is kept at least.
-    pub keep_retired: Span,
-}
-
-/// Behaviour at boot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Boot {
-    /// What waits for the LUN.
-    pub gate: Gate,
-    /// How long `apply` waits for the first login and for the LUN.
-    pub attach_timeout: Span,
-}
-
-/// The health check that the timer starts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct HealthConfig {
-    /// How often the check runs.
-    pub interval: Span,
-    /// The file for node-exporter; the check writes it if its directory exists.
-    pub textfile: AbsPath,
-}
 
 impl Config {
     /// Merges and validates the texts, and finds the entry that matches this node.
     pub fn load(sources: &[Source], machine_id: &str, hostname: &str) -> Result<Self, ConfigError> {
         Pool::load(sources)?.for_node(machine_id, hostname)
-    }
-}
-
-impl Target {
-    /// All secrets that the config names, for sessions and for discovery.
-    pub fn secrets(&self) -> impl Iterator<Item = &SecretSource> {
-        let chaps = self.chap.iter().chain(&self.discovery_chap);
-        chaps.flat_map(|chap| {
-            std::iter::once(&chap.password).chain(chap.mutual.iter().map(|(_, secret)| secret))
-        })
-    }
-}
-
-impl LunConfig {
-    /// The mount options of the unit: for a LUN on the network `_netdev` comes first.
-    pub fn unit_options(&self, on_network: bool) -> Vec<String> {
-        if !on_network {
-            return self.mount_options.clone();
-        }
-        let own = self.mount_options.iter().filter(|option| *option != "_netdev").cloned();
-        std::iter::once("_netdev".to_owned()).chain(own).collect()
     }
 }
 

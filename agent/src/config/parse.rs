@@ -1,6 +1,6 @@
 //! The text of one file into a fragment, by `toml` and serde, and their errors in people's words.
 
-use super::{ConfigError, Source, fragment::Fragment};
+use super::{error::ConfigError, fragment::Fragment, source::Source};
 use serde::Deserialize as _;
 use std::ops::Range;
 use toml::{

@@ -1,12 +1,17 @@
 //! The config of a whole pool: what all nodes share, and their entries.
 
 use super::{
-    Boot, Certificates, Config, ConfigError, EtcdConfig, HealthConfig, LunConfig, Nodes, Runtime, Source,
-    Storage, Target, chap, defaults, entry,
+    backing::{Nodes, Storage},
+    chap, defaults, entry,
+    error::ConfigError,
     fragment::{
         EtcdFragment, Fragment, HealthFragment, LunFragment, NodeFragment, RuntimeName, TargetFragment,
     },
-    parse, timeouts,
+    node_config::Config,
+    parse,
+    parts::{Boot, Certificates, EtcdConfig, HealthConfig, LunConfig, Runtime, Target},
+    source::Source,
+    timeouts,
 };
 use crate::terms::{AbsPath, Bytes, Span};
 use std::{collections::BTreeSet, time::Duration};

@@ -10,7 +10,7 @@
 //! With multipath, a path must fail soon, so that multipathd uses the other one. multipathd then decides how long writes
 //! are queued (`no_path_retry`, section 8.1).
 
-use super::{ConfigError, defaults, fragment::TargetFragment};
+use super::{defaults, error::ConfigError, fragment::TargetFragment};
 use crate::terms::Span;
 use serde::Serialize;
 use std::time::Duration;

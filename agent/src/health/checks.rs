@@ -118,7 +118,7 @@ pub(super) fn device_identity(input: CheckInput<'_>) -> Outcome {
             Some(wanted) if wanted != wwid => found(format!(
                 "{} is {wwid}, expected {wanted}; correct that {}",
                 input.config.backing.place(),
-                input.config.backing.whence()
+                input.config.backing.where_to_fix()
             )),
             Some(_) | None => ok(format!("{wwid} ({})", lun.device)),
         }

@@ -103,7 +103,7 @@ pub(super) fn device_writable(input: CheckInput<'_>) -> Outcome {
             return found(format!(
                 "{} or a path of it is read-only; check that {}, and the kernel's messages: `journalctl -k`",
                 lun.device,
-                input.config.backing.whence()
+                input.config.backing.where_to_fix()
             ));
         }
         ok(format!("{} can be written to", lun.device))

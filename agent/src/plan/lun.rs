@@ -16,7 +16,7 @@ use crate::{
 /// WWID identifies the LUN.
 pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a Wwid, Refusal> {
     let place = || input.config.backing.place();
-    let where_to_fix = input.config.backing.whence();
+    let where_to_fix = input.config.backing.where_to_fix();
     match lun.multipath {
         Multipath::Mapped => {}
         Multipath::Claimed => {
@@ -99,7 +99,7 @@ pub(super) fn check_capacity(
                 wwid: wwid.clone(),
                 found: lun.size,
                 wanted,
-                where_to_fix: input.config.backing.whence(),
+                where_to_fix: input.config.backing.where_to_fix(),
             })
         }
         Some(_) | None => Ok(()),

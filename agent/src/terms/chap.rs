@@ -1,6 +1,6 @@
 //! CHAP credentials.
 
-use super::Secret;
+use super::secret::Secret;
 
 /// CHAP credentials: one-way, or mutual if the target must authenticate too.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The link by which a local or cloud disk is found.
 
-use super::{AbsPath, TermError};
+use super::{error::TermError, file::AbsPath};
 use std::{fmt, str::FromStr};
 
 /// A link to a whole disk in `/dev/disk/by-id` or `/dev/disk/by-path`. udev makes it from the disk's identity, or from where

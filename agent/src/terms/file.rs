@@ -1,6 +1,6 @@
 //! Paths, and the two names of a filesystem.
 
-use super::TermError;
+use super::error::TermError;
 use std::{
     fmt,
     path::{Component, Path},

@@ -1,6 +1,6 @@
 //! What a tree of files holds, in 16 bytes.
 
-use super::TermError;
+use super::error::TermError;
 use std::{fmt, str::FromStr};
 use xxhash_rust::xxh3::Xxh3Default;
 

@@ -1,6 +1,6 @@
 //! iSCSI names of RFC 7143, and portals.
 
-use super::TermError;
+use super::error::TermError;
 use std::{fmt, net::IpAddr, str::FromStr};
 
 /// The default TCP port of a portal (RFC 7143, section 13; IANA).

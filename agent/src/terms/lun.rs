@@ -1,6 +1,6 @@
 //! How a LUN is identified: by its number at the target, and by its permanent WWID.
 
-use super::{FsUuid, TermError};
+use super::{error::TermError, file::FsUuid};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, Unexpected, Visitor},

@@ -1,6 +1,6 @@
 //! Sizes and durations with units: `8GiB`, `5min`.
 
-use super::TermError;
+use super::error::TermError;
 use std::{fmt, str::FromStr, time::Duration};
 
 /// A number of bytes, written with a binary or decimal unit (`8GiB`, `500MB`, `4096B`).

@@ -1,6 +1,6 @@
 //! The address of etcd's metrics.
 
-use super::TermError;
+use super::error::TermError;
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr},

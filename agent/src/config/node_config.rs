@@ -1,0 +1,68 @@
+//! The whole config of one node, and its form in JSON.
+
+use super::{
+    backing::{Backing, Device},
+    parts::{Boot, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Target},
+};
+use crate::terms::{Iqn, LunNumber, Wwid};
+use serde::{Serialize, Serializer};
+
+/// The whole config of this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where etcd's data goes.
+    pub backing: Backing,
+    /// etcd on this node.
+    pub etcd: EtcdConfig,
+    /// Requirements for the LUN, and its filesystem.
+    pub lun: LunConfig,
+    /// Behaviour at boot.
+    pub boot: Boot,
+    /// The health check that the timer starts.
+    pub health: HealthConfig,
+    /// The entry of this node.
+    pub node: NodeEntry,
+}
+
+/// In the form of the config file: the table `target` or `device`, and this node's part of the storage in `node`.
+impl Serialize for Config {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            target: Option<&'a Target>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            device: Option<&'a Device>,
+            etcd: &'a EtcdConfig,
+            lun: &'a LunConfig,
+            boot: &'a Boot,
+            health: &'a HealthConfig,
+            node: WrittenNode<'a>,
+        }
+        #[derive(Serialize)]
+        struct WrittenNode<'a> {
+            name: &'a str,
+            chosen_by: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            initiator: Option<&'a Iqn>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            lun: Option<LunNumber>,
+            wwid: Option<&'a Wwid>,
+        }
+        let Self { backing, etcd, lun, boot, health, node } = self;
+        let iscsi = backing.iscsi();
+        let device = match backing {
+            Backing::Iscsi(_) => None,
+            Backing::Device(device) => Some(device),
+        };
+        let node = WrittenNode {
+            name: &node.name,
+            chosen_by: &node.chosen_by,
+            initiator: iscsi.map(|iscsi| &iscsi.initiator),
+            lun: iscsi.map(|iscsi| iscsi.lun),
+            wwid: node.wwid.as_ref(),
+        };
+        let target = iscsi.map(|iscsi| &iscsi.target);
+        Written { target, device, etcd, lun, boot, health, node }.serialize(to)
+    }
+}

@@ -1,0 +1,65 @@
+//! serde's view of the terms: each is a text.
+
+use super::{
+    disk::{self, DiskLink},
+    file::{self, AbsPath, FsLabel, FsUuid},
+    fingerprint::{Fingerprint, RecordedFingerprint},
+    iscsi::{self, Iqn, Portal},
+    lun::{self, Wwid},
+    quantity::{self, Bytes, Span},
+    url::{self, MetricsUrl},
+};
+use serde::de::Visitor;
+use std::fmt;
+
+/// Implements serde for a type by its `FromStr` and `Display`. So a file and JSON go through the same parser as everything
+/// else.
+macro_rules! serde_as_text {
+    ($($name:ty: $form:expr),+ $(,)?) => {$(
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = from.deserialize_str(TextVisitor { form: $form })?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+    )+};
+}
+serde_as_text!(
+    AbsPath: file::PATH_FORM,
+    DiskLink: disk::LINK_FORM,
+    FsLabel: file::LABEL_FORM,
+    FsUuid: file::UUID_FORM,
+    Fingerprint: "a fingerprint in quotes",
+    RecordedFingerprint: "a fingerprint in quotes",
+    Iqn: iscsi::IQN_FORM,
+    Portal: iscsi::PORTAL_FORM,
+    Wwid: lun::WWID_FORM,
+    Bytes: quantity::SIZE_FORM,
+    Span: quantity::SPAN_FORM,
+    MetricsUrl: url::URL_FORM,
+);
+
+/// Takes a text. Of any other value, such as a number without a unit, the error says which form is expected.
+///
+/// One visitor serves all terms. A visitor for each would make the compiler copy the TOML deserializer for each.
+pub(crate) struct TextVisitor {
+    /// What is expected, as a noun phrase.
+    pub form: &'static str,
+}
+
+impl Visitor<'_> for TextVisitor {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.form)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+}
