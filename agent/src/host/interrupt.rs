@@ -30,11 +30,16 @@ impl Interrupt {
         let shared = interrupt.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             while signals.wait().is_ok() {
-                shared.requested.store(true, Ordering::SeqCst);
-                shared.notify.notify_waiters();
+                shared.request();
             }
         })?;
         Ok(interrupt)
+    }
+
+    /// Asks all clones to stop.
+    pub(super) fn request(&self) {
+        self.requested.store(true, Ordering::SeqCst);
+        self.notify.notify_waiters();
     }
 
     /// One that nobody ever sets.

@@ -1,13 +1,14 @@
 //! A job: queued, and waited for until its very end.
 
 use super::{
-    SystemdError,
     bus::Bus,
+    conversation::Conversation,
+    error::SystemdError,
     proxies::{JobRemoved, ManagerProxy},
     removals::Removals,
 };
 use crate::host::Host;
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 use zbus::{OwnedObjectPath, names::OwnedUniqueName};
 
 /// What a job does.
@@ -41,41 +42,29 @@ impl Verb {
 }
 
 /// Queues a job and waits for its end, for the limit or for the interrupt, whichever is first.
-pub(super) async fn run(
-    host: &Host,
-    verb: Verb,
-    name: &str,
-    limit: Duration,
-    interrupted: impl Future<Output = ()>,
-) -> Result<(), SystemdError> {
-    let (doing, unit) = (verb.doing(), name.to_owned());
-    tokio::select! {
-        biased; // an interrupt that is already there leaves nothing queued
-        () = interrupted => Err(SystemdError::Interrupted { doing, unit }),
-        () = tokio::time::sleep(limit) => Err(SystemdError::TimedOut { doing, unit, limit }),
-        result = job(host, verb, name) => match result?.as_str() {
-            "done" => Ok(()),
-            result => Err(SystemdError::JobFailed { doing, unit, result: result.to_owned() }),
-        },
+pub(super) fn run(host: &Host, verb: Verb, name: &str, limit: Duration) -> Result<(), SystemdError> {
+    let doing = verb.doing();
+    let conversation = Conversation::begin(doing, name, limit, Some(&host.interrupt))?;
+    match result(&Bus::connect(host, conversation)?, verb, name)?.as_str() {
+        "done" => Ok(()),
+        result => Err(SystemdError::JobFailed { doing, unit: name.to_owned(), result: result.to_owned() }),
     }
 }
 
 /// Queues a job; its result.
-async fn job(host: &Host, verb: Verb, name: &str) -> Result<String, SystemdError> {
-    let bus = Bus::connect(host, verb.doing(), name).await?;
-    let manager = bus.manager().await?;
+fn result(bus: &Bus<'_>, verb: Verb, name: &str) -> Result<String, SystemdError> {
     // Before the call: a job may have ended before its path is known here.
-    let mut removals = Removals::listen(&bus).await?;
-    removals.during(manager.subscribe()).await?;
-    let systemd = removals.during(bus.owner_of_systemd()).await?;
-    let job = removals.during(verb.queue(&manager, name)).await?;
+    let mut removals = Removals::listen(bus)?;
+    removals.during(bus.manager.subscribe())?;
+    let systemd = removals.during(bus.owner_of_systemd())?;
+    let job = removals.during(verb.queue(&bus.manager, name))?;
     loop {
-        let signal = removals.next().await?;
+        let signal = removals.next()?;
         let result = match signal.args() {
             Ok(removed) if *removed.job() == *job => removed.result().to_string(),
             _ => continue, // another job's, or of a form that isn't PID 1's
         };
-        if is_from_systemd(&bus, &mut removals, &signal, &systemd).await? {
+        if is_from_systemd(bus, &mut removals, &signal, &systemd)? {
             return Ok(result);
         }
     }
@@ -85,13 +74,13 @@ async fn job(host: &Host, verb: Verb, name: &str) -> Result<String, SystemdError
 ///
 /// Its connection may be another than the one that had the name before the call; `systemctl daemon-reexec`
 /// makes a new one.
-async fn is_from_systemd(
-    bus: &Bus,
+fn is_from_systemd(
+    bus: &Bus<'_>,
     removals: &mut Removals<'_>,
     signal: &JobRemoved,
     before: &OwnedUniqueName,
 ) -> Result<bool, SystemdError> {
     let header = signal.message().header();
     let Some(sender) = header.sender() else { return Ok(false) };
-    Ok(**before == *sender || *removals.during(bus.owner_of_systemd()).await? == *sender)
+    Ok(**before == *sender || *removals.during(bus.owner_of_systemd())? == *sender)
 }

@@ -1,9 +1,10 @@
 //! What this program uses of systemd's D-Bus interface: org.freedesktop.systemd1(5), as of systemd 252.
 //!
-//! A unit's properties are not here. `GetAll` tells them in one answer, so they belong to one moment; each property of a
-//! proxy would be a call of its own.
+//! No property is here. `GetAll` tells a unit's in one answer, so they belong to one moment; each property of a proxy would
+//! be a call of its own. And a proxy that has properties brings zbus's cache of them, which nothing here reads.
 
-use zbus::{ObjectPath, OwnedObjectPath, Result, proxy};
+use super::property::{Properties, Property};
+use zbus::{ObjectPath, OwnedObjectPath, Result, names::OwnedUniqueName, proxy};
 
 #[proxy(
     interface = "org.freedesktop.systemd1.Manager",
@@ -25,10 +26,31 @@ pub(super) trait Manager {
     fn reset_failed_unit(&self, name: &str) -> Result<()>;
     /// Reads the unit files anew.
     fn reload(&self) -> Result<()>;
-    /// `running`, `stopping` and others.
-    #[zbus(property(emits_changed_signal = "false"))]
-    fn system_state(&self) -> Result<String>;
     /// A job has ended.
     #[zbus(signal)]
     fn job_removed(&self, id: u32, job: ObjectPath<'_>, unit: &str, result: &str) -> Result<()>;
+}
+
+/// The properties of systemd's objects; of its manager where no path is given.
+#[proxy(
+    interface = "org.freedesktop.DBus.Properties",
+    default_service = "org.freedesktop.systemd1",
+    default_path = "/org/freedesktop/systemd1"
+)]
+pub(super) trait Properties {
+    /// One property.
+    fn get(&self, interface: &str, property: &str) -> Result<Property>;
+    /// All properties of an interface, as of one moment.
+    fn get_all(&self, interface: &str) -> Result<Properties>;
+}
+
+/// The bus itself.
+#[proxy(
+    interface = "org.freedesktop.DBus",
+    default_service = "org.freedesktop.DBus",
+    default_path = "/org/freedesktop/DBus"
+)]
+pub(super) trait Bus {
+    /// The connection that has a name now.
+    fn get_name_owner(&self, name: &str) -> Result<OwnedUniqueName>;
 }

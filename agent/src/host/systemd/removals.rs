@@ -1,15 +1,18 @@
 //! The ends of jobs, as PID 1 tells them.
 
 use super::{
-    SystemdError,
-    bus::{Broken, Bus, MANAGER, MANAGER_PATH, SYSTEMD},
+    bus::{Bus, MANAGER, MANAGER_PATH, SYSTEMD},
+    conversation::Conversation,
+    error::{Broken, SystemdError},
     proxies::JobRemoved,
 };
 use futures_core::Stream;
 use std::{
     collections::VecDeque,
     future::{Future, poll_fn},
+    io,
     pin::{Pin, pin},
+    sync::Arc,
 };
 use zbus::{MatchRule, Message, MessageStream, message::Type};
 
@@ -23,7 +26,7 @@ pub(super) const KEPT_MAX: usize = 32 << 20;
 /// for ever. At boot more jobs than that end at once. Signals are therefore taken while a call waits, and kept.
 #[derive(Debug)]
 pub(super) struct Removals<'b> {
-    bus: &'b Bus,
+    conversation: &'b Conversation<'b>,
     stream: MessageStream,
     kept: VecDeque<Message>,
     size: usize,
@@ -31,44 +34,33 @@ pub(super) struct Removals<'b> {
 
 impl<'b> Removals<'b> {
     /// From here on they come.
-    pub(super) async fn listen(bus: &'b Bus) -> Result<Self, SystemdError> {
-        let asked = async {
+    pub(super) fn listen(bus: &'b Bus<'b>) -> Result<Self, SystemdError> {
+        let stream = bus.conversation.wait(async {
             let rule = MatchRule::builder().msg_type(Type::Signal).sender(SYSTEMD).path(MANAGER_PATH);
             let rule = rule.interface(MANAGER).member("JobRemoved").build()?;
             MessageStream::for_match_rule(rule, &bus.connection, None).await
-        };
-        let stream = asked.await.map_err(|error| bus.explain(error))?;
-        Ok(Self { bus, stream, kept: VecDeque::new(), size: 0 })
+        })?;
+        Ok(Self { conversation: &bus.conversation, stream, kept: VecDeque::new(), size: 0 })
     }
 
     /// Waits for a call, and keeps the signals that come meanwhile.
-    pub(super) async fn during<T>(
+    pub(super) fn during<T>(
         &mut self,
         call: impl Future<Output = zbus::Result<T>>,
     ) -> Result<T, SystemdError> {
-        let mut call = pin!(call);
-        loop {
-            tokio::select! {
-                biased; // the answer, once it is there
-                answer = &mut call => return answer.map_err(|error| self.bus.explain(error)),
-                signal = next(&mut self.stream) => self.keep(self.signal(signal)?)?,
-            }
-        }
+        self.conversation.wait_beside(call, pin!(self.keep()))
     }
 
     /// The next of them. Anyone on the bus may have sent it to this connection: zbus does not compare its sender with the
     /// owner of systemd's name.
-    pub(super) async fn next(&mut self) -> Result<JobRemoved, SystemdError> {
+    pub(super) fn next(&mut self) -> Result<JobRemoved, SystemdError> {
         loop {
             let signal = match self.kept.pop_front() {
                 Some(signal) => {
                     self.size -= signal.data().len();
                     signal
                 }
-                None => {
-                    let signal = next(&mut self.stream).await;
-                    self.signal(signal)?
-                }
+                None => self.conversation.wait(next(&mut self.stream))?,
             };
             if let Some(removed) = JobRemoved::from_message(signal) {
                 return Ok(removed);
@@ -76,22 +68,25 @@ impl<'b> Removals<'b> {
         }
     }
 
-    fn keep(&mut self, signal: Message) -> Result<(), SystemdError> {
-        self.size += signal.data().len();
-        if self.size > KEPT_MAX {
-            return Err(self.bus.confused(Broken::Flooded.to_string()));
+    /// Keeps the signals that come; ends with the error that lets no more come.
+    async fn keep(&mut self) -> SystemdError {
+        loop {
+            match next(&mut self.stream).await {
+                Ok(signal) => {
+                    self.size += signal.data().len();
+                    if self.size > KEPT_MAX {
+                        return self.conversation.confused(Broken::Flooded.to_string());
+                    }
+                    self.kept.push_back(signal);
+                }
+                Err(error) => return self.conversation.explain(error),
+            }
         }
-        self.kept.push_back(signal);
-        Ok(())
-    }
-
-    fn signal(&self, signal: Option<zbus::Result<Message>>) -> Result<Message, SystemdError> {
-        let closed =
-            || Err(zbus::Error::InputOutput(std::sync::Arc::new(std::io::ErrorKind::BrokenPipe.into())));
-        signal.unwrap_or_else(closed).map_err(|error| self.bus.explain(error))
     }
 }
 
-async fn next(stream: &mut MessageStream) -> Option<zbus::Result<Message>> {
-    poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await
+async fn next(stream: &mut MessageStream) -> zbus::Result<Message> {
+    let signal = poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await;
+    let closed = || Err(zbus::Error::InputOutput(Arc::new(io::ErrorKind::BrokenPipe.into())));
+    signal.unwrap_or_else(closed)
 }

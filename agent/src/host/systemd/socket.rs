@@ -8,6 +8,10 @@ use std::{io, os::fd::BorrowedFd, os::fd::OwnedFd, sync::Arc};
 use tokio::net::UnixStream;
 use zbus::connection::socket::{BoxedSplit, ReadHalf, Split, WriteHalf};
 
+/// Where the bus listens. Not `$DBUS_SYSTEM_BUS_ADDRESS`: whom root asks to start units must not
+/// depend on who calls.
+pub(super) const SOCKET: &str = "/run/dbus/system_bus_socket";
+
 /// The first line is `OK` and 32 digits, or the names of mechanisms.
 const LINE_MAX: usize = 1024;
 

@@ -1,8 +1,10 @@
 //! What PID 1 knows of a unit.
 
-use super::{SystemdError, bus::Bus};
-use std::collections::HashMap;
-use zbus::{OwnedObjectPath, OwnedVariant};
+use super::{
+    bus::Bus,
+    error::SystemdError,
+    property::{Properties, Property},
+};
 
 /// A unit as PID 1 sees it. States are systemd's own words: org.freedesktop.systemd1(5).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,16 +66,16 @@ impl Unit {
 }
 
 /// Loads the unit and reads its properties.
-pub(super) async fn read(bus: &Bus, name: &str) -> Result<Unit, SystemdError> {
-    let path = bus.manager().await?.load_unit(name).await.map_err(|error| bus.explain(error))?;
-    let general = bus.properties(&path, "org.freedesktop.systemd1.Unit").await?;
+pub(super) fn read(bus: &Bus<'_>, name: &str) -> Result<Unit, SystemdError> {
+    let path = bus.conversation.wait(bus.manager.load_unit(name))?;
+    let general = bus.properties(&path, "org.freedesktop.systemd1.Unit")?;
     let kind = Kind::of(name);
     let special = match kind {
-        Kind::Service => bus.properties(&path, "org.freedesktop.systemd1.Service").await?,
-        Kind::Mount => bus.properties(&path, "org.freedesktop.systemd1.Mount").await?,
+        Kind::Service => bus.properties(&path, "org.freedesktop.systemd1.Service")?,
+        Kind::Mount => bus.properties(&path, "org.freedesktop.systemd1.Mount")?,
         Kind::Other => Properties::new(),
     };
-    parse(kind, &general, &special).map_err(|said| bus.confused(said))
+    parse(kind, &general, &special).map_err(|said| bus.conversation.confused(said))
 }
 
 /// The types of units that have properties of their own here.
@@ -94,14 +96,12 @@ impl Kind {
     }
 }
 
-type Properties = HashMap<String, OwnedVariant>;
-
 fn parse(kind: Kind, general: &Properties, special: &Properties) -> Result<Unit, String> {
-    let text = |key| value::<String>(general, key);
-    let special_text = |key| value::<String>(special, key);
-    let (_number, job) = value::<(u32, OwnedObjectPath)>(general, "Job")?;
+    let text = |key| value(general, key, Property::text);
+    let special_text = |key| value(special, key, Property::text);
+    let job = value(general, "Job", Property::job)?;
     let main_pid = match kind {
-        Kind::Service => Some(value::<u32>(special, "MainPID")?).filter(|&pid| pid != 0),
+        Kind::Service => Some(value(special, "MainPID", Property::number)?).filter(|&pid| pid != 0),
         Kind::Mount | Kind::Other => None,
     };
     let result = match kind {
@@ -123,8 +123,8 @@ fn parse(kind: Kind, general: &Properties, special: &Properties) -> Result<Unit,
         sub_state: text("SubState")?,
         unit_file_state: text("UnitFileState")?,
         fragment_path: text("FragmentPath")?,
-        drop_in_paths: value(general, "DropInPaths")?,
-        need_daemon_reload: value(general, "NeedDaemonReload")?,
+        drop_in_paths: value(general, "DropInPaths", Property::texts)?,
+        need_daemon_reload: value(general, "NeedDaemonReload", Property::flag)?,
         job_pending: job.as_str() != "/",
         main_pid,
         result,
@@ -133,18 +133,25 @@ fn parse(kind: Kind, general: &Properties, special: &Properties) -> Result<Unit,
 }
 
 /// A property, of the type that its place in [`Unit`] has.
-fn value<T: TryFrom<OwnedVariant>>(properties: &Properties, key: &str) -> Result<T, String> {
-    let variant = properties.get(key).ok_or_else(|| format!("the property {key} is missing"))?;
-    T::try_from(variant.clone()).map_err(|_| format!("the property {key} has an unexpected type"))
+fn value<T>(
+    properties: &Properties,
+    key: &str,
+    read: impl FnOnce(&Property) -> Option<T>,
+) -> Result<T, String> {
+    let property = properties.get(key).ok_or_else(|| format!("the property {key} is missing"))?;
+    read(property).ok_or_else(|| format!("the property {key} has an unexpected type"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zbus::Variant;
+    use std::collections::HashMap;
+    use zbus::{Message, OwnedObjectPath, Variant};
 
+    /// Properties as they come over the bus.
     fn properties(pairs: &[(&str, Variant<'static>)]) -> Properties {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), OwnedVariant::try_from(value).unwrap())).collect()
+        let pairs: HashMap<_, _> = pairs.iter().map(|(key, value)| (*key, value)).collect();
+        Message::signal("/a", "a.b", "C").build(&pairs).unwrap().body().deserialize().unwrap()
     }
 
     fn general() -> Properties {
@@ -191,7 +198,7 @@ mod tests {
             less.remove(key);
             let said = parse(Kind::Service, &less, &special).unwrap_err();
             assert_eq!(said, format!("the property {key} is missing"));
-            less.insert(key.clone(), Variant::from(1.5).try_into().unwrap());
+            less.extend(properties(&[(key, 1.5.into())]));
             let said = parse(Kind::Service, &less, &special).unwrap_err();
             assert_eq!(said, format!("the property {key} has an unexpected type"));
         }

@@ -241,11 +241,10 @@ fn no_answer() {
     };
     let scripted = Scripted::new(script);
     let limit = Duration::from_millis(500);
-    let asked = within(limit, "reloading", "systemd", async |doing| {
-        let bus = Bus::connect(&scripted.host, doing, "systemd").await?;
-        bus.manager().await?.reload().await.map_err(|error| bus.explain(error))
-    });
-    let error = asked.unwrap_err();
+    let conversation = Conversation::begin("reloading", "systemd", limit, None).unwrap();
+    let bus = Bus::connect(&scripted.host, conversation).unwrap();
+    let error = bus.conversation.wait(bus.manager.reload()).unwrap_err();
+    drop(bus);
     assert!(matches!(error, SystemdError::TimedOut { doing: "reloading", .. }), "{error}");
     // It hung up, though nobody waits for anything on the host's own runtime.
     scripted.end();

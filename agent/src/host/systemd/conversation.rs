@@ -1,0 +1,111 @@
+//! One conversation over the bus: what it is for, how long it may take, and the runtime that it is held on.
+
+use super::{
+    error::{SystemdError, explain},
+    socket::SOCKET,
+};
+use crate::host::{Interrupt, exec::one_line};
+use std::{
+    future::{Future, pending},
+    pin::{Pin, pin},
+    time::Duration,
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::Instant,
+};
+
+/// How long a question may take. It is libdbus's own limit for the answer to a call.
+const ASK_LIMIT: Duration = Duration::from_secs(25);
+
+/// A conversation that ends in time, the connecting included.
+///
+/// zbus reads its socket in a task, and a task that nobody waits for lives until the runtime runs again. Each
+/// conversation has therefore a runtime of its own, in this thread: with it every task ends and the socket is closed,
+/// also after a time limit.
+#[derive(Debug)]
+pub(super) struct Conversation<'h> {
+    runtime: Runtime,
+    interrupt: Option<&'h Interrupt>,
+    limit: Duration,
+    end: Instant,
+    doing: &'static str,
+    unit: &'h str,
+}
+
+impl<'h> Conversation<'h> {
+    /// A question: 25 s at most, not interrupted. `doing` is a gerund: what is about to be done with `unit`.
+    pub(super) fn ask(doing: &'static str, unit: &'h str) -> Result<Self, SystemdError> {
+        Self::begin(doing, unit, ASK_LIMIT, None)
+    }
+
+    /// As [`Conversation::ask`], with the limit and the interrupt that end it early.
+    pub(super) fn begin(
+        doing: &'static str,
+        unit: &'h str,
+        limit: Duration,
+        interrupt: Option<&'h Interrupt>,
+    ) -> Result<Self, SystemdError> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+        let runtime = runtime.map_err(|source| SystemdError::NoBus { path: SOCKET.into(), source })?;
+        Ok(Self { runtime, interrupt, limit, end: Instant::now() + limit, doing, unit })
+    }
+
+    /// What the conversation is about.
+    pub(super) fn unit(&self) -> &'h str {
+        self.unit
+    }
+
+    /// Waits for work, for the limit or for the interrupt, whichever is first.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = zbus::Result<T>>) -> Result<T, SystemdError> {
+        self.wait_beside(work, pin!(pending()))
+    }
+
+    /// Waits for work as [`Conversation::wait`] does, and for an error of what must go on meanwhile.
+    pub(super) fn wait_beside<T>(
+        &self,
+        work: impl Future<Output = zbus::Result<T>>,
+        beside: Pin<&mut dyn Future<Output = SystemdError>>,
+    ) -> Result<T, SystemdError> {
+        // What it is until the work has ended.
+        let mut answer =
+            Err(SystemdError::TimedOut { doing: self.doing, unit: self.unit.to_owned(), limit: self.limit });
+        self.run(pin!(async { answer = work.await.map_err(|error| self.explain(error)) }), beside)?;
+        answer
+    }
+
+    /// Runs until the work or the time has ended. Not generic: the program has this once for all types of work.
+    fn run(
+        &self,
+        work: Pin<&mut dyn Future<Output = ()>>,
+        beside: Pin<&mut dyn Future<Output = SystemdError>>,
+    ) -> Result<(), SystemdError> {
+        let interrupted = async {
+            match self.interrupt {
+                Some(interrupt) => interrupt.requested().await,
+                None => pending().await,
+            }
+        };
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased; // an interrupt that is already there leaves nothing queued
+                () = interrupted => {
+                    Err(SystemdError::Interrupted { doing: self.doing, unit: self.unit.to_owned() })
+                }
+                () = tokio::time::sleep_until(self.end) => Ok(()),
+                () = work => Ok(()),
+                error = beside => Err(error),
+            }
+        })
+    }
+
+    /// What an error of this conversation means.
+    pub(super) fn explain(&self, error: zbus::Error) -> SystemdError {
+        explain(error, self.doing, self.unit)
+    }
+
+    /// An answer that makes no sense.
+    pub(super) fn confused(&self, said: String) -> SystemdError {
+        SystemdError::Other { doing: one_line(&format!("{} {}", self.doing, self.unit)), said }
+    }
+}
