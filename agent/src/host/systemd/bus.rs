@@ -3,13 +3,13 @@
 use super::{
     conversation::Conversation,
     error::{Broken, SystemdError},
-    property::Properties,
     proxies::{BusProxy, ManagerProxy, PropertiesProxy},
     socket,
 };
 use crate::host::Host;
+use std::collections::HashMap;
 use tokio::net::UnixStream;
-use zbus::{Connection, ObjectPath, connection::Builder, names::OwnedUniqueName};
+use zbus::{Connection, ObjectPath, OwnedVariant, connection::Builder, names::OwnedUniqueName};
 
 /// systemd's name on the bus.
 pub(super) const SYSTEMD: &str = "org.freedesktop.systemd1";
@@ -50,7 +50,7 @@ impl<'h> Bus<'h> {
         &self,
         path: &ObjectPath<'_>,
         interface: &str,
-    ) -> Result<Properties, SystemdError> {
+    ) -> Result<HashMap<String, OwnedVariant>, SystemdError> {
         self.conversation.wait(async {
             let object = PropertiesProxy::builder(&self.connection).path(path).build().await?;
             object.get_all(interface).await
@@ -61,7 +61,7 @@ impl<'h> Bus<'h> {
     pub(super) fn system_state(&self) -> Result<String, SystemdError> {
         self.conversation.wait(async {
             let manager = PropertiesProxy::new(&self.connection).await?;
-            manager.get(MANAGER, "SystemState").await?.text().ok_or(zbus::Error::IncorrectType)
+            String::try_from(manager.get(MANAGER, "SystemState").await?)
         })
     }
 

@@ -67,7 +67,7 @@ impl<'h> Conversation<'h> {
         work: impl Future<Output = zbus::Result<T>>,
         beside: Pin<&mut dyn Future<Output = SystemdError>>,
     ) -> Result<T, SystemdError> {
-        // What it is until the work has ended.
+        // The answer as long as the work has not ended.
         let mut answer =
             Err(SystemdError::TimedOut { doing: self.doing, unit: self.unit.to_owned(), limit: self.limit });
         self.run(pin!(async { answer = work.await.map_err(|error| self.explain(error)) }), beside)?;

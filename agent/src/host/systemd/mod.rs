@@ -9,7 +9,6 @@ mod bus;
 mod conversation;
 mod error;
 mod job;
-mod property;
 mod proxies;
 mod removals;
 mod socket;

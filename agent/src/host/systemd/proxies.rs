@@ -1,10 +1,10 @@
 //! What this program uses of systemd's D-Bus interface: org.freedesktop.systemd1(5), as of systemd 252.
 //!
-//! No property is here. `GetAll` tells a unit's in one answer, so they belong to one moment; each property of a proxy would
-//! be a call of its own. And a proxy that has properties brings zbus's cache of them, which nothing here reads.
+//! No proxy here declares a property. `GetAll` returns all properties of a unit in one answer, so they belong to one
+//! moment. A declared property would also link zbus's cache of properties into the program, and nothing here reads a cache.
 
-use super::property::{Properties, Property};
-use zbus::{ObjectPath, OwnedObjectPath, Result, names::OwnedUniqueName, proxy};
+use std::collections::HashMap;
+use zbus::{ObjectPath, OwnedObjectPath, OwnedVariant, Result, names::OwnedUniqueName, proxy};
 
 #[proxy(
     interface = "org.freedesktop.systemd1.Manager",
@@ -39,9 +39,9 @@ pub(super) trait Manager {
 )]
 pub(super) trait Properties {
     /// One property.
-    fn get(&self, interface: &str, property: &str) -> Result<Property>;
+    fn get(&self, interface: &str, property: &str) -> Result<OwnedVariant>;
     /// All properties of an interface, as of one moment.
-    fn get_all(&self, interface: &str) -> Result<Properties>;
+    fn get_all(&self, interface: &str) -> Result<HashMap<String, OwnedVariant>>;
 }
 
 /// The bus itself.

@@ -1,10 +1,8 @@
 //! What PID 1 knows of a unit.
 
-use super::{
-    bus::Bus,
-    error::SystemdError,
-    property::{Properties, Property},
-};
+use super::{bus::Bus, error::SystemdError};
+use std::collections::HashMap;
+use zbus::{OwnedObjectPath, OwnedVariant};
 
 /// A unit as PID 1 sees it. States are systemd's own words: org.freedesktop.systemd1(5).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +73,7 @@ pub(super) fn read(bus: &Bus<'_>, name: &str) -> Result<Unit, SystemdError> {
         Kind::Mount => bus.properties(&path, "org.freedesktop.systemd1.Mount")?,
         Kind::Other => Properties::new(),
     };
-    parse(kind, &general, &special).map_err(|said| bus.conversation.confused(said))
+    parse(kind, general, special).map_err(|said| bus.conversation.confused(said))
 }
 
 /// The types of units that have properties of their own here.
@@ -96,14 +94,16 @@ impl Kind {
     }
 }
 
-fn parse(kind: Kind, general: &Properties, special: &Properties) -> Result<Unit, String> {
-    let text = |key| value(general, key, Property::text);
-    let special_text = |key| value(special, key, Property::text);
-    let job = value(general, "Job", Property::job)?;
+type Properties = HashMap<String, OwnedVariant>;
+
+fn parse(kind: Kind, mut general: Properties, mut special: Properties) -> Result<Unit, String> {
+    let (_number, job) = take::<(u32, OwnedObjectPath)>(&mut general, "Job")?;
     let main_pid = match kind {
-        Kind::Service => Some(value(special, "MainPID", Property::number)?).filter(|&pid| pid != 0),
+        Kind::Service => Some(take::<u32>(&mut special, "MainPID")?).filter(|&pid| pid != 0),
         Kind::Mount | Kind::Other => None,
     };
+    let mut text = |key| take::<String>(&mut general, key);
+    let mut special_text = |key| take::<String>(&mut special, key);
     let result = match kind {
         Kind::Service | Kind::Mount => Some(special_text("Result")?),
         Kind::Other => None,
@@ -123,8 +123,8 @@ fn parse(kind: Kind, general: &Properties, special: &Properties) -> Result<Unit,
         sub_state: text("SubState")?,
         unit_file_state: text("UnitFileState")?,
         fragment_path: text("FragmentPath")?,
-        drop_in_paths: value(general, "DropInPaths", Property::texts)?,
-        need_daemon_reload: value(general, "NeedDaemonReload", Property::flag)?,
+        drop_in_paths: take(&mut general, "DropInPaths")?,
+        need_daemon_reload: take(&mut general, "NeedDaemonReload")?,
         job_pending: job.as_str() != "/",
         main_pid,
         result,
@@ -132,26 +132,19 @@ fn parse(kind: Kind, general: &Properties, special: &Properties) -> Result<Unit,
     })
 }
 
-/// A property, of the type that its place in [`Unit`] has.
-fn value<T>(
-    properties: &Properties,
-    key: &str,
-    read: impl FnOnce(&Property) -> Option<T>,
-) -> Result<T, String> {
-    let property = properties.get(key).ok_or_else(|| format!("the property {key} is missing"))?;
-    read(property).ok_or_else(|| format!("the property {key} has an unexpected type"))
+/// Takes a property out, of the type that its place in [`Unit`] has.
+fn take<T: TryFrom<OwnedVariant>>(properties: &mut Properties, key: &str) -> Result<T, String> {
+    let variant = properties.remove(key).ok_or_else(|| format!("the property {key} is missing"))?;
+    T::try_from(variant).map_err(|_| format!("the property {key} has an unexpected type"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
-    use zbus::{Message, OwnedObjectPath, Variant};
+    use zbus::Variant;
 
-    /// Properties as they come over the bus.
     fn properties(pairs: &[(&str, Variant<'static>)]) -> Properties {
-        let pairs: HashMap<_, _> = pairs.iter().map(|(key, value)| (*key, value)).collect();
-        Message::signal("/a", "a.b", "C").build(&pairs).unwrap().body().deserialize().unwrap()
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), OwnedVariant::try_from(value).unwrap())).collect()
     }
 
     fn general() -> Properties {
@@ -172,7 +165,7 @@ mod tests {
     #[test]
     fn a_service() {
         let special = properties(&[("MainPID", 7_u32.into()), ("Result", "success".into())]);
-        let unit = parse(Kind::Service, &general(), &special).unwrap();
+        let unit = parse(Kind::Service, general(), special).unwrap();
         assert_eq!(
             (unit.main_pid, unit.result.as_deref(), unit.mount.as_ref()),
             (Some(7), Some("success"), None)
@@ -196,15 +189,15 @@ mod tests {
         for key in general().keys() {
             let mut less = general();
             less.remove(key);
-            let said = parse(Kind::Service, &less, &special).unwrap_err();
+            let said = parse(Kind::Service, less.clone(), special.clone()).unwrap_err();
             assert_eq!(said, format!("the property {key} is missing"));
-            less.extend(properties(&[(key, 1.5.into())]));
-            let said = parse(Kind::Service, &less, &special).unwrap_err();
+            less.insert(key.clone(), Variant::from(1.5).try_into().unwrap());
+            let said = parse(Kind::Service, less.clone(), special.clone()).unwrap_err();
             assert_eq!(said, format!("the property {key} has an unexpected type"));
         }
         // What a type has is never taken for absent.
-        assert!(parse(Kind::Service, &general(), &Properties::new()).is_err());
-        assert!(parse(Kind::Mount, &general(), &special).is_err());
-        assert!(parse(Kind::Other, &general(), &Properties::new()).is_ok());
+        assert!(parse(Kind::Service, general(), Properties::new()).is_err());
+        assert!(parse(Kind::Mount, general(), special).is_err());
+        assert!(parse(Kind::Other, general(), Properties::new()).is_ok());
     }
 }
