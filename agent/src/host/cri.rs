@@ -1,36 +1,36 @@
-//! Containers, as the node's container runtime knows them: `crictl`.
+//! Containers that the node's container runtime reports: `crictl`.
 //!
-//! Programs run here with an empty environment, so crictl asks whom `/etc/crictl.yaml` names (CRI-O's
-//! package brings one, `crictl.yaml` in cri-o/cri-o: its own socket). Without that file it tries a list of
-//! known sockets and takes the first that answers (kubernetes-sigs/cri-tools `cmd/crictl/main_unix.go`:
-//! containerd, then CRI-O, then cri-dockerd). So "no container" means none of the runtime that
-//! was asked, and says nothing of processes that are in no container.
+//! Programs run here with an empty environment, so crictl asks the runtime that `/etc/crictl.yaml` names. CRI-O's
+//! package brings such a file (`crictl.yaml` in cri-o/cri-o), which names its own socket. Without the file crictl tries
+//! a list of known sockets and takes the first that answers (kubernetes-sigs/cri-tools `cmd/crictl/main_unix.go`:
+//! containerd, then CRI-O, then cri-dockerd). So "no container" means no container of that runtime. It says nothing
+//! about processes outside of containers.
 
 use super::{ExecError, Host, Invocation, Tool, exec::one_line};
 use std::time::Duration;
 
-/// crictl itself gives up a connection after 2 s (`cmd/crictl/main.go`, `defaultTimeout`), and tries
-/// up to four sockets; a busy runtime is given as much again.
+/// crictl gives up a connection after 2 s (`cmd/crictl/main.go`, `defaultTimeout`), and tries up to four sockets. The
+/// limit is higher, because a runtime may be busy.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Why it isn't known which containers run.
+/// Why the running containers are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum CriError {
     /// crictl got no answer: the runtime is down, or starting.
     #[error("asking the container runtime")]
     Exec(#[from] ExecError),
-    /// crictl said something else than container ids.
+    /// crictl printed something else than container ids.
     #[error("`{what}` answered `{said}`, not container ids")]
     Answer {
         /// The command line.
         what: String,
-        /// The first line that is none.
+        /// The first line that is not an id.
         said: String,
     },
 }
 
-/// Which of these run, by the names that they have in their pods; nothing when crictl isn't on this machine.
-/// Containers that have ended, or not begun, don't count. All pods of the node are looked at.
+/// Which of these containers run, by their names in their pods; none if crictl isn't on this machine. Containers that
+/// have ended or not started are not counted. All pods of the node are searched.
 pub fn running(host: &Host, names: &[&str]) -> Result<Option<Vec<String>>, CriError> {
     if !host.runner.has(Tool::Crictl) {
         return Ok(None);
@@ -53,7 +53,7 @@ pub fn running(host: &Host, names: &[&str]) -> Result<Option<Vec<String>>, CriEr
     Ok(Some(running))
 }
 
-/// How many ids there are, one on each line, or the first line that is none.
+/// The number of ids, one on each line, or the first line that is not an id.
 fn parse_ids(text: &str) -> Result<usize, &str> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let is_id = |line: &str| line.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,6 +1,6 @@
-//! Directories by handle: what is in them, and what is made and removed in them.
+//! Directories by handle: listing them, and making and removing entries.
 //!
-//! By handle, because the directories here are often beneath a mount, where no path leads.
+//! By handle, because these directories are often beneath a mount, where no path leads to them.
 
 use super::{Host, root::at};
 use crate::terms::AbsPath;
@@ -21,7 +21,7 @@ use std::{
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The names in a directory, sorted; bytes that are no UTF-8 are replaced.
+/// The names in a directory, sorted. Bytes that are not UTF-8 are replaced.
 pub fn names(dir: impl AsFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)? {
@@ -39,7 +39,7 @@ pub fn open(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     Ok(openat(dir, name, DIRECTORY, Mode::empty())?)
 }
 
-/// Makes a directory, durably. One that is there stays as it is.
+/// Makes a directory, durably. An existing one is not changed.
 pub fn make(dir: impl AsFd, name: &str, mode: u32) -> io::Result<()> {
     match mkdirat(&dir, name, Mode::from_raw_mode(mode)) {
         Ok(()) | Err(Errno::EXIST) => Ok(fsync(dir)?),
@@ -54,13 +54,13 @@ pub fn make_file(dir: impl AsFd, name: &str) -> io::Result<()> {
     Ok(fsync(dir)?)
 }
 
-/// Whether a name is that of an empty regular file.
+/// True if a name is that of an empty regular file.
 pub fn is_empty_file(dir: impl AsFd, name: &str) -> io::Result<bool> {
     let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && found.st_size == 0)
 }
 
-/// Removes a file. Not made durable: the caller has more to write to the same directory.
+/// Removes a file. The caller makes that durable, because it writes more to the same directory.
 pub fn remove_file(dir: impl AsFd, name: &str) -> io::Result<()> {
     Ok(unlinkat(dir, name, AtFlags::empty())?)
 }
@@ -71,14 +71,13 @@ pub fn remove_dir(dir: impl AsFd, name: &str) -> io::Result<()> {
     Ok(fsync(dir)?)
 }
 
-/// Writes a whole filesystem to its device (`syncfs(2)`). An error that any write met since the handle was opened is
-/// reported.
+/// Writes a whole filesystem to its device (`syncfs(2)`). Reports the error of any write since the handle was opened.
 pub fn sync_filesystem(dir: impl AsFd) -> io::Result<()> {
     Ok(syncfs(dir)?)
 }
 
-/// The sizes of all regular files below a directory, in bytes. An estimate where somebody writes:
-/// what vanishes meanwhile is left out.
+/// The sizes of all regular files below a directory, in bytes. This is an estimate if someone writes there: a file that
+/// vanishes meanwhile is left out.
 pub fn size(dir: impl AsFd) -> io::Result<u64> {
     let mut sum = 0u64;
     let own = fstat(&dir)?.st_dev;
@@ -100,7 +99,8 @@ pub fn size(dir: impl AsFd) -> io::Result<u64> {
     Ok(sum)
 }
 
-/// How long ago the directory was moved, or its attributes changed (ctime, inode(7)). Nothing for a clock that went back.
+/// How long ago the directory was moved or its attributes changed (ctime, inode(7)). Zero if the clock has been set
+/// back.
 pub fn changed_ago(dir: impl AsFd) -> io::Result<Duration> {
     let found = fstat(&dir)?;
     let changed = Duration::from_secs(u64::try_from(found.st_ctime).unwrap_or(0));
@@ -108,8 +108,8 @@ pub fn changed_ago(dir: impl AsFd) -> io::Result<Duration> {
     Ok(Duration::from_secs(now.saturating_sub(changed).as_secs()))
 }
 
-/// Removes a directory with all that is in it, durably. Links are removed, not followed; what is mounted below, or on
-/// another filesystem, is an error, and stays.
+/// Removes a directory with all its content, durably. Links are removed, not followed. A mount below, or another
+/// filesystem, is an error, and is not touched.
 pub fn remove_tree(parent: impl AsFd, name: &str) -> io::Result<()> {
     let found = open(&parent, name)?;
     let own = fstat(&found)?.st_dev;
@@ -138,21 +138,21 @@ fn vanished_is_none<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// A directory in which no mount below it can be seen: names looked up there lead beneath whatever
-/// is mounted on them.
+/// Opens a directory so that no mount below it can be seen: a name that is looked up there leads to the directory
+/// beneath the mount.
 ///
-/// Its mount is cloned without those below (`open_tree(2)`, which needs `CAP_SYS_ADMIN`) and
-/// attached nowhere; it goes with the last handle into it.
+/// The directory's mount is cloned without the mounts below (`open_tree(2)`, which needs `CAP_SYS_ADMIN`). The clone is
+/// not attached anywhere, and ends when its last handle is closed.
 pub fn without_mounts(host: &Host, path: &AbsPath) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let tree = open_tree(CWD, host.root.locate(path.as_path()), flags);
-    // Opened anew: the handle of a clone is one that can't be listed (`O_PATH`).
+    // Opened again, because the handle of a clone can't be listed (`O_PATH`).
     tree.map_err(io::Error::from).and_then(|tree| open(tree, ".")).map_err(|error| at(path.as_path(), &error))
 }
 
-/// Two directories through one clone of their mount, as [`without_mounts`], so that names can be
-/// exchanged between them (`rename(2)`: not across mounts, not even of one filesystem).
-/// [`io::ErrorKind::CrossesDevices`] when they are not on one mount.
+/// Opens two directories through one clone of their mount, like [`without_mounts`], so that names can be exchanged
+/// between them (`rename(2)`: not across mounts, not even of one filesystem). Fails with
+/// [`io::ErrorKind::CrossesDevices`] if they are not on one mount.
 pub fn both_without_mounts(host: &Host, one: &AbsPath, other: &AbsPath) -> io::Result<(OwnedFd, OwnedFd)> {
     let shared = shared_parent(one, other);
     let tree = without_mounts(host, &shared)?;
@@ -161,7 +161,7 @@ pub fn both_without_mounts(host: &Host, one: &AbsPath, other: &AbsPath) -> io::R
     let open = |path: &AbsPath| -> io::Result<OwnedFd> {
         let real =
             stat(host.root.locate(path.as_path())).map_err(|error| at(path.as_path(), &error.into()))?;
-        // A mount on the way hides the real one; what lies there in the clone is another directory.
+        // If something is mounted on the way, the path leads to another directory than the same names in the clone.
         let found = descend(&tree, &shared, path).map_err(|_| apart())?;
         let same =
             fstat(&found).is_ok_and(|found| (found.st_dev, found.st_ino) == (real.st_dev, real.st_ino));

@@ -1,17 +1,17 @@
-//! Running the node's own tools: which ones, how, and what came back.
+//! Running the node's own tools: which tools, how, and their results.
 
 use std::{fmt, time::Duration};
 
 /// Every program that etcd-lun may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tool {
-    /// Low-level probing of what a device holds (util-linux).
+    /// Reads from a device what it holds (util-linux).
     Blkid,
-    /// Asks the container runtime; not on every machine.
+    /// Queries the container runtime; not on every machine.
     Crictl,
-    /// Asks a server on this node; not on every machine.
+    /// Queries a server on this node; not on every machine.
     Curl,
-    /// open-iscsi's front end.
+    /// The command line tool of open-iscsi.
     Iscsiadm,
     /// Makes XFS (xfsprogs).
     MkfsXfs,
@@ -24,7 +24,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Those that nothing works without. Packaging must require exactly these.
+    /// The tools without which nothing works. The packages must require exactly these.
     pub const REQUIRED: [Self; 4] = [Self::Blkid, Self::Iscsiadm, Self::MkfsXfs, Self::Rsync];
 
     /// The file name of the program.
@@ -41,7 +41,7 @@ impl Tool {
         }
     }
 
-    /// The package that brings it, on RHEL and on Debian: the cure when it is missing.
+    /// The package with the tool, on RHEL and on Debian. An error message names it if the tool is missing.
     pub fn package(self) -> &'static str {
         match self {
             Self::Blkid => "util-linux",
@@ -55,17 +55,18 @@ impl Tool {
     }
 }
 
-/// Where programs are looked for. Not `PATH`: what runs as root must not depend on who calls.
+/// The directories in which programs are looked up. Not `PATH`, because the caller must not determine what runs as
+/// root.
 pub const SEARCH: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// One run of a program: exactly what will be executed. Holds no secret: arguments are public.
+/// One run of a program: exactly what will be executed. It holds no secret, because everyone can read arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
     /// The program.
     pub tool: Tool,
     /// Its arguments.
     pub args: Vec<String>,
-    /// It is killed after this long.
+    /// The program is killed after this time.
     pub limit: Duration,
 }
 
@@ -98,7 +99,8 @@ impl fmt::Display for Invocation {
     }
 }
 
-/// What a program left behind. A code other than 0 is not an error here: many tools speak by it.
+/// The result of a program that ended. A code other than 0 is not an error here, because many tools use exit codes as
+/// answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
     /// Exit code.
@@ -110,19 +112,19 @@ pub struct Output {
 }
 
 impl Output {
-    /// The output, or an error when the code isn't 0.
+    /// The output, or an error if the code isn't 0.
     pub fn success(self, what: &Invocation) -> Result<Self, ExecError> {
         if self.code == 0 { Ok(self) } else { Err(self.failure(what)) }
     }
 
-    /// The error that this output is, for a caller that knows the good codes.
+    /// This output as an error, for a caller that knows which codes mean success.
     pub fn failure(&self, what: &Invocation) -> ExecError {
         let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
         ExecError::Failed { what: what.to_string(), code: self.code, said: one_line(said) }
     }
 }
 
-/// Why a program did not do its work.
+/// Why a program did not run, or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// It is not on this machine.
@@ -143,7 +145,7 @@ pub enum ExecError {
         what: String,
         /// The exit code.
         code: i32,
-        /// The end of what it said, on one line.
+        /// The end of its output, on one line.
         said: String,
     },
     /// A signal ended it.
@@ -160,7 +162,7 @@ pub enum ExecError {
         /// The limit.
         limit: Duration,
     },
-    /// Somebody asked etcd-lun to stop; the program was ended.
+    /// This process was asked to stop, and ended the program.
     #[error("interrupted while running `{what}`")]
     Interrupted {
         /// The command line.
@@ -168,10 +170,10 @@ pub enum ExecError {
     },
 }
 
-/// Runs programs. In production the only implementor is the machine.
+/// Runs programs. In production only the machine implements it.
 pub trait Runner: fmt::Debug {
-    /// Runs a program to its end. `watch` sees each piece of standard output that ends in a
-    /// newline or carriage return, while it runs.
+    /// Runs a program to its end. While it runs, `watch` gets each piece of standard output that ends in a newline or
+    /// carriage return.
     fn run(&self, what: &Invocation, watch: &mut dyn FnMut(&str)) -> Result<Output, ExecError>;
 
     /// Runs several at once; results in the order of the invocations.
@@ -183,7 +185,7 @@ pub trait Runner: fmt::Debug {
     fn has(&self, tool: Tool) -> bool;
 }
 
-/// The lines of a text, blank ones left out, joined by `; `.
+/// The lines of a text without blank ones, joined by `; `.
 pub fn one_line(text: &str) -> String {
     let clean = |line: &str| line.trim().chars().filter(|c| !c.is_control()).collect::<String>();
     let lines: Vec<_> = text.lines().map(clean).filter(|line| !line.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Asking a server on this node, through the node's curl.
+//! HTTP requests to a server on this node, with the node's curl.
 
 use super::{ExecError, Host, Invocation, Tool};
 use crate::terms::AbsPath;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 /// How long an answer may take, in seconds.
 const LIMIT: &str = "5";
-/// curl ends by its own limit; this is for a curl that does not.
+/// curl ends by its own limit. This one is for a curl that hangs.
 const CURL_LIMIT: Duration = Duration::from_secs(10);
 /// 8 MiB. etcd's metrics are some 100 KiB.
 const ANSWER_MAX: &str = "8388608";
 
-/// What was answered.
+/// The answer of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status, such as 200.
@@ -20,13 +20,13 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// curl could not be run.
     #[error(transparent)]
     Curl(#[from] ExecError),
-    /// The server was not asked, or its answer has no status.
+    /// curl was not run, or its output has no status.
     #[error("asking {url}: {said}")]
     NoAnswer {
         /// What was asked.
@@ -34,33 +34,34 @@ pub enum HttpError {
         /// The reason.
         said: String,
     },
-    /// curl was run and got no answer.
+    /// curl ran and got no answer.
     #[error("asking {url}: {said}; {cure}")]
     Failed {
-        /// What was asked.
+        /// The URL.
         url: String,
-        /// What curl said.
+        /// The error message of curl.
         said: String,
         /// What to do about its exit code.
         cure: &'static str,
     },
 }
 
-/// With what curl shows who asks.
+/// The certificates for a request over TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificates {
-    /// Whom to trust.
+    /// CA certificate of the server.
     pub authority: AbsPath,
-    /// Our own.
+    /// Client certificate.
     pub certificate: AbsPath,
     /// Its key.
     pub key: AbsPath,
 }
 
-/// GET by plain HTTP, or over TLS with these certificates. curl is on every node of Red Hat CoreOS; certificates and key are
-/// arguments by name only.
+/// Sends a GET request, by plain HTTP or over TLS with these certificates. curl is on every node of Red Hat CoreOS.
+/// Certificates and key are passed as file names only.
 pub fn get(host: &Host, url: &str, with: Option<&Certificates>) -> Result<Answer, HttpError> {
-    // `--disable` has to come first: a `.curlrc` of root could name a proxy, or send the answer to a file.
+    // `--disable` must be the first argument. Otherwise root's `.curlrc` could set a proxy, or write the answer to a
+    // file.
     let mut args =
         vec!["--disable", "--silent", "--show-error", "--proto", "=http,https", "--max-time", LIMIT];
     args.extend(["--max-filesize", ANSWER_MAX]);

@@ -1,11 +1,11 @@
-//! Which machine this is, which boot, and as whom we run.
+//! This machine's name and id, the id of this boot, and the user and unit of this process.
 
 use super::Host;
 use std::io;
 
-/// The hostname as the kernel has it, short or fully qualified as it was set.
+/// The hostname that the kernel has, short or fully qualified, as it was set.
 ///
-/// Fails when none was set: `(none)` is the kernel's placeholder (`include/linux/uts.h`), not a name.
+/// Fails if no hostname is set: `(none)` is the kernel's placeholder (`include/linux/uts.h`), not a name.
 pub fn hostname(host: &Host) -> io::Result<String> {
     let path = "/proc/sys/kernel/hostname";
     parse_hostname(&host.root.read(path)?).ok_or_else(|| invalid(path, "a hostname"))
@@ -13,7 +13,7 @@ pub fn hostname(host: &Host) -> io::Result<String> {
 
 /// The machine's id, 32 lower-case hexadecimal digits: machine-id(5).
 ///
-/// Fails on an image's placeholder too: `uninitialized`, an empty file, or zeros only.
+/// Also fails for the placeholders of an image: `uninitialized`, an empty file, or only zeros.
 pub fn machine_id(host: &Host) -> io::Result<String> {
     let path = "/etc/machine-id";
     parse_machine_id(&host.root.read(path)?)
@@ -26,7 +26,7 @@ pub fn boot_id(host: &Host) -> io::Result<String> {
     parse_boot_id(&host.root.read(path)?).ok_or_else(|| invalid(path, "a UUID"))
 }
 
-/// Whether our effective user is root: proc_pid_status(5).
+/// True if this process's effective user is root: proc_pid_status(5).
 pub fn is_root(host: &Host) -> io::Result<bool> {
     let path = "/proc/self/status";
     parse_effective_uid(&host.root.read(path)?)
@@ -34,8 +34,8 @@ pub fn is_root(host: &Host) -> io::Result<bool> {
         .ok_or_else(|| invalid(path, "a process's status"))
 }
 
-/// The unit that systemd has this process in, such as `etcd-lun.service`; nothing outside of services, as in a login
-/// session or a container: proc_pid_cgroup(5), of the unified hierarchy (RHEL 9) or of systemd's own (RHEL 8).
+/// The systemd unit of this process, such as `etcd-lun.service`; none outside of services, as in a login session or a
+/// container: proc_pid_cgroup(5), in the unified hierarchy (RHEL 9) or in systemd's own (RHEL 8).
 pub fn unit(host: &Host) -> io::Result<Option<String>> {
     Ok(parse_unit(&host.root.read("/proc/self/cgroup")?))
 }

@@ -1,6 +1,6 @@
-//! Single directories: beneath a mount, immutable, stamped with attributes, exchanged.
+//! Single directories: beneath a mount, immutable, with extended attributes, exchanged.
 //!
-//! By handles throughout: a path would lead to whatever is mounted there now.
+//! All functions use handles, because a path leads to whatever is mounted there.
 
 use super::{
     Host,
@@ -20,23 +20,22 @@ use rustix::{
 };
 use std::{ffi::CStr, io, path::Path};
 
-/// The longest attribute value that is read or written: what is kept here is small, and a foreign
-/// one may be up to 64 KiB (`xattr(7)`).
+/// The longest value of an attribute that is read or written. Our values are small, but a foreign one may have up to 64
+/// KiB (`xattr(7)`).
 pub const ATTRIBUTE_MAX: usize = 4096;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opens a directory as it is beneath whatever is mounted on it; nothing when there is none. A
-/// symbolic link in its place is an error.
+/// Opens a directory that is beneath a mount; none if there is no directory. A symbolic link with that name is an
+/// error.
 ///
-/// The filesystem that holds the parent is cloned without the mounts below (`open_tree(2)`, which
-/// needs `CAP_SYS_ADMIN`), and the name is looked up there. The clone is attached nowhere: no
-/// process sees it, and it goes with the last handle into it. Until then that filesystem can't be
-/// unmounted.
+/// The filesystem of the parent is cloned without the mounts below (`open_tree(2)`, which needs `CAP_SYS_ADMIN`), and
+/// the name is looked up there. The clone is not attached anywhere: no other process sees it, and it ends when its last
+/// handle is closed. Until then that filesystem can't be unmounted.
 ///
-/// Each call makes a mount of its own, and names can't be exchanged between mounts: for
-/// [`exchange`] open one directory that holds both.
+/// Each call makes a mount of its own, and names can't be exchanged between mounts. For [`exchange`], open one
+/// directory that contains both names.
 pub fn beneath(host: &Host, path: &AbsPath) -> io::Result<Option<OwnedFd>> {
     if path.name().is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing is beneath the root directory"));
@@ -50,7 +49,7 @@ pub fn beneath(host: &Host, path: &AbsPath) -> io::Result<Option<OwnedFd>> {
     absent_is_none(look()).map_err(|error| at(path.as_path(), &error))
 }
 
-/// Whether a directory holds nothing.
+/// True if a directory is empty.
 pub fn is_empty(dir: impl AsFd) -> io::Result<bool> {
     for entry in Dir::read_from(dir)? {
         if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
@@ -60,8 +59,7 @@ pub fn is_empty(dir: impl AsFd) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether the immutable flag is set (`FS_IMMUTABLE_FL`, `ioctl_iflags(2)`); nothing when the
-/// filesystem has no such flags.
+/// True if the immutable flag is set (`FS_IMMUTABLE_FL`, `ioctl_iflags(2)`); none if the filesystem has no such flags.
 pub fn is_immutable(file: impl AsFd) -> io::Result<Option<bool>> {
     match ioctl_getflags(file) {
         Ok(flags) => Ok(Some(flags.contains(IFlags::IMMUTABLE))),
@@ -70,7 +68,7 @@ pub fn is_immutable(file: impl AsFd) -> io::Result<Option<bool>> {
     }
 }
 
-/// Sets or clears the immutable flag and makes that durable. Needs `CAP_LINUX_IMMUTABLE`.
+/// Sets or clears the immutable flag, durably. Needs `CAP_LINUX_IMMUTABLE`.
 pub fn set_immutable(file: impl AsFd, immutable: bool) -> io::Result<()> {
     let mut flags = ioctl_getflags(&file)?;
     flags.set(IFlags::IMMUTABLE, immutable);
@@ -78,8 +76,7 @@ pub fn set_immutable(file: impl AsFd, immutable: bool) -> io::Result<()> {
     Ok(fsync(file)?)
 }
 
-/// The value of an extended attribute; nothing when it isn't set. One longer than
-/// [`ATTRIBUTE_MAX`] is an error.
+/// The value of an extended attribute; none if it isn't set. A value longer than [`ATTRIBUTE_MAX`] is an error.
 pub fn attribute(file: impl AsFd, name: &CStr) -> io::Result<Option<Vec<u8>>> {
     let mut value = vec![0; ATTRIBUTE_MAX];
     match fgetxattr(file, name, value.as_mut_slice()) {
@@ -93,7 +90,7 @@ pub fn attribute(file: impl AsFd, name: &CStr) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Sets an extended attribute and makes it durable. `trusted.` names need `CAP_SYS_ADMIN`.
+/// Sets an extended attribute, durably. `trusted.` names need `CAP_SYS_ADMIN`.
 pub fn set_attribute(file: impl AsFd, name: &CStr, value: &[u8]) -> io::Result<()> {
     if value.len() > ATTRIBUTE_MAX {
         return Err(too_long(name));
@@ -102,7 +99,7 @@ pub fn set_attribute(file: impl AsFd, name: &CStr, value: &[u8]) -> io::Result<(
     Ok(fsync(file)?)
 }
 
-/// Removes an extended attribute and makes that durable; absent is well.
+/// Removes an extended attribute, durably. If it is absent, that is no error.
 pub fn remove_attribute(file: impl AsFd, name: &CStr) -> io::Result<()> {
     match fremovexattr(&file, name) {
         Ok(()) | Err(Errno::NODATA) => Ok(fsync(file)?),
@@ -121,11 +118,11 @@ fn too_long(name: &CStr) -> io::Error {
 /// Why two names could not be exchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// The filesystem doesn't do it. Also when one of the two directories is inside the other:
-    /// `rename(2)` gives one code for both.
+    /// The filesystem doesn't support it, or one of the two directories is inside the other: `rename(2)` returns the
+    /// same code for both.
     #[error("this filesystem can't exchange two names")]
     Unsupported,
-    /// The names aren't on one filesystem, or were reached through two mounts of it.
+    /// The names are on different filesystems, or were opened through two mounts of one filesystem.
     #[error("the names to exchange are not on one mount")]
     Apart,
     /// Another reason.
@@ -133,8 +130,7 @@ pub enum ExchangeError {
     Io(#[source] io::Error),
 }
 
-/// Exchanges what two names stand for, in one atomic step (`RENAME_EXCHANGE`, `rename(2)`), and
-/// makes that durable.
+/// Exchanges two names in one atomic step (`RENAME_EXCHANGE`, `rename(2)`), durably.
 pub fn exchange(
     dir: impl AsFd,
     name: impl AsRef<Path>,
@@ -159,8 +155,9 @@ fn exchange_names(
     }
 }
 
-/// The same where the other directory is immutable, which can't be renamed. The flag is cleared in the moment before, and
-/// set again when the exchange fails: what must hold between the two, the flag can't see to.
+/// The same, if the other directory is immutable: it can't be renamed as long as it is. So the flag is cleared just
+/// before the exchange, and set again if the exchange fails. During that moment the flag protects nothing; the caller
+/// must make sure that the directory is safe without it.
 pub fn exchange_for_immutable(
     dir: impl AsFd,
     name: impl AsRef<Path>,
@@ -181,11 +178,10 @@ pub fn exchange_for_immutable(
     fsync(dir).and_then(|()| fsync(other_dir)).map_err(failed)
 }
 
-/// Makes an empty directory with the mode, owner, group and SELinux label of another, durably, and
-/// opens it. An empty one that is there already, left by a run that was cut short, is taken over;
-/// one that holds something is an error.
+/// Makes an empty directory with the mode, owner, group and SELinux label of another, durably, and opens it. An empty
+/// directory of that name, left by an interrupted run, is used. A directory with content is an error.
 pub fn make_empty_dir_like(parent: impl AsFd, name: &str, like: impl AsFd) -> io::Result<OwnedFd> {
-    // Closed to all others until its owner is right.
+    // Nobody else may enter it until it has the right owner.
     match mkdirat(&parent, name, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error.into()),
@@ -196,7 +192,7 @@ pub fn make_empty_dir_like(parent: impl AsFd, name: &str, like: impl AsFd) -> io
     }
     let model = fstat(&like)?;
     let (owner, group) = (Uid::from_raw(model.st_uid), Gid::from_raw(model.st_gid));
-    fchown(&dir, Some(owner), Some(group))?; // first: it clears mode bits
+    fchown(&dir, Some(owner), Some(group))?; // first, because it clears mode bits
     fchmod(&dir, Mode::from_raw_mode(model.st_mode & 0o7777))?;
     if let Some(label) = selinux::label(&like)? {
         selinux::set_label(&dir, &label)?;
@@ -206,7 +202,7 @@ pub fn make_empty_dir_like(parent: impl AsFd, name: &str, like: impl AsFd) -> io
     Ok(dir)
 }
 
-/// The mount through which a file was opened. Two handles with the same id are on one mount.
+/// The id of the mount through which a file was opened. Two handles with the same id are on one mount.
 pub fn mount_id(file: impl AsFd) -> io::Result<u64> {
     let found = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
     if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID) {
@@ -214,7 +210,7 @@ pub fn mount_id(file: impl AsFd) -> io::Result<u64> {
     } else {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "this kernel is older than 5.8 and does not tell mount ids",
+            "this kernel is older than 5.8 and does not report mount ids",
         ))
     }
 }
@@ -274,7 +270,7 @@ mod tests {
         exchange(&parent, "full", &parent, "empty").unwrap();
         assert!(is_empty(openat(&parent, "full", DIRECTORY, Mode::empty()).unwrap()).unwrap());
         assert!(scratch.0.join("empty/file").exists());
-        // One inside the other.
+        // One is inside the other.
         assert!(matches!(exchange(&parent, "empty", &parent, "empty/file"), Err(ExchangeError::Unsupported)));
         assert!(matches!(exchange(&parent, "empty", &parent, "absent"), Err(ExchangeError::Io(_))));
         let elsewhere = openat(CWD, "/proc/self", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();

@@ -1,6 +1,6 @@
-//! SIGTERM, SIGINT and SIGHUP as a request that long work looks at.
+//! SIGTERM, SIGINT and SIGHUP as a request to stop, which long work checks.
 //!
-//! A request, not an end: `apply` must put etcd back before it leaves.
+//! The signals don't end the process at once: `apply` must put etcd back first.
 
 use nix::sys::signal::{SigSet, Signal};
 use std::{
@@ -12,7 +12,7 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Whether somebody asked this process to stop. Clones share one state.
+/// A request to stop this process. Clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     requested: Arc<AtomicBool>,
@@ -21,8 +21,8 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Blocks the three signals in this thread (and so in all later ones) and waits for them
-    /// in a thread of its own. Programs that are started get an empty mask: std resets it.
+    /// Blocks the three signals in this thread and in all threads that it starts later, and waits for them in another
+    /// thread. Programs that this process starts get an empty mask, because std resets it.
     pub(super) fn install() -> io::Result<Self> {
         let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
         signals.thread_block()?;
@@ -42,22 +42,22 @@ impl Interrupt {
         self.notify.notify_waiters();
     }
 
-    /// One that nobody ever sets.
+    /// One that is never set.
     pub fn never() -> Self {
         Self::default()
     }
 
-    /// Whether work should end now.
+    /// True if work should end now.
     pub fn is_requested(&self) -> bool {
         self.requested.load(Ordering::SeqCst) && !self.ignored.load(Ordering::SeqCst)
     }
 
-    /// From here on nothing is interrupted: the way back must be walked to its end.
+    /// Ignores all requests from now on, because putting etcd back must not be interrupted.
     pub fn ignore(&self) {
         self.ignored.store(true, Ordering::SeqCst);
     }
 
-    /// Ends when a request comes; at once if there was one.
+    /// Ends when a request comes, or at once if there was one already.
     pub async fn requested(&self) {
         loop {
             let notified = self.notify.notified();

@@ -12,36 +12,36 @@ use std::{
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// From 0, the system is unusable, to 7, for debugging: syslog(2).
+    /// From 0, the system is unusable, to 7, debugging: syslog(2).
     pub level: u8,
-    /// Its first line; what follows says of which device it is.
+    /// Its first line. The following lines name the device.
     pub text: String,
 }
 
-/// The longest record that the kernel gives (`PRINTK_MESSAGE_MAX`).
+/// The longest record that the kernel returns (`PRINTK_MESSAGE_MAX`).
 const RECORD_MAX: usize = 8192;
-/// More than a full buffer of the largest size holds.
+/// More records than the largest possible buffer holds.
 const RECORDS: usize = 1_000_000;
 
 const LOG: &str = "/dev/kmsg";
 
-/// What the kernel has said, as far as its buffer reaches back, and since somebody cleared it (`dmesg --clear`).
+/// All messages in the kernel's buffer, since the buffer was last cleared (`dmesg --clear`).
 pub fn messages(host: &Host) -> io::Result<Vec<Message>> {
-    // `SEEK_DATA`: after what was cleared.
+    // `SEEK_DATA`: the position after the last clearing.
     open(host, SeekFrom::Data(0)).and_then(read).map_err(|error| at(Path::new(LOG), &error))
 }
 
-/// A moment; what the kernel says after it can be asked for.
+/// A position in the log: later messages can be read from there.
 #[derive(Debug)]
 pub struct Mark(io::Result<File>);
 
 impl Mark {
-    /// This moment. Where the log can't be read, that is said when it is asked for.
+    /// The present end of the log. If the log can't be read, [`Self::messages`] returns the error.
     pub fn now(host: &Host) -> Self {
         Self(open(host, SeekFrom::End(0)).map_err(|error| at(Path::new(LOG), &error)))
     }
 
-    /// What the kernel has said since.
+    /// The messages since then.
     pub fn messages(self) -> io::Result<Vec<Message>> {
         read(self.0?).map_err(|error| at(Path::new(LOG), &error))
     }
@@ -61,7 +61,7 @@ fn read(mut log: File) -> io::Result<Vec<Message>> {
         match log.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => messages.extend(parse(&String::from_utf8_lossy(&buffer[..count]))),
-            // Overwritten meanwhile: the next read goes on with the oldest that is there.
+            // Records were overwritten meanwhile. The next read continues with the oldest one.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) => return Err(error),
@@ -78,10 +78,11 @@ fn parse(record: &str) -> Option<Message> {
     Some(Message { level, text: text.lines().next()?.to_owned() })
 }
 
-/// The errors of these disks (kernel names) and sessions (numbers) and of the filesystem on them, since it was last mounted.
+/// The errors of these disks (kernel names), of these sessions (numbers), and of the filesystem on the disks since it
+/// was last mounted.
 ///
 /// ```text
-/// XFS (sdb): log I/O error -5                            also: Mounting V5 Filesystem, which begins anew
+/// XFS (sdb): log I/O error -5                            (`Mounting V5 Filesystem` drops the lines before it)
 /// I/O error, dev sdb, sector 2048 op 0x1:(WRITE) ...     also: critical target error, dev sdb, ...
 /// Buffer I/O error on dev sdb, logical block 0, ...
 ///  connection1:0: detected conn error (1020)
@@ -167,7 +168,7 @@ mod tests {
         );
     }
 
-    /// On whatever machine this is, it ends and what it finds has the form of a message.
+    /// On any machine: it ends, and every line that it finds has the form of a message.
     #[test]
     fn the_real_log() {
         match messages(&Host::machine().unwrap()) {

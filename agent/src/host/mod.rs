@@ -1,9 +1,9 @@
-//! The only code that touches the machine. No policy: a stranger's program could use it.
+//! The only code that touches the machine. It has no policy, so another program could use it too.
 //!
-//! Side effects leave through two seams: a command runner ([`exec`]) and a directory root
-//! ([`root`]). Each module here wraps one tool or one kernel interface, splits reading from
-//! parsing, and returns typed values. What to do with them is decided elsewhere.
-#![allow(clippy::disallowed_methods)] // this is the place that the fence in clippy.toml points to
+//! All side effects go through two interfaces: a command runner ([`exec`]) and a directory root ([`root`]). Each module
+//! here wraps one tool or one kernel interface, keeps reading apart from parsing, and returns typed values. Other
+//! modules decide what to do with them.
+#![allow(clippy::disallowed_methods)] // clippy.toml allows these methods only here
 
 pub mod block;
 pub mod cri;
@@ -45,9 +45,9 @@ use std::{future::Future, io, time::Duration};
 /// Everything that etcd-lun can touch.
 #[derive(Debug)]
 pub struct Host {
-    /// The directory that paths are looked up beneath: `/` in production.
+    /// The directory below which paths are looked up: `/` in production.
     pub root: Root,
-    /// What runs programs: the machine in production, a transcript in tests.
+    /// Runs programs: on the machine in production, from a transcript in tests.
     pub runner: Box<dyn Runner>,
     /// Set when the operator or systemd asks this process to stop.
     pub interrupt: Interrupt,
@@ -63,7 +63,7 @@ impl Host {
         Ok(Self { root: Root::new("/"), runner, interrupt, runtime })
     }
 
-    /// A fixture tree and a scripted runner.
+    /// A host for tests: a directory tree and a scripted runner.
     pub fn fixture(root: Root, runner: Box<dyn Runner>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { root, runner, interrupt: Interrupt::never(), runtime })
@@ -74,7 +74,7 @@ impl Host {
         self.runner.run(what, &mut |_| {})
     }
 
-    /// Lets time pass; an error when somebody asks this process to stop meanwhile.
+    /// Waits; returns an error if this process is asked to stop meanwhile.
     pub fn pause(&self, span: Duration) -> io::Result<()> {
         self.wait(async {
             tokio::select! {
@@ -84,7 +84,7 @@ impl Host {
         })
     }
 
-    /// Waits for asynchronous work: D-Bus calls, which have no other form.
+    /// Waits for asynchronous work, such as D-Bus calls, which have no blocking form.
     pub fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }

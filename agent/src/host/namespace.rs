@@ -1,4 +1,4 @@
-//! Mount namespaces: whether ours is PID 1's, joining that one, and one of our own.
+//! Mount namespaces: comparing ours with that of PID 1, joining that one, and making one of our own.
 
 use super::Host;
 use nix::{
@@ -12,28 +12,27 @@ use rustix::{
 };
 use std::{env, fs, io, path::PathBuf};
 
-/// Whether the calling thread sees the mounts that PID 1 sees.
+/// True if the calling thread sees the mounts that PID 1 sees.
 ///
-/// PID 1 is the one of our PID namespace: in a container with PIDs of its own the answer says
-/// nothing about the node. Unknown is an error, such as without the right to look at PID 1
-/// (ptrace(2), "PTRACE_MODE_READ").
+/// PID 1 is that of our PID namespace: in a container with its own PIDs the answer says nothing about the node. If it
+/// can't be determined, such as without permission to look at PID 1 (ptrace(2), "PTRACE_MODE_READ"), that is an error.
 pub fn is_in_namespace_of_pid1(host: &Host) -> io::Result<bool> {
     let [ours, of_pid1] = [OURS, OF_PID1].map(|path| mount_namespace(host, path));
     Ok(ours? == of_pid1?)
 }
 
-// Not /proc/self: that is the main thread, and a mount namespace belongs to a thread.
+// Not /proc/self: that is the main thread, and each thread can have a mount namespace of its own.
 pub(super) const OURS: &str = "/proc/thread-self/ns/mnt";
 pub(super) const OF_PID1: &str = "/proc/1/ns/mnt";
 
 pub(super) fn mount_namespace(host: &Host, path: &str) -> io::Result<PathBuf> {
-    // Such as "mnt:[4026531841]": namespaces(7).
+    // For example "mnt:[4026531841]": namespaces(7).
     let absent =
         || io::Error::new(io::ErrorKind::NotFound, format!("{path} is not there; is /proc mounted?"));
     host.root.read_link(path)?.ok_or_else(absent)
 }
 
-/// How [`join_pid1`] went.
+/// The result of [`join_pid1`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joined {
     /// This process was in PID 1's mount namespace already.
@@ -42,29 +41,29 @@ pub enum Joined {
     Joined,
 }
 
-/// Joins PID 1's mount namespace: from here on every path means what it means to PID 1, also `/` and what is
-/// relative to the working directory, which is the one of the same name. In a container with PIDs of
-/// its own, PID 1 is the container's.
+/// Joins PID 1's mount namespace. From then on every path means the same as for PID 1, also `/`. The working directory
+/// becomes the directory of the same name. In a container with its own PIDs, PID 1 is the container's.
 ///
-/// Only while the process has one thread: who shares its root and working directory with
-/// another can't leave it (setns(2), "Mount namespaces"; `EINVAL`). Needs `CAP_SYS_ADMIN`,
-/// `CAP_SYS_CHROOT`, and the right to look at PID 1 (ptrace(2), `PTRACE_MODE_READ_FSCREDS`).
-/// After an error the process may be in PID 1's namespace with `/` as its working directory.
+/// Only works while the process has one thread: threads share root and working directory, and then setns fails with
+/// `EINVAL` (setns(2), "Mount namespaces"). Needs `CAP_SYS_ADMIN`, `CAP_SYS_CHROOT`, and permission to look at PID 1
+/// (ptrace(2), `PTRACE_MODE_READ_FSCREDS`). After an error the process may be in PID 1's namespace with `/` as its
+/// working directory.
 pub fn join_pid1() -> io::Result<Joined> {
-    // By their names, for opening them is one more right (SELinux), and a service needs none to stay.
+    // The names of the links are compared, because opening them needs one more SELinux permission, and a service that
+    // is in the right namespace needs none.
     let [ours, theirs] = [OURS, OF_PID1]
         .map(|path| fs::read_link(path).map_err(|error| explain(&format!("looking at {path}"), &error)));
     if ours? == theirs? {
         return Ok(Joined::Same);
     }
-    // All that is needed of the old view is opened before it is left.
+    // Everything that is needed of the old namespace is opened before the process leaves it.
     let theirs = open(OF_PID1, OFlags::RDONLY)?;
     let root = open("/proc/1/root", OFlags::PATH | OFlags::DIRECTORY)?;
     let here = env::current_dir()
         .map_err(|error| io::Error::new(error.kind(), format!("finding the working directory: {error}")))?;
     let step = |doing: &str, done: nix::Result<()>| done.map_err(|errno| explain(doing, &errno.into()));
     step("joining PID 1's mount namespace", setns(theirs, CloneFlags::CLONE_NEWNS))?;
-    // setns leads to the namespace's root, where PID 1 may have gone on from.
+    // setns leads to the root of the namespace, but PID 1 may have another root directory.
     step("going to PID 1's root directory", fchdir(root).and_then(|()| chroot(".")))?;
     env::set_current_dir(&here).map_err(|error| {
         let said = format!(
@@ -84,7 +83,7 @@ fn open(path: &str, flags: OFlags) -> io::Result<OwnedFd> {
 fn explain(doing: &str, error: &io::Error) -> io::Error {
     let cure = match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            ": it takes root with CAP_SYS_ADMIN, CAP_SYS_CHROOT and CAP_SYS_PTRACE, as in a privileged pod"
+            ": this needs root with CAP_SYS_ADMIN, CAP_SYS_CHROOT and CAP_SYS_PTRACE, as in a privileged pod"
         }
         io::ErrorKind::NotFound => ": is /proc mounted here?",
         _ => "",
@@ -92,12 +91,12 @@ fn explain(doing: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{doing}: {error}{cure}"))
 }
 
-/// Gives the calling thread a mount namespace of its own: what it mounts from here on nobody
-/// else sees, and it goes with the thread.
+/// Gives the calling thread a mount namespace of its own. Nobody else sees what it mounts from then on, and the kernel
+/// unmounts that when the thread ends.
 ///
-/// All mounts become slaves: what PID 1 mounts and unmounts later still arrives here, where `/`
-/// is shared (as under systemd). Other threads stay where they are; programs that this thread
-/// starts come along. Needs `CAP_SYS_ADMIN`: unshare(2), mount_namespaces(7).
+/// All mounts become slaves: what PID 1 mounts and unmounts later still appears here, if `/` is shared (as under
+/// systemd). Other threads are not affected; programs that this thread starts are. Needs `CAP_SYS_ADMIN`: unshare(2),
+/// mount_namespaces(7).
 pub fn private_mounts() -> io::Result<()> {
     let step = |doing: &str, done: nix::Result<()>| {
         done.map_err(|errno| {
@@ -140,7 +139,7 @@ mod tests {
         std::fs::remove_dir_all(&base).unwrap();
     }
 
-    /// Does something only as root; in a thread of its own, which takes its namespace with it.
+    /// Tests something only as root. It runs in a thread of its own, so that its namespace ends with the thread.
     #[test]
     fn mounts_stay_private() {
         std::thread::spawn(|| {
@@ -156,7 +155,7 @@ mod tests {
                 text.contains(dir.to_str().unwrap())
             };
             assert!(seen("thread-self") && !seen("self"));
-            // Unknown where PID 1 has more capabilities than we; never "the same".
+            // The result is an error if PID 1 has more capabilities than this process, but never "the same".
             assert!(!is_in_namespace_of_pid1(&host).unwrap_or(false));
             nix::mount::umount(&dir).unwrap();
             std::fs::remove_dir(&dir).unwrap();

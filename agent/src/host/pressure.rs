@@ -1,24 +1,24 @@
-//! How much the machine waits for its disks: proc_stat(5), and kernel `Documentation/accounting/psi.rst`.
+//! How much of its time the machine waits for disks: proc_stat(5), and kernel `Documentation/accounting/psi.rst`.
 
 use super::Host;
 use std::io;
 
-/// The time that all processors together have spent, in ticks, since the machine was started.
+/// The time of all processors together since the machine was started, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Processors {
-    /// In all.
+    /// In total.
     pub all: u64,
-    /// With nothing to do while a disk was waited for.
+    /// Idle while a task waited for a disk.
     pub iowait: u64,
 }
 
 impl Processors {
-    /// The share of waiting since an earlier look, in percent; nothing when no time has passed.
+    /// The share of waiting since an earlier sample, in percent; none if no time has passed.
     pub fn iowait_since(&self, earlier: &Self) -> Option<f64> {
         let all = self.all.checked_sub(earlier.all).filter(|all| *all > 0)?;
-        // The counter is known to go back a little (proc_stat(5)).
+        // The counter may go back a little (proc_stat(5)).
         let waited = self.iowait.saturating_sub(earlier.iowait);
-        // A share; ticks of years fit into what a float counts exactly.
+        // The result is a percentage, and a float counts the ticks of many years exactly.
         #[allow(clippy::cast_precision_loss)]
         Some(waited as f64 * 100.0 / all as f64)
     }
@@ -27,28 +27,28 @@ impl Processors {
 /// Reads `/proc/stat`.
 pub fn processors(host: &Host) -> io::Result<Processors> {
     let text = host.root.read("/proc/stat")?;
-    parse_stat(&text).ok_or_else(|| invalid("/proc/stat", "no line of all processors"))
+    parse_stat(&text).ok_or_else(|| invalid("/proc/stat", "no line for all processors"))
 }
 
-/// `cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL GUEST GUEST_NICE`; the guests' are in the first two.
+/// `cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL GUEST GUEST_NICE`; the first two include the last two.
 fn parse_stat(text: &str) -> Option<Processors> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
     Some(Processors { all: ticks.get(..8)?.iter().sum(), iowait: *ticks.get(4)? })
 }
 
-/// The share of the last minute in which tasks waited for disks, in percent: some, and all that could run. Nothing where
+/// The share of the last minute in which tasks waited for disks, in percent: at least one task, and all tasks. None if
 /// the kernel doesn't count it (`psi=1` on its command line).
 pub fn io(host: &Host) -> io::Result<Option<(f64, f64)>> {
     let path = "/proc/pressure/io";
     let text = match host.root.read_opt(path) {
         Ok(Some(text)) => text,
         Ok(None) => return Ok(None),
-        // The kernel can count it and was told not to: the file is there, and can't be read.
+        // The kernel could count it, but it is switched off: the file exists, but can't be read.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(None),
         Err(error) => return Err(error),
     };
-    parse_pressure(&text).map(Some).ok_or_else(|| invalid(path, "no shares of the last minute"))
+    parse_pressure(&text).map(Some).ok_or_else(|| invalid(path, "no averages of the last minute"))
 }
 
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and the same of `full`.

@@ -9,13 +9,13 @@ use nix::{
 };
 use std::{ffi::OsStr, fs, io, os::unix::ffi::OsStrExt, path::Path};
 
-/// Processes that were given a path below a directory as an argument, with their names: proc_pid_cmdline(5).
+/// The processes with a path below a directory as an argument, and their names: proc_pid_cmdline(5).
 pub fn with_argument_below(host: &Host, dir: &AbsPath) -> io::Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
     for name in host.root.list("/proc")? {
         let Ok(pid) = name.parse::<u32>() else { continue };
         let read = |what: &str| fs::read(host.root.locate(format!("/proc/{pid}/{what}")));
-        // Root may read every one, so an error is that of a process that has ended meanwhile.
+        // Root may read all of them, so an error means that the process has ended.
         let (Ok(line), Ok(comm)) = (read("cmdline"), read("comm")) else { continue };
         let below = |argument: &[u8]| Path::new(OsStr::from_bytes(argument)).starts_with(dir.as_path());
         if line.split(|byte| *byte == 0).any(below) {
@@ -25,20 +25,21 @@ pub fn with_argument_below(host: &Host, dir: &AbsPath) -> io::Result<Vec<(u32, S
     Ok(found)
 }
 
-/// The processes of a name, as `/proc/<pid>/comm` has it (its first 15 bytes: proc_pid_comm(5)), in any container whose
-/// processes can be seen from here.
+/// The processes with a name, as in `/proc/<pid>/comm` (its first 15 bytes: proc_pid_comm(5)). Processes of containers
+/// are included, if they can be seen from here.
 pub fn named(host: &Host, name: &str) -> io::Result<Vec<u32>> {
     let pids = host.root.list("/proc")?.into_iter().filter_map(|entry| entry.parse().ok());
-    // Everybody may read it, so an error says that the process has ended.
+    // Everyone may read it, so an error means that the process has ended.
     let comm = |pid: &u32| fs::read(host.root.locate(format!("/proc/{pid}/comm"))).unwrap_or_default();
     Ok(pids.filter(|pid| comm(pid).trim_ascii_end() == name.as_bytes()).collect())
 }
 
-/// Asks a process to end (SIGTERM). One that has ended already is well.
+/// Asks a process to end (SIGTERM). If it has ended already, that is no error.
 pub fn terminate(pid: u32) -> io::Result<()> {
     let raw = i32::try_from(pid).ok().filter(|pid| *pid > 1);
-    let pid = raw
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("{pid} is no process to end")))?;
+    let pid = raw.ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("{pid} is not the id of a single process"))
+    })?;
     match kill(Pid::from_raw(pid), Signal::SIGTERM) {
         Ok(()) | Err(Errno::ESRCH) => Ok(()),
         Err(error) => {
@@ -80,7 +81,7 @@ mod tests {
         terminate(child.id()).unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(15));
         terminate(child.id()).unwrap();
-        // To kill(2), 0 and negative numbers are groups of processes, and 1 is systemd.
+        // For kill(2), 0 and negative numbers are groups of processes, and 1 is systemd.
         for pid in [0, 1, u32::MAX] {
             assert!(terminate(pid).is_err(), "{pid}");
         }
@@ -91,7 +92,7 @@ mod tests {
         let runner = Box::new(SystemRunner::new(Interrupt::never()).unwrap());
         let host = Host::fixture(Root::new("/"), runner).unwrap();
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // `spawn` may return before the kernel has given the name: what answers has it.
+        // `spawn` may return before the kernel has set the name.
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         assert!(named(&host, "cat").unwrap().contains(&child.id()));

@@ -9,13 +9,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The largest text file that is read: everything here is small, and sysfs, procfs and foreign
-/// files must not fill memory.
+/// The largest text file that is read. All files here are small, and a large file of sysfs, procfs or another owner
+/// must not fill memory.
 const MAX_TEXT: u64 = 16 << 20;
-/// The largest file that is read whole as bytes: many times what any node's program is.
+/// The largest file that is read as bytes: much larger than the program.
 const MAX_PROGRAM: u64 = 256 << 20;
 
-/// A directory that absolute paths are looked up beneath.
+/// A directory below which absolute paths are looked up.
 #[derive(Debug, Clone)]
 pub struct Root {
     base: PathBuf,
@@ -27,7 +27,7 @@ impl Root {
         Self { base: base.into() }
     }
 
-    /// Where an absolute path lies on this machine.
+    /// The real path of an absolute path in this root.
     pub fn locate(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.base.join(path.strip_prefix("/").unwrap_or(path))
@@ -54,7 +54,7 @@ impl Root {
         Ok(bytes)
     }
 
-    /// The text of a file, or nothing when there is no such file.
+    /// The text of a file; none if there is no such file.
     pub fn read_opt(&self, path: impl AsRef<Path>) -> io::Result<Option<String>> {
         absent_is_none(self.read(path))
     }
@@ -75,18 +75,18 @@ impl Root {
         Ok(names)
     }
 
-    /// The names in a directory, or nothing when there is no such directory.
+    /// The names in a directory; none if there is no such directory.
     pub fn list_opt(&self, path: impl AsRef<Path>) -> io::Result<Option<Vec<String>>> {
         absent_is_none(self.list(path))
     }
 
-    /// Where a symbolic link leads, one step; nothing when there is no such link.
+    /// The target of a symbolic link, without following further links; none if there is no such link.
     pub fn read_link(&self, path: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
         let path = path.as_ref();
         absent_is_none(fs::read_link(self.locate(path)).map_err(|error| at(path, &error)))
     }
 
-    /// The path with all symbolic links resolved, seen from inside this root; nothing when it is absent.
+    /// The path with all symbolic links resolved, as seen from inside this root; none if it is absent.
     pub fn resolve(&self, path: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
         let path = path.as_ref();
         let full = absent_is_none(fs::canonicalize(self.locate(path)).map_err(|error| at(path, &error)))?;
@@ -96,21 +96,21 @@ impl Root {
         }))
     }
 
-    /// Permission bits of a file; nothing when it is absent.
+    /// Permission bits of a file; none if it is absent.
     pub fn mode(&self, path: impl AsRef<Path>) -> io::Result<Option<u32>> {
         let path = path.as_ref();
         let found = absent_is_none(fs::metadata(self.locate(path)).map_err(|error| at(path, &error)))?;
         Ok(found.map(|found| found.permissions().mode() & 0o7777))
     }
 
-    /// Replaces a file so that after a crash either the old or the new text is there, whole:
-    /// temporary file in the same directory, fsync, rename, fsync of the directory.
+    /// Replaces a file durably and atomically: after a crash the file has either the old or the new text. It writes a
+    /// temporary file in the same directory, calls fsync, renames the file, and calls fsync on the directory.
     pub fn write_durably(&self, path: &AbsPath, text: &str, mode: u32) -> io::Result<()> {
         let target = self.locate(path.as_path());
         let dir = self.locate(path.parent().as_path());
         let temporary = dir.join(format!(".{}.new", path.name()));
         let attempt = || -> io::Result<()> {
-            absent_is_none(fs::remove_file(&temporary))?; // left by a crash; never followed, if a link
+            absent_is_none(fs::remove_file(&temporary))?; // left by a crash; a link is removed, not followed
             let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
             file.set_permissions(fs::Permissions::from_mode(mode))?; // whatever the umask is
             file.write_all(text.as_bytes())?;
@@ -121,7 +121,7 @@ impl Root {
         attempt().map_err(|error| at(path.as_path(), &error))
     }
 
-    /// Makes a directory and its parents. Existing ones stay as they are.
+    /// Makes a directory and its parents. Existing directories are not changed.
     pub fn make_dir(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         let path = path.as_ref();
         let full = self.locate(path);
@@ -135,26 +135,26 @@ impl Root {
         attempt().map_err(|error| at(path, &error))
     }
 
-    /// Writes to a file that exists, in one write: sysfs attributes.
+    /// Writes to an existing file in one write, as sysfs attributes need it.
     pub fn poke(&self, path: impl AsRef<Path>, text: &str) -> io::Result<()> {
         let path = path.as_ref();
         let attempt = || OpenOptions::new().write(true).open(self.locate(path))?.write_all(text.as_bytes());
         attempt().map_err(|error| at(path, &error))
     }
 
-    /// Removes a file; absent is well.
+    /// Removes a file. If it is absent, that is no error.
     pub fn remove(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         absent_is_none(fs::remove_file(self.locate(path)).map_err(|error| at(path, &error))).map(|_| ())
     }
 }
 
-/// Names the path in an error of the operating system, which never does.
+/// Adds the path to an error of the operating system, which doesn't name it.
 pub fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Turns "no such file" into nothing.
+/// Turns "no such file" into none.
 pub fn absent_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -174,7 +174,7 @@ mod tests {
         let path: AbsPath = "/state/record.json".parse().unwrap();
         root.make_dir("/state", 0o700).unwrap();
         assert_eq!(root.read_opt(path.as_path()).unwrap(), None);
-        // A left-over of a crash, and a hostile one: a link that must not be followed.
+        // A hostile file left in place of the temporary one: a link that must not be followed.
         std::os::unix::fs::symlink("/etc/passwd", base.join("state/.record.json.new")).unwrap();
         for text in ["one", "two"] {
             root.write_durably(&path, text, 0o600).unwrap();

@@ -1,4 +1,4 @@
-//! Which interface a packet would leave by: the kernel's main routing tables, as /proc/net has them (proc_pid_net(5)).
+//! The interface for packets to an address: the kernel's main routing tables in /proc/net (proc_pid_net(5)).
 
 use super::Host;
 use std::{
@@ -6,7 +6,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// A route, of either family.
+/// A route of IPv4 or IPv6.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Route {
     to: IpAddr,
@@ -15,10 +15,10 @@ struct Route {
     interface: String,
 }
 
-/// The interface that leads to an address; nothing where no route does.
+/// The interface for packets to an address; none if there is no route.
 ///
-/// Only the main table is looked at, where the network's tools put routes to storage; a rule that sends packets to another
-/// table isn't seen.
+/// Only the main table is read, because network tools put the routes to storage there. A rule that uses another table
+/// is not considered.
 pub fn interface_to(host: &Host, address: IpAddr) -> io::Result<Option<String>> {
     let address = address.to_canonical();
     let routes = match address {
@@ -28,7 +28,7 @@ pub fn interface_to(host: &Host, address: IpAddr) -> io::Result<Option<String>> 
     Ok(best(&routes, address).map(|route| route.interface.clone()))
 }
 
-/// The longest prefix, and of several the least metric.
+/// The route with the longest prefix; if there are several, the one with the smallest metric.
 fn best(routes: &[Route], address: IpAddr) -> Option<&Route> {
     let fitting = routes.iter().filter(|route| shares(route.to, address, route.prefix));
     fitting.min_by_key(|route| (u32::MAX - route.prefix, route.metric))
@@ -50,7 +50,7 @@ fn shares(one: IpAddr, other: IpAddr, prefix: u32) -> bool {
 const UP: u32 = 1;
 const REJECT: u32 = 0x200;
 
-/// `Iface Destination Gateway Flags RefCnt Use Metric Mask ...`; addresses as the processor has them in memory.
+/// `Iface Destination Gateway Flags RefCnt Use Metric Mask ...`; addresses in the processor's byte order.
 fn parse_v4(text: &str) -> Vec<Route> {
     let route = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();

@@ -1,35 +1,34 @@
 //! Copies a tree with rsync.
 //!
-//! Every file is looked at in full on every run. rsync's own test, same size and same time of
-//! change, isn't enough for a database: etcd changes its files in place and preallocates them, so
-//! the size stays, and a filesystem's clock ticks only every few milliseconds. `--checksum` would
-//! find such a change, too, but then read the changed file a second time to send it, and the
-//! database always changed. So `--ignore-times`.
+//! Every file is read completely in every run. By default rsync skips a file with the same size and modification time.
+//! That is not enough for a database: etcd changes its files in place and preallocates them, so the size stays the
+//! same, and a filesystem's clock has a resolution of some milliseconds. `--checksum` would find such a change too, but
+//! would read the changed file a second time to send it, and the database has always changed. So we use
+//! `--ignore-times`.
 //!
-//! Files are written in place, since a copy to be renamed needs the room of the largest file
-//! twice: a database of 8 GiB would need a LUN of 16. Nobody reads the copy before it was proven.
-//! What in-place writing can't do: names that were one file on the copy and are two on the source
-//! by now overwrite each other; the comparison that follows every copy finds that. etcd makes no
-//! hard links.
+//! Files are written in place. Otherwise a copy needs free space for the largest file twice: a database of 8 GiB would
+//! need a LUN of 16 GiB. Nobody reads the copy before it is proven. Writing in place has one limit: two names that are
+//! one file on the copy, but two files on the source by now, overwrite each other. The comparison after every copy
+//! finds that. etcd makes no hard links.
 //!
-//! The options exist from rsync 3.1.3 (RHEL 8) on; RHEL 9 has 3.2.3. That is why there is no `--fsync`,
-//! which came with 3.2.4 (rsync's NEWS.md): the caller syncs the filesystem as a whole.
+//! All options exist from rsync 3.1.3 (RHEL 8) on; RHEL 9 has 3.2.3. `--fsync` came with 3.2.4 (rsync's NEWS.md) and is
+//! not used: the caller syncs the whole filesystem.
 
 use super::{ExecError, Host, Invocation, Tool, exec::one_line};
 use std::{fmt, path::Path, time::Duration};
 
-/// How files that the copy has already are brought up to date.
+/// How files that already exist on the copy are updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
-    /// Written anew from end to end, runs of zeros as holes. The first pass, and the only one when nothing
-    /// can have copied before.
+    /// Files are rewritten completely, with holes for runs of zeros. For the first pass, and for the only one if there
+    /// was no pre-copy.
     Fill,
-    /// Both sides are read, and only the blocks that differ are written, in rsync's way: block sums, then a
-    /// sum of the whole file. Worth it only where writing is slow: of 2 GiB with 500 changed pages it wrote at
-    /// most 481 MiB in 13 s, where `Fill` wrote 2.2 GiB in 8 s, both on one fast local disk.
+    /// Both sides are read, and only blocks that differ are written, by rsync's algorithm: checksums of blocks, then a
+    /// checksum of the whole file. This pays only where writing is slow. With 2 GiB of data and 500 changed pages it
+    /// wrote at most 481 MiB in 13 s; `Fill` wrote 2.2 GiB in 8 s; both on one fast local disk.
     ///
-    /// Keeps the holes that are there but makes no new ones: before 3.3.0 rsync could build wrong files when
-    /// it was to do both in place (rsync's NEWS.md, 3.2.4 and 3.3.0).
+    /// It keeps existing holes but makes no new ones: before 3.3.0 rsync could write wrong files if it did both in
+    /// place (rsync's NEWS.md, 3.2.4 and 3.3.0).
     Update,
 }
 
@@ -42,7 +41,7 @@ impl Pass {
     }
 }
 
-/// What every pass has. `rsync(1)`.
+/// The options of every pass. `rsync(1)`.
 const OPTIONS: [&str; 17] = [
     "--recursive",
     "--links",
@@ -53,26 +52,26 @@ const OPTIONS: [&str; 17] = [
     "--numeric-ids",
     "--hard-links",
     "--one-file-system",
-    // Before anything is written: what is there for nothing may be what there is no room for.
+    // Files that are only on the copy are deleted before anything is written, because the space may be needed.
     "--delete-before",
     "--ignore-times",
-    // To the nanosecond: directories that differ in less than a second would keep their old time.
+    // To the nanosecond. Otherwise directories whose times differ by less than a second would keep their old time.
     "--modify-window=-1",
     "--inplace",
-    // All names first: without it the total of the progress is a guess.
+    // All names are read first. Otherwise the total size in the progress is only an estimate.
     "--no-inc-recursive",
     "--info=progress2",
     "--no-human-readable",
     "--outbuf=Line",
 ];
 
-/// Makes `to` hold what `from` holds, and nothing else: contents, owners by number, modes, times to the
-/// nanosecond, symbolic and hard links. Not extended attributes, access control lists or special files; see
-/// [`super::tree::unsupported`]. Mounts below `from` are not entered. Both are absolute paths of
-/// directories; `to` is made if only it is absent.
+/// Makes `to` the same as `from`: contents, owners by number, modes, times to the nanosecond, symbolic and hard links.
+/// What `from` doesn't have is deleted. Extended attributes, access control lists and special files are not copied; see
+/// [`super::tree::unsupported`]. Mounts below `from` are not entered. Both are absolute paths of directories. `to` is
+/// made if it is absent; its parent must exist.
 ///
-/// `progress` gets the number of bytes done so far. Nothing is synced. Ended by the limit or an
-/// interruption, helpers of rsync may write for a moment more.
+/// `progress` gets the number of bytes done so far. Nothing is synced. After the time limit or an interruption,
+/// processes of rsync may continue to write for a moment.
 pub fn copy(
     host: &Host,
     from: &Path,
@@ -99,8 +98,8 @@ pub fn copy(
 fn invocation(from: &Path, to: &Path, pass: Pass) -> Result<Invocation, RsyncError> {
     let mut args: Vec<&str> = OPTIONS.to_vec();
     args.extend(pass.options());
-    // The slash means what the directory holds, not the directory. An absolute path can be
-    // taken neither for an option nor for `host:path`.
+    // With a final slash rsync copies the content of the directory, not the directory. An absolute path can't be read
+    // as an option or as `host:path`.
     let (from, to) = (with_slash(from)?, with_slash(to)?);
     args.extend([from.as_str(), to.as_str()]);
     Ok(Invocation::new(Tool::Rsync, args))
@@ -113,13 +112,13 @@ fn with_slash(path: &Path) -> Result<String, RsyncError> {
     }
 }
 
-/// Why a copy was not made.
+/// Why a copy failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RsyncError {
     /// rsync could not be run to its end.
     #[error(transparent)]
     Exec(#[from] ExecError),
-    /// rsync ended with an error. What was copied so far is there.
+    /// rsync ended with an error. The files copied so far stay.
     #[error("copying with rsync: {cause}: {said}")]
     Failed {
         /// What its exit code means.
@@ -127,21 +126,21 @@ pub enum RsyncError {
         /// What it said, with the names of files; on one line.
         said: String,
     },
-    /// A path that rsync can't be given.
+    /// A path that can't be passed to rsync.
     #[error("`{0}` is not an absolute path in UTF-8")]
     Path(String),
 }
 
-/// What rsync's exit code means (`rsync(1)`, EXIT VALUES; rsync's `errcode.h`).
+/// The meaning of rsync's exit code (`rsync(1)`, EXIT VALUES; rsync's `errcode.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// No room on the destination. Has no code of its own: 11, 23 or 12.
+    /// No space left on the destination. There is no exit code for it: rsync returns 11, 23 or 12.
     Full,
     /// 1, 2, 4: options or protocol that this rsync doesn't have.
     Unsupported,
     /// 3: source or destination is not there or not a directory.
     Selection,
-    /// 10, 12, 13, 14: the processes of rsync lost each other.
+    /// 10, 12, 13, 14: the processes of rsync lost their connection to each other.
     Stream,
     /// 11: reading or writing a file.
     FileIo,
@@ -159,7 +158,7 @@ pub enum Cause {
 
 impl Cause {
     fn of(code: i32, stderr: &str) -> Self {
-        // ENOSPC and EDQUOT, with their numbers as rsync adds them.
+        // ENOSPC and EDQUOT, with their numbers, which rsync prints.
         if stderr.contains("No space left on device (28)") || stderr.contains("Disk quota exceeded (122)") {
             return Self::Full;
         }
@@ -180,19 +179,19 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full => "no space left where the copy goes, which must be at least as large as the data",
+            Self::Full => "no space left on the destination, which must be at least as large as the data",
             Self::Unsupported => {
-                "rsync does not know what it was asked for, version 3.1.3 or later is needed"
+                "rsync does not support an option that is needed: version 3.1.3 or later is required"
             }
             Self::Selection => "source or destination can't be used",
-            Self::Stream => "rsync's processes lost each other",
+            Self::Stream => "rsync's processes lost their connection to each other",
             Self::FileIo => {
                 "a file could not be read or written, see the kernel's log for errors of the disk"
             }
             Self::Signalled => "a part of rsync was ended by a signal",
-            Self::Memory => "rsync got no memory",
+            Self::Memory => "rsync ran out of memory",
             Self::Partial => "not everything was copied",
-            Self::Vanished => "files were deleted while they were copied, stop what writes them",
+            Self::Vanished => "files were deleted while they were copied: stop what writes them",
             Self::Other(code) => return write!(f, "exit code {code}"),
         })
     }
@@ -211,14 +210,13 @@ fn parse_progress(piece: &str) -> Option<u64> {
     if number(done) && number(percent) { done.parse().ok() } else { None }
 }
 
-/// The lines that name a file or a reason, without rsync's own part: it says at the end of each run
-/// which line of its source found the error.
+/// The lines that name a file or a reason, without rsync's last line, which only names a line of its source.
 fn complaints(stderr: &str) -> String {
     let mut lines = Vec::new();
     for line in stderr.lines() {
         let line = line.trim();
         let said = match line.strip_prefix("rsync: ") {
-            // From 3.2 on the process that speaks comes first.
+            // From 3.2 on the line begins with the process that prints it.
             Some(rest) if rest.starts_with('[') => rest.split_once("] ").map(|(_, said)| said),
             Some(rest) => Some(rest),
             None => line.starts_with("file has vanished: ").then_some(line),
@@ -255,7 +253,7 @@ mod tests {
     #[test]
     fn progress_lines() {
         for (piece, done) in [
-            ("      8,192   0%    0.00kB/s    0:00:00", None), // not what was asked for
+            ("      8,192   0%    0.00kB/s    0:00:00", None), // not the requested format
             ("      8192   0%    0.00kB/s    0:00:00", Some(8192)),
             ("   42123264  40%  120.51MB/s    0:00:00 (xfr#1, to-chk=3/9)", Some(42_123_264)),
             ("   42123264 100%  120.51MB/s    0:00:00  ", Some(42_123_264)),
@@ -270,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Recorded from rsync 3.5.0; the forms of 3.1.3 and 3.2.3 from their sources.
+    /// Recorded from rsync 3.5.0. The forms of 3.1.3 and 3.2.3 are from their sources.
     #[test]
     fn failures() {
         for (code, stderr, cause, said) in [

@@ -1,9 +1,9 @@
-//! etcd's write pattern, timed: blocks written one after the other, each followed by `fdatasync(2)`.
+//! Times etcd's write pattern: blocks written one after the other, each followed by `fdatasync(2)`.
 //!
-//! Into a file that never has a name (`O_TMPFILE`, `open(2)`): in etcd's own directory nobody sees it, also a
-//! restore that refuses foreign files, and when this process ends in whatever way the kernel frees it; after a power cut the
-//! filesystem's recovery does (XFS's and ext4's lists of unlinked inodes). To `fdatasync` such an inode is
-//! like any other.
+//! The blocks are written to a file without a name (`O_TMPFILE`, `open(2)`). So nobody sees it in etcd's own directory,
+//! not even a restore that refuses unknown files. The kernel frees it when this process ends, in whatever way. After a
+//! power cut the filesystem's recovery frees it (XFS's and ext4's lists of unlinked inodes). `fdatasync` treats such a
+//! file like any other.
 
 use super::{
     Host, Interrupt,
@@ -26,15 +26,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many writes a series does before the next one has its turn: a few, so that all see the same weather.
-const TURN: usize = 10;
+/// How many writes one series makes before the next series has its turn. It is small, so that all series are measured
+/// under the same conditions.
+const WRITES_PER_TURN: usize = 10;
 
 /// A directory whose disk is measured.
 #[derive(Debug)]
 pub struct Place {
     /// Its path, all symbolic links resolved.
     pub path: PathBuf,
-    /// Its filesystem's type and what that is on, such as `xfs` and `/dev/sdb`; nothing where the mount isn't one of PID 1's.
+    /// The type and the device of its filesystem, such as `xfs` and `/dev/sdb`; none if the mount isn't one of PID 1's.
     pub filesystem: Option<(String, String)>,
     dir: OwnedFd,
 }
@@ -51,7 +52,7 @@ impl Place {
         Ok(Self { path, filesystem: mount.map(|mount| (mount.fs_type, mount.source)), dir })
     }
 
-    /// The room on its filesystem.
+    /// The space of its filesystem.
     pub fn space(&self) -> io::Result<Space> {
         staging::space(&self.dir).map_err(|error| at(&self.path, &error))
     }
@@ -76,19 +77,19 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes one.
+    /// Makes a file.
     ///
-    /// Preallocated, as etcd does with each segment of its log (`fileutil.Preallocate`): a file that grows would have
-    /// its size logged by every `fdatasync`, which etcd's never pay for.
+    /// It is preallocated, as etcd does with each segment of its log (`fileutil.Preallocate`). Otherwise every
+    /// `fdatasync` would also have to log the new size of a growing file, which doesn't happen for etcd.
     pub fn make(place: &Place, size: u64, block: u32) -> io::Result<Self> {
         let attempt = || -> io::Result<Self> {
-            // EXCL: it can't be given a name later either.
+            // EXCL: the file can't be given a name later either.
             let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::EXCL | OFlags::CLOEXEC;
             let file: File = openat(&place.dir, ".", flags, Mode::RUSR | Mode::WUSR).map_err(explain)?.into();
             fallocate(&file, FallocateFlags::empty(), 0, size)?;
-            file.sync_data()?; // the allocation, which no write of ours is to pay for
-            // No zeros: storage that compresses would be praised for them.
-            Ok(Self { place: place.path.clone(), file, block: noise(block)? })
+            file.sync_data()?; // so that the first write is not slowed by the allocation
+            // Not zeros: storage that compresses data would look too fast.
+            Ok(Self { place: place.path.clone(), file, block: random_bytes(block)? })
         };
         attempt().map_err(|error| at(&place.path, &error))
     }
@@ -106,8 +107,8 @@ impl Scratch {
     }
 }
 
-/// By the system call: the domain that the service is confined to has no right to a device for this.
-fn noise(length: u32) -> io::Result<Vec<u8>> {
+/// Uses the system call: in the service's SELinux domain this process may not open /dev/urandom.
+fn random_bytes(length: u32) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
     let mut done = 0;
     while done < bytes.len() {
@@ -120,16 +121,16 @@ fn explain(error: Errno) -> io::Error {
     let why = match error {
         // EISDIR: a kernel before 3.11.
         Errno::NOTSUP | Errno::ISDIR => {
-            "this filesystem has no files without a name (O_TMPFILE); XFS, ext4 and btrfs have"
+            "this filesystem does not support files without a name (O_TMPFILE); XFS, ext4 and btrfs do"
         }
-        Errno::PERM => "nothing can be made here: the directory is immutable (`lsattr -d`)",
+        Errno::PERM => "no file can be made here: the directory is immutable (`lsattr -d`)",
         _ => return error.into(),
     };
     io::Error::new(io::Error::from(error).kind(), why)
 }
 
-/// Writes to each in turn, until each has `writes` or the time is up; each has one at least. `moved` is told
-/// how many writes there were, in all.
+/// Writes to each file in turn, until each has `writes` writes or the time is up. Each has at least one write. `moved`
+/// gets the number of all writes so far.
 pub fn measure(
     all: &mut [Scratch],
     writes: usize,
@@ -141,7 +142,7 @@ pub fn measure(
     let mut taken: Vec<Vec<Took>> = all.iter().map(|_| Vec::with_capacity(writes)).collect();
     let mut done = 0;
     while done < writes && (done == 0 || begun.elapsed() < limit) {
-        let turn = TURN.min(writes - done);
+        let turn = WRITES_PER_TURN.min(writes - done);
         for (scratch, taken) in all.iter_mut().zip(&mut taken) {
             for at in 0..turn {
                 if interrupt.is_requested() {
@@ -171,7 +172,7 @@ mod tests {
         Host::fixture(Root::new("/"), Box::new(SystemRunner::new(Interrupt::never()).unwrap())).unwrap()
     }
 
-    /// A directory where builds are: a disk, while the one for temporary files may be memory.
+    /// A directory next to the built program, which is on a disk. The directory for temporary files may be in memory.
     fn directory(name: &str) -> PathBuf {
         let program = std::env::current_exe().unwrap();
         let path = program.with_file_name(format!("scratch-{name}-{}", std::process::id()));
@@ -201,7 +202,7 @@ mod tests {
             assert!(scratch.block.iter().any(|byte| *byte != 0));
         }
         assert!(dir::names(&place.dir).unwrap().is_empty());
-        // Not even the directory's times tell: they are part of what a copy is compared by.
+        // Not even the directory's times change: the comparison of copies includes them.
         let after = fs::metadata(&path).unwrap();
         assert_eq!((after.mtime_nsec(), after.ctime_nsec()), (before.mtime_nsec(), before.ctime_nsec()));
         fs::remove_dir(&path).unwrap();

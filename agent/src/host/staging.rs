@@ -1,18 +1,17 @@
-//! The LUN's filesystem where only this process sees it, before it goes where it belongs.
+//! Mounting the LUN's filesystem so that only this process sees it.
 //!
-//! The caller is in a mount namespace of its own whose mounts don't propagate. The filesystem is
-//! XFS. `nouuid` is never given: a second filesystem with the same UUID must be found. Neither is
-//! `prjquota`: what a mount without it clears, the next one with it counts anew by visiting each
-//! inode once (kernel `fs/xfs/xfs_qm.c`, quotacheck), which for etcd's few files is nothing.
+//! The caller is in a mount namespace of its own whose mounts don't propagate. The filesystem is XFS. `nouuid` is never
+//! used, so that a second filesystem with the same UUID is refused. Neither is `prjquota`: a mount without it clears
+//! the quota counts, and the next mount with it counts again by reading each inode once (kernel `fs/xfs/xfs_qm.c`,
+//! quotacheck). For etcd's few files that takes no time.
 //!
-//! **Reading from the device.** What was written is in the page cache, and comparing that proves
-//! nothing about the LUN. [`Staging::unmount`] ends it: unmounting the last mount of a filesystem
-//! writes everything back, evicts every inode with its pages (kernel `fs/super.c`,
-//! `generic_shutdown_super` → `evict_inodes`), frees XFS's own metadata buffers, and the device's
-//! last close drops the pages of the device itself (`block/bdev.c`, `blkdev_flush_mapping` →
-//! `kill_bdev`). A filesystem that is still mounted through another namespace or held by an open
-//! handle keeps its pages; so `unmount` succeeds only when the kernel no longer lists it. What is
-//! mounted next starts with nothing in memory. The cache of the array is not ours to bypass.
+//! **Reading from the device.** What was written is in the page cache, and comparing that proves nothing about the LUN.
+//! [`Staging::unmount`] empties the cache. Unmounting the last mount of a filesystem writes everything back, evicts
+//! every inode with its pages (kernel `fs/super.c`, `generic_shutdown_super` → `evict_inodes`), and frees XFS's own
+//! metadata buffers. The last close of the device drops the pages of the device itself (`block/bdev.c`,
+//! `blkdev_flush_mapping` → `kill_bdev`). A filesystem that is still mounted in another namespace, or that an open
+//! handle holds, keeps its pages. So `unmount` only succeeds when the kernel no longer lists the filesystem. The next
+//! mount begins with an empty cache. This can't bypass the cache of the array.
 
 use super::{Host, exec::one_line, root::at as at_path};
 use crate::terms::{AbsPath, Bytes};
@@ -37,55 +36,54 @@ use std::{
 };
 use sys_mount::{Mount, MountFlags, Unmount, UnmountFlags};
 
-/// What a mount may do to the device.
+/// What a mount may write to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Everything.
+    /// Anything.
     ReadWrite,
-    /// Files can't be changed, but the device is written to: after an unclean stop the log is
-    /// replayed, and even a clean log gets the blocks after its end cleared (kernel
-    /// `fs/xfs/xfs_log_recover.c`, `xlog_clear_stale_blocks`; seen with Linux 6.18). [`inspect`]
-    /// writes nothing.
+    /// Files can't be changed, but the kernel still writes to the device. After an unclean stop it replays the log, and
+    /// even with a clean log it clears the blocks after its end (kernel `fs/xfs/xfs_log_recover.c`,
+    /// `xlog_clear_stale_blocks`; seen with Linux 6.18). [`inspect`] writes nothing.
     ReadOnly,
 }
 
 /// Why a filesystem could not be mounted.
 #[derive(Debug, thiserror::Error)]
 pub enum StagingError {
-    /// Something is mounted at the place.
+    /// Something is already mounted at the place.
     #[error("{0} is a mount point: unmount what is there")]
     Occupied(AbsPath),
-    /// The place is not a directory of its own.
+    /// The place is not a directory, or is a link to one.
     #[error("{0} is not a directory")]
     NotDirectory(AbsPath),
-    /// The place, or the mounted root, could not be made or looked at.
+    /// The mount point could not be made, or the mounted root could not be opened.
     #[error("preparing a mount")]
     Io(#[source] io::Error),
     /// The kernel refused to mount.
     #[error("mounting {} as XFS: {said}", .device.display())]
     Refused {
-        /// The device as it was given.
+        /// The device, as the caller named it.
         device: PathBuf,
-        /// What XFS said, or where to look for it.
+        /// The reason that XFS logged, or where to look for it.
         said: String,
         /// The error code.
         source: io::Error,
     },
 }
 
-/// A mounted filesystem. [`Staging::unmount`] it: dropped, it is only detached from its place.
+/// A mounted filesystem. End it with [`Staging::unmount`]: dropping it only detaches it lazily.
 #[derive(Debug)]
 pub struct Staging {
     mount: Option<Mount>,
-    /// Opened at once and kept: `syncfs(2)` tells of write errors since the opening.
+    /// Opened at once and kept, because `syncfs(2)` reports write errors since the handle was opened.
     root: Option<OwnedFd>,
-    /// Where the kernel lists the filesystem as long as it is alive.
+    /// The kernel lists the filesystem here as long as it is in memory.
     alive: PathBuf,
 }
 
 impl Staging {
-    /// Mounts the XFS on `device` at `place`, which is made if it is absent. No device nodes, set-id bits or
-    /// programs on it take effect.
+    /// Mounts the XFS on `device` at `place`, which is made if it is absent. Device nodes, set-id bits and programs on
+    /// it have no effect.
     pub fn mount(host: &Host, device: &Path, place: &AbsPath, access: Access) -> Result<Self, StagingError> {
         host.root.make_dir(place.as_path(), 0o700).map_err(StagingError::Io)?;
         let target = host.root.locate(place.as_path());
@@ -97,7 +95,7 @@ impl Staging {
         let mount = Mount::builder().fstype("xfs").flags(flags).mount(&source, &target);
         let mount = mount.map_err(|error| log.refused(device, &name, error))?;
         let alive = Path::new("/sys/fs/xfs").join(&name);
-        // From here on dropped, and so unmounted, if anything fails.
+        // If anything below fails, this is dropped, which unmounts it.
         let mut staging = Self { mount: Some(mount), root: None, alive };
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, &target, how, Mode::empty());
@@ -105,19 +103,19 @@ impl Staging {
         Ok(staging)
     }
 
-    /// A handle on the root directory. It must be gone before [`Self::unmount`].
+    /// A handle of the root directory. Close it before [`Self::unmount`].
     pub fn root(&self) -> io::Result<OwnedFd> {
         self.kept()?.try_clone()
     }
 
-    /// Writes everything to the device, through its cache (`syncfs(2)`). An error that any write since the
-    /// mount met, also one in the background, is reported here.
+    /// Writes everything to the device, also out of the device's cache (`syncfs(2)`). Reports the error of any write
+    /// since the mount, also of one in the background.
     pub fn sync(&self) -> io::Result<()> {
         Ok(syncfs(self.kept()?)?)
     }
 
-    /// Unmounts; when this returns well the filesystem has gone from memory. Waits up to 5 s for
-    /// programs to let go of it: one that was killed leaves helpers that take a moment to notice.
+    /// Unmounts. When this succeeds, the filesystem is no longer in memory. Waits up to 5 s for programs that still use
+    /// it: a killed program may have helpers that end a moment later.
     pub fn unmount(mut self) -> io::Result<()> {
         self.root = None;
         let Some(mount) = self.mount.take() else { return Ok(()) };
@@ -157,13 +155,12 @@ impl Drop for Staging {
     }
 }
 
-/// Opens the root of the XFS on `device` without writing a byte to it, mounted nowhere: no place is
-/// needed, no process sees it, and it is gone with the last handle.
+/// Opens the root of the XFS on `device` without writing anything to the device. It needs no mount point, no other
+/// process sees it, and it ends when its last handle is closed.
 ///
-/// Mounted `ro,norecovery`: the log is not replayed. After an unclean stop the filesystem is then
-/// seen as it was some time before: what was synced may be missing, and what is read may not fit
-/// together. What is found was there; what is not found may still be in the log. Refused with
-/// `EBUSY` while the filesystem is mounted for writing.
+/// The options are `ro,norecovery`: the log is not replayed. After an unclean stop this shows an earlier state of the
+/// filesystem: synced data may be missing, and what is read may be inconsistent. What is found was really there; what
+/// is not found may still be in the log. The kernel refuses with `EBUSY` while the filesystem is mounted for writing.
 pub fn inspect(host: &Host, device: &Path) -> Result<OwnedFd, StagingError> {
     let (source, name) = block_device(host, device).map_err(StagingError::Io)?;
     let log = KernelLog::from_now();
@@ -183,25 +180,25 @@ pub fn inspect(host: &Host, device: &Path) -> Result<OwnedFd, StagingError> {
     open().map_err(|error| log.refused(device, &name, error))
 }
 
-/// The room on a filesystem.
+/// The space of a filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// The whole filesystem.
     pub size: Bytes,
     /// Free for users without privileges.
     pub free: Bytes,
-    /// Files and directories that can still be made.
+    /// How many more files and directories can be made.
     pub free_inodes: u64,
 }
 
-/// The room on the filesystem that holds an opened file or directory (`statvfs(3)`).
+/// The space of the filesystem that holds an opened file or directory (`statvfs(3)`).
 pub fn space(file: impl AsFd) -> io::Result<Space> {
     let found = fstatvfs(file)?;
     let bytes = |blocks: u64| Bytes(blocks.saturating_mul(found.f_frsize));
     Ok(Space { size: bytes(found.f_blocks), free: bytes(found.f_bavail), free_inodes: found.f_favail })
 }
 
-/// Makes sure that a place is a directory, not a link to one, and that nothing is mounted there.
+/// Makes sure that the mount point is a directory, not a link to one, and that nothing is mounted on it.
 fn free_directory(target: &Path, place: &AbsPath) -> Result<(), StagingError> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let found = statx(CWD, target, flags, StatxFlags::TYPE);
@@ -210,7 +207,7 @@ fn free_directory(target: &Path, place: &AbsPath) -> Result<(), StagingError> {
         return Err(StagingError::NotDirectory(place.clone()));
     }
     if !found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) {
-        let old = "this kernel is older than 5.8 and does not tell mount points";
+        let old = "this kernel is older than 5.8 and does not report mount points";
         return Err(StagingError::Io(io::Error::new(io::ErrorKind::Unsupported, old)));
     }
     if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
@@ -219,17 +216,17 @@ fn free_directory(target: &Path, place: &AbsPath) -> Result<(), StagingError> {
     Ok(())
 }
 
-/// The device node that a link such as `/dev/disk/by-id/...` leads to, and the kernel's name for it.
+/// The device node to which a link such as `/dev/disk/by-id/...` leads, and its kernel name.
 fn block_device(host: &Host, device: &Path) -> io::Result<(PathBuf, String)> {
     let node = fs::canonicalize(host.root.locate(device)).map_err(|error| at_path(device, &error))?;
     let name = node.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok((node, name))
 }
 
-/// The kernel's log from a moment on.
+/// The kernel's log, from a moment on.
 ///
-/// XFS tells the reason of a refusal only there: from `mount(2)` a duplicate UUID is "invalid
-/// argument", and the log of `fsopen(2)`'s handle stays empty (seen with Linux 6.18).
+/// XFS reports the reason of a refusal only there. `mount(2)` returns "invalid argument" for a duplicate UUID, and the
+/// log of `fsopen(2)`'s handle stays empty (seen with Linux 6.18).
 struct KernelLog(Option<File>);
 
 impl KernelLog {
@@ -240,7 +237,7 @@ impl KernelLog {
             log.seek(SeekFrom::End(0))?;
             Ok(log)
         };
-        // Without the right to read it the error code has to do.
+        // Without permission to read the log, the error message has only the error code.
         Self(open().inspect_err(|error| tracing::debug!("opening /dev/kmsg: {error}")).ok())
     }
 
@@ -255,19 +252,19 @@ impl KernelLog {
         StagingError::Refused { device: device.to_owned(), said, source }
     }
 
-    /// What XFS said of the device since, at most 8 lines of it.
+    /// What XFS has logged about the device since then, at most 8 lines.
     fn lines(self, name: &str) -> String {
         let Some(mut log) = self.0 else { return String::new() };
         let mut lines = Vec::new();
         let mut buffer = [0; 8192];
-        // Each read gives one record; 1,000 are more than a mount says.
+        // Each read returns one record. A mount logs fewer than 1,000.
         for _ in 0..1000 {
             match log.read(&mut buffer) {
                 Ok(count) => {
                     let record = String::from_utf8_lossy(buffer.get(..count).unwrap_or_default());
                     lines.extend(said_by_xfs(&record, name).map(str::to_owned));
                 }
-                // Overwritten meanwhile: the next read goes on with the oldest that is there.
+                // Records were overwritten meanwhile. The next read continues with the oldest one.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 Err(_) => break,
             }
@@ -277,8 +274,8 @@ impl KernelLog {
     }
 }
 
-/// The text of a record of `/dev/kmsg` (kernel `Documentation/ABI/testing/dev-kmsg`) if it is XFS's about
-/// this device:
+/// The text of a record of `/dev/kmsg` (kernel `Documentation/ABI/testing/dev-kmsg`), if XFS logged it about this
+/// device:
 ///
 /// ```text
 /// 1,1141,2091603626,-;XFS (sdb): Filesystem has duplicate UUID fe85ac8e-... - can't mount

@@ -1,4 +1,4 @@
-//! The runner of the machine itself.
+//! Runs programs on the machine.
 
 use super::{
     Interrupt,
@@ -11,12 +11,12 @@ use tokio::{
     runtime::{Builder, Runtime},
 };
 
-/// How much of standard error is kept: its end says what went wrong.
+/// How much of standard error is kept: the end, because that says what went wrong.
 const STDERR_KEPT: usize = 1024;
-/// How much of standard output is kept: no tool here says as much; a broken one must not fill memory.
+/// How much of standard output is kept. No tool here prints so much, and a broken tool must not fill memory.
 const STDOUT_KEPT: usize = 4 << 20;
 
-/// Runs programs with no input, an environment of our own and a time limit.
+/// Runs programs without input, with a fixed environment and a time limit.
 #[derive(Debug)]
 pub(super) struct SystemRunner {
     interrupt: Interrupt,
@@ -74,7 +74,7 @@ impl Runner for SystemRunner {
                 .iter()
                 .map(|one| Box::pin(async move { self.run_one(one, &mut |_| {}).await }))
                 .collect();
-            // All are polled by one task; each wake-up costs a poll of every one that still runs.
+            // One task polls all of them, so each wake-up polls every program that still runs.
             std::future::poll_fn(|context| {
                 for (slot, future) in results.iter_mut().zip(&mut running) {
                     if slot.is_none()
@@ -103,8 +103,8 @@ fn find(tool: Tool) -> Option<PathBuf> {
     SEARCH.iter().map(|dir| PathBuf::from(dir).join(tool.program())).find(|path| path.is_file())
 }
 
-/// SIGKILL, then the wait that leaves no zombie: nothing that is run here needs a goodbye, and
-/// what was half done is judged by the next observation.
+/// Sends SIGKILL, then waits for the process, so that it leaves no zombie. No program here needs time to clean up, and
+/// the next observation finds what was left half done.
 async fn stop(child: &mut Child) {
     if let Err(error) = child.kill().await {
         tracing::debug!("killing a child: {error}");

@@ -1,9 +1,9 @@
-//! Runners for tests: one that plays recorded output, and one without any tool.
+//! Runners for tests: one that replays recorded output, and one without any tool.
 
 use super::{ExecError, Invocation, Output, Runner, Tool};
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
-/// What each program is known to answer, by its command line. Any other call fails the test.
+/// The recorded results, by command line. Any other call fails the test.
 #[derive(Debug, Default)]
 pub struct Transcript {
     outputs: BTreeMap<String, Output>,
@@ -14,14 +14,14 @@ pub struct Transcript {
 pub type Calls = Rc<RefCell<Vec<String>>>;
 
 impl Transcript {
-    /// One more answer: exit code, standard output, standard error.
+    /// Adds a result: exit code, standard output, standard error.
     pub fn on(mut self, line: &str, code: i32, stdout: &str, stderr: &str) -> Self {
         let output = Output { code, stdout: stdout.into(), stderr: stderr.into() };
         self.outputs.insert(line.into(), output);
         self
     }
 
-    /// The list of what was run, to be kept when the transcript moves into a host.
+    /// The list of command lines that were run. Get it before the transcript moves into a host.
     pub fn calls(&self) -> Calls {
         Rc::clone(&self.calls)
     }

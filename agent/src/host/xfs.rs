@@ -1,4 +1,4 @@
-//! XFS: its superblock, and making it.
+//! XFS: its superblock, and making a filesystem.
 
 use super::{ExecError, Host, Invocation, Tool, exec};
 use crate::terms::{AbsPath, Bytes, FsLabel, FsUuid};
@@ -8,15 +8,15 @@ use rustix::{
 };
 use std::{path::Path, time::Duration};
 
-/// Whether the filesystem that holds a file or directory has shut down: XFS does so when it can't write its log, and
-/// from then on refuses to tell anything of any file but its path (kernel `fs/xfs/xfs_iops.c`, `xfs_vn_getattr`), while
-/// statfs(2) still answers. It never recovers while it is mounted.
+/// True if the filesystem that holds a file or directory has shut down. XFS shuts down when it can't write its log.
+/// From then on it returns an error for every query about a file except its path (kernel `fs/xfs/xfs_iops.c`,
+/// `xfs_vn_getattr`), while statfs(2) still works. It does not recover until it is mounted again.
 pub fn is_shut_down(path: &Path) -> bool {
     statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).err() == Some(Errno::IO)
 }
 
-/// The superblock, as far as it is looked at here. Offsets and types: kernel
-/// `fs/xfs/libxfs/xfs_format.h`, `struct xfs_dsb`; all big-endian.
+/// The fields of the superblock that are used here. Offsets and types: kernel `fs/xfs/libxfs/xfs_format.h`, `struct
+/// xfs_dsb`; all big-endian.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
     /// Bytes in a block.
@@ -35,13 +35,13 @@ pub struct Superblock {
     pub sector_size: u16,
     /// Label; empty when there is none.
     pub label: String,
-    /// Set by `mkfs.xfs` in the primary superblock until all else is written.
+    /// Set by `mkfs.xfs` in the first superblock until everything else is written.
     pub in_progress: bool,
 }
 
 impl Superblock {
-    /// The superblock in the first sector of a device; nothing when there is none, also when the
-    /// magic number is there and the rest can't be true.
+    /// The superblock in the first sector of a device; none if there is none, or if it has the magic number but
+    /// impossible values.
     pub fn parse(sector: &[u8]) -> Option<Self> {
         let u16_at = |at: usize| Some(u16::from_be_bytes(sector.get(at..at + 2)?.try_into().ok()?));
         let u32_at = |at: usize| Some(u32::from_be_bytes(sector.get(at..at + 4)?.try_into().ok()?));
@@ -80,7 +80,7 @@ impl Superblock {
     }
 }
 
-/// Why no filesystem was made.
+/// Why making a filesystem failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MakeError {
     /// mkfs.xfs found something on the device and left it alone.
@@ -88,10 +88,10 @@ pub enum MakeError {
     Occupied {
         /// The device.
         device: String,
-        /// What was found, in the words of mkfs.xfs: `appears to contain …`.
+        /// What was found, as mkfs.xfs says it: `appears to contain …`.
         found: String,
     },
-    /// It did not run to a good end.
+    /// mkfs.xfs did not run, or failed for another reason.
     #[error("making XFS on {device}")]
     Exec {
         /// The device.
@@ -101,15 +101,16 @@ pub enum MakeError {
     },
 }
 
-/// What nobody should follow, and what its library says to those who wrote it.
-const UNSAID: [&str; 2] = ["Use the -f option", "dirty buffer"];
+/// Lines of mkfs.xfs that are left out of errors: an advice that nobody should follow, and a message for its
+/// developers.
+const OMITTED_LINES: [&str; 2] = ["Use the -f option", "dirty buffer"];
 
 /// Makes an XFS with this UUID and label on a device that `mkfs.xfs` finds empty.
 ///
-/// The features of the format are the defaults of the node's own `mkfs.xfs`: what it makes, the kernel
-/// it came with can mount. `-K` (no discard) is set for two reasons: a discard reaches every
-/// block of the device, also those that nobody looked at before; and on arrays with slow UNMAP it
-/// takes longer than any limit. `fstrim` gives thin space back later.
+/// The features of the format are the defaults of the node's own `mkfs.xfs`, because the kernel of the same system can
+/// mount them. `-K` (no discard) has two reasons. A discard would erase every block of the device, also those that we
+/// have not looked at. And on arrays with slow UNMAP it takes longer than any limit. `fstrim` frees thinly provisioned
+/// space later.
 pub fn make_filesystem(
     host: &Host,
     device: &AbsPath,
@@ -123,7 +124,7 @@ pub fn make_filesystem(
     let device = device.to_string();
     let fail = |source| MakeError::Exec { device: device.clone(), source };
     let mut output = host.run(&what).map_err(fail)?;
-    let is_said = |line: &&str| !UNSAID.iter().any(|noise| line.contains(noise));
+    let is_said = |line: &&str| !OMITTED_LINES.iter().any(|omitted| line.contains(omitted));
     output.stderr = output.stderr.lines().filter(is_said).collect::<Vec<_>>().join("\n");
     if output.code == 0 {
         return Ok(());
@@ -134,7 +135,7 @@ pub fn make_filesystem(
     }
 }
 
-/// What `mkfs.xfs` says it found (xfsprogs `libxfs/topology.c`, `check_overwrite`):
+/// What `mkfs.xfs` has found (xfsprogs `libxfs/topology.c`, `check_overwrite`):
 /// `mkfs.xfs: /dev/sdb appears to contain an existing filesystem (ext4).`
 fn parse_occupied(stderr: &str) -> Option<String> {
     let at = stderr.find("appears to contain ")?;
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Of mkfs.xfs 6.1.0 on 8 GiB.
+    /// From mkfs.xfs 6.1.0 on 8 GiB.
     fn sector() -> Vec<u8> {
         let mut sector = vec![0; 512];
         let uuid: FsUuid = "0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b".parse().unwrap();

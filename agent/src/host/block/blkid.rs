@@ -1,5 +1,5 @@
-//! What util-linux recognises on a device: `blkid -p`, which looks at the device each time instead of
-//! into the file where blkid keeps what it found before.
+//! What util-linux recognises on a device. `blkid -p` reads the device each time. Without `-p` blkid would answer from
+//! its cache file.
 //!
 //! ```text
 //! DEVNAME=/dev/sdb
@@ -13,35 +13,35 @@
 use crate::host::{ExecError, Host, Invocation, Output, Tool, exec::one_line};
 use std::path::Path;
 
-/// What `blkid -p` said.
+/// The result of `blkid -p`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum BlkidResult {
     Nothing,
     /// An XFS and nothing else.
     Xfs,
     /// A noun phrase.
-    Something(String),
+    Other(String),
 }
 
 /// Asks about a device node.
-pub(super) fn ask(host: &Host, node: &Path) -> Result<Said, ExecError> {
+pub(super) fn ask(host: &Host, node: &Path) -> Result<BlkidResult, ExecError> {
     let what = Invocation::new(Tool::Blkid, ["-p", "-o", "export", &node.to_string_lossy()]);
     parse_blkid(&host.run(&what)?, &what)
 }
 
-/// `blkid(8)`: 0 found, 2 nothing found (or not readable: that our own reads succeed is checked
-/// beside it), 8 more than one thing found. `-o export` prints `KEY=value` lines.
-fn parse_blkid(output: &Output, what: &Invocation) -> Result<Said, ExecError> {
+/// Exit codes, see `blkid(8)`: 0, something was found; 2, nothing was found, or the device can't be read (the caller
+/// reads it too, which detects that); 8, more than one thing was found. `-o export` prints `KEY=value` lines.
+fn parse_blkid(output: &Output, what: &Invocation) -> Result<BlkidResult, ExecError> {
     match output.code {
         0 => Ok(parse_export(&output.stdout)),
-        2 => Ok(Said::Nothing),
-        8 => Ok(Said::Something("more than one signature (`wipefs --no-act` lists them)".into())),
+        2 => Ok(BlkidResult::Nothing),
+        8 => Ok(BlkidResult::Other("more than one signature (`wipefs --no-act` lists them)".into())),
         _ => Err(output.failure(what)),
     }
 }
 
-fn parse_export(text: &str) -> Said {
-    // The device's own name, and its entry in the partition table around it, say nothing of its content.
+fn parse_export(text: &str) -> BlkidResult {
+    // The device's own name, and its entry in the partition table of the whole disk, are not content of the device.
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.filter(|line| !line.starts_with("DEVNAME=") && !line.starts_with("PART_ENTRY_"));
     let lines: Vec<_> = lines.collect();
@@ -53,14 +53,14 @@ fn parse_export(text: &str) -> Said {
     });
     let table = value("PTTYPE").map(|table| format!("a partition table of type {table}"));
     match (kind, table) {
-        (None, None) if lines.is_empty() => Said::Nothing,
+        (None, None) if lines.is_empty() => BlkidResult::Nothing,
         (None, None) => {
-            Said::Something(format!("something that blkid calls {}", one_line(&lines.join("\n"))))
+            BlkidResult::Other(format!("something that blkid reports as {}", one_line(&lines.join("\n"))))
         }
-        (Some(_), None) if value("TYPE") == Some("xfs") => Said::Xfs,
+        (Some(_), None) if value("TYPE") == Some("xfs") => BlkidResult::Xfs,
         (kind, table) => {
             let all: Vec<_> = kind.into_iter().chain(table).collect();
-            Said::Something(one_line(&all.join(" and ")))
+            BlkidResult::Other(one_line(&all.join(" and ")))
         }
     }
 }
@@ -71,14 +71,14 @@ mod tests {
 
     #[test]
     fn blkid_output() {
-        let something = |text: &str| Said::Something(text.into());
+        let something = |text: &str| BlkidResult::Other(text.into());
         for (text, said) in [
-            ("", Said::Nothing),
-            ("DEVNAME=/dev/sdb\n", Said::Nothing),
-            ("DEVNAME=/dev/sdb1\nPART_ENTRY_SCHEME=gpt\nPART_ENTRY_NUMBER=1\n", Said::Nothing),
+            ("", BlkidResult::Nothing),
+            ("DEVNAME=/dev/sdb\n", BlkidResult::Nothing),
+            ("DEVNAME=/dev/sdb1\nPART_ENTRY_SCHEME=gpt\nPART_ENTRY_NUMBER=1\n", BlkidResult::Nothing),
             (
                 "DEVNAME=/dev/sdb\nLABEL=etcd-lun\nUUID=0b8d\nBLOCK_SIZE=512\nTYPE=xfs\nUSAGE=filesystem\n",
-                Said::Xfs,
+                BlkidResult::Xfs,
             ),
             (
                 "DEVNAME=/dev/sdb\nLABEL=backup\nTYPE=ext4\nUSAGE=filesystem\n",
@@ -93,7 +93,7 @@ mod tests {
                 "TYPE=xfs\nUSAGE=filesystem\nPTTYPE=dos\n",
                 something("a filesystem of type xfs and a partition table of type dos"),
             ),
-            ("UUID=abc\n", something("something that blkid calls UUID=abc")),
+            ("UUID=abc\n", something("something that blkid reports as UUID=abc")),
             ("TYPE=ex\u{1b}[1mt4\n", something("a signature of type ex[1mt4")),
         ] {
             assert_eq!(parse_export(text), said, "{text:?}");
@@ -104,8 +104,8 @@ mod tests {
     fn blkid_codes() {
         let what = Invocation::new(Tool::Blkid, ["-p"]);
         let code = |code| parse_blkid(&Output { code, ..Output::default() }, &what);
-        assert_eq!(code(2).unwrap(), Said::Nothing);
-        assert!(matches!(code(8).unwrap(), Said::Something(_)));
+        assert_eq!(code(2).unwrap(), BlkidResult::Nothing);
+        assert!(matches!(code(8).unwrap(), BlkidResult::Other(_)));
         for wrong in [1, 4, 16, 127] {
             assert!(code(wrong).is_err(), "{wrong}");
         }

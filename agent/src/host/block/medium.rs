@@ -1,4 +1,4 @@
-//! Reading a disk itself, past the page cache.
+//! Reading a disk itself, not the page cache.
 
 use std::{
     fs::{File, OpenOptions},
@@ -7,13 +7,13 @@ use std::{
     path::Path,
 };
 
-/// What addresses, lengths and memory are rounded to: the largest sector that disks have.
+/// Addresses, lengths and memory are rounded to this: the size of the largest sectors that disks have.
 pub(super) const BLOCK: u64 = 4096;
 
 /// An open disk.
 ///
-/// `O_DIRECT`: the page cache may hold what this machine read long ago, and another may have
-/// written since. A regular file on a filesystem without direct I/O is read in the ordinary way.
+/// It is opened with `O_DIRECT`, because the page cache may hold old data, and another machine may have written since.
+/// A regular file on a filesystem without direct I/O is read in the ordinary way.
 #[derive(Debug)]
 pub(super) struct Medium {
     file: File,
@@ -26,7 +26,7 @@ impl Medium {
         Self::open_with(OpenOptions::new().read(true), 0, path)
     }
 
-    /// Opens for reading and writing; fails when anybody holds the disk.
+    /// Opens for reading and writing; fails if the disk is in use.
     pub fn open_exclusively(path: &Path) -> io::Result<Self> {
         Self::open_with(OpenOptions::new().read(true).write(true), nix::libc::O_EXCL, path)
     }
@@ -80,13 +80,13 @@ impl Medium {
         self.file.write_all_at(zeros, at)
     }
 
-    /// Waits until all that was written is on the disk for good.
+    /// Waits until everything that was written is on stable storage.
     pub fn flush(&self) -> io::Result<()> {
         self.file.sync_all()
     }
 }
 
-/// Zeros, aligned in memory and rounded up in length as direct I/O wants them.
+/// Zeros, with the alignment and the length that direct I/O needs.
 struct Buffer {
     bytes: Vec<u8>,
     skip: usize,
@@ -98,7 +98,7 @@ impl Buffer {
         let bytes = vec![0; length.next_multiple_of(align) + align];
         let skip = bytes.as_ptr().align_offset(align);
         if skip > align {
-            return Err(io::Error::other("memory that can't be aligned")); // std promises no better
+            return Err(io::Error::other("memory that can't be aligned")); // std doesn't guarantee more
         }
         Ok(Self { bytes, skip })
     }

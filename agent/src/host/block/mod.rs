@@ -1,7 +1,7 @@
-//! Disks: what the kernel says of them ([`disk`]) and what is on them ([`content`]).
+//! Disks: what the kernel reports about them ([`disk`]) and what is on them ([`content`]).
 //!
-//! A disk goes by its kernel name (`sdb`, `dm-3`), as in `/sys/class/block`. That name is good for
-//! one look only: the disk's identity is its [`Wwid`].
+//! A disk is named by its kernel name (`sdb`, `dm-3`), as in `/sys/class/block`. That name may change at any time: the
+//! disk's identity is its [`Wwid`].
 
 mod blkid;
 pub mod content;
@@ -24,7 +24,7 @@ use std::{
     path::Path,
 };
 
-/// What is known of a disk without reading it.
+/// What the kernel and udev know about a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
     /// Kernel name.
@@ -33,9 +33,9 @@ pub struct Disk {
     pub major: u32,
     /// Device number, minor.
     pub minor: u32,
-    /// World wide identifier, or the serial number of a virtio disk; nothing when it has none of a kind that [`Wwid`] takes.
+    /// World wide identifier, or the serial number of a virtio disk; none if the disk has none that [`Wwid`] accepts.
     pub wwid: Option<Wwid>,
-    /// Serial number: VPD page 0x80, or what virtio and NVMe have in its stead.
+    /// Serial number: VPD page 0x80; virtio and NVMe have an attribute for it.
     pub serial: Option<String>,
     /// Size.
     pub size: Bytes,
@@ -47,13 +47,13 @@ pub struct Disk {
     pub partitions: Vec<String>,
     /// `write back` or `write through`; a partition has none.
     pub write_cache: Option<String>,
-    /// Whether it takes writes with FUA; a partition says nothing of it.
+    /// True if the disk accepts writes with FUA. A partition doesn't report it.
     pub fua: Option<bool>,
     /// Vendor of a SCSI disk.
     pub vendor: Option<String>,
     /// Model of a SCSI or NVMe disk.
     pub model: Option<String>,
-    /// What udev found out; nothing when it hasn't finished (yet).
+    /// What udev has found; none if udev has not finished (yet).
     pub udev: Option<UdevRecord>,
 }
 
@@ -68,7 +68,7 @@ pub struct Holder {
     pub dm_name: Option<String>,
 }
 
-/// Which devices carry a label.
+/// The devices with a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Labelled {
     /// Kernel names of all devices that udev found a filesystem with this label on.
@@ -77,13 +77,13 @@ pub struct Labelled {
     pub link: Option<String>,
 }
 
-/// The facts of a disk (or partition); nothing when there is none of that name.
+/// The facts of a disk or partition; none if there is no such device.
 pub fn disk(host: &Host, name: &str) -> io::Result<Option<Disk>> {
     let dir = sys_dir(name)?;
     let text = |file: &str| {
         attribute(host, &format!("{dir}/{file}")).map(|bytes| bytes.map(|bytes| printable(&bytes)))
     };
-    // Gone between two reads is gone.
+    // The disk may disappear between two reads. Then it counts as absent.
     let (Some(number), Some(sectors), Some(read_only)) = (text("dev")?, text("size")?, text("ro")?) else {
         return Ok(None);
     };
@@ -97,7 +97,8 @@ pub fn disk(host: &Host, name: &str) -> io::Result<Option<Disk>> {
         None => text("device/wwid")?.or(text("wwid")?),
     };
     let own_serial = text("serial")?;
-    // virtio_blk has no other name for life (kernel `drivers/block/virtio_blk.c`, which names its disks so).
+    // The serial number is the only permanent name of a virtio disk. The kernel names these disks `vd`
+    // (`drivers/block/virtio_blk.c`).
     let virtio = own_serial.as_ref().filter(|serial| name.starts_with("vd") && !serial.is_empty());
     let wwid = wwid.or(virtio.map(|serial| format!("virtio.{serial}")));
     let serial = match attribute(host, &format!("{dir}/device/vpd_pg80"))? {
@@ -124,16 +125,16 @@ pub fn disk(host: &Host, name: &str) -> io::Result<Option<Disk>> {
     }))
 }
 
-/// What the UUID of a multipath map begins with (multipath-tools `libmultipath/devmapper.h`, `UUID_PREFIX`).
+/// The beginning of the UUID of a multipath map (multipath-tools `libmultipath/devmapper.h`, `UUID_PREFIX`).
 const MULTIPATH: &str = "mpath-";
 
-/// The multipath map that this disk is a path of.
+/// The multipath map, if this disk is one of its paths.
 pub fn multipath_of(disk: &Disk) -> Option<&Holder> {
     disk.holders.iter().find(|holder| holder.dm_uuid.as_ref().is_some_and(|uuid| uuid.starts_with(MULTIPATH)))
 }
 
-/// Kernel name of the disk that is this LUN of this session; nothing when the kernel knows no such
-/// LUN or has not made a disk of it (yet). iSCSI has one channel, 0.
+/// Kernel name of the disk for this LUN of this session; none if the kernel knows no such LUN or has not made a disk
+/// for it (yet). iSCSI has one channel, 0.
 pub fn lun_of_session(
     host: &Host,
     host_no: u32,
@@ -165,20 +166,20 @@ pub fn disks_of_host(host: &Host, host_no: u32) -> io::Result<Vec<String>> {
     Ok(disks)
 }
 
-/// What the SCSI layer says of a disk.
+/// What the SCSI layer reports about a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scsi {
     /// `running`, `blocked`, `transport-offline`, `offline` and others.
     pub state: String,
-    /// Commands that timed out; not counted before Linux 6.2.
+    /// Commands that timed out. Kernels before 6.2 don't count them.
     pub timeouts: Option<u64>,
     /// Commands that ended with an error.
     pub errors: Option<u64>,
-    /// The target's own word on its write cache: `write back`, `write through` and others (kernel `drivers/scsi/sd.c`).
+    /// The write cache as the target reports it: `write back`, `write through` and others (kernel `drivers/scsi/sd.c`).
     pub cache_type: Option<String>,
 }
 
-/// The SCSI side of a disk; nothing when there is no such disk (any more).
+/// The SCSI facts of a disk; none if there is no such disk (any more).
 pub fn scsi(host: &Host, name: &str) -> io::Result<Option<Scsi>> {
     let dir = format!("{}/device", sys_dir(name)?);
     let text = |file: &str| -> io::Result<Option<String>> {
@@ -199,13 +200,13 @@ pub fn scsi(host: &Host, name: &str) -> io::Result<Option<Scsi>> {
     Ok(Some(Scsi { state, timeouts: counter("iotmo_cnt")?, errors: counter("ioerr_cnt")?, cache_type }))
 }
 
-/// Whether the kernel knows this LUN of this session. It does as soon as a scan has ended; the disk
-/// that it makes of it follows a moment later (kernel `drivers/scsi/sd.c`, asynchronous probe).
+/// True if the kernel knows this LUN of this session. That is so as soon as a scan has ended. The kernel makes the disk
+/// a moment later (kernel `drivers/scsi/sd.c`, asynchronous probe).
 pub fn is_known(host: &Host, host_no: u32, target_id: u32, lun: LunNumber) -> io::Result<bool> {
     Ok(host.root.list_opt(format!("/sys/bus/scsi/devices/{host_no}:0:{target_id}:{lun}"))?.is_some())
 }
 
-/// Who carries a label, and whom the link by that label leads to.
+/// The devices with a label, and the device to which the label's link leads.
 pub fn devices_with_label(host: &Host, label: &FsLabel) -> io::Result<Labelled> {
     let mut carriers = Vec::new();
     for name in host.root.list_opt("/sys/class/block")?.unwrap_or_default() {
@@ -224,13 +225,13 @@ pub fn devices_with_label(host: &Host, label: &FsLabel) -> io::Result<Labelled> 
     Ok(Labelled { carriers, link: led_to(host, &format!("/dev/disk/by-label/{label}"))? })
 }
 
-/// Kernel name of the device that a link below `/dev` leads to; nothing when there is no such link.
+/// Kernel name of the device to which a link below `/dev` leads; none if there is no such link.
 pub fn led_to(host: &Host, link: &str) -> io::Result<Option<String>> {
     let path = host.root.resolve(link)?;
     Ok(path.map(|path| path.strip_prefix("/dev").unwrap_or(&path).to_string_lossy().replace('/', "!")))
 }
 
-/// Kernel names of the disks that a multipath map is made of; nothing when it is no such map.
+/// Kernel names of the disks of a multipath map; none if the device is not a multipath map.
 pub fn paths_of_map(host: &Host, name: &str) -> io::Result<Option<Vec<String>>> {
     let dir = sys_dir(name)?;
     let uuid = attribute(host, &format!("{dir}/dm/uuid"))?;
@@ -240,8 +241,9 @@ pub fn paths_of_map(host: &Host, name: &str) -> io::Result<Option<Vec<String>>> 
     host.root.list_opt(format!("{dir}/slaves"))
 }
 
-/// Has the kernel read identity and size of a SCSI disk anew (`device/rescan`, kernel `drivers/scsi/scsi_sysfs.c`), which it
-/// keeps from when the disk appeared. Of NVMe and virtio disks it hears by itself.
+/// Has the kernel read the identity and size of a SCSI disk again (`device/rescan`, kernel
+/// `drivers/scsi/scsi_sysfs.c`). The kernel caches them when the disk appears. NVMe and virtio disks report a change
+/// themselves.
 pub fn rescan(host: &Host, name: &str) -> io::Result<()> {
     let file = format!("{}/device/rescan", sys_dir(name)?);
     if attribute(host, &format!("{}/device/scsi_level", sys_dir(name)?))?.is_none() {
@@ -250,9 +252,9 @@ pub fn rescan(host: &Host, name: &str) -> io::Result<()> {
     host.root.poke(file, "1")
 }
 
-/// Whether nobody has the disk for himself: no mount in any namespace (also lazily detached ones), no
-/// swap, no holder. `open(2)`: `O_EXCL` without `O_CREAT` on a block device fails with EBUSY when the
-/// device is in use by the system. Opening to read only, so udev sees no change.
+/// True if nobody has the disk open exclusively: no mount in any namespace (also a lazily detached one), no swap, no
+/// stacked device. `open(2)`: `O_EXCL` without `O_CREAT` on a block device fails with EBUSY if the system uses the
+/// device. The disk is opened for reading only, so that udev doesn't process it again.
 pub fn nobody_holds(host: &Host, name: &str) -> io::Result<bool> {
     let path = node(name)?;
     let opened =
@@ -264,19 +266,19 @@ pub fn nobody_holds(host: &Host, name: &str) -> io::Result<bool> {
     }
 }
 
-/// Has the kernel remove a SCSI disk, also one that is in use: what waits for it fails (`drivers/scsi/scsi_sysfs.c`).
-/// Scanning brings it back.
+/// Has the kernel remove a SCSI disk, even one in use. Pending I/O fails (`drivers/scsi/scsi_sysfs.c`). A scan attaches
+/// the disk again.
 pub fn remove(host: &Host, name: &str) -> io::Result<()> {
     host.root.poke(format!("/sys/class/block/{name}/device/delete"), "1")
 }
 
-/// Has the kernel announce that a disk has changed, as `udevadm trigger` does, so that udev looks at it anew
+/// Has the kernel announce a change of a disk, as `udevadm trigger` does, so that udev processes the disk again
 /// (`Documentation/ABI/testing/sysfs-uevent`).
 pub fn announce_change(host: &Host, name: &str) -> io::Result<()> {
     host.root.poke(format!("{}/uevent", sys_dir(name)?), "change")
 }
 
-/// The device node of a disk. The kernel writes `/` in names as `!`.
+/// The device node of a disk. In a kernel name `!` stands for `/`.
 pub fn node(name: &str) -> io::Result<AbsPath> {
     sys_dir(name)?;
     format!("/dev/{}", name.replace('!', "/")).parse().map_err(io::Error::other)
@@ -314,8 +316,8 @@ fn partitions(host: &Host, dir: &str) -> io::Result<Vec<String>> {
     Ok(partitions)
 }
 
-/// The bytes of an attribute; nothing when the disk has no such attribute: it is absent, or the kernel
-/// answers ENXIO or EINVAL (`drivers/scsi/scsi_lib.c`, `scsi_vpd_lun_id`: no page, no designator).
+/// The bytes of an attribute; none if the disk has no such attribute. Then it is absent, or the kernel answers ENXIO or
+/// EINVAL (`drivers/scsi/scsi_lib.c`, `scsi_vpd_lun_id`: no page, no designator).
 fn attribute(host: &Host, path: &str) -> io::Result<Option<Vec<u8>>> {
     use nix::libc::{EINVAL, ENOENT, ENOTDIR, ENXIO};
     match fs::read(host.root.locate(path)) {
@@ -325,7 +327,7 @@ fn attribute(host: &Host, path: &str) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Trimmed text. A target says who it is in bytes of its own choice: what doesn't print is escaped.
+/// The trimmed text. A target may return any bytes, so those that are not printable are escaped.
 fn printable(bytes: &[u8]) -> String {
     bytes.trim_ascii().escape_ascii().to_string()
 }
@@ -335,7 +337,7 @@ fn parse_device_number(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// `size` counts 512 bytes, whatever the disk's own sectors are (kernel
+/// `size` counts units of 512 bytes, whatever the size of the disk's sectors is (kernel
 /// `Documentation/ABI/stable/sysfs-block`).
 fn parse_sectors(text: &str) -> Option<Bytes> {
     text.parse::<u64>().ok()?.checked_mul(512).map(Bytes)
@@ -349,8 +351,8 @@ fn parse_flag(text: &str) -> Option<bool> {
     }
 }
 
-/// SPC-4, 7.8.15: page code in byte 1, length of the serial number in bytes 2 and 3. The inner option
-/// is nothing when the disk leaves it blank; the outer, when this is no such page.
+/// SPC-4, 7.8.15: page code in byte 1, length of the serial number in bytes 2 and 3. The outer option is none if this
+/// is no such page. The inner option is none if the disk has left the number blank.
 #[allow(clippy::option_option)]
 fn parse_unit_serial(page: &[u8]) -> Option<Option<String>> {
     let length = u16::from_be_bytes(page.get(2..4)?.try_into().ok()?);

@@ -1,9 +1,9 @@
-//! Where known formats keep what they are found by.
+//! The places at which known formats keep their signatures.
 //!
-//! `blkid` recognises a signature; a device that has lost its first one, or only the tool's newest
-//! format, looks blank to it. So these places must be zero besides. A device that holds data under a
-//! format that is not here, with zeros in its first and last MiB, is not seen; a format that keeps a
-//! signature elsewhere belongs into this table.
+//! `blkid` recognises a format by one signature. A device that has lost it, or that has a format unknown to this
+//! version of blkid, looks blank to blkid. So all of these places must be zero too. What this doesn't find is data in a
+//! format that is not listed here, on a device with zeros in its first and last MiB. A format that keeps a signature
+//! elsewhere belongs in this table.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// A stretch of a device.
+/// A range of a device.
 #[derive(Debug)]
 struct Place {
     at: At,
@@ -26,8 +26,8 @@ enum At {
     Start(u64),
     /// Bytes before the end.
     End(u64),
-    /// The beginning of an allocation group of XFS: the first number is the group's, the second how many
-    /// groups there are. mkfs divides the whole 4 KiB blocks, rounding up.
+    /// The beginning of an allocation group of XFS: the group's number, and the number of groups. mkfs divides the
+    /// number of whole 4 KiB blocks, rounding up.
     Group(u64, u64),
 }
 
@@ -37,8 +37,8 @@ const fn place(at: At, length: u64, what: &'static str) -> Place {
     Place { at, length, what }
 }
 
-/// Sources: `libblkid/src` of util-linux, the prober of that name under `superblocks/` and `partitions/`,
-/// unless another is named.
+/// Sources: the prober of that name in util-linux, `libblkid/src/superblocks/` and `partitions/`, unless another source
+/// is named.
 #[rustfmt::skip]
 const KNOWN_PLACES: &[Place] = &[
     // MBR, GPT, LVM2 label and metadata, LUKS1 and LUKS2, md 1.1 and 1.2, ZFS labels 0 and 1, ext, XFS,
@@ -86,8 +86,8 @@ const KNOWN_PLACES: &[Place] = &[
     place(Start(100 * GIB), 4 * KIB, "Ceph label"),
     place(Start(1000 * GIB), 4 * KIB, "Ceph label"),
     place(Start(TIB), 4 * KIB, "OCFS2 backup superblock, XFS group"),
-    // NTFS made by Windows: the file table begins at cluster 0xC0000 of 4 KiB. Made by mkntfs
-    // (ntfs-3g ntfsprogs/mkntfs.c): its mirror lies in the middle, below.
+    // NTFS made by Windows: the file table begins at cluster 0xC0000 of 4 KiB. Made by mkntfs (ntfs-3g
+    // ntfsprogs/mkntfs.c): the table's mirror is in the middle of the device, see below.
     place(Start(3 * GIB), 4 * KIB, "NTFS file table"),
     // XFS: a superblock begins each group, 4 by default, 8 to 32 on striped devices (xfsprogs
     // libxfs/topology.c, `calc_default_ag_geometry`); a stripe may shift them a little. Above 4 TiB
@@ -106,7 +106,7 @@ const KNOWN_PLACES: &[Place] = &[
     place(End(2 * MIB), MIB, "LVM2 second metadata area"),
 ];
 
-/// All places on a device of this many bytes, cut off at its end, with what could be there.
+/// All places on a device of this size, cut off at its end, and what could be there.
 pub(super) fn places(size: u64) -> impl Iterator<Item = (Range<u64>, &'static str)> {
     KNOWN_PLACES.iter().filter_map(move |place| {
         let start = match place.at {

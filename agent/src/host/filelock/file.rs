@@ -1,10 +1,10 @@
-//! Which file it is: its device and inode, the same whatever path leads to it.
+//! The identity of a file: device and inode, which are the same for every path to it.
 
 use crate::host::root::at;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 use std::{io, path::Path};
 
-/// Which file it is, whatever its path.
+/// The identity of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileId {
     pub(super) device: (u32, u32),
@@ -19,7 +19,7 @@ impl PartialEq for FileId {
 }
 
 impl FileId {
-    /// The file at a path, links followed; nothing when it is absent.
+    /// The file at a path, links followed; none if it is absent.
     pub(super) fn of(path: &Path) -> io::Result<Option<Self>> {
         Self::stat(path, AtFlags::empty())
     }

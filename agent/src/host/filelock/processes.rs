@@ -13,7 +13,7 @@ use std::{
 /// How a process uses a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum How {
-    /// An open descriptor, and the file that tells more about it.
+    /// An open descriptor, and its file in `fdinfo`.
     Descriptor(PathBuf),
     /// Working directory or root.
     Directory,
@@ -24,7 +24,7 @@ pub(super) enum How {
 /// One use of one file.
 #[derive(Debug)]
 pub(super) struct Use {
-    /// None if the file's filesystem has shut down: then it doesn't tell the inodes of its files.
+    /// None if the file's filesystem has shut down: then it doesn't report the inodes of its files.
     pub(super) id: Option<FileId>,
     /// As the kernel prints it.
     pub(super) path: PathBuf,
@@ -61,8 +61,8 @@ pub(super) fn each_use(host: &Host, visit: &mut dyn FnMut(u32, &Use) -> io::Resu
     Ok(())
 }
 
-/// The directories that hold a process's descriptors and mappings: its own, or those of its other
-/// threads when the main one has ended before them.
+/// The directories with a process's descriptors and mappings: its own, or those of its other threads if its main thread
+/// has ended before them.
 fn tables(process: &Path) -> io::Result<Vec<PathBuf>> {
     if !names(&process.join("fd"))?.is_empty() {
         return Ok(vec![process.to_owned()]);
@@ -95,7 +95,7 @@ fn visit_maps(pid: u32, maps: &Path, visit: &mut dyn FnMut(u32, &Use) -> io::Res
     // Line by line, because maps can be large. As bytes, because a path may be any bytes.
     for line in BufReader::new(file).split(b'\n') {
         let Some(line) = vanished(line).map_err(named)? else { return Ok(()) };
-        let mapping = parse_mapping(&line).ok_or_else(|| invalid(maps, "a line that is no mapping"))?;
+        let mapping = parse_mapping(&line).ok_or_else(|| invalid(maps, "a line that is not a mapping"))?;
         if let Some(used) = mapping {
             visit(pid, &used)?;
         }
@@ -103,7 +103,7 @@ fn visit_maps(pid: u32, maps: &Path, visit: &mut dyn FnMut(u32, &Use) -> io::Res
     Ok(())
 }
 
-/// One line of maps; nothing inside for memory that is no file's.
+/// One line of maps; the inner option is none for memory without a file.
 ///
 /// ```text
 /// 7f2c8a000000-7f2c9a000000 r--s 00000000 fe:00 47531      /var/lib/etcd/member/snap/db
@@ -129,7 +129,7 @@ fn parse_fdinfo(text: &str) -> Option<bool> {
     Some(flags & 3 != 0 || locked) // O_ACCMODE is 3, O_RDONLY is 0: open(2)
 }
 
-/// The names in a directory of a process; none when it has ended.
+/// The names in a directory of a process; none if the process has ended.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
     let named = |error| at(dir, &error);
     let Some(entries) = vanished(fs::read_dir(dir)).map_err(named)? else { return Ok(Vec::new()) };
@@ -137,7 +137,7 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
     for entry in entries {
         let Some(entry) = vanished(entry).map_err(named)? else { break };
         let name = entry.file_name().into_string();
-        names.push(name.map_err(|_| invalid(dir, "a name that is no number"))?);
+        names.push(name.map_err(|_| invalid(dir, "a name that is not a number"))?);
     }
     Ok(names)
 }

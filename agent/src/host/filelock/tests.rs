@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A machine with a `/proc` of our making. Its links lead to real files, as those of the kernel do.
+/// A machine with a `/proc` of our own. Its links lead to real files, as those of the kernel do.
 struct Machine {
     base: PathBuf,
     host: Host,
@@ -83,7 +83,7 @@ fn by_descriptor() {
     machine.open(9, 5, "gone", WRITE);
     assert_eq!(machine.holders(), "etcd (pid 7)");
     assert_eq!(holders(&machine.host, "/data/member/absent").unwrap(), []);
-    // Where one of its directories is a file, it is no less absent.
+    // If one of its parent directories is a file, it is absent too.
     assert_eq!(holders(&machine.host, "/data/member/db/absent").unwrap(), []);
 }
 
@@ -102,7 +102,7 @@ fn by_lock() {
         machine.lock(before, "data/member/db");
         assert_eq!(machine.holders(), holders, "{before}");
     }
-    // Once somebody is known to have it open, a lock without an owner is theirs.
+    // If a process is known to have the file open, a lock without an owner counts as that process's lock.
     machine.open(7, 10, "data/member/db", &format!("{READ}lock:\t1: OFDLCK ADVISORY  READ -1 0:0:0 0 EOF\n"));
     machine.lock("OFDLCK ADVISORY  WRITE -1", "data/member/db");
     assert_eq!(machine.holders(), "etcd (pid 7)");
@@ -119,13 +119,13 @@ fn by_mapping_and_in_threads() {
     let id = FileId::of(&machine.path("data/member/db")).unwrap().unwrap();
     let (major, minor) = id.device;
     let maps = format!("1-2 r--s 00000000 {major:02x}:{minor:02x} {}      /x\n", id.inode);
-    // The main thread has ended: only the other one's table says what is open.
+    // The main thread has ended, so only the other thread's directory lists what is open.
     fs::create_dir_all(machine.path("proc/7/task/9")).unwrap();
     fs::write(machine.path("proc/7/task/9/maps"), &maps).unwrap();
     assert_eq!(machine.holders(), "etcd (pid 7)");
     fs::write(machine.path("proc/7/task/9/maps"), "truncat").unwrap();
     let error = holders(&machine.host, "/data/member/db").unwrap_err();
-    assert!(error.to_string().ends_with("task/9/maps holds a line that is no mapping"), "{error}");
+    assert!(error.to_string().ends_with("task/9/maps holds a line that is not a mapping"), "{error}");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn below_a_directory() {
     symlink(machine.path("data/member"), machine.path("proc/9/root")).unwrap();
     let found = open_below(&machine.host, "/data").unwrap();
     let pids: Vec<_> = found.iter().map(|open| open.holder.pid).collect();
-    // 8 and 9 have nothing else open, so they are looked at by their threads, which have no links here.
+    // 8 and 9 have nothing else open, so the threads are read, which have no links here.
     assert_eq!(pids, [Some(7)]);
     for pid in [8, 9] {
         machine.open(pid, 2, "elsewhere", READ);
@@ -177,7 +177,7 @@ fn one_lock_at_a_time() {
     assert!(matches!(Lock::take(&machine.host, &path), Err(LockError::Io { .. })));
 }
 
-/// The real thing: only our own process is asked for, because others may not be ours to look at.
+/// Uses the real /proc, but only for our own process, because the test may not be allowed to look at others.
 #[test]
 fn the_kernel_agrees() {
     let machine = Machine::new();
@@ -194,7 +194,7 @@ fn the_kernel_agrees() {
     file.lock().unwrap(); // exclusive, through a descriptor that can only read
     assert!(machine.holders().ends_with(&format!("(pid {pid})")), "{}", machine.holders());
     drop(file);
-    // Another test may be starting a program: between fork and exec that has our descriptors, too.
+    // Another test may be starting a program: between fork and exec that process has our descriptors, too.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
     while !machine.holders().is_empty() {
         assert!(std::time::Instant::now() < deadline, "{}", machine.holders());

@@ -99,8 +99,8 @@ pub fn open_below(host: &Host, dir: impl AsRef<Path>) -> io::Result<Vec<Open>> {
     Ok(found.into_iter().collect())
 }
 
-/// What processes have open on filesystems that have shut down. Such a filesystem doesn't tell the inodes of its files,
-/// and a path may be that of another mount namespace. So the list may have files that the caller doesn't look for.
+/// What processes have open on filesystems that have shut down. Such a filesystem doesn't report the inodes of its
+/// files, and a path may be that of another mount namespace. So the list may have files that the caller doesn't look for.
 fn left_open(host: &Host) -> io::Result<Vec<Open>> {
     let mut found = BTreeSet::new();
     processes::each_use(host, &mut |pid, used| {

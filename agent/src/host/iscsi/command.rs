@@ -7,10 +7,10 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Time that iscsiadm gets for its database: it waits up to 30 s for its lock (usr/idbm.h).
+/// The time limit for iscsiadm when it uses its database: it waits up to 30 s for the database's lock (usr/idbm.h).
 pub(super) const DATABASE_LIMIT: Duration = Duration::from_secs(45);
 
-/// Runs iscsiadm; a code other than 0 is an error that begins with `doing`.
+/// Runs iscsiadm. Any exit code but 0 is an error, and its message begins with `doing`.
 pub(super) fn iscsiadm(
     host: &Host,
     doing: &str,

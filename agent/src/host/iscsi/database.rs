@@ -22,8 +22,8 @@ use std::{
     os::unix::fs::OpenOptionsExt,
 };
 
-/// Where databases are: fixed when open-iscsi is built. The first is upstream's, RHEL's and Debian's
-/// since 13, the second Debian's before.
+/// The possible directories of the database. Each build of open-iscsi uses one of them. The first is that of upstream,
+/// RHEL, and Debian from 13 on; the second that of earlier Debian releases.
 pub(super) const DATABASES: [&str; 2] = ["/var/lib/iscsi", "/etc/iscsi"];
 
 const END: &str = "# END RECORD";
@@ -35,7 +35,7 @@ pub(super) struct RecordFile {
     pub(super) path: AbsPath,
 }
 
-/// The files of the node records of a target at a portal: several when interfaces are bound.
+/// The files of the node records of a target at a portal. There are several if interfaces are bound.
 pub(super) fn node_files(host: &Host, target: &Iqn, portal: &Portal) -> io::Result<Vec<RecordFile>> {
     one_database(host, |database| {
         let mut files = Vec::new();
@@ -68,7 +68,7 @@ pub(super) fn discovery_file(host: &Host, portal: &Portal) -> io::Result<Option<
     Ok(files.into_iter().next())
 }
 
-/// Looks in all databases; only one of them may hold something, since nothing tells which one iscsiadm uses.
+/// Looks in all databases. Only one of them may have records, because nothing shows which one iscsiadm uses.
 fn one_database(
     host: &Host,
     look: impl Fn(&AbsPath) -> io::Result<Vec<AbsPath>>,
@@ -78,7 +78,7 @@ fn one_database(
     for text in DATABASES {
         let Some(real) = host.root.resolve(text)? else { continue };
         if seen.contains(&real) {
-            continue; // one is a link to the other
+            continue; // one of the directories is a link to the other
         }
         seen.push(real);
         let database: AbsPath = text.parse().map_err(io::Error::other)?;
@@ -95,7 +95,7 @@ fn one_database(
     Ok(found)
 }
 
-/// The names in `dir` that are about a portal.
+/// The names in `dir` that belong to a portal.
 fn entries(host: &Host, dir: &AbsPath, portal: &Portal) -> io::Result<Vec<String>> {
     let mut names = host.root.list_opt(dir.as_path())?.unwrap_or_default();
     names.retain(|name| {
@@ -106,7 +106,8 @@ fn entries(host: &Host, dir: &AbsPath, portal: &Portal) -> io::Result<Vec<String
     Ok(names)
 }
 
-/// Whether a text names the portal's host; addresses are compared as such, since IPv6 has many spellings.
+/// True if a text names the portal's host. Addresses are compared as numbers, because an IPv6 address has many
+/// spellings.
 pub(super) fn is_host(portal: &Portal, text: &str) -> bool {
     match portal.address() {
         Some(address) => {
@@ -117,14 +118,14 @@ pub(super) fn is_host(portal: &Portal, text: &str) -> bool {
 }
 
 impl DatabaseLock {
-    /// The text of a record; none when it is absent or a power cut left no whole one.
+    /// The text of a record; none if it is absent, or incomplete after a power cut.
     pub(super) fn read(&self, host: &Host, file: &RecordFile) -> io::Result<Option<String>> {
         let text = host.root.read_opt(file.path.as_path())?;
         Ok(text.filter(|text| text.lines().any(|line| line == END)))
     }
 
-    /// Puts a text in the place of a record's, whole or not at all. The temporary file lies at the
-    /// top of the database: next to the record iscsiadm would take it for another record.
+    /// Replaces the text of a record, atomically. The temporary file is at the top of the database: next to the record,
+    /// iscsiadm would read it as another record.
     pub(super) fn replace(&self, host: &Host, file: &RecordFile, text: &str) -> io::Result<()> {
         let temporary = host.root.locate(file.database.join(".etcd-lun.new").as_path());
         let target = host.root.locate(file.path.as_path());
@@ -139,7 +140,7 @@ impl DatabaseLock {
         attempt().map_err(|error| at(file.path.as_path(), &error))
     }
 
-    /// Removes a record, and its folder when nothing else is in it.
+    /// Removes a record, and its directory if nothing else is in it.
     pub(super) fn remove(&self, host: &Host, file: &RecordFile) -> io::Result<()> {
         host.root.remove(file.path.as_path())?;
         let dir = file.path.parent();
@@ -150,7 +151,7 @@ impl DatabaseLock {
     }
 }
 
-/// Where credentials stand in a record.
+/// Which credentials of a record.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Credentials {
     /// In a node record, for sessions.
@@ -159,8 +160,8 @@ pub(super) enum Credentials {
     Discovery,
 }
 
-/// The record with these credentials and no others; without any, it proves nothing to the target.
-/// None when `text` has no end. Lines stand where iscsiadm puts them.
+/// The record with these credentials and no others. Without credentials, this node doesn't authenticate itself to the
+/// target. None if `text` has no end line. The new lines are where iscsiadm would write them.
 pub(super) fn with_chap(text: &str, which: Credentials, chap: Option<&Chap>) -> Option<String> {
     let prefix = match which {
         Credentials::Session => "node.session.auth.",
@@ -192,8 +193,8 @@ pub(super) fn with_chap(text: &str, which: Credentials, chap: Option<&Chap>) -> 
     Some(lines.join("\n") + "\n")
 }
 
-/// Keys that credentials are kept under. The lengths are never written: they are worked out anew
-/// whenever a password is read (`idbm_rec_update_param`, usr/idbm.c).
+/// The keys of credentials. The two lengths are never written: open-iscsi computes them whenever it reads a password
+/// (`idbm_rec_update_param`, usr/idbm.c).
 const CREDENTIALS: [&str; 7] = [
     "authmethod",
     "username",
@@ -233,11 +234,11 @@ mod tests {
                 assert_eq!(with_chap(from, Credentials::Session, chap.as_ref()).unwrap(), to);
             }
         }
-        // By hand: white space and order as iscsid.conf(5) allows them.
+        // Written by hand: white space and order as iscsid.conf(5) allows them.
         let hand = "# BEGIN RECORD 2.1.8\nnode.session.nr_sessions = 1\nnode.session.auth.chap_algs = MD5\n  \
             node.session.auth.password=x\n\tnode.session.auth.password_in_length = 1\n# END RECORD\n";
         assert!(!with_chap(hand, Credentials::Session, None).unwrap().contains("password"));
-        // No credentials at all, and keys of the other kind, which stay.
+        // No credentials at all, and keys of discovery, which stay.
         let odd = "# BEGIN RECORD\nnode.session.auth.chap_algs = MD5\n# END RECORD\n";
         assert_eq!(
             with_chap(odd, Credentials::Discovery, None).unwrap(),

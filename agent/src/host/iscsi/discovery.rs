@@ -1,4 +1,4 @@
-//! SendTargets discovery: what a portal says it has. Sample:
+//! SendTargets discovery: the targets that a portal reports. Sample:
 //!
 //! ```text
 //! 10.77.0.1:3260,1 iqn.2024-02.com.example:etcd
@@ -20,7 +20,7 @@ use std::{collections::BTreeSet, io, net::Ipv6Addr, time::Duration};
 /// A target at one of its portals, as it was announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discovered {
-    /// The target's name. Text: names of others need not follow the rules.
+    /// The target's name, as text: it need not be a name that [`Iqn`] accepts.
     pub target: String,
     /// Where it can be reached.
     pub portal: Portal,
@@ -29,7 +29,7 @@ pub struct Discovered {
 }
 
 impl IscsiError {
-    /// For a discovery that found other targets, or none.
+    /// The error for a discovery that found other targets, or none.
     pub fn not_announced(portal: &Portal, target: &Iqn, found: &[Discovered]) -> Self {
         let names: BTreeSet<_> = found.iter().map(|one| one.target.as_str()).collect();
         let announced = match names.is_empty() {
@@ -40,12 +40,12 @@ impl IscsiError {
     }
 }
 
-/// Asks a portal for its targets, with these credentials or with none. No targets: an empty list.
+/// Asks a portal for its targets, with these credentials or without any. If there are no targets, the list is empty.
 ///
-/// Leaves nothing behind: `-o nonpersistent` makes no node records, and yet uses the portal's
-/// discovery record (`exec_discover`, usr/iscsiadm.c). That is where the secret goes, so that it is no
-/// argument. A record made for this is removed afterwards, one that was there gets its text
-/// back; a run that is killed in between leaves the record, readable by root alone.
+/// This leaves no records behind. `-o nonpersistent` makes no node records, but it uses the portal's discovery record
+/// (`exec_discover`, usr/iscsiadm.c). The secret is written into that record, so that it is no argument of a program.
+/// If this function made the record, it removes it afterwards; otherwise it restores the record's text. If the run is
+/// killed before that, the record stays with the secret, readable by root only.
 pub fn discover(
     host: &Host,
     portal: &Portal,
@@ -59,7 +59,7 @@ pub fn discover(
         iscsiadm(host, &doing, &args, limit, chap)
     };
     let io = IscsiError::io(&doing);
-    // Not `-o delete` at the end: it takes along all node records that others found at this portal.
+    // Not `-o delete` at the end: that removes all node records that someone else has discovered at this portal, too.
     let before = stored(host, portal).map_err(&io)?;
     if before.is_none() {
         run(&["-o", "new"], DATABASE_LIMIT)?;
@@ -77,7 +77,7 @@ pub fn discover(
     Ok(found)
 }
 
-/// The portal's discovery record, unless it is absent or broken.
+/// The portal's discovery record; none if it is absent or incomplete.
 fn stored(host: &Host, portal: &Portal) -> io::Result<Option<(RecordFile, String)>> {
     let lock = DatabaseLock::take(host)?;
     let Some(file) = discovery_file(host, portal)? else { return Ok(None) };
@@ -86,7 +86,8 @@ fn stored(host: &Host, portal: &Portal) -> io::Result<Option<(RecordFile, String
 
 fn set_credentials(host: &Host, portal: &Portal, chap: Option<&Chap>) -> io::Result<()> {
     let lock = DatabaseLock::take(host)?;
-    let absent = || io::Error::other("iscsiadm left no discovery record where one is known to be");
+    let absent =
+        || io::Error::other("iscsiadm has made no complete discovery record in /var/lib/iscsi or /etc/iscsi");
     let file = discovery_file(host, portal)?.ok_or_else(absent)?;
     let text = lock.read(host, &file)?.ok_or_else(absent)?;
     let new = with_chap(&text, Credentials::Discovery, chap).ok_or_else(absent)?;
@@ -109,7 +110,7 @@ pub fn parse_discovered(text: &str) -> Result<Vec<Discovered>, String> {
     let parse = |line: &str| {
         let (address, target) = line.split_once(' ')?;
         let (address, tag) = address.rsplit_once(',')?;
-        // iscsiadm prints an unknown tag as -1, or as that number without its sign.
+        // iscsiadm prints an unknown tag as -1, or as 4294967295, which is -1 without its sign.
         let tpgt = if matches!(tag, "-1" | "4294967295") { None } else { Some(tag.parse().ok()?) };
         let name = !target.is_empty() && target.chars().all(|c| !c.is_control() && !c.is_whitespace());
         name.then_some(())?;
@@ -118,12 +119,12 @@ pub fn parse_discovered(text: &str) -> Result<Vec<Discovered>, String> {
     text.lines().map(|line| parse(line).ok_or_else(|| format!("`{}`", line.escape_debug()))).collect()
 }
 
-/// iscsiadm puts brackets around whatever holds no dot: IPv6 addresses, but plain names too
+/// iscsiadm puts brackets around every host without a dot: around IPv6 addresses, and also around short names
 /// (`idbm_print_node_flat`, usr/idbm.c).
 fn parse_portal(text: &str) -> Option<Portal> {
     let (host, port) = text.rsplit_once(':')?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    // By the same way in as the config's: what it refuses, such as port 0, is no portal here either.
+    // Parsed like the portals in the config: what is wrong there, such as port 0, is wrong here too.
     match host.parse::<Ipv6Addr>() {
         Ok(address) => format!("[{address}]:{port}").parse().ok(),
         Err(_) => format!("{host}:{port}").parse().ok(),

@@ -1,4 +1,4 @@
-//! What iscsiadm's exit codes mean.
+//! The meaning of iscsiadm's exit codes.
 
 use crate::{
     host::{ExecError, Output, exec::one_line},
@@ -6,8 +6,8 @@ use crate::{
 };
 use std::io;
 
-/// One row per code: variant, code, meaning, whether the same call may work a moment later with
-/// nothing changed.
+/// One row for each code: variant, code, meaning, and whether the same call may succeed a moment later although nothing
+/// was changed.
 macro_rules! exits {
     ($($name:ident = $code:literal, $meaning:literal, $transient:literal;)+) => {
         /// Why iscsiadm ended with a code other than 0 (include/iscsi_err.h, iscsiadm(8)).
@@ -40,11 +40,11 @@ macro_rules! exits {
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$name => $meaning,)+
-                    Self::Other(_) => "not a code that is known",
+                    Self::Other(_) => "unknown code",
                 }
             }
 
-    /// Whether the same call may work a moment later with nothing changed here.
+    /// True if the same call may succeed a moment later although nothing was changed here.
             pub fn is_transient(self) -> bool {
                 match self {
                     $(Self::$name => $transient,)+
@@ -66,7 +66,7 @@ exits! {
     ConnectTimeout = 8, "connection timed out", true;
     Internal = 9, "internal error of iscsid", true;
     Logout = 10, "logout failure", true;
-    PduTimeout = 11, "no answer in time", true;
+    PduTimeout = 11, "the target did not answer in time", true;
     NoDriver = 12, "driver not loaded", false;
     Permission = 13, "permission denied", false;
     DriverCapability = 14, "not supported by the driver", false;
@@ -74,7 +74,7 @@ exits! {
     InvalidRequest = 16, "request unknown to iscsid", false;
     NoIsns = 17, "iSNS not supported", false;
     IscsidBroken = 18, "talking to iscsid failed", true;
-    FatalLogin = 19, "login refused for good", false;
+    FatalLogin = 19, "login refused permanently", false;
     IscsidAbsent = 20, "iscsid can't be reached", true;
     NothingFound = 21, "nothing found", false;
     Sysfs = 22, "sysfs lookup failure", true;
@@ -84,15 +84,15 @@ exits! {
     IsnsRegistration = 26, "iSNS registration failure", false;
     NotSupported = 27, "operation not supported", false;
     Busy = 28, "device or resource in use", true;
-    Again = 29, "to be tried again", true;
+    Again = 29, "try again later", true;
     UnknownDiscovery = 30, "unknown discovery type", false;
     ChildEnded = 31, "child process ended", true;
     NotConnected = 32, "session not connected", true;
-    RequestTimeout = 33, "no answer of iscsid in time", true;
+    RequestTimeout = 33, "iscsid did not answer in time", true;
 }
 
 impl IscsiExit {
-    /// What a person can do about it, where the code alone tells.
+    /// What a person can do about it, if the code alone determines that.
     pub fn cure(self) -> Option<&'static str> {
         match self {
             Self::Transport | Self::ConnectTimeout | Self::PduTimeout => {
@@ -101,18 +101,18 @@ impl IscsiExit {
             Self::Database => Some("if /run/lock/iscsi/lock.write stays while no iscsiadm runs, remove it"),
             Self::NoDriver => Some("load the kernel module iscsi_tcp"),
             Self::Permission => Some("run as root"),
-            // Without an initiator name iscsid ends at once, until systemd gives up on the socket.
+            // Without an initiator name iscsid exits at once, until systemd stops starting it for its socket.
             Self::IscsidBroken | Self::IscsidAbsent => Some(
                 "see `systemctl status iscsid.socket iscsid.service`; iscsid needs an initiator name in \
                  /etc/iscsi/initiatorname.iscsi",
             ),
             Self::FatalLogin => {
-                // Seen also when the target can't prove itself in mutual CHAP.
-                Some("check the target's name, that it lets this node's initiator name in, and mutual CHAP")
+                // The same code is also returned when the target fails to authenticate itself in mutual CHAP.
+                Some("check `target.iqn`, mutual CHAP, and that the target allows this node's initiator name")
             }
-            // LIO's answer to a name without an ACL too: iscsid has one code for both.
+            // LIO's answer to an initiator name without an ACL is this code too: iscsid has only one code for both.
             Self::Authentication => Some(
-                "check username and secret in the config and at the target, and that it lets this node's initiator \
+                "check username and secret in the config and at the target, and that the target allows this node's initiator \
                  name in",
             ),
             _ => None,
@@ -123,7 +123,7 @@ impl IscsiExit {
 /// Why open-iscsi did not do something. `doing` names the target and the portal.
 #[derive(Debug, thiserror::Error)]
 pub enum IscsiError {
-    /// iscsiadm said so.
+    /// iscsiadm ended with an exit code other than 0.
     #[error("{doing}: iscsiadm exited with {} ({}): {said}{}", .exit.code(), .exit.meaning(), cure(*.exit))]
     Exit {
         /// What was tried.
@@ -133,7 +133,7 @@ pub enum IscsiError {
         /// The end of what it said, on one line.
         said: String,
     },
-    /// iscsiadm could not be run to its end.
+    /// iscsiadm did not run to its end.
     #[error("{doing}")]
     Exec {
         /// What was tried.
@@ -149,7 +149,7 @@ pub enum IscsiError {
         /// The reason.
         source: io::Error,
     },
-    /// The portal answers, and the target is not among what it announces to this initiator.
+    /// The portal answers, but it doesn't announce this target to this initiator.
     #[error(
         "{portal} announces no target {target} to this initiator, only: {announced}; correct `target.iqn`, or allow this initiator at the target"
     )]
@@ -161,7 +161,7 @@ pub enum IscsiError {
         /// Names of the targets that there are.
         announced: String,
     },
-    /// iscsiadm or its database holds something that can't be understood.
+    /// The output of iscsiadm, or a file of its database, is not in a known format.
     #[error("{doing}: found {found}")]
     Unexpected {
         /// What was tried.
@@ -177,11 +177,11 @@ fn cure(exit: IscsiExit) -> String {
 
 impl IscsiError {
     pub(super) fn exit(doing: &str, exit: IscsiExit, output: &Output, chap: Option<&Chap>) -> Self {
-        // One line for each retry of the same is no news; and who says it is known.
+        // iscsiadm prints the same line for each retry, and its own name before each line. Neither helps the reader.
         let mut lines: Vec<_> = output.stderr.lines().collect();
         lines.dedup();
         let plain = |line: &&str| line.strip_prefix("iscsiadm: ").unwrap_or(line).to_owned();
-        let said = hide(&one_line(&lines.iter().map(plain).collect::<Vec<_>>().join("\n")), chap);
+        let said = redact(&one_line(&lines.iter().map(plain).collect::<Vec<_>>().join("\n")), chap);
         Self::Exit { doing: doing.to_owned(), exit, said }
     }
 
@@ -189,7 +189,7 @@ impl IscsiError {
         move |source| Self::Io { doing: doing.to_owned(), source }
     }
 
-    /// What a person can do about it, where the message itself doesn't say so.
+    /// What a person can do about it, if the message itself doesn't say so.
     pub fn cure(&self) -> Option<&'static str> {
         match self {
             Self::Exec { source: ExecError::TimedOut { .. }, .. } => IscsiExit::ConnectTimeout.cure(),
@@ -201,7 +201,7 @@ impl IscsiError {
         }
     }
 
-    /// Whether the same call may work a moment later with nothing changed here.
+    /// True if the same call may succeed a moment later although nothing was changed here.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Exit { exit, .. } => exit.is_transient(),
@@ -218,8 +218,8 @@ impl IscsiError {
     }
 }
 
-/// Replaces secrets that we know. iscsiadm never prints one; this is for the day it does.
-fn hide(text: &str, chap: Option<&Chap>) -> String {
+/// Replaces the secrets that we know. iscsiadm prints none today; this is a precaution against a version that does.
+fn redact(text: &str, chap: Option<&Chap>) -> String {
     let Some(chap) = chap else { return text.to_owned() };
     let mutual = chap.mutual().map(|(_, secret)| secret);
     let mut text = text.to_owned();

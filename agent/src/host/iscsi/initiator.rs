@@ -1,4 +1,4 @@
-//! The initiator's name: who this node is to every target.
+//! The initiator's name, by which every target knows this node.
 
 use crate::{
     host::Host,
@@ -6,17 +6,17 @@ use crate::{
 };
 use std::io;
 
-/// `INITIATOR_NAME_FILE`, usr/config.h; iscsid reads it once, when it starts.
+/// `INITIATOR_NAME_FILE`, usr/config.h. iscsid reads it only when it starts.
 const FILE: &str = "/etc/iscsi/initiatorname.iscsi";
 
-/// The name that iscsid would take, as it stands in the file; none when the file is absent or sets none.
+/// The name in the file, which iscsid would use; none if the file is absent or sets no name.
 pub fn initiator_name(host: &Host) -> io::Result<Option<String>> {
     Ok(host.root.read_opt(FILE)?.as_deref().and_then(parse_name))
 }
 
-/// The first line that sets the name, read as loosely as iscsid does (`cfg_get_string_param`,
-/// usr/iscsi_util.c): the key may stand anywhere before the `=`, unless after a `#`. Debian's
-/// `GenerateName=yes` sets none.
+/// The first line that sets the name. The line is parsed as tolerantly as iscsid does it (`cfg_get_string_param`,
+/// usr/iscsi_util.c): the key may be anywhere before the `=`, but not after a `#`. Debian's `GenerateName=yes` sets no
+/// name.
 fn parse_name(text: &str) -> Option<String> {
     let value = |line: &str| {
         let (before, after) = line.split_once("InitiatorName")?;
@@ -26,8 +26,8 @@ fn parse_name(text: &str) -> Option<String> {
     text.lines().find_map(value)
 }
 
-/// Sets the name, replacing the file, with mode 0600 as open-iscsi's own script
-/// (`iscsi-gen-initiatorname`) and Debian make it. iscsid must be restarted to take it.
+/// Sets the name by replacing the file. Its mode is 0600, as with open-iscsi's own script (`iscsi-gen-initiatorname`)
+/// and on Debian. iscsid reads the new name only after a restart.
 pub fn set_initiator_name(host: &Host, name: &Iqn) -> io::Result<()> {
     let path: AbsPath = FILE.parse().map_err(io::Error::other)?;
     host.root.make_dir(path.parent().as_path(), 0o755)?;

@@ -1,10 +1,10 @@
 //! The lock of open-iscsi's record database, taken the way open-iscsi takes it.
 //!
-//! A link named `lock.write` is the lock; `link(2)` fails while it exists, and is tried every 10 ms
-//! for 30 s (`idbm_lock`, usr/idbm.c). open-iscsi links its file `lock` and never breaks a lock,
-//! so one that a killed holder left stays until the next boot. What is linked makes no difference to
-//! it: we link a file of our own that we hold with flock(2). A `lock.write` that is this file while
-//! nobody holds it was left by a killed etcd-lun, and is removed.
+//! The lock is a link named `lock.write`. `link(2)` fails while it exists, and open-iscsi tries again every 10 ms for
+//! 30 s (`idbm_lock`, usr/idbm.c). open-iscsi links its file `lock`. It never breaks a lock, so the lock of a killed
+//! process stays until the next boot. open-iscsi doesn't care which file is linked. So we link a file of our own, on
+//! which we hold a flock(2). If `lock.write` is that file and nobody holds its flock, a killed etcd-lun left it, and we
+//! remove it.
 
 use crate::host::{Host, interrupt::Interrupt, root::absent_is_none, root::at};
 use std::{
@@ -15,15 +15,15 @@ use std::{
     time::Duration,
 };
 
-/// `LOCK_DIR`, usr/initiator.h; the same in all distributions since 2.1.
+/// `LOCK_DIR`, usr/initiator.h. All distributions have had this directory since 2.1.
 const DIR: &str = "/run/lock/iscsi";
 /// `DB_LOCK_USECS_WAIT`, usr/idbm.h.
 const PAUSE: Duration = Duration::from_millis(10);
 /// `DB_LOCK_RETRIES`, usr/idbm.h.
 const TRIES: u32 = 3000;
 
-/// The database is ours until this is dropped. Hold it for file work only: releases before 2.1.10
-/// go ahead without the lock when they didn't get it in 30 s.
+/// The lock on the database, held until this is dropped. Hold it for file work only: releases before 2.1.10 continue
+/// without the lock if they have not got it within 30 s.
 #[derive(Debug)]
 pub(super) struct DatabaseLock {
     write: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct DatabaseLock {
 }
 
 impl DatabaseLock {
-    /// Waits for the lock for up to 30 s; then the error's kind is [`io::ErrorKind::TimedOut`].
+    /// Waits for the lock for up to 30 s. After that the error's kind is [`io::ErrorKind::TimedOut`].
     pub(super) fn take(host: &Host) -> io::Result<Self> {
         Self::take_within(host, TRIES)
     }
@@ -52,9 +52,9 @@ impl DatabaseLock {
     }
 }
 
-/// Removes the lock of the database if a killed run of this program left it; all of open-iscsi waits
-/// for it until then. The other functions here that write to the database do this too, but to those
-/// that read through iscsiadm it looks like any lock. Does nothing while a run holds the lock.
+/// Removes the lock of the database if a killed run of this program left it. Until then every open-iscsi program waits
+/// for it. The functions in this module that write to the database remove it themselves; functions that read through
+/// iscsiadm do not. Does nothing while a run holds the lock.
 pub fn clear_stale_lock(host: &Host) -> io::Result<()> {
     let (own, write) = paths(host);
     if absent_is_none(fs::symlink_metadata(&write).map_err(|error| at(&write, &error)))?.is_none() {
@@ -74,7 +74,7 @@ fn open(own: &Path) -> io::Result<File> {
     file.map_err(|error| at(own, &error))
 }
 
-/// Tries to hold our own file; it is let go when closed, also by a kill.
+/// Tries to lock our own file. The kernel releases the lock when the file is closed, and when the process is killed.
 fn held(file: &File, own: &Path) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
@@ -83,7 +83,7 @@ fn held(file: &File, own: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes the lock if it is `own`, which the caller holds: so nobody else does any more.
+/// Removes the lock if it is `own`. The caller holds the flock on `own`, so no other process holds the lock.
 fn remove_stale(own: &File, write: &Path) -> io::Result<()> {
     let attempt = || -> io::Result<()> {
         let Some(found) = absent_is_none(fs::symlink_metadata(write))? else { return Ok(()) };
@@ -100,7 +100,7 @@ fn remove_stale(own: &File, write: &Path) -> io::Result<()> {
 impl Drop for DatabaseLock {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.write) {
-            tracing::warn!("giving back {}: {error}", self.write.display());
+            tracing::warn!("releasing {}: {error}", self.write.display());
         }
     }
 }

@@ -7,21 +7,23 @@ use crate::{
 };
 use std::{path::Path, time::Duration};
 
-/// How a login went well.
+/// The result of a login that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogIn {
     /// There is a new session.
     New,
-    /// There is a session already: logged in, reconnecting, or still at its first login, as after a
-    /// login that was cut short. Which, [`sessions`](super::sessions) tells.
+    /// A session exists already. It may be logged in, reconnecting, or still in its first login after a login that was
+    /// interrupted. See its state in [`sessions`](super::sessions).
     AlreadyIn,
 }
 
-/// Logs in to a target at several portals at once; results in the order of the portals. Each needs its record.
+/// Logs in to a target at several portals at the same time. The results are in the order of the portals. Each portal
+/// must have its record.
 ///
-/// Each portal is an iscsiadm of its own: for several, iscsiadm returns the first error only.
-/// After `limit` iscsiadm is killed, but iscsid goes on trying for as long as the record says
-/// (`node.session.initial_login_retry_max` times `node.conn[0].timeo.login_timeout`), so a session may come later.
+/// Each portal has an iscsiadm of its own, because one iscsiadm for several portals returns the first error only. After
+/// `limit` iscsiadm is killed, but iscsid continues to try for as long as the record says
+/// (`node.session.initial_login_retry_max` times `node.conn[0].timeo.login_timeout`). So a session may still appear
+/// later.
 pub fn log_in(
     host: &Host,
     target: &Iqn,
@@ -47,15 +49,15 @@ pub fn log_in(
     portals.iter().zip(results).map(judge).collect()
 }
 
-/// Ends a session; well if it has ended already. Nothing here asks whether its devices are in use, and by
-/// default open-iscsi doesn't either.
+/// Ends a session. If the session has ended already, that is no error. Neither this function nor, by default,
+/// open-iscsi checks that the session's devices are not in use.
 pub fn log_out(host: &Host, sid: u32) -> Result<(), IscsiError> {
     let doing = format!("logging out of session {sid}");
     let result =
         iscsiadm(host, &doing, &["-m", "session", "-r", &sid.to_string(), "--logout"], DATABASE_LIMIT, None);
     match result {
         Ok(_) => Ok(()),
-        // Seen: 22 when the session isn't there. 2 and 21 are returned when it goes meanwhile.
+        // iscsiadm returns 22 if the session doesn't exist, and 2 or 21 if it ends during the call.
         Err(IscsiError::Exit {
             exit: IscsiExit::SessionNotFound | IscsiExit::NothingFound | IscsiExit::Sysfs,
             ..

@@ -1,11 +1,10 @@
 //! The initiator of this node: open-iscsi's records and verbs, and the kernel's sessions.
 //!
-//! Sessions are read from sysfs, and what open-iscsi has a verb for is done by `iscsiadm`, but for
-//! CHAP secrets, which it takes on its command line only: they are written into its records
-//! under its own lock (see [`write_record`]).
+//! Sessions are read from sysfs. iscsiadm does everything for which it has a command, except setting CHAP secrets: it
+//! takes these only on its command line. So we write them into its records, under its own lock (see [`write_record`]).
 //!
-//! Paths in comments (usr/idbm.c) are those of open-iscsi's repository after 2.1.11. What is used
-//! here was tried with 2.1.8 and 2.1.11.
+//! Paths in comments (usr/idbm.c) are those of open-iscsi's repository after 2.1.11. This module was tested with 2.1.8
+//! and 2.1.11.
 
 mod command;
 mod database;

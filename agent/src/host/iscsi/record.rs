@@ -12,13 +12,12 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What a node record says, by key (`node.session.scan`). A value that isn't set is empty, a secret
-/// that is set reads `********`. Where interfaces are bound there are several records; a key that
-/// they differ in is left out.
+/// The settings of a node record, by key (`node.session.scan`). A value that isn't set is empty. A secret that is set
+/// reads `********`. If interfaces are bound, there are several records, and a key is left out if its values differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record(pub BTreeMap<String, String>);
 
-/// The record of a target at a portal, as iscsiadm shows it; none when there is none.
+/// The record of a target at a portal, as iscsiadm shows it; none if there is none.
 pub fn record(host: &Host, target: &Iqn, portal: &Portal) -> Result<Option<Record>, IscsiError> {
     let doing = format!("reading the record of {target} at {portal}");
     let portal = portal.to_string();
@@ -57,18 +56,18 @@ fn parse_records(text: &str) -> Result<Record, String> {
     }
     match (merged, current) {
         (Some(merged), None) => Ok(Record(merged)),
-        (_, Some(_)) => Err("a record without end".into()),
+        (_, Some(_)) => Err("an incomplete record".into()),
         (None, None) => Err("no record".into()),
     }
 }
 
-/// Makes the record of a target at a portal, or changes the one that is there, so that it holds
-/// `settings` and exactly these credentials. `tpgt` is the portal group tag that a new record is made
-/// with, where discovery told it; records are told apart by it, but one with another tag is used too.
+/// Makes the record of a target at a portal, or changes the existing one, so that it holds `settings` and exactly these
+/// credentials. `tpgt` is the portal group tag for a new record, if discovery reported one. Records differ by their
+/// tag, but an existing record with another tag is used too.
 ///
-/// The secret is never an argument of a program: it is written into the record's file, under
-/// open-iscsi's lock. iscsiadm would do the same: every `-o update` reads that file and writes it
-/// anew (`idbm_node_set_param`, usr/idbm.c), and logging in reads it each time.
+/// The secret is never an argument of a program. It is written into the record's file, under open-iscsi's lock.
+/// iscsiadm does the same: every `-o update` reads that file and rewrites it (`idbm_node_set_param`, usr/idbm.c), and
+/// every login reads it.
 pub fn write_record(
     host: &Host,
     target: &Iqn,
@@ -80,14 +79,14 @@ pub fn write_record(
     let doing = format!("writing the record of {target} at {portal}");
     let unexpected = |found: String| IscsiError::Unexpected { doing: doing.clone(), found };
     if let Some((name, _)) = settings.iter().find(|(name, _)| name.contains("password")) {
-        return Err(unexpected(format!("the setting {name}, which would show a secret as an argument")));
+        return Err(unexpected(format!("the setting {name}: it is secret, and everyone can read arguments")));
     }
     let run = |address: &str, args: &[&str]| {
         let args = [&["-m", "node", "-T", target.as_str(), "-p", address, "-o"], args].concat();
         iscsiadm(host, &doing, &args, DATABASE_LIMIT, chap)
     };
     remove_broken(host, target, portal).map_err(IscsiError::io(&doing))?;
-    // Over a record that exists, `-o new` would set everything back to iscsid.conf's defaults.
+    // For an existing record `-o new` would reset all settings to the defaults of iscsid.conf.
     if node_files(host, target, portal).map_err(IscsiError::io(&doing))?.is_empty() {
         let tag = tpgt.map(|tpgt| format!(",{tpgt}")).unwrap_or_default();
         run(&format!("{portal}{tag}"), &["new"])?;
@@ -99,12 +98,15 @@ pub fn write_record(
     let lock = DatabaseLock::take(host).map_err(IscsiError::io(&doing))?;
     let files = node_files(host, target, portal).map_err(IscsiError::io(&doing))?;
     if files.is_empty() {
-        return Err(unexpected(format!("no such record in {}, though it was made", DATABASES.join(" or "))));
+        return Err(unexpected(format!(
+            "no such record in {} after iscsiadm made it",
+            DATABASES.join(" or ")
+        )));
     }
     for file in files {
         let text = lock.read(host, &file).map_err(IscsiError::io(&doing))?;
         let new = text.as_deref().and_then(|text| with_chap(text, Credentials::Session, chap));
-        let new = new.ok_or_else(|| unexpected(format!("{} without end", file.path)))?;
+        let new = new.ok_or_else(|| unexpected(format!("{}, an incomplete record", file.path)))?;
         if Some(&new) != text.as_ref() {
             lock.replace(host, &file, &new).map_err(IscsiError::io(&doing))?;
         }
@@ -112,12 +114,12 @@ pub fn write_record(
     Ok(())
 }
 
-/// Removes records that a power cut left without end: iscsiadm can't use, replace or remove them.
+/// Removes records that are incomplete after a power cut: iscsiadm can't use, replace or remove them.
 fn remove_broken(host: &Host, target: &Iqn, portal: &Portal) -> std::io::Result<()> {
-    let lock = DatabaseLock::take(host)?; // also clears what would keep iscsiadm out of it
+    let lock = DatabaseLock::take(host)?; // also removes a stale lock, for which iscsiadm would wait
     for file in node_files(host, target, portal)? {
         if lock.read(host, &file)?.is_none() {
-            tracing::warn!("removing {}, a record without end", file.path);
+            tracing::warn!("removing {}, an incomplete record", file.path);
             lock.remove(host, &file)?;
         }
     }
@@ -206,12 +208,12 @@ mod tests {
         let fixture = Fixture::with("broken", Transcript::default().on(&new, 0, "", ""));
         let path = format!("/etc/iscsi/nodes/{TARGET}/10.0.0.1,3260,1/default");
         fixture.file(&path, "# BEGIN RECORD 2.1.8\nnode.name = iqn.20");
-        // This iscsiadm keeps its records in a place that nobody knows.
+        // This iscsiadm keeps its records in a directory that we don't know.
         let error = write_record(&fixture.host, &target, &portal, Some(1), &[], None).unwrap_err();
         assert_eq!(
             error.to_string(),
             "writing the record of iqn.2024-02.com.example:etcd at 10.0.0.1:3260: found no such record in \
-             /var/lib/iscsi or /etc/iscsi, though it was made"
+             /var/lib/iscsi or /etc/iscsi after iscsiadm made it"
         );
         assert_eq!(fixture.host.root.read_opt(&path).unwrap(), None);
     }

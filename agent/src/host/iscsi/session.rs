@@ -6,7 +6,7 @@
 //! /sys/class/iscsi_connection/connection3:0/{persistent_address,persistent_port,address,port,state}
 //! ```
 //!
-//! Nothing else is read there: other attributes are the CHAP secrets in clear. Formats: Linux
+//! Nothing else is read there, because other attributes hold the CHAP secrets in clear text. Formats: Linux
 //! drivers/scsi/scsi_transport_iscsi.c.
 
 use super::database::is_host;
@@ -22,32 +22,33 @@ const CONNECTIONS: &str = "/sys/class/iscsi_connection";
 /// A session, connected or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The kernel's number for it; never used twice between two boots.
+    /// The kernel's number of the session. The kernel doesn't use a number again before the next boot.
     pub sid: u32,
     /// The target's name.
     pub target: String,
-    /// `LOGGED_IN`, `FAILED` (iscsid tries to reconnect) or `FREE` (the first login goes on, or the
-    /// recovery time is over and I/O fails).
+    /// `LOGGED_IN`, `FAILED` (iscsid tries to reconnect) or `FREE` (in the first login, or the replacement timeout has
+    /// passed and I/O fails).
     pub state: String,
     /// The name that the initiator logged in with.
     pub initiator: Option<String>,
-    /// The portal as its record has it; none while the session is being made.
+    /// The portal in the session's record; none during the first login.
     pub portal: Option<Endpoint>,
-    /// Where the connection leads, which is elsewhere when the target redirected it; none while it is down.
+    /// The address of the connection, which differs from the portal if the target has redirected the login; none while
+    /// there is no connection.
     pub address: Option<Endpoint>,
-    /// `up`, `bound`, `down` or `failed`; not in all kernels.
+    /// `up`, `bound`, `down` or `failed`. Some kernels don't report it.
     pub connection: Option<String>,
     /// The SCSI host.
     pub host_no: u32,
-    /// The SCSI target on that host; none while the session isn't bound to one, as during a logout.
+    /// The SCSI target on that host; none if the session isn't bound to one, as during a logout.
     pub target_id: Option<u32>,
     /// The target's portal group tag.
     pub tpgt: Option<u16>,
-    /// Seconds without connection after which I/O fails; none: it waits for ever.
+    /// After so many seconds without a connection I/O fails; none: I/O waits for ever.
     pub recovery_timeout: Option<u32>,
 }
 
-/// A host and a port, as the kernel spells them.
+/// A host and a port, as the kernel prints them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// An address without brackets, or a name.
@@ -66,32 +67,34 @@ impl fmt::Display for Endpoint {
 }
 
 impl Session {
-    /// Whether it is connected and takes I/O, as far as the kernel knows: a portal that falls silent is
-    /// noticed by pings only.
+    /// True if the session is connected and accepts I/O, as far as the kernel knows. Only pings detect that a portal no
+    /// longer answers.
     pub fn is_logged_in(&self) -> bool {
         self.state == "LOGGED_IN"
     }
 
-    /// Whether it has lost its connection, and what is to be read or written waits for the next one.
+    /// True if the session has lost its connection. I/O waits until iscsid has reconnected it.
     pub fn is_reconnecting(&self) -> bool {
         self.state == "FAILED"
     }
 
-    /// Whether it was made for this portal, or leads to its address. A name is compared with the record's only.
+    /// True if the session was made for this portal, or is connected to its address. A portal's name is compared only
+    /// with the name in the session's record.
     pub fn is_at(&self, portal: &Portal) -> bool {
         let ends = [&self.portal, &self.address].into_iter().flatten();
         ends.into_iter().any(|end| end.port == portal.port() && is_host(portal, &end.host))
     }
 }
 
-/// How often and after what pause a session is read again that can't be read while it comes or goes.
+/// How often, and after which pause, a session is read again if reading fails because the session is just appearing or
+/// ending.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// All sessions, by number; none when the kernel has no iSCSI loaded.
+/// All sessions, by number; none if the kernel's iSCSI modules are not loaded.
 ///
-/// Left out are a session that ends while it is read, and one that has no target's name yet: the
-/// kernel has made it, iscsid is about to say where it leads.
+/// Two kinds are left out: a session that ends while it is read, and a session that has no target name yet. The kernel
+/// has made the second kind, but iscsid has not set its target yet.
 pub fn sessions(host: &Host) -> io::Result<Vec<Session>> {
     let mut sessions = Vec::new();
     for name in host.root.list_opt(SESSIONS)?.unwrap_or_default() {
@@ -101,20 +104,21 @@ pub fn sessions(host: &Host) -> io::Result<Vec<Session>> {
     Ok(sessions)
 }
 
-/// Those to one target.
+/// The sessions to one target.
 pub fn sessions_to(host: &Host, target: &Iqn) -> io::Result<Vec<Session>> {
     let all = sessions(host)?;
     Ok(all.into_iter().filter(|session| session.target == target.as_str()).collect())
 }
 
-/// Sets for how long without connection a session keeps commands waiting. It must be connected: the kernel refuses it
-/// otherwise, and its clock runs already (`iscsi_priv_session_rw_attr`). What the record says is not changed.
+/// Sets for how long a session without a connection keeps commands waiting. The session must be connected. Otherwise
+/// its timer is running already, and the kernel refuses the change (`iscsi_priv_session_rw_attr`). The session's record
+/// is not changed.
 pub fn set_recovery_timeout(host: &Host, sid: u32, limit: Duration) -> io::Result<()> {
     host.root.poke(format!("{SESSIONS}/session{sid}/recovery_tmo"), &limit.as_secs().to_string())
 }
 
-/// Reads a session. While one is removed its attributes go first, with ENOENT or ENODEV, and it
-/// stays listed for a moment; seen on Linux 6.12.
+/// Reads a session. While the kernel removes a session, its attributes disappear first, with ENOENT or ENODEV; it stays
+/// listed for a moment longer. Seen on Linux 6.12.
 fn read_unless_gone(host: &Host, name: &str) -> io::Result<Option<Session>> {
     let mut tries = 0;
     loop {
@@ -164,7 +168,7 @@ struct Connection {
     state: Option<String>,
 }
 
-/// The session's connection; open-iscsi never makes more than one.
+/// The session's connection. open-iscsi makes only one.
 fn read_connection(host: &Host, sid: u32) -> io::Result<Connection> {
     let names = host.root.list_opt(CONNECTIONS)?.unwrap_or_default();
     let prefix = format!("connection{sid}:");
@@ -187,7 +191,7 @@ fn read_connection(host: &Host, sid: u32) -> io::Result<Connection> {
     })
 }
 
-/// An attribute; none where the kernel has no value, which it prints as nothing or as a null pointer.
+/// An attribute; none if the kernel has no value, which it prints as an empty text or as a null pointer.
 fn text(host: &Host, dir: &str, attribute: &str) -> io::Result<Option<String>> {
     let text = host.root.read(format!("{dir}/{attribute}"))?;
     let text = text.trim_end_matches('\n');
@@ -197,7 +201,7 @@ fn text(host: &Host, dir: &str, attribute: &str) -> io::Result<Option<String>> {
     Ok((!matches!(text, "" | "(null)" | "<NULL>")).then(|| text.to_owned()))
 }
 
-/// A number; none where the kernel says `off` or -1.
+/// A number; none if the kernel prints `off` or -1.
 fn value<T: FromStr>(host: &Host, dir: &str, attribute: &str) -> io::Result<Option<T>> {
     match text(host, dir, attribute)?.as_deref() {
         None | Some("off" | "-1") => Ok(None),
@@ -213,11 +217,11 @@ fn unknown(path: &str, found: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{path}: found `{}`", found.escape_debug()))
 }
 
-/// Asks the session's target for one LUN, and waits until it was asked.
+/// Scans for one LUN on a session, and waits for the end of the scan.
 ///
-/// Well also when the target has no such LUN or the session isn't connected: the kernel tells
-/// nothing (`iscsi_user_scan`, drivers/scsi/scsi_transport_iscsi.c); whether the LUN came, its
-/// device tells. The channel is always 0, and all three numbers are given, since `-` means all.
+/// This succeeds also if the target has no such LUN and if the session isn't connected, because the kernel reports no
+/// result (`iscsi_user_scan`, drivers/scsi/scsi_transport_iscsi.c). Look for the LUN's device to see whether the LUN
+/// was found. The channel is always 0. All three numbers are given, because `-` would mean all.
 pub fn scan(host: &Host, session: &Session, lun: LunNumber) -> io::Result<()> {
     let path = format!("/sys/class/scsi_host/host{}/scan", session.host_no);
     let target_id = session.target_id.ok_or_else(|| {

@@ -27,7 +27,7 @@ impl Kubernetes {
         }
     }
 
-    /// What is in the two places, as a run that was cut short or somebody else left it.
+    /// What is in the two places, as an interrupted run or someone else left it.
     fn with(test: &str, manifest: Option<&str>, parked: Option<&str>) -> Self {
         let new = Self::new(test);
         let texts = [(&new.manifest, manifest), (&new.parked, parked)];

@@ -199,7 +199,7 @@ mod tests {
         let holders = |dir: &str| bind_holders(&machine.1, &dir.parse().unwrap());
         assert_eq!(holders("/srv/etcd").unwrap().len(), 1);
         assert!(holders("/nowhere/etcd").unwrap().is_empty());
-        // What can't be looked at is not nobody.
+        // A process that can't be examined must not count as "nobody".
         fs::write(machine.0.join("proc/700/mountinfo"), "x\n").unwrap();
         assert!(holders("/var/lib/etcd").is_err());
         fs::remove_file(machine.0.join("proc/1/ns/mnt")).unwrap();

@@ -1,7 +1,7 @@
-//! SELinux as the kernel has it: whether it enforces, which labels its policy knows, who we are, what a file is.
+//! SELinux in the kernel: whether it enforces, which labels its policy knows, this process's label, files' labels.
 //!
-//! By the kernel's own files (`selinuxfs`, `proc_pid_attr(5)`, the attribute `security.selinux`); libselinux can't be linked
-//! into a static program without its own dependencies, and does no more with them.
+//! This module uses the kernel's own files (`selinuxfs`, `proc_pid_attr(5)`, the attribute `security.selinux`).
+//! libselinux can't be linked into a static program without its own dependencies, and does nothing else with them.
 
 pub mod store;
 
@@ -16,14 +16,14 @@ use rustix::{
 };
 use std::{ffi::CStr, io, path::Path};
 
-/// Where the kernel's SELinux is mounted: libselinux `SELINUXMNT`.
+/// The mount point of the kernel's SELinux filesystem: libselinux `SELINUXMNT`.
 const SELINUXFS: &str = "/sys/fs/selinux";
 /// The attribute that holds a file's label.
 const LABEL: &CStr = c"security.selinux";
-/// No label of any policy is as long.
+/// Longer than the labels of any policy.
 const LABEL_MAX: usize = 4096;
 
-/// Whether the kernel denies what its policy doesn't allow; nothing when SELinux is off.
+/// True if the kernel denies what its policy doesn't allow; none if SELinux is off.
 pub fn enforces(host: &Host) -> io::Result<Option<bool>> {
     let path = format!("{SELINUXFS}/enforce");
     match host.root.read_opt(&path)?.as_deref().map(str::trim) {
@@ -40,8 +40,8 @@ pub fn own_context(host: &Host) -> io::Result<String> {
     clean(&host.root.read(path)?).ok_or_else(|| invalid(path, "no label"))
 }
 
-/// Whether the policy in force knows a label. The question needs a right that every domain has
-/// (`security { check_context }`).
+/// True if the loaded policy knows a label. The query needs a permission that every domain has (`security {
+/// check_context }`).
 pub fn knows(host: &Host, label: &str) -> io::Result<bool> {
     match host.root.poke(format!("{SELINUXFS}/context"), label) {
         Ok(()) => Ok(true),
@@ -50,31 +50,32 @@ pub fn knows(host: &Host, label: &str) -> io::Result<bool> {
     }
 }
 
-/// The label of what a path leads to; nothing when it is absent or has none.
+/// The label of the file to which a path leads; none if the file is absent or has no label.
 pub fn label_of(host: &Host, path: &str) -> io::Result<Option<String>> {
     let mut value = vec![0; LABEL_MAX];
     let read = getxattr(host.root.locate(path), LABEL, value.as_mut_slice());
     absent_is_none(found(read, value)).map(Option::flatten).map_err(|error| at(Path::new(path), &error))
 }
 
-/// The label of an open file; nothing when it has none.
+/// The label of an open file; none if it has none.
 pub fn label(file: impl AsFd) -> io::Result<Option<String>> {
     let mut value = vec![0; LABEL_MAX];
     let read = fgetxattr(file, LABEL, value.as_mut_slice());
     found(read, value)
 }
 
-/// Sets the label of an open file, unless it has it. The right to relabel is not needed for what is right already.
+/// Sets the label of an open file, unless it has this label already. So a file with the right label needs no permission
+/// to relabel.
 pub fn set_label(file: impl AsFd, label: &str) -> io::Result<()> {
     if self::label(&file)?.as_deref() == Some(label) {
         return Ok(());
     }
-    // With the zero that libselinux writes: `setfiles` compares whole values.
+    // With a final zero byte, as libselinux writes it, because `setfiles` compares whole values.
     let value = format!("{label}\0");
     Ok(fsetxattr(file, LABEL, value.as_bytes(), XattrFlags::empty())?)
 }
 
-/// Sets the label of what a path leads to, a last symbolic link not followed.
+/// Sets the label of a file. If the path's last component is a symbolic link, it is not followed.
 pub fn set_label_of(host: &Host, path: &str, label: &str) -> io::Result<()> {
     let value = format!("{label}\0");
     lsetxattr(host.root.locate(path), LABEL, value.as_bytes(), XattrFlags::empty())

@@ -6,18 +6,18 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A rebuild of the policy takes 8 to 17 s of processor time on a server, and emulated ones are slower.
+/// A rebuild of the policy takes 8 to 17 s of processor time on a server, and emulated servers are slower.
 const REBUILD_LIMIT: Duration = Duration::from_secs(600);
-/// etcd's tree has some dozen files, and retired ones as many each.
+/// etcd's tree has some dozen files, and each tree of retired data has about as many.
 const RELABEL_LIMIT: Duration = Duration::from_secs(300);
 
-/// Puts a module into the store, or in the place of one with the same name and priority, and the policy into force.
+/// Installs a module in the store, where it replaces one with the same name and priority, and loads the new policy.
 pub fn install(host: &Host, file: &AbsPath, priority: u32) -> Result<(), ExecError> {
     let priority = priority.to_string();
     semodule(host, ["--priority", &priority, "--install", file.as_str()])
 }
 
-/// Takes a module out of the store, and the policy without it into force.
+/// Removes a module from the store, and loads the new policy.
 pub fn remove(host: &Host, module: &str, priority: u32) -> Result<(), ExecError> {
     let priority = priority.to_string();
     semodule(host, ["--priority", &priority, "--remove", module])
@@ -28,8 +28,9 @@ fn semodule<'a>(host: &Host, args: impl IntoIterator<Item = &'a str>) -> Result<
     host.run(&what)?.success(&what).map(drop)
 }
 
-/// Labels paths, and all that is below them, as the policy says, where they differ. Paths that don't exist are left out.
-/// What was done, or with `dry` would be, a line each: `Relabeled PATH from LABEL to LABEL`.
+/// Gives paths, and everything below them, the labels of the policy where they differ. Paths that don't exist are
+/// skipped. Returns a line for each change, `Relabeled PATH from LABEL to LABEL`. With `dry` nothing is changed, and
+/// the lines say what would be.
 pub fn relabel<'a>(
     host: &Host,
     paths: impl IntoIterator<Item = &'a str>,

@@ -1,4 +1,4 @@
-//! Two trees in step: whether a copy is what was copied.
+//! Compares two trees: is a copy the same as its source?
 
 use super::{
     CHUNK, Side, Summary, TreeError,
@@ -19,11 +19,11 @@ use std::{
     thread,
 };
 
-/// Reads both trees to the end: contents and metadata of every entry, as
-/// [`fingerprint`](super::fingerprint) has them. The result holds for both.
+/// Reads both trees completely and compares contents and metadata of every entry, as
+/// [`fingerprint`](super::fingerprint) does. The result describes both trees.
 ///
-/// Each file is read from both sides at the same time, by two threads, since the sides are on
-/// different disks. `progress` gets the number of bytes compared so far.
+/// Each file is read from both sides at the same time by two threads, because the two trees are on different disks.
+/// `progress` gets the number of bytes compared so far.
 ///
 /// The first difference is [`TreeError::Different`].
 pub fn compare(
@@ -81,11 +81,11 @@ fn content(ours: Half<'_>, theirs: Half<'_>, read: &mut dyn FnMut(u64)) -> Resul
         let chunk = usize::try_from(entry.meta.size).map_or(CHUNK, |size| size.min(CHUNK));
         let mut buffer = vec![0; chunk];
         thread::scope(|scope| {
-            // Two buffers go round: one is filled while the other is compared.
+            // Two buffers are used in turn: one is filled while the other is compared.
             let (to_us, filled) = sync_channel(1);
             let (give_back, empty) = channel();
             for _ in 0..2 {
-                // Can't fail: both ends are here.
+                // This can't fail, because both ends of the channel exist.
                 let _sent = give_back.send(vec![0; chunk]);
             }
             let reader = move || {
@@ -100,7 +100,7 @@ fn content(ours: Half<'_>, theirs: Half<'_>, read: &mut dyn FnMut(u64)) -> Resul
             };
             let unreadable = |error| walk.side.unreadable(&entry.path, error);
             let theirs_unreadable = |error| their_walk.side.unreadable(&their_entry.path, error);
-            // Named, so that whoever looks at a stuck process sees which disk hangs.
+            // The thread has a name, so that a list of threads shows which disk a hanging process reads.
             let named = thread::Builder::new().name("copy reader".into());
             named.spawn_scoped(scope, reader).map_err(theirs_unreadable)?;
             read_ahead(file.as_fd());
@@ -116,7 +116,7 @@ fn content(ours: Half<'_>, theirs: Half<'_>, read: &mut dyn FnMut(u64)) -> Resul
                 if ours != theirs {
                     let same = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
                     let from = hasher.count() + same as u64;
-                    // Not a difference but a file in motion, when it did not end where it should.
+                    // If a file doesn't end where it should, it has changed, which is another error than a difference.
                     walk.unchanged(&entry.path, file.as_fd(), &entry.meta)?;
                     their_walk.unchanged(&their_entry.path, their_file.as_fd(), &their_entry.meta)?;
                     return Err(different(&entry.path, format!("content differs from byte {from} on")));
@@ -125,12 +125,12 @@ fn content(ours: Half<'_>, theirs: Half<'_>, read: &mut dyn FnMut(u64)) -> Resul
                     return Ok(());
                 }
                 hasher.update(ours);
-                // Files that grow as fast as they are read have no end.
+                // A file that grows as fast as it is read would never end.
                 if hasher.count() > entry.meta.size {
                     return Err(walk.side.changing(&entry.path));
                 }
                 read(count as u64);
-                // Fails when the reader has ended, which `recv` tells better.
+                // This fails if the reader has ended. `recv` then returns the reader's error.
                 let _sent = give_back.send(their_buffer);
             }
         })?;
@@ -143,7 +143,7 @@ fn content(ours: Half<'_>, theirs: Half<'_>, read: &mut dyn FnMut(u64)) -> Resul
     Ok(hasher.finish())
 }
 
-/// What differs in what is known without reading, if anything.
+/// The first difference in the metadata, if any.
 fn metadata(a: &Entry, b: &Entry) -> Option<String> {
     let (ours, theirs) = (&a.meta, &b.meta);
     let is_file = ours.kind == FileType::RegularFile;
@@ -153,7 +153,7 @@ fn metadata(a: &Entry, b: &Entry) -> Option<String> {
         (ours.uid != theirs.uid, "owner ", ours.uid.to_string(), theirs.uid.to_string()),
         (ours.gid != theirs.gid, "group ", ours.gid.to_string(), theirs.gid.to_string()),
         (is_file && ours.size != theirs.size, "size ", ours.size.to_string(), theirs.size.to_string()),
-        // The root's own is no part of a fingerprint.
+        // The time of the root is not part of a fingerprint.
         (
             !a.path.is_empty() && ours.mtime != theirs.mtime,
             "mtime ",
@@ -188,7 +188,7 @@ fn linking(ours: Option<u64>, theirs: Option<u64>) -> Option<&'static str> {
     }
 }
 
-/// The order of a walk: by components, since what a directory holds follows it at once.
+/// The order of a walk: by path components, because the content of a directory follows the directory at once.
 fn in_order(a: &[u8], b: &[u8]) -> Ordering {
     let components = |path: &[u8]| path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
     if a == b { Ordering::Equal } else { components(a).cmp(&components(b)) }

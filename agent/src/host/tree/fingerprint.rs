@@ -1,4 +1,4 @@
-//! One hash over everything in a tree.
+//! One hash of everything in a tree.
 
 use super::{
     CHUNK, Summary, TreeError,
@@ -18,17 +18,17 @@ use std::{
     io::{self, Read},
 };
 
-/// Names the form of the records below. Fingerprints are kept for years: whoever changes the form
-/// changes this, too.
-const FORM: &[u8] = b"tree fingerprint 3\n";
+/// The name of the format of the records below. Fingerprints are stored for years, so change this name if you change
+/// the format.
+const FORMAT: &[u8] = b"tree fingerprint 3\n";
 
 /// Reads a whole tree: one fingerprint of the contents and metadata of every entry.
 ///
-/// Part of it: relative path, type, permission bits, owner and group; of files size, time of
-/// change (`mtime`), content and which names are links to one file; of directories and symbolic
-/// links the time of change; the target of links. Left out is the root's own time: it moves when
-/// anything is made in the root and removed again, after which the tree holds what it held. Inode
-/// numbers are left out too: no copy has the same.
+/// It covers: relative path, type, permission bits, owner and group; of files the size, the modification time
+/// (`mtime`), the content, and which names are links to one file; of directories and symbolic links the modification
+/// time; the target of links. It doesn't cover the root's own time, because that changes when anything is made in the
+/// root and removed again, and after that the tree is the same as before. It doesn't cover inode numbers either,
+/// because every copy has others.
 ///
 /// `progress` gets the number of bytes read so far.
 pub fn fingerprint(
@@ -70,7 +70,7 @@ fn content(
         let count = fill(file, buffer).map_err(unreadable)?;
         let Some(piece) = buffer.get(..count).filter(|piece| !piece.is_empty()) else { break };
         hasher.update(piece);
-        // A file that grows as fast as it is read has no end.
+        // A file that grows as fast as it is read would never end.
         if hasher.count() > entry.meta.size {
             return Err(walk.side.changing(&entry.path));
         }
@@ -97,14 +97,14 @@ pub(super) fn fill(mut file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Asks the kernel to read on while we hash. It may say no: it is a hint.
+/// Asks the kernel to read ahead while we hash. This is only a hint, so an error is ignored.
 pub(super) fn read_ahead(file: BorrowedFd<'_>) {
     if let Err(error) = fadvise(file, 0, None, Advice::Sequential) {
         tracing::debug!("advising to read ahead: {error}");
     }
 }
 
-/// The files that have more than one name. Grows with those only.
+/// The files with more than one name. Only these need memory.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     first: HashMap<u64, u64>,
@@ -112,8 +112,8 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// The number, in the order of the walk, of the entry that was the first name of the same
-    /// file; nothing when this is the first. To be called with each entry once.
+    /// The number, in the order of the walk, of the entry that was the first name of the same file; none if this is the
+    /// first name. Call it once for each entry.
     pub(super) fn earlier_name(&mut self, entry: &Entry) -> Option<u64> {
         self.seen += 1;
         if entry.meta.links < 2 || !matches!(entry.node, Node::File(_)) {
@@ -141,7 +141,7 @@ pub(super) struct Record {
 impl Default for Record {
     fn default() -> Self {
         let mut hasher = Hasher::default();
-        hasher.update(FORM);
+        hasher.update(FORMAT);
         Self { hasher, files: 0, directories: 0, bytes: 0 }
     }
 }

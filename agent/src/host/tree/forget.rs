@@ -12,11 +12,12 @@ use rustix::{
 };
 
 /// Syncs the filesystem and drops the contents of the tree's files from memory, so that the next reader gets them from
-/// the device: `POSIX_FADV_DONTNEED`, `posix_fadvise(2)`, which spares only pages that are dirty, mapped or in use at
-/// that moment (kernel `mm/fadvise.c`).
+/// the device: `POSIX_FADV_DONTNEED`, `posix_fadvise(2)`. The kernel keeps only pages that are dirty, mapped or in use
+/// at that moment (kernel `mm/fadvise.c`).
 ///
-/// Names, modes, owners and times stay in memory: for those of one tree alone there is no such call, and dropping
-/// everybody's (`/proc/sys/vm/drop_caches`) is not ours to do on a node in use. A journal that was synced holds them.
+/// Names, modes, owners and times stay in memory. There is no call to drop those of a single tree, and dropping those
+/// of the whole system (`/proc/sys/vm/drop_caches`) would slow down a node in use. They are in the filesystem's
+/// journal, which was synced.
 pub fn forget(root: impl AsFd, interrupt: &Interrupt) -> Result<(), TreeError> {
     let said = |path: &[u8], error: Errno| Side::Copy.unreadable(path, error.into());
     syncfs(&root).map_err(|error| said(b"", error))?;

@@ -1,9 +1,9 @@
 //! What a tree of files holds, and whether a copy holds the same.
 //!
-//! Everything is read: contents and metadata, by directory handles, in one pass and in memory
-//! that doesn't grow with the files. A handle may lead anywhere: to a mounted filesystem, to
-//! one that is mounted nowhere, to a directory beneath a mount. That the contents come from the
-//! medium and not from memory is for the caller to arrange; see [`super::staging`] and [`forget`].
+//! Everything is read: contents and metadata, by directory handles, in one pass. The memory that this needs doesn't
+//! grow with the files. A handle may lead to a mounted filesystem, to one that is mounted nowhere, or to a directory
+//! beneath a mount. The caller must make sure that the contents come from the device and not from memory; see
+//! [`super::staging`] and [`forget`].
 
 mod compare;
 mod fingerprint;

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Two directories that vanish with the test.
+/// Two directories that are removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -20,13 +20,13 @@ impl Scratch {
         Self(base)
     }
 
-    /// A tree like etcd's, with everything that a record has a field for. The same each time.
+    /// A tree like etcd's, with something for every field of a record. It is the same each time.
     fn tree(&self, name: &str) -> PathBuf {
         let root = self.0.join(name);
         fs::create_dir_all(root.join("member/snap")).unwrap();
         fs::create_dir_all(root.join("member/wal")).unwrap();
         fs::create_dir_all(root.join("empty")).unwrap();
-        // Longer than the buffer, not a multiple of it.
+        // Longer than the buffer, and not a multiple of its size.
         let content: Vec<u8> = (0..3 * CHUNK / 2 + 7).map(|at| (at % 251) as u8).collect();
         fs::write(root.join("member/snap/db"), content).unwrap();
         fs::write(root.join("member/wal/0.wal"), b"entries").unwrap();
@@ -86,13 +86,13 @@ fn equal_trees_have_one_fingerprint() {
     assert!(seen.is_sorted());
     assert_eq!(summary(&a).unwrap(), both);
     assert_eq!(summary(&b).unwrap(), both);
-    // The root's own time is no part of it.
+    // The root's own time is not part of it.
     fs::write(b.join("probe"), "").unwrap();
     fs::remove_file(b.join("probe")).unwrap();
     assert_eq!(compared(&a, &b).unwrap(), both);
 }
 
-/// Fingerprints are kept, so their form is written down here a second time.
+/// Fingerprints are stored, so this test has a second implementation of their format.
 #[test]
 fn form_of_the_records() {
     let scratch = Scratch::new();
@@ -125,7 +125,7 @@ fn form_of_the_records() {
     add(b"d", b'd', 0o700, true, &[]);
     let content = Hasher::of(b"data");
     add(b"f", b'f', 0o640, true, &[&4u64.to_le_bytes(), &0u64.to_le_bytes(), &content.0]);
-    // A later name of the third entry.
+    // A second name of the third entry.
     add(b"g", b'f', 0o640, true, &[&4u64.to_le_bytes(), &3u64.to_le_bytes()]);
     add(b"l", b'l', 0o777, true, &[&1u64.to_le_bytes(), b"f"]);
     let expected = Hasher::of(&bytes);
@@ -231,7 +231,7 @@ fn first_difference_is_named() {
         let error = compared(&a, &b).unwrap_err();
         assert!(matches!(error, TreeError::Different { .. }), "{error:?}");
         assert_eq!(&error.to_string(), expected);
-        // What the comparison finds, the fingerprint has, too.
+        // The fingerprint must change with everything that the comparison finds.
         assert_ne!(summary(&b).unwrap().fingerprint, before.fingerprint, "{expected}");
     }
 }
@@ -279,7 +279,7 @@ fn what_is_written_meanwhile_is_refused() {
         fingerprint(open(&root).unwrap(), &Interrupt::never(), &mut grow("member/snap/db")).unwrap_err();
     assert!(matches!(error, TreeError::Changing { .. }), "{error:?}");
     assert_eq!(error.to_string(), "member/snap/db is being written: stop what writes it, then try again");
-    // The same between two files that were equal, and for names that come while a directory is read.
+    // The same for two files that were equal, and for names that appear while a directory is read.
     let (a, b) = (scratch.tree("c"), scratch.tree("d"));
     let error = compare(open(&a).unwrap(), open(&b).unwrap(), &Interrupt::never(), &mut |_| {
         fs::OpenOptions::new().append(true).open(b.join("member/snap/db")).unwrap().set_len(9 << 20).unwrap();
@@ -325,7 +325,7 @@ fn what_a_copy_would_lose_is_refused() {
     let _socket = std::os::unix::net::UnixListener::bind(root.join("s")).unwrap();
     assert_eq!(check().unwrap_err().to_string(), "s is a socket, which can't be copied: remove it");
     fs::remove_file(root.join("s")).unwrap();
-    // Not every filesystem that tests run on has attributes.
+    // Not every filesystem on which tests run has extended attributes.
     let flags = rustix::fs::XattrFlags::empty();
     if rustix::fs::setxattr(root.join("member"), c"user.note", b"x", flags).is_ok() {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What a plain copy would lose.
+//! What a plain copy would silently lose.
 
 use super::{
     Side, TreeError,
@@ -16,24 +16,23 @@ use std::{ffi::CStr, io, os::unix::ffi::OsStrExt, path::PathBuf};
 /// `include/uapi/linux/limits.h`).
 const LIST_MAX: usize = 65_536;
 
-/// Attributes that a copy need not carry, since it gets its own. SELinux labels follow from the
-/// policy and the place (`restorecon(8)`). IMA's hash and EVM's seal are computed by the kernel as
-/// it writes a file; EVM's covers the inode number, so that a carried one would be wrong
-/// (`security/integrity` in the kernel). Everything else in `security.`, file capabilities first,
-/// was put there by somebody.
-const MADE_ANEW: [&[u8]; 3] = [b"security.selinux", b"security.ima", b"security.evm"];
+/// Attributes that need not be copied, because the copy gets its own. SELinux labels follow from the policy and the
+/// path (`restorecon(8)`). The kernel computes the IMA hash and the EVM signature when it writes a file. EVM's covers
+/// the inode number, so a copied one would be wrong (`security/integrity` in the kernel). Everything else in
+/// `security.`, above all file capabilities, was set by someone.
+const REGENERATED: [&[u8]; 3] = [b"security.selinux", b"security.ima", b"security.evm"];
 
-/// Refuses what a copy of contents, owners, modes, times and hard links would lose without a
-/// word: extended attributes (but those above), access control lists, file capabilities, sockets,
-/// fifos and device nodes, the immutable and append-only flags, directories of a quota project,
-/// and whatever is mounted below. Every entry is opened, so an unreadable one is found, too.
+/// Refuses what a copy of contents, owners, modes, times and hard links would silently lose: extended attributes
+/// (except those above), access control lists, file capabilities, sockets, fifos and device nodes, the immutable and
+/// append-only flags, directories of a quota project, and everything that is mounted below. Every entry is opened, so
+/// an unreadable one is found, too.
 ///
-/// Without `CAP_SYS_ADMIN` the kernel hides `trusted.` attributes, and they are not found. A
-/// project id is seen by the flag that makes directories hand it down (`xfs_quota(8)`, `project
-/// -s`); one that was given to a single file is not: only `FS_IOC_FSGETXATTR` tells, which no safe
-/// interface offers, and what is lost then is an entry in an account.
+/// Without `CAP_SYS_ADMIN` the kernel hides `trusted.` attributes, so they are not found. A project id is found by the
+/// flag with which directories pass it on (`xfs_quota(8)`, `project -s`). The project id of a single file is not found:
+/// only `FS_IOC_FSGETXATTR` reports it, for which there is no safe interface. The copy then is not counted in that
+/// quota project.
 ///
-/// `own` is an attribute that the root may have: the caller's own, which is to stay behind.
+/// `own` is an attribute that the root may have. It belongs to the caller, and need not be copied.
 pub fn unsupported(root: impl AsFd, own: Option<&CStr>, interrupt: &Interrupt) -> Result<(), TreeError> {
     let mut walk = Walk::new(root.as_fd(), Side::Only, interrupt)?;
     let mut names = vec![0; LIST_MAX];
@@ -60,7 +59,7 @@ fn attributes(entry: &Entry, names: &mut [u8]) -> io::Result<usize> {
     let listed = match &entry.node {
         Node::Directory(fd) => flistxattr(fd, names),
         Node::File(file) => flistxattr(file, names),
-        // A link can't be opened for this, but its directory is.
+        // The attributes of a link can't be read by a handle of the link. So they are read through its directory.
         Node::Link { parent, name, .. } => {
             let mut path = PathBuf::from(format!("/proc/self/fd/{}", parent.as_raw_fd()));
             path.push(std::ffi::OsStr::from_bytes(name.to_bytes()));
@@ -75,7 +74,7 @@ fn attributes(entry: &Entry, names: &mut [u8]) -> io::Result<usize> {
 }
 
 fn attribute(name: &[u8]) -> Option<String> {
-    if name.is_empty() || MADE_ANEW.contains(&name) {
+    if name.is_empty() || REGENERATED.contains(&name) {
         return None;
     }
     let shown = super::shown(name);
@@ -103,7 +102,7 @@ fn flag(entry: &Entry) -> io::Result<Option<&'static str>> {
         match ioctl_getflags(fd) {
             Ok(flags) if flags.contains(IFlags::PROJECT_INHERIT) => {
                 return Ok(Some(
-                    "belongs to a quota project, which the copy would not: take it out with `xfs_quota -x -c 'project -C ...'`",
+                    "belongs to a quota project, which the copy would not: remove it from the project with `xfs_quota -x -c 'project -C ...'`",
                 ));
             }
             // No flags here, so no projects.

@@ -1,9 +1,8 @@
-//! The entries of a tree, one after the other, in the same order every time.
+//! A walk over the entries of a tree, in the same order every time.
 //!
-//! By directory handles, so that nobody can lead the walk elsewhere by a link: every name is
-//! looked up in its opened directory and never followed. Parents come before what they hold,
-//! names in the order of their bytes. Kept in memory: one open directory with its names per
-//! level.
+//! The walk uses directory handles, so that nobody can redirect it with a link: every name is looked up in its opened
+//! directory, and links are never followed. A directory comes before its entries, and names are in the order of their
+//! bytes. Memory holds one open directory with its names for each level.
 
 use super::{Side, TreeError};
 use crate::host::Interrupt;
@@ -22,7 +21,7 @@ use std::{
     rc::Rc,
 };
 
-/// A moment as the filesystem knows it: seconds and nanoseconds.
+/// A time as the filesystem stores it: seconds and nanoseconds.
 pub(super) type Moment = (i64, u32);
 
 /// What is known about an entry without reading it.
@@ -42,8 +41,7 @@ pub(super) struct Meta {
     place: Place,
 }
 
-/// Where an entry lives. The mount tells a bind mount of the same filesystem, too; its id is
-/// there from Linux 5.8 on.
+/// Where an entry is. The mount id also distinguishes a bind mount of the same filesystem; it exists from Linux 5.8 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     device: (u32, u32),
@@ -59,12 +57,12 @@ pub(super) struct Entry {
     pub node: Node,
 }
 
-/// What can be done with an entry.
+/// An entry, by type.
 #[derive(Debug)]
 pub(super) enum Node {
     Directory(Rc<OwnedFd>),
     File(File),
-    /// A symbolic link in `parent`, and where it leads.
+    /// A symbolic link in `parent`, and its target.
     Link {
         parent: Rc<OwnedFd>,
         name: CString,
@@ -91,7 +89,7 @@ struct Level {
     names: std::vec::IntoIter<CString>,
 }
 
-const HOW: OFlags = OFlags::RDONLY
+const OPEN_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOCTTY)
@@ -100,13 +98,13 @@ const HOW: OFlags = OFlags::RDONLY
 impl<'a> Walk<'a> {
     /// A walk over `root` and everything beneath it.
     pub fn new(root: BorrowedFd<'_>, side: Side, interrupt: &'a Interrupt) -> Result<Self, TreeError> {
-        // Opened anew: a handle made with O_PATH can't be listed.
-        let root = openat(root, c".", HOW | OFlags::DIRECTORY, Mode::empty());
+        // Opened again, because a handle that was opened with O_PATH can't be listed.
+        let root = openat(root, c".", OPEN_FLAGS | OFlags::DIRECTORY, Mode::empty());
         let root = root.map_err(|error| side.unreadable(b"", error.into()))?;
         Ok(Self { side, interrupt, root: Some(root), place: None, open: Vec::new() })
     }
 
-    /// The next entry; nothing at the end.
+    /// The next entry; none at the end.
     pub fn next(&mut self) -> Result<Option<Entry>, TreeError> {
         self.stop_if_asked()?;
         if let Some(root) = self.root.take() {
@@ -122,19 +120,19 @@ impl<'a> Walk<'a> {
                 self.open.push(level);
                 return self.visit(path, parent, name).map(Some);
             }
-            // An entry made, renamed or removed meanwhile may have been missed.
+            // An entry that was made, renamed or removed during the walk may have been missed.
             self.unchanged(&level.path, level.fd.as_fd(), &level.before)?;
         }
         Ok(None)
     }
 
-    /// Fails when somebody asked this process to stop.
+    /// Fails if this process was asked to stop.
     pub fn stop_if_asked(&self) -> Result<(), TreeError> {
         if self.interrupt.is_requested() { Err(TreeError::Interrupted) } else { Ok(()) }
     }
 
-    /// Fails when the entry isn't as it was at `before`: somebody is at work in the tree, and
-    /// what was read need never have been there at any one moment.
+    /// Fails if the entry has changed since `before`. Then someone writes to the tree, and the tree may never have had
+    /// the content that was read.
     pub fn unchanged(&self, path: &[u8], fd: BorrowedFd<'_>, before: &Meta) -> Result<(), TreeError> {
         let now = look(fd, c"").map_err(|error| self.side.unreadable(path, error))?;
         if (now.size, now.mtime, now.ctime) == (before.size, before.mtime, before.ctime) {
@@ -153,10 +151,10 @@ impl<'a> Walk<'a> {
         }
         let node = match seen.kind {
             FileType::Directory | FileType::RegularFile => {
-                let fd =
-                    openat(&*parent, &name, HOW, Mode::empty()).map_err(|error| unreadable(error.into()))?;
+                let fd = openat(&*parent, &name, OPEN_FLAGS, Mode::empty())
+                    .map_err(|error| unreadable(error.into()))?;
                 let meta = look(fd.as_fd(), c"").map_err(unreadable)?;
-                // The name may lead to something else by now.
+                // The name may now be that of another file.
                 if (meta.inode, meta.kind, meta.place) != (seen.inode, seen.kind, seen.place) {
                     return Err(side.changing(&path));
                 }
@@ -188,9 +186,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Opens a directory to be walked; a link is not followed.
+/// Opens a directory for a walk. A link is not followed.
 pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
-    Ok(openat(CWD, path, HOW | OFlags::DIRECTORY, Mode::empty())?)
+    Ok(openat(CWD, path, OPEN_FLAGS | OFlags::DIRECTORY, Mode::empty())?)
 }
 
 /// The names in a directory, sorted by their bytes.
@@ -206,8 +204,8 @@ fn names(dir: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
     Ok(names)
 }
 
-/// Looks at an entry of a directory without following or triggering anything; at the opened
-/// file itself when `name` is empty.
+/// Reads the metadata of an entry without following links or triggering automounts. If `name` is empty, reads those of
+/// the opened file itself.
 fn look(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Meta> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
     let wanted = StatxFlags::BASIC_STATS;
@@ -215,7 +213,7 @@ fn look(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Meta> {
     let has = StatxFlags::from_bits_retain(found.stx_mask);
     if !has.contains(wanted) {
         return Err(io::Error::other(
-            "this filesystem does not tell all of type, mode, owner, size and times",
+            "this filesystem does not report all of type, mode, owner, size and times",
         ));
     }
     Ok(Meta::new(&found, has))

@@ -1,9 +1,8 @@
-//! What udev knows of a block device, and word of every change.
+//! What udev knows about a block device, and messages about changes.
 //!
-//! udev's library can't be linked into a static program, so this reads what the library reads: the
-//! record that udevd keeps of each device (here) and the messages that it sends ([`Monitor`]). The
-//! layout of both is udevd's own affair but has been the same for over ten years; a test compares
-//! this module with the library (`tests/udev-oracle`).
+//! udev's library can't be linked into a static program, so this module reads what the library reads: the record that
+//! udevd keeps of each device (here) and the messages that it sends ([`Monitor`]). Both formats are internal to udevd,
+//! but they have been the same for over ten years. A test compares this module with the library (`tests/udev-oracle`).
 //!
 //! A record, `/run/udev/data/b8:16` (systemd `src/libsystemd/sd-device/device-private.c`):
 //!
@@ -21,7 +20,7 @@ pub use monitor::Monitor;
 use super::Host;
 use std::{collections::BTreeMap, io};
 
-/// What udev found out about a device.
+/// What udev has found out about a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UdevRecord {
     /// Symbolic links that it made, relative to `/dev`, sorted.
@@ -30,7 +29,7 @@ pub struct UdevRecord {
     pub properties: BTreeMap<String, String>,
 }
 
-/// The record of a block device; nothing when udev has not finished with the device (yet).
+/// The record of a block device; none if udev has not finished with the device (yet).
 pub fn record(host: &Host, major: u32, minor: u32) -> io::Result<Option<UdevRecord>> {
     let path = format!("/run/udev/data/b{major}:{minor}");
     let Some(text) = host.root.read_opt(&path)? else { return Ok(None) };
@@ -40,8 +39,8 @@ pub fn record(host: &Host, major: u32, minor: u32) -> io::Result<Option<UdevReco
     })
 }
 
-/// The record, or the line that can't belong to one. udevd replaces records by renaming, so a half
-/// one is never seen.
+/// The record, or the first line that is not valid. udevd replaces records by renaming, so nobody reads an incomplete
+/// record.
 fn parse_record(text: &str) -> Result<Option<UdevRecord>, &str> {
     let mut record = UdevRecord::default();
     let mut initialized = false;
@@ -54,12 +53,12 @@ fn parse_record(text: &str) -> Result<Option<UdevRecord>, &str> {
                 record.properties.insert(key.to_owned(), value.to_owned());
             }
             "I" => initialized = value.parse::<u64>().map_err(|_| line)? > 0,
-            _ => {} // priority of links, tags, version: nothing that is asked for here
+            _ => {} // priority of links, tags, version: not needed here
         }
     }
     record.links.sort();
-    // Newer versions of systemd write a record also while they still work on the device, and mark it
-    // so (systemd pull request 30138).
+    // Newer versions of systemd also write a record while they still process the device, and mark it with this property
+    // (systemd pull request 30138).
     let processing = record.properties.get("ID_PROCESSING").is_some_and(|value| value == "1");
     Ok((initialized && !processing).then_some(record))
 }

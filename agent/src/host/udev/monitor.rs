@@ -1,4 +1,4 @@
-//! udevd's messages: sent to a netlink group after the rules of an event were run.
+//! udevd's messages. udevd sends them to a netlink group after it has run the rules for an event.
 //!
 //! A message is a header, `"libudev\0"`, 0xfeedcafe (big-endian), the header's size and the offset
 //! and length of the properties (native order), then `KEY=value` strings that end in NUL (systemd
@@ -20,20 +20,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The group that udevd sends to; 1 is the kernel's, before any rule was run.
+/// The group to which udevd sends. Group 1 is the kernel's: its messages come before udevd has run any rule.
 const UDEV_GROUP: u32 = 2;
-/// Marks udevd's messages, big-endian.
+/// Identifies udevd's messages; big-endian.
 const MAGIC: [u8; 4] = 0xfeed_cafe_u32.to_be_bytes();
-/// Enough for the thousands of events of a log-in to a large array.
+/// Enough for the thousands of events of a login to a large array.
 const RECEIVE_BUFFER: usize = 8 << 20;
-/// The longest message that udev's own library takes.
+/// The longest message that udev's own library accepts.
 const LONGEST: usize = 8 << 10;
-/// How long a wait goes without a look around.
+/// The longest time between two evaluations of the condition.
 ///
-/// Events are what ends a wait. But the request to stop arrives in another thread and doesn't end poll;
-/// and udevd's messages don't cross network namespaces and don't come at all without udevd. So
-/// the condition is looked at again after this long.
-const SLICE: Duration = Duration::from_millis(500);
+/// Usually an event ends a wait. But the request to stop arrives in another thread and doesn't interrupt poll. And
+/// udevd's messages don't cross network namespaces, and don't come at all without udevd. So the condition is evaluated
+/// again after this time.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A subscription to udevd's messages.
 #[derive(Debug)]
@@ -42,21 +42,21 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Subscribes. From here on no event is missed.
+    /// Subscribes. After this no event is missed.
     pub fn open(_host: &Host) -> io::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let protocol = SockProtocol::NetlinkKObjectUEvent;
         let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
-        // As much as the system gives to anybody. To go beyond that takes CAP_NET_ADMIN, for no more than fewer lost events.
+        // The system limits the size (`net.core.rmem_max`). Exceeding that limit needs CAP_NET_ADMIN, and would only
+        // lower the number of lost events.
         setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER)?;
         setsockopt(&socket, sockopt::PassCred, &true)?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, UDEV_GROUP))?;
         Ok(Self { socket })
     }
 
-    /// Evaluates `condition` at once and after every event of a block device, until it gives
-    /// something; nothing when the deadline comes first. [`io::ErrorKind::Interrupted`] when
-    /// somebody asks this process to stop.
+    /// Evaluates `condition` at once and after every event of a block device, until it returns a value. Returns none if
+    /// the deadline comes first, and [`io::ErrorKind::Interrupted`] if this process is asked to stop.
     pub fn wait_until<T>(
         &self,
         host: &Host,
@@ -67,7 +67,7 @@ impl Monitor {
             if let Some(value) = condition()? {
                 return Ok(Some(value));
             }
-            let look_again = deadline.min(Instant::now() + SLICE);
+            let look_again = deadline.min(Instant::now() + RECHECK_INTERVAL);
             while Instant::now() < look_again {
                 if host.interrupt.is_requested() {
                     return Err(io::Error::new(
@@ -80,17 +80,17 @@ impl Monitor {
                 }
             }
             if Instant::now() >= deadline {
-                // What came with the last event, or while nobody looked, still counts.
+                // The last event, or a change without an event, may have made the condition true.
                 return condition();
             }
         }
     }
 
-    /// Whether a block device changed, or may have, before `until`. Returns early without a change
-    /// after a signal and after messages about other things.
+    /// True if a block device has changed, or may have, before `until`. Returns false early after a signal and after
+    /// messages about other things.
     fn wait_for_event(&self, until: Instant) -> io::Result<bool> {
         let left = until.saturating_duration_since(Instant::now());
-        // Rounded up: a wait of 0 ms would spin through the last millisecond.
+        // Rounded up, because waits of 0 ms would be a busy loop during the last millisecond.
         let millis = u16::try_from(left.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
         let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
         match poll(&mut polled, PollTimeout::from(millis)) {
@@ -100,7 +100,7 @@ impl Monitor {
         }
     }
 
-    /// Takes all messages that are there: a burst is one reason to look.
+    /// Reads all messages that have arrived. Several messages cause only one evaluation.
     fn drain(&self) -> io::Result<bool> {
         let mut changed = false;
         let mut buffer = vec![0; LONGEST];
@@ -111,7 +111,7 @@ impl Monitor {
             match recvmsg::<NetlinkAddr>(self.socket.as_raw_fd(), &mut pieces, Some(&mut control), flags) {
                 Ok(message) => {
                     let cut = message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
-                    // Any process may send to a group; udevd is root.
+                    // Any process may send to the group, but udevd runs as root.
                     let from_root = message.cmsgs().is_ok_and(|mut all| {
                         all.any(
                             |one| matches!(one, ControlMessageOwned::ScmCredentials(from) if from.uid() == 0),
@@ -122,7 +122,7 @@ impl Monitor {
                 }
                 Err(Errno::EAGAIN) => return Ok(changed),
                 Err(Errno::EINTR) => {}
-                // The buffer ran over: events were lost, so anything may have happened.
+                // The buffer was full, so events were lost, and anything may have changed.
                 Err(Errno::ENOBUFS) => changed = true,
                 Err(error) => return Err(error.into()),
             }
@@ -130,7 +130,7 @@ impl Monitor {
     }
 }
 
-/// Whether this is a message of udevd's about a block device.
+/// True if this is a message of udevd about a block device.
 fn is_block_event(message: &[u8]) -> bool {
     let number = |at: usize| {
         let bytes = message.get(at..at + 4)?.try_into().ok()?;
@@ -152,7 +152,7 @@ mod tests {
     fn message(properties: &[u8]) -> Vec<u8> {
         let mut message = b"libudev\0\xfe\xed\xca\xfe".to_vec();
         let length = u32::try_from(properties.len()).unwrap();
-        // Header size, offset, length, then four words of filters that are the kernel's to use.
+        // Header size, offset, length, then four words of filters, which only the kernel reads.
         for word in [40, 40, length, 0, 0, 0, 0] {
             message.extend_from_slice(&word.to_ne_bytes());
         }
@@ -166,7 +166,7 @@ mod tests {
         assert!(is_block_event(&block));
         assert!(!is_block_event(&message(b"ACTION=add\0SUBSYSTEM=net\0")));
         assert!(!is_block_event(&message(b"ACTION=add\0XSUBSYSTEM=block\0")));
-        // The kernel's own form, and anything that is cut or wrong.
+        // The kernel's own format, and messages that are cut or wrong.
         assert!(!is_block_event(b"change@/devices/virtual/block/loop0\0ACTION=change\0SUBSYSTEM=block\0"));
         for end in 0..block.len() {
             assert!(!is_block_event(&block[..end]), "{end}");

@@ -131,7 +131,7 @@ fn is_kept_out(stage: &Stage) -> Result<()> {
         (
             // LIO shows the target to every initiator name and refuses the login.
             Wanted { initiator: "iqn.1994-05.com.redhat:master9".into(), ..wanted() },
-            &["logging in to", &at, "lets this node's initiator name in"],
+            &["logging in to", &at, "the target allows this node's initiator name"],
         ),
     ];
     for (wanted, says) in cases {

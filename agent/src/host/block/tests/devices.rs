@@ -42,11 +42,11 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// A shell in a mount namespace of its own; ends with this.
+/// A shell in a mount namespace of its own. It ends when this is dropped.
 struct Elsewhere(Child);
 
 impl Elsewhere {
-    /// Returns when the line has said `ready`.
+    /// Returns when the shell has printed `ready`.
     fn run(line: &str) -> Self {
         let line = format!("{line} && echo ready && exec sleep 60");
         let mut shell = Command::new("unshare");
@@ -65,7 +65,7 @@ impl Drop for Elsewhere {
     }
 }
 
-/// Of this process and these alone: others may not let themselves be looked at.
+/// Looks only at these processes: the test may not be allowed to look at others.
 fn holders_among(pids: &[u32], major: u32, minor: u32) -> Vec<mountinfo::Holder> {
     let tree = Bench::scripted(1, 2, "");
     fs::create_dir(tree.base.join("proc")).unwrap();
@@ -107,7 +107,7 @@ fn from_blank_to_held() {
         assert!(clear_unfinished(host, name, &uuid).is_err());
         drop(elsewhere);
 
-        // Detached, but a file is still open: in no list of mounts.
+        // The mount is detached, so it is in no list of mounts. But a file is still open.
         let detached = Elsewhere::run(&format!("mount /dev/{name} /mnt && cd /mnt && umount -l /mnt"));
         assert!(holders(&[detached.0.id()]).is_empty());
         assert!(!nobody_holds(host, name).unwrap());

@@ -1,5 +1,5 @@
-//! Facts of disks, from trees laid out as the kernel does (`Documentation/ABI/stable/sysfs-block`,
-//! `Documentation/scsi`), with the values of a Linux target's LUN.
+//! Facts of disks, from trees like those of the kernel (`Documentation/ABI/stable/sysfs-block`, `Documentation/scsi`),
+//! with the values of a Linux target's LUN.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn a_path_and_its_map() {
     assert_eq!(multipath_of(&disk(&tree.host, "sdb").unwrap().unwrap()), None);
 }
 
-/// With the values of QEMU's disks and of an EBS volume.
+/// The values of QEMU's disks and of an EBS volume.
 #[test]
 fn names_for_life_of_other_disks() {
     const EBS: &str = "nvme.1d0f-766f6c3031-416d617a6f6e-00000001";
@@ -86,7 +86,7 @@ fn names_for_life_of_other_disks() {
         ("vdb", vec![], None, None),
         ("nvme1n1", vec![("wwid", EBS), ("device/serial", "vol01 \n")], Some(EBS), Some("vol01")),
         ("nvme1n1", vec![("wwid", "eui.0025388b710116a1\n")], Some("eui.0025388b710116a1"), None),
-        // A disk of that make, whichever.
+        // This identifier names the disk's model only, not one disk.
         ("nvme1n1", vec![("wwid", "nvme.1b36--51454d55-00000001\n")], None, None),
         ("xvdb", vec![("serial", "x\n")], None, Some("x")),
     ] {
@@ -98,7 +98,7 @@ fn names_for_life_of_other_disks() {
         let found = disk(&tree.host, name).unwrap().unwrap();
         assert_eq!(found.wwid.as_ref().map(Wwid::as_str), wwid, "{name}, {files:?}");
         assert_eq!(found.serial.as_deref(), serial, "{name}, {files:?}");
-        // What only SCSI has isn't asked for.
+        // Attributes that only SCSI disks have are not read.
         rescan(&tree.host, name).unwrap();
     }
 }
@@ -129,7 +129,7 @@ fn absent_and_wrong() {
         ("dev", "8"),
         ("size", "-1"),
         ("size", "99999999999999999999"),
-        ("size", "36028797018963968"), // times 512 is too much
+        ("size", "36028797018963968"), // times 512 is more than 64 bits
         ("ro", "2"),
         ("queue/fua", ""),
         ("device/vpd_pg80", "\0\u{0}\0\0"),
@@ -139,7 +139,7 @@ fn absent_and_wrong() {
         tree.put(&format!("sys/class/block/sdb/{file}"), wrong.as_bytes());
         assert!(disk(&tree.host, "sdb").is_err(), "{file}: {wrong:?}");
     }
-    // A page that promises more than it holds, and a serial number of blanks.
+    // A page that is shorter than its length says, and a serial number of blanks.
     assert_eq!(parse_unit_serial(b"\0\x80\0\x09short"), None);
     assert_eq!(parse_unit_serial(b"\0\x80\0\x04    "), Some(None));
     assert_eq!(parse_unit_serial(b"\0\x80\0\x02a\xffrest"), Some(Some("a\\xff".into())));

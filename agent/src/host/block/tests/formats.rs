@@ -1,18 +1,18 @@
-//! Nothing that was ever something passes for blank.
+//! A device that once held any known format must not count as blank.
 
 use super::*;
 use crate::host::block::places::places;
 
-/// What of a format is still seen.
+/// Whether a format is still recognised without its first MiB.
 #[derive(Clone, Copy, PartialEq)]
 enum Left {
-    /// When its first MiB is zeroed.
+    /// It is recognised.
     Start,
-    /// Only while its first MiB is there.
+    /// It is not.
     Nothing,
 }
 
-/// Name in blkid's words, MiB, how it is made, what is still seen without its first MiB.
+/// Name as blkid prints it, MiB, how it is made, whether it is recognised without its first MiB.
 #[rustfmt::skip]
 const FORMATS: &[(&str, u64, &str, Left)] = &[
     ("ext4", 256, "mkfs.ext4 -q -F $D", Left::Start),
@@ -65,7 +65,7 @@ fn formats_and_their_remnants_are_foreign() {
 
 #[test]
 fn raw_signatures_are_foreign() {
-    // Made by hand: the tools want devices and a kernel that knows them.
+    // Written by hand, because the tools need devices and a kernel that supports the format.
     let md = 0xa92b_4efc_u32.to_le_bytes();
     let size = 64 * MIB;
     let lvm = [&b"LABELONE"[..], &[0; 16], b"LVM2 001"].concat();
@@ -104,7 +104,7 @@ fn a_stray_byte_in_any_place_is_foreign() {
     }
     assert!(count > 60);
     assert_eq!(bench.probe(), Content::Blank);
-    bench.write(7 * GIB, &[1]); // where nothing is known to be
+    bench.write(7 * GIB, &[1]); // at none of the known places
     assert_eq!(bench.probe(), Content::Blank);
 }
 
@@ -119,15 +119,15 @@ fn blank_needs_a_whole_look() {
     for size in [512, 4096, 5000, MIB, 3 * MIB + 512] {
         assert_eq!(Bench::scripted(size, 2, "").probe(), Content::Blank, "{size}");
     }
-    // What blkid says counts, whatever we see; and when it doesn't know, nobody does.
+    // If blkid finds something, that counts, whatever our code finds. If blkid fails, nothing is known.
     let found = |code, stdout| probe(&Bench::scripted(8 * MIB, code, stdout).host, "img", None);
     assert!(matches!(found(0, "TYPE=zfs_member\nUSAGE=filesystem\n").unwrap(), Content::Foreign { .. }));
     assert!(matches!(found(8, "").unwrap(), Content::Foreign { .. }));
     assert!(found(4, "").is_err());
-    assert!(found(0, "TYPE=xfs\nUSAGE=filesystem\n").is_err()); // a first sector of zeros
+    assert!(found(0, "TYPE=xfs\nUSAGE=filesystem\n").is_err()); // the first sector is zero
 }
 
-/// A disk that ends before it says it does, as a loop device on a file that was cut.
+/// A disk that is shorter than its size says, as a loop device on a file that was cut.
 #[test]
 fn a_short_read_is_an_error() {
     let bench = Bench::scripted(8 * MIB, 2, "");
@@ -138,7 +138,7 @@ fn a_short_read_is_an_error() {
     assert_eq!(medium.read(0, 4096).unwrap(), [0; 4096]);
 }
 
-/// How the recordings were made; `record` makes them anew.
+/// How the recordings were made. The test `record` makes them again.
 const RECORDED: &[(&str, &str, u64, &str)] = &[
     (
         "xfs",

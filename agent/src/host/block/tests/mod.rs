@@ -29,12 +29,12 @@ struct Bench {
 }
 
 impl Bench {
-    /// With the machine's own tools.
+    /// With the real tools of this machine.
     fn new(size: u64) -> Self {
         Self::with(size, Box::new(SystemRunner::new(Interrupt::never()).unwrap()))
     }
 
-    /// With a blkid that always ends like this.
+    /// With a blkid that always gives this result.
     fn scripted(size: u64, code: i32, stdout: &str) -> Self {
         Self::with(size, Box::new(Scripted(Output { code, stdout: stdout.into(), stderr: String::new() })))
     }
@@ -61,14 +61,14 @@ impl Bench {
         probe(&self.host, "img", None).unwrap()
     }
 
-    /// The same with a blkid that ends with this code and says nothing.
+    /// The same, with a blkid that ends with this code and prints nothing.
     fn probe_as(&self, code: i32) -> Content {
         let host =
             Host::fixture(self.host.root.clone(), Box::new(Scripted(Output { code, ..Output::default() })));
         probe(&host.unwrap(), "img", None).unwrap()
     }
 
-    /// All that is at the known places.
+    /// The bytes at all known places.
     fn bytes(&self) -> Vec<u8> {
         let size = self.file().metadata().unwrap().len();
         let mut all = Vec::new();
@@ -80,7 +80,7 @@ impl Bench {
         all
     }
 
-    /// Runs a shell line with `$D` set to the image; false when its first program isn't installed.
+    /// Runs a shell line with `$D` set to the image; false if its first program isn't installed.
     fn shell(&self, line: &str) -> bool {
         let tool = line.split_whitespace().next().unwrap();
         if !SEARCH.iter().any(|dir| Path::new(dir).join(tool).is_file()) {
@@ -90,7 +90,7 @@ impl Bench {
         let ran = Command::new("sh")
             .args(["-c", line])
             .env("D", &self.image)
-            .env("PBKDF", "--pbkdf pbkdf2 --pbkdf-force-iterations 1000") // quick, not strong
+            .env("PBKDF", "--pbkdf pbkdf2 --pbkdf-force-iterations 1000") // fast, not strong
             .env("PATH", SEARCH.join(":"))
             .stdin(Stdio::null())
             .output()
@@ -106,8 +106,8 @@ impl Drop for Bench {
     }
 }
 
-/// Devices as tools left them, for machines without those tools: what blkid said, the size, and all
-/// sectors at the known places that are not zero, as offset and bytes without the zeros at their end.
+/// Recordings of devices, for machines without the tools that made them: what blkid printed, the size, and all sectors
+/// at the known places that are not zero, as offset and bytes without the zeros at their end.
 struct Recorded {
     code: i32,
     stdout: String,

@@ -1,4 +1,4 @@
-//! mkfs.xfs, stopped anywhere.
+//! mkfs.xfs, interrupted at any point.
 
 use super::*;
 use crate::terms::FsUuid;
@@ -10,7 +10,7 @@ fn uuid() -> FsUuid {
     UUID.parse().unwrap()
 }
 
-/// A generator of numbers that are random enough and the same each time.
+/// A generator of random numbers that are the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -22,8 +22,8 @@ impl Random {
     }
 }
 
-/// What mkfs.xfs left must be known as ours, as foreign to others, and be cleared into something
-/// that mkfs.xfs takes. Counts the outcomes: blank, unfinished, finished.
+/// What mkfs.xfs left must be recognised with the expected UUID, must be foreign with any other, and must be cleared so
+/// that mkfs.xfs accepts the device again. Counts the outcomes: blank, unfinished, finished.
 fn judge(host: &Host, name: &str, what: &str, counts: &mut [u32; 3]) {
     match probe(host, name, Some(&uuid())).unwrap() {
         Content::Blank => counts[0] += 1,
@@ -55,7 +55,7 @@ fn mkfs(device: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// A device with a volatile cache keeps any of the writes when its power fails.
+/// A device with a volatile cache may keep any subset of the writes when its power fails.
 #[test]
 fn any_sector_may_be_missing() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -100,13 +100,13 @@ fn clears_only_what_is_ours() {
     assert!(found.starts_with("an unfinished XFS and bytes"), "{found}");
     assert!(bench.bytes() == before);
     let error = clear_unfinished(&bench.host, "img", &FsUuid([1; 16])).unwrap_err();
-    assert!(error.to_string().contains("bytes of others at offset 0 "), "{error}");
+    assert!(error.to_string().contains("bytes of something else at offset 0 "), "{error}");
     assert!(bench.bytes() == before);
 }
 
 #[test]
 fn a_long_log_record_is_ours() {
-    // As on a device whose stripes have 256 KiB: the record's inner sectors hold the cycle alone.
+    // As on a device with stripes of 256 KiB: the record's inner sectors have only the number of the cycle.
     let bench = Bench::scripted(512 * MIB, 2, "");
     let record = 128 * MIB - 64 * KIB;
     for at in (record..record + 256 * KIB).step_by(512) {
@@ -166,7 +166,7 @@ fn stopped_at_every_write() {
             if ended.success() {
                 break;
             }
-            assert_eq!(ended.code(), None, "{more:?}"); // strace ends as what it ran did: by the signal
+            assert_eq!(ended.code(), None, "{more:?}"); // strace ends by the same signal as its program
         }
         println!("{size} {more:?}: blank, unfinished, finished: {counts:?}");
     }
