@@ -41,7 +41,7 @@ pub(super) fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyh
     let deadline = Instant::now() + LIMIT;
     let mut noted = false;
     loop {
-        let left = leftovers(host).context("looking for what an earlier run left")?;
+        let left = leftovers(host).context("looking for processes that an earlier run left")?;
         let Some((pid, comm)) = left.first() else { return Ok(()) };
         if Instant::now() >= deadline {
             // The planner or a guard names the process, if it is still there.
@@ -53,9 +53,9 @@ pub(super) fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyh
         }
         // Terminated in each round: one process of each namespace is listed, and rsync runs as three processes.
         for (pid, _) in left.iter().filter(|(_, comm)| comm == Tool::Rsync.program()) {
-            process::terminate(*pid).context("ending what an earlier run left")?;
+            process::terminate(*pid).context("ending a process that an earlier run left")?;
         }
-        host.pause(Duration::from_millis(200)).context("waiting for what an earlier run left")?;
+        host.pause(Duration::from_millis(200)).context("waiting for processes that an earlier run left")?;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a step failed: an I/O error by itself names neither the target nor a cure.
+//! Why a step failed: an I/O error by itself names neither the target nor what to do.
 
 use super::context::Run;
 use crate::{
@@ -46,7 +46,7 @@ fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
                 "{place} ({disk}) is read-only now: allow this initiator to write it at the target, then run this again"
             ),
             Backing::Device(_) => format!(
-                "{place} ({disk}) is read-only now: see where the disk comes from that this machine may write it, then run this again"
+                "{place} ({disk}) is read-only now: allow this machine to write it where the disk comes from, then run this again"
             ),
         });
     }
@@ -55,13 +55,11 @@ fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
     let said = one_line(said.first()?);
     Some(match &run.config.backing {
         Backing::Iscsi(_) => format!(
-            "the kernel says `{said}`: see at the target what {place} lacks (its log, the room in its pool) and the network to it, \
+            "the kernel says `{said}`: check {place} at the target (its log, the free space of its pool) and the network to it, \
              then run this again"
         ),
         Backing::Device(_) => {
-            format!(
-                "the kernel says `{said}`: see what {place} lacks where the disk comes from, then run this again"
-            )
+            format!("the kernel says `{said}`: check {place} where the disk comes from, then run this again")
         }
     })
 }

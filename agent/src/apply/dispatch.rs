@@ -1,4 +1,4 @@
-//! One `match` from each step to the function that does it. What is done when is decided in `plan`.
+//! One `match` from each step to the function that does it. `plan` decides which steps are done, and when.
 
 use super::{
     context::Run,

@@ -27,7 +27,7 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     let found = lun.wwid.require().map_err(|why| anyhow!("the LUN's WWID cannot be determined: {why}"))?;
     ensure!(
         found == wwid,
-        "{} is {found} now, it was {wwid}: another one is there",
+        "{} is {found} now, not {wwid}: another LUN has taken its place",
         run.config.backing.place()
     );
     ensure!(!lun.read_only, "LUN {wwid} is read-only now");
@@ -83,7 +83,11 @@ pub fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<
             bail!("LUN {wwid} does not hold filesystem {uuid} any more")
         }
     }
-    ensure!(block::nobody_holds(run.host, &lun.device)?, "LUN {wwid} ({}) is held by somebody", lun.device);
+    ensure!(
+        block::nobody_holds(run.host, &lun.device)?,
+        "LUN {wwid} ({}) is in use by another program",
+        lun.device
+    );
     Ok(lun)
 }
 
@@ -91,12 +95,12 @@ fn content(lun: &Lun) -> anyhow::Result<&Content> {
     lun.content.require().map_err(|why| anyhow!("the LUN's content cannot be determined: {why}"))
 }
 
-/// The record says that the truth is on the local disk: only then may the data on the LUN be replaced.
-pub fn not_the_truth(run: &Run<'_>) -> anyhow::Result<()> {
+/// The record says that the local copy is authoritative: only then may the data on the LUN be replaced.
+pub fn local_is_authoritative(run: &Run<'_>) -> anyhow::Result<()> {
     let record = record::read(run.host)?;
     ensure!(
         record.authority == Authority::Local,
-        "the record says that the LUN is the truth: nothing is copied over it"
+        "the record says that the LUN's copy is authoritative: nothing is copied over it"
     );
     Ok(())
 }
@@ -122,10 +126,10 @@ pub fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The record says that the LUN is the truth, and that LUN is mounted on the data directory.
+/// The record says that the LUN's copy is authoritative, and that LUN is mounted on the data directory.
 pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> {
     let record = record::read(run.host)?;
-    ensure!(record.authority == Authority::Lun, "the record says that the local disk is the truth");
+    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
     let mounts = mountinfo::of_pid1(run.host)?;
     let mut here = mounts.iter().filter(|mount| mount.mount_point == data_dir.as_str());
     let (Some(mount), None) = (here.next(), here.next()) else {
@@ -147,7 +151,7 @@ pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> 
 /// The record says that the data was rolled back to the local disk.
 pub fn rolled_back(run: &Run<'_>) -> anyhow::Result<Record> {
     let record = record::read(run.host)?;
-    ensure!(record.rolled_back, "the record says {}, and of no rollback", record.authority);
+    ensure!(record.rolled_back, "the record says {}, but nothing about a rollback", record.authority);
     Ok(record)
 }
 
@@ -170,8 +174,8 @@ pub fn data_is_local(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// No process uses the local data directory. Not checked once the LUN is mounted over it: whatever is opened by that
-/// path then is on the LUN.
+/// No process uses the local data directory. Not checked while the LUN is mounted over it: that path then leads to the
+/// LUN.
 pub fn no_users_beneath(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
     if place::mounted_on(run.host, data_dir)?.is_some() {
         return Ok(());

@@ -1,19 +1,19 @@
-//! Carrying out a plan. Decides nothing.
+//! Carrying out a plan. This module makes no decisions.
 //!
 //! From the top: a file uses only what is listed below it.
 //!
-//! * [`verbs`]: what a person or a unit calls beside `apply` and `rollback`
+//! * [`verbs`]: the verbs beside `apply` and `rollback`
 //! * [`rounds`]: the loop of `apply` and `rollback`
-//! * [`dispatch`]: one `match`, each step to what does it
-//! * [`steps`]: what each step does, by what it touches
-//! * [`cause`]: what is behind a step that failed
-//! * [`guard`]: what a destructive step re-reads just before it acts
-//! * [`place`], [`record`], [`users`]: what lies where, which copy is the truth, who uses the data
+//! * [`dispatch`]: one `match` from each step to the function that does it
+//! * [`steps`]: what each step does, in a file for each thing that steps touch
+//! * [`cause`]: why a step has failed
+//! * [`guard`]: the preconditions that a destructive step reads again just before it acts
+//! * [`place`], [`record`], [`users`]: what is where, which copy is authoritative, who uses the data
 //! * [`selinux`]: whether this process is confined, and the label of the LUN's root directory
-//! * [`alone`]: one run at a time, and nothing left of one that was killed
-//! * [`context`]: what a run works with, and keeps between its steps
+//! * [`alone`]: one run at a time, and ending the processes of a killed run
+//! * [`context`]: what a run works with and keeps between its steps
 //! * [`secrets`]: CHAP credentials, read once before the first step
-//! * [`outcome`], [`watcher`]: how a run ends, and who is told how it goes on
+//! * [`outcome`], [`watcher`]: the result of a run, and who is told about its progress
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod alone;

@@ -11,12 +11,12 @@ pub struct Done {
     pub steps: usize,
     /// The names of the steps, in order.
     pub taken: Vec<&'static str>,
-    /// The generation that was rolled back to the local disk, if the truth is there because of a rollback.
+    /// The generation that was rolled back to the local disk, if a rollback has made the local copy authoritative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_back: Option<u64>,
 }
 
-/// Why a run ended before its end.
+/// Why a run did not succeed.
 #[derive(Debug)]
 pub enum Failure {
     /// The planner or a step refused to act in this situation.

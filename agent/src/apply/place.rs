@@ -25,6 +25,6 @@ pub fn is_fenced(host: &Host, data_dir: &AbsPath) -> anyhow::Result<bool> {
 
 /// The stamp of the LUN that is mounted on the data directory, read from its root directory.
 pub fn stamp_of(root: &OwnedFd) -> anyhow::Result<Stamp> {
-    let text = inode::attribute(root, Stamp::ATTRIBUTE)?.context("what is mounted has no stamp")?;
-    Stamp::parse(&String::from_utf8_lossy(&text)).context("reading the stamp of what is mounted")
+    let text = inode::attribute(root, Stamp::ATTRIBUTE)?.context("the mounted filesystem has no stamp")?;
+    Stamp::parse(&String::from_utf8_lossy(&text)).context("reading the stamp of the mounted filesystem")
 }

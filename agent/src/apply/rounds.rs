@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 /// that a step doesn't do what its plan expects.
 const MAX_ROUNDS: usize = 8;
 
-/// For putting etcd back and unmounting the staged LUN. A dead target alone may delay the unmount for two minutes.
+/// The time limit for putting etcd back and unmounting the staged LUN. If the target doesn't answer, the unmount alone
+/// may take two minutes.
 const RETURN_LIMIT: Duration = Duration::from_secs(600);
 
 /// Brings the node to what the config wants, or etcd's data back from the LUN.
@@ -70,7 +71,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
             run.identity.clone(),
             Viewpoint::Apply { staged: run.staging.as_ref() },
         );
-        // In the form of `status --json`.
+        // In the format of `status --json`.
         if tracing::enabled!(tracing::Level::DEBUG) {
             tracing::debug!("observed {}", serde_json::to_value(&node).unwrap_or_default());
         }
@@ -78,8 +79,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
             // The kernel caches what it read at login, and someone may have corrected the target since then.
             Err(refusal) if refusal.depends_on_login() && !looked_again => {
                 looked_again = true;
-                observe::lun_rescan(run.host, run.config)
-                    .context("having the kernel look at the LUN anew")?;
+                observe::lun_rescan(run.host, run.config).context("having the kernel read the LUN again")?;
                 continue;
             }
             planned => planned?,
@@ -157,7 +157,8 @@ fn back_on_local(run: &Run<'_>, occasion: Occasion, watcher: &mut dyn Watcher) -
 const ROLLBACK_GOES_ON: &str =
     "etcd stays as it is: its data is on the local disk now; `etcd-lun rollback` goes on from here";
 
-/// Before the commit point of a rollback the LUN is still the truth: the rounds of `apply` mount it and start etcd.
+/// Before the commit point of a rollback the LUN's copy is still authoritative: the rounds of `apply` mount the LUN and
+/// start etcd.
 fn back_on_lun(run: &mut Run<'_>, failure: &Failure, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
     // A refused run has changed nothing, unless an earlier run stopped etcd and was killed.
     if matches!(failure, Failure::Refused(_)) && !etcd::was_stopped_by_us(run.host, run.config)? {
@@ -177,7 +178,7 @@ fn known_record(run: &Run<'_>) -> anyhow::Result<Option<Record>> {
     match observe::record(run.host) {
         Fact::Known(record) => Ok(record),
         Fact::Unknown(why) => {
-            bail!("etcd stays stopped, because it cannot be determined which copy is the truth ({why})")
+            bail!("etcd stays stopped, because it cannot be determined which copy is authoritative ({why})")
         }
     }
 }

@@ -11,7 +11,8 @@ use crate::{
 use anyhow::{Context as _, bail};
 use std::time::{Duration, Instant};
 
-/// For udev to process the new disk after a scan. udev's own limit for an event is 180 s (systemd-udevd.service(8)).
+/// The time for udev to process the new disk after a scan. udev's own limit for an event is 180 s
+/// (systemd-udevd.service(8)).
 const UDEV_LIMIT: Duration = Duration::from_secs(180);
 
 /// Scans for the LUN on every session to the target, and waits until udev has processed its disks.
@@ -33,14 +34,14 @@ pub fn attach(host: &Host, step: &AttachLun) -> anyhow::Result<String> {
     match settled {
         Some(disks) => Ok(format!("LUN {lun} is {}", disks.join(", "))),
         None => bail!(
-            "LUN {lun} is there, and udev has not finished with its disk within {} s; see `lsscsi` and `journalctl -u systemd-udevd`",
+            "LUN {lun} is attached, but udev has not processed its disk within {} s; see `lsscsi` and `journalctl -u systemd-udevd`",
             limit.as_secs()
         ),
     }
 }
 
-/// The sessions on which the kernel knows the LUN after a scan. If a session loses its connection during the scan, that
-/// says nothing about the LUN. iscsid reconnects the session, and the scan is repeated.
+/// The sessions on which the kernel knows the LUN after a scan. A session that loses its connection during the scan
+/// gives no answer. Then iscsid reconnects it, and the scan is repeated.
 fn scan(host: &Host, step: &AttachLun) -> anyhow::Result<Vec<iscsi::Session>> {
     let AttachLun { target, lun, limit } = step;
     let deadline = Instant::now() + limit.0;
@@ -102,7 +103,7 @@ pub fn await_disk(run: &Run<'_>, path: &DiskLink, limit: Span) -> anyhow::Result
             path.path().parent()
         ),
         None => bail!(
-            "{path} is there, and udev has not finished with its disk within {limit}; see `multipath -ll` and `journalctl -u systemd-udevd`"
+            "{path} is attached, but udev has not processed its disk within {limit}; see `multipath -ll` and `journalctl -u systemd-udevd`"
         ),
     }
 }

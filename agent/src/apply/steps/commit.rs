@@ -14,7 +14,7 @@ pub fn begin(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
 /// The commit point of a migration.
 pub fn commit(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
     let Some(proof) = run.proof else { bail!("the copy was not proven in this run: nothing is committed") };
-    guard::not_the_truth(run)?;
+    guard::local_is_authoritative(run)?;
     guard::etcd_is_at_rest(run, &record.data_dir)?;
     record::write(run.host, &record.clone().commit(Some(proof)))
 }

@@ -35,7 +35,7 @@ impl Destination {
         match way {
             Way::ToLun => {
                 let staging = run.staging()?;
-                guard::not_the_truth(run)?;
+                guard::local_is_authoritative(run)?;
                 Ok(Self { path: STAGING.parse()?, root: staging.root()? })
             }
             Way::ToLocal { generation } => {
@@ -87,7 +87,7 @@ pub fn copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Re
         Way::ToLocal { .. } => Some(Stamp::ATTRIBUTE),
     };
     tree::unsupported(&source, stays, &run.host.interrupt)
-        .context("looking for what rsync would leave behind")?;
+        .context("looking for files that rsync can't copy")?;
     rsync(run, step, &to, watcher)?;
     to.sync(step.way)?;
     Ok(format!("copied {from}, synced"))
@@ -115,7 +115,7 @@ pub fn prove(
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
     let mut progress = |done| watcher.moved(done, None);
     let summary = tree::compare(&source, &copy.root, &run.host.interrupt, &mut progress)
-        .with_context(|| format!("the copy on {way} is not what is in {from}"))?;
+        .with_context(|| format!("the copy on {way} differs from {from}"))?;
     drop(copy);
     guard::etcd_is_at_rest(run, from)?;
     if let Some(staging) = run.staging.take() {

@@ -25,7 +25,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(180);
 const POD_STOP_LIMIT: Duration = Duration::from_secs(300);
 /// A large database takes long to open, and a member waits for its peers.
 const START_LIMIT: Duration = Duration::from_secs(300);
-/// For processes that are still there when the unit has stopped.
+/// The time for processes that still exist when the unit has stopped.
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 /// The containers of OpenShift's etcd pod: openshift/cluster-etcd-operator `bindata/etcd/disable-etcd.sh`.
 const CONTAINERS: [&str; 5] = ["etcd", "etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
@@ -50,7 +50,7 @@ pub fn stop(
         Runtime::Systemd { unit } => {
             host.root
                 .write_durably(&ETCD_STOPPED.parse()?, unit, 0o600)
-                .context("noting that etcd is stopped by us")?;
+                .context("recording that etcd-lun stops etcd")?;
             systemd::stop(host, unit, STOP_LIMIT)?;
             wait_until_free(host, data_dir, RELEASE_LIMIT, &|| Ok(()))
                 .with_context(|| format!("{unit} is stopped"))?;
@@ -62,7 +62,7 @@ pub fn stop(
             let is_away = || -> anyhow::Result<()> {
                 if manifest::look(host, path, &parked)?.present {
                     bail!(
-                        "{path} was written anew after it had been moved aside, and the kubelet starts etcd from it: let the rollout end (`oc get etcd cluster`), and try again"
+                        "{path} was written again after it had been moved aside, and the kubelet starts etcd from it: let the rollout end (`oc get etcd cluster`), and try again"
                     );
                 }
                 Ok(())
@@ -77,16 +77,16 @@ pub fn stop(
     }
 }
 
-/// Waits until CRI-O runs no container of etcd's pod. Returns at once without crictl, in the service's SELinux domain,
-/// which may not execute it, and if CRI-O doesn't answer. Then only the processes and mounts of the containers are
-/// waited for: see [`users::of_data`].
+/// Waits until CRI-O runs no container of etcd's pod. Returns at once in three cases: without crictl, in the service's
+/// SELinux domain, which may not execute it, and if CRI-O doesn't answer. The caller then only waits for the processes
+/// and mounts of the containers: see [`users::of_data`].
 fn containers_have_ended(
     host: &Host,
     deadline: Instant,
     is_away: &dyn Fn() -> anyhow::Result<()>,
     watcher: &mut dyn Watcher,
 ) -> anyhow::Result<()> {
-    if selinux::is_confined(host).context("asking what this runs as")? {
+    if selinux::is_confined(host).context("reading this process's SELinux domain")? {
         return Ok(());
     }
     loop {
@@ -147,7 +147,7 @@ pub fn start(host: &Host, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> 
             } else {
                 systemd::queue_start(host, unit)?;
             }
-            host.root.remove(ETCD_STOPPED).context("noting that etcd is back")?;
+            host.root.remove(ETCD_STOPPED).context("removing the note that etcd-lun has stopped etcd")?;
             Ok(if wait { format!("{unit} runs") } else { format!("{unit} is about to start") })
         }
         Runtime::StaticPod { manifest: path } => {
@@ -157,7 +157,7 @@ pub fn start(host: &Host, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> 
             }
             Ok(match back {
                 PutBack::Back => format!("{path} is back in its place"),
-                PutBack::Newer => format!("{path} is a newer one than was moved aside, and stays"),
+                PutBack::Newer => format!("{path} is newer than the one that was moved aside, and stays"),
                 PutBack::NotParked => format!("{path} is in its place"),
             })
         }
@@ -179,7 +179,7 @@ fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts etcd if the data directory leads to the copy that is the truth.
+/// Starts etcd if the data directory leads to the authoritative copy.
 pub fn start_on(run: &Run<'_>, step: &StartEtcd) -> anyhow::Result<String> {
     let StartEtcd { runtime, data_dir, on, wait } = step;
     match on {

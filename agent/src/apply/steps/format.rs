@@ -12,19 +12,20 @@ use std::time::{Duration, Instant};
 
 /// mkfs.xfs zeroes the log and discards the device, which takes minutes on a slow thin LUN.
 const FORMAT_LIMIT: Duration = Duration::from_secs(900);
-/// For udev to see the new filesystem's label. udev's own limit for an event is 180 s (systemd-udevd.service(8)).
+/// The time for udev to see the new filesystem's label. udev's own limit for an event is 180 s
+/// (systemd-udevd.service(8)).
 const LABEL_LIMIT: Duration = Duration::from_secs(180);
 
 pub fn clear_unfinished(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
-    guard::not_the_truth(run)?;
+    guard::local_is_authoritative(run)?;
     let lun = guard::lun(run, wwid)?;
     block::clear_unfinished(run.host, &lun.device, uuid)?;
-    Ok(format!("{} is clear of {uuid}", lun.device))
+    Ok(format!("{} no longer holds the unfinished filesystem {uuid}", lun.device))
 }
 
 pub fn format(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
     let Format { wwid, uuid, label } = step;
-    guard::not_the_truth(run)?;
+    guard::local_is_authoritative(run)?;
     let lun = guard::blank_lun(run, wwid)?;
     let monitor = Monitor::open(run.host).context("listening to udev")?;
     xfs::make_filesystem(run.host, &block::node(&lun.device)?, uuid, label, FORMAT_LIMIT)?;

@@ -87,7 +87,7 @@ pub fn log_in(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow:
         if !in_at.is_empty() {
             for (portal, error) in failures {
                 watcher.noted(&format!(
-                    "no session at portal {portal}, the login works elsewhere: {:#}",
+                    "no session at portal {portal}, but the login works at another: {:#}",
                     anyhow!(error)
                 ));
             }

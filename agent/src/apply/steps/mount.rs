@@ -16,7 +16,7 @@ const MOUNT_LIMIT: Duration = Duration::from_secs(300);
 
 /// The unit's own limit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
-/// For processes that are ending and have the filesystem mounted in a mount namespace of their own.
+/// The time for processes that are ending and still have the filesystem mounted in their mount namespace.
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 
 pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
@@ -63,10 +63,16 @@ pub fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String
 /// failed.
 pub fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
     let record = record::read(run.host)?;
-    ensure!(record.authority == Authority::Lun, "the record says that the local disk is the truth");
-    ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced beneath what is mounted, which stays so");
+    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    ensure!(
+        place::is_fenced(run.host, at)?,
+        "{at} is not fenced beneath the mount: the filesystem stays mounted"
+    );
     let mount = place::mounted_on(run.host, at)?.with_context(|| format!("{at} is not mounted any more"))?;
-    ensure!(xfs::is_shut_down(&run.host.root.locate(at.as_path())), "{at} has not shut down");
+    ensure!(
+        xfs::is_shut_down(&run.host.root.locate(at.as_path())),
+        "the filesystem at {at} has not shut down"
+    );
     guard::etcd_is_at_rest(run, at)?;
     systemd::stop(run.host, unit, UNMOUNT_LIMIT)?;
     guard::nothing_is_mounted(run, at)?;
@@ -113,7 +119,7 @@ fn verify(run: &Run<'_>, step: &MountData, devno: &str) -> anyhow::Result<()> {
         stamp.generation == record.generation
             && stamp.machine_id == run.identity.machine_id
             && stamp.activations >= record.activations,
-        "what is mounted is stamped for {}, generation {}, use {}; the record says generation {}, use {}: etcd is not started on it",
+        "the mounted filesystem is stamped for {}, generation {}, use {}; the record says generation {}, use {}: etcd is not started on it",
         stamp.node,
         stamp.generation,
         stamp.activations,

@@ -24,7 +24,10 @@ pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
     let copied = match *fingerprint {
         Some(copied) => {
             let found = tree::fingerprint(&data, &host.interrupt, &mut |_| {})?.fingerprint;
-            ensure!(found == copied, "{from} has changed: it is {found} now, and {copied} was copied");
+            ensure!(
+                found == copied,
+                "{from} has changed: its fingerprint is {found} now, and that of the copy is {copied}"
+            );
             copied
         }
         // This run has proven the data a moment ago.
@@ -40,18 +43,19 @@ pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
     };
     match dir::names(&bar)?.as_slice() {
         [] => dir::make_file(&bar, BAR)?,
-        [only] if only == BAR && dir::is_empty_file(&bar, BAR)? => {} // left by a run that was cut short
+        [only] if only == BAR && dir::is_empty_file(&bar, BAR)? => {} // left by an interrupted run
         _ => bail!("{retired}/{name} exists already and holds something: move it away"),
     }
     inode::exchange(&shelf, &name, &parent, from.name())?;
-    // A process that opened the data since the check would continue to write to it, though the LUN is the truth.
+    // A process that opened the data since the check would continue to write to it, though the LUN's copy is
+    // authoritative.
     let users = users::of_data(host, &retired.join(&name))?;
     if !users.is_empty() {
         inode::exchange(&shelf, &name, &parent, from.name()).with_context(|| {
             format!("{} uses {from}, which lies in {retired}/{name} now", users.join(", "))
         })?;
         bail!(
-            "{} opened {from} while it was moved out of the way: it is back in its place",
+            "{} opened {from} while it was moved out of the way: the data is back in its place",
             users.join(", ")
         );
     }

@@ -44,7 +44,7 @@ pub fn put_in_place(run: &Run<'_>, at: &AbsPath, generation: u64) -> anyhow::Res
         let found = tree::fingerprint(&copy, &host.interrupt, &mut |_| {})?.fingerprint;
         ensure!(
             found == proven,
-            "{RETURNING}/{name} has changed: it is {found} now, which is not what was proven"
+            "{RETURNING}/{name} has changed: its fingerprint is {found} now, which is not that of the proven copy"
         );
     }
     dir::make(&parent, at.name(), 0o700).with_context(|| format!("making {at}"))?;
@@ -52,7 +52,7 @@ pub fn put_in_place(run: &Run<'_>, at: &AbsPath, generation: u64) -> anyhow::Res
     let barred = match dir::names(&fence)?.as_slice() {
         [] => false,
         [only] if only == BAR && dir::is_empty_file(&fence, BAR)? => true,
-        names => bail!("{at} holds {}: nothing takes its place", names.join(", ")),
+        names => bail!("{at} holds {}: the copy is not put in its place", names.join(", ")),
     };
     inode::remove_attribute(&copy, RETURNING_MARK)?;
     inode::exchange_for_immutable(&shelf, &name, &parent, at.name())?;

@@ -12,7 +12,7 @@ use crate::{
 use anyhow::{Context as _, bail, ensure};
 
 pub fn unstamp(run: &Run<'_>) -> anyhow::Result<String> {
-    guard::not_the_truth(run)?;
+    guard::local_is_authoritative(run)?;
     let staging = run.staging()?;
     inode::remove_attribute(staging.root()?, Stamp::ATTRIBUTE)?;
     staging.sync().context("syncing the LUN")?;
@@ -24,7 +24,7 @@ pub fn stamp(run: &mut Run<'_>, stamp: &Stamp) -> anyhow::Result<String> {
     if run.proof.is_none() {
         bail!("the copy was not proven in this run: it is not stamped");
     }
-    guard::not_the_truth(run)?;
+    guard::local_is_authoritative(run)?;
     write_stamp(run, stamp)?;
     Ok(format!("stamped with generation {}", stamp.generation))
 }

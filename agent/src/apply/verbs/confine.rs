@@ -37,7 +37,7 @@ pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
         installed.context("putting the policy module into the policy store")?;
         ensure!(
             observe::in_force(host, &module)? == InForce::Right,
-            "semodule took the module, and the policy in force doesn't have it: does another module named {} have a higher priority (`semodule -lfull`)?",
+            "semodule installed the module, but the policy in force doesn't have it: does another module named {} have a higher priority (`semodule -lfull`)?",
             policy::MODULE
         );
     }

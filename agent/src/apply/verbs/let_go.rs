@@ -38,7 +38,7 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
         } else if let Some(disk) = observe::disk_of(host, session, *lun)? {
             block::remove(host, &disk).with_context(|| format!("having the kernel remove {disk}"))?;
             done.push(format!(
-                "session {sid} is {}: {disk} is removed, and what waits for it fails",
+                "session {sid} is {}: {disk} is removed, and its pending I/O fails",
                 session.state
             ));
         }

@@ -19,7 +19,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.thin_lun(120 << 20)?;
             stage.configure(&Wanted::default())?;
             let output = stage.agent("apply")?;
-            let says = ["in step pre-copy", "the kernel says", "see at the target what LUN 1 lacks"];
+            let says = ["in step pre-copy", "the kernel says", "check LUN 1 at the target"];
             let checked = check(&output, failed(&says)).and_then(|()| stage.is_untouched().map(drop));
             stage.end_thin_lun()?;
             checked

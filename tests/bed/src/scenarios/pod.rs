@@ -157,11 +157,11 @@ fn operator(stage: &mut Stage) -> Result<()> {
     // Several guards can detect this first: the wait for etcd's end, the check that etcd is stopped, the
     // copy, or its proof.
     let caught = [
-        "was written anew",
+        "was written again",
         "somebody started it",
         "has files open in /var/lib/etcd though etcd is stopped",
         "deleted while they were copied",
-        "is not what is in /var/lib/etcd",
+        "differs from /var/lib/etcd",
     ];
     if !caught.iter().any(|why| output.stderr.contains(why)) {
         bail!("`apply` did not fail because of the etcd that was started meanwhile: {output}");

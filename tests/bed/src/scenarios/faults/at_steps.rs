@@ -72,7 +72,7 @@ pub(super) const READ_ONLY: Fault = Fault {
 pub(super) const FULL: Fault = Fault {
     begin: |bed, _| Stage::thin_room(bed, None),
     repair: |bed, _| Stage::thin_room(bed, Some(ROOM)),
-    says: &["the kernel says `", "error, dev sda, ", "the room in its pool"],
+    says: &["the kernel says `", "error, dev sda, ", "the free space of its pool"],
     ends: &[FORMAT],
     timeouts: PINGS,
 };
