@@ -130,7 +130,7 @@ fn plain_http() {
     let get = |url: &str| http::get(&host, url, None);
     let answer = get(&server("HTTP/1.0 503 No\r\nX: y\r\n\r\na\r\n\r\nb")).unwrap();
     assert_eq!(answer, http::Answer { status: 503, body: "a\r\n\r\nb".into() });
-    // Where it leads to is no answer, and isn't followed.
+    // A redirect is not an answer, and is not followed.
     let moved = "HTTP/1.0 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(get(&server(moved)).unwrap().status, 302);
     let error = get(&server("SSH-2.0\r\n")).unwrap_err().to_string();

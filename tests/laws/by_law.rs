@@ -1,7 +1,6 @@
-//! One test for each law of ARCHITECTURE.md that hangs on what is planned, over every combination of facts.
+//! One test for each law of ARCHITECTURE.md that depends on the plan, over every combination of facts.
 //!
-//! What whole runs show of laws 5 to 7 is in `runs` and `rollback`. Laws 2, 9 and 10 are held elsewhere; ARCHITECTURE.md
-//! says where.
+//! `runs` and `rollback` test laws 5 to 7 in whole runs. ARCHITECTURE.md says which tests cover laws 2, 9 and 10.
 
 use super::*;
 use census::Census;
@@ -11,7 +10,7 @@ fn holds(law: u8) {
     census::all().iter().for_each(|census| census.holds(law));
 }
 
-/// The half of law 1 that a test of plans can see; `tests/layering` sees that neither plan nor health can read.
+/// Law 1 has two halves. This test covers plans; `tests/layering` checks that neither plan nor health can read.
 #[test]
 fn law_1_the_same_facts_make_the_same_plan() {
     let config = config();
@@ -46,7 +45,7 @@ fn law_5_after_success_a_fresh_observation_plans_nothing() {
             let mut world = World::new(start);
             for goal in [Goal::Lun(Occasion::ByHand), Goal::Local] {
                 follow(&mut world, goal, runtime, None, 8, |_, _| ()).unwrap();
-                // As another process sees it.
+                // The state for the next process.
                 world.crash();
                 let again = goal.plan(&config, &world.node).unwrap();
                 assert!(again.is_empty(), "{runtime}, {goal:?}: {again:#?}\n{world:#?}");
@@ -70,7 +69,7 @@ fn law_8_nothing_in_use_is_logged_out_or_mounted_over() {
     holds(8);
 }
 
-/// The tests above would pass if nobody looked: each law has to find a plan that breaks it.
+/// The tests above would also pass if the checks found nothing. So each law must detect a plan that breaks it.
 #[test]
 fn a_plan_that_breaks_a_law_is_found() {
     let config = config();
@@ -89,7 +88,7 @@ fn a_plan_that_breaks_a_law_is_found() {
     let to_lun = |plan: &Plan, node: &Node, law: u8| {
         let mut census = Census::default();
         judge::laws(&mut census, node, plan);
-        judge::manners(&mut census, node, plan, &config.etcd.runtime, Occasion::ByHand);
+        judge::occasion_and_etcd(&mut census, node, plan, &config.etcd.runtime, Occasion::ByHand);
         assert!(census.is_broken(law), "law {law} holds for {plan:#?}");
     };
     to_lun(&whole, &Node { record: unknown(), ..start.clone() }, 3);

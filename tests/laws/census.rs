@@ -1,20 +1,20 @@
-//! One look at every combination of facts, shared by the tests of the laws: what was decided, and which law it breaks.
+//! Plans every combination of facts once, for all tests of the laws: the decisions, and the laws that they break.
 
 use super::{rollback::*, *};
 use etcd_lun::plan::rollback;
 use std::{collections::BTreeMap, sync::OnceLock, thread};
 
-/// What was decided on many nodes.
+/// The decisions on many nodes.
 #[derive(Debug, Default)]
 pub struct Census {
     pub plans: usize,
     pub refusals: usize,
-    /// By law: how often it is broken, and the first time.
+    /// By law: how often it is broken, and the first case.
     broken: BTreeMap<u8, (usize, String)>,
 }
 
 impl Census {
-    /// Notes that a plan breaks a law.
+    /// Records that a plan breaks a law.
     pub fn breaks(&mut self, law: u8, what: &str, node: &Node, plan: &Plan) {
         self.note(law, || format!("{what}\nplan: {plan:#?}\nnode: {node:#?}"));
     }
@@ -30,7 +30,7 @@ impl Census {
         }
     }
 
-    /// Whether anything broke that law.
+    /// True if any plan broke that law.
     pub fn is_broken(&self, law: u8) -> bool {
         self.broken.contains_key(&law)
     }
@@ -43,7 +43,7 @@ impl Census {
     }
 }
 
-/// Every combination of facts, in every situation: taken once, by the test that asks first.
+/// Every combination of facts, in every situation. The first test that needs it computes it, once.
 pub fn all() -> &'static [Census] {
     static ALL: OnceLock<Vec<Census>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -64,7 +64,7 @@ fn to_the_lun(runtime: &str, occasion: Occasion) -> Census {
         Ok(plan) => {
             census.plans += 1;
             judge::laws(&mut census, node, &plan);
-            judge::manners(&mut census, node, &plan, &config.etcd.runtime, occasion);
+            judge::occasion_and_etcd(&mut census, node, &plan, &config.etcd.runtime, occasion);
         }
         Err(refusal) => census.refused(&refusal),
     });

@@ -1,4 +1,4 @@
-//! Makes `docs/decisions.md`: a table of what `apply` decides, from the function that decides it.
+//! Makes `docs/decisions.md`, a table of the decisions of `apply`, with the planner itself.
 
 use super::*;
 use etcd_lun::plan::Horizon;
@@ -75,7 +75,7 @@ fn locals() -> Vec<(&'static str, LocalDir)> {
     ]
 }
 
-/// The state of etcd, and who asks.
+/// The state of etcd, and the occasion.
 fn occasions() -> [(&'static str, Etcd, Occasion); 3] {
     [
         ("by hand, etcd runs or starts", etcd("active"), Occasion::ByHand),
@@ -88,7 +88,7 @@ fn occasions() -> [(&'static str, Etcd, Occasion); 3] {
     ]
 }
 
-/// The name of the refusal, as `--json` writes it.
+/// The name of the refusal, as in the output of `--json`.
 fn name(refusal: &Refusal) -> String {
     serde_json::to_value(refusal).unwrap()["refusal"].as_str().unwrap().to_owned()
 }

@@ -52,7 +52,7 @@ fn decides_as_with_a_target_and_never_asks_for_iscsi() {
                 plans += 1;
                 is_without_iscsi(plan);
                 judge::laws(&mut census, &seen, plan);
-                judge::manners(&mut census, &seen, plan, &device.etcd.runtime, occasion);
+                judge::occasion_and_etcd(&mut census, &seen, plan, &device.etcd.runtime, occasion);
             }
             assert_eq!(gist(decided), gist(plan(&target, node, occasion)), "{node:#?}");
         });

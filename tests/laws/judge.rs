@@ -1,22 +1,28 @@
-//! What the laws say of one plan, each with the number that it has in ARCHITECTURE.md.
+//! Checks one plan against the laws. Each law has the number that it has in ARCHITECTURE.md.
 
 use super::*;
 use census::Census;
 
-/// What the occasion allows, and how etcd is stopped and started.
-pub fn manners(census: &mut Census, node: &Node, plan: &Plan, runtime: &Runtime, occasion: Occasion) {
+/// Checks what is allowed at boot and by hand, and how etcd is stopped and started.
+pub fn occasion_and_etcd(
+    census: &mut Census,
+    node: &Node,
+    plan: &Plan,
+    runtime: &Runtime,
+    occasion: Occasion,
+) {
     let mut fail = |law: u8, what: &str| census.breaks(law, what, node, plan);
     let stops = at(plan, "stop-etcd").is_some();
-    let truth_is_lun =
+    let lun_is_authoritative =
         node.record.known().cloned().flatten().is_some_and(|record| record.authority == Authority::Lun);
     let running = node.etcd.known().is_none_or(|etcd| etcd.running);
     let systemd = matches!(runtime, Runtime::Systemd { .. });
-    if occasion == Occasion::Boot && stops && (systemd || !truth_is_lun) {
-        fail(7, "at boot no etcd is stopped that serves");
+    if occasion == Occasion::Boot && stops && (systemd || !lun_is_authoritative) {
+        fail(7, "an etcd that serves is not stopped at boot");
     }
     let unit_finds_it = systemd
         && occasion == Occasion::Boot
-        && truth_is_lun
+        && lun_is_authoritative
         && node.etcd.known().is_some_and(|etcd| etcd.lock_holders.is_empty());
     if running && !stops && !unit_finds_it && (at(plan, "mount-data").is_some() || at(plan, "copy").is_some())
     {
@@ -24,18 +30,20 @@ pub fn manners(census: &mut Census, node: &Node, plan: &Plan, runtime: &Runtime,
     }
     for step in &plan.steps {
         match step {
-            Step::StopEtcd { runtime: of } if of != runtime => fail(7, "etcd is stopped as it is run"),
+            Step::StopEtcd { runtime: of } if of != runtime => {
+                fail(7, "etcd is stopped by the runtime of the config")
+            }
             Step::StartEtcd(StartEtcd { runtime: of, .. }) if of != runtime => {
-                fail(7, "etcd is started as it is run")
+                fail(7, "etcd is started by the runtime of the config")
             }
             Step::StartEtcd(StartEtcd { wait, .. }) if *wait != (occasion == Occasion::ByHand) => {
-                fail(7, "only a person waits for etcd");
+                fail(7, "apply waits for etcd only by hand");
             }
             Step::StartEtcd(_)
                 if !stops
                     && node.etcd.known().is_some_and(|etcd| etcd.start_queued && !etcd.stopped_by_us) =>
             {
-                fail(7, "what starts by itself is not started");
+                fail(7, "an etcd whose start is queued is not started again");
             }
             _ => {}
         }
@@ -49,14 +57,17 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         _ => None,
     };
     let record = node.record.known().cloned().flatten();
-    let truth_is_lun = record.as_ref().is_some_and(|record| record.authority == Authority::Lun);
+    let lun_is_authoritative = record.as_ref().is_some_and(|record| record.authority == Authority::Lun);
     let etcd_runs = node.etcd.known().is_none_or(|etcd| etcd.running);
     let mounted = !matches!(node.mount, Fact::Known(None));
     let shut = node.mount.known().is_some_and(|mount| mount.as_ref().is_some_and(|mount| mount.io_error));
     if at(plan, "unmount-shut-down").is_some() {
         let fenced = node.local.known().is_some_and(LocalDir::is_fenced);
-        if !shut || !truth_is_lun || !fenced || (etcd_runs && at(plan, "stop-etcd").is_none()) {
-            fail(8, "only what has shut down is unmounted, with the fence up and etcd stopped");
+        if !shut || !lun_is_authoritative || !fenced || (etcd_runs && at(plan, "stop-etcd").is_none()) {
+            fail(
+                8,
+                "a filesystem is unmounted only if it has shut down, the directory beneath is fenced, and etcd is stopped",
+            );
         }
     } else if shut && !plan.steps.is_empty() {
         fail(8, "nothing is done on a filesystem that has shut down");
@@ -78,20 +89,20 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         match content {
             Some(Content::Blank) => {}
             Some(Content::Unfinished { uuid: OURS }) if cleared => {}
-            _ => fail(4, "only what is provably blank is formatted"),
+            _ => fail(4, "only a provably blank LUN is formatted"),
         }
     }
-    if truth_is_lun {
+    if lun_is_authoritative {
         for id in
             ["begin-record", "clear-unfinished", "format", "unstamp", "pre-copy", "copy", "stamp", "commit"]
         {
             if at(plan, id).is_some() {
-                fail(7, "the truth is never written over");
+                fail(7, "the authoritative copy is never written over");
             }
         }
     }
     if let Some(LunView::Seen(lun)) = node.lun.known() {
-        let bad = lun.wwid != Fact::Known(wwid()) && truth_is_lun
+        let bad = lun.wwid != Fact::Known(wwid()) && lun_is_authoritative
             || lun.wwid.known().is_none()
             || lun.read_only
             || lun.size.0 < 8 << 30
@@ -127,11 +138,11 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     if at(plan, "copy").is_some() {
         for id in ["begin-record", "prove", "stamp", "commit", "fence", "mount-data"] {
             if at(plan, id).is_none() {
-                fail(6, "a copy goes all the way");
+                fail(6, "a plan that copies goes on to the mount");
             }
         }
         if etcd_runs && at(plan, "stop-etcd").is_none() {
-            fail(7, "the copy that counts is made with etcd stopped");
+            fail(7, "the final copy is made with etcd stopped");
         }
     }
     let fenced = node.local.known().is_some_and(LocalDir::is_fenced) || at(plan, "fence").is_some();
@@ -147,8 +158,8 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         if !mounted && at(plan, "mount-data").is_none() {
             fail(7, "etcd is started on the LUN");
         }
-        if !truth_is_lun && at(plan, "commit").is_none() {
-            fail(7, "etcd is started on the truth");
+        if !lun_is_authoritative && at(plan, "commit").is_none() {
+            fail(7, "etcd is started on the authoritative copy");
         }
     }
     if let Some(Content::Xfs { uuid, .. }) = content
@@ -161,6 +172,6 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         && stamp.machine_id != MACHINE
         && ["stage", "unstamp", "copy", "activate", "mount-data"].iter().any(|id| at(plan, id).is_some())
     {
-        fail(4, "what another node has stamped is not even mounted: that node may have it mounted");
+        fail(4, "a LUN with the stamp of another node is not even mounted: that node may have it mounted");
     }
 }

@@ -1,4 +1,4 @@
-//! The safety laws, over every combination of facts, and over every place to be cut short.
+//! Tests of the safety laws, over every combination of facts, and with an interruption after every step.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[allow(dead_code, reason = "each test takes what it needs")]
@@ -87,7 +87,7 @@ fn contents() -> Vec<Fact<Content>> {
     contents
 }
 
-/// Each a LUN that must not be touched, or one that may.
+/// LUNs that may be used, and one for each reason that forbids it.
 fn luns() -> Vec<Lun> {
     let mut luns = Vec::new();
     for content in contents() {
@@ -161,8 +161,8 @@ fn etcds() -> Vec<Fact<Etcd>> {
     .collect()
 }
 
-/// Every combination of facts about an attached LUN and an unmounted data directory, and the
-/// other views and mounts beside them.
+/// Every combination of facts about an attached LUN and an unmounted data directory, and then the other views of the
+/// LUN and the other mounts.
 fn every_node(mut visit: impl FnMut(&Node)) -> usize {
     let mut count = 0;
     let mut views: Vec<_> = luns().into_iter().map(|lun| Fact::Known(LunView::Seen(Box::new(lun)))).collect();
@@ -219,7 +219,7 @@ fn situations() -> impl Iterator<Item = (&'static str, Occasion)> {
         .flat_map(|runtime| [Occasion::ByHand, Occasion::Boot].map(|occasion| (runtime, occasion)))
 }
 
-/// Follows a goal's plans until nothing is left, or until so many steps were taken in all; `after` sees the world after
+/// Follows a goal's plans until nothing is left, or until this number of steps in total. `after` gets the world after
 /// each step.
 fn follow(
     world: &mut World,
@@ -248,7 +248,8 @@ fn follow(
     panic!("plans without end: {:#?}", goal.plan(&config, &world.node));
 }
 
-/// Measured on the staged LUN, and before etcd is stopped or anything copied: a slow LUN costs nobody a second of etcd.
+/// The speed is measured on the staged LUN, before etcd is stopped or anything is copied. So a slow LUN causes no
+/// downtime of etcd.
 #[test]
 fn a_lun_is_measured_before_anything_is_stopped() {
     let mut config = support::config();

@@ -1,12 +1,12 @@
-//! `mark`: counting uses while etcd runs.
+//! `mark`: advancing the use counter while etcd runs.
 
 use super::*;
 use crate::say::say;
 use etcd_lun::plan::{MarkPlan, SkipReason, mark, step};
 
-/// A use is counted only if the mounted LUN is known to be authoritative. The plan has no other step.
+/// The use counter is advanced only if the mounted LUN is known to be authoritative. The plan has no other step.
 #[test]
-fn only_the_mounted_truth_is_counted() {
+fn only_a_mounted_authoritative_lun_is_marked() {
     let config = config();
     let (mut due, mut idle, mut refused) = (0, 0, 0);
     let nodes = |visit: &mut dyn FnMut(&Node)| {
@@ -35,8 +35,8 @@ fn only_the_mounted_truth_is_counted() {
             assert_eq!(stamp.machine_id, MACHINE);
             assert_eq!(stamp.generation, record.generation);
             assert!(stamp.activations >= record.activations, "back in time: {node:#?}");
-            // Above both counters. Otherwise a run that is cut short between stamp and record would leave a
-            // state that looks current.
+            // The new value is above both counters. Otherwise a run that is interrupted between stamp and record would
+            // leave a state that looks current.
             assert_eq!(to.activations, stamp.activations + 1);
             assert_eq!((to.clone().activated(0), noted.activations), (stamp.activated(0), to.activations));
             assert_eq!(noted.activated(0), record.activated(0));
@@ -52,7 +52,7 @@ fn only_the_mounted_truth_is_counted() {
 }
 
 #[test]
-fn what_is_no_fault_is_no_refusal() {
+fn what_is_not_a_fault_is_not_refused() {
     let config = config();
     let mut lost = migrated();
     known(&mut lost.sessions)[0].state = "FAILED".into();
@@ -67,7 +67,7 @@ fn what_is_no_fault_is_no_refusal() {
 }
 
 #[test]
-fn a_lun_that_went_back_in_time_is_told() {
+fn a_lun_that_went_back_in_time_is_refused() {
     let ahead = Fact::Known(Some(record().commit(Some(DATA)).activated(2)));
     let refusal = mark(&config(), &Node { record: ahead, ..migrated() }).unwrap_err().to_string();
     assert!(

@@ -1,5 +1,5 @@
-//! The rollback: what the laws say of one plan, every combination of facts, and whole runs that are cut short at any
-//! step.
+//! The rollback: checks of one plan against the laws, every combination of facts, and whole runs that are interrupted
+//! after any step.
 
 use super::*;
 use crate::census::Census;
@@ -93,12 +93,12 @@ fn is_mounted(node: &Node) -> bool {
 pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
     let mut fail = |law: u8, what: &str| census.breaks(law, what, node, plan);
     let record = node.record.known().cloned().flatten();
-    let Some(record) = record else { return fail(3, "without a record there is no way back") };
-    let truth_is_lun = record.authority == Authority::Lun;
+    let Some(record) = record else { return fail(3, "without a record there is no rollback") };
+    let lun_is_authoritative = record.authority == Authority::Lun;
     let running = node.etcd.known().is_none_or(|etcd| etcd.running);
     for id in ["begin-record", "clear-unfinished", "format", "unstamp", "stamp", "commit", "log-in"] {
         if at(plan, id).is_some() {
-            fail(4, "the way back writes no LUN and makes no session");
+            fail(4, "a rollback writes to no LUN and makes no session");
         }
     }
     if plan.steps.iter().any(Step::is_destructive)
@@ -118,25 +118,25 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
     if at(plan, "copy").is_some() {
         for id in ["prove", "unmount-data", "commit-local", "return"] {
             if at(plan, id).is_none() {
-                fail(6, "a copy goes all the way");
+                fail(6, "a plan that copies goes on to the mount");
             }
         }
         let in_reach = node.sessions.known().is_some_and(|all| all.iter().any(|one| one.is_logged_in()));
-        if !truth_is_lun || !is_mounted(node) || !in_reach {
-            fail(7, "what is copied is the truth, and in reach");
+        if !lun_is_authoritative || !is_mounted(node) || !in_reach {
+            fail(7, "what is copied is the authoritative copy, and it can be read");
         }
         if !node.local.known().is_some_and(LocalDir::is_fenced) {
-            fail(7, "the fence is up until the copy takes its place");
+            fail(7, "the data directory is fenced until the copy takes its place");
         }
         let shelf = node.rollback_staging.known().unwrap();
         if shelf.free < Bytes(5 << 30) || shelf.copy.as_ref().is_some_and(|copy| !copy.ours) {
-            fail(4, "there is room, and nobody else's data in the way");
+            fail(4, "there is space for the copy, and no foreign data in its place");
         }
         if running && at(plan, "stop-etcd").is_none() {
-            fail(7, "the copy that counts is made with etcd stopped");
+            fail(7, "the final copy is made with etcd stopped");
         }
     } else if at(plan, "commit-local").is_some() {
-        fail(6, "nothing is committed that was not copied");
+        fail(6, "only a copy is committed");
     }
     if at(plan, "log-out").is_some() {
         let used = |sid| {
@@ -146,18 +146,18 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
                 .iter()
                 .any(|one| one.sid == sid && (!one.in_use.is_empty() || one.target != TARGET))
         };
-        if truth_is_lun || is_mounted(node) || node.local.known().unwrap().is_fenced() {
-            fail(8, "sessions are ended when nothing else is left to do");
+        if lun_is_authoritative || is_mounted(node) || node.local.known().unwrap().is_fenced() {
+            fail(8, "sessions are logged out last");
         }
         if plan.steps.iter().any(|step| matches!(step, Step::LogOut { sid } if used(*sid))) {
-            fail(8, "a session that is used, or is not ours, is never logged out");
+            fail(8, "a session that is in use, or is not ours, is never logged out");
         }
     }
     for step in &plan.steps {
         if let Step::StartEtcd(StartEtcd { on, .. }) = step
-            && (*on != Authority::Local || truth_is_lun && at(plan, "commit-local").is_none())
+            && (*on != Authority::Local || lun_is_authoritative && at(plan, "commit-local").is_none())
         {
-            fail(7, "etcd is started on the truth");
+            fail(7, "etcd is started on the authoritative copy");
         }
     }
     if at(plan, "return").is_some() && at(plan, "commit-local").is_none() {
@@ -165,18 +165,17 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
     }
 }
 
-/// The copy takes the data directory's place only if the record says so, and only if it is the copy that was
-/// proven.
+/// The copy is put in the place of the data directory only if the record allows it, and only if it is the proven copy.
 fn returned(census: &mut Census, node: &Node, plan: &Plan) {
     let mut fail = |law: u8, what: &str| census.breaks(law, what, node, plan);
     let record = node.record.known().cloned().flatten().unwrap();
     let copy =
         node.rollback_staging.known().and_then(|shelf| shelf.copy.as_ref()).and_then(|copy| copy.fingerprint);
     if node.rolled_back().is_none() || copy.is_none() || copy.map(Ours) != record.fingerprint {
-        fail(7, "only what was proven is returned");
+        fail(7, "only a proven copy is put in place");
     }
     if is_mounted(node) || !node.local.known().is_some_and(LocalDir::is_empty) {
-        fail(4, "nothing is replaced but the fence");
+        fail(4, "only the fence is replaced");
     }
 }
 
@@ -185,7 +184,7 @@ pub fn after_it(census: &mut Census, node: &Node, plan: &Plan, occasion: Occasio
     let mut fail = |law: u8, what: &str| census.breaks(law, what, node, plan);
     let moves = ["begin-record", "format", "stage", "copy", "log-in"].iter().any(|id| at(plan, id).is_some());
     if occasion == Occasion::Boot && moves {
-        fail(7, "a boot does not move what a person has rolled back");
+        fail(7, "a boot does not migrate data that a person has rolled back");
     }
     if occasion == Occasion::ByHand && at(plan, "return").is_some() {
         fail(6, "by hand a rollback is finished by `rollback`");
@@ -195,19 +194,19 @@ pub fn after_it(census: &mut Census, node: &Node, plan: &Plan, occasion: Occasio
     }
 }
 
-/// Follows a goal. After each step of a rollback, etcd must be able to start on the authoritative copy or not
-/// at all.
+/// Follows a goal. After each step of a rollback, etcd must either be able to start on the authoritative copy, or not
+/// be able to start at all.
 fn go(world: &mut World, goal: Goal, runtime: &str, crash: Option<usize>) -> Result<usize, Refusal> {
     follow(world, goal, runtime, crash, 8, |world, step| {
         if goal == Goal::Local {
-            starts_on_the_truth(world, step);
+            starts_on_the_authoritative_copy(world, step);
         }
     })
 }
 
-fn starts_on_the_truth(world: &World, step: &Step) {
+fn starts_on_the_authoritative_copy(world: &World, step: &Step) {
     let node = &world.node;
-    let truth = node.record.known().unwrap().as_ref().unwrap().authority;
+    let authoritative = node.record.known().unwrap().as_ref().unwrap().authority;
     let mounted = is_mounted(node);
     let fenced = node.local.known().unwrap().is_fenced();
     let starts_on = match (mounted, fenced) {
@@ -215,7 +214,7 @@ fn starts_on_the_truth(world: &World, step: &Step) {
         (false, true) => None,
         (false, false) => Some(Authority::Local),
     };
-    assert!(starts_on.is_none_or(|place| place == truth), "after {}: {world:#?}", step.id());
+    assert!(starts_on.is_none_or(|place| place == authoritative), "after {}: {world:#?}", step.id());
 }
 
 fn is_back(world: &World) -> bool {
@@ -285,7 +284,7 @@ fn a_boot_after_a_cut_goes_to_the_side_of_the_commit_point_that_it_finds() {
             go(&mut world, boot, runtime, None).unwrap_or_else(|refusal| panic!("cut at {cut}: {refusal}"));
             assert!(if committed { is_back(&world) } else { is_on_lun(&world) }, "cut at {cut}: {world:#?}");
             ends[usize::from(committed)] += 1;
-            // Every later boot leaves it there.
+            // Every later boot keeps it there.
             reboot(&mut world, runtime);
             go(&mut world, boot, runtime, None).unwrap();
             assert!(if committed { is_back(&world) } else { is_on_lun(&world) }, "cut at {cut}: {world:#?}");
@@ -321,7 +320,7 @@ fn apply_by_hand_does_not_finish_a_rollback() {
 
 /// `apply` does the same before it copies anything.
 #[test]
-fn what_has_shut_down_is_mounted_anew_first() {
+fn a_filesystem_that_has_shut_down_is_mounted_again_first() {
     let mut node = migrated();
     known(&mut node.mount).as_mut().unwrap().io_error = true;
     let plan = rollback(&config(), &node).unwrap();
@@ -367,7 +366,7 @@ fn what_is_missing_is_named() {
     }
 }
 
-/// Whatever lies there, and whatever a look at it has found: it is neither put in place nor called changed.
+/// Whatever is there, and whatever its fingerprint is: it is not put in place, and no message says that it has changed.
 #[test]
 fn what_an_older_version_has_proven_is_not_compared() {
     let mut node = node();
@@ -388,7 +387,7 @@ fn what_an_older_version_has_proven_is_not_compared() {
             );
         }
     }
-    // Put in place already: nothing is compared any more.
+    // The copy is in place already, so nothing is compared any more.
     node.rollback_staging = Fact::Known(RollbackStaging { free: Bytes(40 << 30), copy: None });
     node.local = Fact::Known(dir(&["member"], false));
     let finished = rollback(&config(), &node).unwrap();

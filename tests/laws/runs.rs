@@ -1,10 +1,10 @@
-//! Whole runs on a world of facts: to the end, cut short at any step, at boot, and after a target came back
-//! late.
+//! Whole runs on simulated facts: complete, interrupted after any step, at boot, and with a target that becomes
+//! reachable late.
 
 use super::*;
 use crate::say::say;
 
-/// Runs plans until nothing is left. With `crash` the run is cut short after that many steps in total.
+/// Runs plans until nothing is left. With `crash` the run is interrupted after that many steps in total.
 fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
     run_as(world, crash, "systemd", Occasion::ByHand)
 }
@@ -20,8 +20,8 @@ fn run_as(
 
 fn is_done(world: &World) -> bool {
     let node = &world.node;
-    let truth = node.record.known().cloned().flatten().map(|record| record.authority);
-    truth == Some(Authority::Lun)
+    let authoritative = node.record.known().cloned().flatten().map(|record| record.authority);
+    authoritative == Some(Authority::Lun)
         && world.lun_is_copy
         && node.etcd.known().is_some_and(|etcd| etcd.is_up() || etcd.start_queued)
         && node.local.known().is_some_and(LocalDir::is_fenced)
@@ -40,14 +40,14 @@ fn law_6_stopping_anywhere_and_starting_again_reaches_the_same_end() {
                 run(&mut world, Some(crash)).unwrap();
                 world.crash();
                 // etcd is enabled, so a reboot starts it wherever it can start.
-                let truth_is_lun = world
+                let lun_is_authoritative = world
                     .node
                     .record
                     .known()
                     .cloned()
                     .flatten()
                     .is_some_and(|record| record.authority == Authority::Lun);
-                if !truth_is_lun {
+                if !lun_is_authoritative {
                     world.lun_is_copy = false; // etcd has written to the local disk since
                     world.node.etcd = Fact::Known(etcd("active"));
                 }
@@ -119,7 +119,7 @@ fn a_late_target_gets_the_failing_etcd_onto_the_lun() {
             plan(&config, &world.node, Occasion::Boot).unwrap().steps.iter().map(Step::id).collect();
         let expected: &[&str] = match (runtime, state) {
             ("systemd", "failed") => &["activate", "mount-data", "start-etcd"],
-            // systemd starts it again by itself.
+            // systemd starts it again without a step of ours.
             ("systemd", _) => &["activate", "mount-data"],
             (_, "failed") => &["activate", "mount-data", "start-etcd"],
             _ => &["activate", "stop-etcd", "mount-data", "start-etcd"],
@@ -165,7 +165,7 @@ fn with_selinux_the_data_directory_lies_where_the_service_can_exchange_it() {
 }
 
 #[test]
-fn what_has_shut_down_is_mounted_anew_by_a_person() {
+fn a_filesystem_that_has_shut_down_is_mounted_again_by_a_person() {
     for (runtime, state) in [("systemd", "failed"), ("systemd", "active"), ("static-pod", "active")] {
         let mut world = World::new(node());
         run(&mut world, None).unwrap();
@@ -186,7 +186,7 @@ fn what_has_shut_down_is_mounted_anew_by_a_person() {
     }
 }
 
-/// Whatever lies there, and whatever a look at it has found: it is neither retired nor called changed.
+/// Whatever is there, and whatever its fingerprint is: it is not retired, and no message says that it has changed.
 #[test]
 fn data_that_an_older_version_has_copied_is_not_compared() {
     let committed = of_older_version(&record().commit(Some(DATA)));
@@ -205,13 +205,13 @@ fn data_that_an_older_version_has_copied_is_not_compared() {
             let said = refusal.to_string();
             assert!(said.contains("`mv /var/lib/etcd /var/lib/etcd.before-lun`"), "{said}");
         }
-        // Somebody has the database open: that it is other data is certain.
+        // Someone has the database open, so it is certainly other data.
         let mut held = node.clone();
         known(&mut held.etcd).lock_holders = vec!["etcd (pid 7)".into()];
         let refusal = plan(&config(), &held, Occasion::ByHand).unwrap_err();
         assert!(matches!(refusal, Refusal::TwoHistories { .. }), "{refusal}");
     }
-    // Retired, or moved away: the node goes on as any other.
+    // Once it is retired or moved away, the node continues like any other.
     for local in [dir(&[], true), LocalDir::Absent] {
         node.local = Fact::Known(local);
         assert!(plan(&config(), &node, Occasion::Boot).is_ok());

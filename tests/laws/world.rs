@@ -1,4 +1,4 @@
-//! What each step does to a node made of facts, and what a run keeps in memory.
+//! A simulated node: what each step does to its facts, and what a run keeps in memory.
 
 use super::*;
 use etcd_lun::plan::{
@@ -13,21 +13,21 @@ fn seen(node: &mut Node) -> &mut Lun {
     }
 }
 
-/// What a run of `apply` keeps in memory and loses when it is cut short.
+/// What a run of `apply` keeps in memory and loses when it is interrupted.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     proven: bool,
     staged: bool,
 }
 
-/// The world: a node's facts, and what these facts do not show.
+/// The simulated node: its facts, and what these facts do not show.
 #[derive(Debug, Clone)]
 pub struct World {
     pub node: Node,
     /// The LUN that a login would show.
     pub behind: Lun,
     pub memory: Memory,
-    /// Whether the LUN has a complete copy of the data that etcd wrote last.
+    /// True if the LUN has a complete copy of the data that etcd wrote last.
     pub lun_is_copy: bool,
     /// The same for the copy that a rollback has staged, and for the one that it has put in place.
     pub shelf_is_copy: bool,
@@ -72,7 +72,7 @@ impl World {
     }
 
     fn fingerprint(&mut self) {
-        let lun_is_truth = self
+        let record_has_fingerprint = self
             .node
             .record
             .known()
@@ -80,15 +80,15 @@ impl World {
             .is_some_and(|record| record.fingerprint.is_some());
         if let LocalDir::Present { entries, fingerprint, .. } = known(&mut self.node.local)
             && !entries.is_empty()
-            && lun_is_truth
+            && record_has_fingerprint
         {
             *fingerprint = Some(DATA);
         }
         // The fingerprint of a staged copy is read only if the record says that the copy is authoritative.
-        let is_truth = self.node.rolled_back().is_some();
+        let is_authoritative = self.node.rolled_back().is_some();
         let found = if self.shelf_is_copy { DATA } else { OTHER_DATA };
         if let Some(copy) = &mut known(&mut self.node.rollback_staging).copy {
-            copy.fingerprint = is_truth.then_some(found);
+            copy.fingerprint = is_authoritative.then_some(found);
         }
     }
 
@@ -135,7 +135,7 @@ impl World {
                 etcd.stopped_by_us = true;
             }
             Step::Copy(Copy { way: Way::ToLocal { .. }, .. }) => {
-                assert!(self.truth_is_mounted() && !running, "copying under a running etcd");
+                assert!(self.authoritative_lun_is_mounted() && !running, "copying under a running etcd");
                 self.shelve(true);
             }
             Step::Copy(Copy { way: Way::ToLun, .. }) => {
@@ -179,7 +179,7 @@ impl World {
                 self.settle(false);
             }
             Step::Mark(Mark { stamp, record, .. }) => {
-                assert!(self.truth_is_mounted(), "counting what is not mounted");
+                assert!(self.authoritative_lun_is_mounted(), "counting what is not mounted");
                 self.set_stamp(Some(stamp.clone()));
                 self.node.mounted_stamp = Fact::Known(Some(stamp.clone()));
                 self.node.record = Fact::Known(Some(record.clone()));
@@ -200,19 +200,25 @@ impl World {
                 }
             }
             Step::UnmountData { .. } => {
-                assert!(self.memory.proven && !running, "unmounting under a running etcd, or for nothing");
+                assert!(
+                    self.memory.proven && !running,
+                    "unmounting under a running etcd, or without a proven copy"
+                );
                 self.unmount();
             }
             Step::CommitLocal { record } => {
                 assert!(self.memory.proven && !running, "committing without proof");
-                assert!(matches!(self.node.mount, Fact::Known(None)), "committing with the LUN in reach");
-                assert!(known(&mut self.node.local).is_fenced(), "committing with the fence open");
+                assert!(matches!(self.node.mount, Fact::Known(None)), "committing while the LUN is mounted");
+                assert!(known(&mut self.node.local).is_fenced(), "committing without a fence");
                 self.node.record = Fact::Known(Some(record.clone().roll_back(DATA)));
                 self.fingerprint();
             }
             Step::Return { .. } => {
-                assert!(self.node.rolled_back().is_some() && !running, "opening the fence for nothing");
-                assert!(self.shelf_is_copy, "returning what is no copy");
+                assert!(
+                    self.node.rolled_back().is_some() && !running,
+                    "removing the fence without a rollback, or while etcd runs"
+                );
+                assert!(self.shelf_is_copy, "putting in place what is not a complete copy");
                 known(&mut self.node.rollback_staging).copy = None;
                 self.shelf_is_copy = false;
                 self.local_is_copy = true;
@@ -220,12 +226,18 @@ impl World {
             }
             Step::StartEtcd(StartEtcd { on, wait, .. }) => {
                 match on {
-                    Authority::Lun => assert!(self.truth_is_mounted(), "starting etcd beside the LUN"),
+                    Authority::Lun => assert!(
+                        self.authoritative_lun_is_mounted(),
+                        "starting etcd while the LUN is not mounted"
+                    ),
                     Authority::Local => {
                         let local = known(&mut self.node.local);
-                        assert!(!local.is_empty() && self.local_is_copy, "starting etcd on nothing");
+                        assert!(!local.is_empty() && self.local_is_copy, "starting etcd without its data");
                         assert!(matches!(self.node.mount, Fact::Known(None)), "starting etcd on the LUN");
-                        assert!(self.node.rolled_back().is_some(), "starting etcd on what is not the truth");
+                        assert!(
+                            self.node.rolled_back().is_some(),
+                            "starting etcd on a copy that is not authoritative"
+                        );
                     }
                 }
                 let etcd = known(&mut self.node.etcd);
@@ -254,14 +266,14 @@ impl World {
         }
     }
 
-    fn truth_is_mounted(&self) -> bool {
+    fn authoritative_lun_is_mounted(&self) -> bool {
         let record = self.node.record.known().and_then(Option::as_ref);
         record.is_some_and(|record| record.authority == Authority::Lun)
             && matches!(self.node.mount, Fact::Known(Some(_)))
     }
 
     fn shelve(&mut self, is_copy: bool) {
-        assert!(self.truth_is_mounted(), "copying what is not the truth");
+        assert!(self.authoritative_lun_is_mounted(), "copying from a copy that is not authoritative");
         *known(&mut self.node.rollback_staging) = staged(None);
         self.shelf_is_copy = is_copy;
     }

@@ -1,8 +1,8 @@
-//! What the reader of names sees, case by case: text in, edges out.
+//! Test cases for the reader of names: source text in, edges out.
 
 use crate::names::{Graph, graph};
 
-/// The graph of files given as name and text; what they declare is in `lib.rs`.
+/// The graph of files, given by name and text. `lib.rs` declares the modules.
 fn of(files: &[(&str, &str)]) -> Graph {
     let sources: Vec<_> = files.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
     graph(&sources)
@@ -58,7 +58,7 @@ fn every_way_to_name_something_is_seen() {
 }
 
 #[test]
-fn what_is_handed_on_leads_to_the_file_that_defines_it() {
+fn a_reexport_leads_to_the_file_that_defines_the_name() {
     assert_eq!(used_by_a("use crate::b::own;").0, ["b/mod.rs"]);
     assert_eq!(used_by_a("use crate::b::D;").0, ["b/d.rs"], "through a glob");
     assert_eq!(used_by_a("use crate::b::D; fn f() { D::One; }").0, ["b/d.rs"]);
@@ -68,7 +68,7 @@ fn what_is_handed_on_leads_to_the_file_that_defines_it() {
 }
 
 #[test]
-fn what_only_looks_like_a_use_is_none() {
+fn what_only_looks_like_a_use_is_not_counted() {
     for text in [
         "//! See [`crate::b::C`].\n/// And `crate::b`.\nfn f() {}",
         "#[cfg(test)] mod tests { use crate::b::C; }",
@@ -80,12 +80,12 @@ fn what_only_looks_like_a_use_is_none() {
     ] {
         assert_eq!(used_by_a(text), (vec![], vec![]), "{text}");
     }
-    // To import a module is to name its layer, though nothing of it is used yet.
+    // Importing a module names its layer, even if nothing of it is used yet.
     assert_eq!(used_by_a("use crate::b;"), (vec![], vec!["b".into()]));
 }
 
 #[test]
-fn a_parent_that_hands_its_children_on_is_no_circle_and_one_that_calls_them_is() {
+fn a_parent_that_only_reexports_its_children_makes_no_circle() {
     let lib = ("lib.rs", "mod p;");
     let child = ("p/c.rs", "use super::own; pub fn f() { own() }");
     let only_hands_on = ("p/mod.rs", "mod c; pub(crate) use c::f; pub fn own() {}");
@@ -100,11 +100,11 @@ fn a_parent_that_hands_its_children_on_is_no_circle_and_one_that_calls_them_is()
         let both = ["p/c.rs > p/mod.rs", "p/mod.rs > p/c.rs"];
         assert_eq!(edges(&[lib, ("p/mod.rs", calls), child]), both, "{calls}");
     }
-    // What a sibling is reached through is not what is used.
+    // The module through which a sibling is reached is not itself used.
     let through = ("p/c.rs", "use super::{d::g, f2}; pub fn f() { super::d::g() }");
     let siblings = ("p/mod.rs", "mod c; mod d; pub use c::f; pub use d::g as f2;");
     assert_eq!(edges(&[lib, siblings, through, ("p/d.rs", "pub fn g() {}")]), ["p/c.rs > p/d.rs"]);
-    // A macro is seen below without an import.
+    // Modules below see a macro without an import.
     let macros = ("p/mod.rs", "macro_rules! m { () => {} } mod c;");
     assert_eq!(edges(&[lib, macros, ("p/c.rs", "m!();")]), ["p/c.rs > p/mod.rs"]);
 }
@@ -131,7 +131,7 @@ fn the_program_is_read_too() {
 }
 
 #[test]
-fn what_is_not_ours_is_seen_by_its_whole_path() {
+fn paths_of_other_crates_are_seen_in_full() {
     for (text, path) in [
         ("use std::fs;", "std::fs"),
         ("use std::{fs, io};", "std::fs"),
@@ -152,7 +152,7 @@ fn what_is_not_ours_is_seen_by_its_whole_path() {
 }
 
 #[test]
-fn texts_are_seen_wherever_they_stand() {
+fn texts_are_seen_everywhere() {
     for text in [
         "const A: &str = \"{x:?}\";",
         "fn f() { format!(\"{x:?}\") }",

@@ -1,4 +1,4 @@
-//! Circles of files that use each other, the shortest through each edge.
+//! Finds circles of files that use each other: for each edge the shortest circle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

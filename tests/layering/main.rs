@@ -1,7 +1,7 @@
-//! The architecture, held by tests: who may use whom, that no files use each other in a circle, who touches the machine,
-//! and how large a file may grow.
+//! Tests of the architecture: which module may use which, no circles of files that use each other, only `host` touches
+//! the machine, and how long a file may be.
 //!
-//! `ETCD_LUN_TREE=DIR` looks at another checkout than the one that this was built from.
+//! With `ETCD_LUN_TREE=DIR` they check another checkout than the one that they were built from.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod cases;
@@ -100,7 +100,7 @@ fn only_host_touches_the_machine() {
         "zbus",
         "sys_mount",
     ];
-    // Values that touch nothing.
+    // Types that don't access anything.
     let values = ["std::net::IpAddr", "std::net::Ipv4Addr", "std::net::Ipv6Addr", "std::net::SocketAddr"];
     let prints = ["println!", "eprintln!", "print!", "eprint!", "std::io::stdout", "std::io::stderr"];
     let within = |path: &str, what: &str| {
@@ -122,7 +122,7 @@ fn only_host_touches_the_machine() {
     }
     assert!(
         seen.len() > 8,
-        "of what touches the machine only {seen:?} was seen: the reader of names is blind"
+        "of what touches the machine only {seen:?} was seen: the reader of names misses uses"
     );
 }
 
@@ -161,7 +161,7 @@ fn files_have_one_subject() {
     }
 }
 
-/// The map says what each module may use, and could be changed together with the code; this cannot.
+/// The map says what each module may use, but it could be changed together with the code. This test can't.
 #[test]
 fn law_1_what_computes_reaches_nothing_that_reads_or_changes() {
     let computes = ["terms", "config", "node", "plan", "health", "bench", "unit", "policy", "delivery"];
@@ -176,16 +176,16 @@ fn law_1_what_computes_reaches_nothing_that_reads_or_changes() {
     }
 }
 
-/// Whoever follows the document must arrive. Paths are given from the top, or below `agent/src`.
+/// Every path in the document must exist. Paths are given from the top, or below `agent/src`.
 #[test]
-fn what_the_document_names_is_there() {
+fn paths_in_the_document_exist() {
     let document = fs::read_to_string(tree().join("ARCHITECTURE.md")).unwrap();
     let is_path = |text: &&str| {
         text.contains('/')
             && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-".contains(letter))
             && !text.starts_with(['/', '.'])
     };
-    // Between backticks, outside of code blocks.
+    // The texts between backticks, outside of code blocks.
     let named: BTreeSet<_> = document.split('`').skip(1).step_by(2).filter(is_path).collect();
     assert!(named.len() > 50, "{named:?}");
     let is_there = |path: &&str| {
@@ -197,15 +197,15 @@ fn what_the_document_names_is_there() {
     assert!(missing.is_empty(), "ARCHITECTURE.md names what is not there: {missing:?}");
 }
 
-/// The release is built with `-Z fmt-debug=shallow` (`packaging/build`): a derived `Debug` prints the name of a type or variant and
-/// no field. So no text that a person reads may be made by it.
+/// The release is built with `-Z fmt-debug=shallow` (`packaging/build`): a derived `Debug` then prints only the name of
+/// the type or variant, without fields. So no text for people may be made with `Debug`.
 #[test]
 fn no_text_is_made_by_debug() {
     let is_debug = |text: &str| [":?}", ":#?}"].iter().any(|end| text.contains(end));
-    // tracing hands every message over as `fmt::Debug`, by an implementation that is written by hand.
+    // tracing passes every message as `fmt::Debug`, but by an implementation that is written by hand.
     let is_excused = |name: &str| name == "cli/events.rs";
     let found: Vec<_> = graph().texts.iter().filter(|(_, text)| is_debug(text)).collect();
-    assert!(found.iter().any(|(name, _)| is_excused(name)), "the reader of texts is blind");
+    assert!(found.iter().any(|(name, _)| is_excused(name)), "the reader of texts misses texts");
     let found: Vec<_> = found.into_iter().filter(|(name, _)| !is_excused(name)).collect();
     assert!(found.is_empty(), "print these by `Display`: {found:#?}");
 }

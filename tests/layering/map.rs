@@ -32,7 +32,8 @@ fn row(line: &str) -> Row {
     Row { path, may_use: may_use.filter(|name| !["", "nothing"].contains(&name.as_str())).collect() }
 }
 
-/// How the map and the code differ, a line each. `used`: from a module to a module, with the files that use it.
+/// The differences between the map and the code, a line each. `used`: from a module to a module, with the files that
+/// use it.
 pub fn differences(
     rows: &[Row],
     modules: &BTreeSet<String>,

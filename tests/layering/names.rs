@@ -1,9 +1,9 @@
-//! Which file uses which: every path in the sources, followed to the file that defines what the path names.
+//! Which file uses which: every path in the sources is followed to the file that defines its target.
 //!
 //! The sources are parsed with `syn`. Paths are taken from imports, types, expressions, patterns and the arguments of
-//! macros, and from texts in attributes (`#[serde(with = "…")]`). An import by itself makes no edge where a child is
-//! handed on (`pub use` in `mod.rs`): the edge belongs to the file that uses the name. Calls of methods carry no path:
-//! whoever calls one has got the value, and with it the edge, from elsewhere. Test modules are left out.
+//! macros, and from texts in attributes (`#[serde(with = "…")]`). A re-export of a child (`pub use` in `mod.rs`) makes
+//! no edge: the edge belongs to the file that uses the name. Calls of methods have no path: the caller has got the
+//! value from elsewhere, and that makes the edge. Test modules are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,21 +43,21 @@ enum Kind {
     Macro,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug, Clone)]
 enum Target {
     Module,
     Item { file: String },
 }
 
-/// Who uses what.
+/// The result: who uses what.
 #[derive(Debug, Default)]
 pub struct Graph {
     /// From a file to a file, with the paths as they are written.
     pub files: BTreeMap<(String, String), BTreeSet<String>>,
     /// From a module right below the root to another, with the files that name it.
     pub layers: BTreeMap<(String, String), BTreeSet<String>>,
-    /// What is not ours, by its whole path (`std::fs::File`), with the file that uses it; a macro ends with `!`.
+    /// Paths of other crates, in full (`std::fs::File`), with the file that uses them. A macro ends with `!`.
     pub outside: BTreeSet<(String, String)>,
     /// Texts between quotation marks, with their file.
     pub texts: Vec<(String, String)>,
@@ -95,7 +95,7 @@ impl Modules {
         }
     }
 
-    /// Reads a module's items and hands back its children that are files of their own.
+    /// Reads a module's items. Returns its children that are files of their own.
     fn module(
         &mut self,
         file: &str,
@@ -166,7 +166,7 @@ impl Modules {
         graph
     }
 
-    /// Follows a path from the module that it is written in; `passed` gets each module on the way.
+    /// Follows a path from the module in which it is written. `passed` gets each module on the way.
     fn start(
         &self,
         from: &[String],
@@ -175,7 +175,7 @@ impl Modules {
         passed: &mut Vec<ModulePath>,
         depth: u8,
     ) -> Option<Target> {
-        // `use anyhow::{self}` imports what it is named after.
+        // `use anyhow::{self}` imports a name that is the same as its path.
         if depth > 16 {
             return None;
         }
@@ -200,7 +200,7 @@ impl Modules {
                 if found.is_some() || kind != Kind::Macro {
                     return found;
                 }
-                // A macro is seen by the modules below, without an import.
+                // Modules below see a macro without an import.
                 (0..from.len()).rev().find_map(|end| {
                     let above = self.0.get(&from[..end])?;
                     above.items.contains(first).then(|| Target::Item { file: above.file.clone() })
@@ -209,7 +209,7 @@ impl Modules {
         }
     }
 
-    /// A path that is not ours, with what its first name was imported from in place of it.
+    /// A path of another crate, with its first name replaced by what it was imported from.
     fn expand(&self, from: &[String], path: &[String], depth: u8) -> Vec<Vec<String>> {
         let imported = path.split_first().and_then(|(first, rest)| {
             let imports = self.0.get(from)?.imports.get(first)?;
@@ -248,7 +248,7 @@ impl Modules {
             let target = self.start(within, &whole, Kind::Body, &mut way, depth + 1)?;
             Some((target, way))
         });
-        // A name may be that of a module and of a function: the one that leads further is meant.
+        // A name may be that of a module and of a function. Then the function is meant.
         if let Some((target, way)) = through.max_by_key(|(target, _)| matches!(target, Target::Item { .. })) {
             passed.extend(way);
             return Some(target);
@@ -260,7 +260,7 @@ impl Modules {
             let mut way = Vec::new();
             let whole = [glob.as_slice(), path].concat();
             let found = (depth < 8).then(|| self.start(within, &whole, Kind::Body, &mut way, depth + 1))?;
-            // Of an enum's glob the names are not known: only a module's are followed.
+            // The names in the glob of an enum are not known, so only the globs of modules are followed.
             let module = self.start(within, glob, Kind::Body, &mut Vec::new(), depth + 1)?;
             (matches!(module, Target::Module) && found.is_some()).then(|| passed.extend(way))?;
             found
@@ -301,7 +301,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Paths in what a macro or an attribute is given.
+    /// Collects paths in the arguments of a macro or an attribute.
     fn tokens(&mut self, tokens: TokenStream) {
         let trees: Vec<_> = tokens.into_iter().collect();
         let is =
@@ -311,7 +311,7 @@ impl Reader<'_> {
             match &trees[at] {
                 TokenTree::Group(group) => self.tokens(group.stream()),
                 TokenTree::Literal(literal) => self.text(&literal.to_string()),
-                // A field, or a method: `.name`; but `..name` is a value.
+                // `.name` is a field or a method, but the name in `..name` is a value.
                 TokenTree::Ident(_) if at > 0 && is(at - 1, '.') && !(at > 1 && is(at - 2, '.')) => {}
                 TokenTree::Ident(ident) => {
                     let mut path = vec![ident.to_string()];
@@ -330,7 +330,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A path within a text, as attributes have it.
+    /// A path within a text, as in some attributes.
     fn text(&mut self, literal: &str) {
         self.module.texts.push(literal.to_owned());
         let text = literal.trim_matches('"');
@@ -379,7 +379,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
 
     fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
         match &attribute.meta {
-            // A comment, or a path of another crate.
+            // A doc comment, or a path of another crate.
             syn::Meta::NameValue(_) | syn::Meta::Path(_) => {}
             syn::Meta::List(list) => self.tokens(list.tokens.clone()),
         }

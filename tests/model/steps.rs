@@ -25,7 +25,7 @@ impl Run<'_> {
     }
 
     fn not_the_truth(&self) -> Result<(), Stop> {
-        if self.world.record_says_lun() { Self::fail("the LUN is the truth") } else { Ok(()) }
+        if self.world.record_says_lun() { Self::fail("the LUN's copy is authoritative") } else { Ok(()) }
     }
 
     /// Checks that the LUN answers and holds the filesystem that the record names.
@@ -198,7 +198,7 @@ impl Run<'_> {
                         if self.world.mounted && !self.world.shut && self.world.reachable => {}
                     authority::Authority::Local
                         if !self.world.mounted && self.world.local != Local::Fenced => {}
-                    _ => return Self::fail("the truth is not in its place"),
+                    _ => return Self::fail("the authoritative copy is not in its place"),
                 }
                 let started = self.world.etcd_started().map_err(Stop::Broken)?.unwrap_or(self.world);
                 let etcd = if *wait || self.world.is_running() { started.etcd } else { Etcd::Queued };

@@ -222,12 +222,15 @@ impl World {
             (Etcd::OnLocal, Local::Data(writes), _) if writes == self.truth => {}
             (Etcd::OnLun, _, Disk::Xfs { tree: Tree::Whole(writes), .. }) if writes == self.truth => {}
             (Etcd::OnLocal | Etcd::OnLun, local, disk) => {
-                return Err(format!("etcd runs ({:?}) beside the truth: {local:?}, {disk:?}", self.etcd));
+                return Err(format!(
+                    "etcd runs ({:?}) on a copy that is not authoritative: {local:?}, {disk:?}",
+                    self.etcd
+                ));
             }
             (Etcd::Down | Etcd::Queued | Etcd::Failed, _, _) => {}
         }
         if self.mounted && self.record.is_none_or(|record| !record.lun) {
-            return Err("the LUN is mounted, and the truth is local".into());
+            return Err("the LUN is mounted, but the local copy is authoritative".into());
         }
         if self.etcd == Etcd::OnLocal && self.mounted {
             return Err("the LUN is mounted over a running etcd".into());
