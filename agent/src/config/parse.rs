@@ -42,7 +42,7 @@ fn date(value: &Spanned<DeValue<'_>>) -> Option<Range<usize>> {
     }
 }
 
-/// What `toml` says of a text that isn't TOML. Of a key that is there twice it doesn't give the name; that is quoted from
+/// The error of `toml` for a text that isn't TOML. For a duplicate key it doesn't give the name; that is quoted from
 /// the text unless it is in quotes itself, for then it could be anything.
 fn not_toml(text: &str, error: &Error) -> String {
     let said = one_line(error.message());
@@ -54,7 +54,7 @@ fn not_toml(text: &str, error: &Error) -> String {
     said
 }
 
-/// What serde says of a text that isn't a config, with the key first.
+/// The error of serde for a text that isn't a valid config, with the key first.
 fn not_a_config(error: &Error) -> String {
     let said = in_words(error.message());
     match key(error) {

@@ -56,7 +56,7 @@ pub fn target(
     script.push_str(match backstores {
         Backstores::Files(_) => "mkdir -p \"$directory\"\n",
         Backstores::Devices => {
-            "for device; do\n    [ -b \"$device\" ] || die \"$device is no block device: name one for each node\"\ndone\n"
+            "for device; do\n    [ -b \"$device\" ] || die \"$device is not a block device: name one for each node\"\ndone\n"
         }
     });
     for (at, node) in nodes.iter().enumerate() {

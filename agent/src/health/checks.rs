@@ -231,7 +231,7 @@ fn no_fence(config: &Config, node: &Node) -> Checked {
 }
 
 /// Below this share etcd may run out of space: its next WAL file and snapshot take 64 MiB each at least
-/// (`server/storage/wal/wal.go`), and a defragmentation writes the database anew.
+/// (`server/storage/wal/wal.go`), and a defragmentation rewrites the database.
 const FREE_PERCENT: u64 = 20;
 
 pub(super) fn free_space(input: CheckInput<'_>) -> Outcome {

@@ -65,7 +65,7 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Why a text is no record or stamp.
+/// Why a text is not a valid record or stamp.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// It is not JSON of the known form.

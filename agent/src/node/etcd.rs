@@ -87,7 +87,7 @@ impl Serialize for EtcdState {
 pub enum ActiveState {
     /// It runs, or is mounted.
     Active,
-    /// It runs, and reads its configuration anew.
+    /// It runs, and is reading its configuration again.
     Reloading,
     /// It does not run.
     Inactive,

@@ -29,7 +29,7 @@ pub const STAGING: &str = "/run/etcd-lun/staging";
 /// This file exists from before etcd is stopped until it runs again. It is in the runtime directory, because after a
 /// boot systemd starts etcd by itself.
 pub const ETCD_STOPPED: &str = "/run/etcd-lun/etcd-stopped";
-/// The verdicts of the last `health --record`. They are gone after a boot, and then logged anew.
+/// The verdicts of the last `health --record`. They are gone after a boot; then all outcomes are logged again.
 pub const VERDICTS: &str = "/run/etcd-lun/health.json";
 
 /// Where a static pod's manifest lies while its etcd is stopped. A manifest there says that we stopped etcd.

@@ -11,7 +11,7 @@ impl Sample {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut series = BTreeMap::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let wrong = || format!("`{}` is no line of metrics", line.escape_debug());
+            let wrong = || format!("`{}` is not a line of metrics", line.escape_debug());
             // A label's value can contain spaces. After the labels only value and time follow.
             let end = match line.rfind('}') {
                 Some(at) => at + 1,

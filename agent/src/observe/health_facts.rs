@@ -133,7 +133,8 @@ fn routes(host: &Host, sessions: &[iscsi::Session]) -> io::Result<Vec<Route>> {
     for session in sessions {
         // The session is down. It has a check of its own.
         let Some(address) = &session.address else { continue };
-        let to = address.host.parse().map_err(|_| io::Error::other(format!("{address} is no address")))?;
+        let to =
+            address.host.parse().map_err(|_| io::Error::other(format!("{address} is not an address")))?;
         routes.push(Route { to: address.to_string(), interface: route::interface_to(host, to)? });
     }
     Ok(routes)

@@ -58,7 +58,7 @@ fn lun_at_link(
     device: &Device,
     staged: Option<&Staging>,
 ) -> io::Result<LunView> {
-    // udev is not asked whether it has finished: it starts anew after every write to the disk. It makes the links last, so a
+    // udev is not asked whether it has finished: it starts again after every write to the disk. It makes the links last, so a
     // link is enough.
     let disks = disks_of_device(host, device)?.into_iter().map(|name| block::disk(host, &name));
     let paths: Vec<_> = disks.filter_map(Result::transpose).collect::<io::Result<_>>()?;
@@ -120,7 +120,7 @@ pub(crate) fn sessions_to_target(host: &Host, config: &Config) -> io::Result<Vec
     config.backing.iscsi().map_or(Ok(Vec::new()), |iscsi| iscsi::sessions_to(host, &iscsi.target.iqn))
 }
 
-/// Has the kernel read the identity and size of the LUN's disks anew, because it keeps what it read when a disk appeared. Disks
+/// Has the kernel read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared. Disks
 /// without a connection are left out, because the read would block.
 pub(crate) fn lun_rescan(host: &Host, config: &Config) -> io::Result<()> {
     let disks = match &config.backing {

@@ -20,7 +20,7 @@ use std::fmt;
 pub enum MarkPlan {
     /// It is, by this step.
     Advance(Box<Step>),
-    /// It is not, and that is no fault.
+    /// It is not, which is not a fault.
     Skip(SkipReason),
 }
 

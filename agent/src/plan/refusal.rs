@@ -354,7 +354,7 @@ pub enum Refusal {
     },
     /// XFS has shut down after an I/O error.
     #[error(
-        "the filesystem at {at} has shut down after an I/O error, and etcd cannot use it: make the LUN reachable, then run `etcd-lun apply`, which stops etcd and mounts the filesystem anew"
+        "the filesystem at {at} has shut down after an I/O error, and etcd cannot use it: make the LUN reachable, then run `etcd-lun apply`, which stops etcd and mounts the filesystem again"
     )]
     ShutDown {
         /// The data directory.

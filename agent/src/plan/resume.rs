@@ -42,7 +42,7 @@ fn foreign_mount(input: &PlanInput<'_>, mount: &DataMount) -> Refusal {
     }
 }
 
-/// The mounted filesystem has shut down. etcd cannot use it until it is mounted anew, which replays its log. No acknowledged
+/// The mounted filesystem has shut down. etcd cannot use it until it is mounted again, which replays its log. No acknowledged
 /// write is lost: the LUN had all of them before.
 ///
 /// A filesystem that has shut down cannot be asked which one it is. What is mounted next is verified as at every boot.

@@ -4,7 +4,7 @@ use super::error::TermError;
 use std::{fmt, str::FromStr};
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// An XXH3 hash of 128 bits over the contents and metadata of a tree; `host::tree` says of what exactly.
+/// An XXH3 hash of 128 bits over the contents and metadata of a tree; `host::tree` says exactly what it covers.
 ///
 /// XXH3 is not a cryptographic hash. It has to find accidents only, such as an etcd that has written to the local data since
 /// it was copied: two different trees get the same fingerprint by chance once in 2^128. It does not stop someone who makes
@@ -137,7 +137,7 @@ impl Hasher {
 mod tests {
     use super::*;
 
-    /// What `xxhsum -H2` of xxHash itself says of the same bytes. The lengths reach every path of the algorithm.
+    /// The output of xxHash's own `xxhsum -H2` for the same bytes. The lengths reach every path of the algorithm.
     #[test]
     fn of_known_bytes() {
         for (bytes, hash) in [

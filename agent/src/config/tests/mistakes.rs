@@ -1,4 +1,4 @@
-//! What an error says of a mistake, word by word; and that it never says a secret.
+//! The full error messages for mistakes in the config, and that no message contains a secret.
 
 use super::{GOOD, ID, load};
 

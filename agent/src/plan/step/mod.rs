@@ -132,7 +132,7 @@ pub enum Step {
         /// Where.
         at: AbsPath,
     },
-    /// Has PID 1 unmount a filesystem that has shut down, so that it can be mounted anew.
+    /// Has PID 1 unmount a filesystem that has shut down, so that it can be mounted again.
     UnmountShutDown {
         /// The mount unit.
         unit: String,
