@@ -113,7 +113,7 @@ impl IscsiExit {
             // LIO's answer to an initiator name without an ACL is this code too: iscsid has only one code for both.
             Self::Authentication => Some(
                 "check username and secret in the config and at the target, and that the target allows this node's initiator \
-                 name in",
+                 name",
             ),
             _ => None,
         }
@@ -261,8 +261,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "logging in to x via y: iscsiadm exited with 24 (authentication failed): no; *** ***; \
-             check username and secret in the config and at the target, and that it lets this node's \
-             initiator name in"
+             check username and secret in the config and at the target, and that the target allows this node's \
+             initiator name"
         );
         assert!(!error.is_transient());
     }
