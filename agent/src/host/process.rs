@@ -34,6 +34,20 @@ pub fn named(host: &Host, name: &str) -> io::Result<Vec<u32>> {
     Ok(pids.filter(|pid| comm(pid).trim_ascii_end() == name.as_bytes()).collect())
 }
 
+/// Whether this error for a file below `/proc/<pid>` means that the process has ended. `process` is that directory.
+///
+/// For a link, such as `cwd` or `ns/mnt`, the kernel reports EACCES if the process ends after the path was looked up
+/// (`proc_fd_access_allowed` in `fs/proc/base.c`, `proc_ns_get_link` in `fs/proc/namespaces.c`). So EACCES counts only
+/// if the directory is gone too. A new process with the same number keeps the error.
+pub(super) fn has_ended(error: &io::Error, process: &Path) -> bool {
+    let gone = || fs::symlink_metadata(process).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    match error.kind() {
+        io::ErrorKind::NotFound => true,
+        io::ErrorKind::PermissionDenied => gone(),
+        _ => error.raw_os_error() == Some(nix::libc::ESRCH),
+    }
+}
+
 /// Asks a process to end (SIGTERM). If it has ended already, that is no error.
 pub fn terminate(pid: u32) -> io::Result<()> {
     let raw = i32::try_from(pid).ok().filter(|pid| *pid > 1);
@@ -57,6 +71,22 @@ mod tests {
         os::unix::process::ExitStatusExt,
         process::{Command, Stdio},
     };
+
+    #[test]
+    fn an_error_of_a_process_that_has_ended() {
+        use nix::libc::{EACCES, EIO, ENOENT, ESRCH};
+        let (alive, ended) = (std::env::temp_dir(), Path::new("/proc/4294967295"));
+        for (code, of_alive, of_ended) in
+            [(ENOENT, true, true), (ESRCH, true, true), (EACCES, false, true), (EIO, false, false)]
+        {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(
+                (has_ended(&error, &alive), has_ended(&error, ended)),
+                (of_alive, of_ended),
+                "{error}"
+            );
+        }
+    }
 
     #[test]
     fn found_by_an_argument() {

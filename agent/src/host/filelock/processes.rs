@@ -1,7 +1,7 @@
 //! What the processes of this machine have open: proc_pid_fd(5), proc_pid_maps(5).
 
 use super::file::{FileId, parse_device, vanished};
-use crate::host::{Host, root::at, xfs};
+use crate::host::{Host, process::has_ended, root::at, xfs};
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -50,10 +50,10 @@ pub(super) fn each_use(host: &Host, visit: &mut dyn FnMut(u32, &Use) -> io::Resu
         for base in tables(&host.root.locate(format!("/proc/{pid}")))? {
             for fd in names(&base.join("fd"))? {
                 let how = How::Descriptor(base.join("fdinfo").join(&fd));
-                visit_link(pid, base.join("fd").join(&fd), how, visit)?;
+                visit_link(pid, &base, base.join("fd").join(&fd), how, visit)?;
             }
             for link in ["cwd", "root"] {
-                visit_link(pid, base.join(link), How::Directory, visit)?;
+                visit_link(pid, &base, base.join(link), How::Directory, visit)?;
             }
             visit_maps(pid, &base.join("maps"), visit)?;
         }
@@ -73,17 +73,25 @@ fn tables(process: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn visit_link(
     pid: u32,
+    process: &Path,
     link: PathBuf,
     how: How,
     visit: &mut dyn FnMut(u32, &Use) -> io::Result<()>,
 ) -> io::Result<()> {
-    let path = vanished(fs::read_link(&link)).map_err(|error| at(&link, &error))?;
+    let path = match fs::read_link(&link) {
+        Ok(path) => path,
+        Err(error) if has_ended(&error, process) => return Ok(()),
+        Err(error) => return Err(at(&link, &error)),
+    };
     // Sockets and pipes have no path (`socket:[12345]`) and are in no directory. They are skipped, because SELinux
     // demands a permission of its own for a look at each kind of them.
-    let Some(path) = path.filter(|path| path.is_absolute()) else { return Ok(()) };
+    if !path.is_absolute() {
+        return Ok(());
+    }
     match FileId::of(&link) {
         Ok(Some(id)) => visit(pid, &Use { id: Some(id), path, how }),
         Ok(None) => Ok(()),
+        Err(error) if has_ended(&error, process) => Ok(()),
         Err(_) if xfs::is_shut_down(&link) => visit(pid, &Use { id: None, path, how }),
         Err(error) => Err(error),
     }

@@ -16,7 +16,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.migrate()?;
             killed(stage)?;
             stage.node.ok("cd /var/lib/etcd && fallocate -l $(($(df --output=avail -B1 . | tail -n 1) - 100000000)) filler")?;
-            let declined = failed(&["/var/lib/etcd has 95", "122.1MiB wanted"]);
+            let declined = failed(&["/var/lib/etcd has 95", "needs 122.1MiB"]);
             check(&stage.agent("bench")?, declined)?;
             stage.node.ok("rm /var/lib/etcd/filler")?;
             stage.is_on_lun()?;
