@@ -39,12 +39,20 @@ pub fn named(host: &Host, name: &str) -> io::Result<Vec<u32>> {
 /// For a link, such as `cwd` or `ns/mnt`, the kernel reports EACCES if the process ends after the path was looked up
 /// (`proc_fd_access_allowed` in `fs/proc/base.c`, `proc_ns_get_link` in `fs/proc/namespaces.c`). So EACCES counts only
 /// if the directory is gone too. A new process with the same number keeps the error.
-pub(super) fn has_ended(error: &io::Error, process: &Path) -> bool {
+fn has_ended(error: &io::Error, process: &Path) -> bool {
     let gone = || fs::symlink_metadata(process).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     match error.kind() {
         io::ErrorKind::NotFound => true,
         io::ErrorKind::PermissionDenied => gone(),
         _ => error.raw_os_error() == Some(nix::libc::ESRCH),
+    }
+}
+
+/// None instead of an error that means that the process has ended (see [`has_ended`]).
+pub(super) fn while_it_lives<T>(process: &Path, result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if has_ended(&error, process) => Ok(None),
+        other => other.map(Some),
     }
 }
 

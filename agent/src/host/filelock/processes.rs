@@ -1,7 +1,7 @@
 //! What the processes of this machine have open: proc_pid_fd(5), proc_pid_maps(5).
 
 use super::file::{FileId, parse_device, vanished};
-use crate::host::{Host, process::has_ended, root::at, xfs};
+use crate::host::{Host, process::while_it_lives, root::at, xfs};
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -78,20 +78,13 @@ fn visit_link(
     how: How,
     visit: &mut dyn FnMut(u32, &Use) -> io::Result<()>,
 ) -> io::Result<()> {
-    let path = match fs::read_link(&link) {
-        Ok(path) => path,
-        Err(error) if has_ended(&error, process) => return Ok(()),
-        Err(error) => return Err(at(&link, &error)),
-    };
+    let path = while_it_lives(process, fs::read_link(&link)).map_err(|error| at(&link, &error))?;
     // Sockets and pipes have no path (`socket:[12345]`) and are in no directory. They are skipped, because SELinux
     // demands a permission of its own for a look at each kind of them.
-    if !path.is_absolute() {
-        return Ok(());
-    }
-    match FileId::of(&link) {
+    let Some(path) = path.filter(|path| path.is_absolute()) else { return Ok(()) };
+    match while_it_lives(process, FileId::of(&link)).map(Option::flatten) {
         Ok(Some(id)) => visit(pid, &Use { id: Some(id), path, how }),
         Ok(None) => Ok(()),
-        Err(error) if has_ended(&error, process) => Ok(()),
         Err(_) if xfs::is_shut_down(&link) => visit(pid, &Use { id: None, path, how }),
         Err(error) => Err(error),
     }

@@ -10,7 +10,7 @@ mod bind;
 
 pub use bind::bind_holders;
 
-use super::{Host, process::has_ended, root::at};
+use super::{Host, process::while_it_lives, root::at};
 use std::{
     collections::HashSet,
     fs, io,
@@ -83,18 +83,17 @@ fn holders(host: &Host, spared: &[PathBuf], wanted: impl Fn(&Mount) -> bool) -> 
         let Ok(pid) = name.parse::<u32>() else { continue };
         let of = |what: &str| PathBuf::from(format!("/proc/{pid}/{what}"));
         let process = host.root.locate(of(""));
-        let link =
-            |what: &str| while_it_lives(&of(what), &process, fs::read_link(host.root.locate(of(what))));
+        let link = |what: &str| unless_ended(&of(what), &process, fs::read_link(host.root.locate(of(what))));
         // A process sees only mounts beneath its root, so a chroot hides some of its namespace:
         // each pair of namespace and root is a view of its own.
         let is_new = |view: &(PathBuf, PathBuf)| !seen.contains(view) && !spared.contains(&view.0);
         let Some(view) = link("ns/mnt")?.zip(link("root")?).filter(is_new) else { continue };
         let list = of("mountinfo");
-        let Some(bytes) = while_it_lives(&list, &process, fs::read(host.root.locate(&list)))? else {
+        let Some(bytes) = unless_ended(&list, &process, fs::read(host.root.locate(&list)))? else {
             continue;
         };
         let comm = of("comm");
-        let comm = while_it_lives(&comm, &process, fs::read(host.root.locate(&comm)))?.unwrap_or_default();
+        let comm = unless_ended(&comm, &process, fs::read(host.root.locate(&comm)))?.unwrap_or_default();
         let comm = String::from_utf8_lossy(comm.trim_ascii()).into_owned();
         let here = mounts(&list, &bytes)?.into_iter().filter(&wanted);
         holders.extend(here.map(|mount| Holder { pid, comm: comm.clone(), mount_point: mount.mount_point }));
@@ -109,15 +108,12 @@ pub fn swaps(host: &Host) -> io::Result<Vec<String>> {
     Ok(parse_swaps(&text))
 }
 
-/// None if the process has ended (see [`has_ended`]). `mountinfo` gives EINVAL for a process that has ended and was not
-/// reaped yet (kernel `fs/proc_namespace.c`, `mounts_open_common`). Such a process keeps no mount alive.
-fn while_it_lives<T>(path: &Path, process: &Path, result: io::Result<T>) -> io::Result<Option<T>> {
+/// None if the process has ended. `mountinfo` gives EINVAL for a process that has ended and was not reaped yet (kernel
+/// `fs/proc_namespace.c`, `mounts_open_common`). Such a process keeps no mount alive.
+fn unless_ended<T>(path: &Path, process: &Path, result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.raw_os_error() == Some(nix::libc::EINVAL) || has_ended(&error, process) => {
-            Ok(None)
-        }
-        Err(error) => Err(at(path, &error)),
+        Err(error) if error.raw_os_error() == Some(nix::libc::EINVAL) => Ok(None),
+        other => while_it_lives(process, other).map_err(|error| at(path, &error)),
     }
 }
 
