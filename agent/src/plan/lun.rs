@@ -120,3 +120,18 @@ pub(super) fn check_label_unique(input: &PlanInput<'_>, lun: &Lun) -> Result<(),
 fn recorded_wwid<'a>(input: &PlanInput<'a>) -> Option<&'a Wwid> {
     input.record.filter(|record| record.authority == Authority::Lun).map(|record| &record.wwid)
 }
+
+impl Refusal {
+    /// True if it depends on what the kernel read from the LUN at login and keeps: identity, size, and whether it is read-only
+    /// (`drivers/scsi/sd.c`, `sd_revalidate_disk`).
+    pub fn depends_on_login(&self) -> bool {
+        matches!(
+            self,
+            Self::WrongLun { .. }
+                | Self::WrongDisk { .. }
+                | Self::ReadOnly { .. }
+                | Self::TooSmall { .. }
+                | Self::NoRoom { .. }
+        )
+    }
+}

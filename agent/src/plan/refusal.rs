@@ -489,18 +489,3 @@ pub enum Refusal {
         shelf: String,
     },
 }
-
-impl Refusal {
-    /// True if it depends on what the kernel read from the LUN at login and keeps: identity, size, and whether it is read-only
-    /// (`drivers/scsi/sd.c`, `sd_revalidate_disk`).
-    pub fn depends_on_login(&self) -> bool {
-        matches!(
-            self,
-            Self::WrongLun { .. }
-                | Self::WrongDisk { .. }
-                | Self::ReadOnly { .. }
-                | Self::TooSmall { .. }
-                | Self::NoRoom { .. }
-        )
-    }
-}
