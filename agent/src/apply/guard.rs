@@ -14,7 +14,7 @@ use crate::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use std::time::{Duration, Instant};
 
-/// Reads the LUN again. It must still be the one that the step names, and nobody may use it.
+/// Reads the LUN again. Fails if it is not the LUN that the step names, or if someone uses it.
 pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     wait_for_connection(run)?;
     // The kernel caches what it read at login, so a LUN that was remapped since then shows only after a rescan.

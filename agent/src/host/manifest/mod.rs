@@ -58,8 +58,8 @@ pub fn look(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<Pla
     })
 }
 
-/// Moves `manifest` to `parked`, and makes that directory (0700) if it is absent. A file that is parked already is
-/// replaced by one that was written since then; without a newer one it stays.
+/// Moves `manifest` to `parked`, and makes that directory (0700) if it is absent. If a file is parked
+/// already, a manifest that was written since then replaces it. If there is no such manifest, the parked file stays.
 ///
 /// [`io::ErrorKind::NotFound`] when the file is in neither place, [`io::ErrorKind::CrossesDevices`] when the places
 /// aren't on one mount.

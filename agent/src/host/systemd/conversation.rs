@@ -1,4 +1,4 @@
-//! One conversation over the bus: what it is for, how long it may take, and the runtime that it is held on.
+//! One conversation over the bus: its purpose, its time limit and its runtime.
 
 use super::{
     error::{SystemdError, explain},
@@ -20,9 +20,8 @@ const ASK_LIMIT: Duration = Duration::from_secs(25);
 
 /// A conversation that ends in time, the connecting included.
 ///
-/// zbus reads its socket in a task, and a task that nobody waits for lives until the runtime runs again. Each
-/// conversation has therefore a runtime of its own, in this thread: with it every task ends and the socket is closed,
-/// also after a time limit.
+/// zbus reads its socket in a task. A task that is dropped lives on until its runtime runs again. So each conversation has
+/// its own runtime in this thread. When the runtime ends, every task ends and the socket is closed, also after a time limit.
 #[derive(Debug)]
 pub(super) struct Conversation<'h> {
     runtime: Runtime,
@@ -104,7 +103,7 @@ impl<'h> Conversation<'h> {
         explain(error, self.doing, self.unit)
     }
 
-    /// An answer that makes no sense.
+    /// The error for an unexpected answer.
     pub(super) fn confused(&self, said: String) -> SystemdError {
         SystemdError::Other { doing: one_line(&format!("{} {}", self.doing, self.unit)), said }
     }

@@ -1,10 +1,10 @@
-//! What can go wrong with PID 1 and the bus, and how it is said.
+//! The errors of talking to PID 1 over the bus, and their messages.
 
 use crate::host::exec::one_line;
 use std::{io, time::Duration};
 use zbus::DBusError as _;
 
-/// Why PID 1 did not do or tell what it was asked for.
+/// Why a request to PID 1 failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SystemdError {
     /// There is no bus to talk to.
@@ -21,7 +21,7 @@ pub enum SystemdError {
         /// The unit.
         unit: String,
     },
-    /// The job ended otherwise than well.
+    /// The job did not end with the result `done`.
     #[error("{doing} {unit}: the job ended as `{result}`; see `journalctl -u {unit}`")]
     JobFailed {
         /// What the job was to do, a gerund.
@@ -31,7 +31,7 @@ pub enum SystemdError {
         /// As systemd says it: `failed`, `timeout`, `dependency`, `canceled` and others.
         result: String,
     },
-    /// It took too long. A job that was queued goes on.
+    /// The time limit was reached. A queued job continues in systemd.
     #[error("{doing} {unit} did not end within {} s; see `systemctl status {unit}` and `systemctl list-jobs`", .limit.as_secs())]
     TimedOut {
         /// What was to be done, a gerund.
@@ -41,7 +41,7 @@ pub enum SystemdError {
         /// The limit.
         limit: Duration,
     },
-    /// Somebody asked this program to stop. A job that was queued goes on.
+    /// This program was interrupted. A queued job continues in systemd.
     #[error("interrupted while {doing} {unit}")]
     Interrupted {
         /// What was to be done, a gerund.
@@ -49,7 +49,7 @@ pub enum SystemdError {
         /// The unit.
         unit: String,
     },
-    /// We may not: not root, or SELinux.
+    /// Access was denied: the caller is not root, or SELinux denies it.
     #[error("{doing} is not allowed: {said}; run as root, and see `ausearch -m user_avc,avc -ts recent`")]
     Denied {
         /// What was to be done, and with which unit.
@@ -67,7 +67,7 @@ pub enum SystemdError {
     },
 }
 
-/// Why a conversation failed otherwise than by an answer that is an error.
+/// Why a conversation failed without an error reply.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     /// The connection ended.

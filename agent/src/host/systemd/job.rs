@@ -1,4 +1,4 @@
-//! A job: queued, and waited for until its very end.
+//! Queues a job and waits until it has ended.
 
 use super::{
     bus::Bus,
@@ -23,7 +23,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// "replace": what is queued for the unit and conflicts with this job goes, as systemctl has it.
+    /// Mode "replace", as systemctl uses it: the job replaces queued jobs of the unit that conflict with it.
     async fn queue(self, manager: &ManagerProxy<'_>, name: &str) -> zbus::Result<OwnedObjectPath> {
         match self {
             Self::Start => manager.start_unit(name, "replace").await,
@@ -51,7 +51,7 @@ pub(super) fn run(host: &Host, verb: Verb, name: &str, limit: Duration) -> Resul
     }
 }
 
-/// Queues a job; its result.
+/// Queues a job, waits, and returns the job's result.
 fn result(bus: &Bus<'_>, verb: Verb, name: &str) -> Result<String, SystemdError> {
     // Before the call: a job may have ended before its path is known here.
     let mut removals = Removals::listen(bus)?;
@@ -62,7 +62,7 @@ fn result(bus: &Bus<'_>, verb: Verb, name: &str) -> Result<String, SystemdError>
         let signal = removals.next()?;
         let result = match signal.args() {
             Ok(removed) if *removed.job() == *job => removed.result().to_string(),
-            _ => continue, // another job's, or of a form that isn't PID 1's
+            _ => continue, // it belongs to another job, or PID 1 did not send it
         };
         if is_from_systemd(bus, &mut removals, &signal, &systemd)? {
             return Ok(result);
@@ -70,10 +70,9 @@ fn result(bus: &Bus<'_>, verb: Verb, name: &str) -> Result<String, SystemdError>
     }
 }
 
-/// Whether a signal is PID 1's: anybody on the bus may send us one.
+/// Whether PID 1 sent a signal. Any process on the bus could send one.
 ///
-/// Its connection may be another than the one that had the name before the call; `systemctl daemon-reexec`
-/// makes a new one.
+/// PID 1's connection may have changed since the call, because `systemctl daemon-reexec` makes a new one.
 fn is_from_systemd(
     bus: &Bus<'_>,
     removals: &mut Removals<'_>,

@@ -1,4 +1,4 @@
-//! The ends of jobs, as PID 1 tells them.
+//! PID 1's signals that a job has ended (`JobRemoved`).
 
 use super::{
     bus::{Bus, MANAGER, MANAGER_PATH, SYSTEMD},
@@ -16,14 +16,14 @@ use std::{
 };
 use zbus::{MatchRule, Message, MessageStream, message::Type};
 
-/// How much is kept while a call waits. dbus-daemon's limit for one message (`max_message_size` in its
-/// `bus/config-parser.c`); thousands of jobs end in a hundredth of it.
+/// The limit, in bytes, of the signals that are kept while a call waits. It is dbus-daemon's limit for one message
+/// (`max_message_size` in its `bus/config-parser.c`). The signals of thousands of jobs need a hundredth of it.
 pub(super) const KEPT_MAX: usize = 32 << 20;
 
 /// The signals `JobRemoved` that come over a connection.
 ///
-/// zbus queues 64 of them and then reads nothing more from its socket, so the answer to a call would wait behind them
-/// for ever. At boot more jobs than that end at once. Signals are therefore taken while a call waits, and kept.
+/// zbus queues 64 signals and then stops reading its socket, so the answer to a call would never arrive. At boot more than
+/// 64 jobs end at the same time. So signals are taken and kept while a call waits.
 #[derive(Debug)]
 pub(super) struct Removals<'b> {
     conversation: &'b Conversation<'b>,
@@ -33,7 +33,7 @@ pub(super) struct Removals<'b> {
 }
 
 impl<'b> Removals<'b> {
-    /// From here on they come.
+    /// Subscribes to the signals.
     pub(super) fn listen(bus: &'b Bus<'b>) -> Result<Self, SystemdError> {
         let stream = bus.conversation.wait(async {
             let rule = MatchRule::builder().msg_type(Type::Signal).sender(SYSTEMD).path(MANAGER_PATH);
@@ -51,8 +51,8 @@ impl<'b> Removals<'b> {
         self.conversation.wait_beside(call, pin!(self.keep()))
     }
 
-    /// The next of them. Anyone on the bus may have sent it to this connection: zbus does not compare its sender with the
-    /// owner of systemd's name.
+    /// The next signal. The caller must check the sender: any process on the bus can send it, and zbus does not compare the
+    /// sender with the owner of systemd's name.
     pub(super) fn next(&mut self) -> Result<JobRemoved, SystemdError> {
         loop {
             let signal = match self.kept.pop_front() {
@@ -68,7 +68,7 @@ impl<'b> Removals<'b> {
         }
     }
 
-    /// Keeps the signals that come; ends with the error that lets no more come.
+    /// Keeps the signals that arrive, until an error ends the stream or the limit is reached.
     async fn keep(&mut self) -> SystemdError {
         loop {
             match next(&mut self.stream).await {

@@ -1,15 +1,15 @@
 //! The socket of a connection to the bus.
 //!
-//! zbus has a socket of its own, and this one differs in three ways. It bounds the first line of the handshake: zbus
-//! 6.2 would keep a line without an end, and it panics at a line that begins with its end. It takes no file descriptors,
-//! which anyone on the bus could send. It shuts nothing down, which the confined domain may not.
+//! This socket differs from zbus's own in three ways. It limits the first line of the handshake, because zbus 6.2 keeps
+//! an endless line in memory and panics at a line that begins with a line feed. It accepts no file descriptors, which any
+//! process on the bus could send. It does not call shutdown(2), because the confined domain has no right to it.
 
 use std::{io, os::fd::BorrowedFd, os::fd::OwnedFd, sync::Arc};
 use tokio::net::UnixStream;
 use zbus::connection::socket::{BoxedSplit, ReadHalf, Split, WriteHalf};
 
-/// Where the bus listens. Not `$DBUS_SYSTEM_BUS_ADDRESS`: whom root asks to start units must not
-/// depend on who calls.
+/// The socket of the system bus. `$DBUS_SYSTEM_BUS_ADDRESS` is not used: the caller must not decide which process gets
+/// root's requests to start units.
 pub(super) const SOCKET: &str = "/run/dbus/system_bus_socket";
 
 /// The first line is `OK` and 32 digits, or the names of mechanisms.

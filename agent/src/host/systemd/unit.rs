@@ -195,7 +195,7 @@ mod tests {
             let said = parse(Kind::Service, less.clone(), special.clone()).unwrap_err();
             assert_eq!(said, format!("the property {key} has an unexpected type"));
         }
-        // What a type has is never taken for absent.
+        // A property that the unit's type has is never treated as absent.
         assert!(parse(Kind::Service, general(), Properties::new()).is_err());
         assert!(parse(Kind::Mount, general(), special).is_err());
         assert!(parse(Kind::Other, general(), Properties::new()).is_ok());
