@@ -7,6 +7,7 @@ mod support;
 
 mod by_law;
 mod census;
+mod claim;
 mod decisions;
 mod device;
 mod judge;

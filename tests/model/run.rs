@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
                     return End::Broken(format!("putting etcd back on the LUN: {why}"));
                 }
             }
-            Goal::Local => {}
+            Goal::Local | Goal::Claim => {}
             Goal::Lun(_) if self.guards.put_back && (is_lun || rolled_back) => {}
             Goal::Lun(_) => match self.world.etcd_started() {
                 Ok(started) => {

@@ -31,7 +31,7 @@ const MAX_ROUNDS: usize = 8;
 /// may take two minutes.
 const RETURN_LIMIT: Duration = Duration::from_secs(600);
 
-/// Brings the node to what the config wants, or etcd's data back from the LUN.
+/// Brings the node to what the config wants, or etcd's data back from the LUN, or takes the LUN back.
 ///
 /// If an attempt fails before the commit point, this puts etcd back before it returns. If that fails too, the error
 /// says so.
@@ -123,6 +123,7 @@ fn put_back(
     let result = match goal {
         Goal::Lun(occasion) => back_on_local(run, occasion, watcher),
         Goal::Local => back_on_lun(run, failure, watcher),
+        Goal::Claim => Ok(()), // it stops nothing
     };
     // After etcd was put back: with a dead target the unmount can take as long as open-iscsi's replacement timeout.
     run.drop_staging();

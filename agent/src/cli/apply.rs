@@ -27,16 +27,26 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Resu
     let mut progress = Progress::new(notifier);
     let done = apply::apply(&host, &config, &secrets, &identity, goal, &mut progress)?;
     if output.json {
-        let kind = if goal == Goal::Local { "rollback" } else { "apply" };
-        return print_json(kind, &done);
+        return print_json(kind(goal), &done);
     }
-    if done.steps == 0 {
+    if goal == Goal::Claim {
+        print_out("This node owns the LUN: run `etcd-lun apply`, or reboot.");
+    } else if done.steps == 0 {
         print_out(&show::nothing_to_do(done.rolled_back));
     } else {
         let place = if done.rolled_back.is_some() { "local disk" } else { "LUN" };
         print_out(&format!("Done: {} steps, etcd's data is on the {place}.", done.steps));
     }
     Ok(())
+}
+
+/// The verb, as it stands in JSON.
+fn kind(goal: Goal) -> &'static str {
+    match goal {
+        Goal::Lun(_) => "apply",
+        Goal::Local => "rollback",
+        Goal::Claim => "claim",
+    }
 }
 
 /// Logs the SELinux domain of this process. If the program has lost its label, or the unit its SELinuxContext=, it works

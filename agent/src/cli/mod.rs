@@ -69,14 +69,15 @@ fn action(words: &[&str], given: &Arguments) -> Result<Action, String> {
     let output = OutputFormat { json: given.has("json") };
     let goal = match words {
         ["rollback"] => Goal::Local,
+        ["claim"] => Goal::Claim,
         _ if given.has("boot") => Goal::Lun(Occasion::Boot),
         _ => Goal::Lun(Occasion::ByHand),
     };
     Ok(match words {
-        ["apply" | "rollback"] if given.has("dry-run") => {
+        ["apply" | "rollback" | "claim"] if given.has("dry-run") => {
             Box::new(move |file| view::plan(file, goal, output))
         }
-        ["apply" | "rollback"] => Box::new(move |file| apply::run(file, goal, output)),
+        ["apply" | "rollback" | "claim"] => Box::new(move |file| apply::run(file, goal, output)),
         ["retired", "list"] => Box::new(move |file| retired::list(file, output)),
         ["retired", "delete"] => {
             let missing = "GENERATION is missing: `etcd-lun retired list` shows the generations";

@@ -186,6 +186,11 @@ impl Stamp {
         Self { activations, ..self }
     }
 
+    /// The stamp with this machine id.
+    pub fn owned_by(self, machine_id: String) -> Self {
+        Self { machine_id, ..self }
+    }
+
     /// Reads the text of a stamp.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         parse(text, STAMP_VERSION)

@@ -8,23 +8,28 @@
 //! * [`lun`]: whether it is the right LUN, and free
 //! * [`migrate`]: moves the data from the local disk to the LUN
 //! * [`resume`]: the LUN is authoritative: fence, advance the use counter, mount, start etcd
+//! * [`claim`]: takes back the node's own LUN after its machine id has changed
 //! * [`mark`]: advances the use counter while etcd runs on the LUN
 //! * [`retired`]: when retired data may be deleted
+//! * [`recorded`]: whether a LUN holds what the record says
 //! * [`rollback`]: moves the data from the LUN back to the local disk
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod attach;
+mod claim;
 mod input;
 mod lun;
 mod mark;
 mod migrate;
 mod outcome;
+mod recorded;
 mod refusal;
 mod resume;
 mod retired;
 mod rollback;
 pub mod step;
 
+pub use claim::claim;
 pub use input::Occasion;
 pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
@@ -46,6 +51,8 @@ pub enum Goal {
     Lun(Occasion),
     /// Back to the local disk: `rollback`, by hand only.
     Local,
+    /// Nowhere. The node becomes the owner of its LUN again, after its machine id has changed: `claim`, by hand only.
+    Claim,
 }
 
 impl Goal {
@@ -54,6 +61,7 @@ impl Goal {
         match self {
             Self::Lun(occasion) => plan(config, node, occasion),
             Self::Local => rollback(config, node),
+            Self::Claim => claim(config, node),
         }
     }
 }

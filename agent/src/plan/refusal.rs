@@ -392,6 +392,19 @@ pub enum Refusal {
         #[serde(skip)]
         cure: &'static str,
     },
+    /// No data of this node is on a LUN.
+    #[error("the record does not say that etcd's data is on a LUN, so there is nothing to claim")]
+    NothingToClaim,
+    /// A LUN is mounted, and only one that nobody uses can be claimed.
+    #[error(
+        "{at} is mounted from {source_device}, and only a LUN that is not mounted can be claimed: reboot this node, then run `etcd-lun claim` again"
+    )]
+    ClaimOfMounted {
+        /// The data directory.
+        at: String,
+        /// The device.
+        source_device: String,
+    },
     /// The LUN's data does not fit on the local disk.
     #[error(
         "the local disk has {found} free at {state}, and etcd's data and its next files need {wanted}: make room there (retired data is in {retired}: see `etcd-lun retired list`)"

@@ -5,20 +5,18 @@ use super::{
     input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
+    recorded::{check_filesystem, check_owner, check_stamp},
     refusal::Refusal,
     step::{Retire, Step},
 };
 use crate::{
     config::{Backing, Runtime},
     node::{
-        Content, DataMount, LocalDir, Lun, LunView,
+        DataMount, LocalDir, Lun, LunView,
         authority::{Authority, Record, Stamp},
     },
     terms::RecordedFingerprint,
 };
-
-const RESTORE_OR_REPLACE: &str = "See at the target what happened to the LUN; if its data is lost, replace this etcd member (remove it from the cluster, clear the LUN, remove the record)";
-const REPLACE_AFTER_SNAPSHOT: &str = "A restored snapshot is an out-of-date member: replace this etcd member (remove it from the cluster, clear the LUN, remove the record)";
 
 /// Something is mounted on the data directory.
 pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, Refusal> {
@@ -152,26 +150,17 @@ fn retire_and_fence(input: &PlanInput<'_>, record: &Record) -> Result<Vec<Step>,
 
 fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan, Refusal> {
     let wwid = lun::usable_wwid(input, seen)?;
-    let refused = |found: String| not_authoritative(record, found, RESTORE_OR_REPLACE);
-    let stamp = match require("what the LUN holds", &seen.content)? {
-        Content::Blank => return Err(refused("it is blank".into())),
-        Content::Unfinished { .. } => return Err(refused("it holds an unfinished filesystem".into())),
-        Content::Foreign { found } => return Err(refused(format!("it holds {found}"))),
-        Content::Xfs { uuid, .. } if *uuid != record.uuid => {
-            return Err(refused(format!("it holds another XFS, UUID {uuid}")));
+    let (settled, stamp) = check_filesystem(record, seen)?;
+    if !settled {
+        // Staging writes to the LUN. A look without a mount may miss what is still in the log. But an owner that it shows
+        // was there, and may have the LUN mounted now.
+        if let Some(Some(stamp)) = stamp.known() {
+            check_owner(input, record, stamp)?;
         }
-        Content::Xfs { uuid, settled: false, stamp, .. } => {
-            // Staging writes to the LUN. A look without a mount may miss what is still in the log. But an owner that it shows
-            // was there, and may have the LUN mounted now.
-            if let Some(Some(stamp)) = stamp.known() {
-                check_owner(input, record, stamp)?;
-            }
-            let stage = Step::Stage { wwid: wwid.clone(), uuid: *uuid };
-            return Ok(Plan::until(vec![stage], Horizon::Stamp));
-        }
-        Content::Xfs { stamp, .. } => require("the LUN's stamp", stamp)?.as_ref(),
-    };
-    let stamp = check_stamp(input, record, stamp)?;
+        let stage = Step::Stage { wwid: wwid.clone(), uuid: record.uuid };
+        return Ok(Plan::until(vec![stage], Horizon::Stamp));
+    }
+    let stamp = check_stamp(input, record, require("the LUN's stamp", stamp)?.as_ref())?;
     lun::check_label_unique(input, seen)?;
     let (stamp, advanced) = advance_use(record, stamp);
     let mut steps = vec![Step::Activate { stamp, record: advanced }];
@@ -199,38 +188,4 @@ pub(super) fn stop_failing_etcd(input: &PlanInput<'_>) -> Option<Step> {
         (Runtime::Systemd { .. }, Occasion::Boot) => None,
         (Runtime::Systemd { .. }, Occasion::ByHand) | (Runtime::StaticPod { .. }, _) => input.stop_etcd(),
     }
-}
-
-fn not_authoritative(record: &Record, found: String, cure: &'static str) -> Refusal {
-    Refusal::NotTheTruth { generation: record.generation, wwid: record.wwid.clone(), found, cure }
-}
-
-fn check_owner(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Result<(), Refusal> {
-    if stamp.machine_id == input.node.identity.machine_id {
-        return Ok(());
-    }
-    let found = format!("it is stamped for {} (machine id {})", stamp.node, stamp.machine_id);
-    Err(not_authoritative(record, found, RESTORE_OR_REPLACE))
-}
-
-/// The stamp. Refuses unless it has the record's generation and owner, and a use counter that is not behind the record's.
-fn check_stamp<'a>(
-    input: &PlanInput<'_>,
-    record: &Record,
-    stamp: Option<&'a Stamp>,
-) -> Result<&'a Stamp, Refusal> {
-    let refused = |found, cure| not_authoritative(record, found, cure);
-    let stamp = stamp.ok_or_else(|| refused("it has no stamp".into(), RESTORE_OR_REPLACE))?;
-    check_owner(input, record, stamp)?;
-    if stamp.generation != record.generation {
-        return Err(refused(format!("its stamp is of generation {}", stamp.generation), RESTORE_OR_REPLACE));
-    }
-    if stamp.activations < record.activations {
-        let found = format!(
-            "it has gone back in time: the use counter is {} in its stamp and {} in the record",
-            stamp.activations, record.activations
-        );
-        return Err(refused(found, REPLACE_AFTER_SNAPSHOT));
-    }
-    Ok(stamp)
 }

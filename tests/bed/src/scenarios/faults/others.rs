@@ -61,7 +61,7 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     let ours = stage.lun();
     // One node plays both nodes. Only the machine id distinguishes them.
     stage.node.ok(&format!("echo {OTHER} >/run/other-id; mount --bind /run/other-id /etc/machine-id"))?;
-    declines(stage, &ours, refused(&["is stamped for master-0", &id, "See at the target"]))?;
+    declines(stage, &ours, refused(&["is stamped for master-0", &id, "run `etcd-lun claim`"]))?;
     stage.node.ok("mv /var/lib/etcd-lun /var/lib/kept; chattr -i /var/lib/etcd")?;
     declines(stage, &ours, refused(&["holds etcd data of master-0", &id, "no record of it"]))?;
     by_hand(stage, &format!("mount $LUN /mnt/x; {}; umount /mnt/x", stamp(2)))?;
@@ -71,6 +71,32 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     declines(stage, &ours, refused(&["is stamped for master-9", OTHER, "See at the target"]))?;
     // An administrator may do this who knows that etcd never ran on the other node.
     by_hand(stage, &format!("mount $LUN /mnt/x; {}; umount /mnt/x", stamp_of(&id, "master-0", 2)))?;
+    stage.apply()?;
+    stage.has_kept("/before/the/other")?;
+    stage.is_on_lun()?;
+    new_machine_id(stage, &ours)
+}
+
+/// The node itself gets another machine id. It takes its LUN back, but none whose use counter is another.
+fn new_machine_id(stage: &Stage, ours: &Path) -> Result<()> {
+    check(&stage.agent("claim")?, refused(&["only a LUN that is not mounted can be claimed"]))?;
+    stage.node.ok(&format!("{IDLE}; mount --bind /run/other-id /etc/machine-id"))?;
+    declines(stage, ours, refused(&["is stamped for master-0", OTHER, "run `etcd-lun claim`"]))?;
+    let record = "/var/lib/etcd-lun/authority.json";
+    stage.node.ok(&format!("cp {record} /run/kept; sed -i 's/\"activations\": /&9/' {record}"))?;
+    check(&stage.agent("claim")?, refused(&["the use counter is", "another machine has used the LUN"]))?;
+    stage.node.ok(&format!("cp /run/kept {record}; {LOG_OUT}"))?;
+    let before = fingerprint(ours)?;
+    let plan = stage.agent("claim --dry-run")?;
+    if plan.code != 0 || fingerprint(ours)? != before {
+        bail!("`claim --dry-run` should succeed and write nothing to the LUN: {plan}");
+    }
+    for _ in 0..2 {
+        let claim = stage.agent("claim")?;
+        if claim.code != 0 || !claim.stdout.contains("This node owns the LUN") {
+            bail!("`claim` should succeed and say what it did: {claim}");
+        }
+    }
     stage.apply()?;
     stage.has_kept("/before/the/other")?;
     stage.is_on_lun()

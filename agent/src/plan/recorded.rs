@@ -1,0 +1,91 @@
+//! Whether a LUN holds what the record says.
+
+use super::{
+    input::{PlanInput, require},
+    refusal::Refusal,
+};
+use crate::node::{
+    Content, Fact, Lun,
+    authority::{Record, Stamp},
+};
+
+const RESTORE_OR_REPLACE: &str = "See at the target what happened to the LUN; if its data is lost, replace this etcd member (remove it from the cluster, clear the LUN, remove the record)";
+const CLAIM: &str = "If this is the same node with a new machine id, and no machine has the old one any more, run `etcd-lun claim`";
+const REPLACE_AFTER_SNAPSHOT: &str = "A restored snapshot is an out-of-date member: replace this etcd member (remove it from the cluster, clear the LUN, remove the record)";
+
+/// Whether the filesystem's log is replayed, and its stamp. Refuses unless it is the filesystem that the record names.
+pub(super) fn check_filesystem<'a>(
+    record: &Record,
+    seen: &'a Lun,
+) -> Result<(bool, &'a Fact<Option<Stamp>>), Refusal> {
+    let found = match require("what the LUN holds", &seen.content)? {
+        Content::Xfs { uuid, settled, stamp, .. } if *uuid == record.uuid => return Ok((*settled, stamp)),
+        Content::Xfs { uuid, .. } => format!("it holds another XFS, UUID {uuid}"),
+        Content::Blank => "it is blank".into(),
+        Content::Unfinished { .. } => "it holds an unfinished filesystem".into(),
+        Content::Foreign { found } => format!("it holds {found}"),
+    };
+    Err(refused(record, found))
+}
+
+/// Whether the stamp names another machine id. Refuses if anything else differs from the record or from this node.
+pub(super) fn differs_by_id(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Result<bool, Refusal> {
+    let here = &input.node.identity.hostname;
+    let found = if stamp.generation != record.generation {
+        format!("its stamp is of generation {}", stamp.generation)
+    } else if stamp.activations != record.activations {
+        format!(
+            "the use counter is {} in its stamp and {} in the record: another machine has used the LUN, or a snapshot was restored",
+            stamp.activations, record.activations
+        )
+    } else if stamp.node != *here {
+        format!("it is stamped for {}, and this node is {here}", stamp.node)
+    } else {
+        return Ok(stamp.machine_id != input.node.identity.machine_id);
+    };
+    Err(refused(record, found))
+}
+
+/// The refusal of a LUN that does not hold what the record says.
+pub(super) fn refused(record: &Record, found: String) -> Refusal {
+    not_authoritative(record, found, RESTORE_OR_REPLACE)
+}
+
+fn not_authoritative(record: &Record, found: String, cure: &'static str) -> Refusal {
+    Refusal::NotTheTruth { generation: record.generation, wwid: record.wwid.clone(), found, cure }
+}
+
+/// Refuses a LUN that is stamped for another machine id.
+pub(super) fn check_owner(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Result<(), Refusal> {
+    if stamp.machine_id == input.node.identity.machine_id {
+        return Ok(());
+    }
+    let found = format!(
+        "it is stamped for {} (machine id {}), and this node's machine id is {}",
+        stamp.node, stamp.machine_id, input.node.identity.machine_id
+    );
+    let only_the_id = differs_by_id(input, record, stamp).is_ok();
+    Err(not_authoritative(record, found, if only_the_id { CLAIM } else { RESTORE_OR_REPLACE }))
+}
+
+/// The stamp. Refuses unless it has the record's generation and owner, and a use counter that is not behind the record's.
+pub(super) fn check_stamp<'a>(
+    input: &PlanInput<'_>,
+    record: &Record,
+    stamp: Option<&'a Stamp>,
+) -> Result<&'a Stamp, Refusal> {
+    let refused = |found, cure| not_authoritative(record, found, cure);
+    let stamp = stamp.ok_or_else(|| refused("it has no stamp".into(), RESTORE_OR_REPLACE))?;
+    check_owner(input, record, stamp)?;
+    if stamp.generation != record.generation {
+        return Err(refused(format!("its stamp is of generation {}", stamp.generation), RESTORE_OR_REPLACE));
+    }
+    if stamp.activations < record.activations {
+        let found = format!(
+            "it has gone back in time: the use counter is {} in its stamp and {} in the record",
+            stamp.activations, record.activations
+        );
+        return Err(refused(found, REPLACE_AFTER_SNAPSHOT));
+    }
+    Ok(stamp)
+}
