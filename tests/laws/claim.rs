@@ -15,22 +15,24 @@ fn only_a_lun_that_differs_in_nothing_but_the_machine_id_is_claimed() {
             let ids: Vec<_> = plan.steps.iter().map(Step::id).collect();
             let record = node.record.known().cloned().flatten().unwrap();
             assert_eq!(record.authority, Authority::Lun, "{node:#?}");
-            assert_eq!(node.mount, Fact::Known(None), "{node:#?}");
             match plan.steps.as_slice() {
                 [] => idle += 1,
-                [Step::Claim { from, to }] => {
+                [Step::Activate { stamp: to, record: next }] => {
                     claims += 1;
                     let Some(LunView::Seen(lun)) = node.lun.known() else { panic!("{node:#?}") };
-                    assert_eq!(lun.wwid, Fact::Known(record.wwid));
+                    assert_eq!(lun.wwid, Fact::Known(record.wwid.clone()));
                     assert_eq!((lun.users.clone(), lun.read_only), (Fact::Known(Vec::new()), false));
                     let Some(Content::Xfs { uuid, stamp, settled: true, .. }) = lun.content.known() else {
                         panic!("{node:#?}")
                     };
-                    assert_eq!((*uuid, stamp), (record.uuid, &Fact::Known(Some(from.clone()))));
+                    let from = stamp.known().cloned().flatten().unwrap();
+                    assert_eq!(*uuid, record.uuid);
                     assert_eq!((from.generation, from.activations), (record.generation, record.activations));
                     assert_eq!((from.node.as_str(), to.machine_id.as_str()), ("master-0", MACHINE));
                     assert_ne!(from.machine_id, MACHINE);
-                    assert_eq!(from.clone().owned_by(MACHINE.into()), *to);
+                    let uses = record.activations + 1;
+                    assert_eq!(from.owned_by(MACHINE.into()).activated(uses), *to);
+                    assert_eq!(record.activated(uses), *next);
                 }
                 _ => assert!(
                     ids.iter().all(|id| [

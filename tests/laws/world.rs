@@ -184,15 +184,6 @@ impl World {
                 self.node.mounted_stamp = Fact::Known(Some(stamp.clone()));
                 self.node.record = Fact::Known(Some(record.clone()));
             }
-            Step::Claim { from, to } => {
-                let lun = seen(&mut self.node);
-                let Fact::Known(Content::Xfs { stamp, .. }) = &lun.content else {
-                    panic!("claiming {lun:?}")
-                };
-                assert!(stamp.known() == Some(&Some(from.clone())), "claiming another stamp");
-                self.set_stamp(Some(to.clone()));
-                self.memory.staged = false;
-            }
             Step::MountData(_) => {
                 assert!(!running, "mounting over a running etcd");
                 let lun = seen(&mut self.node);

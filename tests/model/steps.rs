@@ -185,7 +185,6 @@ impl Run<'_> {
                 self.data_is_on_lun()?;
                 self.count(small_stamp(stamp), small(record), true)
             }
-            Step::Claim { .. } => unreachable!("the machine id does not change here"),
             Step::MountData(_) => {
                 self.happen()?;
                 // If the LUN does not answer, the mount fails.

@@ -35,7 +35,6 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::Fence { at } => fence::fence(run.host, at),
         Step::Activate { stamp, record } => stamp::activate(run, stamp, record),
         Step::Mark(step) => stamp::mark(run, step),
-        Step::Claim { from, to } => stamp::claim(run, from, to),
         Step::MountData(step) => mount::mount(run, step),
         Step::UnmountData { unit, at } => mount::unmount(run, unit, at),
         Step::UnmountShutDown { unit, at } => mount::unmount_shut_down(run, unit, at),

@@ -5,30 +5,35 @@
 //! stamp's, only the machine id differs, and a person can say that this is the same node.
 //!
 //! A clone of the node's disk has that record, too. As long as the original runs, it advances the LUN's use counter
-//! (`mark`), and the clone's record falls behind. So the counters must be equal.
+//! (`mark`), and the clone's record falls behind. So the counters must be equal. Taking the LUN back is a use, too.
 
 use super::{
     attach,
     input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
-    recorded::{check_filesystem, differs_by_id, refused},
+    recorded::{check_but_owner, check_filesystem, refused},
     refusal::Refusal,
+    resume::advance_use,
     step::Step,
 };
 use crate::{
     config::Config,
-    node::{LunView, Node, authority::Authority},
+    node::{
+        Fact, LunView, Node,
+        authority::{Authority, Record},
+    },
+    terms::Wwid,
 };
 
 /// Decides which steps make the node the LUN's owner again. An empty plan if it is the owner.
 pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     let input = PlanInput::new(config, node, Occasion::ByHand)?;
     let record = input.record.filter(|record| record.authority == Authority::Lun);
-    let record = record.ok_or(Refusal::NothingToClaim)?;
-    if let Some(mount) = require("what is mounted on the data directory", &node.mount)? {
-        let (at, source_device) = (input.data_dir(), mount.source.clone());
-        return Err(Refusal::ClaimOfMounted { at, source_device });
+    let record = record.ok_or(Refusal::NothingToReturn { found: "the record does not name a LUN" })?;
+    let machine_id = &node.identity.machine_id;
+    if matches!(&node.mounted_stamp, Fact::Known(Some(stamp)) if stamp.machine_id == *machine_id) {
+        return Ok(Plan::complete(Vec::new()));
     }
     if let Some(plan) = attach::plan(&input)? {
         return Ok(plan);
@@ -38,22 +43,26 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     };
     let wwid = lun::usable_wwid(&input, seen)?;
     let (settled, stamp) = check_filesystem(record, seen)?;
+    let stamp = match stamp.known().and_then(Option::as_ref) {
+        Some(stamp) if stamp.machine_id == *machine_id => return Ok(Plan::complete(Vec::new())),
+        Some(stamp) => {
+            // Also before the LUN is staged, because staging writes to it.
+            check_but_owner(&input, record, stamp)?;
+            stamp
+        }
+        None if settled => {
+            require("the LUN's stamp", stamp)?;
+            return Err(refused(record, "it has no stamp".into()));
+        }
+        None => return Ok(stage(record, wwid)),
+    };
     if !settled {
-        // Mounting the LUN writes to it. What can be seen before must allow it.
-        if let Some(Some(stamp)) = stamp.known() {
-            differs_by_id(&input, record, stamp)?;
-        }
-        let stage = Step::Stage { wwid: wwid.clone(), uuid: record.uuid };
-        return Ok(Plan::until(vec![stage], Horizon::Stamp));
+        return Ok(stage(record, wwid));
     }
-    let stamp = require("the LUN's stamp", stamp)?.as_ref();
-    let stamp = stamp.ok_or_else(|| refused(record, "it has no stamp".into()))?;
-    let machine_id = &input.node.identity.machine_id;
-    Ok(Plan::complete(match differs_by_id(&input, record, stamp)? {
-        false => Vec::new(),
-        true => {
-            let to = stamp.clone().owned_by(machine_id.clone());
-            vec![Step::Claim { from: stamp.clone(), to }]
-        }
-    }))
+    let (stamp, record) = advance_use(record, &stamp.clone().owned_by(machine_id.clone()));
+    Ok(Plan::complete(vec![Step::Activate { stamp, record }]))
+}
+
+fn stage(record: &Record, wwid: &Wwid) -> Plan {
+    Plan::until(vec![Step::Stage { wwid: wwid.clone(), uuid: record.uuid }], Horizon::Stamp)
 }

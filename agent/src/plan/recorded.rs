@@ -28,11 +28,11 @@ pub(super) fn check_filesystem<'a>(
     Err(refused(record, found))
 }
 
-/// Whether the stamp names another machine id. Refuses if anything else differs from the record or from this node.
-pub(super) fn differs_by_id(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Result<bool, Refusal> {
+/// Refuses a stamp in which more than the machine id differs from the record or from this node.
+pub(super) fn check_but_owner(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Result<(), Refusal> {
     let here = &input.node.identity.hostname;
     let found = if stamp.generation != record.generation {
-        format!("its stamp is of generation {}", stamp.generation)
+        other_generation(stamp)
     } else if stamp.activations != record.activations {
         format!(
             "the use counter is {} in its stamp and {} in the record: another machine has used the LUN, or a snapshot was restored",
@@ -41,7 +41,7 @@ pub(super) fn differs_by_id(input: &PlanInput<'_>, record: &Record, stamp: &Stam
     } else if stamp.node != *here {
         format!("it is stamped for {}, and this node is {here}", stamp.node)
     } else {
-        return Ok(stamp.machine_id != input.node.identity.machine_id);
+        return Ok(());
     };
     Err(refused(record, found))
 }
@@ -55,6 +55,10 @@ fn not_authoritative(record: &Record, found: String, cure: &'static str) -> Refu
     Refusal::NotTheTruth { generation: record.generation, wwid: record.wwid.clone(), found, cure }
 }
 
+fn other_generation(stamp: &Stamp) -> String {
+    format!("its stamp is of generation {}", stamp.generation)
+}
+
 /// Refuses a LUN that is stamped for another machine id.
 pub(super) fn check_owner(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Result<(), Refusal> {
     if stamp.machine_id == input.node.identity.machine_id {
@@ -64,7 +68,7 @@ pub(super) fn check_owner(input: &PlanInput<'_>, record: &Record, stamp: &Stamp)
         "it is stamped for {} (machine id {}), and this node's machine id is {}",
         stamp.node, stamp.machine_id, input.node.identity.machine_id
     );
-    let only_the_id = differs_by_id(input, record, stamp).is_ok();
+    let only_the_id = check_but_owner(input, record, stamp).is_ok();
     Err(not_authoritative(record, found, if only_the_id { CLAIM } else { RESTORE_OR_REPLACE }))
 }
 
@@ -78,7 +82,7 @@ pub(super) fn check_stamp<'a>(
     let stamp = stamp.ok_or_else(|| refused("it has no stamp".into(), RESTORE_OR_REPLACE))?;
     check_owner(input, record, stamp)?;
     if stamp.generation != record.generation {
-        return Err(refused(format!("its stamp is of generation {}", stamp.generation), RESTORE_OR_REPLACE));
+        return Err(refused(other_generation(stamp), RESTORE_OR_REPLACE));
     }
     if stamp.activations < record.activations {
         let found = format!(

@@ -372,7 +372,7 @@ pub enum Refusal {
         unit: String,
     },
     /// No data of this node is on a LUN.
-    #[error("{found}: etcd's data is not on a LUN, so there is nothing to roll back")]
+    #[error("{found}: etcd's data is not on a LUN, so there is nothing to roll back or to claim")]
     NothingToReturn {
         /// What the record says, or that there is none.
         found: &'static str,
@@ -391,19 +391,6 @@ pub enum Refusal {
         /// What to do first.
         #[serde(skip)]
         cure: &'static str,
-    },
-    /// No data of this node is on a LUN.
-    #[error("the record does not say that etcd's data is on a LUN, so there is nothing to claim")]
-    NothingToClaim,
-    /// A LUN is mounted, and only one that nobody uses can be claimed.
-    #[error(
-        "{at} is mounted from {source_device}, and only a LUN that is not mounted can be claimed: reboot this node, then run `etcd-lun claim` again"
-    )]
-    ClaimOfMounted {
-        /// The data directory.
-        at: String,
-        /// The device.
-        source_device: String,
     },
     /// The LUN's data does not fit on the local disk.
     #[error(

@@ -45,14 +45,6 @@ pub fn activate(run: &mut Run<'_>, stamp: &Stamp, record: &Record) -> anyhow::Re
     Ok(format!("use {} is counted on the LUN and in {}", stamp.activations, RECORD))
 }
 
-/// Writes a stamp with another owner. The step `stage` has just read again that this is the LUN of the record.
-pub fn claim(run: &mut Run<'_>, from: &Stamp, to: &Stamp) -> anyhow::Result<String> {
-    let now = place::stamp_of(&run.staging()?.root()?)?;
-    ensure!(now == *from, "the LUN's stamp has changed: nothing is written");
-    write_stamp(run, to)?;
-    Ok(format!("the LUN is stamped for machine id {}", to.machine_id))
-}
-
 /// Advances the use counter of a LUN in use: first on the stamp, which is synced to the device, then in the record.
 /// After an interruption between both the LUN is one use ahead.
 pub fn mark(run: &Run<'_>, step: &Mark) -> anyhow::Result<String> {

@@ -111,10 +111,8 @@ pub const COMMANDS: &[Command] = &[
         operand: None,
         about: "Take back this node's own LUN after its machine id has changed; by hand only",
         flags: &[switch("dry-run", "Print the steps, or the reason of a refusal, and change nothing"), JSON],
-        after_help: "The LUN's stamp names its owner by machine id, so a node with a new /etc/machine-id refuses its LUN.\n\
-                     This writes the new id into the stamp. It refuses unless WWID, filesystem, generation, use counter\n\
-                     and node name are those of this node's record. Make sure that no machine has the old id any more,\n\
-                     such as the original of a cloned disk. Then run `etcd-lun apply`, or reboot.",
+        after_help: "It refuses unless WWID, filesystem, generation, use counter and node name are those of this node's\n\
+                     record. Make sure that no machine has the old id any more, such as the original of a cloned disk.",
     },
     plain(
         &["plan"],

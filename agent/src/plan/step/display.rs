@@ -88,13 +88,6 @@ impl fmt::Display for Step {
                     stamp.activations
                 )
             }
-            Self::Claim { from, to } => {
-                write!(
-                    f,
-                    "change the machine id in the LUN's stamp from {} to {}",
-                    from.machine_id, to.machine_id
-                )
-            }
             Self::MountData(MountData { unit, at, .. }) => write!(f, "have systemd mount {at} ({unit})"),
             Self::UnmountData { unit, at } => write!(f, "have systemd unmount {at} ({unit})"),
             Self::UnmountShutDown { unit, at } => write!(

@@ -29,7 +29,6 @@ impl Step {
             Self::Fence { .. } => "fence",
             Self::Activate { .. } => "activate",
             Self::Mark(_) => "mark",
-            Self::Claim { .. } => "claim",
             Self::MountData(_) => "mount-data",
             Self::UnmountData { .. } => "unmount-data",
             Self::UnmountShutDown { .. } => "unmount-shut-down",
@@ -50,7 +49,6 @@ impl Step {
             | Self::Commit { .. }
             | Self::Retire(_)
             | Self::CommitLocal { .. }
-            | Self::Claim { .. }
             | Self::Return { .. } => true,
             Self::SetInitiatorName { .. }
             | Self::RestartIscsid

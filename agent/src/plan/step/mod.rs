@@ -123,13 +123,6 @@ pub enum Step {
     },
     /// The same while it is mounted and in use.
     Mark(Mark),
-    /// Makes this node the owner of the staged LUN again: the stamp gets another machine id.
-    Claim {
-        /// The stamp as it is.
-        from: Stamp,
-        /// The stamp as it will be.
-        to: Stamp,
-    },
     /// Has PID 1 mount the LUN on the data directory.
     MountData(MountData),
     /// Has PID 1 unmount the LUN, so that etcd finds the fence until the local data has taken its place.

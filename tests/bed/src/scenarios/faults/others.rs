@@ -79,7 +79,7 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
 
 /// The node itself gets another machine id. It takes its LUN back, but none whose use counter is another.
 fn new_machine_id(stage: &Stage, ours: &Path) -> Result<()> {
-    check(&stage.agent("claim")?, refused(&["only a LUN that is not mounted can be claimed"]))?;
+    check(&stage.agent("claim")?, refused(&["is in use at /var/lib/etcd", "unmount it there first"]))?;
     stage.node.ok(&format!("{IDLE}; mount --bind /run/other-id /etc/machine-id"))?;
     declines(stage, ours, refused(&["is stamped for master-0", OTHER, "run `etcd-lun claim`"]))?;
     let record = "/var/lib/etcd-lun/authority.json";
