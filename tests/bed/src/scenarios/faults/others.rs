@@ -79,8 +79,9 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
 
 /// The node itself gets another machine id. It takes its LUN back, but none whose use counter is another.
 fn new_machine_id(stage: &Stage, ours: &Path) -> Result<()> {
+    stage.node.ok("mount --bind /run/other-id /etc/machine-id")?;
     check(&stage.agent("claim")?, refused(&["is in use at /var/lib/etcd", "unmount it there first"]))?;
-    stage.node.ok(&format!("{IDLE}; mount --bind /run/other-id /etc/machine-id"))?;
+    stage.node.ok(IDLE)?;
     declines(stage, ours, refused(&["is stamped for master-0", OTHER, "run `etcd-lun claim`"]))?;
     let record = "/var/lib/etcd-lun/authority.json";
     stage.node.ok(&format!("cp {record} /run/kept; sed -i 's/\"activations\": /&9/' {record}"))?;
