@@ -9,21 +9,17 @@
 
 use super::{
     attach,
-    input::{Occasion, PlanInput, require},
+    input::{Occasion, PlanInput},
     lun,
     outcome::{Horizon, Plan},
-    recorded::{check_but_owner, check_filesystem, refused},
+    recorded::{check_but_owner, check_filesystem, known_stamp},
     refusal::Refusal,
     resume::advance_use,
     step::Step,
 };
 use crate::{
     config::Config,
-    node::{
-        Fact, LunView, Node,
-        authority::{Authority, Record},
-    },
-    terms::Wwid,
+    node::{Fact, LunView, Node, authority::Authority},
 };
 
 /// Decides which steps make the node the LUN's owner again. An empty plan if it is the owner.
@@ -43,26 +39,17 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     };
     let wwid = lun::usable_wwid(&input, seen)?;
     let (settled, stamp) = check_filesystem(record, seen)?;
-    let stamp = match stamp.known().and_then(Option::as_ref) {
-        Some(stamp) if stamp.machine_id == *machine_id => return Ok(Plan::complete(Vec::new())),
-        Some(stamp) => {
-            // Also before the LUN is staged, because staging writes to it.
-            check_but_owner(&input, record, stamp)?;
-            stamp
+    // Also looked at before the LUN is staged, because staging writes to it.
+    if let Some(Some(stamp)) = stamp.known() {
+        if stamp.machine_id == *machine_id {
+            return Ok(Plan::complete(Vec::new()));
         }
-        None if settled => {
-            require("the LUN's stamp", stamp)?;
-            return Err(refused(record, "it has no stamp".into()));
-        }
-        None => return Ok(stage(record, wwid)),
-    };
-    if !settled {
-        return Ok(stage(record, wwid));
+        check_but_owner(&input, record, stamp)?;
     }
-    let (stamp, record) = advance_use(record, &stamp.clone().owned_by(machine_id.clone()));
+    if !settled {
+        return Ok(Plan::stage(wwid, record.uuid));
+    }
+    let stamp = known_stamp(record, stamp)?.clone().owned_by(machine_id.clone());
+    let (stamp, record) = advance_use(record, &stamp);
     Ok(Plan::complete(vec![Step::Activate { stamp, record }]))
-}
-
-fn stage(record: &Record, wwid: &Wwid) -> Plan {
-    Plan::until(vec![Step::Stage { wwid: wwid.clone(), uuid: record.uuid }], Horizon::Stamp)
 }

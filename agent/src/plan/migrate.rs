@@ -75,7 +75,7 @@ fn by_content(input: &PlanInput<'_>, lun: &Lun, wwid: &Wwid) -> Result<Plan, Ref
             if let Some(Some(stamp)) = stamp.known() {
                 check_owner(input, wwid, stamp)?;
             }
-            Ok(Plan::until(vec![Step::Stage { wwid: wwid.clone(), uuid: *uuid }], Horizon::Stamp))
+            Ok(Plan::stage(wwid, *uuid))
         }
         Content::Xfs { uuid, stamp, empty, .. } if announced == Some(*uuid) => {
             let stamp = require("the LUN's stamp", stamp)?.as_ref();

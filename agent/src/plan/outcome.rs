@@ -1,6 +1,7 @@
 //! A plan: steps in order, and where it has to stop.
 
 use super::step::Step;
+use crate::terms::{FsUuid, Wwid};
 use serde::Serialize;
 use std::fmt;
 
@@ -45,6 +46,11 @@ impl Plan {
 
     pub(super) fn until(steps: Vec<Step>, horizon: Horizon) -> Self {
         Self { steps, horizon: Some(horizon) }
+    }
+
+    /// Stages the LUN, which replays the filesystem's log. Then its stamp can be read for certain.
+    pub(super) fn stage(wwid: &Wwid, uuid: FsUuid) -> Self {
+        Self::until(vec![Step::Stage { wwid: wwid.clone(), uuid }], Horizon::Stamp)
     }
 
     /// Whether there is nothing to do.

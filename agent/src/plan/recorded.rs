@@ -30,10 +30,9 @@ pub(super) fn check_filesystem<'a>(
 
 /// Refuses a stamp in which more than the machine id differs from the record or from this node.
 pub(super) fn check_but_owner(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Result<(), Refusal> {
+    check_generation(record, stamp)?;
     let here = &input.node.identity.hostname;
-    let found = if stamp.generation != record.generation {
-        other_generation(stamp)
-    } else if stamp.activations != record.activations {
+    let found = if stamp.activations != record.activations {
         format!(
             "the use counter is {} in its stamp and {} in the record: another machine has used the LUN, or a snapshot was restored",
             stamp.activations, record.activations
@@ -46,8 +45,14 @@ pub(super) fn check_but_owner(input: &PlanInput<'_>, record: &Record, stamp: &St
     Err(refused(record, found))
 }
 
+/// The stamp. Refuses a LUN without one.
+pub(super) fn known_stamp<'a>(record: &Record, stamp: &'a Fact<Option<Stamp>>) -> Result<&'a Stamp, Refusal> {
+    let stamp = require("the LUN's stamp", stamp)?.as_ref();
+    stamp.ok_or_else(|| refused(record, "it has no stamp".into()))
+}
+
 /// The refusal of a LUN that does not hold what the record says.
-pub(super) fn refused(record: &Record, found: String) -> Refusal {
+fn refused(record: &Record, found: String) -> Refusal {
     not_authoritative(record, found, RESTORE_OR_REPLACE)
 }
 
@@ -55,8 +60,11 @@ fn not_authoritative(record: &Record, found: String, cure: &'static str) -> Refu
     Refusal::NotTheTruth { generation: record.generation, wwid: record.wwid.clone(), found, cure }
 }
 
-fn other_generation(stamp: &Stamp) -> String {
-    format!("its stamp is of generation {}", stamp.generation)
+fn check_generation(record: &Record, stamp: &Stamp) -> Result<(), Refusal> {
+    if stamp.generation == record.generation {
+        return Ok(());
+    }
+    Err(refused(record, format!("its stamp is of generation {}", stamp.generation)))
 }
 
 /// Refuses a LUN that is stamped for another machine id.
@@ -76,20 +84,17 @@ pub(super) fn check_owner(input: &PlanInput<'_>, record: &Record, stamp: &Stamp)
 pub(super) fn check_stamp<'a>(
     input: &PlanInput<'_>,
     record: &Record,
-    stamp: Option<&'a Stamp>,
+    stamp: &'a Fact<Option<Stamp>>,
 ) -> Result<&'a Stamp, Refusal> {
-    let refused = |found, cure| not_authoritative(record, found, cure);
-    let stamp = stamp.ok_or_else(|| refused("it has no stamp".into(), RESTORE_OR_REPLACE))?;
+    let stamp = known_stamp(record, stamp)?;
     check_owner(input, record, stamp)?;
-    if stamp.generation != record.generation {
-        return Err(refused(other_generation(stamp), RESTORE_OR_REPLACE));
-    }
+    check_generation(record, stamp)?;
     if stamp.activations < record.activations {
         let found = format!(
             "it has gone back in time: the use counter is {} in its stamp and {} in the record",
             stamp.activations, record.activations
         );
-        return Err(refused(found, REPLACE_AFTER_SNAPSHOT));
+        return Err(not_authoritative(record, found, REPLACE_AFTER_SNAPSHOT));
     }
     Ok(stamp)
 }

@@ -91,8 +91,7 @@ pub(super) fn verify_mounted<'a>(
     }
     // Of a mounted LUN only the stamp counts. It is read through the mount, so it belongs to this very filesystem, whatever a
     // probe of the device would find beside it.
-    let stamp = require("the LUN's stamp", &input.node.mounted_stamp)?;
-    Ok((record, check_stamp(input, record, stamp.as_ref())?))
+    Ok((record, check_stamp(input, record, &input.node.mounted_stamp)?))
 }
 
 /// Stamp and record with the use counter advanced by one.
@@ -157,10 +156,9 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
         if let Some(Some(stamp)) = stamp.known() {
             check_owner(input, record, stamp)?;
         }
-        let stage = Step::Stage { wwid: wwid.clone(), uuid: record.uuid };
-        return Ok(Plan::until(vec![stage], Horizon::Stamp));
+        return Ok(Plan::stage(wwid, record.uuid));
     }
-    let stamp = check_stamp(input, record, require("the LUN's stamp", stamp)?.as_ref())?;
+    let stamp = check_stamp(input, record, stamp)?;
     lun::check_label_unique(input, seen)?;
     let (stamp, advanced) = advance_use(record, stamp);
     let mut steps = vec![Step::Activate { stamp, record: advanced }];
