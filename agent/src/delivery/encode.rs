@@ -11,11 +11,15 @@ pub(super) fn data_url(bytes: &[u8]) -> String {
 /// How many times zopfli searches for a shorter form of each block. More rounds gain less than 0.01 %.
 const ROUNDS: NonZeroU64 = NonZeroU64::MIN.saturating_add(4);
 
+/// Into how many blocks zopfli may divide each million bytes, each with codes of its own. With its default of 15 the
+/// object is 8,700 bytes larger. More than 60 gain less than 0.01 %, and take longer.
+const BLOCKS: u16 = 60;
+
 /// Compresses into the format of RFC 1952. The header has no name and no time, so equal contents give equal bytes.
 pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
     // Magic number, deflate, no flags, no time, slowest compression, unknown system.
     let packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255];
-    let options = Options { iteration_count: ROUNDS, ..Options::default() };
+    let options = Options { iteration_count: ROUNDS, maximum_block_splits: BLOCKS, ..Options::default() };
     let mut encoder = DeflateEncoder::new(options, BlockType::Dynamic, packed);
     let Ok(mut packed) = encoder.write_all(bytes).and_then(|()| encoder.finish()) else {
         unreachable!("a write to a vector can't fail");
