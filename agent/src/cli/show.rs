@@ -144,6 +144,10 @@ fn source(secret: &SecretSource) -> String {
     }
 }
 
+/// An empty plan of `claim`.
+pub(super) const NOTHING_TO_CLAIM: &str =
+    "Nothing to claim: the LUN's stamp names this node. See `etcd-lun plan` for what `apply` would do.";
+
 /// An empty plan; on a node that may have been rolled back.
 pub(super) fn nothing_to_do(rolled_back: Option<u64>) -> String {
     match rolled_back {

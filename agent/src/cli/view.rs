@@ -23,7 +23,11 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
     if output.json {
         return print_json("plan", &plan);
     }
-    print_out(&if plan.is_empty() { show::nothing_to_do(node.rolled_back()) } else { show::plan(&plan) });
+    print_out(&match goal {
+        _ if !plan.is_empty() => show::plan(&plan),
+        Goal::Claim => show::NOTHING_TO_CLAIM.into(),
+        Goal::Lun(_) | Goal::Local => show::nothing_to_do(node.rolled_back()),
+    });
     Ok(())
 }
 
