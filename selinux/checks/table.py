@@ -2,7 +2,7 @@
 
 import re
 
-from . import module
+from . import module, ways
 from .needs import DOMAIN, NEEDS
 
 WRITE = set("write append create unlink rename link setattr add_name remove_name rmdir reparent".split())
@@ -49,6 +49,7 @@ def judged(policy, base, text):
     yield from of_process(policy)
     yield from of_files(policy, base, own)
     yield from of_system(policy)
+    yield from ways.judged(policy, text)
     here, before = policy.without(own), base.without(own)
     # If a portal has another port than 3260, iscsid connects to it.
     connects = {("allow", "iscsid_t", port, "tcp_socket", "name_connect") for port in PORTS}

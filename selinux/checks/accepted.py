@@ -1,0 +1,144 @@
+"""The ways out of the domain that stay, with the reason. docs/security.md has this list as a table."""
+
+# (kind, types, what code in the domain could do, why it stays). The types are those of all policies that the module is for.
+ACCEPTED = [
+    (
+        "placement",
+        "kubernetes_file_t kubernetes_config_t",
+        "Put a file of its own in the kubelet's directory of static pods. The kubelet runs it as root.",
+        "The service moves the manifest of etcd's pod aside if the LUN comes late, and puts it back. A policy cannot tie"
+        " a move to one name.",
+    ),
+    (
+        "placement",
+        "var_lib_t",
+        "Make directories with any name in `/var/lib`, and move files of its own there. Their types stay its own, so"
+        " other confined programs cannot read them.",
+        "The data directory and the retired one change places there, in one exchange. A policy cannot tie that to names.",
+    ),
+    (
+        "placement",
+        "var_run_t var_lock_t",
+        "Make directories in `/run` and `/run/lock`, and move files of its own there.",
+        "The lock of open-iscsi's records, and the directory of the program's own lock, are made there at each boot.",
+    ),
+    (
+        "placement",
+        "iscsi_var_lib_t iscsi_lock_t",
+        "Put any file among open-iscsi's records.",
+        "It writes the records with the CHAP secrets, because iscsiadm accepts a secret only as an argument.",
+    ),
+    (
+        "content",
+        "etcd_lun_iscsi_conf_t iscsi_var_lib_t iscsi_lock_t",
+        "Change what iscsid does: its config, the initiator's name and the records. `iscsid.startup` in `iscsid.conf` is a"
+        " command that iscsiadm runs if iscsid does not run, with the rights of whoever calls iscsiadm.",
+        "The initiator's name lies beside `iscsid.conf`, and on Debian the records too.",
+    ),
+    (
+        "kernel",
+        "sysfs_t",
+        "Write any file in `/sys`: switch devices off, change where firmware is loaded from.",
+        "One write makes the kernel scan one LUN of a session, and all of `/sys` has one type.",
+    ),
+    (
+        "kernel",
+        "security_t",
+        "Ask SELinux whether a context is valid.",
+        "This is how the program finds out whether its module is in force. Each question is a right of its own.",
+    ),
+    (
+        "socket",
+        "iscsid_t",
+        "Tell iscsid to log in to any target, and to log out of any session.",
+        "iscsid logs in at the request of iscsiadm, which runs in the domain.",
+    ),
+    (
+        "socket",
+        "system_dbusd_t init_t",
+        "Send D-Bus messages to systemd, and its own unit's state (sd_notify).",
+        "The program asks for units' states and starts the mount unit. systemd checks each request against the policy.",
+    ),
+    (
+        "socket",
+        "syslogd_t kernel_t devlog_t",
+        "Write any text to the journal.",
+        "Log messages. The journal notes which process in which domain wrote each line.",
+    ),
+    (
+        "socket",
+        "setrans_t systemd_resolved_t spc_t unconfined_service_t",
+        "Connect to the socket.",
+        "The system's policy allows it to every domain. A module cannot take a right away.",
+    ),
+    ("domain", "init_t", "Nothing.", "PID 1 starts the program in its domain."),
+    ("domain", "etcd_lun_exec_t", "Nothing.", "The program is the domain's only entry point."),
+    (
+        "domain",
+        "abrt_helper_t",
+        "Start the helper that stores crashes.",
+        "The system's policy allows it to every domain. A module cannot take a right away.",
+    ),
+    (
+        "unit",
+        "etcd_lun_unit_file_t",
+        "Start, restart and remount the LUN's mount unit, and set its runtime properties.",
+        "The program starts it. systemd has one permission for all of these, and stopping is another.",
+    ),
+    (
+        "unit",
+        "etcd_lun_etcd_unit_t",
+        "Start and restart etcd's unit, reset its failures, and set its runtime properties. Only where etcd is a systemd"
+        " unit.",
+        "If the LUN comes late, etcd has failed at the fence, and the program starts it.",
+    ),
+    (
+        "unit",
+        "iscsi_unit_file_t",
+        "Start and restart open-iscsi's units, and set their runtime properties.",
+        "An iscsid that started with another initiator name must read the config's.",
+    ),
+    (
+        "mount",
+        "fs_t",
+        "Mount and unmount filesystems of disks. It can open no disk but the LUN, but mount(2) does not ask for that.",
+        "It mounts the LUN for the copy, in a mount namespace of its own.",
+    ),
+    (
+        "mount",
+        "etcd_lun_var_run_t root_t",
+        "Mount on its own directory, and change how mounts propagate.",
+        "The LUN is mounted there for the copy; before that, all mounts become slaves, which needs a right to `/`.",
+    ),
+    (
+        "process",
+        "domain",
+        "Read files in `/proc/PID` of every process, among them its environment.",
+        "Open files and maps there are the only proof that no process uses the data. All files there have one type.",
+    ),
+]
+
+KINDS = {
+    "placement": "places files",
+    "content": "writes what others read",
+    "kernel": "writes to the kernel",
+    "socket": "connects to",
+    "domain": "in and out",
+    "unit": "systemd's units",
+    "mount": "mounts",
+    "process": "reads",
+}
+
+
+def reasons(policy):
+    """The accepted ways: kind and type. Aliases are replaced by the names that this policy has."""
+    return {(kind, policy.real(name) or name) for kind, names, _, _ in ACCEPTED for name in names.split()}
+
+
+def page():
+    """The list as a Markdown table."""
+    lines = ["| way | types | what code in the domain could do | why it stays |", "|---|---|---|---|"]
+    for kind, names, gain, why in ACCEPTED:
+        types = ", ".join(f"`{name}`" for name in names.split())
+        lines.append(f"| {KINDS[kind]} | {types} | {gain} | {why} |")
+    return "\n".join(lines) + "\n"
