@@ -39,6 +39,7 @@ fn chap(
         None => None,
     };
     Chap::new(source.username.clone(), password, mutual)
+        .map(|chap| chap.with_algs(&source.algs))
         .map_err(|error| ConfigError::Secret { what: format!("`{table}`"), why: error.to_string() })
 }
 

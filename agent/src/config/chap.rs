@@ -1,7 +1,7 @@
 //! Where CHAP credentials come from.
 
 use super::{error::ConfigError, fragment::ChapFragment};
-use crate::terms::{AbsPath, Secret};
+use crate::terms::{AbsPath, ChapAlg, Secret};
 use serde::{Serialize, Serializer};
 
 /// Credentials as the config names them. The secrets of files and credentials are read later, when they are needed.
@@ -13,6 +13,9 @@ pub struct ChapSource {
     pub password: SecretSource,
     /// The user name and secret that the target authenticates with (mutual CHAP).
     pub mutual: Option<(String, SecretSource)>,
+    /// The algorithms, in order of preference; empty for open-iscsi's default.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub algs: Vec<ChapAlg>,
 }
 
 /// Where one secret comes from.
@@ -53,7 +56,24 @@ pub(super) fn validate(table: &'static str, written: ChapFragment) -> Result<Cha
         }
         None => None,
     };
-    Ok(ChapSource { username, password, mutual })
+    Ok(ChapSource { username, password, mutual, algs: each_once(table, written.algs)? })
+}
+
+/// An empty list would let nobody in, and open-iscsi refuses a list with an algorithm twice.
+fn each_once(table: &'static str, algs: Option<Vec<ChapAlg>>) -> Result<Vec<ChapAlg>, ConfigError> {
+    let Some(algs) = algs else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for alg in algs {
+        if found.contains(&alg) {
+            let twice = format!("algs has {} twice", alg.name());
+            return Err(ConfigError::value(table, &twice, "each algorithm once"));
+        }
+        found.push(alg);
+    }
+    if found.is_empty() {
+        return Err(ConfigError::value(table, "algs is empty", "at least one algorithm, or no such key"));
+    }
+    Ok(found)
 }
 
 fn one_of(inline: Option<String>, file: Option<AbsPath>, credential: Option<String>) -> Option<SecretSource> {

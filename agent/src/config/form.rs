@@ -45,6 +45,22 @@ pub(super) fn mount_options<'de, D: Deserializer<'de>>(from: D) -> Result<Option
     from.deserialize_seq(ListVisitor { form, items: PhantomData }).map(Some)
 }
 
+/// Algorithms of CHAP. No error quotes one: somebody may have put the secret here.
+pub(super) fn chap_algs<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<Vec<T>>, D::Error> {
+    struct Item<T>(T);
+    impl<'de, T: Word> Deserialize<'de> for Item<T> {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            let unknown = || D::Error::custom(format!("an algorithm that is not one of {}", T::WORDS));
+            let word = String::deserialize(from).map_err(|_| unknown())?;
+            let word: serde::de::value::StringDeserializer<D::Error> = word.into_deserializer();
+            T::deserialize(word).map(Self).map_err(|_| unknown())
+        }
+    }
+    let form = "a list, such as [\"SHA3-256\", \"SHA256\"]";
+    let items: Vec<Item<T>> = from.deserialize_seq(ListVisitor { form, items: PhantomData })?;
+    Ok(Some(items.into_iter().map(|item| item.0).collect()))
+}
+
 /// A value that is one of a few words: an enum whose variants hold nothing.
 pub(super) trait Word: for<'de> Deserialize<'de> {
     /// The words, in quotes.

@@ -4,7 +4,9 @@
 //! link to.
 
 use super::form::{self, Word};
-use crate::terms::{AbsPath, Bytes, DiskLink, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
+use crate::terms::{
+    AbsPath, Bytes, ChapAlg, DiskLink, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid,
+};
 use serde::Deserialize;
 
 /// One file, or several merged.
@@ -89,6 +91,10 @@ impl Word for Discovery {
     const WORDS: &'static str = "\"sendtargets\" or \"static\"";
 }
 
+impl Word for ChapAlg {
+    const WORDS: &'static str = "\"SHA3-256\", \"SHA256\", \"SHA1\" or \"MD5\"";
+}
+
 /// A CHAP table is merged as a whole: nobody means half a credential from one file and half from another.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -117,6 +123,11 @@ pub(super) struct ChapFragment {
     /// The name of a credential that holds the target's secret. Optional, such as `"chap-in"`.
     #[serde(default, deserialize_with = "form::secret")]
     pub credential_in: Option<String>,
+    /// The algorithms that may be used, in order of preference: `"SHA3-256"`, `"SHA256"`, `"SHA1"`, `"MD5"`. In FIPS mode there is
+    /// no MD5. The target must accept one of them. Optional, such as `["SHA3-256", "SHA256"]`; without it the node's `iscsid.conf`
+    /// counts, and open-iscsi's own default is MD5 alone.
+    #[serde(default, deserialize_with = "form::chap_algs")]
+    pub algs: Option<Vec<ChapAlg>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

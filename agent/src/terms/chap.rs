@@ -1,6 +1,42 @@
 //! CHAP credentials.
 
 use super::secret::Secret;
+use serde::{Deserialize, Serialize};
+
+/// An algorithm of CHAP (RFC 7143, section 12.1.3; IANA, PPP Authentication Algorithms), in open-iscsi's spelling
+/// (`chap_algs`, usr/idbm.c).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub enum ChapAlg {
+    /// MD5, which no FIPS mode has.
+    #[serde(rename = "MD5")]
+    Md5,
+    /// SHA-1.
+    #[serde(rename = "SHA1")]
+    Sha1,
+    /// SHA-256.
+    #[serde(rename = "SHA256")]
+    Sha256,
+    /// SHA3-256.
+    #[serde(rename = "SHA3-256")]
+    Sha3,
+}
+
+impl ChapAlg {
+    /// The name as open-iscsi spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Md5 => "MD5",
+            Self::Sha1 => "SHA1",
+            Self::Sha256 => "SHA256",
+            Self::Sha3 => "SHA3-256",
+        }
+    }
+
+    /// A list of algorithms as open-iscsi spells it.
+    pub fn list(algs: &[Self]) -> String {
+        algs.iter().map(|alg| alg.name()).collect::<Vec<_>>().join(",")
+    }
+}
 
 /// CHAP credentials: one-way, or mutual if the target must authenticate too.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,6 +44,7 @@ pub struct Chap {
     username: String,
     password: Secret,
     mutual: Option<(String, Secret)>,
+    algs: Vec<ChapAlg>,
 }
 
 /// Longest name or secret in bytes. open-iscsi keeps them in 256 bytes with the final zero
@@ -35,7 +72,19 @@ impl Chap {
                 return Err(ChapError { part: "secret of the target", fault: "equals the initiator's" });
             }
         }
-        Ok(Self { username, password, mutual })
+        Ok(Self { username, password, mutual, algs: Vec::new() })
+    }
+
+    /// The same credentials with these algorithms, in order of preference. Without any, open-iscsi's default counts.
+    #[must_use]
+    pub fn with_algs(mut self, algs: &[ChapAlg]) -> Self {
+        self.algs = algs.to_vec();
+        self
+    }
+
+    /// The algorithms that may be used, in order of preference; empty for open-iscsi's default.
+    pub fn algs(&self) -> &[ChapAlg] {
+        &self.algs
     }
 
     /// The user name that the initiator authenticates with.

@@ -6,6 +6,10 @@ use std::{fmt, net::IpAddr, str::FromStr};
 /// The default TCP port of a portal (RFC 7143, section 13; IANA).
 pub const ISCSI_PORT: u16 = 3260;
 
+/// The name of the open-iscsi interface that all our sessions have, and no others. It gives them an initiator name of
+/// their own; without an interface a session has the node's name.
+pub const INTERFACE: &str = "etcd-lun";
+
 /// An iSCSI name of type `iqn.`, `eui.` or `naa.` (RFC 7143, section 4.2.7).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Iqn(String);

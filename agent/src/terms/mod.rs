@@ -15,12 +15,12 @@ mod secret;
 mod text;
 mod url;
 
-pub use chap::{Chap, ChapError};
+pub use chap::{Chap, ChapAlg, ChapError};
 pub use disk::DiskLink;
 pub use error::TermError;
 pub use file::{AbsPath, FsLabel, FsUuid};
 pub use fingerprint::{Fingerprint, Hasher, RecordedFingerprint};
-pub use iscsi::{ISCSI_PORT, Iqn, Portal};
+pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, Portal};
 pub use lun::{LunNumber, Wwid};
 pub use quantity::{Bytes, Span};
 pub use secret::Secret;
