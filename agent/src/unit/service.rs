@@ -94,6 +94,8 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
             at_target("network-online.target ovs-configuration.service wait-for-br-ex-up.service"),
         ),
         ("@ISCSID@", at_target("iscsid.socket")),
+        ("@INITIATOR@", at_target("iscsi-init.service")),
+        ("@AFTER_INITIATOR@", at_target("coreos-generate-iscsi-initiatorname.service iscsi-init.service")),
         ("@SHUTDOWN@", at_target(SHUTDOWN_SERVICE)),
         ("@MODULES@", modules.join(" ")),
         ("@LATE@", of.late.map(start).unwrap_or_default()),
