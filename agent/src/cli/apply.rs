@@ -13,14 +13,14 @@ use crate::{
     host::{Host, notify::Notify},
     node::{Fact, Selinux},
     observe,
-    plan::Goal,
+    plan::{Goal, Occasion},
     policy,
 };
 use std::path::Path;
 
 /// Brings the node to what the config asks for, or etcd's data back to the local disk.
 pub(super) fn run(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
-    let (host, identity, config) = config::load_to_change(file)?;
+    let (host, identity, config) = config::load_with_host_name(file, goal == Goal::Lun(Occasion::Boot))?;
     log_domain(&host, &config);
     let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
     let notifier = Notify::new(env::var("NOTIFY_SOCKET").as_deref());

@@ -19,6 +19,7 @@ use anyhow::Context as _;
 use std::{
     io,
     path::{self, Path},
+    time::{Duration, Instant},
 };
 
 /// Opens the machine and loads the config, for a verb that only reads. If PID 1's mount namespace cannot be joined, it
@@ -42,6 +43,49 @@ pub(super) fn machine_to_look() -> Result<(Host, Joined), Exit> {
 pub(super) fn load_to_change(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
     let (host, joined) = machine_as_root()?;
     load_on(host, file, joined.context("acting in PID 1's mount namespace")?)
+}
+
+/// Like [`load_to_change`], for what runs at a boot. DHCP may set the host name late. While it is still the placeholder
+/// and no entry matches, this waits for it, for `boot.attach_timeout` at most. At a boot an absent entry is an error that
+/// the service tries again, because the name or the config may still come.
+pub(super) fn load_with_host_name(
+    file: Option<&Path>,
+    at_boot: bool,
+) -> Result<(Host, Identity, Config), Exit> {
+    let (host, joined) = machine_as_root()?;
+    let joined = joined.context("acting in PID 1's mount namespace")? == Joined::Joined;
+    let begun = Instant::now();
+    let mut told = false;
+    loop {
+        let sources = sources(&host, file)?;
+        let identity = crate::observe::identity(&host, joined)?;
+        let pool = Pool::load(&sources)?;
+        let limit = pool.boot.attach_timeout;
+        let error = match pool.for_node(&identity.machine_id, &identity.hostname) {
+            Ok(config) => return Ok((host, identity, config)),
+            Err(error @ ConfigError::NoEntry { .. }) => error,
+            Err(error) => return Err(error.into()),
+        };
+        if !is_placeholder(&identity.hostname) || begun.elapsed() >= limit.0 {
+            return Err(if at_boot { Exit::Error(error.into()) } else { error.into() });
+        }
+        if !told {
+            tracing::warn!(
+                "waiting for another {} s at most: the host name is `{}`, and no [[node]] entry has it; set it with \
+                 `hostnamectl set-hostname`, or name this machine by machine_id = \"{}\"",
+                limit.0.saturating_sub(begun.elapsed()).as_secs(),
+                identity.hostname,
+                identity.machine_id
+            );
+            told = true;
+        }
+        host.pause(Duration::from_millis(500)).context("waiting for the host name")?;
+    }
+}
+
+/// True for the name that a machine has before it gets one (hostname(5)).
+fn is_placeholder(hostname: &str) -> bool {
+    hostname.split('.').next() == Some("localhost")
 }
 
 /// Opens the machine, for root only. This is checked first, because other users cannot even read a config with secrets.

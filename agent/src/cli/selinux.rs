@@ -1,7 +1,7 @@
 //! `selinux`: the policy module, and the labels on disk.
 
 use super::{
-    config,
+    config, env,
     exit::Exit,
     output::{OutputFormat, print_err, print_json, print_out},
     show,
@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// Installs the policy module and labels the files.
 pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
-    let (host, _, config) = config::load_to_change(file)?;
+    let (host, _, config) = config::load_with_host_name(file, env::under_systemd())?;
     let Some(enforcing) = mode(&host)? else {
         print_out("SELinux is off in this kernel: nothing to install.");
         return Ok(());
