@@ -110,7 +110,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ),
         (
             "initiator-name",
-            |node| node.initiator.name = Fact::Known(Some("iqn.2000-01.x:y".into())),
+            |node| known(&mut node.sessions)[0].initiator = Some("iqn.2000-01.x:y".into()),
             "the config says",
         ),
         (
@@ -205,11 +205,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         mount_unit: unknown(),
         etcd: unknown::<etcd_lun::node::Etcd>(),
         selinux: unknown(),
-        initiator: etcd_lun::node::Initiator {
-            name: unknown(),
-            iscsid_active: unknown(),
-            multipathd_active: unknown(),
-        },
+        initiator: etcd_lun::node::Initiator { name: unknown(), multipathd_active: unknown() },
         ..migrated()
     };
     let _: &Fact<LocalDir> = &blind.local;

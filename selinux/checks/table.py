@@ -14,6 +14,8 @@ FREEING = set(
     " can_setsecparam can_read_shadow_passwords can_write_shadow_passwords can_relabelto_shadow_passwords"
     " can_load_kernmodule fixed_disk_raw_read fixed_disk_raw_write dbusd_unconfined can_change_object_identity".split()
 )
+# Directories that the domain mounts over: its own mount point, the root for making mounts slaves, open-iscsi's interfaces.
+MOUNTED_ON = {"etcd_lun_var_run_t", "root_t", "iscsi_var_lib_t", "etcd_lun_iscsi_conf_t"}
 EXECUTED = {"iscsid_exec_t", "rsync_exec_t", "fsadm_exec_t", "etcd_lun_exec_t"}
 NOT_EXECUTED = "shell_exec_t bin_t setfiles_exec_t mount_exec_t semanage_exec_t load_policy_exec_t".split()
 # The domain makes and removes names in directories of these types, but no files of these types.
@@ -124,7 +126,7 @@ def of_files(policy, base, own):
     yield "never: relabelling a file to another type", {type_ for class_ in FILES for type_ in on(class_, "relabelto")} - {"etcd_lun_data_t"}
     taken = {type_ for class_ in FILES for type_ in on(class_, "relabelfrom")}
     yield "never: relabelling a file from another type", taken - {"unlabeled_t"}
-    yield "never: mounting on another directory", on("dir", "mounton") - {"etcd_lun_var_run_t", "root_t"}
+    yield "never: mounting on another directory", on("dir", "mounton") - MOUNTED_ON
 
 
 def of_system(policy):

@@ -327,8 +327,8 @@ pub(super) fn discovery() -> Input {
 
 /// The attributes of a session. The text has one line for each.
 pub(super) fn sessions() -> Input {
-    const ATTRIBUTES: [&str; 6] =
-        ["targetname", "state", "initiatorname", "target_id", "tpgt", "recovery_tmo"];
+    const ATTRIBUTES: [&str; 7] =
+        ["targetname", "state", "initiatorname", "ifacename", "target_id", "tpgt", "recovery_tmo"];
     let machine = Machine::new(Says::default());
     let dir = "sys/class/iscsi_session/session3";
     fs::create_dir_all(machine.base.join("sys/devices/platform/host2/session3")).unwrap();
@@ -340,7 +340,9 @@ pub(super) fn sessions() -> Input {
     .unwrap();
     Input {
         name: "sessions",
-        corpus: texts(&["iqn.2024-02.com.example:etcd\nLOGGED_IN\niqn.1994-05.com.redhat:a\n0\n1\n3600"]),
+        corpus: texts(&[
+            "iqn.2024-02.com.example:etcd\nLOGGED_IN\niqn.1994-05.com.redhat:a\netcd-lun\n0\n1\n3600",
+        ]),
         holds: Box::new(move |text| {
             let mut parts = text.splitn(ATTRIBUTES.len(), |byte| *byte == b'\n');
             for attribute in ATTRIBUTES {

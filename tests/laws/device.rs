@@ -3,8 +3,7 @@
 use super::{census::Census, rollback::every_way_back, *};
 use etcd_lun::plan::{MarkPlan, mark, rollback};
 
-const ISCSI: [&str; 6] =
-    ["set-initiator-name", "restart-iscsid", "log-out", "log-in", "set-timeout", "attach-lun"];
+const ISCSI: [&str; 5] = ["set-initiator-name", "log-out", "log-in", "set-timeout", "attach-lun"];
 
 /// A plan or refusal without the parts that may differ between target and disk.
 fn gist(decided: Result<Plan, Refusal>) -> Result<Vec<Step>, String> {

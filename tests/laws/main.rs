@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod beside;
 mod by_law;
 mod census;
 mod claim;

@@ -97,7 +97,6 @@ impl World {
         let running = known(&mut self.node.etcd).running;
         match step {
             Step::SetInitiatorName { name } => self.node.initiator.name = Fact::Known(Some(name.to_string())),
-            Step::RestartIscsid => {}
             Step::LogOut { sid } => known(&mut self.node.sessions).retain(|session| session.sid != *sid),
             Step::LogIn(_) => {
                 known(&mut self.node.sessions).push(session());

@@ -52,7 +52,7 @@ impl Run<'_> {
         self.effect(|_| ())?;
         self.step_begins = false;
         match step {
-            Step::SetInitiatorName { .. } | Step::RestartIscsid | Step::SetTimeout { .. } => Ok(()),
+            Step::SetInitiatorName { .. } | Step::SetTimeout { .. } => Ok(()),
             Step::LogOut { .. } => self.effect(|world| world.session = false),
             Step::LogIn(_) if !self.world.reachable => Self::fail("no portal answers"),
             Step::LogIn(_) => self.effect(|world| world.session = true),

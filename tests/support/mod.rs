@@ -52,11 +52,8 @@ pub fn device_config_for(runtime: &str) -> Config {
 /// The facts of a node with that config: sessions are not observed, and none is missing.
 pub fn with_device(mut node: Node) -> Node {
     let why = "the config names a device";
-    node.initiator = Initiator {
-        name: Fact::Unknown(why.into()),
-        iscsid_active: Fact::Unknown(why.into()),
-        multipathd_active: Fact::Unknown(why.into()),
-    };
+    node.initiator =
+        Initiator { name: Fact::Unknown(why.into()), multipathd_active: Fact::Unknown(why.into()) };
     node.sessions = Fact::Unknown(why.into());
     if matches!(node.lun, Fact::Known(LunView::NoSession)) {
         node.lun = Fact::Known(LunView::NotAttached);
@@ -103,6 +100,7 @@ pub fn session() -> Session {
         configured: "10.77.0.1".parse().ok(),
         state: "LOGGED_IN".into(),
         initiator: Some(INITIATOR.into()),
+        interface: Some("etcd-lun".into()),
         recovery_timeout: Some(30),
         in_use: Vec::new(),
     }
@@ -225,11 +223,7 @@ pub fn node() -> Node {
         },
         missing_tools: Vec::new(),
         in_host_namespace: Fact::Known(true),
-        initiator: Initiator {
-            name: Fact::Known(None),
-            iscsid_active: Fact::Known(false),
-            multipathd_active: Fact::Known(false),
-        },
+        initiator: Initiator { name: Fact::Known(None), multipathd_active: Fact::Known(false) },
         sessions: Fact::Known(Vec::new()),
         lun: Fact::Known(LunView::NoSession),
         record: Fact::Known(None),

@@ -13,11 +13,10 @@ use crate::plan::Step;
 pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     match step {
         Step::SetInitiatorName { name } => login::set_initiator_name(run.host, name),
-        Step::RestartIscsid => login::restart_iscsid(run.host),
         Step::LogOut { sid } => login::log_out(run.host, *sid),
         Step::SetTimeout { sid, replacement } => login::set_timeout(run.host, *sid, *replacement),
         Step::LogIn(step) => login::log_in(run, step, watcher),
-        Step::AttachLun(step) => attach::attach(run.host, step),
+        Step::AttachLun(step) => attach::attach(run.host, step, watcher),
         Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),
         Step::BeginRecord { record } => commit::begin(run, record),
         Step::ClearUnfinished { wwid, uuid } => format::clear_unfinished(run, wwid, uuid),

@@ -1,7 +1,10 @@
 //! Who is told about the progress of a run.
 
 use crate::plan::{Plan, Step};
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 /// An observer of a run's progress.
 pub trait Watcher: fmt::Debug {
@@ -17,4 +20,22 @@ pub trait Watcher: fmt::Debug {
     fn noted(&mut self, text: &str);
     /// The run failed and etcd is being put back, which may take up to this limit.
     fn returning(&mut self, limit: Duration);
+}
+
+/// How often a person is told that a step still waits for the same thing.
+const REMINDER: Duration = Duration::from_secs(60);
+
+/// What a step waits for, and when a person was told so.
+#[derive(Debug, Default)]
+pub struct Waiting(Option<(String, Instant)>);
+
+impl Waiting {
+    /// Tells what is waited for, and for how long at most: at once, when the reason changes, and once a minute.
+    pub fn note(&mut self, watcher: &mut dyn Watcher, why: &str, left: Duration) {
+        if self.0.as_ref().is_some_and(|(last, told)| last == why && told.elapsed() < REMINDER) {
+            return;
+        }
+        watcher.noted(&format!("waiting for another {} s at most: {why}", left.as_secs()));
+        self.0 = Some((why.to_owned(), Instant::now()));
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
         layout::{RETIRED, RETURNING},
     },
     plan::Plan,
+    terms::ChapAlg,
 };
 use std::fmt::Write as _;
 
@@ -124,8 +125,12 @@ fn target(page: &mut Page, target: &Target) {
                         .mutual
                         .as_ref()
                         .map(|(name, secret)| format!(", mutual: {name}, secret {}", source(secret)));
+                    let algs = match ChapAlg::list(&chap.algs) {
+                        algs if algs.is_empty() => algs,
+                        algs => format!(", by {algs}"),
+                    };
                     format!(
-                        "{}, secret {}{}",
+                        "{}, secret {}{}{algs}",
                         chap.username,
                         source(&chap.password),
                         mutual.unwrap_or_default()
@@ -215,12 +220,13 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
             ),
         );
     }
-    if let Some(Iscsi { target, .. }) = config.backing.iscsi() {
+    if let Some(Iscsi { target, initiator, .. }) = config.backing.iscsi() {
         page.fact("initiator", &node.initiator.name, |name| {
-            name.clone().unwrap_or_else(|| "no name set".into())
+            let own = name.as_deref().unwrap_or("not set");
+            format!("{initiator} at this target; the node's own name is {own}")
         });
         page.fact("sessions", &node.sessions, |sessions| {
-            let ours = sessions.iter().filter(|session| session.is_to(&target.iqn));
+            let ours = sessions.iter().filter(|session| session.is_of(&target.iqn, initiator));
             let lines: Vec<_> = ours.map(session).collect();
             if lines.is_empty() { format!("none to {}", target.iqn) } else { lines.join("\n") }
         });

@@ -8,7 +8,7 @@ use super::report::{
 use crate::{
     config::{Backing, Config, Iscsi},
     node::{
-        EtcdState, KUBELET, Lun, LunView, MountUnit, Node,
+        EtcdState, KUBELET, Lun, LunView, MountUnit, Node, Session,
         authority::{Authority, Record},
     },
     terms::Bytes,
@@ -58,8 +58,8 @@ pub(super) fn record(input: CheckInput<'_>) -> Outcome {
 
 pub(super) fn session(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.sessions).and_then(|sessions| {
-        let target = &iscsi(input.config)?.target.iqn;
-        let ours: Vec<_> = sessions.iter().filter(|session| session.is_to(target)).collect();
+        let Iscsi { target, initiator, .. } = iscsi(input.config)?;
+        let ours: Vec<_> = sessions.iter().filter(|session| session.is_of(&target.iqn, initiator)).collect();
         let up: Vec<_> =
             ours.iter().filter(|session| session.is_logged_in()).map(|s| s.portal.clone()).collect();
         let down: Vec<_> = ours.iter().filter(|session| !session.is_logged_in()).collect();
@@ -80,8 +80,11 @@ pub(super) fn session(input: CheckInput<'_>) -> Outcome {
 pub(super) fn portals(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.sessions).and_then(|sessions| {
         let multipath = *known(&input.node.initiator.multipathd_active)?;
-        let wanted = &iscsi(input.config)?.target.portals;
-        let has = |portal| sessions.iter().any(|s| s.is_logged_in() && s.configured.as_ref() == Some(portal));
+        let Iscsi { target, initiator, .. } = iscsi(input.config)?;
+        let (wanted, ours) = (&target.portals, |s: &Session| s.is_of(&target.iqn, initiator));
+        let has = |portal| {
+            sessions.iter().any(|s| ours(s) && s.is_logged_in() && s.configured.as_ref() == Some(portal))
+        };
         let missing: Vec<_> = wanted.iter().filter(|portal| !has(portal)).map(ToString::to_string).collect();
         if missing.is_empty() {
             return ok(format!("all {} in use", wanted.len()));
@@ -97,14 +100,15 @@ pub(super) fn portals(input: CheckInput<'_>) -> Outcome {
 }
 
 pub(super) fn initiator_name(input: CheckInput<'_>) -> Outcome {
-    outcome(known(&input.node.initiator.name).and_then(|name| {
-        let wanted = iscsi(input.config)?.initiator.as_str();
-        match name.as_deref() {
-            Some(name) if name == wanted => ok(name),
-            Some(name) => found(format!(
-                "it is {name}, the config says {wanted}; run `etcd-lun apply` while no session is in use"
+    outcome(known(&input.node.sessions).and_then(|sessions| {
+        let Iscsi { target, initiator, .. } = iscsi(input.config)?;
+        match sessions.iter().find(|session| session.has_former_name(&target.iqn, initiator)) {
+            Some(session) => found(format!(
+                "session {} has {}, the config says {initiator}; allow that name at the target, then reboot this node",
+                session.sid,
+                session.initiator.as_deref().unwrap_or("none")
             )),
-            None => found(format!("it is not set, the config says {wanted}; run `etcd-lun apply`")),
+            None => ok(initiator.as_str()),
         }
     }))
 }

@@ -9,6 +9,7 @@ use super::{
     },
 };
 use crate::{
+    config::Iscsi,
     node::{ActiveState, Multipath, Session, UnitState, WriteCache, layout::RETIRED},
     terms::Span,
 };
@@ -43,8 +44,8 @@ pub(super) fn paths(input: CheckInput<'_>) -> Outcome {
 
 pub(super) fn session_timeout(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.sessions).and_then(|sessions| {
-        let target = &iscsi(input.config)?.target;
-        let ours: Vec<_> = sessions.iter().filter(|session| session.is_to(&target.iqn)).collect();
+        let Iscsi { target, initiator, .. } = iscsi(input.config)?;
+        let ours: Vec<_> = sessions.iter().filter(|session| session.is_of(&target.iqn, initiator)).collect();
         if ours.is_empty() {
             return Err(CannotTell("there is no session to the target".into()));
         }

@@ -1,16 +1,15 @@
 //! What open-iscsi and the kernel report: the initiator's name, daemons, sessions.
 
 use super::fact::Fact;
-use crate::terms::{Iqn, Portal};
+use crate::terms::{INTERFACE, Iqn, Portal};
 use serde::Serialize;
 
 /// The initiator on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Initiator {
-    /// The initiator name in `/etc/iscsi/initiatorname.iscsi`; none if it is not set.
+    /// The node's own initiator name, in `/etc/iscsi/initiatorname.iscsi`; none if it is not set. Sessions to the config's
+    /// target have the config's name instead.
     pub name: Fact<Option<String>>,
-    /// Whether iscsid runs.
-    pub iscsid_active: Fact<bool>,
     /// Whether multipathd runs.
     pub multipathd_active: Fact<bool>,
 }
@@ -30,6 +29,8 @@ pub struct Session {
     pub state: String,
     /// The initiator name that it was made with.
     pub initiator: Option<String>,
+    /// The open-iscsi interface that it was made by: `etcd-lun`, or `default` for a session without one.
+    pub interface: Option<String>,
     /// How many seconds I/O waits after the connection is lost before it fails; none: I/O waits for ever.
     pub recovery_timeout: Option<u32>,
     /// The kernel names of this session's disks that are in use: mounted, held or swapped on.
@@ -37,9 +38,18 @@ pub struct Session {
 }
 
 impl Session {
-    /// True if it leads to this target.
-    pub fn is_to(&self, target: &Iqn) -> bool {
+    /// True if it leads to this target and has this initiator name, or etcd-lun made it. Another program's session to the
+    /// same target has another name, and what it sees there are other LUNs.
+    pub fn is_of(&self, target: &Iqn, initiator: &Iqn) -> bool {
+        let is_ours = self.interface.as_deref() == Some(INTERFACE);
         self.target == target.as_str()
+            && (is_ours || self.initiator.as_deref().is_none_or(|name| name == initiator.as_str()))
+    }
+
+    /// True for such a session with another initiator name: the config had that name when etcd-lun made the session.
+    pub fn has_former_name(&self, target: &Iqn, initiator: &Iqn) -> bool {
+        self.is_of(target, initiator)
+            && self.initiator.as_deref().is_some_and(|name| name != initiator.as_str())
     }
 
     /// True if commands reach the target.

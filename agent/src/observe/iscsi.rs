@@ -12,16 +12,13 @@ const NO_TARGET: &str = "not looked at: the config names a device, and no target
 
 pub(super) fn initiator(host: &Host, config: &Config) -> Initiator {
     if config.backing.iscsi().is_none() {
-        let not_asked = || Fact::Unknown(NO_TARGET.into());
         return Initiator {
             name: Fact::Unknown(NO_TARGET.into()),
-            iscsid_active: not_asked(),
-            multipathd_active: not_asked(),
+            multipathd_active: Fact::Unknown(NO_TARGET.into()),
         };
     }
     Initiator {
         name: iscsi::initiator_name(host).into(),
-        iscsid_active: active(host, "iscsid.service"),
         multipathd_active: active(host, "multipathd.service"),
     }
 }
@@ -50,6 +47,7 @@ fn fact(host: &Host, target: &Target, session: &iscsi::Session) -> io::Result<Se
         configured: target.portals.iter().find(|portal| session.is_at(portal)).cloned(),
         state: session.state.clone(),
         initiator: session.initiator.clone(),
+        interface: session.interface.clone(),
         recovery_timeout: session.recovery_timeout,
         in_use: session_users(host, session)?,
     })

@@ -33,7 +33,7 @@ fn lun_at_target(
     iscsi: &Iscsi,
     staged: Option<&Staging>,
 ) -> io::Result<LunView> {
-    let sessions = iscsi::sessions_to(host, &iscsi.target.iqn)?;
+    let sessions = sessions_of(host, iscsi)?;
     let mut paths = Vec::new();
     let mut reachable = false;
     for session in &sessions {
@@ -88,9 +88,7 @@ fn disks_at<'a>(
 /// The LUN's disks: one for each path.
 pub(crate) fn disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     match &config.backing {
-        Backing::Iscsi(iscsi) => {
-            disks_at(host, iscsi::sessions_to(host, &iscsi.target.iqn)?.iter(), iscsi.lun)
-        }
+        Backing::Iscsi(iscsi) => disks_at(host, sessions_of(host, iscsi)?.iter(), iscsi.lun),
         Backing::Device(device) => disks_of_device(host, device),
     }
 }
@@ -115,9 +113,13 @@ pub(crate) fn is_settled(host: &Host, name: &str) -> io::Result<bool> {
     }
 }
 
-/// The sessions to the config's target; none if the config names a device.
+/// The sessions to the config's target with the config's initiator name; none if the config names a device.
 pub(crate) fn sessions_to_target(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Session>> {
-    config.backing.iscsi().map_or(Ok(Vec::new()), |iscsi| iscsi::sessions_to(host, &iscsi.target.iqn))
+    config.backing.iscsi().map_or(Ok(Vec::new()), |iscsi| sessions_of(host, iscsi))
+}
+
+fn sessions_of(host: &Host, of: &Iscsi) -> io::Result<Vec<iscsi::Session>> {
+    iscsi::sessions_of(host, &of.target.iqn, &of.initiator)
 }
 
 /// Has the kernel read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared. Disks
@@ -125,7 +127,7 @@ pub(crate) fn sessions_to_target(host: &Host, config: &Config) -> io::Result<Vec
 pub(crate) fn lun_rescan(host: &Host, config: &Config) -> io::Result<()> {
     let disks = match &config.backing {
         Backing::Iscsi(iscsi) => {
-            let sessions = iscsi::sessions_to(host, &iscsi.target.iqn)?;
+            let sessions = sessions_of(host, iscsi)?;
             disks_at(host, sessions.iter().filter(|session| session.is_logged_in()), iscsi.lun)?
         }
         Backing::Device(device) => disks_of_device(host, device)?,

@@ -1,4 +1,4 @@
-//! Makes the LUN visible to this node: initiator name, login, scan; or waits for a local disk.
+//! Makes the LUN visible to this node: login and scan; or waits for a local disk.
 
 use super::{
     input::{PlanInput, require},
@@ -9,6 +9,7 @@ use super::{
 use crate::{
     config::{Backing, Iscsi},
     node::{LunView, Session},
+    terms::TermError,
 };
 
 /// The steps that make the LUN visible; none if it is visible.
@@ -29,19 +30,22 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
 }
 
 fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option<Plan>, Refusal> {
-    let (Iscsi { target, lun, .. }, node) = (iscsi, input.node);
+    let (Iscsi { target, initiator, lun }, node) = (iscsi, input.node);
     let sessions = require("iSCSI sessions", &node.sessions)?;
-    let ours: Vec<_> = sessions.iter().filter(|session| session.is_to(&target.iqn)).collect();
-    let mut steps = set_initiator_name(input, iscsi, sessions, &ours)?;
-    let name_changes = !steps.is_empty();
-    let logged_in = ours.iter().any(|session| session.is_logged_in());
-    if attached && logged_in && !name_changes {
+    let mut steps = log_out_former_name(iscsi, sessions)?;
+    let is_right = |session: &Session| {
+        session.is_of(&target.iqn, initiator) && !session.has_former_name(&target.iqn, initiator)
+    };
+    let logged_in = sessions.iter().any(|session| is_right(session) && session.is_logged_in());
+    if attached && logged_in && steps.is_empty() {
         return Ok(None);
     }
     let limit = input.config.boot.attach_timeout;
-    if name_changes || !logged_in {
+    if !logged_in {
+        steps.extend(name_the_node(input)?);
         steps.push(Step::LogIn(LogIn {
             target: target.iqn.clone(),
+            initiator: initiator.clone(),
             portals: target.portals.clone(),
             discovery: target.discovery,
             all: *require("whether multipathd runs", &node.initiator.multipathd_active)?,
@@ -50,7 +54,8 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
             limit,
         }));
     }
-    steps.push(Step::AttachLun(AttachLun { target: target.iqn.clone(), lun: *lun, limit }));
+    let (target, initiator) = (target.iqn.clone(), initiator.clone());
+    steps.push(Step::AttachLun(AttachLun { target, initiator, lun: *lun, limit }));
     Ok(Some(Plan::until(steps, Horizon::Lun)))
 }
 
@@ -61,14 +66,14 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
 /// (`drivers/scsi/scsi_transport_iscsi.c`, `iscsi_priv_session_rw_attr`), and its timer already runs. Under multipath,
 /// multipathd sets the timeout (`fast_io_fail_tmo`).
 pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refusal> {
-    let Some(Iscsi { target, .. }) = input.config.backing.iscsi() else { return Ok(Vec::new()) };
+    let Some(Iscsi { target, initiator, .. }) = input.config.backing.iscsi() else { return Ok(Vec::new()) };
     let multipath = *require("whether multipathd runs", &input.node.initiator.multipathd_active)?;
     if multipath {
         return Ok(Vec::new());
     }
     let replacement = target.timeouts.in_use(multipath);
     let differs = |session: &&Session| {
-        session.is_to(&target.iqn)
+        session.is_of(&target.iqn, initiator)
             && session.is_logged_in()
             && session.recovery_timeout.map(u64::from) != Some(replacement.0.as_secs())
     };
@@ -76,37 +81,34 @@ pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refus
     Ok(sessions.map(|session| Step::SetTimeout { sid: session.sid, replacement }).collect())
 }
 
-/// The steps that give this node the initiator name of the config. A session keeps the name that it was made with, and iscsid
-/// keeps the name that it read at its start. So old sessions are logged out and iscsid is restarted.
-fn set_initiator_name(
-    input: &PlanInput<'_>,
-    iscsi: &Iscsi,
-    sessions: &[Session],
-    ours: &[&Session],
-) -> Result<Vec<Step>, Refusal> {
-    let wanted = &iscsi.initiator;
-    let name = require("the initiator name", &input.node.initiator.name)?;
-    let in_file = name.as_deref() == Some(wanted.as_str());
-    let other =
-        |session: &&&Session| session.initiator.as_deref().is_some_and(|name| name != wanted.as_str());
-    let stale: Vec<_> = ours.iter().filter(other).collect();
-    if in_file && stale.is_empty() {
-        return Ok(Vec::new());
-    }
-    if let Some(session) = sessions.iter().find(|session| !session.in_use.is_empty()) {
+/// Logs out our sessions with an initiator name that the config had before: a session keeps the name that it was made
+/// with. Sessions that etcd-lun did not make are other programs', whatever their name is.
+fn log_out_former_name(iscsi: &Iscsi, sessions: &[Session]) -> Result<Vec<Step>, Refusal> {
+    let Iscsi { target, initiator, .. } = iscsi;
+    let former: Vec<_> =
+        sessions.iter().filter(|session| session.has_former_name(&target.iqn, initiator)).collect();
+    if let Some(session) = former.iter().find(|session| !session.in_use.is_empty()) {
         return Err(Refusal::InitiatorInUse {
-            found: session.initiator.clone().or_else(|| name.clone()).unwrap_or_else(|| "not set".into()),
-            wanted: wanted.to_string(),
+            found: session.initiator.clone().unwrap_or_else(|| "not known".into()),
+            wanted: initiator.to_string(),
             sid: session.sid,
             target: session.target.clone(),
         });
     }
-    let mut steps: Vec<_> = stale.iter().map(|session| Step::LogOut { sid: session.sid }).collect();
-    if !in_file {
-        steps.push(Step::SetInitiatorName { name: wanted.clone() });
+    Ok(former.iter().map(|session| Step::LogOut { sid: session.sid }).collect())
+}
+
+/// Gives the node an initiator name of its own, if it has none, because iscsid doesn't work without one. It is a random
+/// name, as open-iscsi's own `iscsi-iname` makes it. It is not the config's: that one is for one target, and an array
+/// accepts a name for one host entry only. A name that the node has stays as it is, because other programs on the node
+/// may have registered it at their targets.
+fn name_the_node(input: &PlanInput<'_>) -> Result<Option<Step>, Refusal> {
+    if require("the initiator name", &input.node.initiator.name)?.is_some() {
+        return Ok(None);
     }
-    if *require("whether iscsid runs", &input.node.initiator.iscsid_active)? {
-        steps.push(Step::RestartIscsid);
-    }
-    Ok(steps)
+    let [a, b, c, d, e, f, ..] = input.node.fresh_uuid.0;
+    let text = format!("iqn.2016-04.com.open-iscsi:{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}");
+    let unknown = |why| Refusal::Unknown { what: "an initiator name", why };
+    let name = text.parse().map_err(|error: TermError| unknown(error.to_string()))?;
+    Ok(Some(Step::SetInitiatorName { name }))
 }

@@ -110,12 +110,12 @@ pub enum Refusal {
         /// The record's path.
         record: &'static str,
     },
-    /// The initiator name would have to change while a session is in use.
+    /// The initiator name of our session would have to change while the session is in use.
     #[error(
-        "the initiator name is {found}, the config wants {wanted}, and session {sid} to {target} is in use: unmount the disks of that session, or set `node.initiator` to {found}"
+        "session {sid} to {target} has the initiator name {found}, the config wants {wanted}, and the session is in use: set `node.initiator` to {found}, or reboot this node"
     )]
     InitiatorInUse {
-        /// The name in effect.
+        /// The name of the session.
         found: String,
         /// The config's.
         wanted: String,

@@ -106,8 +106,9 @@ fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
 fn log_out_unused(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     let Some(iscsi) = input.config.backing.iscsi() else { return Ok(Plan::complete(Vec::new())) };
     let sessions = require("iSCSI sessions", &input.node.sessions)?;
-    let free =
-        sessions.iter().filter(|session| session.is_to(&iscsi.target.iqn) && session.in_use.is_empty());
+    let free = sessions
+        .iter()
+        .filter(|session| session.is_of(&iscsi.target.iqn, &iscsi.initiator) && session.in_use.is_empty());
     Ok(Plan::complete(free.map(|session| Step::LogOut { sid: session.sid }).collect()))
 }
 
@@ -144,7 +145,7 @@ fn check_lun_reachable(input: &PlanInput<'_>, record: &Record) -> Result<(), Ref
         Backing::Iscsi(iscsi) => {
             let target = &iscsi.target.iqn;
             let sessions = require("iSCSI sessions", &input.node.sessions)?;
-            let mut ours = sessions.iter().filter(|session| session.is_to(target));
+            let mut ours = sessions.iter().filter(|session| session.is_of(target, &iscsi.initiator));
             let found = match view {
                 LunView::Seen(_) if ours.any(|session| session.is_logged_in()) => return Ok(()),
                 LunView::Seen(_) => format!("the session to {target} has lost its connection"),

@@ -110,8 +110,15 @@ pub fn module<'a>(input: impl Into<PolicyInput<'a>>) -> Module {
 /// The template for a device: without the rights that only a target needs, and without our label on the files of open-iscsi,
 /// which other programs use then.
 fn without_iscsi(template: &str) -> String {
-    const SECTIONS: [&str; 6] =
-        ["iscsi-config", "iscsi-records", "iscsi-lock", "iscsi-login", "iscsid-restart", "iscsi-discovery"];
+    const SECTIONS: [&str; 7] = [
+        "iscsi-config",
+        "iscsi-records",
+        "iscsi-interface",
+        "iscsi-lock",
+        "iscsi-login",
+        "iscsid-start",
+        "iscsi-discovery",
+    ];
     let mut kept = String::new();
     let mut in_section = false;
     for line in template.lines() {
@@ -231,7 +238,7 @@ mod tests {
             assert!(target.text.contains(right) && !device.text.contains(right), "{right}");
         }
         let sections = |text: &str| text.lines().filter(|line| line.starts_with(";; ")).count();
-        assert_eq!(sections(&device.text), sections(&target.text) - 6);
+        assert_eq!(sections(&device.text), sections(&target.text) - 7);
         let brackets = |c| {
             device
                 .text

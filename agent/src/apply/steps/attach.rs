@@ -1,7 +1,10 @@
 //! Waiting for the LUN: at a target, or a local or cloud disk.
 
 use crate::{
-    apply::context::Run,
+    apply::{
+        context::Run,
+        watcher::{Waiting, Watcher},
+    },
     config::Device,
     host::{Host, block, iscsi, udev::Monitor},
     observe,
@@ -15,11 +18,12 @@ use std::time::{Duration, Instant};
 /// (systemd-udevd.service(8)).
 const UDEV_LIMIT: Duration = Duration::from_secs(180);
 
-/// Scans for the LUN on every session to the target, and waits until udev has processed its disks.
-pub fn attach(host: &Host, step: &AttachLun) -> anyhow::Result<String> {
+/// Scans for the LUN on every session to the target until the target shows it, and waits until udev has processed its
+/// disks.
+pub fn attach(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     let AttachLun { lun, limit, .. } = step;
     let monitor = Monitor::open(host).context("listening to udev")?;
-    let known = scan(host, step)?;
+    let known = scan(host, step, watcher)?;
     let limit = UDEV_LIMIT.min(limit.0.max(Duration::from_secs(10)));
     let settled = monitor.wait_until(host, Instant::now() + limit, || {
         let mut disks = Vec::new();
@@ -40,18 +44,26 @@ pub fn attach(host: &Host, step: &AttachLun) -> anyhow::Result<String> {
     }
 }
 
+/// The pause before a target is asked again for a LUN that it has not shown.
+const NEXT_SCAN: Duration = Duration::from_secs(2);
+/// The pause before a session is looked at again that has lost its connection. The kernel announces no change of its
+/// state.
+const RECONNECT: Duration = Duration::from_millis(200);
+
 /// The sessions on which the kernel knows the LUN after a scan. A session that loses its connection during the scan
-/// gives no answer. Then iscsid reconnects it, and the scan is repeated.
-fn scan(host: &Host, step: &AttachLun) -> anyhow::Result<Vec<iscsi::Session>> {
-    let AttachLun { target, lun, limit } = step;
+/// gives no answer. Then iscsid reconnects it, and the scan is repeated. It is also repeated if the target shows no such
+/// LUN, because the LUN may be mapped a moment later.
+fn scan(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyhow::Result<Vec<iscsi::Session>> {
+    let AttachLun { target, initiator, lun, limit } = step;
     let deadline = Instant::now() + limit.0;
+    let mut waiting = Waiting::default();
     loop {
-        let sessions = iscsi::sessions_to(host, target)?;
+        let sessions = iscsi::sessions_of(host, target, initiator)?;
         let mut known = Vec::new();
         for session in sessions.iter().filter(|session| session.is_logged_in()) {
             iscsi::scan(host, session, *lun)
                 .with_context(|| format!("scanning for LUN {lun} on session {}", session.sid))?;
-            // A scan ends after the target has answered, so waiting would not bring a LUN that isn't known now.
+            // A scan ends after the target has answered.
             if let Some(target_id) = session.target_id
                 && block::is_known(host, session.host_no, target_id, *lun)?
             {
@@ -62,24 +74,28 @@ fn scan(host: &Host, step: &AttachLun) -> anyhow::Result<Vec<iscsi::Session>> {
             return Ok(known);
         }
         let has_answered = |session: &iscsi::Session| session.is_logged_in();
-        if sessions.iter().chain(&iscsi::sessions_to(host, target)?).all(has_answered) {
-            bail!(
-                "{target} shows this initiator no LUN {lun}: map it to {} at the target, or correct `node.lun`",
-                initiator(&sessions)
-            );
-        }
-        if Instant::now() >= deadline {
-            bail!(
-                "the connection was lost before {target} was asked for LUN {lun}, and has not come back within {limit} \
-                 (`boot.attach_timeout`)"
-            );
-        }
-        host.pause(Duration::from_millis(200)).context("waiting for the session")?;
+        let answered = sessions.iter().chain(&iscsi::sessions_of(host, target, initiator)?).all(has_answered);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let (why, pause) = if answered {
+            if left.is_zero() {
+                bail!(
+                    "{target} shows this initiator no LUN {lun}, for {limit} (`boot.attach_timeout`): map it to {initiator} at the \
+                     target, or correct `node.lun`"
+                );
+            }
+            (format!("{target} shows this initiator no LUN {lun}, map it to {initiator}"), NEXT_SCAN)
+        } else {
+            if left.is_zero() {
+                bail!(
+                    "the connection was lost before {target} was asked for LUN {lun}, and has not come back within {limit} \
+                     (`boot.attach_timeout`)"
+                );
+            }
+            (format!("the connection was lost before {target} was asked for LUN {lun}"), RECONNECT)
+        };
+        waiting.note(watcher, &why, left);
+        host.pause(pause.min(left)).context("waiting for the LUN")?;
     }
-}
-
-fn initiator(sessions: &[iscsi::Session]) -> String {
-    sessions.iter().find_map(|session| session.initiator.clone()).unwrap_or_else(|| "this initiator".into())
 }
 
 /// Waits until the link of the config leads to a disk that udev has processed.

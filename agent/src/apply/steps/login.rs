@@ -1,7 +1,11 @@
-//! The initiator name, discovery, node records, login and logout.
+//! Discovery, node records, login and logout.
 
 use crate::{
-    apply::{context::Run, guard, watcher::Watcher},
+    apply::{
+        context::Run,
+        guard,
+        watcher::{Waiting, Watcher},
+    },
     config::{Discovery, NOT_IN_USE},
     host::{
         Host,
@@ -9,7 +13,7 @@ use crate::{
         systemd,
     },
     plan::step::LogIn,
-    terms::{Iqn, Portal, Span},
+    terms::{ChapAlg, Iqn, Portal, Span},
 };
 use anyhow::{Context as _, anyhow, bail};
 use std::time::{Duration, Instant};
@@ -44,12 +48,7 @@ const PAUSE: Duration = Duration::from_secs(3);
 
 pub fn set_initiator_name(host: &Host, name: &Iqn) -> anyhow::Result<String> {
     iscsi::set_initiator_name(host, name)?;
-    Ok(format!("the initiator name is {name}"))
-}
-
-pub fn restart_iscsid(host: &Host) -> anyhow::Result<String> {
-    systemd::restart(host, ISCSID, ISCSID_LIMIT)?;
-    Ok("iscsid runs with the new name".into())
+    Ok(format!("this node's initiator name is {name}"))
 }
 
 pub fn log_out(host: &Host, sid: u32) -> anyhow::Result<String> {
@@ -65,16 +64,18 @@ pub fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<S
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
 }
 
-/// Tries all portals, in rounds, while the failures are transient and time is left. One portal that works is enough.
+/// Tries all portals, in rounds, while the failures may pass and time is left. One portal that works is enough.
 pub fn log_in(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     ready_iscsid(run.host)?;
     iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
+    iscsi::use_interface(run.host, &step.initiator).context("making open-iscsi's interface for this run")?;
     let deadline = Instant::now() + step.limit.0;
+    let mut waiting = Waiting::default();
     loop {
         let mut failures = Vec::new();
         let mut in_at = Vec::new();
         for chunk in rounds_of(step) {
-            for (portal, result) in chunk.iter().zip(attempt(run, step, chunk)) {
+            for (portal, result) in chunk.iter().zip(attempt(run, step, chunk)?) {
                 match result {
                     Ok(_) => in_at.push(portal.to_string()),
                     Err(error) => failures.push((portal, error)),
@@ -99,7 +100,8 @@ pub fn log_in(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow:
         if !transient || left <= PAUSE {
             return Err(all_failed(step, failures, transient));
         }
-        watcher.noted(&format!("no portal works yet, trying for another {} s", left.as_secs()));
+        let why: Vec<_> = failures.into_iter().map(|(_, error)| told(error)).collect();
+        waiting.note(watcher, &why.join("; "), left);
         run.host.pause(PAUSE).context("waiting for the target")?;
     }
 }
@@ -110,34 +112,47 @@ fn rounds_of(step: &LogIn) -> impl Iterator<Item = &[Portal]> {
 }
 
 fn all_failed(step: &LogIn, failures: Vec<(&Portal, IscsiError)>, transient: bool) -> anyhow::Error {
-    // Each error names its portal.
-    let told = |error: IscsiError| {
-        let cure = error.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
-        format!("{:#}{cure}", anyhow!(error))
-    };
     let said: Vec<_> = failures.into_iter().map(|(_, error)| told(error)).collect();
     let patience =
         if transient { format!(" within {} (`boot.attach_timeout`)", step.limit) } else { String::new() };
     anyhow!("no session to {}{patience}: {}", step.target, said.join("; "))
 }
 
-/// Discovery, record and login at some portals.
-fn attempt(run: &Run<'_>, step: &LogIn, portals: &[Portal]) -> Vec<Result<iscsi::LogIn, IscsiError>> {
-    let prepared: Vec<_> = portals.iter().map(|portal| prepare(run, step, portal)).collect();
+/// An error with its cure. It names its portal.
+fn told(error: IscsiError) -> String {
+    let cure = error.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
+    format!("{:#}{cure}", anyhow!(error))
+}
+
+/// Session, or discovery, record and login, at some portals.
+///
+/// A portal that has a session is left alone, whatever the state of the session: iscsid logs in again by itself after a
+/// lost connection. The session may be one that an earlier release made without our interface. open-iscsi would make a
+/// second session beside that one.
+fn attempt(
+    run: &Run<'_>,
+    step: &LogIn,
+    portals: &[Portal],
+) -> anyhow::Result<Vec<Result<iscsi::LogIn, IscsiError>>> {
+    let sessions = iscsi::sessions_of(run.host, &step.target, &step.initiator)?;
+    let has_session = |portal: &Portal| sessions.iter().any(|session| session.is_at(portal));
+    let prepared: Vec<_> = portals
+        .iter()
+        .map(|portal| if has_session(portal) { None } else { Some(prepare(run, step, portal)) })
+        .collect();
     let ready: Vec<_> = portals
         .iter()
         .zip(&prepared)
-        .filter(|(_, result)| result.is_ok())
+        .filter(|(_, result)| matches!(result, Some(Ok(()))))
         .map(|(portal, _)| portal.clone())
         .collect();
     let mut logins = iscsi::log_in(run.host, &step.target, &ready, LOGIN_LIMIT).into_iter();
-    prepared
-        .into_iter()
-        .filter_map(|result| match result {
-            Ok(()) => logins.next(),
-            Err(error) => Some(Err(error)),
-        })
-        .collect()
+    let results = prepared.into_iter().filter_map(|result| match result {
+        None => Some(Ok(iscsi::LogIn::AlreadyIn)),
+        Some(Ok(())) => logins.next(),
+        Some(Err(error)) => Some(Err(error)),
+    });
+    Ok(results.collect())
 }
 
 fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiError> {
@@ -161,9 +176,15 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
         ("node.conn[0].timeo.noop_out_timeout", step.noop_timeout),
     ]
     .map(|(key, span)| (key, span.0.as_secs().to_string()));
-    let of_config = of_config.iter().map(|(key, value)| (*key, value.as_str()));
-    let settings: Vec<_> = SETTINGS.iter().copied().chain(of_config).collect();
-    iscsi::write_record(run.host, &step.target, portal, tpgt, &settings, run.secrets.session.as_ref())
+    // iscsiadm refuses an algorithm that it doesn't know.
+    let algs = run.secrets.session.as_ref().map(|chap| ChapAlg::list(chap.algs())).unwrap_or_default();
+    let of_config: Vec<_> = of_config
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .chain((!algs.is_empty()).then_some((iscsi::CHAP_ALGS, algs.as_str())))
+        .collect();
+    let settings = iscsi::Settings { fixed: SETTINGS, of_config: &of_config };
+    iscsi::write_record(run.host, &step.target, portal, tpgt, settings, run.secrets.session.as_ref())
 }
 
 /// Makes sure that iscsid's socket listens. The socket stays failed if someone ran iscsiadm before there was an
@@ -191,7 +212,10 @@ fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
 /// connection.
 fn wait_logged_in(run: &Run<'_>, step: &LogIn, deadline: Instant) -> anyhow::Result<()> {
     loop {
-        if iscsi::sessions_to(run.host, &step.target)?.iter().any(iscsi::Session::is_logged_in) {
+        if iscsi::sessions_of(run.host, &step.target, &step.initiator)?
+            .iter()
+            .any(iscsi::Session::is_logged_in)
+        {
             return Ok(());
         }
         if Instant::now() >= deadline {

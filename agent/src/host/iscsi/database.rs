@@ -13,7 +13,7 @@
 use super::lock::DatabaseLock;
 use crate::{
     host::{Host, root::absent_is_none, root::at},
-    terms::{AbsPath, Chap, Iqn, Portal},
+    terms::{AbsPath, Chap, ChapAlg, Iqn, Portal},
 };
 use std::{
     fs::{self, File, OpenOptions},
@@ -33,6 +33,21 @@ const END: &str = "# END RECORD";
 pub(super) struct RecordFile {
     database: AbsPath,
     pub(super) path: AbsPath,
+}
+
+impl RecordFile {
+    /// True for a record that was made without a portal group tag: there is one for all interfaces.
+    pub(super) fn is_without_tag(&self) -> bool {
+        self.path.name().contains(',')
+    }
+
+    /// The interface of a node record; none if the record has to say it, and is absent or incomplete.
+    pub(super) fn interface<'a>(&'a self, text: Option<&'a str>) -> Option<&'a str> {
+        if !self.is_without_tag() {
+            return Some(self.path.name());
+        }
+        text?.lines().find_map(|line| line.strip_prefix("iface.iscsi_ifacename = "))
+    }
 }
 
 /// The files of the node records of a target at a portal. There are several if interfaces are bound.
@@ -161,15 +176,18 @@ pub(super) enum Credentials {
 }
 
 /// The record with these credentials and no others. Without credentials, this node doesn't authenticate itself to the
-/// target. None if `text` has no end line. The new lines are where iscsiadm would write them.
+/// target. None if `text` has no end line. The new lines are where iscsiadm would write them. Without algorithms those in
+/// the record stay.
 pub(super) fn with_chap(text: &str, which: Credentials, chap: Option<&Chap>) -> Option<String> {
     let prefix = match which {
         Credentials::Session => "node.session.auth.",
         Credentials::Discovery => "discovery.sendtargets.auth.",
     };
+    let algs = chap.map(Chap::algs).unwrap_or_default();
     let is_credential = |line: &str| {
         let key = line.trim_start().split(['=', ' ', '\t']).next().unwrap_or_default();
         key.strip_prefix(prefix).is_some_and(|name| CREDENTIALS.contains(&name))
+            || (key == CHAP_ALGS && !algs.is_empty())
     };
     let line = |name: &str, value: &str| format!("{prefix}{name} = {value}");
     let mut credentials = vec![line("authmethod", if chap.is_some() { "CHAP" } else { "None" })];
@@ -180,6 +198,9 @@ pub(super) fn with_chap(text: &str, which: Credentials, chap: Option<&Chap>) -> 
             credentials.push(line("username_in", username));
             credentials.push(line("password_in", password.reveal()));
         }
+    }
+    if !algs.is_empty() {
+        credentials.push(format!("{CHAP_ALGS} = {}", ChapAlg::list(algs)));
     }
     let mut lines: Vec<&str> = text.lines().collect();
     let end = lines.iter().position(|line| *line == END)?;
@@ -192,6 +213,10 @@ pub(super) fn with_chap(text: &str, which: Credentials, chap: Option<&Chap>) -> 
     });
     Some(lines.join("\n") + "\n")
 }
+
+/// The key of the algorithms. A SendTargets record has it too, with the same prefix as a node record ("reusing
+/// SESSION_CHAP_ALGS", usr/idbm.c).
+pub const CHAP_ALGS: &str = "node.session.auth.chap_algs";
 
 /// The keys of credentials. The two lengths are never written: open-iscsi computes them whenever it reads a password
 /// (`idbm_rec_update_param`, usr/idbm.c).
@@ -234,6 +259,14 @@ mod tests {
                 assert_eq!(with_chap(from, Credentials::Session, chap.as_ref()).unwrap(), to);
             }
         }
+        // Algorithms, from any and to any.
+        let strong = chap(false).with_algs(&[ChapAlg::Sha3, ChapAlg::Sha256]);
+        for from in [PLAIN, ONE_WAY, MUTUAL] {
+            let to = ONE_WAY.replace("= MD5", "= SHA3-256,SHA256");
+            assert_eq!(with_chap(from, Credentials::Session, Some(&strong)).unwrap(), to);
+        }
+        let discovery = with_chap(PLAIN, Credentials::Discovery, Some(&strong)).unwrap();
+        assert!(discovery.contains("node.session.auth.chap_algs = SHA3-256,SHA256\n"), "{discovery}");
         // Written by hand: white space and order as iscsid.conf(5) allows them.
         let hand = "# BEGIN RECORD 2.1.8\nnode.session.nr_sessions = 1\nnode.session.auth.chap_algs = MD5\n  \
             node.session.auth.password=x\n\tnode.session.auth.password_in_length = 1\n# END RECORD\n";

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     host::Host,
-    terms::{Chap, Iqn, Portal},
+    terms::{Chap, INTERFACE, Iqn, Portal},
 };
 use std::{collections::BTreeSet, io, net::Ipv6Addr, time::Duration};
 
@@ -40,7 +40,8 @@ impl IscsiError {
     }
 }
 
-/// Asks a portal for its targets, with these credentials or without any. If there are no targets, the list is empty.
+/// Asks a portal for its targets, with the initiator name of our interface ([`super::use_interface`]), and with these
+/// credentials or without any. If there are no targets, the list is empty.
 ///
 /// This leaves no records behind. `-o nonpersistent` makes no node records, but it uses the portal's discovery record
 /// (`exec_discover`, usr/iscsiadm.c). The secret is written into that record, so that it is no argument of a program.
@@ -65,7 +66,7 @@ pub fn discover(
         run(&["-o", "new"], DATABASE_LIMIT)?;
     }
     set_credentials(host, portal, chap).map_err(&io)?;
-    let answer = match run(&["-D", "-o", "nonpersistent"], limit) {
+    let answer = match run(&["-I", INTERFACE, "-D", "-o", "nonpersistent"], limit) {
         Ok(output) => parse_discovered(&output.stdout)
             .map_err(|found| IscsiError::Unexpected { doing: doing.clone(), found }),
         Err(IscsiError::Exit { exit: IscsiExit::NothingFound, .. }) => Ok(Vec::new()),
@@ -184,8 +185,12 @@ mod tests {
             discovery.sendtargets.auth.authmethod = CHAP\ndiscovery.sendtargets.auth.username = other\n\
             discovery.sendtargets.auth.password = othersecret12\n# END RECORD\n";
         for (code, stdout) in [(0, "10.0.0.1:3260,1 iqn.2024-02.com.example:etcd\n"), (21, ""), (24, "")] {
-            let transcript =
-                Transcript::default().on(&format!("{DISCOVERY} -D -o nonpersistent"), code, stdout, "");
+            let transcript = Transcript::default().on(
+                &format!("{DISCOVERY} -I etcd-lun -D -o nonpersistent"),
+                code,
+                stdout,
+                "",
+            );
             let calls = transcript.calls();
             let fixture = Fixture::with("disc", transcript);
             let path = "/etc/iscsi/send_targets/10.0.0.1,3260/st_config";

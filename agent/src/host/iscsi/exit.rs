@@ -112,8 +112,8 @@ impl IscsiExit {
             }
             // LIO's answer to an initiator name without an ACL is this code too: iscsid has only one code for both.
             Self::Authentication => Some(
-                "check username and secret in the config and at the target, and that the target allows this node's initiator \
-                 name",
+                "check username and secret in the config and at the target, that the target allows this node's initiator \
+                 name, and that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
             ),
             _ => None,
         }
@@ -213,7 +213,9 @@ impl IscsiError {
                 | ExecError::Interrupted { .. } => false,
             },
             Self::Io { source, .. } => source.kind() == io::ErrorKind::TimedOut, // the lock
-            Self::Unexpected { .. } | Self::NotAnnounced { .. } => false,
+            // A target that has just started announces its targets one after the other.
+            Self::NotAnnounced { .. } => true,
+            Self::Unexpected { .. } => false,
         }
     }
 }
@@ -261,8 +263,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "logging in to x via y: iscsiadm exited with 24 (authentication failed): no; *** ***; \
-             check username and secret in the config and at the target, and that the target allows this node's \
-             initiator name"
+             check username and secret in the config and at the target, that the target allows this node's initiator \
+             name, and that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)"
         );
         assert!(!error.is_transient());
     }

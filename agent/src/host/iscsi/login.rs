@@ -3,7 +3,7 @@
 use super::{DATABASE_LIMIT, IscsiError, IscsiExit, iscsiadm};
 use crate::{
     host::{Host, Invocation, Tool, root::at},
-    terms::{Iqn, Portal},
+    terms::{INTERFACE, Iqn, Portal},
 };
 use std::{path::Path, time::Duration};
 
@@ -17,8 +17,8 @@ pub enum LogIn {
     AlreadyIn,
 }
 
-/// Logs in to a target at several portals at the same time. The results are in the order of the portals. Each portal
-/// must have its record.
+/// Logs in to a target at several portals at the same time, by the records of our interface. The results are in the
+/// order of the portals. Each portal must have its record.
 ///
 /// Each portal has an iscsiadm of its own, because one iscsiadm for several portals returns the first error only. After
 /// `limit` iscsiadm is killed, but iscsid continues to try for as long as the record says
@@ -32,8 +32,8 @@ pub fn log_in(
 ) -> Vec<Result<LogIn, IscsiError>> {
     let invocation = |portal: &Portal| {
         let portal = portal.to_string();
-        Invocation::new(Tool::Iscsiadm, ["-m", "node", "-T", target.as_str(), "-p", &portal, "--login"])
-            .limit(limit)
+        let node = ["-m", "node", "-T", target.as_str(), "-p", &portal, "-I", INTERFACE, "--login"];
+        Invocation::new(Tool::Iscsiadm, node).limit(limit)
     };
     let results = host.runner.run_all(&portals.iter().map(invocation).collect::<Vec<_>>());
     let judge = |(portal, result): (&Portal, Result<_, _>)| {
@@ -78,8 +78,10 @@ mod tests {
 
     #[test]
     fn each_portal_has_its_result() {
-        let line = |portal| format!("iscsiadm -m node -T iqn.2024-02.com.example:etcd -p {portal} --login");
-        let refused = "iscsiadm: Could not login to [iface: default, target: iqn.2024-02.com.example:etcd, \
+        let line = |portal| {
+            format!("iscsiadm -m node -T iqn.2024-02.com.example:etcd -p {portal} -I etcd-lun --login")
+        };
+        let refused = "iscsiadm: Could not login to [iface: etcd-lun, target: iqn.2024-02.com.example:etcd, \
             portal: 10.0.0.3,3260].\niscsiadm: initiator reported error (24 - iSCSI login failed due to \
             authorization failure)\niscsiadm: Could not log into all portals\n";
         let transcript = Transcript::default()
@@ -88,7 +90,7 @@ mod tests {
                 &line("[2001:db8::1]:3260"),
                 15,
                 "",
-                "iscsiadm: default: 1 session requested, but 1 already present.\n",
+                "iscsiadm: etcd-lun: 1 session requested, but 1 already present.\n",
             )
             .on(&line("10.0.0.3:3260"), 24, "", refused)
             .on(&line("10.0.0.4:3260"), 8, "", "iscsiadm: timed out\n");

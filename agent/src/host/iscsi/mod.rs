@@ -11,18 +11,21 @@ mod database;
 mod discovery;
 mod exit;
 mod initiator;
+mod interface;
 mod lock;
 mod login;
 mod record;
 mod session;
 
+pub use database::CHAP_ALGS;
 pub use discovery::{Discovered, discover, parse_discovered};
 pub use exit::{IscsiError, IscsiExit};
 pub use initiator::{initiator_name, set_initiator_name};
+pub use interface::use_interface;
 pub use lock::clear_stale_lock;
 pub use login::{LogIn, log_in, log_out};
-pub use record::{Record, record, write_record};
-pub use session::{Endpoint, Session, scan, sessions, sessions_to, set_recovery_timeout};
+pub use record::{Record, Settings, record, write_record};
+pub use session::{Endpoint, Session, scan, sessions, sessions_of, set_recovery_timeout};
 
 use command::{DATABASE_LIMIT, iscsiadm};
 
@@ -43,9 +46,14 @@ mod tests {
             Self::with(name, Transcript::default())
         }
 
-        pub(super) fn with(name: &str, transcript: Transcript) -> Self {
+        /// The directory of the fixture with this name.
+        pub(super) fn base(name: &str) -> PathBuf {
             let base = fs::canonicalize(std::env::temp_dir()).unwrap();
-            let base = base.join(format!("etcd-lun-iscsi-{name}-{}", std::process::id()));
+            base.join(format!("etcd-lun-iscsi-{name}-{}", std::process::id()))
+        }
+
+        pub(super) fn with(name: &str, transcript: Transcript) -> Self {
+            let base = Self::base(name);
             fs::create_dir_all(&base).unwrap();
             Self { host: Host::fixture(Root::new(&base), Box::new(transcript)).unwrap(), base }
         }

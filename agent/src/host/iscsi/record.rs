@@ -5,12 +5,13 @@ use super::{
     database::{Credentials, DATABASES, node_files, with_chap},
     iscsiadm,
     lock::DatabaseLock,
+    session::{Session, sessions},
 };
 use crate::{
     host::Host,
-    terms::{Chap, Iqn, Portal},
+    terms::{Chap, INTERFACE, Iqn, Portal},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
 /// The settings of a node record, by key (`node.session.scan`). A value that isn't set is empty. A secret that is set
 /// reads `********`. If interfaces are bound, there are several records, and a key is left out if its values differ.
@@ -61,9 +62,19 @@ fn parse_records(text: &str) -> Result<Record, String> {
     }
 }
 
-/// Makes the record of a target at a portal, or changes the existing one, so that it holds `settings` and exactly these
-/// credentials. `tpgt` is the portal group tag for a new record, if discovery reported one. Records differ by their
-/// tag, but an existing record with another tag is used too.
+/// What a record of ours holds beside open-iscsi's defaults and the credentials.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings<'a> {
+    /// The same in every record that etcd-lun has ever made. A record without our interface that has them all is one
+    /// of a release that did not use an interface yet.
+    pub fixed: &'a [(&'a str, &'a str)],
+    /// From the config.
+    pub of_config: &'a [(&'a str, &'a str)],
+}
+
+/// Makes our interface's record of a target at a portal anew, with these settings and exactly these credentials. So a
+/// setting that is no longer in the config has open-iscsi's default again. No session may use the record. `tpgt` is the
+/// portal group tag, if discovery reported one.
 ///
 /// The secret is never an argument of a program. It is written into the record's file, under open-iscsi's lock.
 /// iscsiadm does the same: every `-o update` reads that file and rewrites it (`idbm_node_set_param`, usr/idbm.c), and
@@ -73,57 +84,92 @@ pub fn write_record(
     target: &Iqn,
     portal: &Portal,
     tpgt: Option<u16>,
-    settings: &[(&str, &str)],
+    settings: Settings<'_>,
     chap: Option<&Chap>,
 ) -> Result<(), IscsiError> {
     let doing = format!("writing the record of {target} at {portal}");
     let unexpected = |found: String| IscsiError::Unexpected { doing: doing.clone(), found };
-    if let Some((name, _)) = settings.iter().find(|(name, _)| name.contains("password")) {
+    let all: Vec<_> = settings.fixed.iter().chain(settings.of_config).copied().collect();
+    if let Some((name, _)) = all.iter().find(|(name, _)| name.contains("password")) {
         return Err(unexpected(format!("the setting {name}: it is secret, and everyone can read arguments")));
     }
     let run = |address: &str, args: &[&str]| {
-        let args = [&["-m", "node", "-T", target.as_str(), "-p", address, "-o"], args].concat();
-        iscsiadm(host, &doing, &args, DATABASE_LIMIT, chap)
+        let node = ["-m", "node", "-T", target.as_str(), "-p", address, "-I", INTERFACE, "-o"];
+        iscsiadm(host, &doing, &[&node, args].concat(), DATABASE_LIMIT, chap)
     };
-    remove_broken(host, target, portal).map_err(IscsiError::io(&doing))?;
-    // For an existing record `-o new` would reset all settings to the defaults of iscsid.conf.
-    if node_files(host, target, portal).map_err(IscsiError::io(&doing))?.is_empty() {
-        let tag = tpgt.map(|tpgt| format!(",{tpgt}")).unwrap_or_default();
-        run(&format!("{portal}{tag}"), &["new"])?;
-    }
-    if !settings.is_empty() {
-        let pairs = settings.iter().flat_map(|(name, value)| ["-n", name, "-v", value]);
+    clear(host, target, portal, settings.fixed).map_err(IscsiError::io(&doing))?;
+    let tag = tpgt.map(|tpgt| format!(",{tpgt}")).unwrap_or_default();
+    run(&format!("{portal}{tag}"), &["new"])?;
+    if !all.is_empty() {
+        let pairs = all.iter().flat_map(|(name, value)| ["-n", name, "-v", value]);
         run(&portal.to_string(), &std::iter::once("update").chain(pairs).collect::<Vec<_>>())?;
     }
     let lock = DatabaseLock::take(host).map_err(IscsiError::io(&doing))?;
-    let files = node_files(host, target, portal).map_err(IscsiError::io(&doing))?;
-    if files.is_empty() {
-        return Err(unexpected(format!(
-            "no such record in {} after iscsiadm made it",
-            DATABASES.join(" or ")
-        )));
-    }
-    for file in files {
+    let mut written = false;
+    for file in node_files(host, target, portal).map_err(IscsiError::io(&doing))? {
         let text = lock.read(host, &file).map_err(IscsiError::io(&doing))?;
+        if file.interface(text.as_deref()) != Some(INTERFACE) {
+            continue;
+        }
         let new = text.as_deref().and_then(|text| with_chap(text, Credentials::Session, chap));
         let new = new.ok_or_else(|| unexpected(format!("{}, an incomplete record", file.path)))?;
         if Some(&new) != text.as_ref() {
             lock.replace(host, &file, &new).map_err(IscsiError::io(&doing))?;
         }
+        written = true;
+    }
+    if written {
+        return Ok(());
+    }
+    Err(unexpected(format!("no such record in {} after iscsiadm made it", DATABASES.join(" or "))))
+}
+
+/// Removes our records, also one that is incomplete after a power cut: iscsiadm can't use, replace or remove that.
+/// Removes a record of a release that had no interface too, unless a session uses it.
+///
+/// Records of other interfaces are not ours: another program may have sessions to the same target. One without a portal
+/// group tag can't stay beside ours, because open-iscsi has one file for both. That is an error.
+fn clear(host: &Host, target: &Iqn, portal: &Portal, fixed: &[(&str, &str)]) -> io::Result<()> {
+    let lock = DatabaseLock::take(host)?; // also removes a stale lock, for which iscsiadm would wait
+    for file in node_files(host, target, portal)? {
+        let text = lock.read(host, &file)?;
+        let interface = file.interface(text.as_deref());
+        let is_former = || text.as_deref().is_some_and(|text| has_all(text, fixed));
+        if interface == Some(INTERFACE) {
+            lock.remove(host, &file)?;
+        } else if interface == Some(DEFAULT) && is_former() && !is_used(host, target, portal)? {
+            tracing::info!("removing {}, made by an earlier release", file.path);
+            lock.remove(host, &file)?;
+        } else if file.is_without_tag() && text.is_none() {
+            tracing::warn!("removing {}, an incomplete record", file.path);
+            lock.remove(host, &file)?;
+        } else if file.is_without_tag() {
+            return Err(io::Error::other(format!(
+                "{} is another program's record of this target; with it open-iscsi can store no second one: make that \
+                 program discover the target, so that its record has a portal group tag",
+                file.path
+            )));
+        }
     }
     Ok(())
 }
 
-/// Removes records that are incomplete after a power cut: iscsiadm can't use, replace or remove them.
-fn remove_broken(host: &Host, target: &Iqn, portal: &Portal) -> std::io::Result<()> {
-    let lock = DatabaseLock::take(host)?; // also removes a stale lock, for which iscsiadm would wait
-    for file in node_files(host, target, portal)? {
-        if lock.read(host, &file)?.is_none() {
-            tracing::warn!("removing {}, an incomplete record", file.path);
-            lock.remove(host, &file)?;
-        }
-    }
-    Ok(())
+/// The interface of sessions and records that were made without one.
+const DEFAULT: &str = "default";
+
+fn has_all(text: &str, settings: &[(&str, &str)]) -> bool {
+    let has = |(key, value): &(&str, &str)| text.lines().any(|line| line == format!("{key} = {value}"));
+    !settings.is_empty() && settings.iter().all(has)
+}
+
+/// True if a session without an interface was made by the record of this portal.
+fn is_used(host: &Host, target: &Iqn, portal: &Portal) -> io::Result<bool> {
+    let uses = |session: &Session| {
+        session.target == target.as_str()
+            && session.interface.as_deref() != Some(INTERFACE)
+            && session.is_at(portal)
+    };
+    Ok(sessions(host)?.iter().any(uses))
 }
 
 #[cfg(test)]
@@ -137,7 +183,7 @@ mod tests {
     const TARGET: &str = "iqn.2024-02.com.example:etcd";
     const NODE: &str = "iscsiadm -m node -T iqn.2024-02.com.example:etcd -p 10.0.0.1:3260";
     const STORED: &str = "# BEGIN RECORD 2.1.11\nnode.name = iqn.2024-02.com.example:etcd\n\
-        node.session.auth.authmethod = None\nnode.session.auth.chap_algs = MD5\n# END RECORD\n";
+        iface.iscsi_ifacename = etcd-lun\nnode.session.auth.authmethod = None\nnode.session.auth.chap_algs = MD5\n# END RECORD\n";
 
     fn terms() -> (Iqn, Portal, Chap) {
         let chap = Chap::new("initiator1".into(), Secret::new("secretsecret1".into()), None).unwrap();
@@ -182,34 +228,86 @@ mod tests {
         assert!(record(&Fixture::with("nothing", nothing).host, &target, &portal).is_err());
     }
 
+    const NEW: &str =
+        "iscsiadm -m node -T iqn.2024-02.com.example:etcd -p 10.0.0.1:3260,1 -I etcd-lun -o new";
+    const UPDATE: &str = "iscsiadm -m node -T iqn.2024-02.com.example:etcd -p 10.0.0.1:3260 -I etcd-lun -o update \
+        -n node.startup -v manual -n node.session.scan -v manual";
+    const SETTINGS: Settings<'_> =
+        Settings { fixed: &[("node.startup", "manual")], of_config: &[("node.session.scan", "manual")] };
+
+    fn dir() -> String {
+        format!("/var/lib/iscsi/nodes/{TARGET}")
+    }
+
+    /// A database in which iscsiadm's `-o new` makes the record `STORED`.
+    fn fixture(name: &str) -> (Fixture, crate::host::transcript::Calls) {
+        let path = Fixture::base(name).join(&dir()[1..]).join("10.0.0.1,3260,1/etcd-lun");
+        let transcript = Transcript::default().writing(NEW, path, STORED).on(UPDATE, 0, "", "");
+        let calls = transcript.calls();
+        (Fixture::with(name, transcript), calls)
+    }
+
     #[test]
     fn secret_goes_into_the_file_and_nowhere_else() {
         let (target, portal, chap) = terms();
-        let update = format!("{NODE} -o update -n node.startup -v manual -n node.session.scan -v manual");
-        let transcript = Transcript::default().on(&update, 0, "", "");
-        let calls = transcript.calls();
-        let fixture = Fixture::with("secret", transcript);
-        let path = format!("/var/lib/iscsi/nodes/{TARGET}/10.0.0.1,3260,1/default");
-        fixture.file(&path, STORED);
-        let settings = [("node.startup", "manual"), ("node.session.scan", "manual")];
-        write_record(&fixture.host, &target, &portal, Some(1), &settings, Some(&chap)).unwrap();
+        let (fixture, calls) = fixture("secret");
+        let path = format!("{}/10.0.0.1,3260,1/etcd-lun", dir());
+        write_record(&fixture.host, &target, &portal, Some(1), SETTINGS, Some(&chap)).unwrap();
         assert!(fixture.host.root.read(&path).unwrap().contains("password = secretsecret1\n"));
-        assert_eq!(*calls.borrow(), [update]);
-        write_record(&fixture.host, &target, &portal, Some(1), &[], None).unwrap();
+        assert_eq!(*calls.borrow(), [NEW, UPDATE]);
+        write_record(&fixture.host, &target, &portal, Some(1), SETTINGS, None).unwrap();
         assert_eq!(fixture.host.root.read(&path).unwrap(), STORED);
-        let leak = [("node.session.auth.password", "secretsecret1")];
-        assert!(write_record(&fixture.host, &target, &portal, Some(1), &leak, None).is_err());
+        let leak = Settings { fixed: &[("node.session.auth.password", "secretsecret1")], of_config: &[] };
+        assert!(write_record(&fixture.host, &target, &portal, Some(1), leak, None).is_err());
+    }
+
+    #[test]
+    fn records_of_others_stay() {
+        let (target, portal, chap) = terms();
+        let (fixture, _) = fixture("others");
+        // A CSI driver's record of the same target; one of an earlier release; ours, cut short by a power cut.
+        let others =
+            STORED.replace("etcd-lun", "default").replace("# END", "node.startup = automatic\n# END");
+        let former = others.replace("automatic", "manual");
+        let default = format!("{}/10.0.0.1,3260,1/default", dir());
+        for (text, stays) in [(&others, true), (&former, false)] {
+            fixture.file(&default, text);
+            fixture.file(&format!("{}/10.0.0.1,3260,2/etcd-lun", dir()), "# BEGIN RECORD 2.1.8\nnode.na");
+            write_record(&fixture.host, &target, &portal, Some(1), SETTINGS, Some(&chap)).unwrap();
+            let found = fixture.host.root.read_opt(&default).unwrap();
+            assert_eq!(found.as_ref(), stays.then_some(text));
+            assert_eq!(fixture.host.root.list(dir()).unwrap(), ["10.0.0.1,3260,1"]);
+        }
+        // The earlier release's session still uses its record.
+        fixture.file(&default, &former);
+        crate::host::iscsi::session::tests::session(&fixture, 1, "10.0.0.1", Some("10.0.0.1"));
+        fixture.file("/sys/class/iscsi_session/session1/ifacename", "default\n");
+        write_record(&fixture.host, &target, &portal, Some(1), SETTINGS, Some(&chap)).unwrap();
+        assert_eq!(fixture.host.root.read(&default).unwrap(), former);
+    }
+
+    #[test]
+    fn one_file_for_two_programs_is_an_error() {
+        let (target, portal, _) = terms();
+        let (fixture, calls) = fixture("flat");
+        let path = format!("{}/10.0.0.1,3260", dir());
+        let others = STORED.replace("etcd-lun", "default");
+        fixture.file(&path, &others);
+        let error = write_record(&fixture.host, &target, &portal, None, SETTINGS, None).unwrap_err();
+        let error = format!("{:#}", anyhow::Error::from(error));
+        assert!(error.contains(&path) && error.contains("another program's record"), "{error}");
+        assert_eq!((fixture.host.root.read(&path).unwrap(), calls.borrow().len()), (others, 0));
     }
 
     #[test]
     fn broken_record_is_made_anew_and_a_missing_one_is_an_error() {
         let (target, portal, _) = terms();
-        let new = format!("{NODE},1 -o new");
-        let fixture = Fixture::with("broken", Transcript::default().on(&new, 0, "", ""));
-        let path = format!("/etc/iscsi/nodes/{TARGET}/10.0.0.1,3260,1/default");
+        let transcript = Transcript::default().on(NEW, 0, "", "").on(UPDATE, 0, "", "");
+        let fixture = Fixture::with("broken", transcript);
+        let path = format!("/etc/iscsi/nodes/{TARGET}/10.0.0.1,3260,1/etcd-lun");
         fixture.file(&path, "# BEGIN RECORD 2.1.8\nnode.name = iqn.20");
         // This iscsiadm keeps its records in a directory that we don't know.
-        let error = write_record(&fixture.host, &target, &portal, Some(1), &[], None).unwrap_err();
+        let error = write_record(&fixture.host, &target, &portal, Some(1), SETTINGS, None).unwrap_err();
         assert_eq!(
             error.to_string(),
             "writing the record of iqn.2024-02.com.example:etcd at 10.0.0.1:3260: found no such record in \

@@ -12,7 +12,7 @@
 use super::database::is_host;
 use crate::{
     host::{Host, root::absent_is_none},
-    terms::{Iqn, LunNumber, Portal},
+    terms::{INTERFACE, Iqn, LunNumber, Portal},
 };
 use std::{fmt, io, net::Ipv6Addr, str::FromStr, time::Duration};
 
@@ -31,6 +31,8 @@ pub struct Session {
     pub state: String,
     /// The name that the initiator logged in with.
     pub initiator: Option<String>,
+    /// The open-iscsi interface that it was made by, such as `default`.
+    pub interface: Option<String>,
     /// The portal in the session's record; none during the first login.
     pub portal: Option<Endpoint>,
     /// The address of the connection, which differs from the portal if the target has redirected the login; none while
@@ -78,6 +80,15 @@ impl Session {
         self.state == "FAILED"
     }
 
+    /// True if the session has this target, and this initiator name or our interface. Other programs on the node may have
+    /// sessions to the same target, with the node's own name; what they see there are other LUNs. A session in its first
+    /// login has no name yet.
+    pub fn is_of(&self, target: &Iqn, initiator: &Iqn) -> bool {
+        let is_ours = self.interface.as_deref() == Some(INTERFACE);
+        self.target == target.as_str()
+            && (is_ours || self.initiator.as_deref().is_none_or(|name| name == initiator.as_str()))
+    }
+
     /// True if the session was made for this portal, or is connected to its address. A portal's name is compared only
     /// with the name in the session's record.
     pub fn is_at(&self, portal: &Portal) -> bool {
@@ -104,10 +115,10 @@ pub fn sessions(host: &Host) -> io::Result<Vec<Session>> {
     Ok(sessions)
 }
 
-/// The sessions to one target.
-pub fn sessions_to(host: &Host, target: &Iqn) -> io::Result<Vec<Session>> {
+/// The sessions to one target with one initiator name, or of our interface.
+pub fn sessions_of(host: &Host, target: &Iqn, initiator: &Iqn) -> io::Result<Vec<Session>> {
     let all = sessions(host)?;
-    Ok(all.into_iter().filter(|session| session.target == target.as_str()).collect())
+    Ok(all.into_iter().filter(|session| session.is_of(target, initiator)).collect())
 }
 
 /// Sets for how long a session without a connection keeps commands waiting. The session must be connected. Otherwise
@@ -151,6 +162,8 @@ fn read_session(host: &Host, name: &str) -> io::Result<Option<Session>> {
         target,
         state: text(host, &dir, "state")?.unwrap_or_else(|| "unknown".into()),
         initiator: text(host, &dir, "initiatorname")?,
+        // Offload cards have no such attribute.
+        interface: absent_is_none(text(host, &dir, "ifacename"))?.flatten(),
         portal: connection.portal,
         address: connection.address,
         connection: connection.state,
@@ -234,19 +247,25 @@ pub fn scan(host: &Host, session: &Session, lun: LunNumber) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::host::iscsi::tests::Fixture;
     use std::{fs, os::unix::fs::symlink};
 
     /// As Linux 6.12 shows a session of iscsi_tcp.
-    fn session(fixture: &Fixture, sid: u32, persistent: &str, address: Option<&str>) {
+    pub(in crate::host::iscsi) fn session(
+        fixture: &Fixture,
+        sid: u32,
+        persistent: &str,
+        address: Option<&str>,
+    ) {
         let device = format!("/sys/devices/platform/host{}/session{sid}", sid + 1);
         let real = format!("{device}/iscsi_session/session{sid}");
         for (name, text) in [
             ("targetname", "iqn.2024-02.com.example:etcd\n"),
             ("state", "LOGGED_IN\n"),
             ("initiatorname", "iqn.1994-05.com.redhat:master0\n"),
+            ("ifacename", "etcd-lun\n"),
             ("target_id", "0\n"),
             ("tpgt", "1\n"),
             ("recovery_tmo", "120\n"),
@@ -299,6 +318,12 @@ mod tests {
         assert!(one.is_logged_in());
         assert_eq!((one.target_id, one.tpgt, one.recovery_timeout), (Some(0), Some(1), Some(120)));
         assert_eq!(one.initiator.as_deref(), Some("iqn.1994-05.com.redhat:master0"));
+        assert_eq!(one.interface.as_deref(), Some("etcd-lun"));
+        let target: Iqn = "iqn.2024-02.com.example:etcd".parse().unwrap();
+        let of = |name: &str| sessions_of(&fixture.host, &target, &name.parse().unwrap()).unwrap().len();
+        assert_eq!(of("iqn.1994-05.com.redhat:master1"), 3, "the config had another name");
+        fixture.file(&format!("{SESSIONS}/session10/ifacename"), "default\n");
+        assert_eq!((of("iqn.1994-05.com.redhat:master0"), of("iqn.1994-05.com.redhat:master1")), (3, 2));
     }
 
     #[test]

@@ -15,8 +15,9 @@ impl fmt::Display for Step {
     /// An imperative phrase.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SetInitiatorName { name } => write!(f, "set the initiator name to {name}"),
-            Self::RestartIscsid => write!(f, "restart iscsid, so that it takes the new initiator name"),
+            Self::SetInitiatorName { name } => {
+                write!(f, "give this node the initiator name {name}, because it has none")
+            }
             Self::LogOut { sid } => {
                 write!(f, "log out session {sid}, which is not needed any more and which nobody uses")
             }

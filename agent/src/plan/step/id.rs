@@ -7,7 +7,6 @@ impl Step {
     pub fn id(&self) -> &'static str {
         match self {
             Self::SetInitiatorName { .. } => "set-initiator-name",
-            Self::RestartIscsid => "restart-iscsid",
             Self::LogOut { .. } => "log-out",
             Self::LogIn(_) => "log-in",
             Self::SetTimeout { .. } => "set-timeout",
@@ -51,7 +50,6 @@ impl Step {
             | Self::CommitLocal { .. }
             | Self::Return { .. } => true,
             Self::SetInitiatorName { .. }
-            | Self::RestartIscsid
             | Self::LogOut { .. }
             | Self::LogIn(_)
             | Self::SetTimeout { .. }

@@ -21,14 +21,12 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
-    /// Writes the initiator name where iscsid reads it.
+    /// Gives the node an initiator name of its own, where it has none: iscsid doesn't work without one.
     SetInitiatorName {
         /// The name.
         name: Iqn,
     },
-    /// Makes a running iscsid read the initiator name again.
-    RestartIscsid,
-    /// Ends a session that nobody uses: it was made with another initiator name, or is not needed after a rollback.
+    /// Ends a session that nobody uses: the config had another initiator name when it was made, or it is not needed after a rollback.
     LogOut {
         /// The session's number.
         sid: u32,

@@ -40,6 +40,8 @@ impl fmt::Display for Way {
 pub struct LogIn {
     /// The target.
     pub target: Iqn,
+    /// The initiator name of the session.
+    pub initiator: Iqn,
     /// Its portals.
     pub portals: Vec<Portal>,
     /// How portals are learnt.
@@ -59,6 +61,8 @@ pub struct LogIn {
 pub struct AttachLun {
     /// The target.
     pub target: Iqn,
+    /// The initiator name of the sessions to scan.
+    pub initiator: Iqn,
     /// The number of the LUN.
     pub lun: LunNumber,
     /// How long to wait for it.

@@ -33,6 +33,7 @@ fn json_of_a_step_is_flat() {
         Step::LogOut { sid: 4 },
         Step::LogIn(LogIn {
             target: term("iqn.2024-01.com.example:etcd"),
+            initiator: term("iqn.2024-01.com.example:node-1"),
             portals: vec![term("10.0.0.1:3260")],
             discovery: Discovery::SendTargets,
             all: true,
@@ -40,7 +41,12 @@ fn json_of_a_step_is_flat() {
             noop_timeout: limit,
             limit,
         }),
-        Step::AttachLun(AttachLun { target: term("iqn.2024-01.com.example:etcd"), lun: LunNumber(0), limit }),
+        Step::AttachLun(AttachLun {
+            target: term("iqn.2024-01.com.example:etcd"),
+            initiator: term("iqn.2024-01.com.example:node-1"),
+            lun: LunNumber(0),
+            limit,
+        }),
         Step::Format(Format { wwid: wwid.clone(), uuid, label: term("etcd") }),
         Step::Unstamp,
         Step::PreCopy(copy.clone()),

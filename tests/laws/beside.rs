@@ -1,0 +1,89 @@
+//! Other programs' sessions, also to the same target, and sessions of ours with a name that the config had before.
+
+use super::*;
+use etcd_lun::plan::rollback;
+
+/// A CSI driver's session to the same target. Its LUN is in use.
+fn of_others() -> Session {
+    Session {
+        sid: 7,
+        initiator: Some("iqn.1994-05.com.redhat:node".into()),
+        interface: Some("default".into()),
+        in_use: vec!["sdx".into()],
+        ..session()
+    }
+}
+
+fn ids(node: &Node) -> Vec<&'static str> {
+    let plan = plan(&config(), node, Occasion::ByHand).unwrap();
+    plan.steps.iter().map(Step::id).collect()
+}
+
+#[test]
+fn sessions_of_others_are_neither_used_nor_ended() {
+    let mut node = node();
+    node.initiator.name = Fact::Known(Some("iqn.1994-05.com.redhat:node".into()));
+    for (in_use, state) in
+        [(vec!["sdx".to_owned()], "LOGGED_IN"), (Vec::new(), "LOGGED_IN"), (Vec::new(), "FAILED")]
+    {
+        node.sessions = Fact::Known(vec![Session { in_use, state: state.into(), ..of_others() }]);
+        assert_eq!(ids(&node), ["log-in", "attach-lun"]);
+    }
+    // A rollback ends the session of ours that nobody uses, and no other one.
+    let mut node = attached(Content::Blank);
+    node.record = Fact::Known(Some(rolled_back(DATA)));
+    node.local = Fact::Known(dir(&["member"], false));
+    known(&mut node.sessions).push(Session { in_use: Vec::new(), ..of_others() });
+    let end = rollback(&config(), &node).unwrap();
+    let ended: Vec<_> = end.steps.iter().filter(|step| matches!(step, Step::LogOut { .. })).collect();
+    assert_eq!(ended, [&Step::LogOut { sid: 1 }]);
+}
+
+#[test]
+fn a_session_without_our_interface_is_used_if_it_has_the_name_of_the_config() {
+    let mut node = attached(Content::Blank);
+    known(&mut node.sessions)[0].interface = Some("default".into());
+    assert!(!ids(&node).contains(&"log-in"), "an earlier release made it");
+    assert!(!ids(&node).contains(&"log-out"));
+}
+
+#[test]
+fn a_former_name_ends_only_a_free_session_of_ours() {
+    let former = Some("iqn.2000-01.com.example:former".to_owned());
+    let mut node = attached(Content::Blank);
+    known(&mut node.sessions)[0].initiator.clone_from(&former);
+    assert_eq!(ids(&node), ["log-out", "log-in", "attach-lun"]);
+    known(&mut node.sessions)[0].in_use = vec!["sdb".into()];
+    let refusal = plan(&config(), &node, Occasion::ByHand).unwrap_err();
+    assert!(
+        refusal.to_string().contains("set `node.initiator` to iqn.2000-01.com.example:former"),
+        "{refusal}"
+    );
+    // While etcd runs on the LUN, nothing changes.
+    let mut node = migrated();
+    known(&mut node.sessions)[0].initiator = former;
+    assert_eq!(ids(&node), [""; 0]);
+    assert!(matches!(node.mount, Fact::Known(Some(DataMount { .. }))));
+}
+
+#[test]
+fn only_a_node_without_a_name_gets_one() {
+    let mut node = node();
+    let names: Vec<_> = [None, Some("iqn.1994-05.com.redhat:node".to_owned())]
+        .into_iter()
+        .map(|name| {
+            node.initiator.name = Fact::Known(name);
+            let plan = plan(&config(), &node, Occasion::ByHand).unwrap();
+            plan.steps.into_iter().find_map(|step| match step {
+                Step::SetInitiatorName { name } => Some(name.to_string()),
+                _ => None,
+            })
+        })
+        .collect();
+    assert!(
+        names[0].as_ref().is_some_and(|name| name.starts_with("iqn.2016-04.com.open-iscsi:")),
+        "{names:?}"
+    );
+    assert_ne!(names[0].as_deref(), Some(INITIATOR));
+    assert_eq!(names[1], None);
+}
