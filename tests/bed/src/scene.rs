@@ -52,6 +52,8 @@ pub struct Wanted {
     pub chap: Option<Account>,
     /// The `_in` half of `target.chap`
     pub mutual: Option<Account>,
+    /// `algs` of both CHAP tables, such as `["SHA256"]`
+    pub algs: Option<String>,
     /// `target.discovery_chap`
     pub discovery_chap: Option<Account>,
     /// The lines of the table `etcd`
@@ -83,6 +85,7 @@ impl Default for Wanted {
             static_records: false,
             chap: Some(chap()),
             mutual: None,
+            algs: None,
             discovery_chap: None,
             etcd: "runtime = \"systemd\"\nunit = \"etcd.service\"\n".into(),
             min_size: "512MiB".into(),
@@ -130,10 +133,14 @@ impl Wanted {
             let file = secret("mutual", account);
             text += &format!("username_in = {:?}\npassword_in_file = {file:?}\n", account.user);
         }
+        let algs = self.algs.as_ref().map(|list| format!("algs = {list}\n")).unwrap_or_default();
+        if self.chap.is_some() {
+            text += &algs;
+        }
         if let Some(account) = &self.discovery_chap {
             let file = secret("discovery", account);
             text += &format!(
-                "\n[target.discovery_chap]\nusername = {:?}\npassword_file = {file:?}\n",
+                "\n[target.discovery_chap]\nusername = {:?}\npassword_file = {file:?}\n{algs}",
                 account.user
             );
         }

@@ -23,6 +23,9 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The name of the target, unless a scenario uses another one.
 pub const IQN: &str = "iqn.2024-02.com.example:etcd";
 
+/// The name of another target at the same portals, which a scenario may offer beside it.
+pub const BESIDE: &str = "iqn.2024-02.com.example:beside";
+
 /// A user name and its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
@@ -84,12 +87,22 @@ pub struct Offer {
     pub discovery_chap: Option<Account>,
     /// The only initiator name that may log in, if there is one.
     pub only_initiator: Option<String>,
+    /// The LUN of the other target, and the only initiator name that may log in there, if there is such a target.
+    pub beside: Option<(PathBuf, String)>,
 }
 
 impl Offer {
     /// A target with these LUNs, open to every initiator.
     pub fn open(luns: Vec<Lun>) -> Self {
-        Self { iqn: IQN.into(), luns, chap: None, mutual: None, discovery_chap: None, only_initiator: None }
+        Self {
+            iqn: IQN.into(),
+            luns,
+            chap: None,
+            mutual: None,
+            discovery_chap: None,
+            only_initiator: None,
+            beside: None,
+        }
     }
 }
 
@@ -179,6 +192,13 @@ impl Target {
         Ok(Slow::begin(self.pid()?))
     }
 
+    /// Offers one more LUN. Sessions stay.
+    pub fn map(&mut self, lun: Lun) -> Result<()> {
+        self.set_up_lun(&lun)?;
+        self.offer.luns.push(lun);
+        Ok(())
+    }
+
     /// Makes the first LUN read-only or writable. Sessions stay.
     pub fn set_read_only(&self, read_only: bool) -> Result<()> {
         let number = self.offer.luns.first().context("no LUN is offered")?.number.to_string();
@@ -205,18 +225,7 @@ impl Target {
     fn configure(&self) -> Result<()> {
         let offer = &self.offer;
         self.set("target", "new", &["--tid", "1", "--targetname", &offer.iqn])?;
-        for lun in &offer.luns {
-            let number = lun.number.to_string();
-            let file = lun.file.to_string_lossy().into_owned();
-            let at = ["--tid", "1", "--lun", &number];
-            self.set("logicalunit", "new", &[&at[..], &["-b", &file]].concat())?;
-            let parameters = format!(
-                "scsi_id={},scsi_sn=bed{number:0>5},readonly={}",
-                lun.scsi_id(),
-                u8::from(lun.read_only)
-            );
-            self.set("logicalunit", "update", &[&at[..], &["--params", &parameters]].concat())?;
-        }
+        offer.luns.iter().try_for_each(|lun| self.set_up_lun(lun))?;
         // The accounts of sessions are bound to the target. The account for discovery is bound to no target.
         let accounts = [
             (&offer.chap, &["--tid", "1"][..]),
@@ -232,7 +241,21 @@ impl Target {
             Some(name) => ["--initiator-name", name],
             None => ["--initiator-address", "ALL"],
         };
-        self.set("target", "bind", &[&["--tid", "1"][..], &who].concat())
+        self.set("target", "bind", &[&["--tid", "1"][..], &who].concat())?;
+        let Some((file, initiator)) = &offer.beside else { return Ok(()) };
+        self.set("target", "new", &["--tid", "2", "--targetname", BESIDE])?;
+        self.set("logicalunit", "new", &["--tid", "2", "--lun", "1", "-b", &file.to_string_lossy()])?;
+        self.set("target", "bind", &["--tid", "2", "--initiator-name", initiator])
+    }
+
+    fn set_up_lun(&self, lun: &Lun) -> Result<()> {
+        let number = lun.number.to_string();
+        let file = lun.file.to_string_lossy().into_owned();
+        let at = ["--tid", "1", "--lun", &number];
+        self.set("logicalunit", "new", &[&at[..], &["-b", &file]].concat())?;
+        let parameters =
+            format!("scsi_id={},scsi_sn=bed{number:0>5},readonly={}", lun.scsi_id(), u8::from(lun.read_only));
+        self.set("logicalunit", "update", &[&at[..], &["--params", &parameters]].concat())
     }
 
     fn set(&self, mode: &str, op: &str, arguments: &[&str]) -> Result<()> {

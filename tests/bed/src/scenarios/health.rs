@@ -52,8 +52,8 @@ pub(super) fn is_well(stage: &Stage) -> Result<()> {
 const BREAKS: &[(&str, &str, &str, &[&str])] = &[
     (
         "another initiator name",
-        "cp -p /etc/iscsi/initiatorname.iscsi /run/kept; echo InitiatorName=iqn.2000-01.x:y >/etc/iscsi/initiatorname.iscsi",
-        "cp -p /run/kept /etc/iscsi/initiatorname.iscsi",
+        "cp -p /etc/etcd-lun/config.toml /run/kept; sed -i 's/^initiator = .*/initiator = \"iqn.2000-01.x:y\"/' /etc/etcd-lun/config.toml",
+        "cp -p /run/kept /etc/etcd-lun/config.toml",
         &["initiator-name"],
     ),
     (

@@ -9,7 +9,7 @@ use crate::node::Node;
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::target::Account;
+use crate::target::{Account, IQN};
 use crate::vm::Options;
 
 /// The other nodes of the pool. The first one's LUN has the same number as this node's LUN, but it is another
@@ -70,10 +70,56 @@ fn play(stage: &Stage, target: &Node) -> Result<()> {
     sees_another_nodes_only(stage, &own, &other)?;
     stage.is_untouched()?;
 
+    let others = log_in_beside(stage, &other)?;
     scene::configure(&stage.node, &Wanted { wwid: Some(own), ..wanted() })?;
     stage.apply()?;
     stage.is_on_lun()?;
+    // The setting that is no longer in the config has open-iscsi's default again.
+    uses_algs(stage, "MD5")?;
+    let now = session_beside(stage, &other)?;
+    if now != others {
+        bail!("the other session to the target changed: {others} before, {now} now");
+    }
     super::health::is_well(stage)
+}
+
+/// The algorithms in our record.
+fn uses_algs(stage: &Stage, list: &str) -> Result<()> {
+    let found = stage.node.ok("grep -h chap_algs /var/lib/iscsi/nodes/*/*/etcd-lun")?;
+    if found != format!("node.session.auth.chap_algs = {list}") {
+        bail!("the record should have the algorithms {list}: {found}");
+    }
+    Ok(())
+}
+
+/// Another program on the node logs in to the same target, with the node's own name. It sees another LUN under the
+/// number of ours.
+fn log_in_beside(stage: &Stage, other: &str) -> Result<String> {
+    let account = scene::chap();
+    stage.node.ok(&format!(
+        "set -e; iscsiadm -m node --logout >/dev/null || true
+         echo InitiatorName=iqn.1994-05.com.redhat:master1 >/etc/iscsi/initiatorname.iscsi; systemctl restart iscsid
+         set -- -m node -T {IQN} -p {},1
+         iscsiadm \"$@\" -o new
+         iscsiadm \"$@\" -I default -o update -n node.session.auth.authmethod -v CHAP \
+             -n node.session.auth.username -v {} -n node.session.auth.password -v {}
+         iscsiadm \"$@\" -I default --login; udevadm settle",
+        portal(),
+        account.user,
+        account.secret
+    ))?;
+    session_beside(stage, other)
+}
+
+fn session_beside(stage: &Stage, other: &str) -> Result<String> {
+    let found = stage.node.ok("for of in /sys/class/iscsi_session/*; do
+             grep -q default $of/ifacename || continue
+             echo ${of##*/} $(cat $of/state $of/initiatorname $of/device/target*/*/wwid)
+         done; sha256sum /var/lib/iscsi/nodes/*/*/default")?;
+    if !found.contains(other) || !found.contains("LOGGED_IN iqn.1994-05.com.redhat:master1") {
+        bail!("another program's session should show {other}: {found}");
+    }
+    Ok(found)
 }
 
 /// Prints the script and runs it, as the target's administrator does.
@@ -145,8 +191,10 @@ fn is_kept_out(stage: &Stage) -> Result<()> {
 /// config keeps the node from using that LUN.
 fn sees_another_nodes_only(stage: &Stage, own: &str, other: &str) -> Result<()> {
     let initiator = "iqn.1994-05.com.redhat:master1".into();
-    scene::configure(&stage.node, &Wanted { initiator, wwid: Some(own.into()), ..wanted() })?;
+    let algs = Some("[\"SHA3-256\", \"SHA256\"]".into());
+    scene::configure(&stage.node, &Wanted { initiator, wwid: Some(own.into()), algs, ..wanted() })?;
     check(&stage.agent("apply")?, refused(&[own, other]))?;
+    uses_algs(stage, "SHA3-256,SHA256")?;
     // The agent attaches only the LUN that it wants. This script attaches every LUN that the target shows.
     let seen = stage.node.ok(
         "for host in /sys/class/iscsi_host/*; do echo '- - -' >/sys/class/scsi_host/${host##*/}/scan; done

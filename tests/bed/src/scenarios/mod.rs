@@ -13,6 +13,7 @@ use crate::suite::Scenario;
 use crate::target::fingerprint;
 
 mod bench;
+mod beside;
 pub(crate) mod boot;
 mod config;
 mod content;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Scenario> {
         boot::scenarios(),
         selinux::scenarios(),
         cuts::scenarios(),
+        beside::scenarios(),
         device::scenarios(),
         lio::scenarios(),
         faults::scenarios(),

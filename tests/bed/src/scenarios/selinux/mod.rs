@@ -78,7 +78,7 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     stage.node.power_on()?;
     boot::ran_before_etcd(&stage.node)?;
     boot::static_pod::runs_on_lun(stage)?;
-    stage.node.ok("grep -q redhat:master0 /etc/iscsi/initiatorname.iscsi")?;
+    stage.node.ok("grep -q redhat:master0 /sys/class/iscsi_session/*/initiatorname")?;
     stage.node.ok("! test -e /etc/kubernetes/etcd-lun-parked")?;
     writes_metrics(&stage.node)?;
     boot::static_pod::comes_back(stage)?;

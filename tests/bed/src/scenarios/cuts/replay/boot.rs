@@ -110,7 +110,6 @@ fn as_at_boot(node: &mut Node) {
     node.mount = Fact::Known(None);
     node.mounted_stamp = Fact::Known(None);
     node.mount_unit = Fact::Known(MountUnit::Right);
-    node.initiator.iscsid_active = Fact::Known(false);
     node.initiator.multipathd_active = Fact::Known(false);
     node.etcd = Fact::Known(Etcd {
         name: "etcd.service".into(),

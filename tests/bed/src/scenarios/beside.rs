@@ -1,0 +1,199 @@
+//! A node that has iSCSI of its own: a CSI driver's session to another target, with the node's own initiator name.
+//! And a node that an earlier release migrated, which changed that name.
+
+use anyhow::{Result, bail};
+
+use crate::scene::{self, Wanted};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+use crate::target::{BESIDE, Offer};
+
+/// The node's own initiator name, by which the other target knows it.
+pub(super) const OWN: &str = "iqn.1994-05.com.redhat:the-node";
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("beside/another-targets-session", untouched),
+        Scenario::new("beside/migrated-by-an-earlier-release", earlier_release),
+    ]
+}
+
+/// A unit that does what a CSI driver does: it discovers without an interface, logs in by its own record, and then
+/// writes to its LUN all the time. A write that fails, or takes longer than 10 s, is noted.
+const DRIVER: &str = "[Unit]
+After=network-online.target iscsid.socket modprobe@iscsi_tcp.service
+Wants=network-online.target iscsid.socket modprobe@iscsi_tcp.service
+Before=etcd-lun.service
+[Service]
+Type=notify
+NotifyAccess=all
+ExecStart=/usr/local/bin/beside
+[Install]
+WantedBy=multi-user.target
+";
+
+/// Its state: everything that must not change as long as the node is up.
+const STATE: &str = "for of in /sys/class/iscsi_session/*; do
+    grep -q beside $of/targetname || continue
+    echo $of $(cat $of/state $of/initiatorname $of/ifacename $of/recovery_tmo)
+    sid=${of##*session}
+    cat /sys/class/iscsi_connection/connection$sid:0/state
+done
+systemctl show --property MainPID --value iscsid.service
+cat /etc/iscsi/initiatorname.iscsi
+cd /var/lib/iscsi; find nodes/*beside ifaces -type f | sort | xargs sha256sum";
+
+fn driver() -> String {
+    format!(
+        "set -e
+         cat >/usr/local/bin/beside <<'END'
+#!/bin/sh
+until iscsiadm -m discovery -t sendtargets -p 10.77.0.1:3260 | grep {BESIDE}; do sleep 1; done
+iscsiadm -m node -T {BESIDE} -p 10.77.0.1:3260 --login
+udevadm settle
+disk=$(readlink -f /dev/disk/by-path/*{BESIDE}-lun-1)
+systemd-notify --ready
+while :; do
+    timeout 10 dd if=/dev/urandom of=$disk bs=4k count=1 oflag=direct status=none || echo failed >>/var/log/beside
+    echo >/run/beside.wrote
+    sleep 0.2
+done
+END
+         chmod 755 /usr/local/bin/beside
+         cat >/etc/systemd/system/beside.service <<'END'
+{DRIVER}END
+         echo InitiatorName={OWN} >/etc/iscsi/initiatorname.iscsi
+         systemctl daemon-reload; systemctl enable --quiet beside.service; systemctl start beside.service"
+    )
+}
+
+/// The session is there, and so is the driver that writes to its LUN. Returns its state.
+fn state(stage: &Stage) -> Result<String> {
+    let found = stage.node.ok(STATE)?;
+    for expected in [OWN, "LOGGED_IN", "default", "nodes/iqn.2024-02.com.example:beside"] {
+        if !found.contains(expected) {
+            bail!("the state of the other session lacks {expected}: {found}");
+        }
+    }
+    if found.contains("etcd-lun") {
+        bail!("another program sees our interface, or has a record with it: {found}");
+    }
+    let written = stage.node.ok(
+        "rm -f /run/beside.wrote; for i in $(seq 100); do [ -e /run/beside.wrote ] && break; sleep 0.2; done
+         test -e /run/beside.wrote; ! cat /var/log/beside 2>/dev/null",
+    )?;
+    if !written.is_empty() {
+        bail!("writes to the other target's LUN failed: {written}");
+    }
+    Ok(found)
+}
+
+fn is_same(stage: &Stage, before: &str, after: &str) -> Result<()> {
+    let now = state(stage)?;
+    if now != before {
+        bail!("{after} changed the other session, its record, or the node's name:\n{before}\n---\n{now}");
+    }
+    Ok(())
+}
+
+/// The names and interfaces of the sessions to the config's target.
+fn ours(stage: &Stage) -> Result<String> {
+    stage.node.ok("for of in /sys/class/iscsi_session/*; do
+             grep -q :etcd $of/targetname && echo $(cat $of/initiatorname $of/ifacename)
+         done; true")
+}
+
+fn untouched(stage: &mut Stage) -> Result<()> {
+    offer(stage)?;
+    stage.configure(&Wanted::default())?;
+    stage.node.ok(&driver())?;
+    let before = state(stage)?;
+    stage.apply()?;
+    stage.is_on_lun()?;
+    is_same(stage, &before, "a migration")?;
+    let found = ours(stage)?;
+    if found != format!("{} etcd-lun", scene::INITIATOR) {
+        bail!("the session to the config's target is {found}");
+    }
+    // A discovery without an interface, as a CSI driver's, binds to every interface that it sees.
+    stage.node.ok("iscsiadm -m discovery -t sendtargets -p 10.77.0.1:3260")?;
+    is_same(stage, &before, "a discovery after a migration")?;
+
+    stage.node.ok("systemctl enable --quiet etcd-lun.service etcd.service")?;
+    stage.node.reboot()?;
+    super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
+    super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
+    stage.is_on_lun()?;
+    let before = state(stage)?;
+    let rollback = stage.agent("rollback")?;
+    if rollback.code != 0 {
+        bail!("the rollback should have succeeded: {rollback}");
+    }
+    stage.is_untouched()?;
+    is_same(stage, &before, "a rollback")?;
+    let found = ours(stage)?;
+    if !found.is_empty() {
+        bail!("the rollback left a session: {found}");
+    }
+    Ok(())
+}
+
+/// The two targets at one portal. The other one lets only the node's own name in.
+fn offer(stage: &mut Stage) -> Result<()> {
+    let file = stage.lun_file("beside");
+    crate::target::blank(&file, 64 << 20)?;
+    let beside = Some((file, OWN.into()));
+    stage.target.offer(Offer {
+        only_initiator: Some(scene::INITIATOR.into()),
+        beside,
+        ..stage.target.offered().clone()
+    })
+}
+
+/// What a release without an interface left: the config's name for the whole node, a record without an interface, and
+/// a session by it. It works on, until the next boot makes a session of the new kind.
+fn earlier_release(stage: &mut Stage) -> Result<()> {
+    let account = scene::chap();
+    stage.configure(&Wanted::default())?;
+    stage.node.ok(&format!(
+        "set -e; echo InitiatorName={} >/etc/iscsi/initiatorname.iscsi
+         T=$(iscsiadm -m discovery -t sendtargets -p 10.77.0.1:3260 | cut -d' ' -f2)
+         set -- -n node.session.auth.authmethod -v CHAP -n node.session.auth.username -v {} -n node.session.auth.password -v {}
+         for of in startup=manual session.scan=manual session.initial_login_retry_max=1 'conn[0].timeo.login_timeout=10' \
+             session.err_timeo.abort_timeout=15 session.err_timeo.lu_reset_timeout=30 session.err_timeo.tgt_reset_timeout=30; do
+             set -- \"$@\" -n \"node.${{of%%=*}}\" -v \"${{of#*=}}\"
+         done
+         iscsiadm -m node -T $T -p 10.77.0.1:3260 -o update \"$@\"
+         iscsiadm -m node -T $T -p 10.77.0.1:3260 --login",
+        scene::INITIATOR,
+        account.user,
+        account.secret
+    ))?;
+    stage.apply()?;
+    stage.is_on_lun()?;
+    let session =
+        "ls /sys/class/iscsi_session; cat /sys/class/iscsi_session/*/ifacename /etc/iscsi/initiatorname.iscsi
+        find /var/lib/iscsi/nodes -type f";
+    let before = stage.node.ok(session)?;
+    if !before.contains("default") || before.contains("etcd-lun") {
+        bail!("the session should be the one of the earlier release: {before}");
+    }
+    let again = stage.apply()?;
+    if !again.stdout.contains("Nothing to do") || stage.node.ok(session)? != before {
+        bail!("a second apply changed something: {again}");
+    }
+    stage.node.ok("systemctl enable --quiet etcd-lun.service etcd.service")?;
+    stage.node.reboot()?;
+    super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
+    super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
+    stage.is_on_lun()?;
+    let after = stage.node.ok(session)?;
+    if after.contains("default") || !after.contains("etcd-lun") || !after.contains(scene::INITIATOR) {
+        bail!("after a boot there should be a session by our interface, and no other record: {after}");
+    }
+    let rollback = stage.agent("rollback")?;
+    if rollback.code != 0 {
+        bail!("the rollback should have succeeded: {rollback}");
+    }
+    stage.is_untouched().map(drop)
+}
