@@ -72,6 +72,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         mount,
         mount_unit: mount::unit(host, config),
         etcd: etcd::etcd(host, config),
+        cluster: None,
         selinux: selinux::selinux(host, config),
         record,
         fresh_uuid: fresh_uuid(host),
