@@ -77,6 +77,9 @@ impl fmt::Display for Cluster {
     /// One line: `3 voters, 2 healthy, leader master-0; master-2: connection refused`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let voters = self.voters();
+        if voters == 0 {
+            return write!(f, "this member, {}, is a learner, and lists no other", self.own.name);
+        }
         let healthy = self.all().filter(|member| !member.learner && member.is_healthy()).count();
         write!(f, "{voters} voter{}, {healthy} healthy", if voters == 1 { "" } else { "s" })?;
         match self.all().filter(|member| member.learner).count() {

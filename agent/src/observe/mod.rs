@@ -3,6 +3,7 @@
 //! Each function asks `host` and turns the answer into facts. What cannot be read becomes `Unknown` with the reason, never
 //! "absent".
 
+mod cluster;
 mod etcd;
 mod health_facts;
 mod iscsi;
@@ -11,6 +12,8 @@ mod lun;
 mod mount;
 mod selinux;
 
+pub use cluster::cluster;
+pub(crate) use cluster::{Serving, cluster_now, own_member};
 pub(crate) use etcd::etcd;
 pub use health_facts::health_facts;
 pub(crate) use iscsi::session_users;
