@@ -191,6 +191,9 @@ pub(super) fn plan(plan: &Plan) -> String {
     if let Some(horizon) = plan.horizon {
         let _ = writeln!(text, "     … {horizon}");
     }
+    if let Some(cluster) = &plan.cluster {
+        let _ = writeln!(text, "cluster: {cluster}");
+    }
     text
 }
 
@@ -210,6 +213,9 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
         }
     });
     page.fact("etcd", &node.etcd, |found| etcd(found, node.rolled_back().is_some()));
+    if let Some(cluster) = &node.cluster {
+        page.fact("cluster", cluster, ToString::to_string);
+    }
     page.fact("mount", &node.mount, |mount| match mount {
         None => format!("nothing on {}", config.etcd.data_dir),
         Some(mount) => {

@@ -35,6 +35,7 @@ impl Step {
             Self::CommitLocal { .. } => "commit-local",
             Self::Return { .. } => "return",
             Self::StartEtcd(_) => "start-etcd",
+            Self::AwaitMember(_) => "await-member",
         }
     }
 
@@ -69,7 +70,8 @@ impl Step {
             | Self::MountData(_)
             | Self::UnmountData { .. }
             | Self::UnmountShutDown { .. }
-            | Self::StartEtcd(_) => false,
+            | Self::StartEtcd(_)
+            | Self::AwaitMember(_) => false,
         }
     }
 }
