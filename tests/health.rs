@@ -13,8 +13,8 @@ mod written;
 use etcd_lun::{
     health::{self, AFTER_ROLLBACK, CHECKS, ISCSI_ONLY, Outcome, Report, Run},
     node::{
-        ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MountUnit, Multipath, Node,
-        Retired, Sample, Selinux,
+        ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
+        Multipath, Node, Retired, Sample, Selinux,
     },
     terms::{Bytes, Span},
     unit::SELINUX_CONTEXT,
@@ -62,6 +62,13 @@ fn a_migrated_node_is_healthy() {
     assert!(report.is_healthy(), "{report:#?}");
     assert_eq!(report.rows.len(), CHECKS.len());
     assert!(!assess(&config(), &node()).is_healthy());
+}
+
+/// The timer's run does not ask the cluster, and has no row for it.
+#[test]
+fn a_cluster_that_nobody_asked_is_no_finding() {
+    let report = assess(&config(), &Node { cluster: None, ..migrated() });
+    assert!(report.is_healthy() && report.rows.iter().all(|row| row.check != "cluster"), "{report:#?}");
 }
 
 #[test]
@@ -156,6 +163,15 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ),
         ("etcd", |node| known(&mut node.etcd).state = EtcdState::Unit(ActiveState::Failed), "is failed"),
         (
+            "cluster",
+            |node| {
+                let mut cluster = cluster(3);
+                cluster.others[1].health = MemberHealth::NotHealthy("connection refused".into());
+                node.cluster = Some(Fact::Known(cluster));
+            },
+            "3 voters, 2 healthy, leader master-0; master-2: connection refused; see `etcdctl",
+        ),
+        (
             "selinux",
             |node| node.selinux = confined(false, InForce::Right, SELINUX_CONTEXT, PROGRAM),
             "permissive",
@@ -204,6 +220,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         mounted_stamp: unknown(),
         mount_unit: unknown(),
         etcd: unknown::<etcd_lun::node::Etcd>(),
+        cluster: Some(unknown()),
         selinux: unknown(),
         initiator: etcd_lun::node::Initiator { name: unknown(), multipathd_active: unknown() },
         ..migrated()

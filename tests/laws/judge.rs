@@ -30,7 +30,7 @@ pub fn occasion_and_etcd(
     }
     for step in &plan.steps {
         match step {
-            Step::StopEtcd { runtime: of } if of != runtime => {
+            Step::StopEtcd { runtime: of, .. } if of != runtime => {
                 fail(7, "etcd is stopped by the runtime of the config")
             }
             Step::StartEtcd(StartEtcd { runtime: of, .. }) if of != runtime => {
@@ -74,8 +74,8 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     }
 
     for pair in plan.steps.windows(2) {
-        if matches!(pair, [Step::StartEtcd(_), ..]) {
-            fail(7, "etcd is started last");
+        if matches!(pair, [Step::StartEtcd(_), next] if !matches!(next, Step::AwaitMember(_))) {
+            fail(7, "etcd is started last, and only its member is waited for");
         }
     }
     if plan.steps.iter().any(Step::is_destructive)
@@ -130,6 +130,7 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         "fence",
         "mount-data",
         "start-etcd",
+        "await-member",
     ];
     let places: Vec<_> = order.iter().filter_map(|id| at(plan, id)).collect();
     if !places.is_sorted() {

@@ -13,6 +13,7 @@ mod decisions;
 mod device;
 mod judge;
 mod mark;
+mod quorum;
 mod retired;
 mod rollback;
 mod runs;
@@ -234,6 +235,7 @@ fn follow(
     let config = config_for(runtime);
     let mut steps = 0;
     for _ in 0..rounds {
+        world.ask_cluster();
         let plan = goal.plan(&config, &world.node)?;
         if plan.is_empty() {
             return Ok(steps);

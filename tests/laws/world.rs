@@ -132,6 +132,7 @@ impl World {
                 etcd.state = EtcdState::Unit("inactive".into());
                 etcd.running = false;
                 etcd.stopped_by_us = true;
+                self.node.cluster = None;
             }
             Step::Copy(Copy { way: Way::ToLocal { .. }, .. }) => {
                 assert!(self.authoritative_lun_is_mounted() && !running, "copying under a running etcd");
@@ -246,6 +247,12 @@ impl World {
                 etcd.running = *wait;
                 etcd.start_queued = !wait;
                 etcd.stopped_by_us = false;
+                // It runs, and does not answer yet.
+                self.node.cluster = Some(Fact::Unknown("connection refused".into()));
+            }
+            Step::AwaitMember(_) => {
+                assert!(running, "waiting for an etcd that was not started");
+                self.node.cluster = Some(Fact::Known(cluster(3)));
             }
         }
         if self.memory.staged {
@@ -253,6 +260,17 @@ impl World {
         }
         if let Fact::Known(LunView::Seen(lun)) = &self.node.lun {
             self.behind = (**lun).clone();
+        }
+    }
+
+    /// What the cluster answers when it is asked by hand: nobody asks while etcd does not run, and an etcd that was
+    /// started by something else serves.
+    pub fn ask_cluster(&mut self) {
+        let runs = self.node.etcd.known().is_some_and(|etcd| etcd.running);
+        if !runs {
+            self.node.cluster = None;
+        } else if self.node.cluster.is_none() {
+            self.node.cluster = Some(Fact::Known(cluster(3)));
         }
     }
 

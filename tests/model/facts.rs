@@ -7,7 +7,7 @@ use crate::{
 };
 use etcd_lun::{
     config::Config,
-    node::{Content, Fact, LunView, Node, StagedCopy, authority},
+    node::{Content, Fact, LunView, MemberHealth, Node, StagedCopy, authority},
     terms::{Bytes, Fingerprint, FsUuid},
 };
 use std::sync::LazyLock;
@@ -161,5 +161,12 @@ pub fn node(world: &World, memory: &Memory, guards: Guards) -> Node {
     etcd.start_queued = queued;
     etcd.stopped_by_us = world.stopped_by_us;
     node.etcd = Fact::Known(etcd);
+    node.cluster = world.is_running().then(|| {
+        let mut cluster = support::cluster(3);
+        if !world.others {
+            cluster.others[0].health = MemberHealth::NotHealthy("connection refused".into());
+        }
+        Fact::Known(cluster)
+    });
     node
 }

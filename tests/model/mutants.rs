@@ -21,6 +21,7 @@ const MUTANTS: &[Mutant] = &[
     ("a rollback's mark is not looked at", |guards| guards.rolled_back = false),
     ("the record counts before the stamp does", |guards| guards.stamp_before_record = false),
     ("whether the filesystem has shut down is not looked at", |guards| guards.shut = false),
+    ("the other members are not asked right before etcd is stopped", |guards| guards.quorum = false),
     ("a mark is not on the stamp", |guards| guards.mark_on_stamp = false),
     ("a mark is not in the record", |guards| guards.mark_in_record = false),
     ("counting goes on from the record alone", |guards| guards.counts_on = false),

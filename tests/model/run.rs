@@ -35,6 +35,8 @@ pub enum Event {
     CopyLies,
     /// A person or systemd asks the run to stop.
     Interrupted,
+    /// So many of the other members go down that the rest is no quorum.
+    OthersGone,
 }
 
 /// How a run ended.
@@ -63,6 +65,8 @@ pub struct Run<'a> {
     pub copying: bool,
     pub lied: bool,
     pub step_begins: bool,
+    /// Whether a person runs this, so that the other members are asked.
+    pub by_hand: bool,
     interrupted: bool,
     event: (usize, Event),
     /// Events that are possible, with their places.
@@ -85,6 +89,7 @@ impl<'a> Run<'a> {
             copying: false,
             lied: false,
             step_begins: false,
+            by_hand: false,
             interrupted: false,
             event,
             possible: Vec::new(),
@@ -115,6 +120,7 @@ impl<'a> Run<'a> {
 
     /// Runs to the end as `apply` does: observes, plans and acts until nothing is left.
     pub fn whole(&mut self, goal: Goal) -> End {
+        self.by_hand = goal.asks_cluster();
         for _round in 0..8 {
             let planned = goal.plan(config(), &node(&self.world, &self.memory, self.guards));
             let steps = match planned {
@@ -213,6 +219,11 @@ impl<'a> Run<'a> {
                 (Event::CopyLies, self.copying),
                 // A run notices this request only at the beginning of a step.
                 (Event::Interrupted, self.step_begins),
+                // Once etcd is being stopped, nothing can take that back.
+                (
+                    Event::OthersGone,
+                    self.by_hand && world.others && world.is_running() && !world.stopped_by_us,
+                ),
             ];
             self.possible.extend(possible.iter().filter(|(_, can)| *can).map(|(event, _)| (place, *event)));
         } else if place == self.event.0 {
@@ -226,6 +237,7 @@ impl<'a> Run<'a> {
                     self.lied = true;
                     Ok(None)
                 }
+                Event::OthersGone => Ok(Some(World { others: false, ..self.world })),
                 Event::Interrupted => {
                     self.interrupted = true;
                     Ok(None)

@@ -43,6 +43,7 @@ fn beginnings() -> Vec<World> {
         shut: false,
         etcd: Etcd::OnLocal,
         stopped_by_us: false,
+        others: true,
     };
     let stamped = |ours| Disk::Xfs {
         id: OTHERS,
@@ -56,9 +57,17 @@ fn beginnings() -> Vec<World> {
         .collect()
 }
 
+/// Whether a person runs this verb, and the cluster is asked.
+fn is_by_hand(verb: Verb) -> bool {
+    matches!(verb, Verb::Run(goal) if goal.asks_cluster())
+}
+
 /// Whether only etcd-lun, etcd and the power have changed this world, and the target is there. Then etcd-lun
 /// must repair it.
 fn is_ours_to_mend(world: &World, verb: Verb) -> bool {
+    if !world.others && is_by_hand(verb) {
+        return false;
+    }
     let half_way = world.record.is_some_and(|record| record.rolled_back)
         && (!matches!(world.local, Local::Data(_)) || world.stopped_by_us);
     match verb {
@@ -147,6 +156,12 @@ impl Search {
         for (verb, name) in runs {
             self.run(world, verb, name)?;
         }
+        if world.is_running() {
+            let alone = World { others: false, ..world };
+            for (verb, name) in runs.into_iter().filter(|(verb, _)| is_by_hand(*verb)) {
+                self.run(alone, verb, name)?;
+            }
+        }
         Ok(())
     }
 
@@ -167,6 +182,8 @@ impl Search {
             let counted = world.snapshot.is_some() && (world.counted || cut.counted);
             let cut = World { snapshot: world.snapshot, counted, ..*cut };
             // A killed run leaves the world as it is. A power failure also removes what is in memory.
+            // Until the next run the other members come back.
+            let cut = World { others: true, ..cut };
             self.add(cut, Some((world, name)));
             self.add(cut.rebooted(), Some((world, name)));
         }

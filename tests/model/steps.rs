@@ -101,8 +101,18 @@ impl Run<'_> {
                 let (id, _, stamp) = self.lun_of_ours()?;
                 self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })
             }
-            Step::StopEtcd { .. } => {
-                self.effect(|world| world.stopped_by_us = true)?;
+            Step::StopEtcd { needs_quorum, .. } => {
+                self.happen()?;
+                if self.world.is_running() && !self.world.others {
+                    if *needs_quorum && self.guards.quorum {
+                        return Self::fail("the other members are no quorum");
+                    }
+                    if self.by_hand {
+                        let why = "a member is stopped by hand while the others are no quorum";
+                        return Err(Stop::Broken(why.into()));
+                    }
+                }
+                self.take(|world| world.stopped_by_us = true)?;
                 self.effect(|world| world.etcd = Etcd::Down)
             }
             Step::Copy(Copy { way: Way::ToLun, .. }) => self.copy(),
@@ -203,6 +213,10 @@ impl Run<'_> {
                 let started = self.world.etcd_started().map_err(Stop::Broken)?.unwrap_or(self.world);
                 let etcd = if *wait || self.world.is_running() { started.etcd } else { Etcd::Queued };
                 self.effect(|world| *world = World { etcd, stopped_by_us: false, ..*world })
+            }
+            Step::AwaitMember(_) => {
+                self.happen()?;
+                if self.world.is_running() { Ok(()) } else { Self::fail("the member does not serve") }
             }
         }
     }

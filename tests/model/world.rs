@@ -110,6 +110,8 @@ pub struct World {
     pub etcd: Etcd,
     /// Whether the note exists that etcd-lun stopped etcd.
     pub stopped_by_us: bool,
+    /// Whether the other members of the cluster are a quorum without this one. Between two runs they always are.
+    pub others: bool,
 }
 
 /// Guards that a mutant can remove.
@@ -151,6 +153,8 @@ pub struct Guards {
     pub shut: bool,
     /// A rollback's mark in the record is checked.
     pub rolled_back: bool,
+    /// Right before etcd is stopped by hand, the other members are asked again.
+    pub quorum: bool,
 }
 
 impl Guards {
@@ -173,6 +177,7 @@ impl Guards {
         unmount_first: true,
         shut: true,
         rolled_back: true,
+        quorum: true,
     };
 }
 
@@ -249,7 +254,7 @@ impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "truth {}, local {:?}, record {:?}, shelf {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}etcd {:?}{}",
+            "truth {}, local {:?}, record {:?}, shelf {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}etcd {:?}{}",
             self.truth,
             self.local,
             self.record,
@@ -260,6 +265,7 @@ impl fmt::Display for World {
             if self.session { "session, " } else { "" },
             if self.mounted { "mounted, " } else { "" },
             if self.shut { "shut down, " } else { "" },
+            if self.others { "" } else { "no quorum of others, " },
             match (self.robbed, self.meddled) {
                 (true, _) => "changed behind our back, ",
                 (false, true) => "etcd was started beside us, ",

@@ -3,9 +3,9 @@
 use etcd_lun::{
     config::{Config, Source},
     node::{
-        Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun, LunView,
-        Metrics, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging, Route, Sample, Selinux,
-        Session, StagedCopy, UnitState, WriteCache,
+        Cluster, Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun,
+        LunView, Member, MemberHealth, Metrics, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging,
+        Route, Sample, Selinux, Session, StagedCopy, UnitState, WriteCache,
         authority::{Record, Stamp},
     },
     terms::{Bytes, Fingerprint, FsUuid, Wwid},
@@ -234,9 +234,20 @@ pub fn node() -> Node {
         mounted_stamp: Fact::Known(None),
         mount_unit: Fact::Known(MountUnit::Right),
         etcd: Fact::Known(etcd("active")),
+        cluster: Some(Fact::Known(cluster(3))),
         selinux: Fact::Known(Selinux::Off),
         fresh_uuid: FRESH,
     }
+}
+
+/// A cluster of so many voters, all healthy.
+pub fn cluster(voters: usize) -> Cluster {
+    let member = |name: usize| Member {
+        name: format!("master-{name}"),
+        learner: false,
+        health: MemberHealth::Healthy,
+    };
+    Cluster { own: member(0), leader: Some("master-0".into()), others: (1..voters).map(member).collect() }
 }
 
 /// A node that has a session to a LUN with this content.

@@ -3,7 +3,8 @@
 use super::{
     context::Run,
     steps::{
-        attach, commit, copy, etcd, fence, format, login, measure, mount, retire, returning, stage, stamp,
+        attach, commit, copy, etcd, fence, format, login, measure, mount, retire, returning, serve, stage,
+        stamp,
     },
     watcher::Watcher,
 };
@@ -24,7 +25,7 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::Stage { wwid, uuid } => stage::stage(run, wwid, uuid),
         Step::Unstamp => stamp::unstamp(run),
         Step::PreCopy(step) => copy::pre_copy(run, step, watcher),
-        Step::StopEtcd { runtime } => etcd::stop(run.host, run.config, runtime, watcher),
+        Step::StopEtcd { runtime, needs_quorum } => serve::stop(run, runtime, *needs_quorum, watcher),
         Step::Copy(step) => copy::copy(run, step, watcher),
         Step::Measure { wwid, limit } => measure::measure(run, wwid, *limit),
         Step::Prove { from, way } => copy::prove(run, from, *way, watcher),
@@ -40,5 +41,6 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::CommitLocal { record } => commit::commit_local(run, record),
         Step::Return { at, generation } => returning::put_in_place(run, at, *generation),
         Step::StartEtcd(step) => etcd::start_on(run, step),
+        Step::AwaitMember(step) => serve::await_member(run, step, watcher),
     }
 }

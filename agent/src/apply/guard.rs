@@ -8,7 +8,7 @@ use crate::{
         Content, Lun, LunView,
         authority::{Authority, Record},
     },
-    observe,
+    observe, plan,
     terms::{AbsPath, FsUuid, Wwid},
 };
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -146,6 +146,14 @@ pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> 
         record.wwid
     );
     Ok(*lun)
+}
+
+/// The other members of the cluster can do without this node's. Asked only by hand.
+pub fn others_are_a_quorum(run: &Run<'_>) -> anyhow::Result<()> {
+    let etcd = observe::etcd(run.host, run.config);
+    let etcd = etcd.require().map_err(|why| anyhow!("whether etcd runs cannot be determined: {why}"))?;
+    let cluster = etcd.running.then(|| observe::cluster_now(run.host, run.config, &run.identity.hostname));
+    Ok(plan::may_stop(run.config, etcd, cluster.as_ref())?)
 }
 
 /// The record says that the data was rolled back to the local disk.

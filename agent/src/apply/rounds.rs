@@ -65,12 +65,15 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
     let mut taken = Vec::new();
     let mut looked_again = false;
     for _ in 0..MAX_ROUNDS {
-        let node = observe::node(
+        let mut node = observe::node(
             run.host,
             run.config,
             run.identity.clone(),
             Viewpoint::Apply { staged: run.staging.as_ref() },
         );
+        if goal.asks_cluster() {
+            node.cluster = observe::cluster(run.host, run.config, &node);
+        }
         // In the format of `status --json`.
         if tracing::enabled!(tracing::Level::DEBUG) {
             tracing::debug!("observed {}", serde_json::to_value(&node).unwrap_or_default());

@@ -14,6 +14,8 @@ pub trait Watcher: fmt::Debug {
     fn started(&mut self, at: usize, of: usize, step: &Step);
     /// The step has made progress: bytes done, and the total if it is known.
     fn moved(&mut self, done: u64, of: Option<u64>);
+    /// The step waits for this.
+    fn waiting(&mut self, for_what: &str);
     /// A step has ended: what changed, or how it failed.
     fn ended(&mut self, step: &Step, outcome: Result<&str, &str>, took: Duration);
     /// Something happened that a person should read.

@@ -25,6 +25,8 @@ pub(super) struct Progress {
     /// The number of the step, and of all steps.
     place: String,
     title: String,
+    /// What was said of the cluster.
+    cluster: String,
     last: Option<Instant>,
 }
 
@@ -33,7 +35,15 @@ impl Progress {
     pub(super) fn new(notifier: Notify) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let quiet = env::under_systemd();
-        Self { terminal, quiet, notifier, place: String::new(), title: String::new(), last: None }
+        Self {
+            terminal,
+            quiet,
+            notifier,
+            place: String::new(),
+            title: String::new(),
+            cluster: String::new(),
+            last: None,
+        }
     }
 
     /// Tells systemd what is being done, and asks it for more time, so that a running time limit, such as that of a stop, does
@@ -56,6 +66,17 @@ impl Watcher for Progress {
         if let Some(horizon) = plan.horizon {
             tracing::debug!("{} steps; {horizon}", plan.steps.len());
         }
+        if let Some(cluster) = plan.cluster.as_ref().filter(|cluster| **cluster != self.cluster) {
+            tracing::info!("cluster: {cluster}");
+            self.line(&format!("cluster: {cluster}"));
+            self.cluster.clone_from(cluster);
+        }
+    }
+
+    fn waiting(&mut self, for_what: &str) {
+        tracing::info!("{} waits: {for_what}", self.place);
+        self.tell_systemd(&format!("{}: {for_what}", self.title));
+        self.line(&format!("      waits: {for_what}"));
     }
 
     fn started(&mut self, at: usize, of: usize, step: &Step) {

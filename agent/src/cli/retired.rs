@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Lists the retired data.
 pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (_, node) = view::look(file)?;
+    let (_, node) = view::look(file, false)?;
     if output.json {
         return print_json("retired", &node.retired);
     }

@@ -1,14 +1,16 @@
 //! Writes config, plan and status for a person.
 
 use crate::{
-    config::{Backing, Config, Discovery, Gate, Iscsi, Runtime, SecretSource, Target},
+    config::{
+        Backing, Certificates, ClusterConfig, Config, Discovery, Gate, Iscsi, Runtime, SecretSource, Target,
+    },
     node::{
         Content, Etcd, Fact, InForce, LocalDir, LunView, MountUnit, Node, Retired, Selinux, Session,
         authority::Stamp,
         layout::{RETIRED, RETURNING},
     },
     plan::Plan,
-    terms::ChapAlg,
+    terms::{AbsPath, ChapAlg},
 };
 use std::fmt::Write as _;
 
@@ -89,6 +91,7 @@ pub(super) fn config(config: &Config, whose: &str) -> String {
         "etcd's metrics",
         config.etcd.metrics.as_ref().map_or("not configured".into(), ToString::to_string),
     );
+    cluster(&mut page, &config.cluster);
     page.line(
         "health",
         format!(
@@ -97,6 +100,26 @@ pub(super) fn config(config: &Config, whose: &str) -> String {
         ),
     );
     page.0
+}
+
+fn cluster(page: &mut Page, cluster: &ClusterConfig) {
+    let port = cluster.http_port.map(|port| format!(", HTTP at port {port}")).unwrap_or_default();
+    page.line("cluster", format!("asked at {}{port}", cluster.client_url));
+    if cluster.client_url.is_tls() {
+        let Certificates { authority, certificate, key } = &cluster.certificates;
+        let own = |path: &Option<AbsPath>| path.as_ref().map_or("by default".into(), ToString::to_string);
+        page.line("", format!("CA {}, certificate {}, key {}", own(authority), own(certificate), own(key)));
+    }
+    let quorum = if cluster.without_quorum {
+        "WITHOUT A QUORUM: by hand etcd is stopped whatever the other members do (`cluster.without_quorum`)"
+            .into()
+    } else {
+        format!(
+            "by hand etcd is stopped only while the others are a quorum, and must serve again within {}",
+            cluster.serve_timeout
+        )
+    };
+    page.line("", quorum);
 }
 
 fn target(page: &mut Page, target: &Target) {
@@ -172,6 +195,9 @@ pub(super) fn plan(plan: &Plan) -> String {
     if let Some(horizon) = plan.horizon {
         let _ = writeln!(text, "     … {horizon}");
     }
+    if let Some(cluster) = &plan.cluster {
+        let _ = writeln!(text, "cluster: {cluster}");
+    }
     text
 }
 
@@ -191,6 +217,9 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
         }
     });
     page.fact("etcd", &node.etcd, |found| etcd(found, node.rolled_back().is_some()));
+    if let Some(cluster) = &node.cluster {
+        page.fact("cluster", cluster, ToString::to_string);
+    }
     page.fact("mount", &node.mount, |mount| match mount {
         None => format!("nothing on {}", config.etcd.data_dir),
         Some(mount) => {

@@ -9,16 +9,19 @@ use super::{
 use crate::{config::Config, node::Node, observe, plan::Goal};
 use std::path::Path;
 
-/// Loads the config and observes the node. This takes no lock and changes nothing.
-pub(super) fn look(file: Option<&Path>) -> Result<(Config, Node), Exit> {
+/// Loads the config and observes the node, and the cluster if that is asked for. This takes no lock and changes nothing.
+pub(super) fn look(file: Option<&Path>, with_cluster: bool) -> Result<(Config, Node), Exit> {
     let (host, identity, config) = config::load_to_look(file)?;
-    let node = observe::node(&host, &config, identity, observe::Viewpoint::Reader);
+    let mut node = observe::node(&host, &config, identity, observe::Viewpoint::Reader);
+    if with_cluster {
+        node.cluster = observe::cluster(&host, &config, &node);
+    }
     Ok((config, node))
 }
 
 /// `plan`
 pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
-    let (config, node) = look(file)?;
+    let (config, node) = look(file, goal.asks_cluster())?;
     let plan = goal.plan(&config, &node)?;
     if output.json {
         return print_json("plan", &plan);
@@ -33,7 +36,7 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
 
 /// `status`
 pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (config, node) = look(file)?;
+    let (config, node) = look(file, true)?;
     if output.json {
         return print_json("node", &node);
     }

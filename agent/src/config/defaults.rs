@@ -38,6 +38,16 @@ pub const MANIFEST: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
 /// Where OpenShift keeps the certificates of etcd on a node (openshift/cluster-etcd-operator `bindata/etcd/pod.yaml`).
 pub const METRICS_CERTIFICATES: &str = "/etc/kubernetes/static-pod-resources/etcd-certs";
 
+/// Where OpenShift's etcd listens: on port 2379 of all addresses (openshift/cluster-etcd-operator `bindata/etcd/pod.yaml`). Its
+/// certificate is valid for `localhost`.
+pub const CLIENT_URL_STATIC_POD: &str = "https://localhost:2379";
+
+/// etcd's own default (`--listen-client-urls`), which the packages of Fedora and Debian keep.
+pub const CLIENT_URL_SYSTEMD: &str = "http://127.0.0.1:2379";
+
+/// 5 minutes: etcd replays its log, opens its database, and may get a snapshot of some GiB from the leader.
+pub const SERVE_TIMEOUT: Span = Span(Duration::from_secs(300));
+
 /// 8 GiB: the quota of etcd's database on OpenShift; etcd's own default is 2 GiB. A smaller LUN fills up in use.
 pub const MIN_SIZE: Bytes = Bytes(8 << 30);
 

@@ -5,7 +5,7 @@
 
 use super::form::{self, Word};
 use crate::terms::{
-    AbsPath, Bytes, ChapAlg, DiskLink, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid,
+    AbsPath, Bytes, ChapAlg, ClientUrl, DiskLink, FsLabel, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid,
 };
 use serde::Deserialize;
 
@@ -22,6 +22,10 @@ pub(super) struct Fragment {
     /// etcd on every node.
     #[serde(default, deserialize_with = "form::table")]
     pub etcd: EtcdFragment,
+    /// How `apply` and `rollback` by hand ask etcd about its cluster. They stop this member only while the other members can do
+    /// without it.
+    #[serde(default, deserialize_with = "form::table")]
+    pub cluster: ClusterFragment,
     /// Requirements for every LUN, its filesystem, and how long the old local data is kept.
     #[serde(default, deserialize_with = "form::table")]
     pub lun: LunFragment,
@@ -169,6 +173,32 @@ impl Word for RuntimeName {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct ClusterFragment {
+    /// The address at which this node's own etcd answers its clients. It must be an address of this node. The other members are
+    /// asked at the client URLs that etcd lists. Optional, such as `"https://192.168.10.21:2379"`; without it
+    /// [`super::defaults::CLIENT_URL_STATIC_POD`] for a static pod, and [`super::defaults::CLIENT_URL_SYSTEMD`] for a unit.
+    pub client_url: Option<ClientUrl>,
+    /// The port at which every member answers HTTP, where etcd has `--listen-client-http-urls`. Optional, such as `2381`; without
+    /// it the port of each URL, and for OpenShift's etcd also 2381.
+    pub http_port: Option<u16>,
+    /// The CA certificate of etcd's servers. Optional, such as `"/etc/etcd/ca.crt"`; without it OpenShift's, below
+    /// [`super::defaults::METRICS_CERTIFICATES`], for a static pod, and the system's for a unit.
+    pub ca: Option<AbsPath>,
+    /// The client certificate that etcd gets. `key` is required beside it. Optional, such as `"/etc/etcd/client.crt"`; without it
+    /// OpenShift's for this node, in the same place, for a static pod, and none for a unit.
+    pub cert: Option<AbsPath>,
+    /// The key of the client certificate. Optional, such as `"/etc/etcd/client.key"`; without it OpenShift's, as `cert`.
+    pub key: Option<AbsPath>,
+    /// Stop this member although the others cannot do without it: the cluster is down anyway, such as during a restore. Nothing
+    /// then waits until the member serves again. Remove the key afterwards. Optional, such as `true`.
+    pub without_quorum: Option<bool>,
+    /// How long `apply` and `rollback` by hand wait until the member serves again. Default
+    /// [`super::defaults::SERVE_TIMEOUT`].
+    pub serve_timeout: Option<Span>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct LunFragment {
     /// The smallest size that a LUN may have; a smaller one is refused. At least 300MiB, the smallest XFS. Default
     /// [`super::defaults::MIN_SIZE`].
@@ -274,6 +304,13 @@ impl Fragment {
         over(&mut self.etcd.metrics_ca, later.etcd.metrics_ca);
         over(&mut self.etcd.metrics_cert, later.etcd.metrics_cert);
         over(&mut self.etcd.metrics_key, later.etcd.metrics_key);
+        over(&mut self.cluster.client_url, later.cluster.client_url);
+        over(&mut self.cluster.http_port, later.cluster.http_port);
+        over(&mut self.cluster.ca, later.cluster.ca);
+        over(&mut self.cluster.cert, later.cluster.cert);
+        over(&mut self.cluster.key, later.cluster.key);
+        over(&mut self.cluster.without_quorum, later.cluster.without_quorum);
+        over(&mut self.cluster.serve_timeout, later.cluster.serve_timeout);
         over(&mut self.lun.min_size, later.lun.min_size);
         over(&mut self.lun.mount_options, later.lun.mount_options);
         over(&mut self.lun.label, later.lun.label);

@@ -7,6 +7,7 @@
 
 mod backing;
 mod chap;
+mod cluster;
 pub mod defaults;
 mod entry;
 mod error;
@@ -24,7 +25,9 @@ pub use chap::{ChapSource, SecretSource};
 pub use error::ConfigError;
 pub use fragment::{Discovery, Gate};
 pub use node_config::Config;
-pub use parts::{Boot, Certificates, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Runtime, Target};
+pub use parts::{
+    Boot, Certificates, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Runtime, Target,
+};
 pub use pool::Pool;
 pub use source::{FRAGMENTS, MAIN_FILE, Source};
 pub use timeouts::{NOT_IN_USE, Timeouts};

@@ -2,7 +2,7 @@
 
 use super::{
     backing::{Backing, Device},
-    parts::{Boot, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Target},
+    parts::{Boot, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Target},
 };
 use crate::terms::{Iqn, LunNumber, Wwid};
 use serde::{Serialize, Serializer};
@@ -14,6 +14,8 @@ pub struct Config {
     pub backing: Backing,
     /// etcd on this node.
     pub etcd: EtcdConfig,
+    /// How etcd is asked about its cluster.
+    pub cluster: ClusterConfig,
     /// Requirements for the LUN, and its filesystem.
     pub lun: LunConfig,
     /// Behaviour at boot.
@@ -34,6 +36,7 @@ impl Serialize for Config {
             #[serde(skip_serializing_if = "Option::is_none")]
             device: Option<&'a Device>,
             etcd: &'a EtcdConfig,
+            cluster: &'a ClusterConfig,
             lun: &'a LunConfig,
             boot: &'a Boot,
             health: &'a HealthConfig,
@@ -49,7 +52,7 @@ impl Serialize for Config {
             lun: Option<LunNumber>,
             wwid: Option<&'a Wwid>,
         }
-        let Self { backing, etcd, lun, boot, health, node } = self;
+        let Self { backing, etcd, cluster, lun, boot, health, node } = self;
         let iscsi = backing.iscsi();
         let device = match backing {
             Backing::Iscsi(_) => None,
@@ -63,6 +66,6 @@ impl Serialize for Config {
             wwid: node.wwid.as_ref(),
         };
         let target = iscsi.map(|iscsi| &iscsi.target);
-        Written { target, device, etcd, lun, boot, health, node }.serialize(to)
+        Written { target, device, etcd, cluster, lun, boot, health, node }.serialize(to)
     }
 }

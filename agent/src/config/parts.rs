@@ -5,7 +5,7 @@ use super::{
     fragment::{Discovery, Gate},
     timeouts::Timeouts,
 };
-use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, MetricsUrl, Portal, Span, Wwid};
+use crate::terms::{AbsPath, Bytes, ClientUrl, FsLabel, Iqn, MetricsUrl, Portal, Span, Wwid};
 use serde::Serialize;
 
 /// The iSCSI target.
@@ -38,7 +38,7 @@ pub struct EtcdConfig {
     pub certificates: Certificates,
 }
 
-/// The certificates with which curl reads etcd's metrics over HTTPS. OpenShift's are used where the config names none.
+/// The certificates with which curl asks etcd over HTTPS. For a static pod OpenShift's are used where the config names none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Certificates {
     /// The CA certificate.
@@ -47,6 +47,21 @@ pub struct Certificates {
     pub certificate: Option<AbsPath>,
     /// The key of the client certificate.
     pub key: Option<AbsPath>,
+}
+
+/// How etcd is asked about its cluster, by hand only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClusterConfig {
+    /// Where this node's own member answers.
+    pub client_url: ClientUrl,
+    /// The port at which every member answers HTTP, if that is not the port of its client URL.
+    pub http_port: Option<u16>,
+    /// The certificates for HTTPS.
+    pub certificates: Certificates,
+    /// Whether this member is stopped although the others cannot do without it.
+    pub without_quorum: bool,
+    /// How long a run by hand waits until the member serves again.
+    pub serve_timeout: Span,
 }
 
 /// What runs etcd.

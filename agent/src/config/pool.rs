@@ -2,14 +2,14 @@
 
 use super::{
     backing::{Nodes, Storage},
-    chap, defaults, entry,
+    chap, cluster, defaults, entry,
     error::ConfigError,
     fragment::{
         EtcdFragment, Fragment, HealthFragment, LunFragment, NodeFragment, RuntimeName, TargetFragment,
     },
     node_config::Config,
     parse,
-    parts::{Boot, Certificates, EtcdConfig, HealthConfig, LunConfig, Runtime, Target},
+    parts::{Boot, Certificates, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, Runtime, Target},
     source::Source,
     timeouts,
 };
@@ -23,6 +23,8 @@ pub struct Pool {
     pub storage: Storage,
     /// etcd on every node.
     pub etcd: EtcdConfig,
+    /// How etcd is asked about its cluster.
+    pub cluster: ClusterConfig,
     /// Requirements for every LUN, and its filesystem.
     pub lun: LunConfig,
     /// Behaviour at boot.
@@ -49,9 +51,11 @@ impl Pool {
                 return Err(ConfigError::value("target", "neither [target] nor [device]", EITHER));
             }
         };
+        let etcd = etcd(merged.etcd)?;
         Ok(Self {
             storage,
-            etcd: etcd(merged.etcd)?,
+            cluster: cluster::validate(merged.cluster, &etcd.runtime)?,
+            etcd,
             lun: lun(merged.lun)?,
             boot: Boot {
                 gate: merged.boot.gate.unwrap_or(defaults::GATE),
@@ -64,9 +68,9 @@ impl Pool {
 
     /// The config of one node. Only the entry that matches this node must be complete.
     pub fn for_node(self, machine_id: &str, hostname: &str) -> Result<Config, ConfigError> {
-        let Self { storage, etcd, lun, boot, health, entries } = self;
+        let Self { storage, etcd, cluster, lun, boot, health, entries } = self;
         let (backing, node) = entry::choose(storage, &entries, machine_id, hostname)?;
-        Ok(Config { backing, etcd, lun, boot, health, node })
+        Ok(Config { backing, etcd, cluster, lun, boot, health, node })
     }
 
     /// The entries of all nodes. Each must be complete. No two may name the same node, or have the same initiator name, by which

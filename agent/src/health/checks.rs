@@ -271,3 +271,17 @@ pub(super) fn etcd(input: CheckInput<'_>) -> Outcome {
         found(format!("{} is {}; see `journalctl -u {unit}`", etcd.name, etcd.state))
     }))
 }
+
+pub(super) fn cluster(input: CheckInput<'_>) -> Outcome {
+    let Some(cluster) = &input.node.cluster else {
+        return CannotTell("the cluster is asked only by hand, while etcd runs".into());
+    };
+    outcome(known(cluster).and_then(|cluster| {
+        let others = cluster.other_voters().count();
+        if cluster.own.is_healthy() && cluster.healthy_others() == others {
+            ok(cluster.to_string())
+        } else {
+            found(format!("{cluster}; see `etcdctl endpoint status --cluster`, and etcd's log there"))
+        }
+    }))
+}

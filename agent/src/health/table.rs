@@ -180,6 +180,13 @@ pub const CHECKS: &[Check] = &[
         run: metrics::ready,
     },
     Check {
+        name: "cluster",
+        protects: "the cluster keeps its quorum when one more member is lost",
+        limit: "every voter answers, sees the leader and is at most 5,000 entries of the log behind",
+        severity: Warning,
+        run: checks::cluster,
+    },
+    Check {
         name: "wal-fsync",
         protects: "the member keeps up, and can stay leader",
         limit: "99 of 100 and 999 of 1,000 within 10 ms (OpenShift's recommended etcd practices, etcd's FAQ)",
@@ -210,12 +217,13 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// The checks that apply after a rollback to the local disk. All others are about the LUN.
-pub const AFTER_ROLLBACK: [&str; 9] = [
+pub const AFTER_ROLLBACK: [&str; 10] = [
     "record",
     "fence",
     "selinux",
     "etcd",
     "etcd-ready",
+    "cluster",
     "wal-fsync",
     "backend-commit",
     "peer-round-trip",
@@ -224,6 +232,9 @@ pub const AFTER_ROLLBACK: [&str; 9] = [
 
 /// The checks that apply only if the config names a target: a local disk has no session.
 pub const ISCSI_ONLY: [&str; 5] = ["session", "portals", "session-timeout", "route", "initiator-name"];
+
+/// The check that applies only if the cluster was asked: by hand, while etcd runs.
+pub(super) const NEEDS_CLUSTER: &str = "cluster";
 
 /// The checks that apply only if the config sets `etcd.metrics`.
 pub(super) const NEEDS_METRICS: [&str; 5] =

@@ -1,6 +1,6 @@
 //! HTTP requests to a server on this node, with the node's curl.
 
-use super::{ExecError, Host, Invocation, Tool};
+use super::{ExecError, Host, Invocation, Output, Tool};
 use crate::terms::AbsPath;
 use std::time::Duration;
 
@@ -60,23 +60,36 @@ pub struct Certificates {
 /// Sends a GET request, by plain HTTP or over TLS with these certificates. curl is on every node of Red Hat CoreOS.
 /// Certificates and key are passed as file names only.
 pub fn get(host: &Host, url: &str, with: Option<&Certificates>) -> Result<Answer, HttpError> {
+    let mut tls = Vec::new();
+    if let Some(Certificates { authority, certificate, key }) = with {
+        tls.extend(["--cacert", authority.as_str(), "--cert", certificate.as_str(), "--key", key.as_str()]);
+    }
+    let output = host.run(&request(url, &tls, None))?;
+    if output.code != 0 {
+        let said = output.stderr.trim().trim_start_matches("curl: ").to_owned();
+        return Err(HttpError::Failed { url: url.to_owned(), said, cure: cure(output.code) });
+    }
+    answer(&output).ok_or_else(|| HttpError::NoAnswer { url: url.to_owned(), said: "no status".into() })
+}
+
+/// curl's command line for a request: a POST if there is a body, otherwise a GET. `tls` are its arguments about certificates.
+pub(super) fn request(url: &str, tls: &[&str], body: Option<&str>) -> Invocation {
     // `--disable` must be the first argument. Otherwise root's `.curlrc` could set a proxy, or write the answer to a
     // file.
     let mut args =
         vec!["--disable", "--silent", "--show-error", "--proto", "=http,https", "--max-time", LIMIT];
     args.extend(["--max-filesize", ANSWER_MAX]);
-    if let Some(Certificates { authority, certificate, key }) = with {
-        args.extend(["--cacert", authority.as_str(), "--cert", certificate.as_str(), "--key", key.as_str()]);
-    }
+    args.extend(tls);
+    // Brackets in a URL are those of an IPv6 address, not a pattern. The body is not read from a file.
+    args.extend(body.iter().flat_map(|body| ["--globoff", "--data-raw", body]));
     args.extend(["--write-out", "\n%{http_code}", url]);
-    let output = host.run(&Invocation::new(Tool::Curl, args).limit(CURL_LIMIT))?;
-    if output.code != 0 {
-        let said = output.stderr.trim().trim_start_matches("curl: ").to_owned();
-        return Err(HttpError::Failed { url: url.to_owned(), said, cure: cure(output.code) });
-    }
-    let none = || HttpError::NoAnswer { url: url.to_owned(), said: "no status".into() };
-    let (body, status) = output.stdout.rsplit_once('\n').ok_or_else(none)?;
-    Ok(Answer { status: status.parse().map_err(|_| none())?, body: body.to_owned() })
+    Invocation::new(Tool::Curl, args).limit(CURL_LIMIT)
+}
+
+/// The answer in curl's output: the last line is the status.
+pub(super) fn answer(output: &Output) -> Option<Answer> {
+    let (body, status) = output.stdout.rsplit_once('\n')?;
+    Some(Answer { status: status.parse().ok()?, body: body.to_owned() })
 }
 
 /// What to do about an exit code of curl (curl(1), "EXIT CODES").

@@ -8,6 +8,7 @@
 pub mod block;
 pub mod cri;
 pub mod dir;
+pub mod etcd_api;
 pub mod exec;
 pub mod filelock;
 pub mod http;

@@ -3,7 +3,7 @@
 use super::Host;
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs as _, UdpSocket},
 };
 
 /// A route of IPv4 or IPv6.
@@ -26,6 +26,20 @@ pub fn interface_to(host: &Host, address: IpAddr) -> io::Result<Option<String>> 
         IpAddr::V6(_) => parse_v6(&host.root.read_opt("/proc/net/ipv6_route")?.unwrap_or_default()),
     };
     Ok(best(&routes, address).map(|route| route.interface.clone()))
+}
+
+/// Whether all addresses of this name, or this address itself, are this machine's own. Only such an address can be bound.
+pub fn is_own(name: &str) -> io::Result<bool> {
+    for address in (name, 0).to_socket_addrs()? {
+        match UdpSocket::bind(address) {
+            Ok(_) => {}
+            // `localhost` may have an address of IPv6 where the kernel has none.
+            Err(_) if address.ip().is_loopback() => {}
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }
 
 /// The route with the longest prefix; if there are several, the one with the smallest metric.

@@ -34,6 +34,14 @@ impl LocalDir {
         }
     }
 
+    /// The size of its data, if it was counted.
+    pub fn size(&self) -> Option<Bytes> {
+        match self {
+            Self::Present { size, .. } => *size,
+            Self::Absent => None,
+        }
+    }
+
     /// True if etcd can neither read old data here nor write new data: the directory holds no data and is immutable.
     pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Present { entries, immutable: Some(true), .. } if entries.is_empty())

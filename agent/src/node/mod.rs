@@ -1,6 +1,7 @@
 //! What was observed: facts as serialisable values. They have queries and no other behaviour.
 
 pub mod authority;
+mod cluster;
 mod etcd;
 mod fact;
 mod health_facts;
@@ -11,6 +12,7 @@ mod lun;
 mod sample;
 mod selinux;
 
+pub use cluster::{Cluster, Member, MemberHealth};
 pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState};
 pub use fact::Fact;
 pub use health_facts::{HealthFacts, Metrics, Path, Pressure, Route, UnitState, WriteCache};
@@ -56,6 +58,9 @@ pub struct Node {
     pub mount_unit: Fact<MountUnit>,
     /// etcd.
     pub etcd: Fact<Etcd>,
+    /// The etcd cluster; none if nobody asked: at boot, for the timer, or while this node's etcd does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Fact<Cluster>>,
     /// SELinux, and how it confines this process.
     pub selinux: Fact<Selinux>,
     /// A random UUID for a new filesystem. It is not a fact of the node. It is here because the planner is pure and cannot

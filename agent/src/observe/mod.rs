@@ -3,6 +3,7 @@
 //! Each function asks `host` and turns the answer into facts. What cannot be read becomes `Unknown` with the reason, never
 //! "absent".
 
+mod cluster;
 mod etcd;
 mod health_facts;
 mod iscsi;
@@ -11,6 +12,8 @@ mod lun;
 mod mount;
 mod selinux;
 
+pub use cluster::cluster;
+pub(crate) use cluster::{Serving, cluster_now, own_member};
 pub(crate) use etcd::etcd;
 pub use health_facts::health_facts;
 pub(crate) use iscsi::session_users;
@@ -72,6 +75,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         mount,
         mount_unit: mount::unit(host, config),
         etcd: etcd::etcd(host, config),
+        cluster: None,
         selinux: selinux::selinux(host, config),
         record,
         fresh_uuid: fresh_uuid(host),

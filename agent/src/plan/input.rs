@@ -1,8 +1,9 @@
 //! What a plan is made from: the config, and the facts that every decision needs.
 
 use super::{
+    quorum,
     refusal::Refusal,
-    step::{MountData, StartEtcd, Step},
+    step::{AwaitMember, MountData, StartEtcd, Step},
 };
 use crate::{
     config::Config,
@@ -69,18 +70,53 @@ impl<'a> PlanInput<'a> {
         self.config.etcd.data_dir.to_string()
     }
 
-    /// Stops etcd, if it runs, before a step changes its directory.
-    pub(super) fn stop_etcd(&self) -> Option<Step> {
-        self.etcd.running.then(|| Step::StopEtcd { runtime: self.config.etcd.runtime.clone() })
+    /// Stops etcd, if it runs, before a step changes its directory. By hand it refuses if the other members cannot do without
+    /// this one.
+    pub(super) fn stop_etcd(&self) -> Result<Option<Step>, Refusal> {
+        self.check_may_stop()?;
+        Ok(self.stop_step(self.occasion == Occasion::ByHand && !self.config.cluster.without_quorum))
     }
 
-    pub(super) fn start_etcd(&self, on: Authority) -> Step {
-        Step::StartEtcd(StartEtcd {
+    /// The same for an etcd that takes no part in its cluster.
+    pub(super) fn stop_etcd_without_question(&self) -> Option<Step> {
+        self.stop_step(false)
+    }
+
+    fn stop_step(&self, needs_quorum: bool) -> Option<Step> {
+        let runtime = || self.config.etcd.runtime.clone();
+        self.etcd.running.then(|| Step::StopEtcd { runtime: runtime(), needs_quorum })
+    }
+
+    /// Refuses by hand if etcd runs and the other members cannot do without this one.
+    pub(super) fn check_may_stop(&self) -> Result<(), Refusal> {
+        match self.occasion {
+            Occasion::ByHand => quorum::may_stop(self.config, self.etcd, self.node.cluster.as_ref()),
+            Occasion::Boot => Ok(()),
+        }
+    }
+
+    /// Starts etcd. By hand it then waits until the member serves.
+    pub(super) fn start_etcd(&self, on: Authority) -> Vec<Step> {
+        let start = Step::StartEtcd(StartEtcd {
             runtime: self.config.etcd.runtime.clone(),
             data_dir: self.config.etcd.data_dir.clone(),
             on,
             wait: self.occasion == Occasion::ByHand,
-        })
+        });
+        std::iter::once(start).chain(self.await_member()).collect()
+    }
+
+    /// Waits until this node's member serves; by hand only. Without a quorum there may be no leader to wait for.
+    pub(super) fn await_member(&self) -> Option<Step> {
+        let cluster = &self.config.cluster;
+        let may_be_learner = match &self.node.cluster {
+            Some(Fact::Known(cluster)) => cluster.own.learner,
+            // etcd did not answer before. Whether it has a vote is not etcd-lun's doing.
+            Some(Fact::Unknown(_)) | None => true,
+        };
+        let (url, limit) = (cluster.client_url.clone(), cluster.serve_timeout);
+        (self.occasion == Occasion::ByHand && !cluster.without_quorum)
+            .then_some(Step::AwaitMember(AwaitMember { url, limit, may_be_learner }))
     }
 
     /// Refuses if etcd does not run and a process has its database open all the same.

@@ -14,7 +14,7 @@ use crate::{
         authority::{Authority, FIRST_ACTIVATION, Record, Stamp},
         layout::{RECORD, STATE},
     },
-    terms::{Bytes, FsUuid, Wwid},
+    terms::{FsUuid, Wwid},
 };
 
 pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
@@ -27,6 +27,8 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         return Err(Refusal::EtcdServes { name: input.etcd.name.clone() });
     }
     input.check_mount_unit()?;
+    // Asked before the first step, though etcd is stopped by a later one: a run that would end there is not begun.
+    input.check_may_stop()?;
     if let Some(plan) = attach::plan(input)? {
         return Ok(plan);
     }
@@ -36,7 +38,7 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         LunView::NoSession | LunView::NotAttached => return Ok(Plan::until(Vec::new(), Horizon::Lun)),
     };
     let wwid = lun::usable_wwid(input, seen)?;
-    lun::check_capacity(input, seen, wwid, local_size(input.local))?;
+    lun::check_capacity(input, seen, wwid, input.local.size())?;
     lun::check_label_unique(input, seen)?;
     by_content(input, seen, wwid)
 }
@@ -163,7 +165,7 @@ fn copy_and_commit(
     new_filesystem: bool,
 ) -> Result<Plan, Refusal> {
     let from = input.config.etcd.data_dir.clone();
-    let size = local_size(input.local);
+    let size = input.local.size();
     if let Some(limit) = input.config.lun.require_fsync_p99 {
         steps.push(Step::Measure { wwid: record.wwid.clone(), limit });
     }
@@ -176,7 +178,7 @@ fn copy_and_commit(
             onto_empty: new_filesystem,
         }));
     }
-    let stop = input.stop_etcd();
+    let stop = input.stop_etcd()?;
     let stopped = stop.is_some();
     steps.extend(stop);
     let identity = &input.node.identity;
@@ -194,14 +196,7 @@ fn copy_and_commit(
     steps.push(input.mount_data(&record));
     steps.extend(attach::session_timeouts(input)?);
     if input.etcd.needs_start() || stopped {
-        steps.push(input.start_etcd(Authority::Lun));
+        steps.extend(input.start_etcd(Authority::Lun));
     }
     Ok(Plan::complete(steps))
-}
-
-fn local_size(local: &LocalDir) -> Option<Bytes> {
-    match local {
-        LocalDir::Present { size, .. } => *size,
-        LocalDir::Absent => None,
-    }
 }

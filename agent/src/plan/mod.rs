@@ -10,6 +10,8 @@
 //! * [`resume`]: the LUN is authoritative: fence, advance the use counter, mount, start etcd
 //! * [`claim`]: takes back the node's own LUN after its machine id has changed
 //! * [`mark`]: advances the use counter while etcd runs on the LUN
+//! * [`quorum`]: whether etcd may be stopped by hand
+//! * [`outlook`]: what that means for the cluster, and the wait until its member serves again
 //! * [`retired`]: when retired data may be deleted
 //! * [`recorded`]: whether a LUN holds what the record says
 //! * [`rollback`]: moves the data from the LUN back to the local disk
@@ -22,6 +24,8 @@ mod lun;
 mod mark;
 mod migrate;
 mod outcome;
+mod outlook;
+mod quorum;
 mod recorded;
 mod refusal;
 mod resume;
@@ -33,6 +37,7 @@ pub use claim::claim;
 pub use input::Occasion;
 pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
+pub use quorum::may_stop;
 pub use refusal::Refusal;
 pub use retired::may_delete;
 pub use rollback::rollback;
@@ -58,10 +63,20 @@ pub enum Goal {
 impl Goal {
     /// Plans from what was observed to this goal.
     pub fn plan(self, config: &Config, node: &Node) -> Result<Plan, Refusal> {
+        let (mut planned, occasion) = match self {
+            Self::Lun(occasion) => (plan(config, node, occasion)?, occasion),
+            Self::Local => (rollback(config, node)?, Occasion::ByHand),
+            Self::Claim => return claim(config, node),
+        };
+        planned.cluster = outlook::outlook(&PlanInput::new(config, node, occasion)?, &planned);
+        Ok(planned)
+    }
+
+    /// Whether its plans depend on the cluster: by hand, because at boot etcd is down in any case.
+    pub fn asks_cluster(self) -> bool {
         match self {
-            Self::Lun(occasion) => plan(config, node, occasion),
-            Self::Local => rollback(config, node),
-            Self::Claim => claim(config, node),
+            Self::Lun(Occasion::ByHand) | Self::Local => true,
+            Self::Lun(Occasion::Boot) | Self::Claim => false,
         }
     }
 }

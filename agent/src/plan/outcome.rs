@@ -12,6 +12,9 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// What the last step will show; none if the plan is complete.
     pub horizon: Option<Horizon>,
+    /// A line about the cluster, if etcd is to be stopped by hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
 }
 
 /// What must be observed before more can be planned.
@@ -41,11 +44,11 @@ impl fmt::Display for Horizon {
 
 impl Plan {
     pub(super) fn complete(steps: Vec<Step>) -> Self {
-        Self { steps, horizon: None }
+        Self { steps, horizon: None, cluster: None }
     }
 
     pub(super) fn until(steps: Vec<Step>, horizon: Horizon) -> Self {
-        Self { steps, horizon: Some(horizon) }
+        Self { steps, horizon: Some(horizon), cluster: None }
     }
 
     /// Stages the LUN, which replays the filesystem's log. Then its stamp can be read for certain.

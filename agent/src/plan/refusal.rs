@@ -344,6 +344,28 @@ pub enum Refusal {
         /// Its unit or manifest.
         name: String,
     },
+    /// The other members cannot do without this one.
+    #[error(
+        "stopping etcd on this node would leave its cluster without a quorum: of {voters} voters {needed} must serve, and without this one {healthy} do; {missing}. Bring the missing members back (`etcdctl endpoint status --cluster`), then run this again; if the cluster is down anyway, such as during a restore, set `cluster.without_quorum = true`"
+    )]
+    NoQuorum {
+        /// How many members have a vote.
+        voters: usize,
+        /// How many voters must serve.
+        needed: usize,
+        /// How many of the others do.
+        healthy: usize,
+        /// The others that do not serve, and why.
+        missing: String,
+    },
+    /// Whether the other members can do without this one is not known.
+    #[error(
+        "etcd is not stopped, because its cluster cannot be asked whether the other members can do without this one: {found}. Correct what is wrong, then run this again; if the cluster is down anyway, such as during a restore, set `cluster.without_quorum = true`"
+    )]
+    ClusterUnknown {
+        /// What was found, and the key of the config that it is about.
+        found: String,
+    },
     /// Another process has the database open.
     #[error("{holders} holds etcd's database, and {unit} is not running: stop that process first")]
     DatabaseHeld {

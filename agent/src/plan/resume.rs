@@ -5,6 +5,7 @@ use super::{
     input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
+    outlook,
     recorded::{check_filesystem, check_owner, check_stamp},
     refusal::Refusal,
     step::{Retire, Step},
@@ -27,7 +28,9 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
     let mut steps = retire_and_fence(input, record)?;
     steps.extend(attach::session_timeouts(input)?);
     if input.etcd.needs_start() {
-        steps.push(input.start_etcd(Authority::Lun));
+        steps.extend(input.start_etcd(Authority::Lun));
+    } else {
+        steps.extend(outlook::await_running(input));
     }
     Ok(Plan::complete(steps))
 }
@@ -58,7 +61,8 @@ fn unmount_shut_down(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, R
     if !input.local.is_fenced() {
         return Err(Refusal::Unfenced { at: input.data_dir(), unit: input.mount_unit() });
     }
-    let mut steps: Vec<_> = input.stop_etcd().into_iter().collect();
+    // A member that cannot write its log acknowledges nothing, so the others lose nothing by its stop.
+    let mut steps: Vec<_> = input.stop_etcd_without_question().into_iter().collect();
     steps.push(Step::UnmountShutDown { unit: input.mount_unit(), at: input.config.etcd.data_dir.clone() });
     Ok(Plan::until(steps, Horizon::Lun))
 }
@@ -162,7 +166,7 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
     lun::check_label_unique(input, seen)?;
     let (stamp, advanced) = advance_use(record, stamp);
     let mut steps = vec![Step::Activate { stamp, record: advanced }];
-    let stop = stop_failing_etcd(input);
+    let stop = stop_failing_etcd(input)?;
     if stop.is_none() && !input.etcd.lock_holders.is_empty() {
         return Err(input.database_held());
     }
@@ -171,7 +175,7 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
     steps.push(input.mount_data(record));
     steps.extend(attach::session_timeouts(input)?);
     if input.etcd.needs_start() || stopped {
-        steps.push(input.start_etcd(Authority::Lun));
+        steps.extend(input.start_etcd(Authority::Lun));
     }
     Ok(Plan::complete(steps))
 }
@@ -181,9 +185,9 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
 /// A static pod must be stopped, by hand or at boot: its containers see the directory beneath the mount for as long as they
 /// live. A unit's next process finds the mount by itself. So a unit is stopped only by hand, where a person wants to see one
 /// clean start.
-pub(super) fn stop_failing_etcd(input: &PlanInput<'_>) -> Option<Step> {
+pub(super) fn stop_failing_etcd(input: &PlanInput<'_>) -> Result<Option<Step>, Refusal> {
     match (&input.config.etcd.runtime, input.occasion) {
-        (Runtime::Systemd { .. }, Occasion::Boot) => None,
+        (Runtime::Systemd { .. }, Occasion::Boot) => Ok(None),
         (Runtime::Systemd { .. }, Occasion::ByHand) | (Runtime::StaticPod { .. }, _) => input.stop_etcd(),
     }
 }

@@ -9,6 +9,7 @@ use super::{
     lun::SPARE_SPACE,
     migrate,
     outcome::{Horizon, Plan},
+    outlook,
     refusal::Refusal,
     resume,
     step::{Copy, Step, Way},
@@ -83,33 +84,35 @@ fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
                 }
             }
             input.check_database_free()?;
-            let stop = resume::stop_failing_etcd(input);
+            let stop = resume::stop_failing_etcd(input)?;
             let stopped = stop.is_some();
             steps.extend(stop);
             steps.push(Step::Return { at: input.config.etcd.data_dir.clone(), generation });
             if stopped || input.etcd.needs_start() {
-                steps.push(input.start_etcd(Authority::Local));
+                steps.extend(input.start_etcd(Authority::Local));
             }
         }
         None if input.local.is_fenced() => return Err(gone("there is data in neither place")),
         // The rest of a run that was cut short. In all other cases etcd is no longer ours to start.
         None if input.etcd.should_run() && input.etcd.stopped_by_us => {
-            steps.push(input.start_etcd(Authority::Local));
+            steps.extend(input.start_etcd(Authority::Local));
         }
         None => {}
     }
     Ok(Plan::complete(steps))
 }
 
-/// Logs out sessions that nobody uses, so that none of them retries when the target is removed. The target's node records stay,
-/// because nothing logs in by them.
+/// Waits until the member serves, if it does not. Logs out sessions that nobody uses, so that none of them retries when
+/// the target is removed. The target's node records stay, because nothing logs in by them.
 fn log_out_unused(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
-    let Some(iscsi) = input.config.backing.iscsi() else { return Ok(Plan::complete(Vec::new())) };
+    let mut steps: Vec<_> = outlook::await_running(input).into_iter().collect();
+    let Some(iscsi) = input.config.backing.iscsi() else { return Ok(Plan::complete(steps)) };
     let sessions = require("iSCSI sessions", &input.node.sessions)?;
     let free = sessions
         .iter()
         .filter(|session| session.is_of(&iscsi.target.iqn, &iscsi.initiator) && session.in_use.is_empty());
-    Ok(Plan::complete(free.map(|session| Step::LogOut { sid: session.sid }).collect()))
+    steps.extend(free.map(|session| Step::LogOut { sid: session.sid }));
+    Ok(Plan::complete(steps))
 }
 
 /// The LUN is authoritative.
@@ -122,14 +125,14 @@ fn from_lun(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
         Some(mount) => resume::mounted(input, mount)?,
         None => resume::unmounted(input, record)?,
     };
-    applied.steps.retain(|step| !matches!(step, Step::StartEtcd(_)));
+    applied.steps.retain(|step| !matches!(step, Step::StartEtcd(_) | Step::AwaitMember(_)));
     let Some(mount) = mount.as_ref().filter(|_| applied.is_empty()) else {
         let horizon = applied.horizon.unwrap_or(Horizon::Mount);
         return Ok(Plan::until(applied.steps, horizon));
     };
     check_local_space(input, record, mount)?;
     input.check_database_free()?;
-    Ok(copy_and_commit(input, record))
+    copy_and_commit(input, record)
 }
 
 /// Refuses if the target or the disk is gone: a copy would block until it is back.
@@ -186,7 +189,7 @@ fn check_local_space(input: &PlanInput<'_>, record: &Record, mount: &DataMount) 
 }
 
 /// The LUN is mounted: copy, prove, unmount, commit, replace the fence, start.
-fn copy_and_commit(input: &PlanInput<'_>, record: &Record) -> Plan {
+fn copy_and_commit(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
     let at = input.config.etcd.data_dir.clone();
     let generation = record.generation.saturating_add(1);
     let (way, size) = (Way::ToLocal { generation }, None);
@@ -195,7 +198,7 @@ fn copy_and_commit(input: &PlanInput<'_>, record: &Record) -> Plan {
     if input.etcd.running {
         steps.push(Step::PreCopy(Copy { from: at.clone(), way, size, onto_empty }));
     }
-    let stop = input.stop_etcd();
+    let stop = input.stop_etcd()?;
     let stopped = stop.is_some();
     steps.extend(stop);
     steps.push(Step::Copy(Copy { from: at.clone(), way, size, onto_empty: onto_empty && !stopped }));
@@ -205,12 +208,12 @@ fn copy_and_commit(input: &PlanInput<'_>, record: &Record) -> Plan {
     steps.push(Step::CommitLocal { record: next });
     steps.push(Step::Return { at, generation });
     if stopped || input.etcd.needs_start() {
-        steps.push(input.start_etcd(Authority::Local));
+        steps.extend(input.start_etcd(Authority::Local));
     }
-    match &input.config.backing {
+    Ok(match &input.config.backing {
         Backing::Iscsi(_) => Plan::until(steps, Horizon::Sessions),
         Backing::Device(_) => Plan::complete(steps),
-    }
+    })
 }
 
 /// What a rollback has staged, as a refusal names it.

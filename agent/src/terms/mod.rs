@@ -25,4 +25,4 @@ pub use lun::{LunNumber, Wwid};
 pub use quantity::{Bytes, Span};
 pub use secret::Secret;
 pub(crate) use text::TextVisitor;
-pub use url::MetricsUrl;
+pub use url::{ClientUrl, MetricsUrl};

@@ -7,7 +7,7 @@ use super::{
     iscsi::{self, Iqn, Portal},
     lun::{self, Wwid},
     quantity::{self, Bytes, Span},
-    url::{self, MetricsUrl},
+    url::{self, ClientUrl, MetricsUrl},
 };
 use serde::de::Visitor;
 use std::fmt;
@@ -42,6 +42,7 @@ serde_as_text!(
     Bytes: quantity::SIZE_FORM,
     Span: quantity::SPAN_FORM,
     MetricsUrl: url::URL_FORM,
+    ClientUrl: url::CLIENT_URL_FORM,
 );
 
 /// Takes a text. Of any other value, such as a number without a unit, the error says which form is expected.

@@ -58,6 +58,8 @@ pub struct Wanted {
     pub discovery_chap: Option<Account>,
     /// The lines of the table `etcd`
     pub etcd: String,
+    /// The lines of the table `cluster`
+    pub cluster: String,
     /// `lun.min_size`
     pub min_size: String,
     /// `boot.gate`
@@ -88,6 +90,8 @@ impl Default for Wanted {
             algs: None,
             discovery_chap: None,
             etcd: "runtime = \"systemd\"\nunit = \"etcd.service\"\n".into(),
+            // The node's etcd, as a unit and in the stand-in for its pod. A static pod's default would be HTTPS.
+            cluster: "client_url = \"http://127.0.0.1:2379\"\nserve_timeout = \"2min\"\n".into(),
             min_size: "512MiB".into(),
             gate: None,
             attach_timeout: "1min".into(),
@@ -105,8 +109,8 @@ impl Wanted {
     pub fn render(&self) -> (String, Vec<(String, String)>) {
         let gate = self.gate.as_ref().map(|gate| format!("gate = {gate:?}\n")).unwrap_or_default();
         let common = format!(
-            "\n[etcd]\n{}\n[lun]\nmin_size = {:?}\n\n[boot]\n{gate}attach_timeout = {:?}\n",
-            self.etcd, self.min_size, self.attach_timeout
+            "\n[etcd]\n{}\n[cluster]\n{}\n[lun]\nmin_size = {:?}\n\n[boot]\n{gate}attach_timeout = {:?}\n",
+            self.etcd, self.cluster, self.min_size, self.attach_timeout
         );
         if let Some(path) = &self.device {
             return (format!("[device]\npath = {path:?}\n{common}{}", self.more), Vec::new());

@@ -14,6 +14,7 @@
 //! * [`returning`]: the local copy of a rollback
 //! * [`mount`]: the LUN's mount for etcd
 //! * [`etcd`]: stopping and starting it
+//! * [`serve`]: whether the others can do without it, and whether it serves again
 
 pub mod attach;
 pub mod commit;
@@ -26,5 +27,6 @@ pub mod measure;
 pub mod mount;
 pub mod retire;
 pub mod returning;
+pub mod serve;
 pub mod stage;
 pub mod stamp;

@@ -161,6 +161,16 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         ),
         (with("[etcd]", "[health]\ntextfile = \"/var/x.prom\"\n[etcd]"), vec!["`health.textfile`"]),
         (with("[etcd]", "[etcd]\nmetrics = \"http://10.0.0.1:2381\""), vec!["127.0.0.1:2381"]),
+        (
+            with("[etcd]", "[cluster]\nclient_url = \"ftp://10.0.0.1:21\"\n[etcd]"),
+            vec!["line 9", "`ftp://10.0.0.1:21` is not an address of an etcd member"],
+        ),
+        (with("[etcd]", "[cluster]\ncert = \"/a/crt\"\n[etcd]"), vec!["`cluster.key`", "both or neither"]),
+        (with("[etcd]", "[cluster]\nkey = \"/a/key\"\n[etcd]"), vec!["`cluster.cert`", "both or neither"]),
+        (with("[etcd]", "[cluster]\nhttp_port = 0\n[etcd]"), vec!["`cluster.http_port`", "a port"]),
+        (with("[etcd]", "[cluster]\nserve_timeout = \"0s\"\n[etcd]"), vec!["`cluster.serve_timeout`"]),
+        (with("[etcd]", "[cluster]\nwithout_quorum = \"yes\"\n[etcd]"), vec!["line 9", "without_quorum"]),
+        (with("[etcd]", "[cluster]\nurl = 1\n[etcd]"), vec!["line 9", "unknown key `url`"]),
         (with("[etcd]", "[lun]\nrequire_fsync_p99 = \"0ms\"\n[etcd]"), vec!["`lun.require_fsync_p99`"]),
         (with("[etcd]", "[boot]\ngate = \"all\"\n[etcd]"), vec!["line 9", "unknown value `all`", "kubelet"]),
         (with("hostname = \"master-0\"", ""), vec!["neither hostname nor machine_id"]),
@@ -268,6 +278,24 @@ fn a_device_and_a_target_dont_mix() {
             assert!(error.contains(part), "{part}: {error}");
         }
     }
+}
+
+#[test]
+fn how_the_cluster_is_asked_depends_on_what_runs_etcd() {
+    let asked = |text: &str| load(&[text], ID, "master-0").unwrap().cluster;
+    let unit = asked(GOOD);
+    assert_eq!(unit.client_url.to_string(), "http://127.0.0.1:2379");
+    assert_eq!(
+        (unit.without_quorum, unit.http_port, unit.serve_timeout.to_string()),
+        (false, None, "5min".into())
+    );
+    let pod = asked(&GOOD.replace("\"systemd\"", "\"static-pod\""));
+    assert_eq!(pod.client_url.to_string(), "https://localhost:2379");
+    let more =
+        "[cluster]\nclient_url = \"https://[fd00::1]:2379\"\nwithout_quorum = true\nhttp_port = 2381\n[etcd]";
+    let given = asked(&GOOD.replace("[etcd]", more));
+    assert_eq!(given.client_url.to_string(), "https://[fd00::1]:2379");
+    assert_eq!((given.without_quorum, given.http_port), (true, Some(2381)));
 }
 
 #[test]

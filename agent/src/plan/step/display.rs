@@ -2,7 +2,7 @@
 
 use super::{
     Step,
-    payload::{AttachLun, Copy, Format, LogIn, Mark, MountData, Retire, StartEtcd},
+    payload::{AttachLun, AwaitMember, Copy, Format, LogIn, Mark, MountData, Retire, StartEtcd},
 };
 use crate::{
     config::{Discovery, Runtime},
@@ -55,10 +55,10 @@ impl fmt::Display for Step {
             Self::PreCopy(Copy { from, way, size, .. }) => {
                 write!(f, "copy {from}{} to {way} while etcd still runs", sized(*size))
             }
-            Self::StopEtcd { runtime: Runtime::Systemd { unit } } => {
+            Self::StopEtcd { runtime: Runtime::Systemd { unit }, .. } => {
                 write!(f, "stop {unit} and wait until nobody holds the database")
             }
-            Self::StopEtcd { runtime: Runtime::StaticPod { manifest } } => write!(
+            Self::StopEtcd { runtime: Runtime::StaticPod { manifest }, .. } => write!(
                 f,
                 "move {manifest} aside, and wait until the kubelet has ended etcd's containers and nobody holds the database"
             ),
@@ -108,6 +108,9 @@ impl fmt::Display for Step {
             }
             Self::StartEtcd(StartEtcd { runtime: Runtime::StaticPod { manifest }, on, .. }) => {
                 write!(f, "put {manifest} back, so that the kubelet starts etcd on the {on}")
+            }
+            Self::AwaitMember(AwaitMember { url, limit, .. }) => {
+                write!(f, "wait until the member at {url} has caught up with its leader, for up to {limit}")
             }
         }
     }

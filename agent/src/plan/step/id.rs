@@ -34,6 +34,7 @@ impl Step {
             Self::CommitLocal { .. } => "commit-local",
             Self::Return { .. } => "return",
             Self::StartEtcd(_) => "start-etcd",
+            Self::AwaitMember(_) => "await-member",
         }
     }
 
@@ -67,7 +68,8 @@ impl Step {
             | Self::MountData(_)
             | Self::UnmountData { .. }
             | Self::UnmountShutDown { .. }
-            | Self::StartEtcd(_) => false,
+            | Self::StartEtcd(_)
+            | Self::AwaitMember(_) => false,
         }
     }
 }

@@ -8,7 +8,7 @@ mod display;
 mod id;
 mod payload;
 
-pub use payload::{AttachLun, Copy, Format, LogIn, Mark, MountData, Retire, StartEtcd, Way};
+pub use payload::{AttachLun, AwaitMember, Copy, Format, LogIn, Mark, MountData, Retire, StartEtcd, Way};
 
 use crate::{
     config::Runtime,
@@ -78,6 +78,8 @@ pub enum Step {
     StopEtcd {
         /// What runs it.
         runtime: Runtime,
+        /// Whether the other members must be a quorum, which is asked again right before the stop.
+        needs_quorum: bool,
     },
     /// Copies with etcd stopped.
     Copy(Copy),
@@ -151,6 +153,8 @@ pub enum Step {
     },
     /// Starts etcd.
     StartEtcd(StartEtcd),
+    /// Waits until this node's member serves.
+    AwaitMember(AwaitMember),
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::{
         authority::{Authority, Record, Stamp},
         layout,
     },
-    terms::{AbsPath, Bytes, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
+    terms::{AbsPath, Bytes, ClientUrl, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
 };
 use serde::Serialize;
 use std::fmt;
@@ -143,4 +143,15 @@ pub struct StartEtcd {
     pub on: Authority,
     /// Whether to wait until it runs.
     pub wait: bool,
+}
+
+/// The payload of `Step::AwaitMember`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AwaitMember {
+    /// Where the member answers.
+    pub url: ClientUrl,
+    /// How long to wait.
+    pub limit: Span,
+    /// Whether it may be a learner, which has no vote: it was one before, or did not answer.
+    pub may_be_learner: bool,
 }

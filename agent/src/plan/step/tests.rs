@@ -61,7 +61,9 @@ fn json_of_a_step_is_flat() {
             label: term("etcd"),
             options: vec!["_netdev".into()],
         }),
+        Step::StopEtcd { runtime: runtime.clone(), needs_quorum: true },
         Step::StartEtcd(StartEtcd { runtime, data_dir: at, on: Authority::Lun, wait: false }),
+        Step::AwaitMember(AwaitMember { url: term("https://localhost:2379"), limit, may_be_learner: false }),
     ];
     let lines: Vec<_> = steps.iter().map(|step| serde_json::to_string(step).unwrap()).collect();
     assert_eq!(lines.join("\n"), include_str!("tests.jsonl").trim_end());

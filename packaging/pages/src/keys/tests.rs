@@ -39,6 +39,11 @@ impl Written {
         }
         least.set("[etcd]", "runtime", if key == "unit" { "\"systemd\"" } else { "\"static-pod\"" });
         least.set("[[node]]", if key == "machine_id" { "machine_id" } else { "hostname" }, NAME);
+        match key {
+            "cert" => least.set(table, "key", "\"/etc/etcd/client.key\""),
+            "key" => least.set(table, "cert", "\"/etc/etcd/client.crt\""),
+            _ => {}
+        }
         if table.ends_with("chap]") {
             least.set(table, "username", "\"initiator1\"");
             if !["password", "credential"].contains(&key) {

@@ -1,0 +1,61 @@
+//! Stopping etcd by hand only while the others can do without it, and waiting afterwards until its member serves again.
+
+use super::etcd;
+use crate::{
+    apply::{context::Run, guard, watcher::Watcher},
+    config::Runtime,
+    host::systemd,
+    node::{ActiveState, KUBELET},
+    observe::{self, Serving},
+    plan::step::AwaitMember,
+};
+use anyhow::{anyhow, bail};
+use std::time::{Duration, Instant};
+
+/// Stops etcd. By hand this asks the other members again, right before.
+pub fn stop(
+    run: &Run<'_>,
+    runtime: &Runtime,
+    needs_quorum: bool,
+    watcher: &mut dyn Watcher,
+) -> anyhow::Result<String> {
+    if needs_quorum {
+        guard::others_are_a_quorum(run)?;
+    }
+    etcd::stop(run.host, run.config, runtime, watcher)
+}
+
+/// Waits until this node's member has a leader and has caught up with it.
+pub fn await_member(run: &Run<'_>, step: &AwaitMember, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+    let deadline = Instant::now() + step.limit.0;
+    let mut said = String::new();
+    loop {
+        let waits_for = match observe::own_member(run.host, run.config, &run.identity.hostname) {
+            Ok(Serving::Voter) => return Ok("the member serves, and has caught up with its leader".into()),
+            Ok(Serving::Learner) if step.may_be_learner => {
+                return Ok("the member serves, as a learner: it has no vote".into());
+            }
+            Ok(Serving::Learner) => "the member has become a learner, which has no vote".into(),
+            Err(why) => why,
+        };
+        // Without the kubelet nobody starts the pod. Waiting would not end.
+        if let Runtime::StaticPod { manifest } = &run.config.etcd.runtime
+            && ActiveState::from(systemd::unit(run.host, KUBELET)?.active_state.as_str()).is_stopped()
+        {
+            bail!(
+                "{KUBELET} does not run, so nobody starts etcd from {manifest}: run `systemctl start {KUBELET}`, then this again"
+            );
+        }
+        if Instant::now() >= deadline {
+            return Err(anyhow!(
+                "etcd was started, and its member does not serve after {}: {waits_for}; see etcd's log and `etcd-lun status`, and wait longer with `cluster.serve_timeout`",
+                step.limit
+            ));
+        }
+        if waits_for != said {
+            watcher.waiting(&waits_for);
+            said = waits_for;
+        }
+        run.host.pause(Duration::from_secs(1))?;
+    }
+}

@@ -1,0 +1,41 @@
+//! How etcd is asked about its cluster.
+
+use super::{
+    defaults,
+    error::ConfigError,
+    fragment::ClusterFragment,
+    parts::{Certificates, ClusterConfig, Runtime},
+};
+
+/// Validates the table `[cluster]`. Which defaults apply depends on what runs etcd.
+pub(super) fn validate(written: ClusterFragment, runtime: &Runtime) -> Result<ClusterConfig, ConfigError> {
+    let client_url = match (written.client_url, runtime) {
+        (Some(url), _) => url,
+        (None, Runtime::StaticPod { .. }) => {
+            defaults::CLIENT_URL_STATIC_POD.parse().map_err(ConfigError::Term)?
+        }
+        (None, Runtime::Systemd { .. }) => defaults::CLIENT_URL_SYSTEMD.parse().map_err(ConfigError::Term)?,
+    };
+    if written.http_port == Some(0) {
+        return Err(ConfigError::value("cluster.http_port", "0", "a port, such as 2381"));
+    }
+    let (key, other) = match (&written.cert, &written.key) {
+        (Some(_), None) => ("cluster.key", "`cluster.cert` is set alone"),
+        (None, Some(_)) => ("cluster.cert", "`cluster.key` is set alone"),
+        (Some(_), Some(_)) | (None, None) => ("", ""),
+    };
+    if !key.is_empty() {
+        return Err(ConfigError::value(key, other, "both or neither"));
+    }
+    let serve_timeout = written.serve_timeout.unwrap_or(defaults::SERVE_TIMEOUT);
+    if serve_timeout.0.is_zero() {
+        return Err(ConfigError::value("cluster.serve_timeout", "0ms", "a time, such as \"5min\""));
+    }
+    Ok(ClusterConfig {
+        client_url,
+        http_port: written.http_port,
+        certificates: Certificates { authority: written.ca, certificate: written.cert, key: written.key },
+        without_quorum: written.without_quorum.unwrap_or(false),
+        serve_timeout,
+    })
+}

@@ -1,0 +1,285 @@
+//! Observes the etcd cluster: asks this node's member for the list of members, and then each of the others.
+
+use crate::{
+    config::{ClusterConfig, Config, Runtime, defaults},
+    host::{
+        Host,
+        etcd_api::{self, ApiError, Certificates, ListedMember, Status},
+        route,
+    },
+    node::{Cluster, Fact, Member, MemberHealth, Node, Selinux},
+    policy,
+    terms::{AbsPath, ClientUrl},
+};
+
+/// How many entries of the log a healthy member may be behind. etcd keeps 5,000 entries for slow members (`SnapshotCatchUpEntries`
+/// in etcd `server/etcdserver/server.go`); one that is further behind may need the whole database. A member that has applied
+/// 5,000 entries less than are committed takes no writes (`maxGapBetweenApplyAndCommitIndex` in `v3_server.go`).
+const MOST_BEHIND: u64 = 5000;
+
+/// OpenShift's etcd answers HTTP at this port where its client port answers gRPC only (openshift/cluster-etcd-operator
+/// `bindata/etcd/pod.yaml` since April 2026).
+const OPENSHIFT_HTTP_PORT: u16 = 2381;
+
+/// The cluster. None without a question: while this node's etcd does not run, and in the service's SELinux domain, which may not
+/// connect to etcd.
+pub fn cluster(host: &Host, config: &Config, node: &Node) -> Option<Fact<Cluster>> {
+    let runs = node.etcd.known().is_none_or(|etcd| etcd.running);
+    let is_confined = matches!(
+        &node.selinux,
+        Fact::Known(Selinux::On { context, .. }) if policy::type_of(context) == Some(policy::DOMAIN)
+    );
+    (runs && !is_confined).then(|| cluster_now(host, config, &node.identity.hostname))
+}
+
+/// The cluster, asked now.
+pub(crate) fn cluster_now(host: &Host, config: &Config, hostname: &str) -> Fact<Cluster> {
+    match ask(host, config, hostname) {
+        Ok(cluster) => Fact::Known(cluster),
+        Err(why) => Fact::Unknown(why),
+    }
+}
+
+/// What this node's member can do, once it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Serving {
+    /// It has a leader and has applied all that the leader had committed.
+    Voter,
+    /// It sees a leader. A learner answers no reads that are up to date.
+    Learner,
+}
+
+/// Whether this node's member serves. The error says what it waits for.
+pub(crate) fn own_member(host: &Host, config: &Config, hostname: &str) -> Result<Serving, String> {
+    let own = own(host, config, hostname)?;
+    if own.status.leader == 0 {
+        return Err(format!("the member at {} sees no leader", own.url));
+    }
+    if own.status.learner {
+        return Ok(Serving::Learner);
+    }
+    match etcd_api::read(host, &own.url, &own.with) {
+        Ok(()) => Ok(Serving::Voter),
+        Err(error) => Err(format!("the member at {} has not caught up with its leader: {error}", own.url)),
+    }
+}
+
+/// This node's member, and how it answered.
+#[derive(Debug)]
+struct Own {
+    url: ClientUrl,
+    /// The port to ask the others at; none for that of their client URLs.
+    port: Option<u16>,
+    with: Certificates,
+    status: Status,
+}
+
+fn own(host: &Host, config: &Config, hostname: &str) -> Result<Own, String> {
+    let ClusterConfig { client_url, http_port, .. } = &config.cluster;
+    let name = client_url.host();
+    match route::is_own(name) {
+        Ok(true) => {}
+        Ok(false) => {
+            return Err(format!(
+                "{client_url} is not an address of this node: set `cluster.client_url` to that of its own member"
+            ));
+        }
+        Err(error) => {
+            return Err(format!(
+                "{name} cannot be resolved ({error}): see that `cluster.client_url` is right"
+            ));
+        }
+    }
+    let with = certificates(config, hostname)?;
+    let status = |port: Option<u16>| {
+        let url = port.map_or_else(|| client_url.clone(), |port| client_url.at_port(port));
+        let answer = etcd_api::statuses(host, std::slice::from_ref(&url), &with).pop();
+        (url, answer.unwrap_or(Err(ApiError::Form("there is none"))))
+    };
+    let mut port = *http_port;
+    let (mut url, mut answer) = status(port);
+    if port.is_none()
+        && matches!(config.etcd.runtime, Runtime::StaticPod { .. })
+        && answer.as_ref().is_err_and(ApiError::is_other_protocol)
+    {
+        port = Some(OPENSHIFT_HTTP_PORT);
+        (url, answer) = status(port);
+    }
+    match answer {
+        Ok(status) => Ok(Own { url, port, with, status }),
+        Err(error) => Err(format!(
+            "this node's member at {url}: {error}; see that etcd runs, and that {} in the config are right",
+            error.keys()
+        )),
+    }
+}
+
+/// The certificates of the config. For a static pod OpenShift's are the defaults.
+fn certificates(config: &Config, hostname: &str) -> Result<Certificates, String> {
+    let given = &config.cluster.certificates;
+    let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
+    let or = |given: &Option<AbsPath>, otherwise: String| match given {
+        Some(path) => Ok(Some(path.clone())),
+        None if is_pod => {
+            let path = format!("{}/{otherwise}", defaults::METRICS_CERTIFICATES);
+            path.parse().map(Some).map_err(|error| format!("{error}"))
+        }
+        None => Ok(None),
+    };
+    let certificate = or(&given.certificate, format!("secrets/etcd-all-certs/etcd-peer-{hostname}.crt"))?;
+    let key = or(&given.key, format!("secrets/etcd-all-certs/etcd-peer-{hostname}.key"))?;
+    Ok(Certificates {
+        authority: or(&given.authority, "configmaps/etcd-all-bundles/server-ca-bundle.crt".into())?,
+        client: certificate.zip(key),
+    })
+}
+
+fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Cluster, String> {
+    let own = own(host, config, hostname)?;
+    // A linearizable list needs a quorum. Without one the member's own list is as good: whether the listed members serve is
+    // asked of each of them.
+    let own_list = || etcd_api::members(host, &own.url, false, &own.with);
+    let listed = match own.status.leader {
+        0 => own_list(),
+        _ => etcd_api::members(host, &own.url, true, &own.with).or_else(|_| own_list()),
+    };
+    // A learner answers a status, and no list (etcd `server/etcdserver/api/v3rpc/interceptor.go`). It may be stopped whatever the
+    // others do.
+    if own.status.learner && listed.is_err() {
+        let health = match own.status.leader {
+            0 => MemberHealth::NotHealthy("it sees no leader".into()),
+            _ => MemberHealth::Healthy,
+        };
+        let this = Member { name: format!("{:x}", own.status.member), learner: true, health };
+        let leader = (own.status.leader != 0).then(|| format!("{:x}", own.status.leader));
+        return Ok(Cluster { own: this, leader, others: Vec::new() });
+    }
+    let listed = listed
+        .map_err(|error| format!("this node's member at {} does not list the members: {error}", own.url))?;
+    let (this, others): (Vec<_>, Vec<_>) =
+        listed.into_iter().partition(|member| member.id == own.status.member);
+    let Some(this) = this.into_iter().next() else {
+        return Err(format!(
+            "the member at {} is not in its own list of members, so it was removed from the cluster, or `cluster.client_url` leads elsewhere",
+            own.url
+        ));
+    };
+    let answers = answers(host, &own, &others);
+    let committed = answers.iter().flatten().map(|status| status.committed);
+    let latest = committed.chain([own.status.committed]).max().unwrap_or_default();
+    let health = |member: &ListedMember, answer: &Result<Status, String>| {
+        let finding = match answer {
+            Ok(status) => fault(member, status, &own.status, latest),
+            Err(why) => Some(why.clone()),
+        };
+        finding.map_or(MemberHealth::Healthy, MemberHealth::NotHealthy)
+    };
+    let fact = |member: &ListedMember, health| Member { name: name(member), learner: member.learner, health };
+    let leader = others.iter().chain([&this]).find(|member| member.id == own.status.leader).map(name);
+    Ok(Cluster {
+        leader: leader.or_else(|| (own.status.leader != 0).then(|| format!("{:x}", own.status.leader))),
+        own: fact(&this, health(&this, &Ok(own.status.clone()))),
+        others: others
+            .iter()
+            .zip(&answers)
+            .map(|(member, answer)| fact(member, health(member, answer)))
+            .collect(),
+    })
+}
+
+fn name(member: &ListedMember) -> String {
+    if member.name.is_empty() { format!("{:x}", member.id) } else { member.name.clone() }
+}
+
+/// The status of each member, from the first of its client URLs that gives one.
+fn answers(host: &Host, own: &Own, members: &[ListedMember]) -> Vec<Result<Status, String>> {
+    let at = |text: &String| -> Result<ClientUrl, String> {
+        let url: ClientUrl = text.parse().map_err(|_| format!("its client URL `{text}` is not of HTTP"))?;
+        Ok(own.port.map_or_else(|| url.clone(), |port| url.at_port(port)))
+    };
+    let urls: Vec<Vec<_>> = members.iter().map(|member| member.urls.iter().map(at).collect()).collect();
+    let asked: Vec<_> = urls.iter().flatten().flatten().cloned().collect();
+    let mut found = etcd_api::statuses(host, &asked, &own.with).into_iter();
+    let answer = |(member, urls): (&ListedMember, Vec<Result<ClientUrl, String>>)| {
+        let mut why = None;
+        let mut status = None;
+        for url in urls {
+            // Each address that was asked has its answer at the same place.
+            let answer = url.and_then(|url| match found.next() {
+                Some(Ok(status)) if status.member == member.id => Ok(status),
+                Some(Ok(status)) => Err(format!("{url} is answered by another member, {:x}", status.member)),
+                Some(Err(error)) => Err(format!("{error}, at {url}")),
+                None => Err(format!("{url} was not asked")),
+            });
+            match answer {
+                Ok(answer) => status = status.or(Some(answer)),
+                Err(error) => why = why.or(Some(error)),
+            }
+        }
+        let why = || why.unwrap_or_else(|| "it has not started yet, or lists no client URL".into());
+        status.ok_or_else(why)
+    };
+    members.iter().zip(urls).map(answer).collect()
+}
+
+/// Why a member that answers is not healthy.
+fn fault(member: &ListedMember, status: &Status, own: &Status, latest: u64) -> Option<String> {
+    let behind = latest.saturating_sub(status.applied);
+    if status.cluster != own.cluster {
+        Some(format!("it belongs to another cluster, {:x}", status.cluster))
+    } else if status.leader == 0 {
+        Some("it sees no leader".into())
+    } else if status.leader != own.leader {
+        Some(format!("it sees another leader, {:x}", status.leader))
+    } else if let Some(error) = status.errors.first() {
+        Some(format!("it reports {error}"))
+    } else if behind > MOST_BEHIND {
+        Some(format!("it is {behind} entries of the log behind"))
+    } else if status.learner != member.learner {
+        Some("it is being promoted".into())
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Status {
+        Status {
+            cluster: 1,
+            member: 2,
+            leader: 3,
+            committed: 20_000,
+            applied: 20_000,
+            learner: false,
+            errors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_fault_of_a_member_that_answers_is_found() {
+        let member = ListedMember { id: 2, name: "b".into(), learner: false, urls: Vec::new() };
+        let own = Status { member: 9, ..status() };
+        let found = |change: fn(&mut Status)| {
+            let mut status = status();
+            change(&mut status);
+            fault(&member, &status, &own, 20_000).unwrap_or_default()
+        };
+        for (change, said) in [
+            ((|_| ()) as fn(&mut Status), ""),
+            (|status| status.applied = 15_000, ""),
+            (|status| status.applied = 14_999, "5001 entries"),
+            (|status| status.leader = 0, "no leader"),
+            (|status| status.leader = 4, "another leader"),
+            (|status| status.cluster = 8, "another cluster"),
+            (|status| status.errors = vec!["memberID:2 alarm:NOSPACE".into()], "NOSPACE"),
+            (|status| status.learner = true, "promoted"),
+        ] {
+            let found = found(change);
+            assert_eq!(found.is_empty(), said.is_empty(), "{found}");
+            assert!(found.contains(said), "{found}");
+        }
+    }
+}

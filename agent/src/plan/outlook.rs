@@ -1,0 +1,72 @@
+//! What a run by hand means for the cluster: how long it may be down, and the wait until this node's member serves.
+
+use super::{
+    input::{Occasion, PlanInput},
+    outcome::Plan,
+    step::Step,
+};
+use crate::{
+    config::Runtime,
+    node::{EtcdState, Fact, PodState},
+    terms::{Bytes, Span},
+};
+use std::time::Duration;
+
+/// Whether the plan has to wait until this node's member serves, though it has no start of etcd: etcd runs already, or waits for
+/// the kubelet.
+pub(super) fn await_running(input: &PlanInput<'_>) -> Option<Step> {
+    let waits_for_kubelet = input.etcd.state == EtcdState::Pod(PodState::WaitingForKubelet);
+    let serves = matches!(&input.node.cluster, Some(Fact::Known(cluster)) if cluster.own_serves());
+    let runs = input.etcd.running || waits_for_kubelet;
+    if runs && !serves { input.await_member() } else { None }
+}
+
+/// 50 MB/s: 1 Gbit/s Ethernet carries 118 MB/s of TCP's payload (1,448 bytes of each 1,538), and the data crosses it twice, for
+/// the copy and for the proof.
+const BYTES_PER_SECOND: u64 = 50_000_000;
+/// The kubelet reads its directory every 20 s, once to stop the pod and once to start it (`fileCheckFrequency`), and OpenShift's
+/// pod has a grace period of 30 s. The rest is etcd's own start.
+const STATIC_POD_RESTART: u64 = 90;
+/// etcd ends and starts within seconds.
+const UNIT_RESTART: u64 = 15;
+
+/// One line about the cluster, for a plan by hand that stops etcd, or leads to a plan that does.
+pub(super) fn outlook(input: &PlanInput<'_>, plan: &Plan) -> Option<String> {
+    let stops = plan.steps.iter().any(|step| matches!(step, Step::StopEtcd { .. }));
+    if input.occasion == Occasion::Boot || !input.etcd.running || !(stops || plan.horizon.is_some()) {
+        return None;
+    }
+    if input.config.cluster.without_quorum {
+        return Some(
+            "`cluster.without_quorum` is set: etcd is stopped without asking the other members, and nothing waits until it serves again"
+                .into(),
+        );
+    }
+    let Some(Fact::Known(cluster)) = &input.node.cluster else { return None };
+    let also = if cluster.own.learner {
+        "this member is a learner: stopping it takes no vote".into()
+    } else if cluster.voters() == 1 {
+        let size = data_size(input);
+        let restart = match input.config.etcd.runtime {
+            Runtime::Systemd { .. } => UNIT_RESTART,
+            Runtime::StaticPod { .. } => STATIC_POD_RESTART,
+        };
+        let seconds = restart.saturating_add(size.0 / BYTES_PER_SECOND);
+        format!(
+            "no other member serves while etcd is stopped: THE CLUSTER IS DOWN MEANWHILE, for about {} ({size} at 50 MB/s, and etcd's restart)",
+            Span(Duration::from_secs(seconds))
+        )
+    } else {
+        "the others are a quorum without this one".into()
+    };
+    Some(format!("{cluster}; {also}"))
+}
+
+/// About how much data is moved.
+fn data_size(input: &PlanInput<'_>) -> Bytes {
+    let mounted = input.node.mount.known().and_then(|mount| mount.as_ref()?.free);
+    match mounted {
+        Some((Bytes(free), Bytes(all))) => Bytes(all.saturating_sub(free)),
+        None => input.local.size().unwrap_or(Bytes(0)),
+    }
+}
