@@ -74,8 +74,14 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     }
 
     for pair in plan.steps.windows(2) {
-        if matches!(pair, [Step::StartEtcd(_), ..]) {
-            fail(7, "etcd is started last");
+        // A session may be lost at any moment. That must not keep etcd down.
+        match pair {
+            [Step::StartEtcd(_), Step::SetTimeout { .. }] => {}
+            [Step::StartEtcd(_), ..] => fail(7, "etcd is started last, but for the sessions' time-outs"),
+            [Step::SetTimeout { .. }, later] if !matches!(later, Step::SetTimeout { .. }) => {
+                fail(7, "nothing that etcd needs comes after the sessions' time-outs");
+            }
+            _ => {}
         }
     }
     if plan.steps.iter().any(Step::is_destructive)

@@ -192,10 +192,10 @@ fn copy_and_commit(
     }
     steps.push(Step::Fence { at: from });
     steps.push(input.mount_data(&record));
-    steps.extend(attach::session_timeouts(input)?);
     if input.etcd.needs_start() || stopped {
         steps.push(input.start_etcd(Authority::Lun));
     }
+    steps.extend(attach::session_timeouts(input)?);
     Ok(Plan::complete(steps))
 }
 

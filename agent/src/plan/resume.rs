@@ -25,10 +25,10 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
     }
     let (record, _) = verify_mounted(input, mount)?;
     let mut steps = retire_and_fence(input, record)?;
-    steps.extend(attach::session_timeouts(input)?);
     if input.etcd.needs_start() {
         steps.push(input.start_etcd(Authority::Lun));
     }
+    steps.extend(attach::session_timeouts(input)?);
     Ok(Plan::complete(steps))
 }
 
@@ -169,10 +169,10 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
     let stopped = stop.is_some();
     steps.extend(stop);
     steps.push(input.mount_data(record));
-    steps.extend(attach::session_timeouts(input)?);
     if input.etcd.needs_start() || stopped {
         steps.push(input.start_etcd(Authority::Lun));
     }
+    steps.extend(attach::session_timeouts(input)?);
     Ok(Plan::complete(steps))
 }
 
