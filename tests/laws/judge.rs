@@ -127,6 +127,7 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         "format",
         "stage",
         "pre-copy",
+        "preflight",
         "stop-etcd",
         "copy",
         "prove",
@@ -146,6 +147,9 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
             if at(plan, id).is_none() {
                 fail(6, "a plan that copies goes on to the mount");
             }
+        }
+        if at(plan, "stop-etcd") != at(plan, "preflight").map(|tried| tried + 1) {
+            fail(6, "what comes after the stop is tried just before it");
         }
         if etcd_runs && at(plan, "stop-etcd").is_none() {
             fail(7, "the final copy is made with etcd stopped");

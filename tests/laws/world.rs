@@ -98,6 +98,7 @@ impl World {
         match step {
             Step::SetInitiatorName { name } => self.node.initiator.name = Fact::Known(Some(name.to_string())),
             Step::RestartIscsid => {}
+            Step::Preflight(_) => assert!(running, "trying what comes after a stop when there is no stop"),
             Step::LogOut { sid } => known(&mut self.node.sessions).retain(|session| session.sid != *sid),
             Step::LogIn(_) => {
                 known(&mut self.node.sessions).push(session());

@@ -3,7 +3,8 @@
 use super::{
     context::Run,
     steps::{
-        attach, commit, copy, etcd, fence, format, login, measure, mount, retire, returning, stage, stamp,
+        attach, commit, copy, etcd, fence, format, login, measure, mount, preflight, retire, returning,
+        stage, stamp,
     },
     watcher::Watcher,
 };
@@ -25,6 +26,7 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::Stage { wwid, uuid } => stage::stage(run, wwid, uuid),
         Step::Unstamp => stamp::unstamp(run),
         Step::PreCopy(step) => copy::pre_copy(run, step, watcher),
+        Step::Preflight(step) => preflight::preflight(run, step),
         Step::StopEtcd { runtime } => etcd::stop(run.host, run.config, runtime, watcher),
         Step::Copy(step) => copy::copy(run, step, watcher),
         Step::Measure { wwid, limit } => measure::measure(run, wwid, *limit),

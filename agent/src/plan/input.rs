@@ -2,12 +2,12 @@
 
 use super::{
     refusal::Refusal,
-    step::{MountData, StartEtcd, Step},
+    step::{MountData, Preflight, StartEtcd, Step, Way},
 };
 use crate::{
     config::Config,
     node::{
-        Etcd, Fact, LocalDir, LunView, MountUnit, Node,
+        Etcd, Fact, LocalDir, LunView, Node,
         authority::{Authority, Record},
     },
     unit,
@@ -74,6 +74,13 @@ impl<'a> PlanInput<'a> {
         self.etcd.running.then(|| Step::StopEtcd { runtime: self.config.etcd.runtime.clone() })
     }
 
+    /// The same, with a try before it of everything that the steps after the stop need.
+    pub(super) fn stop_etcd_to_move(&self, way: Way) -> Vec<Step> {
+        let Some(stop) = self.stop_etcd() else { return Vec::new() };
+        let (from, runtime) = (self.config.etcd.data_dir.clone(), self.config.etcd.runtime.clone());
+        vec![Step::Preflight(Preflight { from, way, runtime, mount_unit: self.mount_unit() }), stop]
+    }
+
     pub(super) fn start_etcd(&self, on: Authority) -> Step {
         Step::StartEtcd(StartEtcd {
             runtime: self.config.etcd.runtime.clone(),
@@ -102,13 +109,10 @@ impl<'a> PlanInput<'a> {
 
     /// Refuses unless the mount unit is the one that this config asks for: PID 1 mounts what the unit says.
     pub(super) fn check_mount_unit(&self) -> Result<(), Refusal> {
-        let found = match require("the mount unit", &self.node.mount_unit)? {
-            MountUnit::Right => return Ok(()),
-            MountUnit::Absent => "systemd does not know it".to_owned(),
-            MountUnit::Differs { path, how } => format!("{path} is not what this config asks for: {how}"),
-            MountUnit::NotLoaded => "its file has changed since systemd read it".to_owned(),
-        };
-        Err(Refusal::MountUnit { unit: self.mount_unit(), found })
+        match require("the mount unit", &self.node.mount_unit)?.problem() {
+            None => Ok(()),
+            Some(found) => Err(Refusal::MountUnit { unit: self.mount_unit(), found }),
+        }
     }
 
     /// Has PID 1 mount the filesystem that the record names.

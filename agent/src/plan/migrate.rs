@@ -176,8 +176,8 @@ fn copy_and_commit(
             onto_empty: new_filesystem,
         }));
     }
-    let stop = input.stop_etcd();
-    let stopped = stop.is_some();
+    let stop = input.stop_etcd_to_move(Way::ToLun);
+    let stopped = !stop.is_empty();
     steps.extend(stop);
     let identity = &input.node.identity;
     let (machine_id, node) = (identity.machine_id.clone(), identity.hostname.clone());

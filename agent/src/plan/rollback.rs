@@ -194,8 +194,8 @@ fn copy_and_commit(input: &PlanInput<'_>, record: &Record) -> Plan {
     if input.etcd.running {
         steps.push(Step::PreCopy(Copy { from: at.clone(), way, size, onto_empty }));
     }
-    let stop = input.stop_etcd();
-    let stopped = stop.is_some();
+    let stop = input.stop_etcd_to_move(way);
+    let stopped = !stop.is_empty();
     steps.extend(stop);
     steps.push(Step::Copy(Copy { from: at.clone(), way, size, onto_empty: onto_empty && !stopped }));
     steps.push(Step::Prove { from: at.clone(), way });
