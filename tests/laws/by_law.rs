@@ -97,6 +97,7 @@ fn a_plan_that_breaks_a_law_is_found() {
     to_lun(&without(&copies, "commit"), &staged, 6);
     to_lun(&without(&copies, "commit"), &staged, 7);
     to_lun(&without(&copies, "stop-etcd"), &staged, 7);
+    to_lun(&without(&copies, "preflight"), &staged, 6);
     to_lun(&early, &staged, 7);
     to_lun(&without(&copies, "stop-etcd"), &staged, 8);
     to_lun(&without(&copies, "fence"), &staged, 8);
@@ -112,6 +113,7 @@ fn a_plan_that_breaks_a_law_is_found() {
     way_back(&back, &Node { local: unknown(), ..node.clone() }, 3);
     way_back(&without(&back, "prove"), &node, 6);
     way_back(&without(&back, "stop-etcd"), &node, 7);
+    way_back(&without(&back, "preflight"), &node, 6);
     let mut logs_out = back.clone();
     logs_out.steps.push(Step::LogOut { sid: 1 });
     way_back(&logs_out, &node, 8);

@@ -74,8 +74,18 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     }
 
     for pair in plan.steps.windows(2) {
-        if matches!(pair, [Step::StartEtcd(_), next] if !matches!(next, Step::AwaitMember(_))) {
-            fail(7, "etcd is started last, and only its member is waited for");
+        // A session may be lost at any moment. That must not keep etcd down.
+        match pair {
+            [Step::StartEtcd(_), Step::SetTimeout { .. } | Step::AwaitMember(_)] => {}
+            [Step::StartEtcd(_), ..] => {
+                fail(7, "etcd is started last, but for the sessions' time-outs and the wait for its member");
+            }
+            [Step::SetTimeout { .. }, later]
+                if !matches!(later, Step::SetTimeout { .. } | Step::AwaitMember(_)) =>
+            {
+                fail(7, "nothing that etcd needs comes after the sessions' time-outs");
+            }
+            _ => {}
         }
     }
     if plan.steps.iter().any(Step::is_destructive)
@@ -121,6 +131,7 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         "format",
         "stage",
         "pre-copy",
+        "preflight",
         "stop-etcd",
         "copy",
         "prove",
@@ -141,6 +152,9 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
             if at(plan, id).is_none() {
                 fail(6, "a plan that copies goes on to the mount");
             }
+        }
+        if at(plan, "stop-etcd") != at(plan, "preflight").map(|tried| tried + 1) {
+            fail(6, "what comes after the stop is tried just before it");
         }
         if etcd_runs && at(plan, "stop-etcd").is_none() {
             fail(7, "the final copy is made with etcd stopped");

@@ -22,7 +22,7 @@ mod say;
 mod world;
 
 use etcd_lun::{
-    config::{Config, Runtime},
+    config::{Config, Gate, Runtime},
     node::{
         Content, DataMount, Etcd, EtcdState, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath,
         Node, Selinux, Session, User,
@@ -270,5 +270,41 @@ fn a_lun_is_measured_before_anything_is_stopped() {
         for later in ["pre-copy", "stop-etcd", "copy", "commit"] {
             assert!(at(later).is_some_and(|later| measured < later), "{later}: {ids:?}");
         }
+    }
+}
+
+/// At boot the kubelet waits for this run. Once the fence keeps etcd down without the LUN, it does not wait for long, unless
+/// the config asks for it (`gate = "kubelet"`).
+#[test]
+fn a_boot_does_not_hold_the_kubelet_back_for_a_target_that_only_etcd_needs() {
+    let mut config = support::config();
+    let on_lun = record().commit(Some(DATA));
+    let fenced = Node {
+        record: Fact::Known(Some(on_lun)),
+        local: Fact::Known(dir(&[], true)),
+        etcd: Fact::Known(etcd("inactive")),
+        ..node()
+    };
+    let before = Node { etcd: Fact::Known(etcd("inactive")), ..node() };
+    for (asked, gate, is_moved, occasion, expected) in [
+        ("5min", Gate::Etcd, true, Occasion::Boot, "30s"),
+        ("10s", Gate::Etcd, true, Occasion::Boot, "10s"),
+        ("5min", Gate::Kubelet, true, Occasion::Boot, "5min"),
+        ("5min", Gate::Etcd, true, Occasion::ByHand, "5min"),
+        ("5min", Gate::Etcd, false, Occasion::Boot, "5min"),
+    ] {
+        (config.boot.attach_timeout, config.boot.gate) = (asked.parse().unwrap(), gate);
+        let plan = plan(&config, if is_moved { &fenced } else { &before }, occasion).unwrap();
+        let limits: Vec<_> = plan
+            .steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::LogIn(step) => Some(step.limit),
+                Step::AttachLun(step) => Some(step.limit),
+                _ => None,
+            })
+            .collect();
+        let expected = expected.parse().unwrap();
+        assert_eq!(limits, [expected, expected], "{asked}, {gate:?}, {is_moved}, {occasion:?}");
     }
 }

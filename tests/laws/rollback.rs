@@ -109,8 +109,17 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
     {
         fail(3, "a destructive step needs known facts");
     }
-    let order =
-        ["pre-copy", "stop-etcd", "copy", "prove", "unmount-data", "commit-local", "return", "start-etcd"];
+    let order = [
+        "pre-copy",
+        "preflight",
+        "stop-etcd",
+        "copy",
+        "prove",
+        "unmount-data",
+        "commit-local",
+        "return",
+        "start-etcd",
+    ];
     let places: Vec<_> = order.iter().filter_map(|id| at(plan, id)).collect();
     if !places.is_sorted() && at(plan, "mount-data").is_none() {
         fail(6, "the order of the protocol");
@@ -131,6 +140,9 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
         let shelf = node.rollback_staging.known().unwrap();
         if shelf.free < Bytes(5 << 30) || shelf.copy.as_ref().is_some_and(|copy| !copy.ours) {
             fail(4, "there is space for the copy, and no foreign data in its place");
+        }
+        if at(plan, "stop-etcd") != at(plan, "preflight").map(|tried| tried + 1) {
+            fail(6, "what comes after the stop is tried just before it");
         }
         if running && at(plan, "stop-etcd").is_none() {
             fail(7, "the final copy is made with etcd stopped");

@@ -97,6 +97,7 @@ impl World {
         let running = known(&mut self.node.etcd).running;
         match step {
             Step::SetInitiatorName { name } => self.node.initiator.name = Fact::Known(Some(name.to_string())),
+            Step::Preflight(_) => assert!(running, "trying what comes after a stop when there is no stop"),
             Step::LogOut { sid } => known(&mut self.node.sessions).retain(|session| session.sid != *sid),
             Step::LogIn(_) => {
                 known(&mut self.node.sessions).push(session());

@@ -53,6 +53,8 @@ impl Run<'_> {
         self.step_begins = false;
         match step {
             Step::SetInitiatorName { .. } | Step::SetTimeout { .. } => Ok(()),
+            // It leaves nothing behind.
+            Step::Preflight(_) => Ok(()),
             Step::LogOut { .. } => self.effect(|world| world.session = false),
             Step::LogIn(_) if !self.world.reachable => Self::fail("no portal answers"),
             Step::LogIn(_) => self.effect(|world| world.session = true),

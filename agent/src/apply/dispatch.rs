@@ -3,8 +3,8 @@
 use super::{
     context::Run,
     steps::{
-        attach, commit, copy, etcd, fence, format, login, measure, mount, retire, returning, serve, stage,
-        stamp,
+        attach, commit, copy, etcd, fence, format, login, measure, mount, preflight, retire, returning,
+        serve, stage, stamp,
     },
     watcher::Watcher,
 };
@@ -25,6 +25,7 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::Stage { wwid, uuid } => stage::stage(run, wwid, uuid),
         Step::Unstamp => stamp::unstamp(run),
         Step::PreCopy(step) => copy::pre_copy(run, step, watcher),
+        Step::Preflight(step) => preflight::preflight(run, step),
         Step::StopEtcd { runtime, needs_quorum } => serve::stop(run, runtime, *needs_quorum, watcher),
         Step::Copy(step) => copy::copy(run, step, watcher),
         Step::Measure { wwid, limit } => measure::measure(run, wwid, *limit),

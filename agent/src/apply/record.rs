@@ -19,7 +19,7 @@ pub fn read(host: &Host) -> anyhow::Result<Record> {
 
 /// Writes the record durably.
 pub fn write(host: &Host, record: &Record) -> anyhow::Result<String> {
-    host.root.make_dir(STATE, 0o700).context("making the state directory")?;
+    host.root.make_dir_durably(STATE, 0o700).context("making the state directory")?;
     host.root.write_durably(&RECORD.parse()?, &record.to_text()?, 0o600).context("writing the record")?;
     Ok(format!("{RECORD} says {}, generation {}", record.authority, record.generation))
 }

@@ -6,7 +6,7 @@ use super::{
     dispatch,
     outcome::{Done, Failure},
     secrets::Secrets,
-    steps::etcd,
+    steps::{etcd, preflight},
     watcher::Watcher,
 };
 use crate::{
@@ -52,6 +52,10 @@ pub fn apply(
         return Err(Refusal::OtherNamespace.into());
     }
     alone::wait_for_leftovers(host, watcher)?;
+    // At boot nothing is tried before a stop, and the service's SELinux domain has no right to touch what it left.
+    if goal != Goal::Lun(Occasion::Boot) {
+        preflight::clear(host, config)?;
+    }
     let mut run = Run::new(host, config, secrets, identity);
     let result = rounds(&mut run, goal, watcher);
     let Err(failure) = result else { return result };

@@ -1,15 +1,28 @@
 //! Which processes use etcd's data.
 
 use crate::{
-    host::{Host, filelock, mountinfo},
+    config::Runtime,
+    host::{Host, filelock, mountinfo, process},
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail};
+use std::collections::BTreeMap;
+
+/// A process that uses etcd's data.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct User {
+    /// Its id in our PID namespace; none if it cannot be seen from here.
+    pub pid: Option<u32>,
+    /// `command (pid N)`.
+    pub name: String,
+    /// How it uses the data, such as `has it mounted at /data`.
+    pub how: String,
+}
 
 /// The processes that hold the database's lock, have anything open below the data directory, or have the directory
 /// mounted in a mount namespace of their own. A container has such a mount: it would continue to write to the
-/// directory, whatever is mounted over it later.
-pub fn of_data(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
+/// directory, whatever is mounted over it later. Each process is listed once.
+pub fn list(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<User>> {
     let database = data_dir.join("member/snap/db");
     let locks = filelock::holders(host, database.as_path())
         .with_context(|| format!("looking for holders of {database}"))?;
@@ -17,16 +30,85 @@ pub fn of_data(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
         .with_context(|| format!("looking for users of {data_dir}"))?;
     let mounted = mountinfo::bind_holders(host, data_dir)
         .with_context(|| format!("looking for containers that see {data_dir}"))?;
-    let mut users: Vec<_> = locks
-        .into_iter()
-        .chain(open.into_iter().map(|open| open.holder))
-        .filter(|holder| holder.pid != Some(std::process::id())) // we read the directory ourselves
-        .map(|holder| holder.to_string())
-        .chain(mounted.into_iter().map(|holder| format!("{} (pid {})", holder.comm, holder.pid)))
-        .collect();
-    users.sort();
-    users.dedup();
-    Ok(users)
+    let locks = locks.into_iter().map(|holder| (holder, format!("has {database} open")));
+    let open = open.into_iter().map(|open| (open.holder, format!("has {} open", open.path.display())));
+    let users = locks
+        .chain(open)
+        .filter(|(holder, _)| holder.pid != Some(std::process::id())) // we read the directory ourselves
+        .map(|(holder, how)| User { pid: holder.pid, name: holder.to_string(), how })
+        .chain(mounted.into_iter().map(User::of_mount));
+    Ok(once_each(users))
+}
+
+/// The same, by name.
+pub fn of_data(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
+    Ok(list(host, data_dir)?.into_iter().map(|user| user.name).collect())
+}
+
+impl User {
+    fn of_mount(holder: mountinfo::Holder) -> Self {
+        Self {
+            pid: Some(holder.pid),
+            name: format!("{} (pid {})", holder.comm, holder.pid),
+            how: format!("has it mounted at {}", holder.mount_point),
+        }
+    }
+}
+
+fn once_each(users: impl Iterator<Item = User>) -> Vec<User> {
+    let mut by_name = BTreeMap::new();
+    for user in users {
+        by_name.entry(user.name.clone()).or_insert(user);
+    }
+    by_name.into_values().collect()
+}
+
+/// The users of the data that are no part of etcd, and so do not end when etcd is stopped; none if it is not known which
+/// processes are etcd's. With the LUN mounted on the data directory, also the processes that would keep it mounted after
+/// PID 1 has unmounted it.
+///
+/// Part of etcd is what runs in its unit, or in its pod, by control group.
+pub fn beside_etcd(
+    host: &Host,
+    runtime: &Runtime,
+    data_dir: &AbsPath,
+    lun: Option<(u32, u32)>,
+) -> anyhow::Result<Vec<User>> {
+    let kept = match lun {
+        Some(device) => mountinfo::private_holders(host, device).context("looking for mounts of the LUN")?,
+        None => Vec::new(),
+    };
+    let group = |pid: u32| process::control_group(host, pid);
+    let part: Box<dyn Fn(&str) -> bool> = match runtime {
+        Runtime::Systemd { unit } => Box::new(move |group| group.split('/').any(|name| name == unit)),
+        Runtime::StaticPod { .. } => {
+            let database = data_dir.join("member/snap/db");
+            let locker = filelock::locker(host, database.as_path()).context("looking for etcd's process")?;
+            let Some(of_etcd) = locker.map(group).transpose()?.flatten() else { return Ok(Vec::new()) };
+            Box::new(move |group| pod_of(group) == pod_of(&of_etcd))
+        }
+    };
+    let mut strangers = Vec::new();
+    for user in list(host, data_dir)?.into_iter().chain(kept.into_iter().map(User::of_mount)) {
+        let group = user.pid.map(group).transpose()?.flatten();
+        match &group {
+            Some(group) if part(group) => {}
+            // It has ended meanwhile.
+            None if user.pid.is_some() => {}
+            Some(group) => strangers.push(User { how: format!("in {group} {}", user.how), ..user }),
+            None => strangers.push(user),
+        }
+    }
+    Ok(once_each(strangers.into_iter()))
+}
+
+/// The part of a control group's path that all containers of one pod share: the pod's own group, by the kubelet's drivers
+/// `systemd` (`kubepods-burstable-pod<uid>.slice`) and `cgroupfs` (`kubepods/burstable/pod<uid>`): kubernetes
+/// `pkg/kubelet/cm/pod_container_manager_linux.go`. Without such a name, the whole path.
+fn pod_of(group: &str) -> &str {
+    let in_kubepods = group.contains("kubepods");
+    let is_pod = |name: &&str| name.starts_with("pod") || name.contains("-pod");
+    group.split('/').find(|name| in_kubepods && is_pod(name)).unwrap_or(group)
 }
 
 /// No process but this one has anything open in a directory.
@@ -35,5 +117,28 @@ pub fn nobody_in(host: &Host, dir: &AbsPath) -> anyhow::Result<()> {
     match open.iter().find(|open| open.holder.pid != Some(std::process::id())) {
         Some(open) => bail!("{} has files open in {dir}: end it first", open.holder),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_of_one_pod_share_its_group() {
+        let of = |container: &str| {
+            format!(
+                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod5c1f.slice/crio-{container}.scope"
+            )
+        };
+        assert_eq!(pod_of(&of("1")), "kubepods-burstable-pod5c1f.slice");
+        // Seen from a container with a control group namespace of its own.
+        assert_eq!(pod_of(&format!("/../../..{}", of("2"))), pod_of(&of("1")));
+        assert_eq!(pod_of("/kubepods/burstable/pod77/9f"), "pod77");
+        let other = "/kubepods.slice/kubepods-pod77.slice/crio-1.scope";
+        assert_ne!(pod_of(other), pod_of(&of("1")));
+        for outside in ["/system.slice/podman-backup.service", "/system.slice/a-pod.service", "/", ""] {
+            assert_eq!(pod_of(outside), outside);
+        }
     }
 }

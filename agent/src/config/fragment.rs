@@ -225,6 +225,8 @@ pub(super) struct BootFragment {
     #[serde(default, deserialize_with = "form::word")]
     pub gate: Option<Gate>,
     /// How long `apply` waits for the login and for the LUN, at boot and by hand. Default [`super::defaults::ATTACH_TIMEOUT`].
+    /// With `gate = "etcd"`, a boot after the migration waits for 30 s at most, so that the kubelet starts. The service tries
+    /// again every 20 s.
     pub attach_timeout: Option<Span>,
 }
 

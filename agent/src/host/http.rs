@@ -106,7 +106,15 @@ fn cure(code: i32) -> &'static str {
         35 => {
             "see that etcd uses TLS at this port, and that it accepts the certificate in `etcd.metrics_cert`"
         }
-        56 => "etcd closed the connection: see that it accepts the certificate in `etcd.metrics_cert`",
+        // etcd closes a connection after the handshake if the addresses in the client certificate (subjectAltName) are not
+        // those of the client (`checkCertSAN` in etcd's `client/pkg/transport/listener_tls.go`). With HTTP/2 curl reports
+        // 16, and with HTTP/1.1 56.
+        16 | 56 => {
+            "etcd closed the connection: look for `rejected connection` in the log of etcd. It accepts the certificate in \
+             `etcd.metrics_cert` only if a CA that it trusts has signed it, and only from an address that the certificate \
+             names, if it names any. Set `etcd.metrics` to that address (`openssl x509 -noout -ext subjectAltName -in` the \
+             certificate)"
+        }
         58 => "see that `etcd.metrics_cert` and `etcd.metrics_key` can be read and belong together",
         60 => {
             "see that `etcd.metrics_ca` has signed the certificate of etcd, and that it is valid for the host in `etcd.metrics`"
@@ -147,6 +155,7 @@ mod tests {
         for (code, word) in [
             (6, "resolved"),
             (7, "listen-metrics-urls"),
+            (16, "subjectAltName"),
             (28, "within 5 s"),
             (35, "TLS"),
             (52, "https"),

@@ -4,10 +4,18 @@ use super::Host;
 use crate::terms::AbsPath;
 use nix::{
     errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use std::{ffi::OsStr, fs, io, os::unix::ffi::OsStrExt, path::Path};
+use rustix::process::{PidfdFlags, pidfd_open};
+use std::{
+    ffi::OsStr,
+    fs, io,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 /// The processes with a path below a directory as an argument, and their names: proc_pid_cmdline(5).
 pub fn with_argument_below(host: &Host, dir: &AbsPath) -> io::Result<Vec<(u32, String)>> {
@@ -34,6 +42,31 @@ pub fn named(host: &Host, name: &str) -> io::Result<Vec<u32>> {
     Ok(pids.filter(|pid| comm(pid).trim_ascii_end() == name.as_bytes()).collect())
 }
 
+/// The control group of a process, as a path that begins with `/`: the one by which systemd tracks it (`cgroups(7)`). None
+/// if the process has ended.
+///
+/// The path is relative to the root of the caller's own control group namespace, and begins with `/..` for a group outside
+/// of it (`cgroup_namespaces(7)`).
+pub fn control_group(host: &Host, pid: u32) -> io::Result<Option<String>> {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let text = while_it_lives(&host.root.locate(&process), host.root.read(process.join("cgroup")))?;
+    text.map(|text| {
+        parse_control_group(&text).map(str::to_owned).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("/proc/{pid}/cgroup names no group of systemd"),
+            )
+        })
+    })
+    .transpose()
+}
+
+/// The line of version 2 or, on a system with version 1, the one of systemd's own hierarchy.
+fn parse_control_group(text: &str) -> Option<&str> {
+    let of_systemd = text.lines().find_map(|line| Some(line.split_once(":name=systemd:")?.1));
+    of_systemd.or_else(|| text.lines().find_map(|line| line.strip_prefix("0::")))
+}
+
 /// Whether this error for a file below `/proc/<pid>` means that the process has ended. `process` is that directory.
 ///
 /// For a link, such as `cwd` or `ns/mnt`, the kernel reports EACCES if the process ends after the path was looked up
@@ -53,6 +86,37 @@ pub(super) fn while_it_lives<T>(process: &Path, result: io::Result<T>) -> io::Re
     match result {
         Err(error) if has_ended(&error, process) => Ok(None),
         other => other.map(Some),
+    }
+}
+
+/// Waits until one of these processes has ended, by handles of them (`pidfd_open(2)`), or for this time. Returns an error if
+/// this process is asked to stop meanwhile. A kernel without such handles (before 5.3) waits for the whole time, but for no
+/// more than 200 ms.
+pub fn wait_for_an_end(host: &Host, pids: &[u32], limit: Duration) -> io::Result<()> {
+    let mut handles = Vec::new();
+    for pid in pids {
+        let pid = i32::try_from(*pid).ok().and_then(rustix::process::Pid::from_raw);
+        let Some(pid) = pid else { continue };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => handles.push(handle),
+            Err(rustix::io::Errno::SRCH) => return Ok(()),
+            Err(_) => return host.pause(limit.min(Duration::from_millis(200))),
+        }
+    }
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now()).min(Duration::from_millis(100));
+        let left = PollTimeout::try_from(left).map_err(io::Error::other)?;
+        let mut watched: Vec<_> =
+            handles.iter().map(|handle| PollFd::new(handle.as_fd(), PollFlags::POLLIN)).collect();
+        match poll(&mut watched, left) {
+            Ok(0) | Err(Errno::EINTR) if host.interrupt.is_requested() => {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
+            }
+            Ok(0) | Err(Errno::EINTR) if Instant::now() < deadline => {}
+            Ok(_) | Err(Errno::EINTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -97,6 +161,25 @@ mod tests {
     }
 
     #[test]
+    fn the_group_that_systemd_tracks() {
+        for (text, group) in [
+            ("0::/system.slice/etcd.service\n", Some("/system.slice/etcd.service")),
+            (
+                "12:pids:/kubepods.slice/x\n1:name=systemd:/system.slice/a:b.service\n0::/\n",
+                Some("/system.slice/a:b.service"),
+            ),
+            ("0::/../../user.slice\n", Some("/../../user.slice")),
+            ("3:cpu:/\n", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_control_group(text), group, "{text}");
+        }
+        let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
+        assert!(control_group(&host, std::process::id()).unwrap().unwrap().starts_with('/'));
+        assert_eq!(control_group(&host, u32::MAX).unwrap(), None);
+    }
+
+    #[test]
     fn found_by_an_argument() {
         let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
         let dir = format!("/nowhere/{}", std::process::id());
@@ -123,6 +206,25 @@ mod tests {
         for pid in [0, 1, u32::MAX] {
             assert!(terminate(pid).is_err(), "{pid}");
         }
+    }
+
+    #[test]
+    fn the_end_of_any_process_ends_the_wait() {
+        let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
+        let [mut long, mut short] =
+            ["60", "0.5"].map(|time| Command::new("sleep").arg(time).spawn().unwrap());
+        let took = |pids: &[u32], limit: u64| {
+            let begun = std::time::Instant::now();
+            wait_for_an_end(&host, pids, Duration::from_millis(limit)).unwrap();
+            begun.elapsed()
+        };
+        assert!(took(&[long.id(), short.id()], 30_000) < Duration::from_secs(20));
+        short.wait().unwrap();
+        assert!(took(&[long.id(), short.id()], 30_000) < Duration::from_secs(20));
+        assert!(took(&[long.id()], 100) >= Duration::from_millis(100));
+        assert!(took(&[], 100) >= Duration::from_millis(100));
+        terminate(long.id()).unwrap();
+        long.wait().unwrap();
     }
 
     #[test]

@@ -5,6 +5,7 @@ use rustix::fs::{CWD, RenameFlags};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
+    iter,
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -121,7 +122,8 @@ impl Root {
         attempt().map_err(|error| at(path.as_path(), &error))
     }
 
-    /// Makes a directory and its parents. Existing directories are not changed.
+    /// Makes a directory and its parents. Existing directories are not changed. For directories that need not outlive a
+    /// power cut; see [`Self::make_dir_durably`].
     pub fn make_dir(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         let path = path.as_ref();
         let full = self.locate(path);
@@ -132,6 +134,17 @@ impl Root {
             fs::create_dir_all(&full)?;
             fs::set_permissions(&full, fs::Permissions::from_mode(mode))
         };
+        attempt().map_err(|error| at(path, &error))
+    }
+
+    /// Makes a directory and its parents, so that they outlive a power cut: a file in a directory whose own name is not on
+    /// the disk is lost, however often the file was synced. Existing directories are not changed. The parent is synced
+    /// even if the directory exists, because the run that made it may have been killed before it synced the name.
+    pub fn make_dir_durably(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
+        let path = path.as_ref();
+        let to_sync = to_sync(&self.locate(path));
+        self.make_dir(path, mode)?;
+        let attempt = || to_sync.iter().try_for_each(|dir| File::open(dir)?.sync_all());
         attempt().map_err(|error| at(path, &error))
     }
 
@@ -147,6 +160,14 @@ impl Root {
         let path = path.as_ref();
         absent_is_none(fs::remove_file(self.locate(path)).map_err(|error| at(path, &error))).map(|_| ())
     }
+}
+
+/// What to sync after a directory was made: the directory, each of its parents that is missing now, and the first one that
+/// exists. From the lowest up, so that a name that is on the disk leads to something that is there too.
+fn to_sync(full: &Path) -> Vec<PathBuf> {
+    let parents = || full.ancestors().skip(1).map(Path::to_owned);
+    let missing = parents().take_while(|dir| !dir.is_dir()).count();
+    iter::once(full.to_owned()).chain(parents().take(missing + 1)).collect()
 }
 
 /// Adds the path to an error of the operating system, which doesn't name it.
@@ -182,6 +203,25 @@ mod tests {
         }
         assert_eq!(root.mode(path.as_path()).unwrap(), Some(0o600));
         assert_eq!(root.list("/state").unwrap(), ["record.json"]);
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn a_new_directory_is_synced_up_to_the_first_that_was_there() {
+        let base = std::env::temp_dir().join(format!("etcd-lun-root-sync-{}", std::process::id()));
+        let _left = fs::remove_dir_all(&base);
+        fs::create_dir(&base).unwrap();
+        let root = Root::new(&base);
+        let dir = |path: &str| base.join(path);
+        assert_eq!(to_sync(&dir("a/b/c")), [dir("a/b/c"), dir("a/b"), dir("a"), base.clone()]);
+        for _again in 0..2 {
+            root.make_dir_durably("/a/b/c", 0o700).unwrap();
+            assert_eq!(root.mode("/a/b/c").unwrap(), Some(0o700));
+            // Its maker may have been killed before it synced the name.
+            assert_eq!(to_sync(&dir("a/b/c")), [dir("a/b/c"), dir("a/b")]);
+        }
+        fs::write(dir("file"), "").unwrap();
+        assert!(root.make_dir_durably("/file", 0o700).is_err());
         fs::remove_dir_all(&base).unwrap();
     }
 }

@@ -107,8 +107,8 @@ const OMITTED_LINES: [&str; 2] = ["Use the -f option", "dirty buffer"];
 
 /// Makes an XFS with this UUID and label on a device that `mkfs.xfs` finds empty.
 ///
-/// The features of the format are the defaults of the node's own `mkfs.xfs`, because the kernel of the same system can
-/// mount them. `-K` (no discard) has two reasons. A discard would erase every block of the device, also those that we
+/// The features of the format are those that the oldest supported kernel can mount ([`pinned`]), so that the node can go back
+/// to an older release. `-K` (no discard) has two reasons. A discard would erase every block of the device, also those that we
 /// have not looked at. And on arrays with slow UNMAP it takes longer than any limit. `fstrim` frees thinly provisioned
 /// space later.
 pub fn make_filesystem(
@@ -119,7 +119,12 @@ pub fn make_filesystem(
     limit: Duration,
 ) -> Result<(), MakeError> {
     let uuid = format!("uuid={uuid}");
-    let args = ["-K", "-q", "-m", &uuid, "-L", label.as_str(), device.as_str()];
+    let fail = |source| MakeError::Exec { device: device.to_string(), source };
+    let asked = Invocation::new(Tool::MkfsXfs, ["-V"]);
+    let version = host.run(&asked).map_err(fail)?.success(&asked).map_err(fail)?.stdout;
+    let mut args = vec!["-K", "-q", "-m", &uuid];
+    args.extend(pinned(parse_version(&version)));
+    args.extend(["-L", label.as_str(), device.as_str()]);
     let what = Invocation::new(Tool::MkfsXfs, args).limit(limit);
     let device = device.to_string();
     let fail = |source| MakeError::Exec { device: device.clone(), source };
@@ -133,6 +138,37 @@ pub fn make_filesystem(
         Some(found) if output.code == 1 => Err(MakeError::Occupied { device, found }),
         _ => Err(fail(output.failure(&what))),
     }
+}
+
+/// A version of xfsprogs: its first two numbers.
+type Version = (u32, u32);
+
+/// `mkfs.xfs version 6.1.0`
+fn parse_version(text: &str) -> Option<Version> {
+    let mut numbers = text.split_whitespace().last()?.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Features of the format, by the first version of `mkfs.xfs` that knows the option. Older ones refuse it, and do not make
+/// the feature. From xfsprogs' own list of what Linux 4.19 can mount (`mkfs/lts_4.19.conf`), less `reflink` and `sparse`,
+/// which RHEL 8's own `mkfs.xfs` makes.
+///
+/// * `bigtime`, `inobtcount`: Linux 5.10. "Filesystems created with default mkfs.xfs parameters will not be mountable on RHEL 8
+///   systems" (RHEL 9, Considerations in adopting RHEL 9, 12.1). Without `bigtime` times end in January 2038;
+///   `xfs_admin -O bigtime=1` adds it.
+/// * `rmapbt`: made by default from xfsprogs 6.5 on; RHEL 8 calls it a technology preview.
+/// * `nrext64`: Linux 5.19. `exchange`, `parent`: Linux 6.10.
+const PINNED: [(Version, [&str; 2]); 5] = [
+    ((4, 9), ["-m", "rmapbt=0"]),
+    ((5, 10), ["-m", "bigtime=0,inobtcount=0"]),
+    ((5, 19), ["-i", "nrext64=0"]),
+    ((6, 10), ["-i", "exchange=0"]),
+    ((6, 10), ["-n", "parent=0"]),
+];
+
+/// The options that this version knows; of an unknown version none, so that its own defaults hold.
+fn pinned(version: Option<Version>) -> Vec<&'static str> {
+    PINNED.iter().filter(|(since, _)| version >= Some(*since)).flat_map(|(_, option)| *option).collect()
 }
 
 /// What `mkfs.xfs` has found (xfsprogs `libxfs/topology.c`, `check_overwrite`):
@@ -164,6 +200,48 @@ mod tests {
         ] {
             assert_eq!(parse_occupied(stderr).as_deref(), found);
         }
+    }
+
+    #[test]
+    fn an_old_mkfs_gets_no_option_that_it_does_not_know() {
+        let options = |said: &str| pinned(parse_version(said)).join(" ");
+        let bigtime = "-m rmapbt=0 -m bigtime=0,inobtcount=0";
+        for (said, expected) in [
+            ("mkfs.xfs version 5.0.0\n", "-m rmapbt=0"), // RHEL 8
+            ("mkfs.xfs version 5.12.0\n", bigtime),      // RHEL 9.0
+            ("mkfs.xfs version 5.9.0", "-m rmapbt=0"),
+            ("mkfs.xfs version 6.3.0", &format!("{bigtime} -i nrext64=0")),
+            ("mkfs.xfs version 6.10.1-rc1", &format!("{bigtime} -i nrext64=0 -i exchange=0 -n parent=0")),
+            ("mkfs.xfs version unknown", ""),
+            ("", ""),
+        ] {
+            assert_eq!(options(said), expected, "{said}");
+        }
+    }
+
+    /// The superblock's feature words: kernel `fs/xfs/libxfs/xfs_format.h`, `sb_features_ro_compat` and
+    /// `sb_features_incompat` at 212 and 216.
+    #[test]
+    fn the_node_s_own_mkfs_makes_nothing_that_an_old_kernel_refuses() {
+        const FINOBT_REFLINK: u32 = 1 | 4;
+        const FTYPE_SPARSE: u32 = 1 | 2;
+        let runner = crate::host::system::SystemRunner::new(crate::host::Interrupt::never()).unwrap();
+        let host = Host::fixture(crate::host::Root::new("/"), Box::new(runner)).unwrap();
+        if !host.runner.has(Tool::MkfsXfs) {
+            eprintln!("not run: there is no mkfs.xfs");
+            return;
+        }
+        let file = std::env::temp_dir().join(format!("etcd-lun-mkfs-{}", std::process::id()));
+        std::fs::File::create(&file).unwrap().set_len(512 << 20).unwrap();
+        let device = file.to_str().unwrap().parse().unwrap();
+        let uuid: FsUuid = "0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b".parse().unwrap();
+        let label = "etcd-lun".parse().unwrap();
+        make_filesystem(&host, &device, &uuid, &label, Duration::from_secs(60)).unwrap();
+        let made = std::fs::read(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(Superblock::parse(&made[..512]).unwrap().uuid, uuid);
+        let word = |at: usize| u32::from_be_bytes(made[at..at + 4].try_into().unwrap());
+        assert_eq!((word(212) & !FINOBT_REFLINK, word(216) & !FTYPE_SPARSE), (0, 0));
     }
 
     /// From mkfs.xfs 6.1.0 on 8 GiB.

@@ -16,6 +16,8 @@ pub const RETIRED_MARK: &CStr = c"trusted.etcd-lun.retired";
 pub const RETURNING: &str = "/var/lib/etcd-lun/returning";
 /// The attribute that tells a directory in [`RETURNING`] as ours until it is in its place.
 pub const RETURNING_MARK: &CStr = c"trusted.etcd-lun.returning";
+/// Where the step `preflight` tries what the later steps do to directories. It exists only while that step runs.
+pub const PREFLIGHT: &str = "/var/lib/etcd-lun/preflight";
 /// What keeps etcd out of the data directory from the moment of retiring on: an empty file where etcd must have a
 /// directory. In an empty directory etcd would bootstrap a new cluster.
 pub const BAR: &str = "member";

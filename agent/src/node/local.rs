@@ -119,3 +119,15 @@ pub enum MountUnit {
     /// It is as rendered.
     Right,
 }
+
+impl MountUnit {
+    /// Why PID 1 would not mount by it what the config asks for; none if it would.
+    pub fn problem(&self) -> Option<String> {
+        Some(match self {
+            Self::Right => return None,
+            Self::Absent => "systemd does not know it".to_owned(),
+            Self::Differs { path, how } => format!("{path} is not what this config asks for: {how}"),
+            Self::NotLoaded => "its file has changed since systemd read it".to_owned(),
+        })
+    }
+}

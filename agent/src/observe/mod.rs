@@ -22,6 +22,7 @@ pub(crate) use lun::{
     carries_label, disk_of, disks, disks_of_device, is_settled, label_leads_to, lun, lun_rescan,
     sessions_to_target,
 };
+pub(crate) use mount::unit as mount_unit;
 pub(crate) use selinux::{in_force, selinux};
 
 use crate::{

@@ -51,7 +51,7 @@ pub(super) fn stamp(host: &Host, data_dir: &AbsPath, mount: &Fact<Option<DataMou
 }
 
 /// The mount unit that systemd knows, compared with the one that the config asks for.
-pub(super) fn unit(host: &Host, config: &Config) -> Fact<MountUnit> {
+pub(crate) fn unit(host: &Host, config: &Config) -> Fact<MountUnit> {
     let rendered = match unit::data_mount_for(config) {
         Ok(rendered) => rendered,
         Err(error) => return Fact::from(Err(error)),

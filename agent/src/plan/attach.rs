@@ -1,16 +1,33 @@
 //! Makes the LUN visible to this node: login and scan; or waits for a local disk.
 
 use super::{
-    input::{PlanInput, require},
+    input::{Occasion, PlanInput, require},
     outcome::{Horizon, Plan},
     refusal::Refusal,
     step::{AttachLun, LogIn, Step},
 };
 use crate::{
-    config::{Backing, Iscsi},
-    node::{LunView, Session},
-    terms::TermError,
+    config::{Backing, Gate, Iscsi},
+    node::{LunView, Session, authority::Authority},
+    terms::{Span, TermError},
 };
+use std::time::Duration;
+
+/// How long a boot waits for the target or the disk if nothing but etcd needs it: the record says LUN, so the fence keeps etcd
+/// down, and the gate is `etcd`. The kubelet is ordered after this run, and a node without a kubelet can be repaired by nobody.
+/// 30 s is time for two log-ins (`node.conn[0].timeo.login_timeout`, 15 s). The service tries again every 20 s (`RestartSec=`
+/// in `units/etcd-lun.service.in`), and starts etcd when the LUN is there.
+const WAIT_BEFORE_KUBELET: Span = Span(Duration::from_secs(30));
+
+fn time_limit(input: &PlanInput<'_>) -> Span {
+    let limit = input.config.boot.attach_timeout;
+    let fenced =
+        input.record.is_some_and(|record| record.authority == Authority::Lun) && input.local.is_fenced();
+    match (input.occasion, input.config.boot.gate) {
+        (Occasion::Boot, Gate::Etcd) if fenced => limit.min(WAIT_BEFORE_KUBELET),
+        (Occasion::Boot, Gate::Etcd | Gate::Kubelet) | (Occasion::ByHand, _) => limit,
+    }
+}
 
 /// The steps that make the LUN visible; none if it is visible.
 pub(super) fn plan(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
@@ -22,7 +39,7 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
         Backing::Iscsi(iscsi) => log_in(input, iscsi, attached),
         Backing::Device(_) if attached => Ok(None),
         Backing::Device(device) => {
-            let limit = input.config.boot.attach_timeout;
+            let limit = time_limit(input);
             let step = Step::AwaitDisk { path: device.path.clone(), limit };
             Ok(Some(Plan::until(vec![step], Horizon::Lun)))
         }
@@ -40,7 +57,7 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
     if attached && logged_in && steps.is_empty() {
         return Ok(None);
     }
-    let limit = input.config.boot.attach_timeout;
+    let limit = time_limit(input);
     if !logged_in {
         steps.extend(name_the_node(input)?);
         steps.push(Step::LogIn(LogIn {
@@ -61,6 +78,8 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
 
 /// Sets the replacement timeout of sessions that have another one than the config asks for, so that etcd's writes wait that
 /// long for the target. A session has another one if it was made for the copy, or with an earlier config.
+///
+/// It comes after etcd's start: if the session is lost just then, the step fails while etcd is up, and the next run does it.
 ///
 /// Only for a connected session. While the connection is lost the kernel refuses the change
 /// (`drivers/scsi/scsi_transport_iscsi.c`, `iscsi_priv_session_rw_attr`), and its timer already runs. Under multipath,

@@ -3,12 +3,12 @@
 use super::{
     quorum,
     refusal::Refusal,
-    step::{AwaitMember, MountData, StartEtcd, Step},
+    step::{AwaitMember, MountData, Preflight, StartEtcd, Step, Way},
 };
 use crate::{
     config::Config,
     node::{
-        Etcd, Fact, LocalDir, LunView, MountUnit, Node,
+        Etcd, Fact, LocalDir, LunView, Node,
         authority::{Authority, Record},
     },
     unit,
@@ -77,6 +77,13 @@ impl<'a> PlanInput<'a> {
         Ok(self.stop_step(self.occasion == Occasion::ByHand && !self.config.cluster.without_quorum))
     }
 
+    /// The same, with a try before it of everything that the steps after the stop need.
+    pub(super) fn stop_etcd_to_move(&self, way: Way) -> Result<Vec<Step>, Refusal> {
+        let Some(stop) = self.stop_etcd()? else { return Ok(Vec::new()) };
+        let (from, runtime) = (self.config.etcd.data_dir.clone(), self.config.etcd.runtime.clone());
+        Ok(vec![Step::Preflight(Preflight { from, way, runtime, mount_unit: self.mount_unit() }), stop])
+    }
+
     /// The same for an etcd that takes no part in its cluster.
     pub(super) fn stop_etcd_without_question(&self) -> Option<Step> {
         self.stop_step(false)
@@ -95,15 +102,14 @@ impl<'a> PlanInput<'a> {
         }
     }
 
-    /// Starts etcd. By hand it then waits until the member serves.
-    pub(super) fn start_etcd(&self, on: Authority) -> Vec<Step> {
-        let start = Step::StartEtcd(StartEtcd {
+    /// Starts etcd. By hand [`Self::await_member`] comes after it.
+    pub(super) fn start_etcd(&self, on: Authority) -> Step {
+        Step::StartEtcd(StartEtcd {
             runtime: self.config.etcd.runtime.clone(),
             data_dir: self.config.etcd.data_dir.clone(),
             on,
             wait: self.occasion == Occasion::ByHand,
-        });
-        std::iter::once(start).chain(self.await_member()).collect()
+        })
     }
 
     /// Waits until this node's member serves; by hand only. Without a quorum there may be no leader to wait for.
@@ -138,13 +144,10 @@ impl<'a> PlanInput<'a> {
 
     /// Refuses unless the mount unit is the one that this config asks for: PID 1 mounts what the unit says.
     pub(super) fn check_mount_unit(&self) -> Result<(), Refusal> {
-        let found = match require("the mount unit", &self.node.mount_unit)? {
-            MountUnit::Right => return Ok(()),
-            MountUnit::Absent => "systemd does not know it".to_owned(),
-            MountUnit::Differs { path, how } => format!("{path} is not what this config asks for: {how}"),
-            MountUnit::NotLoaded => "its file has changed since systemd read it".to_owned(),
-        };
-        Err(Refusal::MountUnit { unit: self.mount_unit(), found })
+        match require("the mount unit", &self.node.mount_unit)?.problem() {
+            None => Ok(()),
+            Some(found) => Err(Refusal::MountUnit { unit: self.mount_unit(), found }),
+        }
     }
 
     /// Has PID 1 mount the filesystem that the record names.

@@ -178,8 +178,8 @@ fn copy_and_commit(
             onto_empty: new_filesystem,
         }));
     }
-    let stop = input.stop_etcd()?;
-    let stopped = stop.is_some();
+    let stop = input.stop_etcd_to_move(Way::ToLun)?;
+    let stopped = !stop.is_empty();
     steps.extend(stop);
     let identity = &input.node.identity;
     let (machine_id, node) = (identity.machine_id.clone(), identity.hostname.clone());
@@ -194,9 +194,9 @@ fn copy_and_commit(
     }
     steps.push(Step::Fence { at: from });
     steps.push(input.mount_data(&record));
+    let start = input.etcd.needs_start() || stopped;
+    steps.extend(start.then(|| input.start_etcd(Authority::Lun)));
     steps.extend(attach::session_timeouts(input)?);
-    if input.etcd.needs_start() || stopped {
-        steps.extend(input.start_etcd(Authority::Lun));
-    }
+    steps.extend(start.then(|| input.await_member()).flatten());
     Ok(Plan::complete(steps))
 }

@@ -212,6 +212,56 @@ pub enum Refusal {
         #[serde(skip)]
         storage: &'static str,
     },
+    /// Somebody beside etcd uses its data.
+    #[error(
+        "{at} is also used by {users}, which does not end when etcd is stopped: end it, then run this again; etcd was not stopped"
+    )]
+    DataInUse {
+        /// The data directory.
+        at: String,
+        /// The processes, and how they use it.
+        users: String,
+    },
+    /// rsync would leave something behind.
+    #[error("a copy of {at} would not be complete: {found}, then run this again; etcd was not stopped")]
+    CopyWouldLose {
+        /// The data directory.
+        at: String,
+        /// The file, what it has, and the cure.
+        found: String,
+    },
+    /// systemd could not start etcd again.
+    #[error(
+        "systemd could not start {unit} again after a stop, because the unit is {found}: run `systemctl unmask {unit}`, see `systemctl status {unit}`, then run this again; etcd was not stopped"
+    )]
+    UnitNotLoaded {
+        /// etcd's unit.
+        unit: String,
+        /// Its load state.
+        found: String,
+    },
+    /// Nothing would stop and start the pod.
+    #[error(
+        "{kubelet} is {found}, so nothing would end etcd's pod and start it again: run `systemctl start {kubelet}`, then run this again; etcd was not stopped"
+    )]
+    KubeletStopped {
+        /// The kubelet's unit.
+        kubelet: &'static str,
+        /// Its state.
+        found: String,
+    },
+    /// The rest of the copy would not fit.
+    #[error(
+        "the copy on {to} needs {wanted} more, and there is {found} of free space: free some space there, then run this again; etcd was not stopped"
+    )]
+    CopyTooLarge {
+        /// Where the copy goes.
+        to: String,
+        /// What is free.
+        found: Bytes,
+        /// What is needed.
+        wanted: Bytes,
+    },
     /// The LUN is too small.
     #[error(
         "LUN {wwid} has {found}, and the config wants {wanted}: grow it {where_to_fix}, or lower `lun.min_size`"

@@ -26,12 +26,10 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
     }
     let (record, _) = verify_mounted(input, mount)?;
     let mut steps = retire_and_fence(input, record)?;
+    let start = input.etcd.needs_start();
+    steps.extend(start.then(|| input.start_etcd(Authority::Lun)));
     steps.extend(attach::session_timeouts(input)?);
-    if input.etcd.needs_start() {
-        steps.extend(input.start_etcd(Authority::Lun));
-    } else {
-        steps.extend(outlook::await_running(input));
-    }
+    steps.extend(if start { input.await_member() } else { outlook::await_running(input) });
     Ok(Plan::complete(steps))
 }
 
@@ -173,10 +171,10 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
     let stopped = stop.is_some();
     steps.extend(stop);
     steps.push(input.mount_data(record));
+    let start = input.etcd.needs_start() || stopped;
+    steps.extend(start.then(|| input.start_etcd(Authority::Lun)));
     steps.extend(attach::session_timeouts(input)?);
-    if input.etcd.needs_start() || stopped {
-        steps.extend(input.start_etcd(Authority::Lun));
-    }
+    steps.extend(start.then(|| input.await_member()).flatten());
     Ok(Plan::complete(steps))
 }
 

@@ -89,13 +89,15 @@ fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
             steps.extend(stop);
             steps.push(Step::Return { at: input.config.etcd.data_dir.clone(), generation });
             if stopped || input.etcd.needs_start() {
-                steps.extend(input.start_etcd(Authority::Local));
+                steps.push(input.start_etcd(Authority::Local));
+                steps.extend(input.await_member());
             }
         }
         None if input.local.is_fenced() => return Err(gone("there is data in neither place")),
         // The rest of a run that was cut short. In all other cases etcd is no longer ours to start.
         None if input.etcd.should_run() && input.etcd.stopped_by_us => {
-            steps.extend(input.start_etcd(Authority::Local));
+            steps.push(input.start_etcd(Authority::Local));
+            steps.extend(input.await_member());
         }
         None => {}
     }
@@ -198,8 +200,8 @@ fn copy_and_commit(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refus
     if input.etcd.running {
         steps.push(Step::PreCopy(Copy { from: at.clone(), way, size, onto_empty }));
     }
-    let stop = input.stop_etcd()?;
-    let stopped = stop.is_some();
+    let stop = input.stop_etcd_to_move(way)?;
+    let stopped = !stop.is_empty();
     steps.extend(stop);
     steps.push(Step::Copy(Copy { from: at.clone(), way, size, onto_empty: onto_empty && !stopped }));
     steps.push(Step::Prove { from: at.clone(), way });
@@ -208,7 +210,8 @@ fn copy_and_commit(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refus
     steps.push(Step::CommitLocal { record: next });
     steps.push(Step::Return { at, generation });
     if stopped || input.etcd.needs_start() {
-        steps.extend(input.start_etcd(Authority::Local));
+        steps.push(input.start_etcd(Authority::Local));
+        steps.extend(input.await_member());
     }
     Ok(match &input.config.backing {
         Backing::Iscsi(_) => Plan::until(steps, Horizon::Sessions),

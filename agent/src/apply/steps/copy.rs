@@ -17,7 +17,7 @@ use crate::{
     terms::AbsPath,
 };
 use anyhow::Context as _;
-use std::{os::fd::OwnedFd, time::Duration};
+use std::{ffi::CStr, os::fd::OwnedFd, time::Duration};
 
 /// A copy that takes longer than this moves less than 1 MiB/s of an 8 GiB database.
 const COPY_LIMIT: Duration = Duration::from_secs(3 * 3600);
@@ -52,6 +52,15 @@ impl Destination {
     }
 }
 
+/// The attribute of the source's root that is not copied: the stamp stays on the LUN, and says that the LUN holds this node's
+/// previous generation.
+pub fn own_attribute(way: Way) -> Option<&'static CStr> {
+    match way {
+        Way::ToLun => None,
+        Way::ToLocal { .. } => Some(Stamp::ATTRIBUTE),
+    }
+}
+
 fn rsync(run: &Run<'_>, step: &Copy, to: &Destination, watcher: &mut dyn Watcher) -> Result<(), RsyncError> {
     let pass = if step.onto_empty { Pass::Fill } else { Pass::Update };
     let mut progress = |done| watcher.moved(done, step.size.map(|size| size.0));
@@ -81,12 +90,7 @@ pub fn copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Re
     let to = Destination::open(run, from, step.way)?;
     guard::etcd_is_at_rest(run, from)?;
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
-    // The stamp is not copied: it stays on the LUN, and says that the LUN holds this node's previous generation.
-    let stays = match step.way {
-        Way::ToLun => None,
-        Way::ToLocal { .. } => Some(Stamp::ATTRIBUTE),
-    };
-    tree::unsupported(&source, stays, &run.host.interrupt)
+    tree::unsupported(&source, own_attribute(step.way), &run.host.interrupt)
         .context("looking for files that rsync can't copy")?;
     rsync(run, step, &to, watcher)?;
     to.sync(step.way)?;

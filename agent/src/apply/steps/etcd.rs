@@ -6,7 +6,7 @@ use crate::{
     host::{
         Host, cri, filelock,
         manifest::{self, PutBack},
-        systemd,
+        process, systemd,
     },
     node::{
         KUBELET,
@@ -27,6 +27,8 @@ const POD_STOP_LIMIT: Duration = Duration::from_secs(300);
 const START_LIMIT: Duration = Duration::from_secs(300);
 /// The time for processes that still exist when the unit has stopped.
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
+/// A process may close its files, or a mount may go, without an end of that process.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The containers of OpenShift's etcd pod: openshift/cluster-etcd-operator `bindata/etcd/disable-etcd.sh`.
 const CONTAINERS: [&str; 5] = ["etcd", "etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
 
@@ -124,15 +126,18 @@ fn wait_until_free(
 ) -> anyhow::Result<()> {
     let deadline = Instant::now() + limit;
     loop {
-        let users = users::of_data(host, data_dir)?;
+        let users = users::list(host, data_dir)?;
         if users.is_empty() {
             return Ok(());
         }
         is_away()?;
         if Instant::now() >= deadline {
-            bail!("{} still uses {data_dir}: end it first", users.join(", "));
+            let names: Vec<_> = users.into_iter().map(|user| user.name).collect();
+            bail!("{} still uses {data_dir}: end it first", names.join(", "));
         }
-        host.pause(Duration::from_millis(100))?;
+        // A look at every process costs much more than to wait for these, and etcd's neighbours need the processor.
+        let pids: Vec<_> = users.iter().filter_map(|user| user.pid).collect();
+        process::wait_for_an_end(host, &pids, LOOK_AGAIN)?;
     }
 }
 

@@ -13,6 +13,7 @@
 //! * [`retire`], [`fence`]: the local data, and the data directory without it
 //! * [`returning`]: the local copy of a rollback
 //! * [`mount`]: the LUN's mount for etcd
+//! * [`preflight`]: trying all that before etcd is stopped
 //! * [`etcd`]: stopping and starting it
 //! * [`serve`]: whether the others can do without it, and whether it serves again
 
@@ -25,6 +26,7 @@ pub mod format;
 pub mod login;
 pub mod measure;
 pub mod mount;
+pub mod preflight;
 pub mod retire;
 pub mod returning;
 pub mod serve;

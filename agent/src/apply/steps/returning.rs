@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 /// Opens the directory at `path` for a rollback's copy. If an earlier try has not made it, this makes it with the
 /// owner, mode and label of `like`.
 pub fn shelve(host: &Host, path: &AbsPath, like: &OwnedFd) -> anyhow::Result<OwnedFd> {
-    host.root.make_dir(RETURNING, 0o700).context("making the directory of a rollback's copy")?;
+    host.root.make_dir_durably(RETURNING, 0o700).context("making the directory of a rollback's copy")?;
     let shelf = tree::open(&host.root.locate(RETURNING))?;
     if dir::names(&shelf)?.iter().any(|name| name == path.name()) {
         let found = dir::open(&shelf, path.name()).with_context(|| format!("opening {path}"))?;

@@ -73,6 +73,14 @@ pub fn holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holder>> {
     Ok(found.into_iter().collect())
 }
 
+/// The process that has locked a file, if it can be seen from here and is the only one. etcd locks its database for as long
+/// as it has it open (bbolt `bolt_unix.go`, `flock`); whoever only reads the file has no lock.
+pub fn locker(host: &Host, path: impl AsRef<Path>) -> io::Result<Option<u32>> {
+    let Some(file) = FileId::of(&host.root.locate(path))? else { return Ok(None) };
+    let mut lockers = lockers(host, file)?.into_iter().flatten();
+    Ok(lockers.next().filter(|_| lockers.next().is_none()))
+}
+
 /// What processes have open of a directory and of everything below it, on the same filesystem:
 /// files, working directories, roots and mappings, also through bind mounts in other namespaces.
 ///

@@ -84,6 +84,39 @@ pub fn park(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<()>
     from.sync()
 }
 
+/// Tries both renames with an empty file: whether `manifest` could be parked, and put back. The kubelet ignores the file,
+/// because its name begins with a dot (kubernetes `pkg/kubelet/config/file_linux.go`). What an interrupted try has left is
+/// removed.
+pub fn try_both_ways(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<()> {
+    let (there, aside) = (manifest.parent().join(TRIAL), parked.parent().join(TRIAL));
+    clear_trial(host, manifest, parked)?;
+    let place = Place::of_owner(host, &there)?.ok_or_else(|| absent(&there.parent()))?;
+    dir::make_file(&place.dir, TRIAL).map_err(|error| at(there.as_path(), &error))?;
+    let tried = park(host, &there, &aside).and_then(|()| put_back(host, &there, &aside));
+    clear_trial(host, manifest, parked)?;
+    match tried? {
+        PutBack::Back => Ok(()),
+        PutBack::Newer | PutBack::NotParked => {
+            let said = format!("{there} was taken by somebody while it was being moved");
+            Err(io::Error::other(said))
+        }
+    }
+}
+
+/// Removes what an interrupted [`try_both_ways`] has left.
+pub fn clear_trial(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<()> {
+    host.root.remove(manifest.parent().join(TRIAL).as_path())?;
+    let aside = parked.parent().join(TRIAL);
+    if Place::of_ours(host, &aside)?.is_some_and(|place| place.holds_file().unwrap_or(false)) {
+        host.root.remove(aside.as_path())?;
+        remove_if_empty(host, &aside.parent())?;
+    }
+    Ok(())
+}
+
+/// The name of the file that is moved to try it.
+const TRIAL: &str = ".etcd-lun-preflight";
+
 /// Moves `parked` back to `manifest`. If there is a `manifest`, it is newer and stays. The parking directory is removed
 /// if it is empty then.
 pub fn put_back(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<PutBack> {

@@ -186,3 +186,33 @@ fn what_is_around_them() {
     assert_eq!(node.put_back().unwrap(), PutBack::Back);
     assert_eq!(fs::read_to_string(node.base.join("elsewhere/etcd-pod.yaml")).unwrap(), "mine");
 }
+
+#[test]
+fn a_try_moves_nothing_and_leaves_nothing() {
+    let kubernetes = Kubernetes::with("try", Some("pod"), None);
+    let (manifest, parked) = (&kubernetes.manifest, &kubernetes.parked);
+    let try_it = || try_both_ways(&kubernetes.host, manifest, parked);
+    let list = |dir: &str| kubernetes.host.root.list_opt(dir).unwrap();
+    // Twice from the beginning, and after tries that were interrupted: the second between both renames.
+    for left in ["", "manifests/.etcd-lun-preflight", "etcd-lun-parked/.etcd-lun-preflight"] {
+        if !left.is_empty() {
+            let left = kubernetes.base.join("etc/kubernetes").join(left);
+            fs::create_dir_all(left.parent().unwrap()).unwrap();
+            fs::write(left, "").unwrap();
+        }
+        try_it().unwrap();
+        assert_eq!(kubernetes.texts(), (Some("pod".into()), None));
+        assert_eq!(list("/etc/kubernetes").unwrap(), ["manifests"]);
+        assert_eq!(list("/etc/kubernetes/manifests").unwrap(), ["etcd-pod.yaml"]);
+    }
+    // A parked manifest stays.
+    fs::create_dir(kubernetes.at(&parked.parent())).unwrap();
+    fs::write(kubernetes.at(parked), "older").unwrap();
+    try_it().unwrap();
+    assert_eq!(kubernetes.texts(), (Some("pod".into()), Some("older".into())));
+    // What is in the way is an error, and the manifest stays.
+    fs::remove_dir_all(kubernetes.at(&parked.parent())).unwrap();
+    fs::write(kubernetes.at(&parked.parent()), "").unwrap();
+    assert!(try_it().is_err());
+    assert_eq!(list("/etc/kubernetes/manifests").unwrap(), ["etcd-pod.yaml"]);
+}

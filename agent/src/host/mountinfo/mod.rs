@@ -10,7 +10,12 @@ mod bind;
 
 pub use bind::bind_holders;
 
-use super::{Host, process::while_it_lives, root::at};
+use super::{
+    Host,
+    namespace::{OF_PID1, OURS, mount_namespace},
+    process::while_it_lives,
+    root::at,
+};
 use std::{
     collections::HashSet,
     fs, io,
@@ -36,6 +41,8 @@ pub struct Mount {
     pub fs_type: String,
     /// What is mounted, as the caller of mount(2) named it; may be empty.
     pub source: String,
+    /// Whether mounts and unmounts elsewhere never reach it (`mount_namespaces(7)`, private).
+    pub private: bool,
     /// Options of the filesystem, the same for all its mounts.
     pub super_options: Vec<String>,
 }
@@ -67,6 +74,14 @@ pub fn of_pid1(host: &Host) -> io::Result<Vec<Mount>> {
 /// list: opening the device exclusively finds those too (`block::nobody_holds`).
 pub fn holders_in_any_namespace(host: &Host, major: u32, minor: u32) -> io::Result<Vec<Holder>> {
     holders(host, &[], |mount| mount.device == (major, minor))
+}
+
+/// The processes that would keep a device mounted after PID 1 has unmounted it: their mount is private, so the unmount does
+/// not reach it. Those in PID 1's and the calling thread's namespaces are left out. For errors see
+/// [`holders_in_any_namespace`].
+pub fn private_holders(host: &Host, device: (u32, u32)) -> io::Result<Vec<Holder>> {
+    let spared = [mount_namespace(host, OF_PID1)?, mount_namespace(host, OURS)?];
+    holders(host, &spared, |mount| mount.device == device && mount.private)
 }
 
 /// The processes that see anything mounted at a place, in any mount namespace. For errors see
@@ -136,7 +151,13 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
     let device = next()?;
     let (major, minor) = device.split_once(':')?;
     let (root, mount_point, options) = (next()?, next()?, next()?);
-    while next()? != "-" {} // optional fields: peer groups
+    let mut private = true;
+    loop {
+        match next()? {
+            end if end == "-" => break,
+            group => private &= !(group.starts_with("shared:") || group.starts_with("master:")),
+        }
+    }
     let (fs_type, source, super_options) = (next()?, next()?, next()?);
     let split = |options: &str| options.split(',').map(str::to_owned).collect();
     Some(Mount {
@@ -148,6 +169,7 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
         options: split(&options),
         fs_type,
         source,
+        private,
         super_options: split(&super_options),
     })
 }
@@ -193,6 +215,7 @@ mod tests {
         assert_eq!(mounts[2].mount_point, "/mnt/with blank\\\tx");
         assert_eq!((mounts[2].root.as_str(), mounts[2].source.as_str()), ("/a b", ""));
         assert_eq!(mounts[3].root, "/member");
+        assert_eq!(mounts.iter().map(|mount| mount.private).collect::<Vec<_>>(), [false, false, true, true]);
     }
 
     #[test]

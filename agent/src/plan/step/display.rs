@@ -2,7 +2,7 @@
 
 use super::{
     Step,
-    payload::{AttachLun, AwaitMember, Copy, Format, LogIn, Mark, MountData, Retire, StartEtcd},
+    payload::{AttachLun, AwaitMember, Copy, Format, LogIn, Mark, MountData, Preflight, Retire, StartEtcd},
 };
 use crate::{
     config::{Discovery, Runtime},
@@ -54,6 +54,9 @@ impl fmt::Display for Step {
             Self::Unstamp => write!(f, "remove the old stamp from the LUN"),
             Self::PreCopy(Copy { from, way, size, .. }) => {
                 write!(f, "copy {from}{} to {way} while etcd still runs", sized(*size))
+            }
+            Self::Preflight(Preflight { from, way, .. }) => {
+                write!(f, "try everything that moving {from} to {way} needs, while etcd still runs")
             }
             Self::StopEtcd { runtime: Runtime::Systemd { unit }, .. } => {
                 write!(f, "stop {unit} and wait until nobody holds the database")

@@ -18,6 +18,7 @@ impl Step {
             Self::Stage { .. } => "stage",
             Self::Unstamp => "unstamp",
             Self::PreCopy(_) => "pre-copy",
+            Self::Preflight(_) => "preflight",
             Self::StopEtcd { .. } => "stop-etcd",
             Self::Copy(_) => "copy",
             Self::Measure { .. } => "measure",
@@ -58,6 +59,7 @@ impl Step {
             | Self::AwaitDisk { .. }
             | Self::BeginRecord { .. }
             | Self::Stage { .. }
+            | Self::Preflight(_)
             | Self::StopEtcd { .. }
             | Self::Measure { .. }
             | Self::Prove { .. }

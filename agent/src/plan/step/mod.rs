@@ -8,7 +8,9 @@ mod display;
 mod id;
 mod payload;
 
-pub use payload::{AttachLun, AwaitMember, Copy, Format, LogIn, Mark, MountData, Retire, StartEtcd, Way};
+pub use payload::{
+    AttachLun, AwaitMember, Copy, Format, LogIn, Mark, MountData, Preflight, Retire, StartEtcd, Way,
+};
 
 use crate::{
     config::Runtime,
@@ -74,6 +76,8 @@ pub enum Step {
     Unstamp,
     /// Copies while etcd still runs, so that the copy that counts is short.
     PreCopy(Copy),
+    /// Tries everything that the steps after the stop need, while etcd still runs.
+    Preflight(Preflight),
     /// Stops etcd and waits until nobody holds its database.
     StopEtcd {
         /// What runs it.

@@ -93,6 +93,19 @@ pub struct Copy {
     pub onto_empty: bool,
 }
 
+/// The payload of `Step::Preflight`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Preflight {
+    /// The data directory.
+    pub from: AbsPath,
+    /// Where its data goes.
+    pub way: Way,
+    /// What runs etcd.
+    pub runtime: Runtime,
+    /// The unit by which PID 1 mounts the LUN there.
+    pub mount_unit: String,
+}
+
 /// The payload of `Step::Retire`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Retire {

@@ -12,6 +12,7 @@ use crate::stage::{ETCD_STATE, Stage};
 use crate::suite::Scenario;
 use crate::target::fingerprint;
 
+mod before_stop;
 mod bench;
 mod beside;
 pub(crate) mod boot;
@@ -45,6 +46,7 @@ pub fn all() -> Vec<Scenario> {
         faults::scenarios(),
         health::scenarios(),
         rollback::scenarios(),
+        before_stop::scenarios(),
         pod::scenarios(),
         secret::scenarios(),
         migrate::scenarios(),
@@ -71,12 +73,12 @@ struct Declined<'a> {
 }
 
 /// A refusal (exit code 3) whose message contains these texts.
-fn refused<'a>(says: &'a [&'a str]) -> Declined<'a> {
+const fn refused<'a>(says: &'a [&'a str]) -> Declined<'a> {
     Declined { code: 3, says }
 }
 
 /// An error (exit code 1) whose message contains these texts.
-fn failed<'a>(says: &'a [&'a str]) -> Declined<'a> {
+const fn failed<'a>(says: &'a [&'a str]) -> Declined<'a> {
     Declined { code: 1, says }
 }
 

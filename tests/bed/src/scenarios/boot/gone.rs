@@ -45,13 +45,35 @@ fn before_migration(stage: &mut Stage) -> Result<()> {
     stage.node.reboot()?;
     ran_before_etcd(&stage.node)?;
     stage.is_on_lun()?;
+    stage.node.ok(&format!(
+        "text=$(sed 's/^attach_timeout = .*/attach_timeout = \"{ATTACH_TIMEOUT}min\"/' {CONFIG}) && echo \"$text\" >{CONFIG} && sync
+         grep -q '^attach_timeout = \"{ATTACH_TIMEOUT}min' {CONFIG}"
+    ))?;
     stage.node.power_off()
+}
+
+const CONFIG: &str = "/etc/etcd-lun/config.toml";
+/// The default, in minutes.
+const ATTACH_TIMEOUT: u64 = 5;
+
+/// The kubelet must not wait for `attach_timeout`: the fence keeps etcd down, and only the kubelet lets anyone repair the
+/// node.
+fn kubelet_came_soon(node: &Node) -> Result<()> {
+    let at = |name: &str| Unit::of(node, name)?.time("ActiveEnter").map(Duration::from_micros);
+    let (network, kubelet) = (at("network-online.target")?, at("kubelet.service")?);
+    let after = kubelet.saturating_sub(network);
+    println!("        the kubelet was up {:.0} s after the network, without the target", after.as_secs_f32());
+    if after > Duration::from_secs(60 * ATTACH_TIMEOUT / 2) {
+        bail!("the kubelet waited {} s for a target that is gone", after.as_secs());
+    }
+    Ok(())
 }
 
 fn gate_etcd(stage: &mut Stage) -> Result<()> {
     stage.target.stop();
     stage.node.power_on()?;
     is("active", &stage.node, &["kubelet.service", "crio.service"])?;
+    kubelet_came_soon(&stage.node)?;
     let kubelet = Unit::of(&stage.node, "kubelet.service")?;
     stage.is_down_without_lun()?;
     names_the_portal(&stage.node)?;

@@ -1,0 +1,161 @@
+//! What would fail after etcd's stop is found before it: etcd is never interrupted. Several causes on one boot, for each
+//! direction.
+
+use anyhow::{Result, bail};
+
+use super::{Declined, check, each, failed, main_pid, pod, refused};
+use crate::scene::Wanted;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("before-stop/migration", migration),
+        Scenario::new("before-stop/rollback", rollback),
+        Scenario::new("before-stop/static-pod", static_pod),
+    ]
+}
+
+/// A cause, how it is made and removed, and what the program says.
+#[derive(Debug)]
+struct Cause {
+    make: &'static str,
+    remove: &'static str,
+    says: Declined<'static>,
+}
+
+/// A transient service, as a backup job is, runs a command in a mount namespace of its own.
+macro_rules! job {
+    ($command:literal) => {
+        concat!(
+            "systemd-run --quiet --collect --unit backup unshare --mount --propagation private sh -c '",
+            $command,
+            " && sleep 1000'; while ! pgrep -x sleep >/dev/null; do sleep 0.2; done"
+        )
+    };
+}
+
+const JOB_ENDS: &str = "systemctl stop backup";
+
+const ON_A_FILE: Cause = Cause {
+    make: "setfattr -n user.note -v x /var/lib/etcd/member/snap/db",
+    remove: "setfattr -x user.note /var/lib/etcd/member/snap/db",
+    says: refused(&[
+        "a copy of /var/lib/etcd",
+        "member/snap/db has the extended attribute user.note",
+        "setfattr -x",
+    ]),
+};
+
+const MASKED: Cause = Cause {
+    // `systemctl mask` refuses, because the unit's file is where the link would be.
+    make: "cd /etc/systemd/system && mv etcd.service /run/etcd.kept && ln -s /dev/null etcd.service && systemctl daemon-reload",
+    remove: "cd /etc/systemd/system && rm etcd.service && mv /run/etcd.kept etcd.service && systemctl daemon-reload",
+    says: refused(&["systemd could not start etcd.service again", "masked", "systemctl unmask etcd.service"]),
+};
+
+/// Something of an interrupted preflight is there. The run with the next cause removes it.
+const LEFT: &str = "mkdir -p /var/lib/etcd-lun/preflight/fence /var/lib/.etcd-lun-preflight; chattr +i /var/lib/etcd-lun/preflight/fence";
+
+fn migration(stage: &mut Stage) -> Result<()> {
+    stage.configure(&Wanted::default())?;
+    let causes = [
+        Cause {
+            make: job!("mount --bind /var/lib/etcd /mnt"),
+            remove: JOB_ENDS,
+            says: refused(&[
+                "/var/lib/etcd is also used by",
+                "backup.service",
+                "has it mounted at /mnt",
+                "end it",
+            ]),
+        },
+        ON_A_FILE,
+        MASKED,
+        Cause {
+            make: "mkdir -p /var/lib/etcd-lun/retired; chattr +i /var/lib/etcd-lun/retired",
+            remove: "chattr -i /var/lib/etcd-lun/retired",
+            says: failed(&["in step preflight", "/var/lib/etcd-lun/retired", "Operation not permitted"]),
+        },
+    ];
+    stage.node.ok(LEFT)?;
+    tries(stage, "etcd-lun apply", causes)?;
+    stage.is_untouched()?;
+    stage.apply()?;
+    stage.is_on_lun()
+}
+
+fn rollback(stage: &mut Stage) -> Result<()> {
+    stage.migrate()?;
+    let causes = [
+        // It would keep the LUN mounted when PID 1 has unmounted it.
+        Cause {
+            make: job!("true"),
+            remove: JOB_ENDS,
+            says: refused(&[
+                "/var/lib/etcd is also used by",
+                "backup.service",
+                "has it mounted at /var/lib/etcd",
+            ]),
+        },
+        ON_A_FILE,
+        MASKED,
+        Cause {
+            make: "mkdir -p /var/lib/etcd-lun/returning/2; chattr +i /var/lib/etcd-lun/returning",
+            remove: "chattr -i /var/lib/etcd-lun/returning",
+            says: failed(&["in step", "/var/lib/etcd-lun/returning", "Operation not permitted"]),
+        },
+    ];
+    stage.node.ok(LEFT)?;
+    tries(stage, "etcd-lun rollback", causes)?;
+    stage.is_on_lun()?;
+    let output = stage.agent("rollback")?;
+    if output.code != 0 {
+        bail!("the rollback should succeed without the causes: {output}");
+    }
+    stage.is_untouched().map(drop)
+}
+
+fn static_pod(stage: &mut Stage) -> Result<()> {
+    pod::hand_over(stage)?;
+    let process = || stage.node.ok("pgrep -x etcd");
+    let before = process()?;
+    let causes = [
+        Cause {
+            make: job!("mount --bind /var/lib/etcd /mnt"),
+            remove: JOB_ENDS,
+            says: refused(&["/var/lib/etcd is also used by", "backup.service", "has it mounted at /mnt"]),
+        },
+        Cause {
+            make: "chattr +i /etc/kubernetes",
+            remove: "chattr -i /etc/kubernetes",
+            says: failed(&[
+                "in step preflight",
+                "/etc/kubernetes/etcd-lun-parked",
+                "Operation not permitted",
+            ]),
+        },
+    ];
+    each(causes, |cause| plays(stage, "etcd-lun apply", &cause))?;
+    if process()? != before {
+        bail!("a run that stops before the stop interrupted etcd");
+    }
+    pod::manifest_is(stage, &format!("/{}", crate::image::ETCD_POD))
+}
+
+fn tries(stage: &Stage, command: &str, causes: [Cause; 4]) -> Result<()> {
+    let before = main_pid(stage)?;
+    each(causes, |cause| plays(stage, command, &cause))?;
+    let after = main_pid(stage)?;
+    if before != after {
+        bail!("etcd was interrupted: process {before} before, {after} after");
+    }
+    stage.node.ok("test ! -e /var/lib/etcd-lun/preflight && test ! -e /var/lib/.etcd-lun-preflight").map(drop)
+}
+
+fn plays(stage: &Stage, command: &str, cause: &Cause) -> Result<()> {
+    stage.node.ok(cause.make)?;
+    let output = stage.node.run_within(command, crate::scene::LIMIT);
+    stage.node.ok(cause.remove)?;
+    check(&output?, cause.says)
+}
