@@ -15,6 +15,7 @@ use crate::target::fingerprint;
 mod bench;
 mod beside;
 pub(crate) mod boot;
+mod cluster;
 mod config;
 mod content;
 mod copy;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Scenario> {
         selinux::scenarios(),
         cuts::scenarios(),
         beside::scenarios(),
+        cluster::scenarios(),
         device::scenarios(),
         lio::scenarios(),
         faults::scenarios(),
