@@ -41,10 +41,20 @@ pub struct Client {
     namespace: PathBuf,
     endpoints: Vec<Endpoint>,
     since: Instant,
-    stop: Arc<AtomicBool>,
+    stop: Stop,
     writer: JoinHandle<Result<Vec<Put>>>,
     reader: JoinHandle<Result<Vec<Read>>>,
     watchers: Vec<(String, JoinHandle<Result<Vec<Duration>>>)>,
+}
+
+/// Stops the client's threads when it is dropped, also when a scenario fails.
+#[derive(Debug)]
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What a client did and saw, with the times at which members answered by themselves.
@@ -79,7 +89,7 @@ impl Client {
             namespace: namespace.into(),
             endpoints: endpoints.to_vec(),
             since,
-            stop,
+            stop: Stop(stop),
             writer: thread(namespace, move || write(for_writer, since, &writing)),
             reader: thread(namespace, move || read(for_reader, since, &reading)),
             watchers,
@@ -94,7 +104,7 @@ impl Client {
     /// Stops.
     pub fn end(self) -> Result<(Work, Survey)> {
         let ended = self.since.elapsed();
-        self.stop.store(true, Ordering::Relaxed);
+        drop(self.stop);
         let history = History { puts: joined(self.writer)?, reads: joined(self.reader)? };
         let mut answers = HashMap::new();
         for (member, watcher) in self.watchers {

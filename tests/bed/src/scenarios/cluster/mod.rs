@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::boot::static_pod::runs_on_lun;
 use super::{pod, rollback};
 use crate::cluster::{Cluster, judge};
 use crate::delivery::EtcdRunner;
 use crate::host;
-use crate::image::ETCD_POD;
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -83,7 +83,7 @@ fn target_lost(stage: &mut Stage) -> Result<()> {
     let client = cluster.client()?;
     let (migration, ()) = cluster.during(&client, "the migration", || {
         stage.apply()?;
-        pod::is_on_lun(stage, &format!("/{ETCD_POD}"))
+        runs_on_lun(stage)
     })?;
     cluster.lead()?;
     let (outage, ()) = cluster.during(&client, "an outage of the target", || {
@@ -92,7 +92,7 @@ fn target_lost(stage: &mut Stage) -> Result<()> {
         stage.target.restart()?;
         serves_again(stage)
     })?;
-    pod::is_on_lun(stage, &format!("/{ETCD_POD}"))?;
+    runs_on_lun(stage)?;
     let (from, to) = (outage.from, outage.to);
     let silent = judge(client, &[migration, outage])?.history.longest_gap(from, to);
     if silent > AWAY / 2 {
