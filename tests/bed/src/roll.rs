@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
-use crate::cluster::certificates::Certificates;
+use crate::cluster::certificates::{self, BUNDLE, Certificates, ON_NODE, Purpose};
 use crate::cluster::client::{Client, Endpoint};
 use crate::cluster::node::{ANSWERS, prepare};
 use crate::cluster::seat::Seat;
@@ -20,7 +20,7 @@ use crate::image::networks;
 use crate::net::{Machine, Path as Network};
 use crate::node::Node;
 use crate::scenarios::boot::{NODES, pool};
-use crate::scene::{self, LUN_SIZE};
+use crate::scene::{self, LUN_SIZE, Wanted};
 use crate::target::{self, Lun, Offer, Target};
 use crate::vm::Options;
 use crate::{etcd, suite};
@@ -75,8 +75,9 @@ impl Pool {
             let mut node = Node::off(bed, name, &disk, options)?;
             node.power_on()?;
             scene::install(&node, agent)?;
-            scene::configure_with_units(&node, &pool())?;
+            scene::configure_with_units(&node, &wanted())?;
             prepare(&node, EtcdRunner::Unit, seat, &certificates, &seats)?;
+            link_certificate(&node, seat)?;
             println!("bed: {name} has booted");
             nodes.push(node);
         }
@@ -136,6 +137,24 @@ impl Pool {
         }
         Ok(())
     }
+}
+
+/// The node's certificate and key for questions to etcd, without the ending.
+const OWN: &str = "/etc/etcd-lun/peer";
+
+/// One config for all nodes. Each has its own certificate in the same place.
+fn wanted() -> Wanted {
+    let cluster = format!(
+        "client_url = \"http://127.0.0.1:2379\"\nca = \"{ON_NODE}/{BUNDLE}\"\ncert = \"{OWN}.crt\"\nkey = \"{OWN}.key\"\n"
+    );
+    Wanted { cluster, ..pool() }
+}
+
+fn link_certificate(node: &Node, seat: &Seat) -> Result<()> {
+    let link = |ending| {
+        format!("ln -s {ON_NODE}/{} {OWN}.{ending}", certificates::file(Purpose::Peer, &seat.name, ending))
+    };
+    node.ok(&format!("{} && {}", link("crt"), link("key"))).map(drop)
 }
 
 /// A disk like the image's, with the addresses of all three nodes.

@@ -106,16 +106,73 @@ impl Cluster {
         self.answers(number + 1)
     }
 
-    /// Waits until a member answers and has a leader.
+    /// Starts the etcd of all members on the host again, after they were killed. None has a leader before
+    /// another one runs.
+    pub fn start_all_again(&mut self) -> Result<()> {
+        let (certificates, seats) = (self.certificates.dir(), &self.seats);
+        self.others.iter_mut().try_for_each(|member| member.start(certificates, seats, "existing"))
+    }
+
+    /// Replaces a member on the host by a learner that has no data.
+    pub fn replace_by_learner(&mut self, bed: &Rc<Bed>, node: &Node, number: usize) -> Result<()> {
+        let seat = self.seats[number + 1].clone();
+        node.ok(&format!("etcdctl member remove {}", id_of(&seat)))?;
+        drop(self.others.remove(number));
+        node.ok(&format!("etcdctl member add {} --learner --peer-urls={}", seat.name, seat.peer_url()))?;
+        let mut member = Member::new(bed, &seat)?;
+        member.start(self.certificates.dir(), &self.seats, "existing")?;
+        self.others.insert(number, member);
+        self.sees(number + 1, true)
+    }
+
+    /// Gives a learner its vote.
+    pub fn promote(&self, node: &Node, number: usize) -> Result<()> {
+        let id = id_of(&self.seats[number + 1]);
+        // etcd refuses this until the learner has caught up.
+        node.ok(&format!(
+            "for try in $(seq 60); do etcdctl member promote {id} >/dev/null 2>/run/promoted && exit 0; sleep 1; done; cat /run/promoted >&2; exit 1"
+        ))
+        .map(drop)
+    }
+
+    /// Waits until every member answers linearizable reads.
+    pub fn all_serve(&self) -> Result<()> {
+        (0..self.seats.len()).try_for_each(|number| self.answers(number))
+    }
+
+    /// Waits until the node's member sees no leader.
+    pub fn lost_leader(&self) -> Result<()> {
+        self.sees(0, false)
+    }
+
+    /// Waits until a member answers a linearizable read.
     fn answers(&self, number: usize) -> Result<()> {
-        let endpoint = self.seats[number].endpoint();
-        let asked = endpoint.clone();
-        let up = within(&self.namespace, move || {
-            host::poll(PATIENCE, Duration::from_millis(300), || {
-                Ok(post(&asked.address, "/v3/kv/range", &json!({ "key": "AA==" })).ok())
-            })
+        self.wait(number, "does not answer", |address| {
+            post(address, "/v3/kv/range", &json!({ "key": "AA==" })).is_ok()
+        })
+    }
+
+    /// Waits until a member sees a leader, or none.
+    fn sees(&self, number: usize, leader: bool) -> Result<()> {
+        let what = if leader { "sees no leader" } else { "still sees a leader" };
+        self.wait(number, what, move |address| {
+            // The gateway leaves out a leader of 0, which is none.
+            let status = post(address, "/v3/maintenance/status", &json!({}));
+            status.is_ok_and(|status| status["leader"].is_string() == leader)
+        })
+    }
+
+    fn wait(
+        &self,
+        number: usize,
+        otherwise: &str,
+        done: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Result<()> {
+        let Endpoint { member, address } = self.seats[number].endpoint();
+        let ok = within(&self.namespace, move || {
+            host::poll(PATIENCE, Duration::from_millis(300), || Ok(done(&address).then_some(())))
         })?;
-        up.map(drop).with_context(|| format!("{} does not answer", endpoint.member))
+        ok.with_context(|| format!("{member} {otherwise} after {} s", PATIENCE.as_secs()))
     }
 
     /// All members, the node's first.
@@ -159,6 +216,12 @@ impl Cluster {
             .with_context(|| format!("{name} does not become the leader"))
         })
     }
+}
+
+/// A shell's expression for a member's id.
+fn id_of(seat: &Seat) -> String {
+    // An unstarted member has no name in the list, but always its URL.
+    format!("$(etcdctl member list | grep -F {} | cut -d, -f1)", seat.peer_url())
 }
 
 /// The run's network namespace.

@@ -8,20 +8,39 @@ use anyhow::{Context, Result, bail};
 
 use super::boot::static_pod::runs_on_lun;
 use super::{pod, rollback};
+use crate::cluster::certificates::{BUNDLE, ON_NODE, Purpose, file};
 use crate::cluster::{Cluster, judge};
 use crate::delivery::EtcdRunner;
 use crate::host;
+use crate::image::HOSTNAME;
+use crate::net::{Machine, Path};
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
+
+mod refusals;
 
 /// How long the target is away. Then etcd on the node must have lost its leadership, and the others must have
 /// written for a while.
 const AWAY: Duration = Duration::from_secs(30);
 
+/// A config with which etcd-lun can ask the other members. For a unit there is no default for certificates.
+fn wanted() -> Wanted {
+    let path = |file: &str| format!("{ON_NODE}/{file}");
+    let cluster = format!(
+        "client_url = \"https://{}:2379\"\nca = {:?}\ncert = {:?}\nkey = {:?}\n",
+        Path::Management.address(Machine::Node),
+        path(BUNDLE),
+        path(&file(Purpose::Peer, HOSTNAME, "crt")),
+        path(&file(Purpose::Peer, HOSTNAME, "key"))
+    );
+    Wanted { cluster, ..Wanted::default() }
+}
+
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("cluster/power-cut", power_cut),
+        Scenario::new("cluster/refusals", refusals::refusals),
         Scenario::new("cluster/migrate-and-roll-back", migrate_and_roll_back),
         Scenario::new("cluster/target-lost", target_lost),
     ]
@@ -29,7 +48,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 
 /// By hand, with the others up. Each time the node's member is the leader, which is the worst case.
 fn migrate_and_roll_back(stage: &mut Stage) -> Result<()> {
-    stage.configure(&Wanted::default())?;
+    stage.configure(&wanted())?;
     let cluster = Cluster::around(&stage.bed, &stage.node, EtcdRunner::Unit)?;
     cluster.lead()?;
     let client = cluster.client()?;
@@ -51,7 +70,7 @@ fn migrate_and_roll_back(stage: &mut Stage) -> Result<()> {
 /// The power fails while the migration has stopped etcd, and after the commit point of a rollback. Each time
 /// the boot finishes what was begun.
 fn power_cut(stage: &mut Stage) -> Result<()> {
-    stage.configure(&Wanted::default())?;
+    stage.configure(&wanted())?;
     stage.node.ok("systemctl enable --quiet etcd-lun.service")?;
     let cluster = Cluster::around(&stage.bed, &stage.node, EtcdRunner::Unit)?;
     let client = cluster.client()?;
