@@ -201,22 +201,28 @@ fn files() -> Vec<(String, u32, String)> {
     ];
     // All machines share one image. A machine finds out which one it is from the addresses of its network
     // cards.
-    for (machine, (number, path)) in Machine::ALL
-        .iter()
-        .flat_map(|machine| NetPath::ALL.iter().enumerate().map(move |path| (*machine, path)))
-    {
-        files.push(plain(
-            &format!("etc/systemd/network/10-{}-eth{number}.network", machine.name()),
-            &format!(
-                "[Match]\nMACAddress={}\n\n[Network]\nAddress={}/24\nAddress={}/64\nLinkLocalAddressing=no\n\
-                 IPv6AcceptRA=no\nIPv6DuplicateAddressDetection=0\n",
-                path.mac(machine),
-                path.address(machine),
-                path.address_v6(machine)
-            ),
-        ));
-    }
+    files.extend(
+        Machine::IN_IMAGE
+            .iter()
+            .flat_map(|machine| networks(*machine).into_iter().map(|(path, text)| plain(&path, &text))),
+    );
     files
+}
+
+/// The path, without the first `/`, and the content of the files that give a machine its addresses.
+pub fn networks(machine: Machine) -> Vec<(String, String)> {
+    let file = |(number, path): (usize, &NetPath)| {
+        let name = format!("etc/systemd/network/10-{}-eth{number}.network", machine.name());
+        let text = format!(
+            "[Match]\nMACAddress={}\n\n[Network]\nAddress={}/24\nAddress={}/64\nLinkLocalAddressing=no\n\
+             IPv6AcceptRA=no\nIPv6DuplicateAddressDetection=0\n",
+            path.mac(machine),
+            path.address(machine),
+            path.address_v6(machine)
+        );
+        (name, text)
+    };
+    NetPath::ALL.iter().enumerate().map(file).collect()
 }
 
 fn recipe_hash() -> String {

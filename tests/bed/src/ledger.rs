@@ -135,10 +135,14 @@ fn end(dir: &Path) {
     }
     let gone = || Ok((!entries.iter().any(Entry::is_alive)).then_some(()));
     host::poll(Duration::from_secs(10), Duration::from_millis(20), gone).ok();
-    let namespace = namespace_of(dir);
-    if Path::new("/run/netns").join(&namespace).exists() {
+    // The run's own namespace, and those of further machines, whose names begin with it.
+    let own = namespace_of(dir);
+    let further = format!("{own}-");
+    let namespaces = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let names = namespaces.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    for name in names.filter(|name| *name == own || name.starts_with(&further)) {
         let mut delete = Command::new("ip");
-        host::run(delete.args(["netns", "del", &namespace]), Duration::from_secs(10)).ok();
+        host::run(delete.args(["netns", "del", &name]), Duration::from_secs(10)).ok();
     }
     // Only mounts below the run's directory, which a scenario made. The last mount is on top, so it goes
     // first.

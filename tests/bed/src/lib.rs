@@ -6,12 +6,15 @@
 //! - `net`, `target`: the networks and the storage; the LIO target is a second `node` with other options
 //! - `vm`, `qmp`, `ssh`, `node`: the node, its power switch and its ssh connection
 //! - `etcd`: writes keys into the node's etcd and reads its hash
+//! - `gateway`: one request to an etcd, from the bed
+//! - `cluster`: the node's etcd as one of three members, and a client that checks its own history
 //! - `cache`: disks with a write cache, which lose unflushed data at a power cut
 //! - `scene`: the agent in the node, and a config for it
 //! - `delivery`: the real Ignition puts a MachineConfig on a node's disk
 //! - `stage`, `suite`, `scenarios`: the scenarios; each begins on a node that was reset for it
 //! - `lanes`: several stages at the same time
 //! - `compare`: etcd-lun and other ways to move an etcd, in the same situations
+//! - `roll`: the etcds of three nodes move one after the other
 //! - `demo`: one migration from beginning to end, to watch
 //! - `shell`: a node to try things in
 #![allow(clippy::disallowed_methods, reason = "the bed runs programs on a test machine")]
@@ -19,10 +22,12 @@
 pub mod backing;
 pub mod bed;
 pub mod cache;
+pub mod cluster;
 pub mod compare;
 pub mod delivery;
 pub mod demo;
 pub mod etcd;
+pub mod gateway;
 pub mod host;
 pub mod image;
 pub mod lanes;
@@ -31,6 +36,7 @@ pub mod net;
 pub mod node;
 pub mod packages;
 pub mod qmp;
+pub mod roll;
 pub mod scenarios;
 pub mod scene;
 pub mod shell;

@@ -10,7 +10,7 @@ use bed::lanes::{self, Claims};
 use bed::node::Node;
 use bed::shell::{self, ShellOptions};
 use bed::stage::Stage;
-use bed::{compare, demo, ledger, scenarios, suite};
+use bed::{compare, demo, ledger, roll, scenarios, suite};
 use clap::{Parser, Subcommand};
 
 /// Sets up a real node in a virtual machine with a real iSCSI target and a real etcd, and tests etcd-lun
@@ -40,6 +40,16 @@ enum Verb {
         /// texts with commas; one match is enough.
         #[arg(long, default_value = "")]
         only: String,
+    },
+    /// Boot three nodes whose etcds are one cluster, and move one etcd after the other to its LUN while a
+    /// client writes. Print how long the cluster and each member did not answer.
+    Roll {
+        /// The static etcd-lun binary.
+        #[arg(long)]
+        agent: PathBuf,
+        /// Move all etcds back to the local disks afterwards, one after the other.
+        #[arg(long)]
+        rollback: bool,
     },
     /// Play the scenarios and print how many passed and failed.
     Suite {
@@ -76,6 +86,9 @@ fn main() -> ExitCode {
         }
         Verb::Compare { agent, only } => {
             Bed::make().and_then(|bed| compare::play(&bed, &agent, &only)).map(|()| ExitCode::SUCCESS)
+        }
+        Verb::Roll { agent, rollback } => {
+            Bed::make().and_then(|bed| roll::play(&bed, &agent, rollback)).map(|()| ExitCode::SUCCESS)
         }
         Verb::Suite { agent, only, list, lanes, claims } => {
             suite(&agent, &only, list, lanes, claims.as_deref())

@@ -20,17 +20,27 @@ pub enum Machine {
     Node,
     /// A second machine that is a LIO target, besides the bed's tgtd.
     Lio,
+    /// A second node.
+    Second,
+    /// A third node.
+    Third,
 }
 
 impl Machine {
     /// All machines.
-    pub const ALL: [Machine; 2] = [Machine::Node, Machine::Lio];
+    pub const ALL: [Machine; 4] = [Machine::Node, Machine::Lio, Machine::Second, Machine::Third];
+    /// The machines whose addresses are in the image. `roll` writes those of the others.
+    pub const IN_IMAGE: [Machine; 2] = [Machine::Node, Machine::Lio];
+    /// The nodes of a cluster of three.
+    pub const NODES: [Machine; 3] = [Machine::Node, Machine::Second, Machine::Third];
 
     /// The name of the machine in files and interfaces.
     pub fn name(self) -> &'static str {
         match self {
             Machine::Node => "node",
             Machine::Lio => "lio",
+            Machine::Second => "second",
+            Machine::Third => "third",
         }
     }
 
@@ -38,6 +48,8 @@ impl Machine {
         match self {
             Machine::Node => 2,
             Machine::Lio => 3,
+            Machine::Second => 4,
+            Machine::Third => 5,
         }
     }
 }
@@ -127,7 +139,8 @@ impl Path {
         format!("52:54:00:{network}:00:{number:02x}")
     }
 
-    fn bridge(self) -> String {
+    /// The bridge of all machines on this network.
+    pub fn bridge(self) -> String {
         format!("br-{}", self.letter())
     }
 
@@ -208,7 +221,8 @@ impl Net {
         Path::ALL.iter().try_for_each(|path| self.link(*path, true))
     }
 
-    fn ip(&self, arguments: &[&str]) -> Result<()> {
+    /// Runs `ip` for this namespace.
+    pub fn ip(&self, arguments: &[&str]) -> Result<()> {
         let mut ip = Command::new("ip");
         host::ok(ip.args(["-n", &self.namespace]).args(arguments), LIMIT).map(drop)
     }

@@ -78,8 +78,8 @@ fn collect(stage: &mut Stage, dir: &Path) -> Result<()> {
     stage.node.collect(dir)?;
     let run = stage.bed.run.dir();
     fs::copy(run.join("tgtd.log"), dir.join("tgtd.log"))?;
-    // Files of the second machine. They exist only if the scenario had one.
-    for file in ["lio.serial", "lio.transcript"] {
+    // Files of the second machine and of further members. They exist only if the scenario had them.
+    for file in ["lio.serial", "lio.transcript", "etcd-master-1.log", "etcd-master-2.log"] {
         fs::copy(run.join(file), dir.join(file)).ok();
     }
     Ok(())

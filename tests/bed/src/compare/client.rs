@@ -11,7 +11,8 @@ use fastrand::Rng;
 use serde_json::json;
 
 use crate::etcd::base64;
-use crate::scenarios::cuts::writer::{address, enter, missing, post};
+use crate::gateway::{enter, post};
+use crate::scenarios::cuts::writer::{address, missing};
 
 /// The pause between two questions. It is the precision of a measured time without an answer.
 const PAUSE: Duration = Duration::from_millis(40);

@@ -16,6 +16,7 @@ mod before_stop;
 mod bench;
 mod beside;
 pub(crate) mod boot;
+mod cluster;
 mod config;
 mod content;
 mod copy;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Scenario> {
         selinux::scenarios(),
         cuts::scenarios(),
         beside::scenarios(),
+        cluster::scenarios(),
         device::scenarios(),
         lio::scenarios(),
         faults::scenarios(),

@@ -84,7 +84,8 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     stage.node.ok(&format!("mkdir -p {RETURNING} && chmod 700 {RETURNING}"))?;
     pod::hold_the_copy(stage)?;
     let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
-        stage.wait_until(&format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
+        // The copy's directory is named by its generation, which depends on what happened to the node before.
+        stage.wait_until(&format!("! pgrep -x etcd >/dev/null && test -n \"$(ls {RETURNING})\""))?;
         stage.node.ok(&format!("chattr +i {RETURNING}; rm /var/held/closed"))
     })?;
     check(&output, failed(&["in step return"]))?;

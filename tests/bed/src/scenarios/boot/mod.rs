@@ -29,13 +29,13 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 }
 
 /// The nodes that the object lists, in the order of their LUNs.
-pub(super) const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
+pub(crate) const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// One config for three nodes. The time-out for an unreachable target is short, because many boots wait for
 /// it.
-pub(super) fn pool() -> Wanted {
+pub(crate) fn pool() -> Wanted {
     let entry = |number: usize| {
         let name = NODES[number];
         format!(

@@ -2,26 +2,22 @@
 //! acknowledged one.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
-use nix::sched::{CloneFlags, setns};
+use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 
 use crate::etcd::base64;
+use crate::gateway::{enter, post};
 use crate::net::{Machine, Path as NetPath};
 
 const PREFIX: &str = "/cut/";
 /// The first key after all keys with the prefix: `0` follows `/`.
 const PREFIX_END: &str = "/cut0";
-const WAIT: Duration = Duration::from_secs(4);
 /// The pause between two writes. It is short enough for writes at every moment, and long enough not to slow
 /// the emulated node down.
 const PAUSE: Duration = Duration::from_millis(40);
@@ -104,12 +100,6 @@ pub fn address() -> String {
     format!("{}:2379", NetPath::Management.address(Machine::Node))
 }
 
-/// Moves this thread into a network namespace.
-pub fn enter(namespace: &Path) -> Result<()> {
-    let file = File::open(namespace).with_context(|| format!("cannot open {}", namespace.display()))?;
-    setns(file, CloneFlags::CLONE_NEWNET).context("cannot enter the network namespace")
-}
-
 fn pair(number: u64) -> (String, String) {
     let key = format!("{PREFIX}{number:08}");
     (base64(key.as_bytes()), base64(format!("{number} ").repeat(20).as_bytes()))
@@ -118,25 +108,4 @@ fn pair(number: u64) -> (String, String) {
 fn put(number: u64) -> Result<()> {
     let (key, value) = pair(number);
     post(&address(), "/v3/kv/put", &json!({ "key": key, "value": value })).map(drop)
-}
-
-/// Sends one request to etcd's gateway, on a connection of its own.
-pub fn post(address: &str, path: &str, body: &Value) -> Result<Value> {
-    let address: SocketAddr = address.parse()?;
-    let mut stream = TcpStream::connect_timeout(&address, WAIT)?;
-    stream.set_read_timeout(Some(WAIT))?;
-    stream.set_write_timeout(Some(WAIT))?;
-    let body = body.to_string();
-    // With HTTP/1.0 the answer ends with the connection and is not chunked.
-    write!(stream, "POST {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is incomplete")?;
-    let status = head.split(' ').nth(1).unwrap_or_default();
-    if status != "200" {
-        bail!("etcd answers {status}: {body}");
-    }
-    let value: Value = serde_json::from_str(body)?;
-    value["header"]["revision"].as_str().context("the answer has no revision")?;
-    Ok(value)
 }

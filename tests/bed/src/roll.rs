@@ -1,0 +1,168 @@
+//! Three nodes in three virtual machines, whose etcds are one cluster. Each has a LUN of its own at one target,
+//! and all have one config. The etcds move one after the other, as an administrator does it, while a client
+//! writes to all of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::bed::Bed;
+use crate::cluster::certificates::{self, BUNDLE, Certificates, ON_NODE, Purpose};
+use crate::cluster::client::{Client, Endpoint};
+use crate::cluster::node::{ANSWERS, prepare};
+use crate::cluster::seat::Seat;
+use crate::cluster::{Span, during, judge, namespace};
+use crate::delivery::{self, EtcdRunner};
+use crate::image::networks;
+use crate::net::{Machine, Path as Network};
+use crate::node::Node;
+use crate::scenarios::boot::{NODES, pool};
+use crate::scene::{self, LUN_SIZE, Wanted};
+use crate::target::{self, Lun, Offer, Target};
+use crate::vm::Options;
+use crate::{etcd, suite};
+
+const KEYS: usize = 2000;
+
+/// Plays the roll, and afterwards the way back if that is wanted.
+pub fn play(bed: &Rc<Bed>, agent: &Path, rollback: bool) -> Result<()> {
+    let begun = Instant::now();
+    let _target = offer(bed)?;
+    let pool = Pool::boot(bed, agent)?;
+    println!(
+        "bed: three nodes, whose etcds are one cluster with {KEYS} keys, ready in {} s",
+        begun.elapsed().as_secs()
+    );
+    let played = pool.roll(rollback);
+    if played.is_err() {
+        pool.collect()?;
+    }
+    played
+}
+
+/// One target with a LUN for each node.
+fn offer(bed: &Rc<Bed>) -> Result<Target> {
+    let luns: Vec<Lun> =
+        (1..=3).map(|number| Lun::new(number, bed.run.dir().join(format!("lun{number}")))).collect();
+    luns.iter().try_for_each(|lun| target::blank(&lun.file, LUN_SIZE))?;
+    Target::start(bed, Offer { chap: Some(scene::chap()), ..Offer::open(luns) })
+}
+
+/// The nodes and their places in the cluster.
+struct Pool {
+    nodes: Vec<Node>,
+    seats: Vec<Seat>,
+    namespace: PathBuf,
+}
+
+impl Pool {
+    fn boot(bed: &Rc<Bed>, agent: &Path) -> Result<Self> {
+        let seats: Vec<Seat> = NODES
+            .iter()
+            .zip(Machine::NODES)
+            .map(|(name, machine)| Seat::new(name, &Network::Management.address(machine)))
+            .collect();
+        let names: Vec<(&str, &str)> =
+            seats.iter().map(|seat| (seat.name.as_str(), seat.address.as_str())).collect();
+        let certificates = Certificates::make(&bed.run.dir().join("certificates"), &names)?;
+        let disk = disk(bed)?;
+        let mut nodes = Vec::new();
+        for ((name, machine), seat) in NODES.iter().zip(Machine::NODES).zip(&seats) {
+            let options = Options { hostname: Some(name), machine, ..Options::default() };
+            let mut node = Node::off(bed, name, &disk, options)?;
+            node.power_on()?;
+            scene::install(&node, agent)?;
+            scene::configure_with_units(&node, &wanted())?;
+            prepare(&node, EtcdRunner::Unit, seat, &certificates, &seats)?;
+            link_certificate(&node, seat)?;
+            println!("bed: {name} has booted");
+            nodes.push(node);
+        }
+        // No etcd is ready before another one runs.
+        for node in &nodes {
+            node.ok("systemctl enable --quiet etcd.service; systemctl start --no-block etcd.service")?;
+        }
+        nodes.iter().try_for_each(|node| node.ok(ANSWERS).map(drop))?;
+        etcd::put_keys(nodes.first().context("there is no node")?, KEYS)?;
+        Ok(Self { nodes, seats, namespace: namespace(bed) })
+    }
+
+    fn roll(&self, rollback: bool) -> Result<()> {
+        let endpoints: Vec<Endpoint> = self.seats.iter().map(Seat::endpoint).collect();
+        let client = Client::begin(&self.namespace, &endpoints, &NODES)?;
+        let mut spans = Vec::new();
+        for (node, seat) in self.nodes.iter().zip(&self.seats) {
+            spans.push(self.operate(&client, &endpoints, node, seat, "apply", "xfs")?);
+        }
+        for (node, seat) in self.nodes.iter().zip(&self.seats).filter(|_| rollback) {
+            spans.push(self.operate(&client, &endpoints, node, seat, "rollback", "")?);
+        }
+        judge(client, &spans).map(drop)
+    }
+
+    /// Runs a verb on one node, and checks where its data is then.
+    fn operate(
+        &self,
+        client: &Client,
+        endpoints: &[Endpoint],
+        node: &Node,
+        seat: &Seat,
+        verb: &str,
+        filesystem: &str,
+    ) -> Result<Span> {
+        println!("bed: {}# etcd-lun {verb}", seat.name);
+        let what = format!("`etcd-lun {verb}`");
+        let (span, output) =
+            during(client, &self.namespace, endpoints, &what, &seat.name, || scene::agent(node, verb))?;
+        if output.code != 0 {
+            bail!("on {}, {what}: {output}", seat.name);
+        }
+        let mounted = "findmnt --noheadings --output FSTYPE --mountpoint /var/lib/etcd || true";
+        let found = node.ok(&format!("{ANSWERS}; {mounted}"))?;
+        if found != filesystem {
+            bail!("after {what}, /var/lib/etcd of {} is a mount of {found:?}", seat.name);
+        }
+        Ok(span)
+    }
+
+    /// Keeps what shows the cause of a failure.
+    fn collect(&self) -> Result<()> {
+        for (node, seat) in self.nodes.iter().zip(&self.seats) {
+            let dir = suite::failure_dir().join(format!("roll-{}", seat.name));
+            node.collect(&dir)?;
+            println!("bed: evidence: {}", dir.display());
+        }
+        Ok(())
+    }
+}
+
+/// The node's certificate and key for questions to etcd, without the ending.
+const OWN: &str = "/etc/etcd-lun/peer";
+
+/// One config for all nodes. Each has its own certificate in the same place.
+fn wanted() -> Wanted {
+    let cluster = format!(
+        "client_url = \"http://127.0.0.1:2379\"\nca = \"{ON_NODE}/{BUNDLE}\"\ncert = \"{OWN}.crt\"\nkey = \"{OWN}.key\"\n"
+    );
+    Wanted { cluster, ..pool() }
+}
+
+fn link_certificate(node: &Node, seat: &Seat) -> Result<()> {
+    let link = |ending| {
+        format!("ln -s {ON_NODE}/{} {OWN}.{ending}", certificates::file(Purpose::Peer, &seat.name, ending))
+    };
+    node.ok(&format!("{} && {}", link("crt"), link("key"))).map(drop)
+}
+
+/// A disk like the image's, with the addresses of all three nodes.
+fn disk(bed: &Bed) -> Result<PathBuf> {
+    delivery::change(bed, "roll", &bed.image.disk, |root| {
+        for (path, text) in Machine::NODES.iter().flat_map(|machine| networks(*machine)) {
+            fs::write(root.path(&path), text)?;
+        }
+        Ok(())
+    })
+}
