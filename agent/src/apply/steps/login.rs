@@ -176,7 +176,6 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
         ("node.conn[0].timeo.noop_out_timeout", step.noop_timeout),
     ]
     .map(|(key, span)| (key, span.0.as_secs().to_string()));
-    // iscsiadm refuses an algorithm that it doesn't know.
     let algs = run.secrets.session.as_ref().map(|chap| ChapAlg::list(chap.algs())).unwrap_or_default();
     let of_config: Vec<_> = of_config
         .iter()

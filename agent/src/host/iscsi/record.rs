@@ -2,7 +2,7 @@
 
 use super::{
     DATABASE_LIMIT, IscsiError, IscsiExit,
-    database::{Credentials, DATABASES, node_files, with_chap},
+    database::{CHAP_ALGS, Credentials, DATABASES, node_files, with_chap},
     iscsiadm,
     lock::DatabaseLock,
     session::{Session, sessions},
@@ -111,6 +111,12 @@ pub fn write_record(
         if file.interface(text.as_deref()) != Some(INTERFACE) {
             continue;
         }
+        if let Some(alg) = unknown_alg(text.as_deref().unwrap_or_default(), &all) {
+            return Err(unexpected(format!(
+                "no {alg} in {}: this node's open-iscsi doesn't know that algorithm; remove it from `target.chap.algs`",
+                file.path
+            )));
+        }
         let new = text.as_deref().and_then(|text| with_chap(text, Credentials::Session, chap));
         let new = new.ok_or_else(|| unexpected(format!("{}, an incomplete record", file.path)))?;
         if Some(&new) != text.as_ref() {
@@ -152,6 +158,14 @@ fn clear(host: &Host, target: &Iqn, portal: &Portal, fixed: &[(&str, &str)]) -> 
         }
     }
     Ok(())
+}
+
+/// An algorithm of the settings that isn't in the record: iscsiadm ignores names that it doesn't know, with exit code 0
+/// (seen with 2.1.8). Without it the session would be less safe than the config says.
+fn unknown_alg<'a>(text: &str, settings: &[(&str, &'a str)]) -> Option<&'a str> {
+    let (_, wanted) = settings.iter().find(|(key, _)| *key == CHAP_ALGS)?;
+    let taken = text.lines().find_map(|line| line.strip_prefix(CHAP_ALGS)?.strip_prefix(" = "));
+    wanted.split(',').find(|alg| !taken.is_some_and(|taken| taken.split(',').any(|one| one.trim() == *alg)))
 }
 
 /// The interface of sessions and records that were made without one.
@@ -259,6 +273,19 @@ mod tests {
         assert_eq!(fixture.host.root.read(&path).unwrap(), STORED);
         let leak = Settings { fixed: &[("node.session.auth.password", "secretsecret1")], of_config: &[] };
         assert!(write_record(&fixture.host, &target, &portal, Some(1), leak, None).is_err());
+    }
+
+    #[test]
+    fn an_algorithm_that_iscsiadm_ignores_is_an_error() {
+        let settings = [("node.startup", "manual"), (CHAP_ALGS, "SHA3-256,SHA256")];
+        for (line, unknown) in [
+            ("node.session.auth.chap_algs = SHA3-256,SHA256\n", None),
+            ("node.session.auth.chap_algs = SHA256\n", Some("SHA3-256")),
+            ("", Some("SHA3-256")),
+        ] {
+            assert_eq!(unknown_alg(&format!("# BEGIN RECORD\n{line}"), &settings), unknown, "{line}");
+        }
+        assert_eq!(unknown_alg("", &[("node.startup", "manual")]), None);
     }
 
     #[test]
