@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::target::{BESIDE, Offer};
+use crate::target::{BESIDE, IQN, Offer};
 
 /// The node's own initiator name, by which the other target knows it.
 pub(super) const OWN: &str = "iqn.1994-05.com.redhat:the-node";
@@ -157,14 +157,14 @@ fn earlier_release(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted::default())?;
     stage.node.ok(&format!(
         "set -e; echo InitiatorName={} >/etc/iscsi/initiatorname.iscsi
-         T=$(iscsiadm -m discovery -t sendtargets -p 10.77.0.1:3260 | cut -d' ' -f2)
+         iscsiadm -m node -T {IQN} -p 10.77.0.1:3260,1 -o new
          set -- -n node.session.auth.authmethod -v CHAP -n node.session.auth.username -v {} -n node.session.auth.password -v {}
          for of in startup=manual session.scan=manual session.initial_login_retry_max=1 'conn[0].timeo.login_timeout=10' \
              session.err_timeo.abort_timeout=15 session.err_timeo.lu_reset_timeout=30 session.err_timeo.tgt_reset_timeout=30; do
              set -- \"$@\" -n \"node.${{of%%=*}}\" -v \"${{of#*=}}\"
          done
-         iscsiadm -m node -T $T -p 10.77.0.1:3260 -o update \"$@\"
-         iscsiadm -m node -T $T -p 10.77.0.1:3260 --login",
+         iscsiadm -m node -T {IQN} -p 10.77.0.1:3260 -o update \"$@\"
+         iscsiadm -m node -T {IQN} -p 10.77.0.1:3260 --login",
         scene::INITIATOR,
         account.user,
         account.secret
