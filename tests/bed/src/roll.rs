@@ -147,7 +147,8 @@ fn wanted() -> Wanted {
     let cluster = format!(
         "client_url = \"http://127.0.0.1:2379\"\nca = \"{ON_NODE}/{BUNDLE}\"\ncert = \"{OWN}.crt\"\nkey = \"{OWN}.key\"\n"
     );
-    Wanted { cluster, ..pool() }
+    // Three emulated nodes at once are slow. The pool's own time-out is for boots without a target.
+    Wanted { cluster, attach_timeout: "5min".into(), ..pool() }
 }
 
 fn link_certificate(node: &Node, seat: &Seat) -> Result<()> {
