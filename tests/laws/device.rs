@@ -93,6 +93,7 @@ fn runs_to_the_same_end() {
     let run = |world: &mut World, goal: Goal, cut: Option<usize>| -> usize {
         let mut steps = 0;
         for _ in 0..7 {
+            world.ask_cluster();
             let plan = goal.plan(&config, &world.node).unwrap();
             if plan.is_empty() {
                 return steps;

@@ -403,5 +403,5 @@ fn what_an_older_version_has_proven_is_not_compared() {
     node.rollback_staging = Fact::Known(RollbackStaging { free: Bytes(40 << 30), copy: None });
     node.local = Fact::Known(dir(&["member"], false));
     let finished = rollback(&config(), &node).unwrap();
-    assert_eq!(finished.steps.iter().map(Step::id).collect::<Vec<_>>(), ["start-etcd"]);
+    assert_eq!(finished.steps.iter().map(Step::id).collect::<Vec<_>>(), ["start-etcd", "await-member"]);
 }

@@ -109,7 +109,8 @@ impl Run<'_> {
                     if *needs_quorum && self.guards.quorum {
                         return Self::fail("the other members are no quorum");
                     }
-                    if self.by_hand {
+                    // A member whose filesystem has shut down acknowledges nothing, so it may be stopped.
+                    if self.by_hand && !self.world.shut {
                         let why = "a member is stopped by hand while the others are no quorum";
                         return Err(Stop::Broken(why.into()));
                     }

@@ -94,7 +94,10 @@ impl ApiError {
     /// The keys of the config that this failure of the node's own member is about.
     pub fn keys(&self) -> &'static str {
         match self {
-            Self::Failed { code: 35 | 56 | 58, .. } => "`cluster.cert` and `cluster.key`",
+            Self::Failed { code: 58, .. } => "`cluster.cert` and `cluster.key`",
+            Self::Failed { code: 16 | 35 | 52 | 55 | 56, .. } => {
+                "`cluster.cert` and `cluster.key`, and `cluster.client_url`"
+            }
             Self::Failed { code: 60 | 77, .. } => "`cluster.ca`",
             _ if self.is_other_protocol() => "`cluster.client_url` and `cluster.http_port`",
             _ => "`cluster.client_url`",
@@ -103,13 +106,13 @@ impl ApiError {
 }
 
 /// The finding behind an exit code of curl (curl(1), "EXIT CODES"). With TLS 1.3 a server that wants another client certificate
-/// closes the connection after the handshake, which is code 56.
+/// closes the connection after the handshake: code 55 or 56, or 16 with HTTP/2.
 fn finding(code: i32) -> &'static str {
     match code {
         6 => "its host name cannot be resolved",
         7 => "connection refused, or no route to it",
         28 => "it did not answer in time",
-        35 | 56 => "it did not accept the client certificate, or does not use TLS",
+        16 | 35 | 52 | 55 | 56 => "it did not accept the client certificate, or does not answer over HTTPS",
         58 => "the client certificate or its key cannot be used",
         60 => "its certificate is not accepted",
         77 => "the CA certificate cannot be read",
@@ -321,6 +324,7 @@ mod tests {
             (7, "", "connection refused"),
             (28, "", "in time"),
             (35, "", "client certificate"),
+            (55, "", "client certificate"),
             (56, "", "client certificate"),
             (58, "", "its key"),
             (60, "", "not accepted"),
