@@ -1,25 +1,76 @@
 //! One run at a time, and the end of processes that a killed run left.
 
-use super::watcher::Watcher;
+use super::{
+    run_file::{self, RunFile, RunState},
+    watcher::Watcher,
+};
 use crate::{
     host::{
         Host, Tool,
         filelock::{Lock, LockError},
         mountinfo, process,
     },
-    node::layout::{LOCK, RETURNING, STAGING},
+    node::layout::{LOCK, RETURNING, RUN_FILE, STAGING},
     terms::AbsPath,
 };
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use std::time::{Duration, Instant};
 
 pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
     Ok(LOCK.parse()?)
 }
 
+/// The right to run, or the run that has it.
+#[derive(Debug)]
+pub enum Turn<'a> {
+    /// It is this run's. The lock is released at its end.
+    Ours(Lock, RunFile<'a>),
+    /// Another run has it.
+    Taken(Box<RunState>),
+}
+
+/// Takes the lock for a run of this verb, and says so in the file of the run. If another run holds the lock, returns what
+/// that one says. A holder that says nothing (`mark`, `retired delete`) is waited for as in [`take_lock`].
+pub fn turn<'a>(host: &'a Host, verb: &str) -> anyhow::Result<Turn<'a>> {
+    let deadline = Instant::now() + BRIEF;
+    let path = lock_path()?;
+    loop {
+        let (by, held) = match Lock::take(host, &path) {
+            Ok(lock) => return Ok(Turn::Ours(lock, RunFile::begin(host, verb))),
+            Err(LockError::Held { path, by }) => (by.clone(), LockError::Held { path, by }),
+            Err(error) => return Err(error.into()),
+        };
+        let is_late = Instant::now() >= deadline;
+        match run_file::read(host) {
+            // Who holds the lock may be unknown. The file of a run that was killed names another process.
+            Ok(Some(run)) if run.result.is_none() && by.pid.is_none_or(|pid| pid == run.pid) => {
+                return Ok(Turn::Taken(Box::new(run)));
+            }
+            Err(why) if is_late => bail!(
+                "{by} runs already, and what it does cannot be read from {RUN_FILE} ({why}): wait for its end, `journalctl -t etcd-lun -f` shows it"
+            ),
+            _ if is_late => return Err(held.into()),
+            _ => {}
+        }
+        host.pause(Duration::from_millis(100))?;
+    }
+}
+
+/// Whether a run holds the lock now.
+pub fn is_taken(host: &Host) -> anyhow::Result<bool> {
+    match Lock::take(host, &lock_path()?) {
+        Ok(_) => Ok(false),
+        Err(LockError::Held { .. }) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The timer's `mark` holds the lock only for a moment.
+const BRIEF: Duration = Duration::from_secs(5);
+
 /// Takes the lock. It waits a few seconds, because the timer's `mark` holds the lock only for a moment.
 pub(super) fn take_lock(host: &Host) -> anyhow::Result<Lock> {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + BRIEF;
     let path = lock_path()?;
     loop {
         match Lock::take(host, &path) {

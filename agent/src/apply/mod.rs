@@ -8,15 +8,18 @@
 //! * [`steps`]: what each step does, in a file for each thing that steps touch
 //! * [`cause`]: why a step has failed
 //! * [`guard`]: the preconditions that a destructive step reads again just before it acts
+//! * [`views`]: where else the LUN is mounted, as in a debug pod
 //! * [`place`], [`record`], [`users`]: what is where, which copy is authoritative, who uses the data
 //! * [`selinux`]: whether this process is confined, and the label of the LUN's root directory
+//! * [`scope`]: a systemd scope for a run by hand
 //! * [`alone`]: one run at a time, and ending the processes of a killed run
+//! * [`run_file`]: what a run says of itself to those who follow it
 //! * [`context`]: what a run works with and keeps between its steps
 //! * [`secrets`]: CHAP credentials, read once before the first step
 //! * [`outcome`], [`watcher`]: the result of a run, and who is told about its progress
 #![deny(clippy::wildcard_enum_match_arm)]
 
-mod alone;
+pub mod alone;
 mod cause;
 mod context;
 mod dispatch;
@@ -25,11 +28,14 @@ mod outcome;
 mod place;
 mod record;
 mod rounds;
+pub mod run_file;
+pub mod scope;
 pub mod secrets;
 mod selinux;
 mod steps;
 mod users;
 mod verbs;
+mod views;
 mod watcher;
 
 pub use outcome::{Done, Failure};

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    host::{Host, kmsg, namespace},
+    host::{Host, filelock::Lock, kmsg, namespace},
     node::{
         Fact, Identity,
         authority::{Authority, Record},
@@ -33,6 +33,8 @@ const RETURN_LIMIT: Duration = Duration::from_secs(600);
 
 /// Brings the node to what the config wants, or etcd's data back from the LUN, or takes the LUN back.
 ///
+/// The caller has taken the lock before the first observation: without it another run could change the facts.
+///
 /// If an attempt fails before the commit point, this puts etcd back before it returns. If that fails too, the error
 /// says so.
 pub fn apply(
@@ -41,10 +43,9 @@ pub fn apply(
     secrets: &Secrets,
     identity: &Identity,
     goal: Goal,
+    _lock: &Lock,
     watcher: &mut dyn Watcher,
 ) -> Result<Done, Failure> {
-    // Before the first observation: without the lock another run could change the facts.
-    let _lock = alone::take_lock(host).context("making sure that this is the only apply")?;
     if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
         // Nobody else may see the staging mount, and it must end with this process.
         namespace::private_mounts().context("making mounts private")?;

@@ -1,49 +1,130 @@
-//! `apply` and `rollback`
+//! `apply`, `rollback` and `claim`
 
 use super::{
     config, env,
     exit::Exit,
-    output::{OutputFormat, print_json, print_out},
+    follow, logging,
+    output::{self, JSON_VERSION, OutputFormat, print_err},
     progress::Progress,
     show,
 };
 use crate::{
-    apply::{self, secrets},
+    apply::{
+        self, Done,
+        alone::{self, Turn},
+        run_file::RunResult,
+        scope, secrets,
+    },
     config::Config,
-    host::{Host, notify::Notify},
-    node::{Fact, Selinux},
+    host::{Host, filelock::Lock, notify::Notify},
+    node::{Fact, Identity, Selinux},
     observe,
     plan::{Goal, Occasion},
     policy,
 };
+use anyhow::Context as _;
 use std::path::Path;
 
-/// Brings the node to what the config asks for, or etcd's data back to the local disk.
-pub(super) fn run(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
+/// Brings the node to what the config asks for, or etcd's data back to the local disk. If another run does something
+/// already, follows that one.
+pub(super) fn run(file: Option<&Path>, goal: Goal, follow: bool, output: OutputFormat) -> Result<(), Exit> {
     let (host, identity, config) = config::load_with_host_name(file, goal == Goal::Lun(Occasion::Boot))?;
-    log_domain(&host, &config);
-    let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
-    let notifier = Notify::new(env::var("NOTIFY_SOCKET").as_deref());
-    let mut progress = Progress::new(notifier);
-    let done = apply::apply(&host, &config, &secrets, &identity, goal, &mut progress)?;
-    if output.json {
-        return print_json(kind(goal), &done);
+    let by_hand = goal != Goal::Lun(Occasion::Boot);
+    let (lock, file) =
+        match alone::turn(&host, verb(goal)).context("making sure that this is the only apply")? {
+            Turn::Ours(lock, file) => (lock, file),
+            Turn::Taken(other) if by_hand => return follow::run(&host, verb(goal), *other, follow, output),
+            Turn::Taken(other) => {
+                return Err(Exit::Error(anyhow::anyhow!(
+                    "`etcd-lun {}` runs already (process {}): the service tries again after its end",
+                    other.verb,
+                    other.pid
+                )));
+            }
+        };
+    let mut progress = Progress::new(Notify::new(env::var("NOTIFY_SOCKET").as_deref())).followed_in(file);
+    let outcome =
+        prepare(&host, goal).and_then(|()| carry_out(&host, &config, &identity, goal, &lock, &mut progress));
+    let result = result_of(goal, outcome.as_ref());
+    if outcome.is_ok() {
+        tracing::info!("ended: {}", result.text);
+        follow::print_success(&result, output);
     }
-    if goal == Goal::Claim {
-        print_out("This node owns the LUN: run `etcd-lun apply`, or reboot.");
-    } else if done.steps == 0 {
-        print_out(&show::nothing_to_do(done.rolled_back));
-    } else {
-        let place = if done.rolled_back.is_some() { "local disk" } else { "LUN" };
-        print_out(&format!("Done: {} steps, etcd's data is on the {place}.", done.steps));
+    if let Some(file) = progress.into_file() {
+        file.end(result);
+    }
+    outcome.map(drop)
+}
+
+/// Makes a run by hand independent of its terminal. A service has neither a terminal nor a session that could end.
+fn prepare(host: &Host, goal: Goal) -> Result<(), Exit> {
+    if goal == Goal::Lun(Occasion::Boot) || env::under_systemd() {
+        return Ok(());
+    }
+    host.interrupt.outlive_terminal();
+    output::outlive_terminal().context("starting the thread that writes to the terminal")?;
+    match scope::enter(host, verb(goal))? {
+        None => print_err(&format!(
+            "This run goes on if the terminal closes: `journalctl -t etcd-lun -f` or `etcd-lun {}` follows it.",
+            verb(goal)
+        )),
+        Some(why) => print_err(&format!(
+            "warning: this run has no systemd scope of its own ({why}): if its session is killed, it is killed too, and etcd may stay stopped; `etcd-lun {}` then goes on",
+            verb(goal)
+        )),
     }
     Ok(())
 }
 
-/// The verb, as it stands in JSON.
-fn kind(goal: Goal) -> &'static str {
+fn carry_out(
+    host: &Host,
+    config: &Config,
+    identity: &Identity,
+    goal: Goal,
+    lock: &Lock,
+    progress: &mut Progress<'_>,
+) -> Result<Done, Exit> {
+    log_domain(host, config);
+    let secrets = secrets::load(host, config, config::credentials().as_deref())?;
+    Ok(apply::apply(host, config, &secrets, identity, goal, lock, progress)?)
+}
+
+/// How the run has ended, for those who follow it.
+fn result_of(goal: Goal, outcome: Result<&Done, &Exit>) -> RunResult {
+    match outcome {
+        Ok(done) => {
+            let kind = match goal {
+                Goal::Lun(_) => "apply",
+                Goal::Local => "rollback",
+                Goal::Claim => "claim",
+            };
+            let json = serde_json::json!({ "version": JSON_VERSION, kind: done });
+            RunResult { code: 0, text: summary(goal, done), json }
+        }
+        Err(exit) => {
+            let text = exit.line().unwrap_or_default();
+            let json = logging::failure_json(exit, &text).unwrap_or_default();
+            RunResult { code: exit.code(), text, json }
+        }
+    }
+}
+
+fn summary(goal: Goal, done: &Done) -> String {
+    if goal == Goal::Claim {
+        return "This node owns the LUN: run `etcd-lun apply`, or reboot.".into();
+    }
+    if done.steps == 0 {
+        return show::nothing_to_do(done.rolled_back);
+    }
+    let place = if done.rolled_back.is_some() { "local disk" } else { "LUN" };
+    format!("Done: {} steps, etcd's data is on the {place}.", done.steps)
+}
+
+/// The verb, as it stands on the command line.
+fn verb(goal: Goal) -> &'static str {
     match goal {
-        Goal::Lun(_) => "apply",
+        Goal::Lun(Occasion::ByHand) => "apply",
+        Goal::Lun(Occasion::Boot) => "apply --boot",
         Goal::Local => "rollback",
         Goal::Claim => "claim",
     }

@@ -1,6 +1,10 @@
 //! How the program ends: exit codes, and the last line on standard error.
 
-use crate::{apply::Failure, config::ConfigError, plan::Refusal};
+use crate::{
+    apply::{Failure, run_file::RunResult},
+    config::ConfigError,
+    plan::Refusal,
+};
 use std::process::{ExitCode, Termination};
 
 /// How the program ends.
@@ -14,17 +18,20 @@ pub enum Exit {
     Usage(String),
     /// etcd-lun refuses to act, for this reason.
     Refused(Box<Refusal>),
+    /// The exit code and the last line of a run that this process has followed, and what `--json` prints of it.
+    Followed(Box<RunResult>),
     /// These checks are not ok. Empty if they are in the journal already.
     Unhealthy(String),
 }
 
 impl Exit {
-    fn code(&self) -> u8 {
+    pub(super) fn code(&self) -> u8 {
         match self {
             Self::Success => 0,
             Self::Error(_) => 1,
             Self::Usage(_) => 2,
             Self::Refused(_) => 3,
+            Self::Followed(result) => result.code,
             Self::Unhealthy(_) => 4,
         }
     }
@@ -36,6 +43,7 @@ impl Exit {
             Self::Error(error) => Some(format!("error: {error:#}")),
             Self::Usage(text) => Some(format!("error: {text}")),
             Self::Refused(refusal) => Some(format!("refused: {refusal}")),
+            Self::Followed(result) => Some(result.text.clone()),
             Self::Unhealthy(text) if text.is_empty() => None,
             Self::Unhealthy(text) => Some(format!("unhealthy: {text}")),
         }

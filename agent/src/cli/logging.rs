@@ -1,16 +1,18 @@
-//! Sends log events to the journal under systemd, and to standard error elsewhere; never to both.
+//! Sends log events to the journal under systemd, and to standard error elsewhere. A run by hand sends them to both, because
+//! its terminal may be gone before it ends.
 
 use super::{
     env::{self, under_systemd},
     events,
     exit::Exit,
-    output::{JSON_VERSION, print_err, print_out},
+    output::{Errors, JSON_VERSION, print_err, print_out},
 };
 use tracing::{level_filters::LevelFilter, subscriber::set_global_default};
-use tracing_subscriber::{layer::SubscriberExt as _, registry};
+use tracing_subscriber::{Layer as _, layer::SubscriberExt as _, registry};
 
-/// Installs the subscriber. `ETCD_LUN_LOG` sets the level, such as `debug` or `trace`. Steps are logged at `info`.
-pub(super) fn install() {
+/// Installs the subscriber. `ETCD_LUN_LOG` sets the level, such as `debug` or `trace`. Steps are logged at `info`. `both` is
+/// for a run by hand.
+pub(super) fn install(both: bool) {
     let level = env::var("ETCD_LUN_LOG").and_then(|level| level.parse().ok()).unwrap_or(LevelFilter::INFO);
     if under_systemd()
         && let Ok(journal) = tracing_journald::layer()
@@ -20,8 +22,14 @@ pub(super) fn install() {
         return;
     }
     // On a terminal the progress lines already say what info events say.
-    let level = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
-    let _installed = set_global_default(registry().with(level).with(events::lines(std::io::stderr)));
+    let shown = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
+    if both && let Ok(journal) = tracing_journald::layer() {
+        let lines = events::lines(|| Errors).with_filter(shown);
+        let journal = journal.with_field_prefix(None);
+        let _installed = set_global_default(registry().with(level).with(journal).with(lines));
+        return;
+    }
+    let _installed = set_global_default(registry().with(shown).with(events::lines(|| Errors)));
 }
 
 /// Prints why the program failed, on standard error. This is also done under systemd: journald may not know the unit of an
@@ -31,15 +39,24 @@ pub(super) fn report_failure(exit: &Exit, json: bool) {
     let Some(line) = exit.line().filter(|line| !line.trim_end_matches("error: ").is_empty()) else { return };
     let level = if under_systemd() { "<3>" } else { "" };
     print_err(&format!("{level}{line}"));
-    if !json {
-        return;
+    // A run that was followed has said this to the journal itself.
+    if !matches!(exit, Exit::Followed(_)) {
+        tracing::info!("ended: {line}");
     }
+    if json && let Some(document) = failure_json(exit, &line) {
+        print_out(&document.to_string());
+    }
+}
+
+/// What `--json` prints of a failure.
+pub(super) fn failure_json(exit: &Exit, line: &str) -> Option<serde_json::Value> {
     let (kind, detail) = match exit {
         // The report is already on standard output.
-        Exit::Success | Exit::Unhealthy(_) => return,
+        Exit::Success | Exit::Unhealthy(_) => return None,
+        Exit::Followed(result) => return Some(result.json.clone()),
         Exit::Error(error) => ("error", serde_json::json!(format!("{error:#}"))),
         Exit::Usage(text) => ("error", serde_json::json!(text)),
         Exit::Refused(refusal) => ("refused", serde_json::json!(refusal)),
     };
-    print_out(&serde_json::json!({ "version": JSON_VERSION, kind: detail, "message": line }).to_string());
+    Some(serde_json::json!({ "version": JSON_VERSION, kind: detail, "message": line }))
 }

@@ -8,6 +8,7 @@ mod config;
 mod env;
 mod events;
 mod exit;
+mod follow;
 pub mod grammar;
 mod health;
 mod logging;
@@ -51,14 +52,21 @@ pub fn main() -> Exit {
             return Exit::Usage(String::new());
         }
     };
-    logging::install();
-    match action(given.value("config").map(Path::new)) {
+    logging::install(is_run(command.words) && !given.has("dry-run"));
+    let exit = match action(given.value("config").map(Path::new)) {
         Ok(()) => Exit::Success,
         Err(exit) => {
             logging::report_failure(&exit, given.has("json"));
             exit
         }
-    }
+    };
+    output::finish();
+    exit
+}
+
+/// Whether a command may change where etcd's data is.
+fn is_run(words: &[&str]) -> bool {
+    matches!(words, ["apply" | "rollback" | "claim"])
 }
 
 /// What a command does, given the config file that the command line names.
@@ -77,7 +85,10 @@ fn action(words: &[&str], given: &Arguments) -> Result<Action, String> {
         ["apply" | "rollback" | "claim"] if given.has("dry-run") => {
             Box::new(move |file| view::plan(file, goal, output))
         }
-        ["apply" | "rollback" | "claim"] => Box::new(move |file| apply::run(file, goal, output)),
+        ["apply" | "rollback" | "claim"] => {
+            let follow = !given.has("no-follow");
+            Box::new(move |file| apply::run(file, goal, follow, output))
+        }
         ["retired", "list"] => Box::new(move |file| retired::list(file, output)),
         ["retired", "delete"] => {
             let missing = "GENERATION is missing: `etcd-lun retired list` shows the generations";

@@ -1,7 +1,12 @@
 //! Printing to standard output and standard error.
 
 use super::exit::Exit;
-use std::io::{self, Write as _};
+use crate::host::terminal::{Stream, Terminal};
+use std::{
+    io::{self, Write as _},
+    sync::OnceLock,
+    time::Duration,
+};
 
 /// How facts are printed.
 #[derive(Debug, Clone, Copy)]
@@ -12,14 +17,64 @@ pub(super) struct OutputFormat {
 /// The format of every JSON output.
 pub(super) const JSON_VERSION: u32 = 1;
 
+/// Writes for a run by hand, so that the run never waits for its terminal.
+static TERMINAL: OnceLock<Terminal> = OnceLock::new();
+
+/// From now on nothing that is printed waits for its reader.
+pub(super) fn outlive_terminal() -> io::Result<()> {
+    // A second terminal would be one too many; the first one stays.
+    let _first = TERMINAL.set(Terminal::start()?);
+    Ok(())
+}
+
+/// Waits for what is not printed yet, if somebody reads it.
+pub(super) fn finish() {
+    if let Some(terminal) = TERMINAL.get() {
+        terminal.finish(FINISH_LIMIT);
+    }
+}
+
+/// A terminal over a slow line takes the last lines within this time. After it nobody reads them.
+const FINISH_LIMIT: Duration = Duration::from_secs(2);
+
+fn write(stream: Stream, text: &str) -> io::Result<()> {
+    match TERMINAL.get() {
+        Some(terminal) => {
+            terminal.write(stream, text);
+            Ok(())
+        }
+        None => stream.write(text),
+    }
+}
+
 /// Prints to standard output. A reader that has gone away (`| head`) is not an error.
 pub(super) fn print_out(text: &str) {
-    let _ = writeln!(io::stdout(), "{}", text.trim_end());
+    let _ = write(Stream::Out, &format!("{}\n", text.trim_end()));
 }
 
 /// Prints to standard error.
 pub(super) fn print_err(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", text.trim_end());
+    print_err_part(&format!("{}\n", text.trim_end()));
+}
+
+/// Prints to standard error, without ending the line.
+pub(super) fn print_err_part(text: &str) {
+    let _ = write(Stream::Err, text);
+}
+
+/// Standard error, for log events.
+#[derive(Debug)]
+pub(super) struct Errors;
+
+impl io::Write for Errors {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        write(Stream::Err, &String::from_utf8_lossy(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Prints a value as JSON, beside the version of the format.

@@ -1,8 +1,11 @@
 //! Shows the progress of a long run: lines on a terminal, `STATUS=` under systemd, events in the journal.
 
-use super::{env, output::print_err};
+use super::{
+    env,
+    output::{print_err, print_err_part},
+};
 use crate::{
-    apply::Watcher,
+    apply::{Watcher, run_file::RunFile},
     host::notify::Notify,
     plan::{Plan, Step},
     terms::Bytes,
@@ -18,7 +21,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(360);
 
 /// Shows the progress of a run.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct Progress<'a> {
     terminal: bool,
     quiet: bool,
     notifier: Notify,
@@ -28,9 +31,11 @@ pub(super) struct Progress {
     /// What was said of the cluster.
     cluster: String,
     last: Option<Instant>,
+    /// For those who follow the run.
+    file: Option<RunFile<'a>>,
 }
 
-impl Progress {
+impl<'a> Progress<'a> {
     /// Under systemd: only events and `STATUS=`. Elsewhere: lines on standard error.
     pub(super) fn new(notifier: Notify) -> Self {
         let terminal = std::io::stderr().is_terminal();
@@ -43,7 +48,18 @@ impl Progress {
             title: String::new(),
             cluster: String::new(),
             last: None,
+            file: None,
         }
+    }
+
+    /// The same, which also says all of it to those who follow the run.
+    pub(super) fn followed_in(self, file: RunFile<'a>) -> Self {
+        Self { file: Some(file), ..self }
+    }
+
+    /// The file in which the run is followed, to end it.
+    pub(super) fn into_file(self) -> Option<RunFile<'a>> {
+        self.file
     }
 
     /// Tells systemd what is being done, and asks it for more time, so that a running time limit, such as that of a stop, does
@@ -59,16 +75,24 @@ impl Progress {
             print_err(&format!("{erase}{text}"));
         }
     }
+
+    /// The same, and for those who follow the run.
+    fn line_for_all(&mut self, text: &str) {
+        if let Some(file) = &mut self.file {
+            file.line(text);
+        }
+        self.line(text);
+    }
 }
 
-impl Watcher for Progress {
+impl Watcher for Progress<'_> {
     fn planned(&mut self, plan: &Plan) {
         if let Some(horizon) = plan.horizon {
             tracing::debug!("{} steps; {horizon}", plan.steps.len());
         }
         if let Some(cluster) = plan.cluster.as_ref().filter(|cluster| **cluster != self.cluster) {
             tracing::info!("cluster: {cluster}");
-            self.line(&format!("cluster: {cluster}"));
+            self.line_for_all(&format!("cluster: {cluster}"));
             self.cluster.clone_from(cluster);
         }
     }
@@ -76,7 +100,7 @@ impl Watcher for Progress {
     fn waiting(&mut self, for_what: &str) {
         tracing::info!("{} waits: {for_what}", self.place);
         self.tell_systemd(&format!("{}: {for_what}", self.title));
-        self.line(&format!("      waits: {for_what}"));
+        self.line_for_all(&format!("      waits: {for_what}"));
     }
 
     fn started(&mut self, at: usize, of: usize, step: &Step) {
@@ -84,6 +108,9 @@ impl Watcher for Progress {
         self.title = format!("{} {step}", self.place);
         tracing::info!(STEP = step.id(), "{} started", self.title);
         self.tell_systemd(&self.title);
+        if let Some(file) = &mut self.file {
+            file.step(&self.title);
+        }
         self.line(&self.title);
     }
 
@@ -99,8 +126,7 @@ impl Watcher for Progress {
         };
         self.tell_systemd(&format!("{}: {text}", self.title));
         if self.terminal && !self.quiet {
-            use std::io::Write as _;
-            let _ = write!(std::io::stderr(), "\r\x1b[K      {text}");
+            print_err_part(&format!("\r\x1b[K      {text}"));
         }
         self.last = Some(Instant::now());
     }
@@ -116,7 +142,7 @@ impl Watcher for Progress {
                     self.place,
                     step.id()
                 );
-                self.line(&format!("      {what} ({:.1} s)", took.as_secs_f32()));
+                self.line_for_all(&format!("      {what} ({:.1} s)", took.as_secs_f32()));
             }
             Err(why) => {
                 tracing::info!(
@@ -126,13 +152,16 @@ impl Watcher for Progress {
                     self.place,
                     step.id()
                 );
-                self.line("      failed");
+                self.line_for_all("      failed");
             }
         }
         self.last = None;
     }
 
     fn noted(&mut self, text: &str) {
+        if let Some(file) = &mut self.file {
+            file.line(text);
+        }
         tracing::warn!("{text}");
     }
 

@@ -1,7 +1,7 @@
 //! This machine's name and id, the id of this boot, and the user and unit of this process.
 
-use super::Host;
-use std::io;
+use super::{Host, cgroup};
+use std::{io, path::Path};
 
 /// The hostname that the kernel has, short or fully qualified, as it was set.
 ///
@@ -37,17 +37,11 @@ pub fn is_root(host: &Host) -> io::Result<bool> {
 /// The systemd unit of this process, such as `etcd-lun.service`; none outside of services, as in a login session or a
 /// container: proc_pid_cgroup(5), in the unified hierarchy (RHEL 9) or in systemd's own (RHEL 8).
 pub fn unit(host: &Host) -> io::Result<Option<String>> {
-    Ok(parse_unit(&host.root.read("/proc/self/cgroup")?))
+    Ok(cgroup::of(host, "self")?.as_deref().and_then(unit_in))
 }
 
-fn parse_unit(text: &str) -> Option<String> {
-    let path = |line: &str| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        matches!(controllers, "" | "name=systemd").then(|| path.to_owned())
-    };
-    let path = text.lines().find_map(path)?;
-    let unit = path.rsplit('/').next()?;
-    unit.ends_with(".service").then(|| unit.to_owned())
+fn unit_in(path: &Path) -> Option<String> {
+    path.file_name()?.to_str().filter(|unit| unit.ends_with(".service")).map(str::to_owned)
 }
 
 fn parse_hostname(text: &str) -> Option<String> {
@@ -119,16 +113,13 @@ mod tests {
 
     #[test]
     fn units() {
-        for (text, unit) in [
-            ("0::/system.slice/etcd-lun.service\n", Some("etcd-lun.service")),
-            ("12:cpu:/\n1:name=systemd:/system.slice/etcd-lun.service\n0::/\n", Some("etcd-lun.service")),
-            ("0::/user.slice/user-0.slice/session-3.scope\n", None),
-            ("0::/kubepods.slice/kubepods-pod1.slice/crio-1.scope\n", None),
-            ("0::/\n", None),
-            ("", None),
-            ("garbled", None),
+        for (path, unit) in [
+            ("/system.slice/etcd-lun.service", Some("etcd-lun.service")),
+            ("/user.slice/user-0.slice/session-3.scope", None),
+            ("/kubepods.slice/kubepods-pod1.slice/crio-1.scope", None),
+            ("/", None),
         ] {
-            assert_eq!(parse_unit(text).as_deref(), unit, "{text:?}");
+            assert_eq!(unit_in(Path::new(path)).as_deref(), unit, "{path}");
         }
     }
 

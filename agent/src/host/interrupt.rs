@@ -1,6 +1,7 @@
 //! SIGTERM, SIGINT and SIGHUP as a request to stop, which long work checks.
 //!
-//! The signals don't end the process at once: `apply` must put etcd back first.
+//! The signals don't end the process at once: `apply` must put etcd back first. SIGHUP means that the terminal is gone, and
+//! a run may continue without it.
 
 use nix::sys::signal::{SigSet, Signal};
 use std::{
@@ -17,23 +18,34 @@ use tokio::sync::Notify;
 pub struct Interrupt {
     requested: Arc<AtomicBool>,
     ignored: Arc<AtomicBool>,
+    outlives_terminal: Arc<AtomicBool>,
     notify: Arc<Notify>,
 }
 
 impl Interrupt {
-    /// Blocks the three signals in this thread and in all threads that it starts later, and waits for them in another
+    /// Blocks these signals in this thread and in all threads that it starts later, and waits for them in another
     /// thread. Programs that this process starts get an empty mask, because std resets it.
     pub(super) fn install() -> io::Result<Self> {
         let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
         signals.thread_block()?;
+        // The terminal's other signals would suspend the process, perhaps while etcd is stopped: Ctrl-Z, and a line that
+        // it prints from the background. A blocked SIGTTOU lets the line through (kernel `drivers/tty/tty_jobctrl.c`).
+        let suspending: SigSet = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].into_iter().collect();
+        suspending.thread_block()?;
         let interrupt = Self::default();
         let shared = interrupt.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
-            while signals.wait().is_ok() {
-                shared.request();
+            while let Ok(signal) = signals.wait() {
+                shared.received(signal);
             }
         })?;
         Ok(interrupt)
+    }
+
+    fn received(&self, signal: Signal) {
+        if signal != Signal::SIGHUP || !self.outlives_terminal.load(Ordering::SeqCst) {
+            self.request();
+        }
     }
 
     /// Asks all clones to stop.
@@ -52,6 +64,11 @@ impl Interrupt {
         self.requested.load(Ordering::SeqCst) && !self.ignored.load(Ordering::SeqCst)
     }
 
+    /// Ignores SIGHUP from now on: the work continues without its terminal. SIGTERM and SIGINT still ask it to stop.
+    pub fn outlive_terminal(&self) {
+        self.outlives_terminal.store(true, Ordering::SeqCst);
+    }
+
     /// Ignores all requests from now on, because putting etcd back must not be interrupted.
     pub fn ignore(&self) {
         self.ignored.store(true, Ordering::SeqCst);
@@ -66,5 +83,27 @@ impl Interrupt {
             }
             notified.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_outlives_its_terminal_and_nothing_else() {
+        let interrupt = Interrupt::never();
+        interrupt.outlive_terminal();
+        interrupt.received(Signal::SIGHUP);
+        assert!(!interrupt.is_requested());
+        for signal in [Signal::SIGINT, Signal::SIGTERM] {
+            let interrupt = Interrupt::never();
+            interrupt.outlive_terminal();
+            interrupt.received(signal);
+            assert!(interrupt.is_requested(), "{signal}");
+        }
+        let reader = Interrupt::never();
+        reader.received(Signal::SIGHUP);
+        assert!(reader.is_requested());
     }
 }

@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods)] // clippy.toml allows these methods only here
 
 pub mod block;
+pub mod cgroup;
 pub mod cri;
 pub mod dir;
 pub mod etcd_api;
@@ -31,6 +32,7 @@ pub mod selinux;
 pub mod staging;
 mod system;
 pub mod systemd;
+pub mod terminal;
 #[cfg(test)]
 pub mod transcript;
 pub mod tree;

@@ -4,6 +4,10 @@ use super::{
     Interrupt,
     exec::{ExecError, Invocation, Output, Runner, SEARCH, Tool},
 };
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
 use std::{io, path::PathBuf, process::Stdio};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
@@ -40,6 +44,10 @@ impl SystemRunner {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // A Ctrl-C at the terminal and its end reach the terminal's own group: this process decides then. The kernel
+            // could end a program together with this process (PR_SET_PDEATHSIG), but to ask for that between fork and
+            // exec is unsafe code. If this process is killed, the next run ends what is left (`apply/alone.rs`).
+            .process_group(0)
             .kill_on_drop(true)
             .spawn()
             .map_err(io_error)?;
@@ -103,9 +111,14 @@ fn find(tool: Tool) -> Option<PathBuf> {
     SEARCH.iter().map(|dir| PathBuf::from(dir).join(tool.program())).find(|path| path.is_file())
 }
 
-/// Sends SIGKILL, then waits for the process, so that it leaves no zombie. No program here needs time to clean up, and
-/// the next observation finds what was left half done.
+/// Sends SIGKILL to the program and to the processes that it has started, then waits for the program, so that it leaves
+/// no zombie. No program here needs time to clean up, and the next observation finds what was left half done.
 async fn stop(child: &mut Child) {
+    if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok())
+        && let Err(error) = killpg(Pid::from_raw(group), Signal::SIGKILL)
+    {
+        tracing::debug!("killing the processes of a child: {error}");
+    }
     if let Err(error) = child.kill().await {
         tracing::debug!("killing a child: {error}");
     }

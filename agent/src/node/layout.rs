@@ -26,6 +26,10 @@ pub const BAR: &str = "member";
 pub const RUNTIME_DIR: &str = "/run/etcd-lun";
 /// The lock that a run of `apply`, `rollback`, `mark` or `retired delete` holds.
 pub const LOCK: &str = "/run/etcd-lun/lock";
+/// What the run that holds the lock does, for a person who starts another one.
+pub const RUN_FILE: &str = "/run/etcd-lun/run";
+/// The systemd scope of a run by hand. One name is enough, because one run at a time holds the lock.
+pub const SCOPE: &str = "etcd-lun-apply.scope";
 /// Where `apply` mounts the LUN for itself.
 pub const STAGING: &str = "/run/etcd-lun/staging";
 /// This file exists from before etcd is stopped until it runs again. It is in the runtime directory, because after a

@@ -32,6 +32,14 @@ pub enum Refusal {
         "this process is not in PID 1's mount namespace, so its mounts would be lost: run it as `nsenter -t 1 -m etcd-lun …`"
     )]
     OtherNamespace,
+    /// The run would end with its container, in the middle of its work.
+    #[error(
+        "this run is in a container and cannot leave it, because systemd made no scope for it ({why}): the container's end would end the run, and etcd could stay stopped. Run it over SSH instead: `ssh core@NODE sudo etcd-lun …`"
+    )]
+    EndsWithContainer {
+        /// Why there is no scope.
+        why: String,
+    },
     /// The config names another data directory than the migrated one.
     #[error(
         "the record is for the data directory {recorded}, and the config says {configured}: set `etcd.data_dir` back to {recorded}"

@@ -1,7 +1,7 @@
 //! Having PID 1 mount the LUN for etcd and checking what it mounted, and having PID 1 unmount it.
 
 use crate::{
-    apply::{context::Run, guard, place, record},
+    apply::{context::Run, guard, place, record, views},
     host::{block, mountinfo, systemd, tree, xfs},
     node::authority::Authority,
     observe,
@@ -37,22 +37,31 @@ pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
     Ok(format!("{} is mounted on {}", lun.device, step.at))
 }
 
-/// Unmounts the LUN after its data is proven to be on the local disk, and waits until no process has it mounted or
-/// open. Whoever starts etcd after that finds the fence.
+/// Unmounts the LUN after its data is proven to be on the local disk, there and in every other mount namespace, and waits
+/// until no process has it mounted or open. Whoever starts etcd after that finds the fence.
 pub fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
     ensure!(run.proof.is_some(), "the copy was not proven in this run: the LUN stays mounted");
     ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced beneath the LUN, which stays mounted");
     let lun = guard::data_is_on_lun(run, at)?;
     guard::etcd_is_at_rest(run, at)?;
+    let mount = place::mounted_on(run.host, at)?.with_context(|| format!("{at} is not mounted any more"))?;
+    let device = mount.device;
     systemd::stop(run.host, unit, UNMOUNT_LIMIT)?;
     guard::nothing_is_mounted(run, at)?;
     let deadline = Instant::now() + RELEASE_LIMIT;
     while !block::nobody_holds(run.host, &lun.device)? {
+        let left = views::unmount_elsewhere(run.host, device)?;
         if Instant::now() >= deadline {
-            bail!(
-                "{at} is unmounted, and somebody still has {} mounted or open: see `lsns -t mnt`",
-                lun.device
-            );
+            match left.first() {
+                Some(left) => bail!(
+                    "{at} is unmounted, and {} is still mounted in the mount namespace of {left}: end that process, then run this again",
+                    lun.device
+                ),
+                None => bail!(
+                    "{at} is unmounted, and somebody still has {} mounted or open: see `lsns -t mnt`",
+                    lun.device
+                ),
+            }
         }
         run.host.pause(Duration::from_millis(200))?;
     }

@@ -57,6 +57,11 @@ const fn plain(words: &'static [&'static str], about: &'static str, flags: &'sta
     Command { words, operand: None, about, flags, after_help: "" }
 }
 
+const NO_FOLLOW: Flag = switch(
+    "no-follow",
+    "If another run is under way, say so and exit with 1; without this, follow it to its end",
+);
+
 const JSON: Flag = switch("json", "Print JSON");
 
 /// Options of every command.
@@ -95,6 +100,7 @@ pub const COMMANDS: &[Command] = &[
                 "boot",
                 "Run as the service does at boot: do not stop an etcd that runs, and do not wait for etcd",
             ),
+            NO_FOLLOW,
             JSON,
         ],
     ),
@@ -102,7 +108,11 @@ pub const COMMANDS: &[Command] = &[
         words: &["rollback"],
         operand: None,
         about: "Move etcd's data from the LUN back to the local disk, to stay there; by hand only",
-        flags: &[switch("dry-run", "Print the steps, or the reason of a refusal, and change nothing"), JSON],
+        flags: &[
+            switch("dry-run", "Print the steps, or the reason of a refusal, and change nothing"),
+            NO_FOLLOW,
+            JSON,
+        ],
         after_help: "Run it before you remove the MachineConfig or the target. Afterwards the service does not move\n\
                      the data at boot. `etcd-lun apply` by hand moves it to the LUN again.",
     },
@@ -110,7 +120,11 @@ pub const COMMANDS: &[Command] = &[
         words: &["claim"],
         operand: None,
         about: "Take back this node's own LUN after its machine id has changed; by hand only",
-        flags: &[switch("dry-run", "Print the steps, or the reason of a refusal, and change nothing"), JSON],
+        flags: &[
+            switch("dry-run", "Print the steps, or the reason of a refusal, and change nothing"),
+            NO_FOLLOW,
+            JSON,
+        ],
         after_help: "It refuses unless WWID, filesystem, generation, use counter and node name are those of this node's\n\
                      record. Make sure that no machine has the old id any more, such as the original of a cloned disk.",
     },

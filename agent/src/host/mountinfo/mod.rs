@@ -7,8 +7,10 @@
 //! ```
 
 mod bind;
+mod unmount;
 
 pub use bind::bind_holders;
+pub use unmount::unmount_in_namespace_of;
 
 use super::{
     Host,

@@ -3,7 +3,7 @@
 use super::{
     conversation::Conversation,
     error::{Broken, SystemdError},
-    proxies::{BusProxy, ManagerProxy, PropertiesProxy},
+    proxies::{BusProxy, ManagerProxy, ObjectPropertiesProxy},
     socket,
 };
 use crate::host::Host;
@@ -52,7 +52,7 @@ impl<'h> Bus<'h> {
         interface: &str,
     ) -> Result<HashMap<String, OwnedVariant>, SystemdError> {
         self.conversation.wait(async {
-            let object = PropertiesProxy::builder(&self.connection).path(path).build().await?;
+            let object = ObjectPropertiesProxy::builder(&self.connection).path(path).build().await?;
             object.get_all(interface).await
         })
     }
@@ -60,7 +60,7 @@ impl<'h> Bus<'h> {
     /// The manager's property `SystemState`: `running`, `stopping` and others.
     pub(super) fn system_state(&self) -> Result<String, SystemdError> {
         self.conversation.wait(async {
-            let manager = PropertiesProxy::new(&self.connection).await?;
+            let manager = ObjectPropertiesProxy::new(&self.connection).await?;
             String::try_from(manager.get(MANAGER, "SystemState").await?)
         })
     }

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 /// How long a question may take. It is libdbus's own limit for the answer to a call.
-const ASK_LIMIT: Duration = Duration::from_secs(25);
+pub(super) const ASK_LIMIT: Duration = Duration::from_secs(25);
 
 /// A conversation that ends in time, the connecting included.
 ///

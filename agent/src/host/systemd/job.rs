@@ -9,26 +9,42 @@ use super::{
 };
 use crate::host::Host;
 use std::time::Duration;
-use zbus::{OwnedObjectPath, names::OwnedUniqueName};
+use zbus::{OwnedObjectPath, Variant, names::OwnedUniqueName};
 
 /// What a job does.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Verb {
+pub(super) enum Verb<'a> {
     /// `systemctl start`.
     Start,
     /// `systemctl stop`.
     Stop,
     /// `systemctl restart`.
     Restart,
+    /// `systemd-run --scope`, for this process.
+    Scope {
+        /// What `systemctl status` shows beside the name.
+        description: &'a str,
+    },
 }
 
-impl Verb {
+impl Verb<'_> {
     /// Mode "replace", as systemctl uses it: the job replaces queued jobs of the unit that conflict with it.
     async fn queue(self, manager: &ManagerProxy<'_>, name: &str) -> zbus::Result<OwnedObjectPath> {
         match self {
             Self::Start => manager.start_unit(name, "replace").await,
             Self::Stop => manager.stop_unit(name, "replace").await,
             Self::Restart => manager.restart_unit(name, "replace").await,
+            Self::Scope { description } => {
+                let properties = vec![
+                    // 0 is the caller: PID 1 asks the bus for its process id (systemd `src/core/dbus-scope.c`). The id
+                    // that this process knows may be that of another PID namespace.
+                    ("PIDs", Variant::from(vec![0_u32])),
+                    ("Description", Variant::from(description)),
+                    // A scope that failed is forgotten too. Otherwise its name would stay taken.
+                    ("CollectMode", Variant::from("inactive-or-failed")),
+                ];
+                manager.start_transient_unit(name, "fail", &properties, &[]).await
+            }
         }
     }
 
@@ -37,12 +53,13 @@ impl Verb {
             Self::Start => "starting",
             Self::Stop => "stopping",
             Self::Restart => "restarting",
+            Self::Scope { .. } => "making",
         }
     }
 }
 
 /// Queues a job and waits for its end, for the limit or for the interrupt, whichever is first.
-pub(super) fn run(host: &Host, verb: Verb, name: &str, limit: Duration) -> Result<(), SystemdError> {
+pub(super) fn run(host: &Host, verb: Verb<'_>, name: &str, limit: Duration) -> Result<(), SystemdError> {
     let doing = verb.doing();
     let conversation = Conversation::begin(doing, name, limit, Some(&host.interrupt))?;
     match result(&Bus::connect(host, conversation)?, verb, name)?.as_str() {
@@ -52,7 +69,7 @@ pub(super) fn run(host: &Host, verb: Verb, name: &str, limit: Duration) -> Resul
 }
 
 /// Queues a job, waits, and returns the job's result.
-fn result(bus: &Bus<'_>, verb: Verb, name: &str) -> Result<String, SystemdError> {
+fn result(bus: &Bus<'_>, verb: Verb<'_>, name: &str) -> Result<String, SystemdError> {
     // Before the call: a job may have ended before its path is known here.
     let mut removals = Removals::listen(bus)?;
     removals.during(bus.manager.subscribe())?;

@@ -52,6 +52,13 @@ pub fn restart(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdEr
     job::run(host, Verb::Restart, name, limit)
 }
 
+/// Makes a scope, moves this process into its cgroup and waits until that is done. Fails if a unit of that name is active.
+/// The process keeps everything else: terminal, namespaces, SELinux domain. Programs that it starts later are in the scope
+/// too. Time limit: 25 s.
+pub fn enter_scope(host: &Host, name: &str, description: &str) -> Result<(), SystemdError> {
+    job::run(host, Verb::Scope { description }, name, conversation::ASK_LIMIT)
+}
+
 /// Resets a unit's failed state and the count of its starts (`StartLimitBurst=`). Succeeds for a unit that does not exist
 /// or has not failed. Time limit: 25 s.
 pub fn reset_failed(host: &Host, name: &str) -> Result<(), SystemdError> {

@@ -4,7 +4,10 @@
 //! moment. A declared property would also link zbus's cache of properties into the program, and nothing here reads a cache.
 
 use std::collections::HashMap;
-use zbus::{ObjectPath, OwnedObjectPath, OwnedVariant, Result, names::OwnedUniqueName, proxy};
+use zbus::{ObjectPath, OwnedObjectPath, OwnedVariant, Result, Variant, names::OwnedUniqueName, proxy};
+
+/// Names and values of a unit's properties: `a(sv)`.
+pub(super) type Properties<'a> = Vec<(&'a str, Variant<'a>)>;
 
 #[proxy(
     interface = "org.freedesktop.systemd1.Manager",
@@ -22,6 +25,14 @@ pub(super) trait Manager {
     fn stop_unit(&self, name: &str, mode: &str) -> Result<OwnedObjectPath>;
     /// Queues a job; its object.
     fn restart_unit(&self, name: &str, mode: &str) -> Result<OwnedObjectPath>;
+    /// Makes a unit without a file and queues its start; its job. `auxiliary` are further units.
+    fn start_transient_unit(
+        &self,
+        name: &str,
+        mode: &str,
+        properties: &Properties<'_>,
+        auxiliary: &[(&str, Properties<'_>)],
+    ) -> Result<OwnedObjectPath>;
     /// Forgets that a unit failed.
     fn reset_failed_unit(&self, name: &str) -> Result<()>;
     /// Reads the unit files anew.
@@ -37,7 +48,7 @@ pub(super) trait Manager {
     default_service = "org.freedesktop.systemd1",
     default_path = "/org/freedesktop/systemd1"
 )]
-pub(super) trait Properties {
+pub(super) trait ObjectProperties {
     /// One property.
     fn get(&self, interface: &str, property: &str) -> Result<OwnedVariant>;
     /// All properties of an interface, as of one moment.

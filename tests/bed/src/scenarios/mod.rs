@@ -32,6 +32,7 @@ mod pod;
 mod rollback;
 mod secret;
 mod selinux;
+mod terminal;
 mod tools;
 
 /// Every scenario.
@@ -50,6 +51,7 @@ pub fn all() -> Vec<Scenario> {
         rollback::scenarios(),
         before_stop::scenarios(),
         pod::scenarios(),
+        terminal::scenarios(),
         secret::scenarios(),
         migrate::scenarios(),
         copy::scenarios(),

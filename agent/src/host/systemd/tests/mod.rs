@@ -12,7 +12,9 @@ use std::{
     thread::JoinHandle,
     time::Instant,
 };
-use zbus::{Connection, ObjectPath, OwnedObjectPath, connection::Builder, interface, message::Header};
+use zbus::{
+    Connection, ObjectPath, OwnedObjectPath, OwnedVariant, connection::Builder, interface, message::Header,
+};
 
 const MANAGER_PATH: &str = bus::MANAGER_PATH;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -24,6 +26,8 @@ enum Refused {
     ZBus(zbus::Error),
     #[zbus(name = "systemd1.NoSuchUnit")]
     NoSuchUnit(String),
+    #[zbus(name = "systemd1.UnitExists")]
+    UnitExists(String),
     #[zbus(name = "systemd1.UnitMasked")]
     UnitMasked(String),
     #[zbus(name = "DBus.Error.AccessDenied")]
@@ -46,6 +50,35 @@ impl Manager {
     fn load_unit(&self, name: &str) -> OwnedObjectPath {
         let object = name.replace('.', "_2e").replace('-', "_2d");
         OwnedObjectPath::try_from(format!("/org/freedesktop/systemd1/unit/{object}")).unwrap()
+    }
+
+    /// Fails unless the caller asks for its own process, and by a name that no unit has.
+    async fn start_transient_unit(
+        &mut self,
+        name: &str,
+        mode: &str,
+        properties: Vec<(String, OwnedVariant)>,
+        auxiliary: Vec<(String, Vec<(String, OwnedVariant)>)>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Result<OwnedObjectPath, Refused> {
+        assert_eq!((mode, auxiliary.len()), ("fail", 0));
+        let text = |key: &str| {
+            let (_, value) = properties.iter().find(|(name, _)| name == key).unwrap();
+            String::try_from(value.clone()).unwrap()
+        };
+        assert_eq!(text("CollectMode"), "inactive-or-failed");
+        let (_, pids) = properties.iter().find(|(name, _)| name == "PIDs").unwrap();
+        assert_eq!(Vec::<u32>::try_from(pids.clone()).unwrap(), [0]);
+        let result = match name {
+            "taken.scope" => return Err(Refused::UnitExists(format!("Unit {name} was already loaded."))),
+            "denied.scope" => return Err(Refused::AccessDenied("SELinux policy denies access".into())),
+            _ => text("Description"),
+        };
+        let job = OwnedObjectPath::try_from(format!("{MANAGER_PATH}/job/1")).unwrap();
+        let removed = (1_u32, job.clone(), name.to_owned(), result);
+        let to = None::<&str>;
+        connection.emit_signal(to, MANAGER_PATH, bus::MANAGER, "JobRemoved", &removed).await.unwrap();
+        Ok(job)
     }
 
     async fn start_unit(
@@ -285,6 +318,24 @@ fn jobs() {
         stop(&machine.host, "x.service", LIMIT),
         Err(SystemdError::Other { said, .. }) if said.contains("UnknownMethod")
     ));
+}
+
+#[test]
+fn a_scope() {
+    let Some(machine) = Machine::new("scope") else { return };
+    let enter = |name: &str, result: &str| match enter_scope(&machine.host, name, result) {
+        Ok(()) => "well".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(enter("x.scope", "done"), "well");
+    let said = "making x.scope: the job ended as `failed`; see `journalctl -u x.scope`";
+    assert_eq!(enter("x.scope", "failed"), said);
+    let said =
+        "making taken.scope: Unit taken.scope was already loaded. (org.freedesktop.systemd1.UnitExists)";
+    assert_eq!(enter("taken.scope", "done"), said);
+    let said = "making denied.scope is not allowed: SELinux policy denies access; run as root, and see \
+                `ausearch -m user_avc,avc -ts recent`";
+    assert_eq!(enter("denied.scope", "done"), said);
 }
 
 #[test]

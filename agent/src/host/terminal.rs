@@ -1,0 +1,124 @@
+//! Standard output and standard error of a run that must not wait for its terminal.
+//!
+//! A write to a terminal that nobody reads blocks as soon as its buffer is full. The terminal of `oc debug` goes through the
+//! API server, which stands still when etcd does: the run would then wait for an end that only itself can bring.
+
+use std::{
+    io::{self, Write as _},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{SyncSender, sync_channel},
+    },
+    time::{Duration, Instant},
+};
+
+/// Where a text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+impl Stream {
+    /// Writes a text, and waits until it is written. An error means that nobody reads it any more.
+    pub fn write(self, text: &str) -> io::Result<()> {
+        match self {
+            Self::Out => io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()),
+            Self::Err => io::stderr().write_all(text.as_bytes()),
+        }
+    }
+}
+
+/// The texts that are kept while the terminal takes none. A run prints two or three for each step; further ones are lost.
+const KEPT: usize = 1024;
+
+/// Both streams, written by a thread of their own.
+#[derive(Debug)]
+pub struct Terminal {
+    queue: SyncSender<(Stream, String)>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Terminal {
+    /// Starts the thread.
+    pub fn start() -> io::Result<Self> {
+        Self::with(Stream::write)
+    }
+
+    fn with(mut write: impl FnMut(Stream, &str) -> io::Result<()> + Send + 'static) -> io::Result<Self> {
+        let (queue, texts) = sync_channel::<(Stream, String)>(KEPT);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&waiting);
+        std::thread::Builder::new().name("terminal".into()).spawn(move || {
+            for (stream, text) in texts {
+                // The terminal may be gone (EIO, EPIPE). The journal has the same text.
+                let _gone = write(stream, &text);
+                left.fetch_sub(1, Ordering::SeqCst);
+            }
+        })?;
+        Ok(Self { queue, waiting })
+    }
+
+    /// Has a text written, and does not wait. The text is lost if too many wait already.
+    pub fn write(&self, stream: Stream, text: &str) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        if self.queue.try_send((stream, text.to_owned())).is_err() {
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Waits until all texts are written, or for the limit.
+    pub fn finish(&self, limit: Duration) {
+        let begun = Instant::now();
+        while self.waiting.load(Ordering::SeqCst) > 0 && begun.elapsed() < limit {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn in_order_and_complete() {
+        let (sent, written) = channel();
+        let terminal = Terminal::with(move |stream, text| {
+            sent.send((stream, text.to_owned())).unwrap();
+            Err(io::ErrorKind::BrokenPipe.into())
+        })
+        .unwrap();
+        for number in 0..100 {
+            terminal.write(if number % 2 == 0 { Stream::Out } else { Stream::Err }, &number.to_string());
+        }
+        terminal.finish(Duration::from_secs(60));
+        let written: Vec<_> = written.try_iter().collect();
+        assert_eq!(written.len(), 100);
+        assert_eq!(written[0], (Stream::Out, "0".into()));
+        assert_eq!(written[99], (Stream::Err, "99".into()));
+    }
+
+    #[test]
+    fn a_terminal_that_takes_nothing_stops_nobody() {
+        let (open, closed) = channel::<()>();
+        let terminal = Terminal::with(move |_, _| {
+            closed.recv().ok();
+            Ok(())
+        })
+        .unwrap();
+        let begun = Instant::now();
+        for _ in 0..KEPT * 3 {
+            terminal.write(Stream::Err, "x");
+        }
+        terminal.finish(Duration::from_millis(100));
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert!(terminal.waiting.load(Ordering::SeqCst) >= KEPT);
+        drop(open);
+        terminal.finish(Duration::from_secs(60));
+        assert_eq!(terminal.waiting.load(Ordering::SeqCst), 0);
+    }
+}

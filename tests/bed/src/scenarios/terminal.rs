@@ -1,0 +1,201 @@
+//! Runs by hand that lose their terminal or their pod, runs that others follow, and a debug pod that keeps the
+//! LUN mounted.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::{check, failed, pod};
+use crate::host::Output;
+use crate::scene::{self, Wanted};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("terminal/closed-at-each-step", closed_at_each_step),
+        Scenario::new("terminal/followed", followed),
+        Scenario::new("terminal/interrupted-and-killed", interrupted_and_killed),
+        Scenario::new("terminal/debug-pod-keeps-the-lun-mounted", pod_keeps_mount),
+    ]
+}
+
+const DEBUG_POD: &[u8] = include_bytes!("../../guest/debug-pod");
+
+/// The steps at which the suite ends terminal and pod. `ETCD_LUN_BED_STEPS=all` is every step.
+const STEPS: [usize; 5] = [1, 5, 8, 9, 11];
+
+/// No run has as many steps.
+const MOST: usize = 40;
+
+/// Migrates and rolls back in turns. In each run the terminal or the whole pod ends at another step. The run must
+/// come to its end alone, and etcd must have all its keys there.
+fn closed_at_each_step(stage: &mut Stage) -> Result<()> {
+    stage.configure(&Wanted::default())?;
+    stage.node.put("/run/debug-pod", 0o700, DEBUG_POD)?;
+    let all = std::env::var("ETCD_LUN_BED_STEPS").is_ok_and(|steps| steps == "all");
+    let steps: Vec<usize> = (1..MOST).filter(|step| all || STEPS.contains(step)).collect();
+    for (number, step) in steps.into_iter().enumerate() {
+        // By turns, so that every kind of end meets both directions.
+        let (first, second) = if number % 2 == 0 { ("kill", "hangup") } else { ("hangup", "kill") };
+        let applied = ends_alone(stage, first, step, "apply")?;
+        stage.is_on_lun()?;
+        let back = ends_alone(stage, second, step, "rollback")?;
+        stage.is_untouched()?;
+        stage.node.ok("rm -rf /var/lib/etcd-lun/retired/*")?;
+        if !applied && !back {
+            return Ok(());
+        }
+    }
+    if all { bail!("a run has {MOST} steps or more") } else { Ok(()) }
+}
+
+/// Ends terminal or pod at a step, and waits for the run's own end. Returns false if the run has fewer steps.
+fn ends_alone(stage: &Stage, how: &str, step: usize, verb: &str) -> Result<bool> {
+    let begun = Instant::now();
+    let command = format!("python3 /run/debug-pod {how} {step} /usr/local/bin/etcd-lun {verb}");
+    let output = stage.node.run_within(&command, scene::LIMIT)?;
+    let reached = match output.code {
+        0 => true,
+        3 => false,
+        _ => bail!("the debug pod failed: {output}"),
+    };
+    if step == 1 && !output.stdout.contains("This run goes on if the terminal closes") {
+        bail!("`{verb}` does not say that it goes on without its terminal: {output}");
+    }
+    // The lock is free when the run has ended.
+    stage.node.run_within("flock /run/etcd-lun/lock true", scene::LIMIT)?;
+    let state = stage.node.read("/run/etcd-lun/run")?;
+    let state: serde_json::Value = serde_json::from_str(&state)?;
+    let at = state["step"].as_str().unwrap_or_default();
+    if state["verb"] != verb || state["result"]["code"] != 0 {
+        bail!("`{verb}` did not come to its end after {how} at step {step}: {state}");
+    }
+    let last = state["result"]["text"].as_str().unwrap_or_default();
+    if !stage.node.ok("journalctl --sync; journalctl -b -t etcd-lun -o cat -n 1")?.contains(last) {
+        bail!("the journal does not end with what `{verb}` said last: {last}");
+    }
+    println!(
+        "        {verb}, {how} at step {step}{}: ended alone after {:.0} s, {at}",
+        if reached { "" } else { " (not reached)" },
+        begun.elapsed().as_secs_f32()
+    );
+    Ok(reached)
+}
+
+/// Waits until the copy of a run is held, while etcd is stopped.
+fn copy_is_held(stage: &Stage) -> Result<()> {
+    stage.wait_until("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null")
+}
+
+fn says(output: &Output, code: i32, wanted: &[&str]) -> Result<()> {
+    match wanted.iter().find(|wanted| !output.stdout.contains(**wanted) && !output.stderr.contains(**wanted))
+    {
+        None if output.code == code => Ok(()),
+        None => bail!("expected exit code {code}: {output}"),
+        Some(wanted) => bail!("{wanted:?} was not said: {output}"),
+    }
+}
+
+/// One run, and others that follow it, do not follow it, are interrupted while they follow it, or cannot read what
+/// it does.
+fn followed(stage: &mut Stage) -> Result<()> {
+    stage.configure(&Wanted::default())?;
+    pod::hold_the_copy(stage)?;
+    let (run, follower) = stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
+        copy_is_held(stage)?;
+        let scope = stage.node.ok("cat /proc/$(pgrep -x etcd-lun)/cgroup")?;
+        if !scope.ends_with("/system.slice/etcd-lun-apply.scope") {
+            bail!("the run is not in its scope: {scope}");
+        }
+        let group = "test $(ps -o pgid= -p $(pgrep -x -o rsync)) != $(ps -o pgid= -p $(pgrep -x etcd-lun))";
+        stage.node.ok(group)?;
+        says(&stage.agent("rollback --no-follow")?, 1, &["`etcd-lun apply` runs already", "copy /var/lib/etcd", "--no-follow"])?;
+        let interrupted = stage.node.run("timeout --preserve-status -s INT 4 etcd-lun apply")?;
+        says(&interrupted, 1, &["Following it", "only the following has ended"])?;
+        stage.node.ok("cp /run/etcd-lun/run /run/kept; echo garbage >/run/etcd-lun/run")?;
+        says(&stage.agent("apply")?, 1, &["cannot be read from /run/etcd-lun/run", "expected value"])?;
+        stage.node.ok("sed 's/\"version\":1/\"version\":7/' /run/kept >/run/etcd-lun/run")?;
+        says(&stage.agent("apply")?, 1, &["its version is 7"])?;
+        stage.node.ok("cp /run/kept /run/etcd-lun/run; pgrep -x etcd-lun; (sleep 3; rm /var/held/closed) >/dev/null 2>&1 &")?;
+        let mut follower = stage.node.run_within("etcd-lun apply --json", scene::LIMIT)?;
+        follower.stderr.push('\n');
+        Ok(follower)
+    })?;
+    says(&run, 0, &["This run goes on if the terminal closes", "Done: "])?;
+    says(&follower, 0, &["runs already", "] start etcd"])?;
+    let value: serde_json::Value = serde_json::from_str(&follower.stdout)?;
+    if value["version"] != 1 || value["apply"]["steps"].as_u64().unwrap_or_default() < 5 {
+        bail!("the follower's JSON is not the run's: {follower}");
+    }
+    if follower.stderr.contains("] stop etcd") {
+        bail!("the follower repeats steps from before it began: {follower}");
+    }
+    stage.is_on_lun()
+}
+
+/// Ctrl-C and SIGKILL to a run, and what its follower says.
+fn interrupted_and_killed(stage: &mut Stage) -> Result<()> {
+    stage.configure(&Wanted::default())?;
+    pod::hold_the_copy(stage)?;
+    for (signal, run_says, follower_says) in
+        [("INT", "interrupted", "interrupted"), ("KILL", "", "was killed before its end")]
+    {
+        stage.node.ok("touch /var/held/closed")?;
+        let pid = "$(cat /run/the-pid)";
+        let (run, follower) = stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
+            copy_is_held(stage)?;
+            stage.node.ok(&format!(
+                "pgrep -x etcd-lun >/run/the-pid; (sleep 4; kill -{signal} {pid}) >/dev/null 2>&1 &"
+            ))?;
+            stage.node.run_within("etcd-lun apply", scene::LIMIT)
+        })?;
+        if signal == "INT" {
+            check(&run, failed(&[run_says]))?;
+            check(&follower, failed(&[follower_says]))?;
+            stage.is_untouched()?;
+        } else {
+            check(&follower, failed(&[follower_says, "Run `etcd-lun apply`"]))?;
+            let scope = stage.node.ok("systemctl show -p ActiveState --value etcd-lun-apply.scope")?;
+            println!("        after SIGKILL the scope is {scope}");
+        }
+    }
+    // The program that the killed run left is still held. The next run ends it and goes on.
+    let (output, ()) = stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
+        std::thread::sleep(Duration::from_secs(3));
+        stage.node.ok("rm -f /var/held/closed").map(drop)
+    })?;
+    says(&output, 0, &["Done: "])?;
+    stage.is_on_lun()
+}
+
+/// A pod that is open while the LUN is mounted, and stays open.
+const OPEN_POD: &str = "setsid unshare --mount --propagation private sh -c '
+mkdir -p /run/pod && mount -t tmpfs pod /run/pod && mkdir /run/pod/host && mount --rbind / /run/pod/host && mount --make-rprivate /run/pod
+cd \"$0\"; touch /run/pod/host/run/pod-is-open; exec chroot /run/pod/host sh -c \"cd $0; exec sleep 1000\"' ";
+
+/// A pod that is opened while a rollback runs, after its preflight.
+fn pod_keeps_mount(stage: &mut Stage) -> Result<()> {
+    pod::hand_over(stage)?;
+    stage.apply()?;
+    stage.node.ok("etcdctl put /between/pod yes")?;
+    let inside = "$(pgrep -f '^sleep 1000')";
+    pod::hold_the_copy(stage)?;
+    let (output, ()) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
+        copy_is_held(stage)?;
+        stage.node.ok(&format!("{OPEN_POD} / >/dev/null 2>&1 &"))?;
+        stage.wait_until("test -e /run/pod-is-open && pgrep -f '^sleep 1000' >/dev/null")?;
+        stage
+            .node
+            .ok(&format!("grep -q /var/lib/etcd /proc/{inside}/mountinfo && rm /var/held/closed"))
+            .map(drop)
+    })?;
+    says(&output, 0, &["Done: "])?;
+    stage.node.ok(&format!("! grep /var/lib/etcd /proc/{inside}/mountinfo"))?;
+    pod::serves(stage)?;
+    stage.has_kept("/between/pod")?;
+    if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
+        bail!("the LUN is mounted");
+    }
+    Ok(())
+}
