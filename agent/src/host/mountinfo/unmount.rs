@@ -85,7 +85,8 @@ mod tests {
         // Without root, or in a container without CAP_SYS_ADMIN, there is no such shell.
         if let [major, minor] = device[..] {
             assert!(identity::is_root(&host).unwrap());
-            let unmount = || unmount_in_namespace_of(&host, shell.id(), (major, minor));
+            let pid = shell.id();
+            let unmount = || unmount_in_namespace_of(&host, pid, (major, minor));
             let error = unmount().unwrap_err().to_string();
             assert!(error.contains("/a: ") && error.contains("busy"), "{error}");
             shell.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
