@@ -57,6 +57,7 @@ fn is_in_container(host: &Host) -> anyhow::Result<bool> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // the machine of a test
 mod tests {
     use super::*;
     use crate::host::{Root, transcript::NoTools};

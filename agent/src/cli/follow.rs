@@ -142,6 +142,7 @@ fn shown(line: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // the machine of a test
 mod tests {
     use super::*;
     use crate::{
