@@ -84,8 +84,8 @@ fn a_plan_that_breaks_a_law_is_found() {
     };
     let foreign = Content::Foreign { found: "an ext4 filesystem".into() };
     let mut early = copies.clone();
-    let start = at(&early, "start-etcd").unwrap();
-    early.steps[..=start].rotate_right(1);
+    let starts = at(&early, "start-etcd").unwrap();
+    early.steps[..=starts].rotate_right(1);
     let to_lun = |plan: &Plan, node: &Node, law: u8| {
         let mut census = Census::default();
         judge::laws(&mut census, node, plan);
