@@ -156,7 +156,7 @@ fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Cluster, String> 
     }
     let listed = listed
         .map_err(|error| format!("this node's member at {} does not list the members: {error}", own.url))?;
-    let (this, others): (Vec<_>, Vec<_>) =
+    let (this, mut others): (Vec<_>, Vec<_>) =
         listed.into_iter().partition(|member| member.id == own.status.member);
     let Some(this) = this.into_iter().next() else {
         return Err(format!(
@@ -164,6 +164,8 @@ fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Cluster, String> 
             own.url
         ));
     };
+    // etcd lists them by their ids, which are random.
+    others.sort_by_key(name);
     let answers = answers(host, &own, &others);
     let committed = answers.iter().flatten().map(|status| status.committed);
     let latest = committed.chain([own.status.committed]).max().unwrap_or_default();

@@ -23,7 +23,8 @@ pub fn may_stop(config: &Config, etcd: &Etcd, cluster: Option<&Fact<Cluster>>) -
     if cluster.own.learner || cluster.voters() == 1 || cluster.healthy_others() >= cluster.quorum() {
         return Ok(());
     }
-    let missing = cluster.other_voters().filter_map(|member| match &member.health {
+    let missing = cluster.others.iter().filter_map(|member| match &member.health {
+        _ if member.learner => Some(format!("{}: a learner, which has no vote", member.name)),
         MemberHealth::Healthy => None,
         MemberHealth::NotHealthy(why) => Some(format!("{}: {why}", member.name)),
     });
