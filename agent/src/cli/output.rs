@@ -23,7 +23,7 @@ static TERMINAL: OnceLock<Terminal> = OnceLock::new();
 /// From now on nothing that is printed waits for its reader.
 pub(super) fn outlive_terminal() -> io::Result<()> {
     // A second terminal would be one too many; the first one stays.
-    let _first = TERMINAL.set(Terminal::start()?);
+    let _first = TERMINAL.set(Terminal::start(write_now)?);
     Ok(())
 }
 
@@ -43,7 +43,15 @@ fn write(stream: Stream, text: &str) -> io::Result<()> {
             terminal.write(stream, text);
             Ok(())
         }
-        None => stream.write(text),
+        None => write_now(stream, text),
+    }
+}
+
+/// Writes a text, and waits until it is written. An error means that nobody reads it any more.
+fn write_now(stream: Stream, text: &str) -> io::Result<()> {
+    match stream {
+        Stream::Out => io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()),
+        Stream::Err => io::stderr().write_all(text.as_bytes()),
     }
 }
 

@@ -4,7 +4,7 @@
 //! API server, which stands still when etcd does: the run would then wait for an end that only itself can bring.
 
 use std::{
-    io::{self, Write as _},
+    io,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -22,16 +22,6 @@ pub enum Stream {
     Err,
 }
 
-impl Stream {
-    /// Writes a text, and waits until it is written. An error means that nobody reads it any more.
-    pub fn write(self, text: &str) -> io::Result<()> {
-        match self {
-            Self::Out => io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()),
-            Self::Err => io::stderr().write_all(text.as_bytes()),
-        }
-    }
-}
-
 /// The texts that are kept while the terminal takes none. A run prints two or three for each step; further ones are lost.
 const KEPT: usize = 1024;
 
@@ -43,12 +33,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts the thread.
-    pub fn start() -> io::Result<Self> {
-        Self::with(Stream::write)
-    }
-
-    fn with(mut write: impl FnMut(Stream, &str) -> io::Result<()> + Send + 'static) -> io::Result<Self> {
+    /// Starts the thread. `write` writes a text and waits until it is written.
+    pub fn start(mut write: impl FnMut(Stream, &str) -> io::Result<()> + Send + 'static) -> io::Result<Self> {
         let (queue, texts) = sync_channel::<(Stream, String)>(KEPT);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&waiting);
@@ -87,7 +73,7 @@ mod tests {
     #[test]
     fn in_order_and_complete() {
         let (sent, written) = channel();
-        let terminal = Terminal::with(move |stream, text| {
+        let terminal = Terminal::start(move |stream, text| {
             sent.send((stream, text.to_owned())).unwrap();
             Err(io::ErrorKind::BrokenPipe.into())
         })
@@ -105,7 +91,7 @@ mod tests {
     #[test]
     fn a_terminal_that_takes_nothing_stops_nobody() {
         let (open, closed) = channel::<()>();
-        let terminal = Terminal::with(move |_, _| {
+        let terminal = Terminal::start(move |_, _| {
             closed.recv().ok();
             Ok(())
         })
