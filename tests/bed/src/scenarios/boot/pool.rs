@@ -85,8 +85,8 @@ fn host_name_late(stage: &mut Stage) -> Result<()> {
     let disk = delivered(stage, &wanted, EtcdRunner::Unit)?;
     stage.offer_luns(NODES.len())?;
     stage.change_node(node(stage, "localhost", &disk)?);
-    stage.node.power_on()?;
-    // A boot is up when ssh answers. The service has waited since before that.
+    // Not until the boot is complete: the kubelet is ordered after the service, which waits for the name.
+    stage.node.power_on_until(None)?;
     let waits =
         "journalctl -b --no-pager -o cat -u etcd-lun.service | grep -q 'the host name is `localhost`'";
     stage.wait_until(waits)?;
