@@ -96,7 +96,7 @@ ACCEPTED = [
         "unit",
         "iscsi_unit_file_t",
         "Start and restart open-iscsi's units, and set their runtime properties.",
-        "An iscsid that started with another initiator name must read the config's.",
+        "An iscsid that failed because the node had no initiator name is started when there is one.",
     ),
     (
         "mount",
@@ -109,6 +109,12 @@ ACCEPTED = [
         "etcd_lun_var_run_t root_t",
         "Mount on its own directory, and change how mounts propagate.",
         "The LUN is mounted there for the copy; before that, all mounts become slaves, which needs a right to `/`.",
+    ),
+    (
+        "mount",
+        "etcd_lun_iscsi_conf_t iscsi_var_lib_t",
+        "Mount on open-iscsi's directories, where only its own processes see it.",
+        "Its interface takes the place of the node's interfaces there, for its own iscsiadm only.",
     ),
     (
         "process",
