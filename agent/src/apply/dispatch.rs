@@ -14,7 +14,7 @@ use crate::plan::Step;
 pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     match step {
         Step::SetInitiatorName { name } => login::set_initiator_name(run.host, name),
-        Step::LogOut { sid } => login::log_out(run.host, *sid),
+        Step::LogOut { sid } => login::log_out(run, *sid),
         Step::SetTimeout { sid, replacement } => login::set_timeout(run.host, *sid, *replacement),
         Step::LogIn(step) => login::log_in(run, step, watcher),
         Step::AttachLun(step) => attach::attach(run.host, step, watcher),

@@ -51,9 +51,13 @@ pub fn set_initiator_name(host: &Host, name: &Iqn) -> anyhow::Result<String> {
     Ok(format!("this node's initiator name is {name}"))
 }
 
-pub fn log_out(host: &Host, sid: u32) -> anyhow::Result<String> {
-    guard::session_is_free(host, sid)?;
-    iscsi::log_out(host, sid)?;
+pub fn log_out(run: &Run<'_>, sid: u32) -> anyhow::Result<String> {
+    guard::session_is_free(run.host, sid)?;
+    if let Some(iscsi) = run.config.backing.iscsi() {
+        // iscsiadm reads the interface of a session that it ends.
+        use_interface(run, &iscsi.initiator)?;
+    }
+    iscsi::log_out(run.host, sid)?;
     Ok(format!("session {sid} is gone"))
 }
 
@@ -64,11 +68,15 @@ pub fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<S
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
 }
 
+fn use_interface(run: &Run<'_>, initiator: &Iqn) -> anyhow::Result<()> {
+    iscsi::use_interface(run.host, initiator).context("making open-iscsi's interface for this run")
+}
+
 /// Tries all portals, in rounds, while the failures may pass and time is left. One portal that works is enough.
 pub fn log_in(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     ready_iscsid(run.host)?;
     iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
-    iscsi::use_interface(run.host, &step.initiator).context("making open-iscsi's interface for this run")?;
+    use_interface(run, &step.initiator)?;
     let deadline = Instant::now() + step.limit.0;
     let mut waiting = Waiting::default();
     loop {

@@ -87,14 +87,18 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     Ok(Installed { module_changed, relabelled })
 }
 
-/// Gives the runtime directory and its files the label of `/run`. restorecon can't do that: system policies have no
+/// Gives the runtime directory and everything below it the label of `/run`. restorecon can't do that: system policies have no
 /// label for files in `/run` (`<<none>>`), so it would leave types that the policy no longer defines.
 fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
-    let Some(names) = host.root.list_opt(RUNTIME_DIR)? else { return Ok(Vec::new()) };
     let Some(label) = selinux::label_of(host, "/run")? else { return Ok(Vec::new()) };
-    let below = names.iter().map(|name| format!("{}/{name}", RUNTIME_DIR));
-    let mut relabelled = Vec::new();
-    for path in std::iter::once(RUNTIME_DIR.to_owned()).chain(below) {
+    let (mut left, mut relabelled) = (vec![RUNTIME_DIR.to_owned()], Vec::new());
+    while let Some(path) = left.pop() {
+        match host.root.list_opt(&path) {
+            Ok(Some(names)) => left.extend(names.iter().map(|name| format!("{path}/{name}"))),
+            Ok(None) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+            Err(error) => return Err(error),
+        }
         let has = selinux::label_of(host, &path)?;
         if has.as_ref() != Some(&label) {
             selinux::set_label_of(host, &path, &label)?;
