@@ -172,7 +172,13 @@ fn post(
 }
 
 fn answer(output: Result<Output, ExecError>) -> Result<Value, ApiError> {
-    let output = output.map_err(|error| ApiError::Curl(error.to_string()))?;
+    let output = output.map_err(|error| match error {
+        // Without the command line, which is long and no part of the finding.
+        ExecError::TimedOut { limit, .. } => {
+            ApiError::Failed { code: 28, said: format!("curl did not end within {} s", limit.as_secs()) }
+        }
+        other => ApiError::Curl(other.to_string()),
+    })?;
     if output.code != 0 {
         return Err(ApiError::Failed { code: output.code, said: short(&output.stderr) });
     }
@@ -259,7 +265,7 @@ mod tests {
     use super::*;
     use crate::host::{Root, transcript::Transcript};
 
-    const LINE: &str = "curl --disable --silent --show-error --proto =http,https --max-time 5 --max-filesize 8388608 \
+    const LINE: &str = "curl --disable --silent --show-error --proto =http,https --max-time 10 --max-filesize 8388608 \
                         --globoff --data-raw '{}' --write-out '\n%{http_code}' http://127.0.0.1:2379/v3/";
 
     fn host(path: &str, code: i32, stdout: &str, stderr: &str) -> Host {
@@ -384,7 +390,7 @@ mod tests {
         let path = |name: &str| name.parse::<AbsPath>().unwrap();
         let with =
             Certificates { authority: Some(path("/a/ca")), client: Some((path("/a/crt"), path("/a/key"))) };
-        let line = "curl --disable --silent --show-error --proto =http,https --max-time 5 --max-filesize 8388608 \
+        let line = "curl --disable --silent --show-error --proto =http,https --max-time 10 --max-filesize 8388608 \
                     --cacert /a/ca --cert /a/crt --key /a/key --globoff --data-raw '{}' --write-out '\n%{http_code}' \
                     https://[::1]:2379/v3/cluster/member/list";
         let curl = Transcript::default().on(line, 7, "", "curl: (7) no").on(
