@@ -90,7 +90,7 @@ impl Cluster {
         let seat = &self.seats[number];
         // etcd refuses a further member until the one before it has been connected for some seconds.
         node.ok(&format!(
-            "for try in $(seq 60); do etcdctl member add {} --peer-urls={} >/dev/null 2>/run/added && exit 0; sleep 1; done; cat /run/added >&2; exit 1",
+            "for try in $(seq 60); do etcdctl --command-timeout 30s member add {} --peer-urls={} >/dev/null 2>/run/added && exit 0; sleep 1; done; cat /run/added >&2; exit 1",
             seat.name,
             seat.peer_url()
         ))?;
@@ -116,9 +116,13 @@ impl Cluster {
     /// Replaces a member on the host by a learner that has no data.
     pub fn replace_by_learner(&mut self, bed: &Rc<Bed>, node: &Node, number: usize) -> Result<()> {
         let seat = self.seats[number + 1].clone();
-        node.ok(&format!("etcdctl member remove {}", id_of(&seat)))?;
+        node.ok(&format!("etcdctl --command-timeout 60s member remove {}", id_of(&seat)))?;
         drop(self.others.remove(number));
-        node.ok(&format!("etcdctl member add {} --learner --peer-urls={}", seat.name, seat.peer_url()))?;
+        node.ok(&format!(
+            "etcdctl --command-timeout 60s member add {} --learner --peer-urls={}",
+            seat.name,
+            seat.peer_url()
+        ))?;
         let mut member = Member::new(bed, &seat)?;
         member.start(self.certificates.dir(), &self.seats, "existing")?;
         self.others.insert(number, member);
