@@ -107,8 +107,12 @@ impl IscsiExit {
                  /etc/iscsi/initiatorname.iscsi",
             ),
             Self::FatalLogin => {
-                // The same code is also returned when the target fails to authenticate itself in mutual CHAP.
-                Some("check `target.iqn`, mutual CHAP, and that the target allows this node's initiator name")
+                // The same code is also returned when the target fails to authenticate itself in mutual CHAP, and when it
+                // knows none of the algorithms.
+                Some(
+                    "check `target.iqn`, mutual CHAP, that the target allows this node's initiator name, and that it \
+                     accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
+                )
             }
             // LIO's answer to an initiator name without an ACL is this code too: iscsid has only one code for both.
             Self::Authentication => Some(
