@@ -3,9 +3,12 @@
 //! Needs etcd (Debian: etcd-server), curl and openssl. Without etcd the tests print that and do nothing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "support/certificates.rs"]
+mod certificates;
 #[allow(dead_code, reason = "each test uses only some of these functions")]
 mod support;
 
+use certificates::certificates;
 use etcd_lun::{
     config::{Config, Source},
     host::Host,
@@ -194,18 +197,6 @@ fn has(text: &str, parts: &[&str]) {
     }
 }
 
-/// A certificate authority, and one certificate for servers and clients, as OpenShift gives each member.
-fn certificates(dir: &Path) {
-    let script = "
-        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt
-        openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=member -keyout member.key -out member.csr
-        printf 'subjectAltName=IP:127.0.0.1\\nextendedKeyUsage=serverAuth,clientAuth\\n' >extensions
-        openssl x509 -req -days 2 -in member.csr -CA ca.crt -CAkey ca.key -CAcreateserial -extfile extensions -out member.crt";
-    fs::create_dir_all(dir).unwrap();
-    let output = Command::new("sh").args(["-ec", script]).current_dir(dir).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// One cluster over TLS, and one thing after the other that is wrong with it.
 #[test]
 fn three_members_over_tls() {
@@ -311,7 +302,7 @@ fn learners_and_clusters_of_one() {
     decides(&members.config("l", ""), &learner).unwrap();
 }
 
-/// Nobody is asked while this node's etcd does not run.
+/// While this node's etcd does not run, no member is asked.
 #[test]
 fn a_member_that_does_not_run_is_not_asked() {
     let node = Node { etcd: Fact::Known(support::etcd("failed")), ..support::node() };

@@ -5,15 +5,22 @@
 //! nothing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "support/certificates.rs"]
+mod certificates;
+
+use certificates::certificates;
 use etcd_lun::{
-    host::{Host, http},
+    host::{
+        Host,
+        http::{self, Certificates},
+    },
     node::{Sample, counted},
 };
 use std::{
     fs,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     thread::{self, sleep},
     time::{Duration, Instant},
@@ -75,7 +82,7 @@ fn percentiles_agree_with_an_independent_computation() {
     let Some(etcd) = start("metrics", "http", &[]) else { return };
     let host = Host::machine().unwrap();
     let url = format!("http://{}", etcd.address);
-    let get = |path: &str| http::get(&host, &format!("{url}{path}"), None);
+    let get = |path: &str| http::get(&host, &format!("{url}{path}"), &Certificates::default());
     comes_up(|| get("/health").is_ok_and(|answer| answer.status == 200));
     let look = || get("/metrics").unwrap().body;
     python(&["load", &url, "20"]);
@@ -127,7 +134,7 @@ fn server(said: &'static str) -> String {
 #[test]
 fn plain_http() {
     let host = Host::machine().unwrap();
-    let get = |url: &str| http::get(&host, url, None);
+    let get = |url: &str| http::get(&host, url, &Certificates::default());
     let answer = get(&server("HTTP/1.0 503 No\r\nX: y\r\n\r\na\r\n\r\nb")).unwrap();
     assert_eq!(answer, http::Answer { status: 503, body: "a\r\n\r\nb".into() });
     // A redirect is not an answer, and is not followed.
@@ -146,45 +153,31 @@ fn plain_http() {
     );
 }
 
-/// Makes a certificate authority, and one certificate that server and client share. OpenShift also gives each
-/// member one for both.
-fn certificates(dir: &Path) -> http::Certificates {
-    let script = "
-        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt
-        openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=member -keyout member.key -out member.csr
-        printf 'subjectAltName=IP:127.0.0.1\\nextendedKeyUsage=serverAuth,clientAuth\\n' >extensions
-        openssl x509 -req -days 2 -in member.csr -CA ca.crt -CAkey ca.key -CAcreateserial -extfile extensions -out member.crt";
-    fs::create_dir_all(dir).unwrap();
-    let output = Command::new("sh").args(["-ec", script]).current_dir(dir).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let path = |name: &str| dir.join(name).to_str().unwrap().parse().unwrap();
-    http::Certificates { authority: path("ca.crt"), certificate: path("member.crt"), key: path("member.key") }
-}
-
 #[test]
 fn tls_shows_who_asks_and_trusts_nobody_else() {
     let dir = std::env::temp_dir().join(format!("etcd-lun-certificates-{}", std::process::id()));
     let ours = certificates(&dir);
     let theirs = certificates(&dir.join("others"));
+    let file = |name: &str| dir.join(name).display().to_string();
     let more = [
-        format!("--trusted-ca-file={}", ours.authority),
-        format!("--cert-file={}", ours.certificate),
-        format!("--key-file={}", ours.key),
+        format!("--trusted-ca-file={}", file("ca.crt")),
+        format!("--cert-file={}", file("member.crt")),
+        format!("--key-file={}", file("member.key")),
         "--client-cert-auth".into(),
     ];
     let Some(etcd) = start("tls", "https", &more) else { return };
     let host = Host::machine().unwrap();
     let url = format!("https://{}/metrics", etcd.address);
-    comes_up(|| http::get(&host, &url, Some(&ours)).is_ok());
+    comes_up(|| http::get(&host, &url, &ours).is_ok());
 
-    let answer = http::get(&host, &url, Some(&ours)).unwrap();
+    let answer = http::get(&host, &url, &ours).unwrap();
     assert_eq!(answer.status, 200);
     assert!(Sample::parse(&answer.body).unwrap().value("etcd_server_has_leader").is_some());
-    let untrusted = http::Certificates { authority: theirs.authority.clone(), ..ours.clone() };
-    let error = http::get(&host, &url, Some(&untrusted)).unwrap_err().to_string();
+    let untrusted = Certificates { authority: theirs.authority.clone(), ..ours.clone() };
+    let error = http::get(&host, &url, &untrusted).unwrap_err().to_string();
     assert!(error.contains(&url) && error.contains("`etcd.metrics_ca` has signed"), "{error}");
-    let unknown = http::Certificates { authority: ours.authority.clone(), ..theirs };
-    let error = http::get(&host, &url, Some(&unknown)).unwrap_err().to_string();
+    let unknown = Certificates { authority: ours.authority.clone(), ..theirs };
+    let error = http::get(&host, &url, &unknown).unwrap_err().to_string();
     // With TLS 1.3 the server closes the connection after the handshake, with or without an alert.
     assert!(error.contains(&url), "{error}");
     fs::remove_dir_all(&dir).unwrap();

@@ -4,13 +4,6 @@
 ACCEPTED = [
     (
         "placement",
-        "kubernetes_file_t kubernetes_config_t",
-        "Put a file of its own in the kubelet's directory of static pods. The kubelet runs it as root.",
-        "The service moves the manifest of etcd's pod aside if the LUN comes late, and puts it back. A policy cannot tie"
-        " a move to one name.",
-    ),
-    (
-        "placement",
         "var_lib_t",
         "Make directories with any name in `/var/lib`, and move files of its own there. Their types stay its own, so"
         " other confined programs cannot read them.",
@@ -31,9 +24,9 @@ ACCEPTED = [
     (
         "content",
         "etcd_lun_iscsi_conf_t iscsi_var_lib_t iscsi_lock_t",
-        "Change what iscsid does: its config, the initiator's name and the records. `iscsid.startup` in `iscsid.conf` is a"
-        " command that iscsiadm runs if iscsid does not run, with the rights of whoever calls iscsiadm.",
-        "The initiator's name lies beside `iscsid.conf`, and on Debian the records too.",
+        "Change the initiator's name and the records, and so where iscsid logs in and with which secrets.",
+        "It writes a name where the node has none, and the records. `iscsid.conf`, where `iscsid.startup` is a command,"
+        " has a type that it only reads.",
     ),
     (
         "kernel",
@@ -82,8 +75,9 @@ ACCEPTED = [
     (
         "unit",
         "etcd_lun_unit_file_t",
-        "Start, restart and remount the LUN's mount unit, and set its runtime properties.",
-        "The program starts it. systemd has one permission for all of these, and stopping is another.",
+        "Start, restart and remount the LUN's mount unit, and set its runtime properties. With a static pod, the same of the"
+        " two units that move the manifest of etcd's pod aside and back, so stop and start etcd.",
+        "The program starts them. systemd has one permission for all of these, and stopping is another.",
     ),
     (
         "unit",

@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent.parent
 
 def rendered():
     """The module with every part that a config can select."""
-    parts = ["etcd_lun.cil.in", "other_ports.cil", "portal_dns.cil", "credentials.cil", "etcd_unit.cil.in"]
+    parts = ["etcd_lun.cil.in", "other_ports.cil", "portal_dns.cil", "credentials.cil", "etcd_unit.cil.in", "static_pod.cil.in"]
     text = "\n".join((HERE / part).read_text() for part in parts)
     for word, value in [
         ("@DATA_DIR@", "/var/lib/etcd"),

@@ -38,6 +38,7 @@ TOGETHER = [
     ("another's socket", "(optional x25 (allow etcd_lun_t crond_t (unix_stream_socket (connectto))))", "never: another domain's socket", "crond_t"),
     ("another way in", "(optional x26 (allow crond_t etcd_lun_t (process (transition))))", "never: another way in or out", "crond_t"),
     ("the state of a unit is not all", "(optional x27 (allow etcd_lun_t var_lib_t (service (reload))))", "never: more than the state", "var_lib_t"),
+    ("writes iscsid.conf", "(allow etcd_lun_t etcd_lun_iscsid_conf_t (file (write)))", "never: a file that it writes and another", "etcd_lun_iscsid_conf_t"),
     ("another filesystem", "(optional x28 (allow etcd_lun_t tmpfs_t (filesystem (mount))))", "never: another filesystem", "tmpfs_t"),
     ("opens the LUN to others", "(optional x29 (allow crond_t etcd_lun_device_t (blk_file (open read))))", "never: a domain that can open the LUN", "crond_t"),
     ("others made permissive", "(optional x18 (typepermissive iscsid_t))", "never: a rule between other types", "permissive iscsid_t"),

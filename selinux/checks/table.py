@@ -20,11 +20,11 @@ EXECUTED = {"iscsid_exec_t", "rsync_exec_t", "fsadm_exec_t", "etcd_lun_exec_t"}
 NOT_EXECUTED = "shell_exec_t bin_t setfiles_exec_t mount_exec_t semanage_exec_t load_policy_exec_t".split()
 # The domain makes and removes names in directories of these types, but no files of these types.
 NAMED_IN = ["var_lib_t", "var_run_t", "var_lock_t"]
-# The domain moves and removes manifests, and never reads them. A check of its own covers files of these types.
+# Beside the manifests are keys of the node.
 MANIFESTS = ["kubernetes_file_t", "kubernetes_config_t"]
 CHANGED = {
-    "file": {"iscsi_var_lib_t", "iscsi_lock_t", "sysfs_t", "security_t", *MANIFESTS},
-    "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN, *MANIFESTS},
+    "file": {"iscsi_var_lib_t", "iscsi_lock_t", "sysfs_t", "security_t"},
+    "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN},
     "lnk_file": {"iscsi_var_lib_t"},
     "sock_file": {"init_var_run_t", "syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t", "systemd_runtime_notify_t"},
 }
@@ -121,7 +121,7 @@ def of_files(policy, base, own):
     for type_ in filter(policy.real, SECRET):
         yield f"never: access to a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
     for type_ in filter(policy.real, MANIFESTS):
-        yield f"never: access to the content of a file of type {type_}", may(DOMAIN, type_, "file") - set("getattr map rename unlink".split())
+        yield f"never: access to a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
     yield "never: access to another disk", on("blk_file", "open", "read", "write", "ioctl") - {"etcd_lun_device_t"}
     yield "never: relabelling a file to another type", {type_ for class_ in FILES for type_ in on(class_, "relabelto")} - {"etcd_lun_data_t"}
     taken = {type_ for class_ in FILES for type_ in on(class_, "relabelfrom")}

@@ -102,6 +102,12 @@ fn a_plan_that_breaks_a_law_is_found() {
     to_lun(&early, &staged, 7);
     to_lun(&without(&copies, "stop-etcd"), &staged, 8);
     to_lun(&without(&copies, "fence"), &staged, 8);
+    let pod = config_for("static-pod");
+    let of_pod = plan(&pod, &staged, Occasion::ByHand).unwrap();
+    for id in ["await-pod-end", "confirm"] {
+        assert!(at(&of_pod, id).is_some() && at(&copies, id).is_none());
+        to_lun(&without(&of_pod, id), &staged, 7);
+    }
 
     let node = migrated();
     let back = Goal::Local.plan(&config, &node).unwrap();
@@ -115,6 +121,9 @@ fn a_plan_that_breaks_a_law_is_found() {
     way_back(&without(&back, "prove"), &node, 6);
     way_back(&without(&back, "stop-etcd"), &node, 7);
     way_back(&without(&back, "preflight"), &node, 6);
+    let of_pod = Goal::Local.plan(&pod, &node).unwrap();
+    way_back(&without(&of_pod, "await-pod-end"), &node, 7);
+    way_back(&without(&of_pod, "confirm"), &node, 7);
     let mut logs_out = back.clone();
     logs_out.steps.push(Step::LogOut { sid: 1 });
     way_back(&logs_out, &node, 8);

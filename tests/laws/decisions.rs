@@ -11,6 +11,7 @@ const HEAD: &str = "# What `apply` decides
 This page is for administrators who want to know what `apply` does in a given situation. A situation is what the record
 says, what the LUN holds, and what the data directory on the local disk holds. In this table etcd is a systemd unit
 whose cluster has two other members, both healthy, and the LUN is attached and matches the config in all other respects.
+Of a static pod that `apply` stops, `prove` is followed by `await-pod-end` and `confirm`.
 
 - `…` means that `apply` observes the node again and plans the next steps.
 - *refused* means that `apply` changes nothing: it neither stops nor starts etcd. The message says what to do.

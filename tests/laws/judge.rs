@@ -135,6 +135,7 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         "stop-etcd",
         "copy",
         "prove",
+        "confirm",
         "stamp",
         "commit",
         "retire",
@@ -159,6 +160,9 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         if etcd_runs && at(plan, "stop-etcd").is_none() {
             fail(7, "the final copy is made with etcd stopped");
         }
+    }
+    if let Some(what) = counts_too_early(plan) {
+        fail(7, what);
     }
     let fenced = node.local.known().is_some_and(LocalDir::is_fenced) || at(plan, "fence").is_some();
     if at(plan, "mount-data").is_some() && (!fenced || mounted) {
@@ -189,4 +193,34 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     {
         fail(4, "a LUN with the stamp of another node is not even mounted: that node may have it mounted");
     }
+}
+
+/// What a plan does too early while containers of etcd's pod may still write, if it does anything.
+pub fn counts_too_early(plan: &Plan) -> Option<&'static str> {
+    let (mut may_write, mut unconfirmed) = (false, false);
+    for step in &plan.steps {
+        match step {
+            Step::StopEtcd { runtime: Runtime::Systemd { .. }, whole_pod: false, .. } => {
+                return Some("a unit has no other containers");
+            }
+            Step::StopEtcd { whole_pod, .. } => may_write = !whole_pod,
+            Step::PreCopy(copy) if !copy.provisional => return Some("a pre-copy does not count"),
+            Step::Copy(copy) if copy.provisional != may_write => {
+                return Some("a copy is provisional while containers may write, and only then");
+            }
+            Step::Prove { provisional, .. } if *provisional != may_write => {
+                return Some("a proof is provisional while containers may write, and only then");
+            }
+            Step::Prove { provisional, .. } => unconfirmed = *provisional,
+            Step::AwaitPodEnd { .. } => may_write = false,
+            Step::Confirm(copy) if may_write || copy.provisional || !unconfirmed => {
+                return Some("a proof is confirmed after the pod's end");
+            }
+            Step::Confirm(_) => unconfirmed = false,
+            Step::PreCopy(_) | Step::Copy(_) => {}
+            _ if may_write || unconfirmed => return Some("what is not confirmed does not count"),
+            _ => {}
+        }
+    }
+    (may_write || unconfirmed).then_some("a proof is confirmed in the same plan")
 }

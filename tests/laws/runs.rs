@@ -30,12 +30,20 @@ fn is_done(world: &World) -> bool {
 
 #[test]
 fn law_6_stopping_anywhere_and_starting_again_reaches_the_same_end() {
-    let mut whole = World::new(node());
+    for (runtime, sidecars_write) in [("systemd", false), ("static-pod", false), ("static-pod", true)] {
+        cut_short_at_every_pair_of_places(runtime, sidecars_write);
+    }
+}
+
+fn cut_short_at_every_pair_of_places(runtime: &str, sidecars_write: bool) {
+    let run = |world: &mut World, crash| run_as(world, crash, runtime, Occasion::ByHand);
+    let start = || World { sidecars_write, ..World::new(node()) };
+    let mut whole = start();
     let steps = run(&mut whole, None).unwrap();
     assert!(is_done(&whole), "{whole:#?}");
     for first in 0..steps {
         for second in 0..=steps {
-            let mut world = World::new(node());
+            let mut world = start();
             for crash in [first, second] {
                 run(&mut world, Some(crash)).unwrap();
                 world.crash();
@@ -57,7 +65,7 @@ fn law_6_stopping_anywhere_and_starting_again_reaches_the_same_end() {
             assert!(is_done(&world), "cut at {first}, then {second}: {world:#?}");
         }
     }
-    say!("{steps} steps, cut short at every pair of places");
+    say!("{runtime}: {steps} steps, cut short at every pair of places");
 }
 
 #[test]

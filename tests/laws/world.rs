@@ -17,6 +17,7 @@ fn seen(node: &mut Node) -> &mut Lun {
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     proven: bool,
+    provisional: bool,
     staged: bool,
 }
 
@@ -32,6 +33,10 @@ pub struct World {
     /// The same for the copy that a rollback has staged, and for the one that it has put in place.
     pub shelf_is_copy: bool,
     pub local_is_copy: bool,
+    /// True if containers of etcd's pod have not ended, though etcd has.
+    pub sidecars: bool,
+    /// True if they write before they end.
+    pub sidecars_write: bool,
 }
 
 impl World {
@@ -47,12 +52,15 @@ impl World {
             lun_is_copy: false,
             shelf_is_copy: false,
             local_is_copy: false,
+            sidecars: false,
+            sidecars_write: false,
         }
     }
 
     /// The process ends. The facts of the node stay; the staging mount does not.
     pub fn crash(&mut self) {
         self.memory = Memory::default();
+        self.sidecars = false; // they end by themselves
         self.node.mount = match &self.node.mount {
             Fact::Known(mount) => Fact::Known(mount.clone()),
             Fact::Unknown(why) => Fact::Unknown(why.clone()),
@@ -128,26 +136,40 @@ impl World {
             Step::Unstamp => self.set_stamp(None),
             Step::PreCopy(Copy { way: Way::ToLun, .. }) => assert!(self.memory.staged),
             Step::PreCopy(Copy { way: Way::ToLocal { .. }, .. }) => self.shelve(false),
-            Step::StopEtcd { .. } => {
+            Step::StopEtcd { whole_pod, .. } => {
+                self.sidecars = !whole_pod;
                 let etcd = known(&mut self.node.etcd);
                 etcd.state = EtcdState::Unit("inactive".into());
                 etcd.running = false;
                 etcd.stopped_by_us = true;
                 self.node.cluster = None;
             }
-            Step::Copy(Copy { way: Way::ToLocal { .. }, .. }) => {
-                assert!(self.authoritative_lun_is_mounted() && !running, "copying under a running etcd");
-                self.shelve(true);
-            }
-            Step::Copy(Copy { way: Way::ToLun, .. }) => {
-                assert!(self.memory.staged && !running, "copying under a running etcd");
-                self.lun_is_copy = true;
+            Step::Copy(Copy { way, provisional, .. }) => {
+                assert!(!running && *provisional == self.sidecars, "copying while somebody writes");
+                self.copy(*way);
             }
             Step::Measure { .. } => {
                 assert!(self.memory.staged && running == known(&mut self.node.etcd).running)
             }
-            Step::Prove { way: Way::ToLun, .. } => self.memory.proven = self.lun_is_copy,
-            Step::Prove { way: Way::ToLocal { .. }, .. } => self.memory.proven = self.shelf_is_copy,
+            Step::Prove { way, provisional, .. } => {
+                assert_eq!(*provisional, self.sidecars, "proving while somebody writes");
+                let is_copy = self.is_copied(*way);
+                self.memory.provisional = *provisional && is_copy;
+                self.memory.proven = !provisional && is_copy;
+            }
+            Step::AwaitPodEnd { .. } => {
+                assert!(!running, "waiting for the end of a pod that was not stopped");
+                if std::mem::take(&mut self.sidecars) && self.sidecars_write {
+                    (self.lun_is_copy, self.shelf_is_copy) = (false, false);
+                }
+            }
+            Step::Confirm(Copy { way, .. }) => {
+                assert!(!self.sidecars && !running, "confirming while somebody writes");
+                if !self.memory.provisional || !self.is_copied(*way) {
+                    self.copy(*way);
+                }
+                self.memory.proven = true;
+            }
             Step::Stamp { stamp } => {
                 assert!(self.memory.proven && self.lun_is_copy, "stamping without proof");
                 self.set_stamp(Some(stamp.clone()));
@@ -202,7 +224,7 @@ impl World {
             }
             Step::UnmountData { .. } => {
                 assert!(
-                    self.memory.proven && !running,
+                    self.memory.proven && !running && !self.sidecars,
                     "unmounting under a running etcd, or without a proven copy"
                 );
                 self.unmount();
@@ -288,6 +310,23 @@ impl World {
         let record = self.node.record.known().and_then(Option::as_ref);
         record.is_some_and(|record| record.authority == Authority::Lun)
             && matches!(self.node.mount, Fact::Known(Some(_)))
+    }
+
+    fn copy(&mut self, way: Way) {
+        match way {
+            Way::ToLocal { .. } => self.shelve(true),
+            Way::ToLun => {
+                assert!(self.memory.staged, "copying to a LUN that is not staged");
+                self.lun_is_copy = true;
+            }
+        }
+    }
+
+    fn is_copied(&self, way: Way) -> bool {
+        match way {
+            Way::ToLocal { .. } => self.shelf_is_copy,
+            Way::ToLun => self.lun_is_copy,
+        }
     }
 
     fn shelve(&mut self, is_copy: bool) {

@@ -1,7 +1,7 @@
 //! The facts that `observe` would report about the model's world.
 
 use crate::{
-    run::Memory,
+    run::{Memory, Runtime},
     support,
     world::{Disk, Etcd, Guards, Local, Record, Stamp, Tree, World, Writes},
 };
@@ -21,10 +21,14 @@ pub fn number(uuid: &FsUuid) -> u8 {
     uuid.0[0]
 }
 
-/// The config is parsed once, because it is used millions of times.
-pub fn config() -> &'static Config {
-    static CONFIG: LazyLock<Config> = LazyLock::new(support::config);
-    &CONFIG
+/// Each config is parsed once, because it is used millions of times.
+pub fn config(runtime: Runtime) -> &'static Config {
+    static OF_UNIT: LazyLock<Config> = LazyLock::new(|| support::config_for("systemd"));
+    static OF_POD: LazyLock<Config> = LazyLock::new(|| support::config_for("static-pod"));
+    match runtime {
+        Runtime::Unit => &OF_UNIT,
+        Runtime::StaticPod => &OF_POD,
+    }
 }
 
 /// The fingerprint of a copy that matches no moment.
@@ -39,7 +43,7 @@ pub fn record(of: Record) -> authority::Record {
         of.generation.into(),
         uuid(of.id),
         support::wwid(),
-        config().etcd.data_dir.clone(),
+        config(Runtime::Unit).etcd.data_dir.clone(),
     );
     match (of.lun, of.print) {
         (true, taken) => begun.commit(taken.map(print)).activated(of.activations.into()),

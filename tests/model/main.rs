@@ -24,6 +24,7 @@ mod search;
 mod steps;
 mod world;
 
+use run::Runtime;
 use say::say;
 use search::{Seen, search};
 use world::Guards;
@@ -32,8 +33,17 @@ use world::Guards;
 /// migration, or one that is tried again, and a rollback.
 #[test]
 fn nothing_is_lost_and_nothing_is_stale() {
-    let found = look(2);
-    // A search that visits few states proves little.
+    is_thorough(look(2, Runtime::Unit));
+}
+
+/// The same for a static pod, whose other containers may write after etcd has ended.
+#[test]
+fn nothing_is_lost_of_what_a_container_of_the_pod_writes() {
+    is_thorough(look(2, Runtime::StaticPod));
+}
+
+/// A search that visits few states proves little.
+fn is_thorough(found: Seen) {
     assert!(found.states > 10_000 && found.cuts > 100_000, "{found:?}");
     assert!(found.done > 0 && found.refused > 0 && found.failed > 0, "{found:?}");
 }
@@ -42,13 +52,14 @@ fn nothing_is_lost_and_nothing_is_stale() {
 #[test]
 #[ignore = "takes minutes: `cargo test --release --test model -- --ignored --nocapture`"]
 fn the_same_further_on() {
-    look(3);
+    look(3, Runtime::Unit);
+    look(3, Runtime::StaticPod);
 }
 
-fn look(generations: u8) -> Seen {
-    let found = search(Guards::ALL, generations).unwrap_or_else(|broken| panic!("{broken}"));
+fn look(generations: u8, runtime: Runtime) -> Seen {
+    let found = search(Guards::ALL, generations, runtime).unwrap_or_else(|broken| panic!("{broken}"));
     say!(
-        "{} states, {} runs of apply and rollback from them, {} places where one was cut short: no invariant broken",
+        "{runtime:?}: {} states, {} runs of apply and rollback from them, {} places where one was cut short: no invariant broken",
         found.states,
         found.runs,
         found.cuts

@@ -22,27 +22,46 @@ impl World {
         }
     }
 
+    /// A container of etcd's pod that has not ended writes to the directory that it sees. Returns `None` if there is none.
+    pub fn written_by_sidecar(self) -> Option<Self> {
+        if !self.sidecars || self.truth == MOST_WRITES {
+            return None;
+        }
+        let truth = self.truth + 1;
+        Some(match (self.mounted, self.disk, self.local) {
+            (true, Disk::Xfs { id, stamp, .. }, _) => {
+                Self { truth, disk: Disk::Xfs { id, tree: Tree::Whole(truth), stamp }, ..self }
+            }
+            (false, _, Local::Data(_)) => Self { truth, local: Local::Data(truth), ..self },
+            // What it sees was moved away or unmounted: nothing will read there again.
+            _ => Self { truth, ..self },
+        })
+    }
+
     /// Something starts etcd: systemd, the kubelet or a person. An error means that writes are lost.
     pub fn etcd_started(self) -> Result<Option<Self>, String> {
         if self.is_running() {
             return Ok(None);
         }
+        // The kubelet starts a pod again after all its containers have ended.
+        let alone = Self { sidecars: false, ..self };
         Ok(Some(match self.start()? {
-            Start::Nowhere => Self { etcd: Etcd::Failed, ..self },
+            Start::Nowhere => Self { etcd: Etcd::Failed, ..alone },
             Start::Local => {
                 let meddled = self.meddled || self.record_says_lun();
-                Self { etcd: Etcd::OnLocal, local: Local::Data(self.truth), meddled, ..self }
+                Self { etcd: Etcd::OnLocal, local: Local::Data(self.truth), meddled, ..alone }
             }
             // Without the target, etcd cannot read its data.
-            Start::Lun if !self.reachable => Self { etcd: Etcd::Failed, ..self },
-            Start::Lun => Self { etcd: Etcd::OnLun, ..self },
+            Start::Lun if !self.reachable => Self { etcd: Etcd::Failed, ..alone },
+            Start::Lun => Self { etcd: Etcd::OnLun, ..alone },
         }))
     }
 
     /// The power fails and comes back.
     pub fn rebooted(self) -> Self {
         // The note that etcd-lun stopped etcd is in /run.
-        Self { session: false, mounted: false, shut: false, etcd: Etcd::Queued, stopped_by_us: false, ..self }
+        let none = Self { session: false, mounted: false, shut: false, sidecars: false, ..self };
+        Self { etcd: Etcd::Queued, stopped_by_us: false, ..none }
     }
 
     /// The target is lost. A mounted filesystem stays mounted, but etcd on it fails.
@@ -62,6 +81,10 @@ impl World {
     pub fn outside(self) -> Result<Vec<Self>, String> {
         let mut next = vec![self.rebooted()];
         next.extend(self.written());
+        next.extend(self.written_by_sidecar());
+        if self.sidecars {
+            next.push(Self { sidecars: false, ..self });
+        }
         next.extend(self.shut_down());
         next.extend(self.etcd_started()?);
         if self.is_running() {

@@ -7,6 +7,13 @@ use crate::{
 };
 use etcd_lun::plan::{Goal, MarkPlan, Occasion, Step, mark};
 
+/// What runs etcd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runtime {
+    Unit,
+    StaticPod,
+}
+
 /// The verb that is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
@@ -21,6 +28,7 @@ pub enum Verb {
 pub struct Memory {
     pub staged: bool,
     pub proven: Option<Writes>,
+    pub provisional: Option<Writes>,
 }
 
 /// An event during a run.
@@ -31,6 +39,8 @@ pub enum Event {
     ShutDown,
     EtcdStarted,
     Written,
+    /// A container of etcd's pod, but not etcd, writes to the directory.
+    SidecarWrites,
     /// The copy is incorrect, although the copy reports success.
     CopyLies,
     /// A person or systemd asks the run to stop.
@@ -59,6 +69,7 @@ pub enum Stop {
 pub struct Run<'a> {
     pub world: World,
     pub guards: Guards,
+    pub runtime: Runtime,
     /// Called with the world after each effect.
     pub between: &'a mut dyn FnMut(World),
     pub memory: Memory,
@@ -78,12 +89,14 @@ impl<'a> Run<'a> {
     pub fn new(
         world: World,
         guards: Guards,
+        runtime: Runtime,
         event: (usize, Event),
         between: &'a mut dyn FnMut(World),
     ) -> Self {
         Self {
             world,
             guards,
+            runtime,
             between,
             memory: Memory::default(),
             copying: false,
@@ -106,7 +119,7 @@ impl<'a> Run<'a> {
 
     /// Runs `mark`, which has one step or none.
     fn mark(&mut self) -> End {
-        let step = match mark(config(), &node(&self.world, &self.memory, self.guards)) {
+        let step = match mark(config(self.runtime), &node(&self.world, &self.memory, self.guards)) {
             Ok(MarkPlan::Advance(step)) => step,
             Ok(MarkPlan::Skip(_)) => return End::Done,
             Err(refusal) => return End::Refused(refusal.to_string()),
@@ -122,7 +135,7 @@ impl<'a> Run<'a> {
     pub fn whole(&mut self, goal: Goal) -> End {
         self.by_hand = goal.asks_cluster();
         for _round in 0..8 {
-            let planned = goal.plan(config(), &node(&self.world, &self.memory, self.guards));
+            let planned = goal.plan(config(self.runtime), &node(&self.world, &self.memory, self.guards));
             let steps = match planned {
                 Ok(plan) if plan.is_empty() => return End::Done,
                 Ok(plan) => self.reordered(plan.steps),
@@ -216,6 +229,7 @@ impl<'a> Run<'a> {
                 (Event::ShutDown, world.shut_down().is_some()),
                 (Event::EtcdStarted, can_start),
                 (Event::Written, world.written().is_some()),
+                (Event::SidecarWrites, world.written_by_sidecar().is_some()),
                 (Event::CopyLies, self.copying),
                 // A run notices this request only at the beginning of a step.
                 (Event::Interrupted, self.step_begins),
@@ -233,6 +247,7 @@ impl<'a> Run<'a> {
                 Event::ShutDown => Ok(self.world.shut_down()),
                 Event::EtcdStarted => self.world.etcd_started(),
                 Event::Written => Ok(self.world.written()),
+                Event::SidecarWrites => Ok(self.world.written_by_sidecar()),
                 Event::CopyLies => {
                     self.lied = true;
                     Ok(None)

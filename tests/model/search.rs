@@ -2,7 +2,7 @@
 
 use crate::{
     outside::OTHERS,
-    run::{End, Event, Run, Verb},
+    run::{End, Event, Run, Runtime, Verb},
     world::{Disk, Etcd, Guards, Local, Stamp, Tree, World},
 };
 use etcd_lun::plan::{Goal, Occasion};
@@ -44,6 +44,7 @@ fn beginnings() -> Vec<World> {
         etcd: Etcd::OnLocal,
         stopped_by_us: false,
         others: true,
+        sidecars: false,
     };
     let stamped = |ours| Disk::Xfs {
         id: OTHERS,
@@ -65,7 +66,9 @@ fn is_by_hand(verb: Verb) -> bool {
 /// Whether only etcd-lun, etcd and the power have changed this world, and the target is there. Then etcd-lun
 /// must repair it.
 fn is_ours_to_mend(world: &World, verb: Verb) -> bool {
-    if !world.others && is_by_hand(verb) {
+    // Containers that have not ended yet end by themselves, and the kubelet starts etcd only then. A run waits for them if
+    // etcd is stopped by us. Otherwise it may fail until they have ended, and so may an unmount.
+    if world.sidecars && (world.shut || !world.stopped_by_us) || !world.others && is_by_hand(verb) {
         return false;
     }
     let half_way = world.record.is_some_and(|record| record.rolled_back)
@@ -90,9 +93,10 @@ fn is_ours_to_mend(world: &World, verb: Verb) -> bool {
 }
 
 /// Visits every state from every initial state. An error shows the way to the state that breaks an invariant.
-pub fn search(guards: Guards, generations: u8) -> Result<Seen, String> {
+pub fn search(guards: Guards, generations: u8, runtime: Runtime) -> Result<Seen, String> {
     let mut search = Search {
         guards,
+        runtime,
         generations,
         from: HashMap::new(),
         queue: VecDeque::new(),
@@ -111,6 +115,7 @@ pub fn search(guards: Guards, generations: u8) -> Result<Seen, String> {
 
 struct Search {
     guards: Guards,
+    runtime: Runtime,
     generations: u8,
     /// How each state was reached: from which state, and by what.
     from: HashMap<World, Option<(World, &'static str)>>,
@@ -144,7 +149,10 @@ impl Search {
     fn look(&mut self, world: World) -> Result<(), String> {
         world.check().map_err(|why| self.broken(world, &why))?;
         let next = world.outside().map_err(|why| self.broken(world, &why))?;
-        for after in next {
+        // What an array does is the same for a unit and for a pod.
+        let is_new =
+            |after: &World| self.runtime == Runtime::Unit || after.snapshot.is_none() && !after.robbed;
+        for after in next.into_iter().filter(is_new).collect::<Vec<_>>() {
             self.add(after, Some((world, "outside")));
         }
         let runs = [
@@ -195,7 +203,7 @@ impl Search {
     fn runs(&mut self, world: World, verb: Verb, name: &str) -> Result<HashSet<World>, String> {
         let mut left = Vec::new();
         let mut keep = |world: World| left.push(world);
-        let mut run = Run::new(world, self.guards, (usize::MAX, Event::Nothing), &mut keep);
+        let mut run = Run::new(world, self.guards, self.runtime, (usize::MAX, Event::Nothing), &mut keep);
         let end = run.verb(verb);
         let (events, after) = (std::mem::take(&mut run.possible), run.world);
         self.end(&end, name)?;
@@ -210,7 +218,7 @@ impl Search {
         left.push(after);
         for event in events {
             let mut keep = |world: World| left.push(world);
-            let mut run = Run::new(world, self.guards, event, &mut keep);
+            let mut run = Run::new(world, self.guards, self.runtime, event, &mut keep);
             let end = run.verb(verb);
             let after = run.world;
             self.end(&end, name)?;

@@ -21,7 +21,13 @@ impl Run<'_> {
     }
 
     fn at_rest(&self) -> Result<(), Stop> {
-        if self.world.is_running() { Self::fail("somebody started etcd") } else { Ok(()) }
+        if self.world.is_running() {
+            return Self::fail("somebody started etcd");
+        }
+        if self.world.sidecars && self.guards.pod_end {
+            return Self::fail("a container of etcd's pod uses the directory");
+        }
+        Ok(())
     }
 
     fn not_the_truth(&self) -> Result<(), Stop> {
@@ -103,7 +109,7 @@ impl Run<'_> {
                 let (id, _, stamp) = self.lun_of_ours()?;
                 self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })
             }
-            Step::StopEtcd { needs_quorum, .. } => {
+            Step::StopEtcd { needs_quorum, whole_pod, .. } => {
                 self.happen()?;
                 if self.world.is_running() && !self.world.others {
                     if *needs_quorum && self.guards.quorum {
@@ -116,29 +122,36 @@ impl Run<'_> {
                     }
                 }
                 self.take(|world| world.stopped_by_us = true)?;
-                self.effect(|world| world.etcd = Etcd::Down)
+                self.effect(|world| {
+                    world.etcd = Etcd::Down;
+                    world.sidecars = !whole_pod;
+                })
             }
-            Step::Copy(Copy { way: Way::ToLun, .. }) => self.copy(),
-            Step::Copy(Copy { way: Way::ToLocal { generation }, .. }) => {
-                self.data_is_on_lun()?;
-                self.at_rest()?;
-                self.shelve(*generation, Tree::Partial)?;
-                let copied = self.copied(|run| run.lun_writes())?;
-                self.shelve(*generation, copied)
-            }
+            Step::Copy(step) => self.copy(step),
             // This step reads and writes only a file without a name.
             Step::Measure { .. } => Ok(()),
-            Step::Prove { way: Way::ToLun, .. } => self.prove(),
-            Step::Prove { way: Way::ToLocal { .. }, .. } => {
-                self.data_is_on_lun()?;
-                let writes = self.lun_writes();
-                if self.guards.proof && self.world.shelf.map(|shelf| shelf.tree) != Some(Tree::Whole(writes))
-                {
-                    return Self::fail("the copy is not what is on the LUN");
+            Step::Prove { way, provisional, .. } => self.prove(*way, *provisional),
+            Step::AwaitPodEnd { .. } => {
+                self.happen()?;
+                if self.world.is_running() {
+                    return Self::fail("the manifest was written again");
                 }
+                let ignored = !self.guards.pod_end;
+                self.take(|world| world.sidecars &= ignored)
+            }
+            Step::Confirm(step) => {
+                self.happen()?;
                 self.at_rest()?;
-                self.memory.proven = Some(writes);
-                Ok(())
+                match self.memory.provisional.take() {
+                    Some(proven) if !self.guards.confirm || proven == self.writes(step.way) => {
+                        self.memory.proven = Some(proven);
+                        Ok(())
+                    }
+                    _ => {
+                        self.copy(step)?;
+                        self.prove(step.way, false)
+                    }
+                }
             }
             Step::Stamp { stamp } => {
                 if self.memory.proven.is_none() {
@@ -224,24 +237,47 @@ impl Run<'_> {
         }
     }
 
-    fn copy(&mut self) -> Result<(), Stop> {
-        self.not_the_truth()?;
-        self.at_rest()?;
-        let (id, _, stamp) = self.lun_of_ours()?;
-        self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })?;
-        self.lun_of_ours()?;
-        let tree = self.copied(|run| run.local_writes())?;
-        self.take(|world| world.disk = Disk::Xfs { id, tree, stamp })
+    /// What the source of a copy holds.
+    fn writes(&self, way: Way) -> Writes {
+        match way {
+            Way::ToLun => self.local_writes(),
+            Way::ToLocal { .. } => self.lun_writes(),
+        }
+    }
+
+    fn copy(&mut self, step: &Copy) -> Result<(), Stop> {
+        match step.way {
+            Way::ToLun => self.not_the_truth()?,
+            Way::ToLocal { .. } => self.data_is_on_lun()?,
+        }
+        if !step.provisional {
+            self.at_rest()?;
+        }
+        match step.way {
+            Way::ToLun => {
+                let (id, _, stamp) = self.lun_of_ours()?;
+                self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })?;
+                self.lun_of_ours()?;
+                let tree = self.copied(step.way)?;
+                self.take(|world| world.disk = Disk::Xfs { id, tree, stamp })
+            }
+            Way::ToLocal { generation } => {
+                self.shelve(generation, Tree::Partial)?;
+                let copied = self.copied(step.way)?;
+                self.shelve(generation, copied)
+            }
+        }
     }
 
     /// The result of a copy that ends now.
-    fn copied(&mut self, writes: impl FnOnce(&Self) -> Writes) -> Result<Tree, Stop> {
+    fn copied(&mut self, way: Way) -> Result<Tree, Stop> {
+        let before = self.writes(way);
         self.copying = true;
         self.happen()?;
         self.copying = false;
-        // If etcd wrote while rsync read, the copy matches no moment.
-        let torn = self.world.is_running() || self.lied;
-        Ok(if torn { Tree::Partial } else { Tree::Whole(writes(self)) })
+        // If someone wrote while rsync read, the copy matches no moment.
+        let torn = self.world.is_running() || self.lied || self.writes(way) != before;
+        Ok(if torn { Tree::Partial } else { Tree::Whole(before) })
     }
 
     fn shelve(&mut self, generation: u64, tree: Tree) -> Result<(), Stop> {
@@ -282,27 +318,39 @@ impl Run<'_> {
         })
     }
 
-    fn prove(&mut self) -> Result<(), Stop> {
-        let (_, tree, _) = self.lun_of_ours()?;
-        let local = self.local_writes();
-        if self.guards.proof {
-            if tree != Tree::Whole(local) {
-                return Self::fail("the copy is not what is on the local disk");
+    fn prove(&mut self, way: Way, provisional: bool) -> Result<(), Stop> {
+        let copy = match way {
+            Way::ToLun => Some(self.lun_of_ours()?.1),
+            Way::ToLocal { .. } => {
+                self.data_is_on_lun()?;
+                self.world.shelf.map(|shelf| shelf.tree)
             }
+        };
+        let writes = self.writes(way);
+        let same = copy == Some(Tree::Whole(writes)) || !self.guards.proof;
+        if provisional {
+            self.memory.provisional = (same && !self.world.is_running()).then_some(writes);
+            return Ok(());
+        }
+        if !same {
+            return Self::fail("the copy is not what was copied");
+        }
+        if self.guards.proof {
             self.at_rest()?;
         }
-        self.memory.proven = Some(local);
+        self.memory.proven = Some(writes);
         Ok(())
     }
 
     fn retire(&mut self, by_record: bool) -> Result<(), Stop> {
         self.at_rest()?;
-        let expected = match self.world.record {
-            Some(record) if by_record => record.print,
-            _ => self.memory.proven,
-        };
-        if self.guards.fingerprint && expected != Some(self.local_writes()) {
+        // What this run has proven is not read again.
+        let expected = self.world.record.filter(|_| by_record).map(|record| record.print);
+        if self.guards.fingerprint && expected.is_some_and(|print| print != Some(self.local_writes())) {
             return Self::fail("the local data has changed");
+        }
+        if !by_record && self.memory.proven.is_none() {
+            return Self::fail("not proven");
         }
         let left = if self.guards.bar { Local::Barred } else { Local::Empty };
         // If etcd opened the data at this moment, the check afterwards finds it, and the exchange is

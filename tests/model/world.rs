@@ -112,6 +112,8 @@ pub struct World {
     pub stopped_by_us: bool,
     /// Whether the other members of the cluster are a quorum without this one. Between two runs they always are.
     pub others: bool,
+    /// Whether etcd of a static pod has ended, and other containers of the pod have not: they still see the directory.
+    pub sidecars: bool,
 }
 
 /// Guards that a mutant can remove.
@@ -155,6 +157,10 @@ pub struct Guards {
     pub rolled_back: bool,
     /// Right before etcd is stopped by hand, the other members are asked again.
     pub quorum: bool,
+    /// What was proven while containers could write counts only if nobody has written since.
+    pub confirm: bool,
+    /// What counts is done after all containers of the pod have ended.
+    pub pod_end: bool,
 }
 
 impl Guards {
@@ -178,6 +184,8 @@ impl Guards {
         shut: true,
         rolled_back: true,
         quorum: true,
+        confirm: true,
+        pod_end: true,
     };
 }
 
@@ -254,7 +262,7 @@ impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "truth {}, local {:?}, record {:?}, shelf {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}etcd {:?}{}",
+            "truth {}, local {:?}, record {:?}, shelf {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}etcd {:?}{}",
             self.truth,
             self.local,
             self.record,
@@ -266,6 +274,7 @@ impl fmt::Display for World {
             if self.mounted { "mounted, " } else { "" },
             if self.shut { "shut down, " } else { "" },
             if self.others { "" } else { "no quorum of others, " },
+            if self.sidecars { "sidecars, " } else { "" },
             match (self.robbed, self.meddled) {
                 (true, _) => "changed behind our back, ",
                 (false, true) => "etcd was started beside us, ",

@@ -23,6 +23,8 @@ fn units_have_nothing_of_the_network() {
             [
                 "etcd-lun-health.service",
                 "etcd-lun-health.timer",
+                "etcd-lun-park.service",
+                "etcd-lun-put-back.service",
                 "etcd-lun-selinux.service",
                 "etcd-lun.service",
                 "var-lib-etcd.mount",

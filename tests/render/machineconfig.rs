@@ -39,6 +39,8 @@ fn every_file_arrives_byte_for_byte() {
     let expected = [
         ("etcd-lun-health.service", None),
         ("etcd-lun-health.timer", Some(&Value::Bool(true))),
+        ("etcd-lun-park.service", None),
+        ("etcd-lun-put-back.service", None),
         ("etcd-lun-selinux.service", None),
         ("etcd-lun-shutdown.service", None),
         ("etcd-lun.service", Some(&Value::Bool(true))),

@@ -3,7 +3,7 @@
 use super::secrets::Secrets;
 use crate::{
     config::Config,
-    host::{Host, staging::Staging},
+    host::{Host, staging::Staging, tree::State},
     node::Identity,
     terms::Fingerprint,
 };
@@ -20,11 +20,22 @@ pub struct Run<'a> {
     pub staging: Option<Staging>,
     /// The fingerprint of both trees, once the proof has found them to be the same.
     pub proof: Option<Fingerprint>,
+    /// The same while containers of etcd's pod may still write.
+    pub provisional: Option<Provisional>,
+}
+
+/// A proof that counts if its source has not changed since.
+#[derive(Debug)]
+pub struct Provisional {
+    /// The fingerprint of both trees.
+    pub fingerprint: Fingerprint,
+    /// The source before it was compared.
+    pub source: State,
 }
 
 impl<'a> Run<'a> {
     pub fn new(host: &'a Host, config: &'a Config, secrets: &'a Secrets, identity: &'a Identity) -> Self {
-        Self { host, config, secrets, identity, staging: None, proof: None }
+        Self { host, config, secrets, identity, staging: None, proof: None, provisional: None }
     }
 
     /// The staged LUN, for a step that needs it.

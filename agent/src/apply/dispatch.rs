@@ -3,8 +3,8 @@
 use super::{
     context::Run,
     steps::{
-        attach, commit, copy, etcd, fence, format, login, measure, mount, preflight, retire, returning,
-        serve, stage, stamp,
+        attach, commit, confirm, copy, etcd, fence, format, login, measure, mount, preflight, retire,
+        returning, serve, stage, stamp,
     },
     watcher::Watcher,
 };
@@ -26,10 +26,14 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::Unstamp => stamp::unstamp(run),
         Step::PreCopy(step) => copy::pre_copy(run, step, watcher),
         Step::Preflight(step) => preflight::preflight(run, step),
-        Step::StopEtcd { runtime, needs_quorum } => serve::stop(run, runtime, *needs_quorum, watcher),
+        Step::StopEtcd { runtime, needs_quorum, whole_pod } => {
+            serve::stop(run, runtime, *needs_quorum, *whole_pod, watcher)
+        }
         Step::Copy(step) => copy::copy(run, step, watcher),
         Step::Measure { wwid, limit } => measure::measure(run, wwid, *limit),
-        Step::Prove { from, way } => copy::prove(run, from, *way, watcher),
+        Step::Prove { from, way, provisional } => copy::prove(run, from, *way, *provisional, watcher),
+        Step::AwaitPodEnd { manifest } => etcd::await_pod_end(run.host, run.config, manifest, watcher),
+        Step::Confirm(step) => confirm::confirm(run, step, watcher),
         Step::Stamp { stamp } => stamp::stamp(run, stamp),
         Step::Commit { record } => commit::commit(run, record),
         Step::Retire(step) => retire::retire(run, step),

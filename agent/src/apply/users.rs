@@ -2,11 +2,11 @@
 
 use crate::{
     config::Runtime,
-    host::{Host, filelock, mountinfo, process},
+    host::{Host, cgroup, filelock, mountinfo},
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
 /// A process that uses etcd's data.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,24 +23,29 @@ pub struct User {
 /// mounted in a mount namespace of their own. A container has such a mount: it would continue to write to the
 /// directory, whatever is mounted over it later. Each process is listed once.
 pub fn list(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<User>> {
+    let users = with_files(host, data_dir)?;
+    let mounted = mountinfo::bind_holders(host, data_dir)
+        .with_context(|| format!("looking for containers that see {data_dir}"))?;
+    Ok(once_each(users.into_iter().chain(mounted.into_iter().map(User::of_mount))))
+}
+
+/// The processes that hold the database's lock, or have anything open below the data directory.
+pub fn with_files(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<User>> {
     let database = data_dir.join("member/snap/db");
     let locks = filelock::holders(host, database.as_path())
         .with_context(|| format!("looking for holders of {database}"))?;
     let open = filelock::open_below(host, data_dir.as_path())
         .with_context(|| format!("looking for users of {data_dir}"))?;
-    let mounted = mountinfo::bind_holders(host, data_dir)
-        .with_context(|| format!("looking for containers that see {data_dir}"))?;
     let locks = locks.into_iter().map(|holder| (holder, format!("has {database} open")));
     let open = open.into_iter().map(|open| (open.holder, format!("has {} open", open.path.display())));
     let users = locks
         .chain(open)
         .filter(|(holder, _)| holder.pid != Some(std::process::id())) // we read the directory ourselves
-        .map(|(holder, how)| User { pid: holder.pid, name: holder.to_string(), how })
-        .chain(mounted.into_iter().map(User::of_mount));
+        .map(|(holder, how)| User { pid: holder.pid, name: holder.to_string(), how });
     Ok(once_each(users))
 }
 
-/// The same, by name.
+/// Those of [`list`], by name.
 pub fn of_data(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
     Ok(list(host, data_dir)?.into_iter().map(|user| user.name).collect())
 }
@@ -67,7 +72,7 @@ fn once_each(users: impl Iterator<Item = User>) -> Vec<User> {
 /// processes are etcd's. With the LUN mounted on the data directory, also the processes that would keep it mounted after
 /// PID 1 has unmounted it.
 ///
-/// Part of etcd is what runs in its unit, or in its pod, by control group.
+/// Part of etcd is what runs in its unit, or in its pod, by cgroup.
 pub fn beside_etcd(
     host: &Host,
     runtime: &Runtime,
@@ -78,7 +83,10 @@ pub fn beside_etcd(
         Some(device) => mountinfo::private_holders(host, device).context("looking for mounts of the LUN")?,
         None => Vec::new(),
     };
-    let group = |pid: u32| process::control_group(host, pid);
+    let group = |pid: u32| -> io::Result<Option<String>> {
+        let path = cgroup::of(host, &pid.to_string())?;
+        Ok(path.map(|path| path.to_string_lossy().into_owned()))
+    };
     let part: Box<dyn Fn(&str) -> bool> = match runtime {
         Runtime::Systemd { unit } => Box::new(move |group| group.split('/').any(|name| name == unit)),
         Runtime::StaticPod { .. } => {
@@ -102,7 +110,7 @@ pub fn beside_etcd(
     Ok(once_each(strangers.into_iter()))
 }
 
-/// The part of a control group's path that all containers of one pod share: the pod's own group, by the kubelet's drivers
+/// The part of a cgroup's path that all containers of one pod share: the pod's own group, by the kubelet's drivers
 /// `systemd` (`kubepods-burstable-pod<uid>.slice`) and `cgroupfs` (`kubepods/burstable/pod<uid>`): kubernetes
 /// `pkg/kubelet/cm/pod_container_manager_linux.go`. Without such a name, the whole path.
 fn pod_of(group: &str) -> &str {
@@ -132,7 +140,7 @@ mod tests {
             )
         };
         assert_eq!(pod_of(&of("1")), "kubepods-burstable-pod5c1f.slice");
-        // Seen from a container with a control group namespace of its own.
+        // Seen from a container with a cgroup namespace of its own.
         assert_eq!(pod_of(&format!("/../../..{}", of("2"))), pod_of(&of("1")));
         assert_eq!(pod_of("/kubepods/burstable/pod77/9f"), "pod77");
         let other = "/kubepods.slice/kubepods-pod77.slice/crio-1.scope";

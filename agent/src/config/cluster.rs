@@ -19,13 +19,11 @@ pub(super) fn validate(written: ClusterFragment, runtime: &Runtime) -> Result<Cl
     if written.http_port == Some(0) {
         return Err(ConfigError::value("cluster.http_port", "0", "a port, such as 2381"));
     }
-    let (key, other) = match (&written.cert, &written.key) {
-        (Some(_), None) => ("cluster.key", "`cluster.cert` is set alone"),
-        (None, Some(_)) => ("cluster.cert", "`cluster.key` is set alone"),
-        (Some(_), Some(_)) | (None, None) => ("", ""),
-    };
-    if !key.is_empty() {
-        return Err(ConfigError::value(key, other, "both or neither"));
+    let alone = |key, found| Err(ConfigError::value(key, found, "both or neither"));
+    match (&written.cert, &written.key) {
+        (Some(_), None) => return alone("cluster.key", "`cluster.cert` is set alone"),
+        (None, Some(_)) => return alone("cluster.cert", "`cluster.key` is set alone"),
+        (Some(_), Some(_)) | (None, None) => {}
     }
     let serve_timeout = written.serve_timeout.unwrap_or(defaults::SERVE_TIMEOUT);
     if serve_timeout.0.is_zero() {

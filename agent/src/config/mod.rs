@@ -27,6 +27,7 @@ pub use fragment::{Discovery, Gate};
 pub use node_config::Config;
 pub use parts::{
     Boot, Certificates, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Runtime, Target,
+    parked,
 };
 pub use pool::Pool;
 pub use source::{FRAGMENTS, MAIN_FILE, Source};

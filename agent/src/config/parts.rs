@@ -80,6 +80,14 @@ pub enum Runtime {
     },
 }
 
+/// Where a static pod's manifest lies while its etcd is stopped. A manifest there says that we stopped etcd.
+///
+/// The directory is beside the kubelet's, so that a rename moves the manifest: `/var` would be another mount (ostree's
+/// `var.mount`). It is outside the kubelet's directory, because the kubelet runs every manifest in there.
+pub fn parked(manifest: &AbsPath) -> AbsPath {
+    manifest.parent().parent().join("etcd-lun-parked").join(manifest.name())
+}
+
 /// Requirements for the LUN, and its filesystem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LunConfig {

@@ -1,8 +1,12 @@
 //! Queries of etcd's members: its API as JSON over HTTP (gRPC gateway, etcd `Documentation/dev-guide/api_grpc_gateway`), with
 //! the node's curl. It only reads.
 
-use super::{ExecError, Host, Output, exec::one_line, http};
-use crate::terms::{AbsPath, ClientUrl};
+use super::{
+    ExecError, Host, Output,
+    exec::one_line,
+    http::{self, Certificates},
+};
+use crate::terms::ClientUrl;
 use serde_json::Value;
 
 /// More members than any cluster has: etcd's FAQ advises against more than 7. A longer list is not a cluster's.
@@ -11,15 +15,6 @@ const MOST_MEMBERS: usize = 50;
 const MOST_URLS: usize = 8;
 /// The longest text of an answer that a message repeats, in characters.
 const LONGEST: usize = 120;
-
-/// The certificates for HTTPS. Without an authority curl uses the system's.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Certificates {
-    /// CA certificate of the servers.
-    pub authority: Option<AbsPath>,
-    /// Client certificate and its key.
-    pub client: Option<(AbsPath, AbsPath)>,
-}
 
 /// What a member reports of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,16 +153,7 @@ fn post(
     body: &str,
     with: &Certificates,
 ) -> Vec<Result<Value, ApiError>> {
-    let mut tls = Vec::new();
-    tls.extend(with.authority.iter().flat_map(|path| ["--cacert", path.as_str()]));
-    if let Some((certificate, key)) = &with.client {
-        tls.extend(["--cert", certificate.as_str(), "--key", key.as_str()]);
-    }
-    let request = |url: &ClientUrl| {
-        let tls: &[&str] = if url.is_tls() { &tls } else { &[] };
-        http::request(&url.with(path), tls, Some(body))
-    };
-    let requests: Vec<_> = urls.iter().map(request).collect();
+    let requests: Vec<_> = urls.iter().map(|url| http::request(&url.with(path), with, Some(body))).collect();
     host.runner.run_all(&requests).into_iter().map(answer).collect()
 }
 
@@ -263,7 +249,10 @@ fn name(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Root, transcript::Transcript};
+    use crate::{
+        host::{Root, transcript::Transcript},
+        terms::AbsPath,
+    };
 
     const LINE: &str = "curl --disable --silent --show-error --proto =http,https --max-time 10 --max-filesize 8388608 \
                         --globoff --data-raw '{}' --write-out '\n%{http_code}' http://127.0.0.1:2379/v3/";

@@ -47,25 +47,18 @@ pub enum HttpError {
     },
 }
 
-/// The certificates for a request over TLS.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The certificates for requests over TLS. Plain HTTP uses none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Certificates {
-    /// CA certificate of the server.
-    pub authority: AbsPath,
-    /// Client certificate.
-    pub certificate: AbsPath,
-    /// Its key.
-    pub key: AbsPath,
+    /// CA certificate of the server. Without it curl uses the system's.
+    pub authority: Option<AbsPath>,
+    /// Client certificate and its key.
+    pub client: Option<(AbsPath, AbsPath)>,
 }
 
-/// Sends a GET request, by plain HTTP or over TLS with these certificates. curl is on every node of Red Hat CoreOS.
-/// Certificates and key are passed as file names only.
-pub fn get(host: &Host, url: &str, with: Option<&Certificates>) -> Result<Answer, HttpError> {
-    let mut tls = Vec::new();
-    if let Some(Certificates { authority, certificate, key }) = with {
-        tls.extend(["--cacert", authority.as_str(), "--cert", certificate.as_str(), "--key", key.as_str()]);
-    }
-    let output = host.run(&request(url, &tls, None))?;
+/// Sends a GET request. curl is on every node of Red Hat CoreOS.
+pub fn get(host: &Host, url: &str, with: &Certificates) -> Result<Answer, HttpError> {
+    let output = host.run(&request(url, with, None))?;
     if output.code != 0 {
         let said = output.stderr.trim().trim_start_matches("curl: ").to_owned();
         return Err(HttpError::Failed { url: url.to_owned(), said, cure: cure(output.code) });
@@ -73,14 +66,19 @@ pub fn get(host: &Host, url: &str, with: Option<&Certificates>) -> Result<Answer
     answer(&output).ok_or_else(|| HttpError::NoAnswer { url: url.to_owned(), said: "no status".into() })
 }
 
-/// curl's command line for a request: a POST if there is a body, otherwise a GET. `tls` are its arguments about certificates.
-pub(super) fn request(url: &str, tls: &[&str], body: Option<&str>) -> Invocation {
+/// curl's command line for a request: a POST if there is a body, otherwise a GET. Certificates and key are passed as file names
+/// only.
+pub(super) fn request(url: &str, with: &Certificates, body: Option<&str>) -> Invocation {
     // `--disable` must be the first argument. Otherwise root's `.curlrc` could set a proxy, or write the answer to a
     // file.
     let mut args =
         vec!["--disable", "--silent", "--show-error", "--proto", "=http,https", "--max-time", LIMIT];
     args.extend(["--max-filesize", ANSWER_MAX]);
-    args.extend(tls);
+    if url.starts_with("https:") {
+        args.extend(with.authority.iter().flat_map(|path| ["--cacert", path.as_str()]));
+        let client = with.client.iter();
+        args.extend(client.flat_map(|(crt, key)| ["--cert", crt.as_str(), "--key", key.as_str()]));
+    }
     // Brackets in a URL are those of an IPv6 address, not a pattern. The body is not read from a file.
     args.extend(body.iter().flat_map(|body| ["--globoff", "--data-raw", body]));
     args.extend(["--write-out", "\n%{http_code}", url]);
@@ -103,7 +101,7 @@ fn cure(code: i32) -> &'static str {
         7 => {
             "see that etcd runs, and that `etcd.metrics` is one of its `--listen-metrics-urls` or `--listen-client-urls`"
         }
-        28 => "etcd did not answer within 5 s: see the log of etcd, and `etcd-lun bench` for its disk",
+        28 => "etcd did not answer within 10 s: see the log of etcd, and `etcd-lun bench` for its disk",
         35 => {
             "see that etcd uses TLS at this port, and that it accepts the certificate in `etcd.metrics_cert`"
         }
@@ -137,7 +135,7 @@ mod tests {
 
     fn ask(code: i32, stdout: &str, stderr: &str) -> Result<Answer, HttpError> {
         let curl = Transcript::default().on(PLAIN, code, stdout, stderr);
-        get(&Host::fixture(Root::new("/"), Box::new(curl)).unwrap(), URL, None)
+        get(&Host::fixture(Root::new("/"), Box::new(curl)).unwrap(), URL, &Certificates::default())
     }
 
     #[test]
@@ -157,7 +155,7 @@ mod tests {
             (6, "resolved"),
             (7, "listen-metrics-urls"),
             (16, "subjectAltName"),
-            (28, "within 5 s"),
+            (28, "within 10 s"),
             (35, "TLS"),
             (52, "https"),
             (56, "metrics_cert"),

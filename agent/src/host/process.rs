@@ -13,7 +13,7 @@ use std::{
     ffi::OsStr,
     fs, io,
     os::{fd::AsFd, unix::ffi::OsStrExt},
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -40,31 +40,6 @@ pub fn named(host: &Host, name: &str) -> io::Result<Vec<u32>> {
     // Everyone may read it, so an error means that the process has ended.
     let comm = |pid: &u32| fs::read(host.root.locate(format!("/proc/{pid}/comm"))).unwrap_or_default();
     Ok(pids.filter(|pid| comm(pid).trim_ascii_end() == name.as_bytes()).collect())
-}
-
-/// The control group of a process, as a path that begins with `/`: the one by which systemd tracks it (`cgroups(7)`). None
-/// if the process has ended.
-///
-/// The path is relative to the root of the caller's own control group namespace, and begins with `/..` for a group outside
-/// of it (`cgroup_namespaces(7)`).
-pub fn control_group(host: &Host, pid: u32) -> io::Result<Option<String>> {
-    let process = PathBuf::from(format!("/proc/{pid}"));
-    let text = while_it_lives(&host.root.locate(&process), host.root.read(process.join("cgroup")))?;
-    text.map(|text| {
-        parse_control_group(&text).map(str::to_owned).ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("/proc/{pid}/cgroup names no group of systemd"),
-            )
-        })
-    })
-    .transpose()
-}
-
-/// The line of version 2 or, on a system with version 1, the one of systemd's own hierarchy.
-fn parse_control_group(text: &str) -> Option<&str> {
-    let of_systemd = text.lines().find_map(|line| Some(line.split_once(":name=systemd:")?.1));
-    of_systemd.or_else(|| text.lines().find_map(|line| line.strip_prefix("0::")))
 }
 
 /// Whether this error for a file below `/proc/<pid>` means that the process has ended. `process` is that directory.
@@ -158,25 +133,6 @@ mod tests {
                 "{error}"
             );
         }
-    }
-
-    #[test]
-    fn the_group_that_systemd_tracks() {
-        for (text, group) in [
-            ("0::/system.slice/etcd.service\n", Some("/system.slice/etcd.service")),
-            (
-                "12:pids:/kubepods.slice/x\n1:name=systemd:/system.slice/a:b.service\n0::/\n",
-                Some("/system.slice/a:b.service"),
-            ),
-            ("0::/../../user.slice\n", Some("/../../user.slice")),
-            ("3:cpu:/\n", None),
-            ("", None),
-        ] {
-            assert_eq!(parse_control_group(text), group, "{text}");
-        }
-        let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
-        assert!(control_group(&host, std::process::id()).unwrap().unwrap().starts_with('/'));
-        assert_eq!(control_group(&host, u32::MAX).unwrap(), None);
     }
 
     #[test]

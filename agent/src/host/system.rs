@@ -36,11 +36,14 @@ impl SystemRunner {
         let path = find(what.tool).ok_or(ExecError::Missing(what.tool))?;
         let io_error = |source| ExecError::Io { what: what.to_string(), source };
         tracing::debug!("running {what}");
-        let mut child = Command::new(path)
-            .args(&what.args)
-            .env_clear()
-            .env("PATH", SEARCH.join(":"))
-            .env("LC_ALL", "C")
+        let mut command = Command::new(path);
+        command.args(&what.args).env_clear().env("PATH", SEARCH.join(":")).env("LC_ALL", "C");
+        if what.tool == Tool::Rsync {
+            // rsync is linked with OpenSSL for checksums that it doesn't use here. OpenSSL would look for its config, in
+            // directories with keys of the node, which are closed to the service's SELinux domain (openssl-env(7)).
+            command.env("OPENSSL_CONF", "/dev/null");
+        }
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -1,6 +1,5 @@
 //! Where our files lie on a node, and how they are marked as ours.
 
-use crate::terms::AbsPath;
 use std::ffi::CStr;
 
 /// Our state: the record and retired data. No MachineConfig owns this path.
@@ -37,11 +36,3 @@ pub const STAGING: &str = "/run/etcd-lun/staging";
 pub const ETCD_STOPPED: &str = "/run/etcd-lun/etcd-stopped";
 /// The verdicts of the last `health --record`. They are gone after a boot; then all outcomes are logged again.
 pub const VERDICTS: &str = "/run/etcd-lun/health.json";
-
-/// Where a static pod's manifest lies while its etcd is stopped. A manifest there says that we stopped etcd.
-///
-/// The directory is beside the kubelet's, so that a rename moves the manifest: `/var` would be another mount (ostree's
-/// `var.mount`). It is outside the kubelet's directory, because the kubelet runs every manifest in there.
-pub fn parked(manifest: &AbsPath) -> AbsPath {
-    manifest.parent().parent().join("etcd-lun-parked").join(manifest.name())
-}

@@ -1,15 +1,17 @@
 //! Observes the etcd cluster: asks this node's member for the list of members, and then each of the others.
 
+use super::certificates::certificates;
 use crate::{
-    config::{ClusterConfig, Config, Runtime, defaults},
+    config::{ClusterConfig, Config, Runtime},
     host::{
         Host,
-        etcd_api::{self, ApiError, Certificates, ListedMember, Status},
+        etcd_api::{self, ApiError, ListedMember, Status},
+        http::Certificates,
         route,
     },
     node::{Cluster, Fact, Member, MemberHealth, Node, Selinux},
     policy,
-    terms::{AbsPath, ClientUrl},
+    terms::ClientUrl,
 };
 
 /// How many entries of the log a healthy member may be behind. etcd keeps 5,000 entries for slow members (`SnapshotCatchUpEntries`
@@ -90,7 +92,8 @@ fn own(host: &Host, config: &Config, hostname: &str) -> Result<Own, String> {
             ));
         }
     }
-    let with = certificates(config, hostname)?;
+    let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
+    let with = certificates(&config.cluster.certificates, is_pod, hostname)?;
     let status = |port: Option<u16>| {
         let url = port.map_or_else(|| client_url.clone(), |port| client_url.at_port(port));
         let answer = etcd_api::statuses(host, std::slice::from_ref(&url), &with).pop();
@@ -98,10 +101,7 @@ fn own(host: &Host, config: &Config, hostname: &str) -> Result<Own, String> {
     };
     let mut port = *http_port;
     let (mut url, mut answer) = status(port);
-    if port.is_none()
-        && matches!(config.etcd.runtime, Runtime::StaticPod { .. })
-        && answer.as_ref().is_err_and(ApiError::is_other_protocol)
-    {
+    if port.is_none() && is_pod && answer.as_ref().is_err_and(ApiError::is_other_protocol) {
         port = Some(OPENSHIFT_HTTP_PORT);
         (url, answer) = status(port);
     }
@@ -112,26 +112,6 @@ fn own(host: &Host, config: &Config, hostname: &str) -> Result<Own, String> {
             error.keys()
         )),
     }
-}
-
-/// The certificates of the config. For a static pod OpenShift's are the defaults.
-fn certificates(config: &Config, hostname: &str) -> Result<Certificates, String> {
-    let given = &config.cluster.certificates;
-    let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
-    let or = |given: &Option<AbsPath>, otherwise: String| match given {
-        Some(path) => Ok(Some(path.clone())),
-        None if is_pod => {
-            let path = format!("{}/{otherwise}", defaults::METRICS_CERTIFICATES);
-            path.parse().map(Some).map_err(|error| format!("{error}"))
-        }
-        None => Ok(None),
-    };
-    let certificate = or(&given.certificate, format!("secrets/etcd-all-certs/etcd-peer-{hostname}.crt"))?;
-    let key = or(&given.key, format!("secrets/etcd-all-certs/etcd-peer-{hostname}.key"))?;
-    Ok(Certificates {
-        authority: or(&given.authority, "configmaps/etcd-all-bundles/server-ca-bundle.crt".into())?,
-        client: certificate.zip(key),
-    })
 }
 
 fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Cluster, String> {

@@ -1,12 +1,9 @@
 //! Observes etcd: its unit, or its static pod, and who has its database open.
 
 use crate::{
-    config::{Config, Runtime},
+    config::{Config, Runtime, parked},
     host::{Host, filelock, manifest, systemd},
-    node::{
-        ActiveState, Etcd, EtcdState, Fact, KUBELET, PodState,
-        layout::{ETCD_STOPPED, parked},
-    },
+    node::{ActiveState, Etcd, EtcdState, Fact, KUBELET, PodState, layout::ETCD_STOPPED},
     terms::AbsPath,
 };
 

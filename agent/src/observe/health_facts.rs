@@ -1,8 +1,11 @@
 //! Observes what only `health` needs: figures of disks, sessions, units and etcd, some of them over a few seconds.
 
-use super::lun::{disks, sessions_to_target};
+use super::{
+    certificates::certificates,
+    lun::{disks, sessions_to_target},
+};
 use crate::{
-    config::{Backing, Config, defaults},
+    config::{Backing, Config},
     host::{
         Host, block,
         http::{self, HttpError},
@@ -182,21 +185,6 @@ fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::An
             policy::DOMAIN
         )));
     }
-    if !url.is_tls() {
-        return http::get(host, &url.with(path), None);
-    }
-    let given = &config.etcd.certificates;
-    let name = &node.identity.hostname;
-    let or = |given: &Option<crate::terms::AbsPath>, otherwise: String| match given {
-        Some(path) => Ok(path.clone()),
-        None => format!("{}/{otherwise}", defaults::METRICS_CERTIFICATES)
-            .parse()
-            .map_err(|error| said(format!("{error}"))),
-    };
-    let with = http::Certificates {
-        authority: or(&given.authority, "configmaps/etcd-all-bundles/server-ca-bundle.crt".into())?,
-        certificate: or(&given.certificate, format!("secrets/etcd-all-certs/etcd-peer-{name}.crt"))?,
-        key: or(&given.key, format!("secrets/etcd-all-certs/etcd-peer-{name}.key"))?,
-    };
-    http::get(host, &url.with(path), Some(&with))
+    let with = certificates(&config.etcd.certificates, true, &node.identity.hostname).map_err(said)?;
+    http::get(host, &url.with(path), &with)
 }

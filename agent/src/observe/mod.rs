@@ -3,6 +3,7 @@
 //! Each function asks `host` and turns the answer into facts. What cannot be read becomes `Unknown` with the reason, never
 //! "absent".
 
+mod certificates;
 mod cluster;
 mod etcd;
 mod health_facts;

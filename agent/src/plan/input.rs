@@ -3,10 +3,10 @@
 use super::{
     quorum,
     refusal::Refusal,
-    step::{AwaitMember, MountData, Preflight, StartEtcd, Step, Way},
+    step::{AwaitMember, Copy, MountData, Preflight, StartEtcd, Step, Way},
 };
 use crate::{
-    config::Config,
+    config::{Config, Runtime},
     node::{
         Etcd, Fact, LocalDir, LunView, Node,
         authority::{Authority, Record},
@@ -74,24 +74,55 @@ impl<'a> PlanInput<'a> {
     /// this one.
     pub(super) fn stop_etcd(&self) -> Result<Option<Step>, Refusal> {
         self.check_may_stop()?;
-        Ok(self.stop_step(self.occasion == Occasion::ByHand && !self.config.cluster.without_quorum))
+        Ok(self.stop_step(self.needs_quorum(), true))
     }
 
-    /// The same, with a try before it of everything that the steps after the stop need.
+    /// The same, with a try before it of everything that the steps after the stop need. Of a static pod only etcd itself has
+    /// ended after it: see [`Self::copy_and_prove`].
     pub(super) fn stop_etcd_to_move(&self, way: Way) -> Result<Vec<Step>, Refusal> {
-        let Some(stop) = self.stop_etcd()? else { return Ok(Vec::new()) };
+        self.check_may_stop()?;
+        let whole_pod = !matches!(self.config.etcd.runtime, Runtime::StaticPod { .. });
+        let Some(stop) = self.stop_step(self.needs_quorum(), whole_pod) else { return Ok(Vec::new()) };
         let (from, runtime) = (self.config.etcd.data_dir.clone(), self.config.etcd.runtime.clone());
         Ok(vec![Step::Preflight(Preflight { from, way, runtime, mount_unit: self.mount_unit() }), stop])
     }
 
-    /// The same for an etcd that takes no part in its cluster.
-    pub(super) fn stop_etcd_without_question(&self) -> Option<Step> {
-        self.stop_step(false)
+    /// The copy that counts, and its proof.
+    ///
+    /// A static pod's other containers may take their whole grace period, during which the member is away for nothing. So
+    /// the copy is made and proven meanwhile. It counts only after they have ended, and if nobody has written since. A run
+    /// that was killed meanwhile may have left such containers. The next run waits for them first.
+    pub(super) fn copy_and_prove(&self, copy: Copy) -> Vec<Step> {
+        let prove = |provisional| Step::Prove { from: copy.from.clone(), way: copy.way, provisional };
+        match &self.config.etcd.runtime {
+            Runtime::StaticPod { manifest } if self.etcd.running => vec![
+                Step::Copy(Copy { provisional: true, ..copy.clone() }),
+                prove(true),
+                Step::AwaitPodEnd { manifest: manifest.clone() },
+                Step::Confirm(Copy { onto_empty: false, ..copy }),
+            ],
+            Runtime::StaticPod { manifest } if self.etcd.stopped_by_us => {
+                let manifest = manifest.clone();
+                vec![Step::AwaitPodEnd { manifest }, Step::Copy(copy.clone()), prove(false)]
+            }
+            Runtime::StaticPod { .. } | Runtime::Systemd { .. } => {
+                vec![Step::Copy(copy.clone()), prove(false)]
+            }
+        }
     }
 
-    fn stop_step(&self, needs_quorum: bool) -> Option<Step> {
+    /// Stops an etcd that takes no part in its cluster.
+    pub(super) fn stop_etcd_without_question(&self) -> Option<Step> {
+        self.stop_step(false, true)
+    }
+
+    fn needs_quorum(&self) -> bool {
+        self.occasion == Occasion::ByHand && !self.config.cluster.without_quorum
+    }
+
+    fn stop_step(&self, needs_quorum: bool, whole_pod: bool) -> Option<Step> {
         let runtime = || self.config.etcd.runtime.clone();
-        self.etcd.running.then(|| Step::StopEtcd { runtime: runtime(), needs_quorum })
+        self.etcd.running.then(|| Step::StopEtcd { runtime: runtime(), needs_quorum, whole_pod })
     }
 
     /// Refuses by hand if etcd runs and the other members cannot do without this one.

@@ -6,12 +6,13 @@ use super::{
     lun,
     outcome::{Horizon, Plan},
     refusal::Refusal,
+    resume,
     step::{Copy, Format, Retire, Step, Way},
 };
 use crate::{
     node::{
         Content, LocalDir, Lun, LunView,
-        authority::{Authority, FIRST_ACTIVATION, Record, Stamp},
+        authority::{FIRST_ACTIVATION, Record, Stamp},
         layout::{RECORD, STATE},
     },
     terms::{FsUuid, Wwid},
@@ -176,6 +177,7 @@ fn copy_and_commit(
             way: Way::ToLun,
             size,
             onto_empty: new_filesystem,
+            provisional: true,
         }));
     }
     let stop = input.stop_etcd_to_move(Way::ToLun)?;
@@ -184,8 +186,8 @@ fn copy_and_commit(
     let identity = &input.node.identity;
     let (machine_id, node) = (identity.machine_id.clone(), identity.hostname.clone());
     let onto_empty = new_filesystem && !pre_copy;
-    steps.push(Step::Copy(Copy { from: from.clone(), way: Way::ToLun, size, onto_empty }));
-    steps.push(Step::Prove { from: from.clone(), way: Way::ToLun });
+    let copy = Copy { from: from.clone(), way: Way::ToLun, size, onto_empty, provisional: false };
+    steps.extend(input.copy_and_prove(copy));
     steps.push(Step::Stamp { stamp: Stamp::new(record.generation, machine_id, node, FIRST_ACTIVATION) });
     steps.push(Step::Commit { record: record.clone() });
     if !input.local.is_empty() {
@@ -194,9 +196,6 @@ fn copy_and_commit(
     }
     steps.push(Step::Fence { at: from });
     steps.push(input.mount_data(&record));
-    let start = input.etcd.needs_start() || stopped;
-    steps.extend(start.then(|| input.start_etcd(Authority::Lun)));
-    steps.extend(attach::session_timeouts(input)?);
-    steps.extend(start.then(|| input.await_member()).flatten());
+    steps.extend(resume::serve_from_lun(input, stopped)?);
     Ok(Plan::complete(steps))
 }

@@ -26,10 +26,10 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
     }
     let (record, _) = verify_mounted(input, mount)?;
     let mut steps = retire_and_fence(input, record)?;
-    let start = input.etcd.needs_start();
-    steps.extend(start.then(|| input.start_etcd(Authority::Lun)));
-    steps.extend(attach::session_timeouts(input)?);
-    steps.extend(if start { input.await_member() } else { outlook::await_running(input) });
+    steps.extend(serve_from_lun(input, false)?);
+    if !input.etcd.needs_start() {
+        steps.extend(outlook::await_running(input));
+    }
     Ok(Plan::complete(steps))
 }
 
@@ -171,11 +171,22 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
     let stopped = stop.is_some();
     steps.extend(stop);
     steps.push(input.mount_data(record));
-    let start = input.etcd.needs_start() || stopped;
-    steps.extend(start.then(|| input.start_etcd(Authority::Lun)));
-    steps.extend(attach::session_timeouts(input)?);
-    steps.extend(start.then(|| input.await_member()).flatten());
+    steps.extend(serve_from_lun(input, stopped)?);
     Ok(Plan::complete(steps))
+}
+
+/// The last steps onto the LUN: starts etcd if it is `stopped` by a step before, or does not run, and sets the time-outs of the
+/// sessions. The time-outs come after the start, so that a session that is lost right then leaves no etcd down.
+pub(super) fn serve_from_lun(input: &PlanInput<'_>, stopped: bool) -> Result<Vec<Step>, Refusal> {
+    let (start, wait) = if stopped || input.etcd.needs_start() {
+        (Some(input.start_etcd(Authority::Lun)), input.await_member())
+    } else {
+        (None, None)
+    };
+    let mut steps = Vec::from_iter(start);
+    steps.extend(attach::session_timeouts(input)?);
+    steps.extend(wait);
+    Ok(steps)
 }
 
 /// Stops an etcd that is up without the LUN. It can only be failing against the fence.

@@ -89,19 +89,22 @@ fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
             steps.extend(stop);
             steps.push(Step::Return { at: input.config.etcd.data_dir.clone(), generation });
             if stopped || input.etcd.needs_start() {
-                steps.push(input.start_etcd(Authority::Local));
-                steps.extend(input.await_member());
+                steps.extend(serve_from_local(input));
             }
         }
         None if input.local.is_fenced() => return Err(gone("there is data in neither place")),
         // The rest of a run that was cut short. In all other cases etcd is no longer ours to start.
         None if input.etcd.should_run() && input.etcd.stopped_by_us => {
-            steps.push(input.start_etcd(Authority::Local));
-            steps.extend(input.await_member());
+            steps.extend(serve_from_local(input));
         }
         None => {}
     }
     Ok(Plan::complete(steps))
+}
+
+/// The last steps onto the local disk.
+fn serve_from_local(input: &PlanInput<'_>) -> impl Iterator<Item = Step> {
+    [input.start_etcd(Authority::Local)].into_iter().chain(input.await_member())
 }
 
 /// Waits until the member serves, if it does not. Logs out sessions that nobody uses, so that none of them retries when
@@ -198,20 +201,20 @@ fn copy_and_commit(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refus
     let onto_empty = input.node.rollback_staging.known().is_some_and(|staging| staging.copy.is_none());
     let mut steps = Vec::new();
     if input.etcd.running {
-        steps.push(Step::PreCopy(Copy { from: at.clone(), way, size, onto_empty }));
+        steps.push(Step::PreCopy(Copy { from: at.clone(), way, size, onto_empty, provisional: true }));
     }
     let stop = input.stop_etcd_to_move(way)?;
     let stopped = !stop.is_empty();
     steps.extend(stop);
-    steps.push(Step::Copy(Copy { from: at.clone(), way, size, onto_empty: onto_empty && !stopped }));
-    steps.push(Step::Prove { from: at.clone(), way });
+    let onto_empty = onto_empty && !stopped;
+    let copy = Copy { from: at.clone(), way, size, onto_empty, provisional: false };
+    steps.extend(input.copy_and_prove(copy));
     steps.push(Step::UnmountData { unit: input.mount_unit(), at: at.clone() });
     let next = Record::begin(generation, record.uuid, record.wwid.clone(), at.clone());
     steps.push(Step::CommitLocal { record: next });
     steps.push(Step::Return { at, generation });
     if stopped || input.etcd.needs_start() {
-        steps.push(input.start_etcd(Authority::Local));
-        steps.extend(input.await_member());
+        steps.extend(serve_from_local(input));
     }
     Ok(match &input.config.backing {
         Backing::Iscsi(_) => Plan::until(steps, Horizon::Sessions),

@@ -37,6 +37,7 @@ const OTHER_PORTS: &str = embedded!("other_ports.cil");
 const PORTAL_DNS: &str = embedded!("portal_dns.cil");
 const CREDENTIALS: &str = embedded!("credentials.cil");
 const ETCD_UNIT: &str = embedded!("etcd_unit.cil.in");
+const STATIC_POD: &str = embedded!("static_pod.cil.in");
 
 /// The part of the config that the module depends on: the same for every node.
 #[derive(Debug, Clone, Copy)]
@@ -92,9 +93,10 @@ pub fn module<'a>(input: impl Into<PolicyInput<'a>>) -> Module {
     {
         text = format!("{text}\n{CREDENTIALS}");
     }
-    if let Runtime::Systemd { unit } = &etcd.runtime {
-        text = format!("{text}\n{}", ETCD_UNIT.replace("@ETCD_UNIT@", &regex(unit)));
-    }
+    text = match &etcd.runtime {
+        Runtime::Systemd { unit } => format!("{text}\n{}", ETCD_UNIT.replace("@ETCD_UNIT@", &regex(unit))),
+        Runtime::StaticPod { .. } => format!("{text}\n{STATIC_POD}"),
+    };
     let mount_unit = regex(&unit::mount_unit_name(&etcd.data_dir));
     let text = text
         .replace("@DATA_DIR@", &regex(etcd.data_dir.as_str()))
@@ -125,7 +127,7 @@ fn without_iscsi(template: &str) -> String {
         if let Some(name) = line.strip_prefix(";; ") {
             in_section = SECTIONS.contains(&name);
         }
-        if !in_section && !line.starts_with("(filecon \"/etc/iscsi(") {
+        if !in_section && !line.starts_with("(filecon \"/etc/iscsi") {
             kept.extend([line, "\n"]);
         }
     }
@@ -163,9 +165,12 @@ pub fn labelled<'a>(input: impl Into<PolicyInput<'a>>) -> Vec<String> {
         "/var/lib/etcd-lun".to_owned(),
         health.textfile.parent().to_string(),
     ];
-    if let Runtime::Systemd { unit } = &etcd.runtime {
-        // A unit in /usr gets its label when the image is built: /usr may be read-only on the node.
-        paths.push(format!("/etc/systemd/system/{unit}"));
+    // A unit in /usr gets its label when the image is built: /usr may be read-only on the node.
+    match &etcd.runtime {
+        Runtime::Systemd { unit } => paths.push(format!("/etc/systemd/system/{unit}")),
+        Runtime::StaticPod { .. } => {
+            paths.extend(unit::MANIFEST_UNITS.map(|unit| format!("/etc/systemd/system/{unit}")));
+        }
     }
     paths
 }
@@ -233,7 +238,7 @@ mod tests {
             "iscsi_lock_t",
             "iscsi_unit_file_t",
             "allow etcd_lun_t iscsid_t",
-            "\"/etc/iscsi(",
+            "\"/etc/iscsi",
         ] {
             assert!(target.text.contains(right) && !device.text.contains(right), "{right}");
         }

@@ -1,11 +1,13 @@
 //! Which units a config needs, and with which values.
 
 use super::{
-    CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, health::health, selinux_service,
-    service, shutdown_service,
+    CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, health::health,
+    manifest::manifest_units, selinux_service, service, shutdown_service,
 };
 use crate::{
-    config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target},
+    config::{
+        Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target, parked,
+    },
     terms::{AbsPath, Span},
 };
 use std::time::Duration;
@@ -125,6 +127,9 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     };
     let mut services =
         Vec::from(health(&program, by.catalog(), &beneath, &input.health.textfile, input.health.interval)?);
+    if let Runtime::StaticPod { manifest } = &input.etcd.runtime {
+        services.extend(manifest_units(manifest, &parked(manifest))?);
+    }
     services.push(selinux_service(&of));
     if of.on_network {
         services.push(shutdown_service(&of));
@@ -190,6 +195,8 @@ mod tests {
         let mount = include_str!("../../../units/example/var-lib-etcd.mount");
         let selinux = include_str!("../../../units/example/etcd-lun-selinux.service");
         let shutdown = include_str!("../../../units/example/etcd-lun-shutdown.service");
+        let park = include_str!("../../../units/example/etcd-lun-park.service");
+        let put_back = include_str!("../../../units/example/etcd-lun-put-back.service");
         let health = include_str!("../../../units/example/etcd-lun-health.service");
         let timer = include_str!("../../../units/example/etcd-lun-health.timer");
         for (gate, service) in [
@@ -201,6 +208,8 @@ mod tests {
             let expected = [
                 ("etcd-lun-health.service", health),
                 ("etcd-lun-health.timer", timer),
+                ("etcd-lun-park.service", park),
+                ("etcd-lun-put-back.service", put_back),
                 ("etcd-lun-selinux.service", selinux),
                 ("etcd-lun-shutdown.service", shutdown),
                 ("etcd-lun.service", service),

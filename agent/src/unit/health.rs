@@ -2,7 +2,7 @@
 
 use super::{
     Rendered, SELINUX_CONTEXT, UnitError,
-    template::{self, unfit},
+    template::{self, NOT_PLAIN, is_plain_path, unfit},
 };
 use crate::terms::{AbsPath, Span};
 
@@ -37,8 +37,8 @@ pub(super) fn health(
     if let Some(why) = unfit(dir.as_str()) {
         return refuse(why);
     }
-    if !dir.as_str().chars().all(|c| c.is_ascii_graphic() && !"\"'\\$%;".contains(c)) {
-        return refuse("systemd would split or expand it; use letters, digits, `/`, `-`, `_`, `.`");
+    if !is_plain_path(&dir) {
+        return refuse(NOT_PLAIN);
     }
     let beneath: Vec<_> = beneath.iter().map(AbsPath::as_str).collect();
     let service = [

@@ -6,6 +6,7 @@
 mod escape;
 mod for_config;
 mod health;
+mod manifest;
 mod mount;
 mod service;
 mod template;
@@ -15,6 +16,7 @@ pub use for_config::{
     InstalledBy, PACKAGED_PROGRAM, PROGRAM, UnitInput, data_mount_for, for_config, for_config_installed_by,
 };
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER};
+pub use manifest::{MANIFEST_UNITS, PARK_SERVICE, PUT_BACK_SERVICE};
 pub use mount::{DataMount, data_mount};
 pub use service::{SELINUX_CONTEXT, SERVICE, Service, selinux_service, service, shutdown_service};
 pub use template::UnitError;

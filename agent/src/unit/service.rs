@@ -2,7 +2,7 @@
 
 use super::{
     Rendered, UnitError,
-    template::{self, is_unit_name, unfit},
+    template::{self, NOT_PLAIN, is_plain_path, is_unit_name, unfit},
 };
 use crate::terms::AbsPath;
 
@@ -46,17 +46,11 @@ pub struct Service<'a> {
 pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
     let refuse =
         |key, value: &str, why| Err(UnitError { unit: SERVICE.into(), key, value: value.to_owned(), why });
-    let plain_path =
-        |path: &AbsPath| path.as_str().chars().all(|c| c.is_ascii_graphic() && !"\"'\\$%".contains(c));
     for (key, path) in std::iter::once(("ExecStart=", of.program))
         .chain(of.beneath.iter().map(|path| ("RequiresMountsFor=", path)))
     {
-        if !plain_path(path) {
-            return refuse(
-                key,
-                path.as_str(),
-                "systemd would split or expand it; use letters, digits, `/`, `-`, `_`, `.`",
-            );
+        if !is_plain_path(path) {
+            return refuse(key, path.as_str(), NOT_PLAIN);
         }
     }
     for unit in of.before.iter().chain(of.required_by).map(String::as_str).chain(of.late) {

@@ -1,5 +1,7 @@
 //! Inserts values into the templates of units.
 
+use crate::terms::AbsPath;
+
 /// A value that can't be written in a unit file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rendering {unit}: {key} can't be `{}`: {why}", .value.escape_debug())]
@@ -56,6 +58,15 @@ pub(super) fn unfit(value: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Why a path can't be an argument in a unit file.
+pub(super) const NOT_PLAIN: &str =
+    "systemd would split or expand it; use letters, digits, `/`, `-`, `_`, `.`";
+
+/// True if a path can be an argument in a unit file as it is.
+pub(super) fn is_plain_path(path: &AbsPath) -> bool {
+    path.as_str().chars().all(|c| c.is_ascii_graphic() && !"\"'\\$%;".contains(c))
 }
 
 /// True if a text has the form of a unit's name: systemd.unit(5), "Description".

@@ -2,12 +2,16 @@
 
 use super::{returning, stage};
 use crate::{
-    apply::{context::Run, guard, users, watcher::Watcher},
+    apply::{
+        context::{Provisional, Run},
+        guard, quiet, users,
+        watcher::Watcher,
+    },
     host::{
         dir,
         rsync::{self, Cause, Pass, RsyncError},
         staging::Access,
-        tree,
+        tree::{self, Summary},
     },
     node::{
         authority::Stamp,
@@ -70,8 +74,14 @@ fn rsync(run: &Run<'_>, step: &Copy, to: &Destination, watcher: &mut dyn Watcher
 }
 
 /// Copies while etcd writes. The result is inconsistent; its only use is that the copy with etcd stopped takes less
-/// time. Files that vanish or change while rsync reads them are expected.
+/// time.
 pub fn pre_copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+    what_may_change(run, step, watcher)?;
+    Ok("copied while etcd runs".into())
+}
+
+/// Files that vanish or change while rsync reads them are expected.
+fn what_may_change(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
     let to = Destination::open(run, &step.from, step.way)?;
     match rsync(run, step, &to, watcher) {
         Ok(()) => {}
@@ -80,13 +90,17 @@ pub fn pre_copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow
         }
         Err(error) => return Err(error.into()),
     }
-    to.sync(step.way)?;
-    Ok("copied while etcd runs".into())
+    to.sync(step.way)
 }
 
-/// Copies with etcd stopped.
+/// Copies with etcd stopped. A provisional copy needs no guard of its source: a later step proves it, and another one finds
+/// out whether the proof counts.
 pub fn copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     let from = &step.from;
+    if step.provisional {
+        what_may_change(run, step, watcher)?;
+        return Ok(format!("copied {from} while containers end, synced"));
+    }
     let to = Destination::open(run, from, step.way)?;
     guard::etcd_is_at_rest(run, from)?;
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
@@ -99,12 +113,17 @@ pub fn copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Re
 
 /// Compares both trees. Before that it unmounts the LUN and mounts it again, so that nothing is read from this node's
 /// page cache. The local disk can't be unmounted: there the contents are dropped from memory.
+///
+/// A provisional proof counts after `confirm`. It is no error if the source changes meanwhile.
 pub fn prove(
     run: &mut Run<'_>,
     from: &AbsPath,
     way: Way,
+    provisional: bool,
     watcher: &mut dyn Watcher,
 ) -> anyhow::Result<String> {
+    // An earlier proof is not of this copy.
+    (run.proof, run.provisional) = (None, None);
     if way == Way::ToLun {
         let staging = run.take_staging()?;
         staging.sync().context("syncing the LUN")?;
@@ -118,17 +137,35 @@ pub fn prove(
     }
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
     let mut progress = |done| watcher.moved(done, None);
-    let summary = tree::compare(&source, &copy.root, &run.host.interrupt, &mut progress)
-        .with_context(|| format!("the copy on {way} differs from {from}"))?;
+    let begun =
+        if provisional { quiet::state(run, from, &source, own_attribute(way))?.map(Some) } else { Ok(None) };
+    let outcome = match begun {
+        Err(why) => Err(why),
+        Ok(begun) => match tree::compare(&source, &copy.root, &run.host.interrupt, &mut progress) {
+            Err(error) if provisional && error.is_a_change() => Err(error.to_string()),
+            same => {
+                let same = same.with_context(|| format!("the copy on {way} differs from {from}"))?;
+                Ok((same, begun))
+            }
+        },
+    };
     drop(copy);
-    guard::etcd_is_at_rest(run, from)?;
+    if !provisional {
+        guard::etcd_is_at_rest(run, from)?;
+    }
     if let Some(staging) = run.staging.take() {
         staging.unmount().context("unmounting the LUN after the proof")?;
         stage::remount(run, Access::ReadWrite)?;
     }
-    run.proof = Some(summary.fingerprint);
-    Ok(format!(
-        "both are the same: {} files, {} directories, {}, {}",
-        summary.files, summary.directories, summary.bytes, summary.fingerprint
-    ))
+    let (Summary { files, directories, bytes, fingerprint }, source) = match outcome {
+        Ok(proven) => proven,
+        Err(why) => {
+            return Ok(format!("not proven yet, because somebody writes to {from} or may do so: {why}"));
+        }
+    };
+    match source {
+        Some(source) => run.provisional = Some(Provisional { fingerprint, source }),
+        None => run.proof = Some(fingerprint),
+    }
+    Ok(format!("both are the same: {files} files, {directories} directories, {bytes}, {fingerprint}"))
 }

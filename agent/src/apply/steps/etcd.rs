@@ -1,18 +1,19 @@
 //! Stopping etcd, starting it, and whether etcd-lun was the one who stopped it.
 
 use crate::{
-    apply::{context::Run, guard, selinux, users, watcher::Watcher},
-    config::{Config, Runtime},
+    apply::{
+        context::Run,
+        guard, parking, selinux,
+        users::{self, User},
+        watcher::Watcher,
+    },
+    config::{Config, Runtime, parked},
     host::{
         Host, cri, filelock,
         manifest::{self, PutBack},
         process, systemd,
     },
-    node::{
-        KUBELET,
-        authority::Authority,
-        layout::{ETCD_STOPPED, parked},
-    },
+    node::{KUBELET, authority::Authority, layout::ETCD_STOPPED},
     plan::step::StartEtcd,
     terms::AbsPath,
 };
@@ -21,7 +22,8 @@ use std::time::{Duration, Instant};
 
 /// etcd ends within one request time-out after SIGTERM. systemd's own limit of 90 s is reached before this one.
 const STOP_LIMIT: Duration = Duration::from_secs(180);
-/// The kubelet reads its directory every 20 s (`fileCheckFrequency`), and then the pod has its grace period.
+/// The kubelet reads its directory every 20 s (`fileCheckFrequency`), and then the pod has its grace period. Each wait has
+/// this limit: for etcd itself, and for the other containers.
 const POD_STOP_LIMIT: Duration = Duration::from_secs(300);
 /// A large database takes long to open, and a member waits for its peers.
 const START_LIMIT: Duration = Duration::from_secs(300);
@@ -29,8 +31,10 @@ const START_LIMIT: Duration = Duration::from_secs(300);
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 /// A process may close its files, or a mount may go, without an end of that process.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The container in which etcd itself runs.
+const ETCD: &str = "etcd";
 /// The containers of OpenShift's etcd pod: openshift/cluster-etcd-operator `bindata/etcd/disable-etcd.sh`.
-const CONTAINERS: [&str; 5] = ["etcd", "etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
+const CONTAINERS: [&str; 5] = [ETCD, "etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
 
 /// Whether a run of etcd-lun stopped etcd and has not started it again.
 pub fn was_stopped_by_us(host: &Host, config: &Config) -> anyhow::Result<bool> {
@@ -40,11 +44,12 @@ pub fn was_stopped_by_us(host: &Host, config: &Config) -> anyhow::Result<bool> {
     }
 }
 
-/// Stops etcd and waits until nobody holds the database.
+/// Stops etcd and waits until nobody holds the database. Of a static pod it waits for all containers, or for etcd itself.
 pub fn stop(
     host: &Host,
     config: &Config,
     runtime: &Runtime,
+    whole_pod: bool,
     watcher: &mut dyn Watcher,
 ) -> anyhow::Result<String> {
     let data_dir = &config.etcd.data_dir;
@@ -54,36 +59,72 @@ pub fn stop(
                 .write_durably(&ETCD_STOPPED.parse()?, unit, 0o600)
                 .context("recording that etcd-lun stops etcd")?;
             systemd::stop(host, unit, STOP_LIMIT)?;
-            wait_until_free(host, data_dir, RELEASE_LIMIT, &|| Ok(()))
+            wait_until_free(host, data_dir, &users::list, RELEASE_LIMIT, &|| Ok(()))
                 .with_context(|| format!("{unit} is stopped"))?;
             Ok(format!("{unit} is stopped, nobody uses {data_dir}"))
         }
         Runtime::StaticPod { manifest: path } => {
-            let parked = parked(path);
-            manifest::park(host, path, &parked)?;
-            let is_away = || -> anyhow::Result<()> {
-                if manifest::look(host, path, &parked)?.present {
-                    bail!(
-                        "{path} was written again after it had been moved aside, and the kubelet starts etcd from it: let the rollout end (`oc get etcd cluster`), and try again"
-                    );
-                }
-                Ok(())
-            };
-            let deadline = Instant::now() + POD_STOP_LIMIT;
-            containers_have_ended(host, deadline, &is_away, watcher)?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            wait_until_free(host, data_dir, left, &is_away)
-                .with_context(|| format!("{path} is moved aside (does {KUBELET} run?)"))?;
-            Ok(format!("{path} lies in {parked}, nobody uses {data_dir}"))
+            parking::park(host, path)?;
+            if whole_pod {
+                return await_pod_end(host, config, path, watcher);
+            }
+            let end = PodEnd { manifest: path, containers: &[ETCD], users: &users::with_files };
+            end.wait(host, data_dir, watcher)?;
+            Ok(format!(
+                "{path} lies in {}, etcd has ended, nobody has files open in {data_dir}",
+                parked(path)
+            ))
         }
     }
 }
 
-/// Waits until CRI-O runs no container of etcd's pod. Returns at once in three cases: without crictl, in the service's
+/// Waits until all containers of etcd's pod have ended, whose manifest is moved aside, and nobody uses the data directory.
+pub fn await_pod_end(
+    host: &Host,
+    config: &Config,
+    manifest: &AbsPath,
+    watcher: &mut dyn Watcher,
+) -> anyhow::Result<String> {
+    let data_dir = &config.etcd.data_dir;
+    PodEnd { manifest, containers: &CONTAINERS, users: &users::list }.wait(host, data_dir, watcher)?;
+    Ok(format!("{manifest} lies in {}, nobody uses {data_dir}", parked(manifest)))
+}
+
+/// A look at who uses the data directory.
+type Look = dyn Fn(&Host, &AbsPath) -> anyhow::Result<Vec<User>>;
+
+/// What is waited for after a manifest was moved aside.
+struct PodEnd<'a> {
+    manifest: &'a AbsPath,
+    containers: &'a [&'a str],
+    users: &'a Look,
+}
+
+impl PodEnd<'_> {
+    fn wait(&self, host: &Host, data_dir: &AbsPath, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+        let path = self.manifest;
+        let is_away = || -> anyhow::Result<()> {
+            if manifest::look(host, path, &parked(path))?.present {
+                bail!(
+                    "{path} was written again after it had been moved aside, and the kubelet starts etcd from it: let the rollout end (`oc get etcd cluster`), and try again"
+                );
+            }
+            Ok(())
+        };
+        let deadline = Instant::now() + POD_STOP_LIMIT;
+        containers_have_ended(host, self.containers, deadline, &is_away, watcher)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        wait_until_free(host, data_dir, self.users, left, &is_away)
+            .with_context(|| format!("{path} is moved aside (does {KUBELET} run?)"))
+    }
+}
+
+/// Waits until CRI-O runs none of these containers of etcd's pod. Returns at once in three cases: without crictl, in the service's
 /// SELinux domain, which may not execute it, and if CRI-O doesn't answer. The caller then only waits for the processes
 /// and mounts of the containers: see [`users::of_data`].
 fn containers_have_ended(
     host: &Host,
+    containers: &[&str],
     deadline: Instant,
     is_away: &dyn Fn() -> anyhow::Result<()>,
     watcher: &mut dyn Watcher,
@@ -92,7 +133,7 @@ fn containers_have_ended(
         return Ok(());
     }
     loop {
-        let running = match cri::running(host, &CONTAINERS) {
+        let running = match cri::running(host, containers) {
             Ok(Some(running)) => running,
             Ok(None) => return Ok(()),
             Err(error) => {
@@ -109,7 +150,7 @@ fn containers_have_ended(
         is_away()?;
         if Instant::now() >= deadline {
             bail!(
-                "the containers {} of etcd's pod still run {} s after its manifest was moved aside: see `crictl ps` and `journalctl -u {KUBELET}`",
+                "the containers {} of etcd's pod still run after {} s, with its manifest moved aside: see `crictl ps` and `journalctl -u {KUBELET}`",
                 running.join(", "),
                 POD_STOP_LIMIT.as_secs()
             );
@@ -121,12 +162,13 @@ fn containers_have_ended(
 fn wait_until_free(
     host: &Host,
     data_dir: &AbsPath,
+    users: &Look,
     limit: Duration,
     is_away: &dyn Fn() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let deadline = Instant::now() + limit;
     loop {
-        let users = users::list(host, data_dir)?;
+        let users = users(host, data_dir)?;
         if users.is_empty() {
             return Ok(());
         }
@@ -156,7 +198,7 @@ pub fn start(host: &Host, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> 
             Ok(if wait { format!("{unit} runs") } else { format!("{unit} is about to start") })
         }
         Runtime::StaticPod { manifest: path } => {
-            let back = manifest::put_back(host, path, &parked(path))?;
+            let back = parking::put_back(host, path)?;
             if wait && systemd::unit(host, KUBELET)?.is_active() {
                 wait_until_served(host, data_dir).with_context(|| format!("{path} is back in its place"))?;
             }

@@ -8,6 +8,7 @@
 //! * [`stage`]: the LUN's mount for this process only
 //! * [`measure`]: the LUN's speed
 //! * [`copy`]: the copy and the proof, both ways
+//! * [`confirm`]: whether a proof holds that was made while containers could still write
 //! * [`stamp`]: the stamp, and the count of uses
 //! * [`commit`]: the record, and the commit points
 //! * [`retire`], [`fence`]: the local data, and the data directory without it
@@ -19,6 +20,7 @@
 
 pub mod attach;
 pub mod commit;
+pub mod confirm;
 pub mod copy;
 pub mod etcd;
 pub mod fence;

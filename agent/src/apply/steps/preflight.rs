@@ -10,14 +10,14 @@ use crate::{
         place,
         users::{self, User},
     },
-    config::{Config, Runtime},
+    config::{Config, Runtime, parked},
     host::{
         Host, Tool, dir, inode, manifest, staging, systemd,
         tree::{self, TreeError},
     },
     node::{
         ActiveState, KUBELET,
-        layout::{PREFLIGHT, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STAGING, STATE, parked},
+        layout::{PREFLIGHT, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STAGING, STATE},
     },
     observe,
     plan::{Refusal, Way, step::Preflight},

@@ -17,12 +17,13 @@ pub fn stop(
     run: &Run<'_>,
     runtime: &Runtime,
     needs_quorum: bool,
+    whole_pod: bool,
     watcher: &mut dyn Watcher,
 ) -> anyhow::Result<String> {
     if needs_quorum {
         guard::others_are_a_quorum(run)?;
     }
-    etcd::stop(run.host, run.config, runtime, watcher)
+    etcd::stop(run.host, run.config, runtime, whole_pod, watcher)
 }
 
 /// Waits until this node's member has a leader and has caught up with it.

@@ -8,6 +8,7 @@
 mod compare;
 mod fingerprint;
 mod forget;
+mod state;
 mod types;
 mod unsupported;
 mod walk;
@@ -15,6 +16,7 @@ mod walk;
 pub use compare::compare;
 pub use fingerprint::fingerprint;
 pub use forget::forget;
+pub use state::{State, state};
 pub use types::{Summary, TreeError};
 pub use unsupported::unsupported;
 

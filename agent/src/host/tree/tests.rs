@@ -352,3 +352,82 @@ fn unreadable_file_is_named() {
         assert_eq!(error.to_string(), "reading member/snap/db");
     }
 }
+
+fn state_of(root: &Path) -> State {
+    state(open(root).unwrap(), &Interrupt::never()).unwrap()
+}
+
+/// The fingerprint of a tree covers what a copy must have. The state must also show a change that was undone, and one that
+/// left `mtime` as it was.
+#[test]
+fn every_write_changes_the_state() {
+    type Change = fn(&Path);
+    let restored: Change = |root| {
+        let path = root.join("member/wal/0.wal");
+        fs::write(&path, b"ENTRIES").unwrap();
+        set_time(&path);
+    };
+    let changes: &[(Change, &str)] = &[
+        (restored, "member/wal/0.wal was written"),
+        (
+            |root| {
+                let path = root.join("member/wal.old");
+                for mode in [0o600, 0o644] {
+                    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+                }
+            },
+            "member/wal.old was written",
+        ),
+        (
+            |root| {
+                let path = root.join("member/snap/db");
+                fs::copy(&path, root.join("member/snap/new")).unwrap();
+                fs::rename(root.join("member/snap/new"), path).unwrap();
+                set_time(&root.join("member/snap"));
+            },
+            "member/snap was written",
+        ),
+        (
+            |root| {
+                fs::write(root.join("probe"), "").unwrap();
+                fs::remove_file(root.join("probe")).unwrap();
+                set_time(root);
+            },
+            "the top directory was written",
+        ),
+        (|root| fs::hard_link(root.join("member/snap/db"), root.join("link")).unwrap(), "the top directory"),
+        (
+            |root| {
+                let file = fs::OpenOptions::new().write(true).open(root.join("member/snap/db")).unwrap();
+                std::os::unix::fs::FileExt::write_all_at(&file, b"x", 4096).unwrap();
+                file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(TIME.0 as u64, TIME.1 as u32))
+                    .unwrap();
+            },
+            "member/snap/db was written",
+        ),
+    ];
+    for (change, expected) in changes {
+        let scratch = Scratch::new();
+        let root = scratch.tree("a");
+        // Older than the kernel's clock is behind.
+        std::thread::sleep(Duration::from_millis(30));
+        let before = state_of(&root);
+        assert_eq!(summary(&root).unwrap(), summary(&root).unwrap());
+        assert_eq!(before.difference(&state_of(&root)), None, "reading is no change");
+        change(&root);
+        let found = before.difference(&state_of(&root)).unwrap();
+        assert!(found.starts_with(expected), "{found}, not {expected}");
+    }
+}
+
+#[test]
+fn how_long_a_tree_is_quiet() {
+    let scratch = Scratch::new();
+    let root = scratch.tree("a");
+    std::thread::sleep(Duration::from_millis(200));
+    let (_, age) = state_of(&root).newest();
+    assert!(age >= Duration::from_millis(190) && age < Duration::from_secs(60), "{age:?}");
+    fs::write(root.join("member/wal.old"), "x").unwrap();
+    let (file, age) = state_of(&root).newest();
+    assert!(file == "member/wal.old" && age < Duration::from_millis(190), "{file}, {age:?}");
+}

@@ -63,6 +63,18 @@ pub enum TreeError {
     Interrupted,
 }
 
+impl TreeError {
+    /// Whether it means that someone writes to a tree, or that a tree was written since it was copied. A second try may
+    /// succeed then. An entry that cannot be found was in its directory a moment before.
+    pub fn is_a_change(&self) -> bool {
+        match self {
+            Self::Changing { .. } | Self::Different { .. } => true,
+            Self::Unreadable { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Self::Mounted { .. } | Self::Unsupported { .. } | Self::Interrupted => false,
+        }
+    }
+}
+
 /// Which tree an entry is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {

@@ -61,20 +61,37 @@ impl fmt::Display for Step {
             Self::StopEtcd { runtime: Runtime::Systemd { unit }, .. } => {
                 write!(f, "stop {unit} and wait until nobody holds the database")
             }
-            Self::StopEtcd { runtime: Runtime::StaticPod { manifest }, .. } => write!(
+            Self::StopEtcd { runtime: Runtime::StaticPod { manifest }, whole_pod: true, .. } => write!(
                 f,
                 "move {manifest} aside, and wait until the kubelet has ended etcd's containers and nobody holds the database"
             ),
-            Self::Copy(Copy { from, way, size, .. }) => write!(f, "copy {from}{} to {way}", sized(*size)),
+            Self::StopEtcd { runtime: Runtime::StaticPod { manifest }, whole_pod: false, .. } => {
+                write!(f, "move {manifest} aside, and wait until the kubelet has ended etcd itself")
+            }
+            Self::Copy(Copy { from, way, size, provisional, .. }) => {
+                write!(f, "copy {from}{} to {way}{}", sized(*size), meanwhile(*provisional))
+            }
             Self::Measure { limit, .. } => {
                 write!(
                     f,
                     "measure the LUN, and refuse it unless 99 of 100 fdatasync calls end within {limit}"
                 )
             }
-            Self::Prove { from, way } => {
-                write!(f, "compare {from} and {way}, content and metadata, read from the device")
+            Self::Prove { from, way, provisional } => write!(
+                f,
+                "compare {from} and {way}, content and metadata, read from the device{}",
+                meanwhile(*provisional)
+            ),
+            Self::AwaitPodEnd { .. } => {
+                write!(
+                    f,
+                    "wait until the other containers of etcd's pod have ended, and nobody uses its data"
+                )
             }
+            Self::Confirm(Copy { from, way, .. }) => write!(
+                f,
+                "confirm that nobody has written to {from} since it was compared; if somebody has, copy it to {way} and compare again"
+            ),
             Self::Stamp { stamp } => {
                 write!(f, "stamp the LUN with generation {} for {}", stamp.generation, stamp.node)
             }
@@ -117,6 +134,10 @@ impl fmt::Display for Step {
             }
         }
     }
+}
+
+fn meanwhile(provisional: bool) -> &'static str {
+    if provisional { ", while the other containers of etcd's pod end" } else { "" }
 }
 
 fn sized(size: Option<Bytes>) -> String {

@@ -23,6 +23,8 @@ impl Step {
             Self::Copy(_) => "copy",
             Self::Measure { .. } => "measure",
             Self::Prove { .. } => "prove",
+            Self::AwaitPodEnd { .. } => "await-pod-end",
+            Self::Confirm(_) => "confirm",
             Self::Stamp { .. } => "stamp",
             Self::Commit { .. } => "commit",
             Self::Retire(_) => "retire",
@@ -47,6 +49,7 @@ impl Step {
             | Self::Unstamp
             | Self::PreCopy(_)
             | Self::Copy(_)
+            | Self::Confirm(_)
             | Self::Commit { .. }
             | Self::Retire(_)
             | Self::CommitLocal { .. }
@@ -63,6 +66,7 @@ impl Step {
             | Self::StopEtcd { .. }
             | Self::Measure { .. }
             | Self::Prove { .. }
+            | Self::AwaitPodEnd { .. }
             | Self::Stamp { .. }
             | Self::Fence { .. }
             | Self::Activate { .. }

@@ -84,6 +84,8 @@ pub enum Step {
         runtime: Runtime,
         /// Whether the other members must be a quorum, which is asked again right before the stop.
         needs_quorum: bool,
+        /// Whether a static pod's other containers must have ended too. `AwaitPodEnd` waits for them otherwise.
+        whole_pod: bool,
     },
     /// Copies with etcd stopped.
     Copy(Copy),
@@ -100,7 +102,16 @@ pub enum Step {
         from: AbsPath,
         /// Where the copy is.
         way: Way,
+        /// Whether containers of etcd's pod may still write: then the proof counts only when `Confirm` says so.
+        provisional: bool,
     },
+    /// Waits until all containers of etcd's pod have ended and nobody uses the data directory.
+    AwaitPodEnd {
+        /// The pod's manifest, which is moved aside.
+        manifest: AbsPath,
+    },
+    /// Finds out whether anything was written since the provisional proof began. If so, copies and proves again.
+    Confirm(Copy),
     /// Stamps the LUN: its data is complete.
     Stamp {
         /// The stamp.

@@ -80,7 +80,7 @@ pub struct Format {
     pub label: FsLabel,
 }
 
-/// The payload of `Step::PreCopy` and `Step::Copy`.
+/// The payload of `Step::PreCopy`, `Step::Copy` and `Step::Confirm`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Copy {
     /// The data directory.
@@ -91,6 +91,8 @@ pub struct Copy {
     pub size: Option<Bytes>,
     /// Whether nothing can have been copied there before.
     pub onto_empty: bool,
+    /// Whether somebody may write meanwhile: files that change or vanish are expected then.
+    pub provisional: bool,
 }
 
 /// The payload of `Step::Preflight`.

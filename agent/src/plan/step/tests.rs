@@ -26,6 +26,7 @@ fn json_of_a_step_is_flat() {
         way: Way::ToLocal { generation: 2 },
         size: Some(Bytes(4096)),
         onto_empty: true,
+        provisional: true,
     };
     let record = Record::begin(1, uuid, wwid.clone(), at.clone());
     let stamp = Stamp::new(1, "cafe".into(), "node-1".into(), 3);
@@ -50,7 +51,10 @@ fn json_of_a_step_is_flat() {
         Step::Format(Format { wwid: wwid.clone(), uuid, label: term("etcd") }),
         Step::Unstamp,
         Step::PreCopy(copy.clone()),
-        Step::Copy(Copy { way: Way::ToLun, size: None, ..copy }),
+        Step::Copy(Copy { way: Way::ToLun, size: None, ..copy.clone() }),
+        Step::Prove { from: at.clone(), way: Way::ToLun, provisional: false },
+        Step::AwaitPodEnd { manifest: term("/etc/kubernetes/manifests/etcd-pod.yaml") },
+        Step::Confirm(Copy { way: Way::ToLun, size: None, provisional: false, ..copy }),
         Step::Retire(Retire { from: at.clone(), generation: 1, fingerprint: None }),
         Step::Mark(Mark { at: at.clone(), stamp, record }),
         Step::MountData(MountData {
@@ -61,7 +65,7 @@ fn json_of_a_step_is_flat() {
             label: term("etcd"),
             options: vec!["_netdev".into()],
         }),
-        Step::StopEtcd { runtime: runtime.clone(), needs_quorum: true },
+        Step::StopEtcd { runtime: runtime.clone(), needs_quorum: true, whole_pod: false },
         Step::StartEtcd(StartEtcd { runtime, data_dir: at, on: Authority::Lun, wait: false }),
         Step::AwaitMember(AwaitMember { url: term("https://localhost:2379"), limit, may_be_learner: false }),
     ];

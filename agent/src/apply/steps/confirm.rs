@@ -1,0 +1,30 @@
+//! Whether a proof still holds that was made while containers of etcd's pod could write.
+
+use super::copy;
+use crate::{
+    apply::{context::Run, guard, watcher::Watcher},
+    host::tree,
+    plan::step::Copy,
+};
+use anyhow::Context as _;
+
+/// Takes the provisional proof for the proof if nobody has written to the source since it began. Otherwise copies and
+/// proves again: now nobody uses the source any more.
+pub fn confirm(run: &mut Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+    let from = &step.from;
+    // First: whoever could write after the look at the entries would be found here.
+    guard::etcd_is_at_rest(run, from)?;
+    if let Some(proof) = run.provisional.take() {
+        let source = tree::open(&run.host.root.locate(from.as_path()))?;
+        let now = tree::state(&source, &run.host.interrupt)
+            .with_context(|| format!("looking for changes in {from}"))?;
+        let Some(change) = proof.source.difference(&now) else {
+            run.proof = Some(proof.fingerprint);
+            return Ok(format!("nobody has written to {from} since it was compared: {}", proof.fingerprint));
+        };
+        watcher.noted(&format!("{from} has changed since it was compared ({change}): it is copied again"));
+    }
+    let copied = copy::copy(run, step, watcher)?;
+    let proven = copy::prove(run, from, step.way, step.provisional, watcher)?;
+    Ok(format!("{copied}; {proven}"))
+}
