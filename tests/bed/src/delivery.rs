@@ -157,6 +157,12 @@ impl Root {
         Ok(())
     }
 
+    /// Mounts what programs of the node need when they run on the disk, until the disk is unmounted.
+    pub fn mount_kernel_filesystems(&self) -> Result<()> {
+        self.tree.add(&["-t", "proc", "proc"], "/proc")?;
+        self.tree.add(&["--bind", "/dev"], "/dev")
+    }
+
     /// Makes etcd run at each boot.
     pub fn enable_etcd(&self, runs: EtcdRunner) -> Result<()> {
         let script = match runs {

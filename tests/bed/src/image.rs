@@ -46,6 +46,9 @@ const PACKAGES: &[&str] = &[
     "acl",
     "etcd-server",
     "etcd-client",
+    "containerd",
+    "runc",
+    "openssl",
     "curl",
     "jq",
     "fio",
@@ -85,7 +88,7 @@ impl Image {
     /// Takes the image from the cache. Makes it first if it is missing.
     pub fn ensure() -> Result<Self> {
         let cache = cache_dir()?;
-        let dir = cache.join(format!("{RELEASE}-{}", recipe_hash()));
+        let dir = cache.join(recipe());
         let image = Self {
             disk: dir.join("disk.raw"),
             kernel: dir.join("kernel"),
@@ -240,6 +243,11 @@ pub fn cache_dir() -> Result<PathBuf> {
     }
     let home = std::env::var_os("HOME").context("neither ETCD_LUN_BED_CACHE nor HOME is set")?;
     Ok(Path::new(&home).join(".cache/etcd-lun-bed"))
+}
+
+/// Which recipe the image was made from.
+pub(crate) fn recipe() -> String {
+    format!("{RELEASE}-{}", recipe_hash())
 }
 
 fn only(dir: &Path, prefix: &str) -> Result<PathBuf> {

@@ -18,6 +18,9 @@ const NEEDED: &[(&str, &str)] = &[
     ("iproute2", "ip"),
     ("iptables", "iptables"),
     ("openssh-client", "ssh"),
+    ("curl", "curl"),
+    // Unpacks the kubelet's source.
+    ("dpkg-dev", "dpkg-source"),
     ("ignition", "ignition-validate"),
     // Ignition labels the files that it wrote with a program of the host.
     ("policycoreutils", "setfiles"),

@@ -317,14 +317,20 @@ impl Stage {
 
     /// Waits up to 120 s until a script succeeds in the node.
     pub fn wait_until(&self, condition: &str) -> Result<()> {
+        self.wait_until_within(condition, Duration::from_secs(120))
+    }
+
+    /// Waits until a script succeeds in the node, with another time limit.
+    pub fn wait_until_within(&self, condition: &str, limit: Duration) -> Result<()> {
         // The node itself repeats the script, because each command from outside costs an emulated node one
-        // more process.
+        // more process. The script has its own variables.
+        let seconds = limit.as_secs();
         let script = format!(
-            "since=$(date +%s); until {{ {condition}\n}}; do [ $(($(date +%s) - since)) -lt 120 ] || exit 1; sleep 0.3; done"
+            "since=$(date +%s); until ( {condition}\n); do [ $(($(date +%s) - since)) -lt {seconds} ] || exit 1; sleep 0.3; done"
         );
-        match self.node.run(&script)?.code {
+        match self.node.run_within(&script, limit + Duration::from_secs(60))?.code {
             0 => Ok(()),
-            _ => bail!("this did not become true within 120 s: `{condition}`"),
+            _ => bail!("this did not become true within {seconds} s: `{condition}`"),
         }
     }
 

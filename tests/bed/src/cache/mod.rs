@@ -202,6 +202,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
+    use crate::host;
 
     #[test]
     fn programs_see_files_and_a_cut_takes_what_they_did_not_sync() {
@@ -229,6 +230,10 @@ mod tests {
         let kept = bytes.chunks(512).filter(|sector| sector[0] == 1).count();
         assert!((20..80).contains(&kept), "{kept}");
         drop(caches);
-        fs::remove_dir(&dir).unwrap();
+        // The thread of the session unmounts, and may do so a moment later.
+        let removed = host::poll(Duration::from_secs(10), Duration::from_millis(50), || {
+            Ok(fs::remove_dir(&dir).is_ok().then_some(()))
+        });
+        assert_eq!(removed.unwrap(), Some(()), "{} is still mounted", dir.display());
     }
 }

@@ -24,6 +24,7 @@ pub(crate) mod cuts;
 mod device;
 mod faults;
 mod health;
+mod kubelet;
 mod lio;
 mod login;
 mod lun;
@@ -39,6 +40,7 @@ mod tools;
 pub fn all() -> Vec<Scenario> {
     [
         // Scenarios that take minutes come first, so that all lanes end at about the same time.
+        kubelet::scenarios(),
         boot::scenarios(),
         selinux::scenarios(),
         cuts::scenarios(),

@@ -1,5 +1,5 @@
-//! etcd as a static pod under the kubelet's stand-in. It is migrated by hand, from the node and from a debug
-//! pod.
+//! etcd as a static pod under the kubelet's stand-in: what the real one cannot play, because there is no operator. The
+//! real one is in `kubelet`.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ const PARKED: &str = "/etc/kubernetes/etcd-lun-parked/etcd-pod.yaml";
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
-        Scenario::new("pod/from-a-debug-pod", from_a_debug_pod),
         Scenario::new("pod/agent-killed-while-etcd-is-stopped", killed),
         Scenario::new("pod/operator-writes-a-manifest-meanwhile", operator),
+        Scenario::new("pod/sidecar-writes-in-its-grace-time", sidecar),
     ]
 }
 
@@ -74,36 +74,10 @@ pub(super) fn manifest_is(stage: &Stage, manifest: &str) -> Result<()> {
     boot::static_pod::had_one_manifest(&stage.node)
 }
 
-/// Runs a command as `oc debug node/X -- chroot /host` does: in a mount namespace of its own, in which the
-/// host's root is mounted on /host without propagation.
-const DEBUG_POD: &str = "unshare --mount --propagation private sh -c '
-mkdir -p /run/pod && mount -t tmpfs pod /run/pod && mkdir /run/pod/host && mount --rbind / /run/pod/host && mount --make-rprivate /run/pod
-exec chroot /run/pod/host \"$@\"' sh";
+/// The kubelet's stand-in has one file per container.
+const NO_CONTAINER: &str = "test -z \"$(ls /run/kubelet-stand-in)\"";
 
-fn from_a_debug_pod(stage: &mut Stage) -> Result<()> {
-    hand_over(stage)?;
-    let output =
-        stage.node.run_within(&format!("{DEBUG_POD} /usr/local/bin/etcd-lun apply"), scene::LIMIT)?;
-    if output.code != 0 {
-        bail!("`etcd-lun apply` from a debug pod failed: {output}");
-    }
-    is_on_lun(stage, &format!("/{ETCD_POD}"))?;
-    let again = stage.apply()?;
-    if !again.stdout.contains("Nothing to do") {
-        bail!("the second apply did something: {again}");
-    }
-    let status = stage.node.ok(&format!("{DEBUG_POD} /usr/local/bin/etcd-lun status"))?;
-    if !status.contains("joined PID 1's mount namespace") {
-        bail!("`status` does not say that it joined the host's namespace: {status}");
-    }
-    let json = stage.node.ok(&format!("{DEBUG_POD} /usr/local/bin/etcd-lun status --json"))?;
-    if !json.contains("\"joined_host_namespace\": true") {
-        bail!("`status --json` does not say that it joined the host's namespace: {json}");
-    }
-    Ok(())
-}
-
-/// Waits until the manifest is parked and the pod's containers have ended.
+/// Waits until the manifest is parked and etcd itself has ended.
 fn stopped(stage: &Stage) -> Result<()> {
     stage.wait_until(&format!("test -e {PARKED} && ! pgrep -x etcd >/dev/null"))
 }
@@ -122,6 +96,8 @@ X
     Ok(())
 }
 
+/// The run is killed while the manifest is parked, and the service starts at once. Another container of the pod still runs
+/// out its grace period: the service waits for it.
 fn killed(stage: &mut Stage) -> Result<()> {
     hand_over(stage)?;
     hold_the_copy(stage)?;
@@ -173,4 +149,85 @@ fn operator(stage: &mut Stage) -> Result<()> {
     }
     stage.apply()?;
     is_on_lun(stage, newer)
+}
+
+/// The file into which the pod's other container writes. It is there before, so that only its content changes.
+const NOTE: &str = "/var/lib/etcd/member/note";
+
+/// A container that takes its whole grace period writes to the data directory after the copy was proven. It leaves size and
+/// modification time as they were. Its bytes must be where etcd runs then. Without such a write the proof counts, and the
+/// member is away for hardly longer than by a plain restart of the pod.
+fn sidecar(stage: &mut Stage) -> Result<()> {
+    hand_over(stage)?;
+    stage.node.ok(&format!("printf first >{NOTE}; chmod 600 {NOTE}"))?;
+    let restart = away(stage, || {
+        stage.node.ok(&format!("mv {MANIFEST} /run/etcd-pod.yaml"))?;
+        stage.wait_until(NO_CONTAINER)?;
+        stage.node.ok(&format!("mv /run/etcd-pod.yaml {MANIFEST}"))?;
+        serves(stage)
+    })?;
+    let moved = away(stage, || {
+        found_out(stage, "etcd-lun apply", "other")?;
+        is_on_lun(stage, &format!("/{ETCD_POD}"))
+    })?;
+    holds(stage, "other")?;
+    let returned = away(stage, || {
+        let output = stage.agent("rollback")?;
+        if output.code != 0 || output.stderr.contains("it is copied again") {
+            bail!("nobody wrote, so the proof counts: {output}");
+        }
+        if !output.stderr.contains("nobody has written to /var/lib/etcd since it was compared") {
+            bail!("the rollback does not say that its proof counts: {output}");
+        }
+        serves(stage)
+    })?;
+    holds(stage, "other")?;
+    println!(
+        "        the member was away for {restart:.1} s by a plain restart of its pod, {returned:.1} s by `rollback`, {moved:.1} s by an `apply` that copied again"
+    );
+    Ok(())
+}
+
+/// Runs a command, and writes from the container while the command waits for the container's end. An emulated node may take
+/// longer for copy and proof than the grace period. So the kubelet's stand-in, which ends the container, is stopped meanwhile.
+fn found_out(stage: &Stage, command: &str, text: &str) -> Result<()> {
+    let (output, written) = stage.node.run_while(command, scene::LIMIT, || {
+        let script = format!(
+            "set -e; main=$(systemctl show --property MainPID --value kubelet.service)
+             until [ \"$(cut -d ' ' -f 1 /run/kubelet-stand-in/* 2>/dev/null | xargs)\" = etcdctl ]; do sleep 0.3; done
+             kill -STOP $main
+             until grep -q 'wait until the other containers' /run/etcd-lun/run; do sleep 0.3; done
+             nsenter --mount --target $(sed -n 's/^etcdctl //p' /run/kubelet-stand-in/*) sh -ec 'cp -p {NOTE} /run/note.before
+             printf {text} | dd of={NOTE} conv=notrunc status=none; touch -r /run/note.before {NOTE}'
+             kill -CONT $main"
+        );
+        stage.node.run_within(&script, scene::LIMIT)
+    })?;
+    if written.code != 0 {
+        bail!("the container did not write: {written}");
+    }
+    if output.code != 0 || !output.stderr.contains("member/note was written): it is copied again") {
+        bail!("the write in the container's grace period was not found: {output}");
+    }
+    Ok(())
+}
+
+fn holds(stage: &Stage, text: &str) -> Result<()> {
+    let found = stage.node.ok(&format!("cat {NOTE}"))?;
+    if found != text {
+        bail!("{NOTE} holds {found:?}, and the container wrote {text:?}: its bytes are lost");
+    }
+    Ok(())
+}
+
+/// The seconds for which etcd did not answer while `act` ran: the longest time between two answers.
+fn away(stage: &Stage, act: impl FnOnce() -> Result<()>) -> Result<f32> {
+    const ASK: &str = "rm -f /run/ask-no-more /run/answers; (until [ -e /run/ask-no-more ]; do
+        curl -fsm1 -o /dev/null http://127.0.0.1:2379/health && date +%s.%N >>/run/answers; sleep 0.3; done) >/dev/null 2>&1 &
+        while [ ! -s /run/answers ]; do sleep 0.2; done";
+    stage.node.ok(ASK)?;
+    act()?;
+    let longest = "NR > 1 && $1 - last > longest { longest = $1 - last } { last = $1 } END { print longest }";
+    let seconds = stage.node.ok(&format!("touch /run/ask-no-more; sleep 2; awk '{longest}' /run/answers"))?;
+    seconds.parse().with_context(|| format!("{seconds:?} is no time"))
 }

@@ -15,7 +15,6 @@ const RETURNING: &str = "/var/lib/etcd-lun/returning";
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("rollback/cut-after-the-commit-then-a-boot", cut_then_boot),
-        Scenario::new("rollback/static-pod", static_pod),
         Scenario::new("rollback/killed-before-the-commit", killed),
         Scenario::new("rollback/refused", |stage| {
             stage.configure(&Wanted::default())?;
@@ -85,7 +84,8 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     pod::hold_the_copy(stage)?;
     let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
         // The copy's directory is named by its generation, which depends on what happened to the node before.
-        stage.wait_until(&format!("! pgrep -x etcd >/dev/null && test -n \"$(ls {RETURNING})\""))?;
+        let copies = format!("! pgrep -x etcd >/dev/null && test -n \"$(ls {RETURNING})\"");
+        stage.wait_until_within(&copies, scene::LIMIT)?;
         stage.node.ok(&format!("chattr +i {RETURNING}; rm /var/held/closed"))
     })?;
     check(&output, failed(&["in step return"]))?;
@@ -114,27 +114,6 @@ fn cut_then_boot(stage: &mut Stage) -> Result<()> {
     stage.node.power_cut();
     stage.node.power_on()?;
     is_back(stage, before)
-}
-
-fn static_pod(stage: &mut Stage) -> Result<()> {
-    pod::hand_over(stage)?;
-    stage.apply()?;
-    stage.node.ok("etcdctl put /between/pod yes")?;
-    stuck_after_the_commit(stage)?;
-    ok(roll_back(stage)?)?;
-    pod::serves(stage)?;
-    pod::manifest_is(stage, &format!("/{}", crate::image::ETCD_POD))?;
-    stage.has_kept("/between/pod")?;
-    // The container etcd-rev writes this file every ten seconds, in its own mount namespace.
-    stage.wait_until("test -n \"$(find /var/lib/etcd/revision.json -newermt '-15 seconds')\"")?;
-    if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
-        bail!("the LUN is mounted");
-    }
-    let health = ok(stage.agent("health")?)?;
-    if !health.stdout.contains("on purpose") {
-        bail!("`health` does not report the rollback: {health}");
-    }
-    Ok(())
 }
 
 /// A rollback that is killed before the commit point leaves etcd on the LUN. `apply --boot` starts it there.

@@ -10,7 +10,7 @@ use crate::host;
 use crate::image::ETCD_POD;
 use crate::node::Node;
 use crate::scene::Wanted;
-use crate::stage::{FENCE_CONTENT, Stage};
+use crate::stage::Stage;
 use crate::suite::Scenario;
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
@@ -29,29 +29,6 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
     runs_on_lun(stage)?;
     println!("        migrated at the boot in {:.1} s", took.as_secs_f32());
     Ok(())
-}
-
-/// A boot while the target is off: the pod exists, and its etcd stays down until the target is back.
-pub(in crate::scenarios) fn comes_back(stage: &mut Stage) -> Result<()> {
-    stage.node.power_off()?;
-    stage.target.stop();
-    stage.node.power_on()?;
-    let seen = stage.look()?;
-    if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != FENCE_CONTENT {
-        bail!("the directory below the mount point holds data, or is not immutable: {seen:?}");
-    }
-    if container(&stage.node, "etcd-readyz")?.is_empty() {
-        bail!("the pod was not started without the LUN");
-    }
-    if stage.node.run("etcdctl --command-timeout 2s endpoint health")?.code == 0 {
-        bail!("etcd runs without its LUN");
-    }
-    stage.target.restart()?;
-    host::poll(Duration::from_secs(180), Duration::from_secs(2), || {
-        Ok((stage.node.run("etcdctl --command-timeout 2s endpoint health")?.code == 0).then_some(()))
-    })?
-    .context("the target is back, but etcd does not answer")?;
-    runs_on_lun(stage)
 }
 
 /// Checks that the pod's etcd serves the same keys from the LUN, that the other containers see the LUN, and

@@ -14,6 +14,7 @@ use crate::delivery::{EtcdRunner, Root};
 use crate::scene::LIMIT;
 use crate::stage::Stage;
 use crate::suite::Scenario;
+use crate::vm::Options;
 
 const SNAPSHOT: &str = "unmigrated";
 /// Printed at the end if nothing failed.
@@ -71,7 +72,7 @@ pub(super) fn scenario() -> Option<Scenario> {
 
 /// Boots the node with the service disabled and takes a snapshot. Then migrates it again with each policy.
 fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
-    let disk = portal::delivered(stage, &portal::wanted(), EtcdRunner::Unit)?;
+    let disk = portal::delivered(stage, &boot::delivered(stage, &portal::wanted(), EtcdRunner::Unit)?)?;
     let module = boot::module(stage, &portal::wanted())?;
     let _names = portal::NameServer::serve(stage)?;
     let blocks: Vec<&str> = forms(&module)
@@ -84,7 +85,7 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
         .map(|(form, _)| form)
         .collect();
     let disk = with_policies(stage, &disk, &module, &blocks)?;
-    stage.change_node(super::node(stage, &disk, &portal::wanted())?);
+    stage.change_node(super::node(stage, &disk, &portal::wanted(), Options::default().memory_mib)?);
     portal::offer(stage)?;
     stage.node.power_on()?;
     stage.node.ok("systemctl start etcd-lun-selinux.service")?;

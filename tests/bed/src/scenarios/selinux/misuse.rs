@@ -22,6 +22,21 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
         "open(my $f, '>>', '/var/usrlocal/bin/etcd-lun')",
         ["append", "file", "etcd_lun_exec_t"],
     ),
+    (
+        "move a file among the kubelet's",
+        "open(my $f, '>', '/etc/iscsi/bed-misuse') and rename('/etc/iscsi/bed-misuse', '/etc/kubernetes/manifests/evil.yaml')",
+        ["search", "dir", "kubernetes_config_t"],
+    ),
+    (
+        "write iscsid's config",
+        "open(my $f, '>>', '/etc/iscsi/iscsid.conf')",
+        ["append", "file", "etcd_lun_iscsid_conf_t"],
+    ),
+    (
+        "replace iscsid's config",
+        "open(my $f, '>', '/etc/iscsi/bed-misuse') and rename('/etc/iscsi/bed-misuse', '/etc/iscsi/iscsid.conf')",
+        ["unlink", "file", "etcd_lun_iscsid_conf_t"],
+    ),
     ("read the system's disk", "open(my $f, '<', '/dev/vda')", ["read", "blk_file", "fixed_disk_device_t"]),
     (
         "write to the system's disk",
@@ -68,9 +83,8 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
     node.put("/etc/etcd-lun/bed-misuse.pl", 0o644, script.as_bytes())?;
     // Perl gets the label with which PID 1 can start it in the domain. It stands in for an agent that an
     // attacker controls.
-    node.ok(
-        "cp /usr/bin/perl /usr/local/bin/bed-misuse; chcon -t etcd_lun_exec_t /usr/local/bin/bed-misuse",
-    )?;
+    node.ok("cp /usr/bin/perl /usr/local/bin/bed-misuse; chcon -t etcd_lun_exec_t /usr/local/bin/bed-misuse
+         mkdir --parents /etc/kubernetes/manifests; restorecon -R /etc/kubernetes")?;
     let before = denials(node)?.len();
     let run = node.run(
         "systemd-run --quiet --wait --unit=bed-misuse --property=SELinuxContext=system_u:system_r:etcd_lun_t:s0 \
@@ -93,5 +107,5 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
         }
     }
     println!("        {} forbidden actions, each denied and audited", ACTS.len());
-    node.ok("rm /usr/local/bin/bed-misuse /etc/etcd-lun/bed-misuse.pl").map(drop)
+    node.ok("rm /usr/local/bin/bed-misuse /etc/etcd-lun/bed-misuse.pl /etc/iscsi/bed-misuse").map(drop)
 }

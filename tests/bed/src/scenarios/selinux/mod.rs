@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use super::boot::{self, NODES};
+use super::kubelet;
 use crate::delivery::{self, EtcdRunner, Root};
+use crate::etcd::KeyHash;
 use crate::node::Node;
 use crate::scene::Wanted;
 use crate::stage::Stage;
@@ -24,7 +26,8 @@ mod portal;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut scenarios = vec![
-        Scenario::new("selinux/static-pod-and-portal", static_pod),
+        Scenario::new("selinux/kubelet", |stage| real_kubelet(stage).map(drop)),
+        Scenario::new("kubelet/enforcing-without-the-target", late_lun),
         Scenario::new("selinux/enforcing", enforcing),
     ];
     scenarios.extend(blocks::scenario());
@@ -36,7 +39,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 fn enforcing(stage: &mut Stage) -> Result<()> {
     let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
     stage.offer_luns(boot::NODES.len())?;
-    stage.change_node(node(stage, &disk, &boot::pool())?);
+    stage.change_node(node(stage, &disk, &boot::pool(), Options::default().memory_mib)?);
     stage.node.power_on()?;
     runs_confined(stage)?;
     labels(&stage.node)?;
@@ -58,30 +61,37 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
     closed::without_the_module(&stage.node)
 }
 
-/// A portal with unusual options, and a manifest that a killed run has parked. The service migrates the data
-/// and puts the manifest back. Then a boot whose LUN comes late: the service must end a pod whose etcd
-/// failed, and start it again.
-fn static_pod(stage: &mut Stage) -> Result<()> {
-    let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..portal::wanted() };
-    let disk = portal::delivered(stage, &wanted, EtcdRunner::StaticPod)?;
-    let disk = delivery::change(&stage.bed, "parked", &disk, |root: &Root| {
-        root.run(
-            "cd /etc/kubernetes; mkdir --mode 0700 etcd-lun-parked; mv manifests/etcd-pod.yaml etcd-lun-parked/",
-            &[],
-        )?;
-        root.label("/etc/kubernetes")
-    })?;
+/// etcd is a static pod of the real kubelet. A portal with unusual options, and a manifest that a killed run has
+/// parked: the service migrates the data and puts the manifest back. Returns the hash of all keys.
+fn real_kubelet(stage: &mut Stage) -> Result<KeyHash> {
+    let pod = kubelet::wanted();
+    let wanted = Wanted { etcd: pod.etcd, cluster: pod.cluster, ..portal::wanted() };
+    let disk = portal::delivered(stage, &kubelet::delivered(stage, &wanted)?)?;
     let disk = installed(stage, &disk, &wanted)?;
     let _names = portal::NameServer::serve(stage)?;
     portal::offer(stage)?;
-    stage.change_node(node(stage, &disk, &wanted)?);
+    stage.change_node(node(stage, &disk, &wanted, kubelet::MEMORY_MIB)?);
     stage.node.power_on()?;
     boot::ran_before_etcd(&stage.node)?;
-    boot::static_pod::runs_on_lun(stage)?;
+    let before = kubelet::pod::keys(&stage.node)?;
+    kubelet::pod::is_on_lun(stage, before)?;
+    ran_in_its_domain(&stage.node)?;
+    println!(
+        "        a boot that migrates and puts the manifest back: {}",
+        kubelet::boots::Times::of(&stage.node)?.told()?
+    );
     stage.node.ok("grep -q redhat:master0 /sys/class/iscsi_session/*/initiatorname")?;
     stage.node.ok("! test -e /etc/kubernetes/etcd-lun-parked")?;
     writes_metrics(&stage.node)?;
-    boot::static_pod::comes_back(stage)?;
+    audit::nothing_denied(&stage.node)?;
+    Ok(before)
+}
+
+/// The same, and then a boot whose LUN comes late: the service must end a pod whose etcd failed, and start it again.
+fn late_lun(stage: &mut Stage) -> Result<()> {
+    let before = real_kubelet(stage)?;
+    kubelet::boots::without_the_target(stage, before)?;
+    ran_in_its_domain(&stage.node)?;
     audit::nothing_denied(&stage.node)
 }
 
@@ -101,9 +111,10 @@ fn install(root: &Root, name: &str, module: &str) -> Result<()> {
     root.label("/etc/selinux /var/lib/selinux /etc/audit /etc/systemd")
 }
 
-fn node(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<Node> {
+fn node(stage: &Stage, disk: &Path, wanted: &Wanted, memory_mib: u32) -> Result<Node> {
     let disk = grants::with_audit_module(stage, disk, wanted)?;
-    let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
+    let options =
+        Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, memory_mib, ..Options::default() };
     Node::off(&stage.bed, NODES[0], &disk, options)
 }
 
@@ -117,12 +128,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     let took = boot::ran_before_etcd(node)?;
     stage.is_on_lun()?;
     node.ok("etcdctl put /this/node master-0")?;
-    let contexts = node.ok(
-        "journalctl --sync; journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
-    )?;
-    if contexts.trim_end_matches('\0') != "system_u:system_r:etcd_lun_t:s0" {
-        bail!("etcd-lun.service should run in etcd_lun_t, but ran as {contexts:?}");
-    }
+    ran_in_its_domain(node)?;
     // The transition sets the domain, because this unit has no SELinuxContext=. In a unit of this name,
     // `health` reports every other domain.
     let health = node.run_within(
@@ -160,9 +166,21 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
+/// Checks what domain the service ran in, since this boot.
+fn ran_in_its_domain(node: &Node) -> Result<()> {
+    let contexts = node.ok(
+        "journalctl --sync; journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
+    )?;
+    if contexts.trim_end_matches('\0') != "system_u:system_r:etcd_lun_t:s0" {
+        bail!("etcd-lun.service should run in etcd_lun_t, but ran as {contexts:?}");
+    }
+    Ok(())
+}
+
 /// The directory for metrics exists without our label. The timer's service must write into it.
 fn writes_metrics(node: &Node) -> Result<()> {
-    node.ok("mkdir -p /var/node_exporter/textfile; systemctl start etcd-lun-health.service")?;
+    node.ok("mkdir -p /var/node_exporter/textfile
+         systemctl start etcd-lun-health.service || { journalctl --sync; journalctl -b -o cat -u etcd-lun-health; false; }")?;
     node.ok("grep -q '^etcd_lun_check{' /var/node_exporter/textfile/etcd-lun.prom")?;
     audit::nothing_denied(node)
 }

@@ -2,13 +2,13 @@
 //! another port, and mutual CHAP with secrets from the unit's credentials. The node also had another
 //! initiator name before. On Red Hat's policy a running iscsid uses that name.
 
-use std::path::PathBuf;
+use std::path::{Path as FilePath, PathBuf};
 use std::process::Child;
 
 use anyhow::Result;
 
 use super::super::boot;
-use crate::delivery::{self, EtcdRunner, Root};
+use crate::delivery::{self, Root};
 use crate::net::Path;
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
@@ -28,9 +28,8 @@ pub(super) fn wanted() -> Wanted {
     Wanted { portals, chap: None, more, ..pool }
 }
 
-/// A disk with this config, its credentials, and the address of a name server.
-pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: EtcdRunner) -> Result<PathBuf> {
-    let disk = boot::delivered(stage, wanted, runs)?;
+/// A copy of a disk with this config delivered, with its credentials and the address of a name server.
+pub(super) fn delivered(stage: &Stage, disk: &FilePath) -> Result<PathBuf> {
     // If the policy has a type for its unit, iscsid runs first with the other name, as if other storage
     // needed it.
     let script = format!(
@@ -43,7 +42,7 @@ pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: EtcdRunner) -> Res
         scene::mutual().secret,
         Path::Management.target()
     );
-    delivery::change(&stage.bed, "portal", &disk, |root: &Root| {
+    delivery::change(&stage.bed, "portal", disk, |root: &Root| {
         root.run(&script, &[])?;
         root.label("/etc/credstore /etc/resolv.conf /etc/iscsi /etc/systemd/system-preset")
     })
