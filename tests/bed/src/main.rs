@@ -123,10 +123,13 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How the names of scenarios begin that are played only by name (`--only`). `tests/cluster.rs` has the refusals of a cluster
-/// on real members, without a node and in seconds. Under emulation a real kubelet takes many minutes to start OpenShift's pod,
-/// again and again; in the suite `selinux/kubelet` has it, and the stand-in plays the rest.
-const BY_NAME: [&str; 2] = ["cluster/refusals", "kubelet/"];
+/// How the names of scenarios begin that are played only by name (`--only`), because the suite has the same in less time:
+///
+/// - `tests/cluster.rs` has the refusals of a cluster on real members, without a node and in seconds.
+/// - Under emulation a real kubelet takes many minutes to start OpenShift's pod, again and again. The suite has it in
+///   `selinux/kubelet`, and the stand-in plays the rest.
+/// - `selinux/kubelet` is a boot with a static pod too.
+const BY_NAME: [&str; 3] = ["cluster/refusals", "kubelet/", "boot/static-pod"];
 
 fn suite(
     agent: &Path,

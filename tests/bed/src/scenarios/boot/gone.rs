@@ -42,8 +42,8 @@ fn before_migration(stage: &mut Stage) -> Result<()> {
     wait_for(&stage.node, "etcd-lun.service", "failed", COMES_BACK)?;
     stage.is_untouched()?;
     stage.target.restart()?;
-    stage.node.reboot()?;
-    ran_before_etcd(&stage.node)?;
+    stage.node.ok("systemctl reset-failed etcd-lun.service")?;
+    stage.apply()?;
     stage.is_on_lun()?;
     stage.node.ok(&format!(
         "text=$(sed 's/^attach_timeout = .*/attach_timeout = \"{ATTACH_TIMEOUT}min\"/' {CONFIG}) && echo \"$text\" >{CONFIG} && sync

@@ -1,5 +1,4 @@
-//! Boots of nodes to which one rendered object was delivered. The nodes do everything themselves: nobody
-//! types a command that changes them.
+//! Boots of nodes to which one rendered object was delivered. The nodes do almost everything themselves.
 //!
 //! Each scenario has nodes of its own. A delivered disk takes long to make, so it is made once in a run and
 //! copied.

@@ -23,6 +23,7 @@ use crate::vm::Options;
 
 pub(super) mod boots;
 mod client;
+mod meanwhile;
 pub(super) mod pod;
 
 use client::Client;
@@ -35,6 +36,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("kubelet/migrated-by-hand-and-booted", migrated),
         Scenario::new("kubelet/cut-short-and-rolled-back", cut_short),
+        Scenario::new("kubelet/refused-written-by-a-sidecar-target-lost", meanwhile::meanwhile),
     ]
 }
 

@@ -76,8 +76,8 @@ fn see(stage: &Stage, device: &str) -> Result<()> {
         // A container may just be starting. It has no findmnt, so its mount table is read from outside.
         let inside = host::poll(LIMIT, Duration::from_secs(2), || {
             let mounts = stage.node.run(&format!(
-                "id=$(crictl ps --label io.kubernetes.container.name={name} -q) && pid=$(cat {CONTAINERS}/$id/init.pid) &&
-                 awk '$5 == \"/var/lib/etcd\" {{ print $3 }}' /proc/$pid/mountinfo"
+                "pid=$({}) && awk '$5 == \"/var/lib/etcd\" {{ print $3 }}' /proc/$pid/mountinfo",
+                process_of(name)
             ))?;
             let seen = mounts.stdout.trim().to_string();
             Ok((!seen.is_empty()).then_some(seen))
@@ -88,6 +88,18 @@ fn see(stage: &Stage, device: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A command that prints the process number of a container's first process.
+fn process_of(container: &str) -> String {
+    format!(
+        "id=$(crictl ps --label io.kubernetes.container.name={container} -q) && cat {CONTAINERS}/$id/init.pid"
+    )
+}
+
+/// The process number of a container's first process.
+pub(super) fn process(stage: &Stage, container: &str) -> Result<String> {
+    stage.node.ok(&process_of(container))
 }
 
 pub(super) fn manifest_is_back(stage: &Stage) -> Result<()> {

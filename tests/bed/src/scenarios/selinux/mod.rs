@@ -179,7 +179,9 @@ fn ran_in_its_domain(node: &Node) -> Result<()> {
 
 /// The directory for metrics exists without our label. The timer's service must write into it.
 fn writes_metrics(node: &Node) -> Result<()> {
+    // A run of the timer that began before would end without the label, and `systemctl start` would wait for that run.
     node.ok("mkdir -p /var/node_exporter/textfile
+         while [ \"$(systemctl show --property ActiveState --value etcd-lun-health.service)\" = activating ]; do sleep 1; done
          systemctl start etcd-lun-health.service || { journalctl --sync; journalctl -b -o cat -u etcd-lun-health; false; }")?;
     node.ok("grep -q '^etcd_lun_check{' /var/node_exporter/textfile/etcd-lun.prom")?;
     audit::nothing_denied(node)
