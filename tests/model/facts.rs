@@ -1,7 +1,7 @@
 //! The facts that `observe` would report about the model's world.
 
 use crate::{
-    run::{Memory, Runtime},
+    run::Runtime,
     support,
     world::{Disk, Etcd, Guards, Local, Record, Stamp, Tree, World, Writes},
 };
@@ -66,7 +66,7 @@ fn stamp(of: Stamp, world: &World, guards: Guards) -> authority::Stamp {
     )
 }
 
-fn content(world: &World, memory: &Memory, guards: Guards) -> Content {
+fn content(world: &World, staged: bool, guards: Guards) -> Content {
     match world.disk {
         Disk::Blank => Content::Blank,
         Disk::Unfinished(id) => Content::Unfinished { uuid: uuid(id) },
@@ -77,7 +77,7 @@ fn content(world: &World, memory: &Memory, guards: Guards) -> Content {
                 _ => id,
             };
             let stamp = found.map(|found| stamp(found, world, guards));
-            match support::xfs(uuid(id), stamp, memory.staged) {
+            match support::xfs(uuid(id), stamp, staged) {
                 Content::Xfs { uuid, label, stamp, settled, .. } => {
                     let empty = settled.then_some(tree == Tree::Whole(0));
                     Content::Xfs { uuid, label, stamp, settled, empty }
@@ -109,11 +109,11 @@ fn local(world: &World, guards: Guards) -> etcd_lun::node::LocalDir {
     }
 }
 
-/// All facts. `memory` belongs to the run that observes.
-pub fn node(world: &World, memory: &Memory, guards: Guards) -> Node {
+/// All facts. `staged` says whether the run that observes has the LUN mounted for itself.
+pub fn node(world: &World, staged: bool, guards: Guards) -> Node {
     let fresh = world.record.map_or(0, |record| record.generation) + 1;
     let mut node = match world.session {
-        true => support::attached(content(world, memory, guards)),
+        true => support::attached(content(world, staged, guards)),
         false => support::node(),
     };
     // The model has no time-outs. They are always as the config wants them.

@@ -2,10 +2,10 @@
 //! putting etcd back.
 
 use crate::{
-    facts::{config, node},
+    planner::Planner,
     world::{Etcd, Guards, Start, World, Writes},
 };
-use etcd_lun::plan::{Goal, MarkPlan, Occasion, Step, mark};
+use etcd_lun::plan::{Goal, Occasion};
 
 /// What runs etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub enum Stop {
 pub struct Run<'a> {
     pub world: World,
     pub guards: Guards,
-    pub runtime: Runtime,
+    planner: &'a Planner,
     /// Called with the world after each effect.
     pub between: &'a mut dyn FnMut(World),
     pub memory: Memory,
@@ -88,15 +88,14 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     pub fn new(
         world: World,
-        guards: Guards,
-        runtime: Runtime,
+        planner: &'a Planner,
         event: (usize, Event),
         between: &'a mut dyn FnMut(World),
     ) -> Self {
         Self {
             world,
-            guards,
-            runtime,
+            guards: planner.guards,
+            planner,
             between,
             memory: Memory::default(),
             copying: false,
@@ -119,12 +118,12 @@ impl<'a> Run<'a> {
 
     /// Runs `mark`, which has one step or none.
     fn mark(&mut self) -> End {
-        let step = match mark(config(self.runtime), &node(&self.world, &self.memory, self.guards)) {
-            Ok(MarkPlan::Advance(step)) => step,
-            Ok(MarkPlan::Skip(_)) => return End::Done,
-            Err(refusal) => return End::Refused(refusal.to_string()),
+        let steps = match self.planner.mark(&self.world) {
+            Ok(steps) => steps,
+            Err(refusal) => return End::Refused(refusal),
         };
-        match self.step(&step).and_then(|()| self.effect(|_| ())) {
+        let Some(step) = steps.first() else { return End::Done };
+        match self.step(step).and_then(|()| self.effect(|_| ())) {
             Ok(()) => End::Done,
             Err(Stop::Failed(why)) => End::Failed(format!("{}: {why}", step.id())),
             Err(Stop::Broken(why)) => End::Broken(format!("{}: {why}", step.id())),
@@ -135,13 +134,12 @@ impl<'a> Run<'a> {
     pub fn whole(&mut self, goal: Goal) -> End {
         self.by_hand = goal.asks_cluster();
         for _round in 0..8 {
-            let planned = goal.plan(config(self.runtime), &node(&self.world, &self.memory, self.guards));
-            let steps = match planned {
-                Ok(plan) if plan.is_empty() => return End::Done,
-                Ok(plan) => self.reordered(plan.steps),
-                Err(refusal) => return self.ended(goal, End::Refused(refusal.to_string())),
+            let steps = match self.planner.plan(goal, &self.world, self.memory.staged) {
+                Ok(steps) if steps.is_empty() => return End::Done,
+                Ok(steps) => steps,
+                Err(refusal) => return self.ended(goal, End::Refused(refusal)),
             };
-            for step in &steps {
+            for step in steps.iter() {
                 if self.interrupted {
                     return self.ended(goal, End::Failed("interrupted".into()));
                 }
@@ -156,22 +154,6 @@ impl<'a> Run<'a> {
             }
         }
         End::Broken("plans without end".into())
-    }
-
-    /// Changes the order of the steps if a mutant asks for that.
-    fn reordered(&self, mut steps: Vec<Step>) -> Vec<Step> {
-        let at = |steps: &[Step], id| steps.iter().position(|step| step.id() == id);
-        if !self.guards.stamp_first
-            && let (Some(stamp), Some(commit)) = (at(&steps, "stamp"), at(&steps, "commit"))
-        {
-            steps.swap(stamp, commit);
-        }
-        if !self.guards.unmount_first
-            && let (Some(unmount), Some(commit)) = (at(&steps, "unmount-data"), at(&steps, "commit-local"))
-        {
-            steps.swap(unmount, commit);
-        }
-        steps
     }
 
     /// After a failure before the commit point, etcd is put back where it was.
@@ -215,7 +197,10 @@ impl<'a> Run<'a> {
             self.world.meddled = true;
         }
         self.world.check().map_err(Stop::Broken)?;
-        (self.between)(self.world);
+        // Up to its event a run goes as the one without an event, whose places are known.
+        if self.event.1 == Event::Nothing || self.place > self.event.0 {
+            (self.between)(self.world);
+        }
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     outside::OTHERS,
+    planner::Planner,
     run::{End, Event, Run, Runtime, Verb},
     world::{Disk, Etcd, Guards, Local, Stamp, Tree, World},
 };
@@ -95,8 +96,7 @@ fn is_ours_to_mend(world: &World, verb: Verb) -> bool {
 /// Visits every state from every initial state. An error shows the way to the state that breaks an invariant.
 pub fn search(guards: Guards, generations: u8, runtime: Runtime) -> Result<Seen, String> {
     let mut search = Search {
-        guards,
-        runtime,
+        planner: Rc::new(Planner::new(guards, runtime)),
         generations,
         from: HashMap::new(),
         queue: VecDeque::new(),
@@ -114,8 +114,7 @@ pub fn search(guards: Guards, generations: u8, runtime: Runtime) -> Result<Seen,
 }
 
 struct Search {
-    guards: Guards,
-    runtime: Runtime,
+    planner: Rc<Planner>,
     generations: u8,
     /// How each state was reached: from which state, and by what.
     from: HashMap<World, Option<(World, &'static str)>>,
@@ -150,8 +149,9 @@ impl Search {
         world.check().map_err(|why| self.broken(world, &why))?;
         let next = world.outside().map_err(|why| self.broken(world, &why))?;
         // What an array does is the same for a unit and for a pod.
-        let is_new =
-            |after: &World| self.runtime == Runtime::Unit || after.snapshot.is_none() && !after.robbed;
+        let is_new = |after: &World| {
+            self.planner.runtime == Runtime::Unit || after.snapshot.is_none() && !after.robbed
+        };
         for after in next.into_iter().filter(is_new).collect::<Vec<_>>() {
             self.add(after, Some((world, "outside")));
         }
@@ -201,9 +201,10 @@ impl Search {
     /// Runs the verb without an event, and with every possible event at every place. The run may be cut short
     /// at each place. Returns every world that it can leave.
     fn runs(&mut self, world: World, verb: Verb, name: &str) -> Result<HashSet<World>, String> {
+        let planner = Rc::clone(&self.planner);
         let mut left = Vec::new();
         let mut keep = |world: World| left.push(world);
-        let mut run = Run::new(world, self.guards, self.runtime, (usize::MAX, Event::Nothing), &mut keep);
+        let mut run = Run::new(world, &planner, (usize::MAX, Event::Nothing), &mut keep);
         let end = run.verb(verb);
         let (events, after) = (std::mem::take(&mut run.possible), run.world);
         self.end(&end, name)?;
@@ -218,7 +219,7 @@ impl Search {
         left.push(after);
         for event in events {
             let mut keep = |world: World| left.push(world);
-            let mut run = Run::new(world, self.guards, self.runtime, event, &mut keep);
+            let mut run = Run::new(world, &planner, event, &mut keep);
             let end = run.verb(verb);
             let after = run.world;
             self.end(&end, name)?;

@@ -1,0 +1,74 @@
+//! The program's own plans, each made once. Many states look the same to `observe`, and a search meets each of them in
+//! thousands of runs.
+
+use crate::{
+    facts::{config, node},
+    run::Runtime,
+    world::{Guards, World},
+};
+use etcd_lun::plan::{Goal, MarkPlan, Occasion, Step, mark};
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
+
+/// The steps of a plan, or the text of a refusal.
+pub type Planned = Result<Rc<[Step]>, String>;
+
+/// What a plan depends on: the world, whether the LUN is staged, and the verb.
+type Key = (World, bool, u8);
+
+/// Plans for one search.
+pub struct Planner {
+    pub guards: Guards,
+    pub runtime: Runtime,
+    plans: RefCell<HashMap<Key, Planned>>,
+}
+
+impl Planner {
+    pub fn new(guards: Guards, runtime: Runtime) -> Self {
+        Self { guards, runtime, plans: RefCell::default() }
+    }
+
+    /// What `apply` or `rollback` would do.
+    pub fn plan(&self, goal: Goal, world: &World, staged: bool) -> Planned {
+        let verb = match goal {
+            Goal::Lun(Occasion::ByHand) => 0,
+            Goal::Lun(Occasion::Boot) => 1,
+            Goal::Local => 2,
+            Goal::Claim => 3,
+        };
+        self.once((*world, staged, verb), || {
+            let plan = goal.plan(config(self.runtime), &node(world, staged, self.guards));
+            plan.map(|plan| self.reordered(plan.steps).into()).map_err(|refusal| refusal.to_string())
+        })
+    }
+
+    /// What `mark` would do: one step or none.
+    pub fn mark(&self, world: &World) -> Planned {
+        self.once((*world, false, 4), || match mark(config(self.runtime), &node(world, false, self.guards)) {
+            Ok(MarkPlan::Advance(step)) => Ok([*step].into()),
+            Ok(MarkPlan::Skip(_)) => Ok([].into()),
+            Err(refusal) => Err(refusal.to_string()),
+        })
+    }
+
+    fn once(&self, key: Key, plan: impl FnOnce() -> Planned) -> Planned {
+        // What an array keeps is not observed.
+        let key = (World { snapshot: None, counted: false, ..key.0 }, key.1, key.2);
+        self.plans.borrow_mut().entry(key).or_insert_with(plan).clone()
+    }
+
+    /// Changes the order of the steps if a mutant asks for that.
+    fn reordered(&self, mut steps: Vec<Step>) -> Vec<Step> {
+        let at = |steps: &[Step], id| steps.iter().position(|step| step.id() == id);
+        if !self.guards.stamp_first
+            && let (Some(stamp), Some(commit)) = (at(&steps, "stamp"), at(&steps, "commit"))
+        {
+            steps.swap(stamp, commit);
+        }
+        if !self.guards.unmount_first
+            && let (Some(unmount), Some(commit)) = (at(&steps, "unmount-data"), at(&steps, "commit-local"))
+        {
+            steps.swap(unmount, commit);
+        }
+        steps
+    }
+}
