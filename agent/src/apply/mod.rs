@@ -9,6 +9,8 @@
 //! * [`cause`]: why a step has failed
 //! * [`guard`]: the preconditions that a destructive step reads again just before it acts
 //! * [`views`]: where else the LUN is mounted, as in a debug pod
+//! * [`quiet`]: the state of the source with which a provisional proof begins
+//! * [`parking`]: moving a static pod's manifest, in the confined service by units of PID 1
 //! * [`place`], [`record`], [`users`]: what is where, which copy is authoritative, who uses the data
 //! * [`selinux`]: whether this process is confined, and the label of the LUN's root directory
 //! * [`scope`]: a systemd scope for a run by hand
