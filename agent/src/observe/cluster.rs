@@ -13,6 +13,7 @@ use crate::{
     policy,
     terms::ClientUrl,
 };
+use std::time::Duration;
 
 /// How many entries of the log a healthy member may be behind. etcd keeps 5,000 entries for slow members (`SnapshotCatchUpEntries`
 /// in etcd `server/etcdserver/server.go`); one that is further behind may need the whole database. A member that has applied
@@ -34,12 +35,30 @@ pub fn cluster(host: &Host, config: &Config, node: &Node) -> Option<Fact<Cluster
     (runs && !is_confined).then(|| cluster_now(host, config, &node.identity.hostname))
 }
 
-/// The cluster, asked now.
+/// How often the members are asked while they do not agree on their leader. An election ends within a few of its time-outs:
+/// 1 s by default, 2.5 s in OpenShift's profile `Slower`.
+const LOOKS: usize = 4;
+/// The time between two of these looks.
+const ELECTION: Duration = Duration::from_secs(2);
+
+/// The cluster, asked now. The members are asked one after the other, so an election meanwhile makes them name different
+/// leaders, or none. Then all are asked again.
 pub(crate) fn cluster_now(host: &Host, config: &Config, hostname: &str) -> Fact<Cluster> {
-    match ask(host, config, hostname) {
-        Ok(cluster) => Fact::Known(cluster),
-        Err(why) => Fact::Unknown(why),
+    let mut looks = 1;
+    loop {
+        match ask(host, config, hostname) {
+            Ok((_, Agreement::Differ)) if looks < LOOKS && host.pause(ELECTION).is_ok() => looks += 1,
+            Ok((cluster, _)) => return Fact::Known(cluster),
+            Err(why) => return Fact::Unknown(why),
+        }
     }
+}
+
+/// Whether all members that answer name the same leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Agreement {
+    Same,
+    Differ,
 }
 
 /// What this node's member can do, once it serves.
@@ -114,7 +133,7 @@ fn own(host: &Host, config: &Config, hostname: &str) -> Result<Own, String> {
     }
 }
 
-fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Cluster, String> {
+fn ask(host: &Host, config: &Config, hostname: &str) -> Result<(Cluster, Agreement), String> {
     let own = own(host, config, hostname)?;
     // A linearizable list needs a quorum. Without one the member's own list is as good: whether the listed members serve is
     // asked of each of them.
@@ -132,7 +151,7 @@ fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Cluster, String> 
         };
         let this = Member { name: format!("{:x}", own.status.member), learner: true, health };
         let leader = (own.status.leader != 0).then(|| format!("{:x}", own.status.leader));
-        return Ok(Cluster { own: this, leader, others: Vec::new() });
+        return Ok((Cluster { own: this, leader, others: Vec::new() }, Agreement::Same));
     }
     let listed = listed
         .map_err(|error| format!("this node's member at {} does not list the members: {error}", own.url))?;
@@ -158,7 +177,7 @@ fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Cluster, String> 
     };
     let fact = |member: &ListedMember, health| Member { name: name(member), learner: member.learner, health };
     let leader = others.iter().chain([&this]).find(|member| member.id == own.status.leader).map(name);
-    Ok(Cluster {
+    let cluster = Cluster {
         leader: leader.or_else(|| (own.status.leader != 0).then(|| format!("{:x}", own.status.leader))),
         own: fact(&this, health(&this, &Ok(own.status.clone()))),
         others: others
@@ -166,7 +185,15 @@ fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Cluster, String> 
             .zip(&answers)
             .map(|(member, answer)| fact(member, health(member, answer)))
             .collect(),
-    })
+    };
+    Ok((cluster, agreement(&own.status, answers.iter().flatten())))
+}
+
+fn agreement<'a>(own: &Status, mut others: impl Iterator<Item = &'a Status>) -> Agreement {
+    match own.leader != 0 && others.all(|other| other.leader == own.leader) {
+        true => Agreement::Same,
+        false => Agreement::Differ,
+    }
 }
 
 fn name(member: &ListedMember) -> String {
@@ -237,6 +264,23 @@ mod tests {
             applied: 20_000,
             learner: false,
             errors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_election_is_no_agreement() {
+        let led_by = |leader| Status { leader, ..status() };
+        for (own, others, agreed) in [
+            (3, vec![3, 3], Agreement::Same),
+            (3, vec![3], Agreement::Same),
+            (3, vec![], Agreement::Same),
+            (3, vec![4, 4], Agreement::Differ),
+            (3, vec![3, 0], Agreement::Differ),
+            (0, vec![0, 0], Agreement::Differ),
+            (0, vec![], Agreement::Differ),
+        ] {
+            let others: Vec<_> = others.into_iter().map(led_by).collect();
+            assert_eq!(agreement(&led_by(own), others.iter()), agreed, "{own} {others:?}");
         }
     }
 
