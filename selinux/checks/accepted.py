@@ -17,6 +17,12 @@ ACCEPTED = [
     ),
     (
         "placement",
+        "tmpfs_t",
+        "Put files of its own types into filesystems in memory, such as `/dev/shm`.",
+        "Red Hat's policy allows it to every domain. A module cannot take a right away.",
+    ),
+    (
+        "placement",
         "iscsi_var_lib_t iscsi_lock_t",
         "Put any file among open-iscsi's records.",
         "It writes the records with the CHAP secrets, because iscsiadm accepts a secret only as an argument.",
@@ -27,6 +33,12 @@ ACCEPTED = [
         "Change the initiator's name and the records, and so where iscsid logs in and with which secrets.",
         "It writes a name where the node has none, and the records. `iscsid.conf`, where `iscsid.startup` is a command,"
         " has a type that it only reads.",
+    ),
+    (
+        "content",
+        "rkhunter_var_lib_t rpm_script_tmp_t sosreport_tmp_t",
+        "Append to files of rkhunter, and to temporary files of sosreport and of the scripts in rpm packages.",
+        "Red Hat's policy allows it to every domain. A module cannot take a right away.",
     ),
     (
         "kernel",
@@ -60,14 +72,20 @@ ACCEPTED = [
     ),
     (
         "socket",
-        "setrans_t systemd_resolved_t spc_t unconfined_service_t",
+        "setrans_t systemd_resolved_t systemd_nsresourced_t spc_t unconfined_service_t",
         "Connect to the socket.",
         "The system's policy allows it to every domain. A module cannot take a right away.",
     ),
-    ("domain", "init_t", "Nothing.", "PID 1 starts the program in its domain."),
-    ("domain", "etcd_lun_exec_t", "Nothing.", "The program is the domain's only entry point."),
+    ("in", "init_t", "Nothing.", "PID 1 starts the program in its domain."),
     (
-        "domain",
+        "in",
+        "unconfined_t spc_t",
+        "Nothing. An administrator or a privileged container, which is unconfined, can start the program in its domain.",
+        "Red Hat's policy lets such processes enter every domain. A module cannot take a right away.",
+    ),
+    ("in", "etcd_lun_exec_t", "Nothing.", "The program is the domain's only entry point."),
+    (
+        "out",
         "abrt_helper_t",
         "Start the helper that stores crashes.",
         "The system's policy allows it to every domain. A module cannot take a right away.",
@@ -123,7 +141,8 @@ KINDS = {
     "content": "writes what others read",
     "kernel": "writes to the kernel",
     "socket": "connects to",
-    "domain": "in and out",
+    "in": "ways in",
+    "out": "ways out",
     "unit": "systemd's units",
     "mount": "mounts",
     "process": "reads",

@@ -43,6 +43,17 @@ def own(text):
     return {form[1] for form in forms(text) if form[0] in ("type", "typeattribute")}
 
 
+def labels(text):
+    """The file contexts: the regular expression of the path, and the type."""
+    return re.findall(r'^\(filecon "([^"]+)" \w+ \(system_u object_r (\w+)', text, re.M)
+
+
+def label(text, path):
+    """The type that the module gives to a path. An expression without wildcards has precedence, then a longer one."""
+    found = [(not re.search(r"[*?+(|\[]", one), len(one), type_) for one, type_ in labels(text) if re.fullmatch(one, path)]
+    return max(found)[2] if found else None
+
+
 def foreign_outside_optional(text):
     """Names outside `optional` of types and attributes that the module does not declare. Each could make a link fail."""
     known, found = own(text) | {"self", "all", "object_r", "system_r"}, set()

@@ -33,14 +33,15 @@ TOGETHER = [
     ("kills", "(optional x16 (allow etcd_lun_t init_t (process (sigkill))))", "never: a signal to another domain", "init_t"),
     ("a right for others", "(optional x17 (allow iscsid_t shadow_t (file (write))))", "never: a rule between other types", "shadow_t"),
     ("places files elsewhere", "(optional x22 (allow etcd_lun_t cron_spool_t (dir (search write add_name))))", "never: a foreign directory", "cron_spool_t"),
-    ("others read what it writes", "(optional x23 (allow crond_t etcd_lun_var_lib_t (file (read))))", "never: a file that it writes and another", "crond_t"),
+    ("others read what it writes", "(optional x23 (allow avahi_t etcd_lun_var_lib_t (file (read))))", "never: a file that it writes and another", "avahi_t"),
     ("writes sysctls", "(optional x24 (allow etcd_lun_t sysctl_kernel_t (file (write))))", "never: a file of the kernel", "sysctl_kernel_t"),
     ("another's socket", "(optional x25 (allow etcd_lun_t crond_t (unix_stream_socket (connectto))))", "never: another domain's socket", "crond_t"),
-    ("another way in", "(optional x26 (allow crond_t etcd_lun_t (process (transition))))", "never: another way in or out", "crond_t"),
+    ("another way in", "(optional x26 (allow crond_t etcd_lun_t (process (transition))))", "never: another way into the domain", "crond_t"),
+    ("another way out", "(optional x30 (allow etcd_lun_t crond_t (process (dyntransition))))", "never: another way out of the domain", "crond_t"),
     ("the state of a unit is not all", "(optional x27 (allow etcd_lun_t var_lib_t (service (reload))))", "never: more than the state", "var_lib_t"),
     ("writes iscsid.conf", "(allow etcd_lun_t etcd_lun_iscsid_conf_t (file (write)))", "never: a file that it writes and another", "etcd_lun_iscsid_conf_t"),
     ("another filesystem", "(optional x28 (allow etcd_lun_t tmpfs_t (filesystem (mount))))", "never: another filesystem", "tmpfs_t"),
-    ("opens the LUN to others", "(optional x29 (allow crond_t etcd_lun_device_t (blk_file (open read))))", "never: a domain that can open the LUN", "crond_t"),
+    ("opens the LUN to others", "(optional x29 (allow avahi_t etcd_lun_device_t (blk_file (open read))))", "never: a domain that can open the LUN", "avahi_t"),
     ("others made permissive", "(optional x18 (typepermissive iscsid_t))", "never: a rule between other types", "permissive iscsid_t"),
     ("another file context", '(filecon "/opt/etcd-lun" file (system_u object_r bin_t ((s0) (s0))))', "never: a file context with another type", "opt/etcd-lun"),
 ]
@@ -55,6 +56,7 @@ APART = [
 TAKEN = [
     ("no entry point", r"\(allow etcd_lun_t etcd_lun_exec_t \(file \(entrypoint [^)]*\)\)\)", "need: the program is the domain's entry point"),
     ("no file", r"\(typeattributeset file_type \(etcd_lun_files[^)]*\)\)", "need: files on a disk may have the data's type"),
+    ("no label of iscsid.conf", r'\(filecon "/etc/iscsi/iscsid[^\n]*', "never: writing a file that names a command"),
     ("no device", r"\(typeattributeset device_node[^)]*\)\)", "need: udev labels and probes the LUN"),
 ]
 

@@ -1,6 +1,8 @@
 """A linked policy, loaded once and indexed, to answer what a domain may do."""
 
 import collections
+import hashlib
+import pathlib
 
 import setools
 
@@ -9,6 +11,7 @@ class Policy:
     """A binary policy."""
 
     def __init__(self, path):
+        self.hash = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:12]
         policy = setools.SELinuxPolicy(str(path))
         self.attributes = {str(one): {str(type_) for type_ in one.expand()} for one in policy.typeattributes()}
         self.names, self.permissive = {}, set()
@@ -21,11 +24,12 @@ class Policy:
         for attribute, types in self.attributes.items():
             for type_ in types:
                 self._of[type_].add(attribute)
-        self.rules = collections.defaultdict(set)
+        self.rules, self.allows = collections.defaultdict(set), collections.Counter()
         self.transitions = set()
         for rule in policy.terules():
             kind = str(rule.ruletype)
             key = (str(rule.source), str(rule.target), str(rule.tclass))
+            self.allows[key[0]] += kind == "allow"
             if kind in ("allow", "allowxperm"):
                 # Rules that depend on a boolean count too, because the module does not decide who may set booleans.
                 self.rules[key] |= {str(one) for one in rule.perms} if kind == "allow" else {"xperm"}

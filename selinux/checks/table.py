@@ -32,6 +32,8 @@ SECRET = (
     "shadow_t selinux_config_t file_context_t policy_config_t semanage_store_t"
     " container_var_lib_t sshd_key_t user_home_t admin_home_t"
 ).split()
+# Files in which a value is a command that another program runs: `iscsid.startup`.
+COMMANDS = ["/etc/iscsi/iscsid.conf"]
 PORTS = {"iscsi_port_t", "winshadow_port_t", "unreserved_port_t", "ephemeral_port_t"}
 
 
@@ -57,8 +59,11 @@ def judged(policy, base, text):
     connects = {("allow", "iscsid_t", port, "tcp_socket", "name_connect") for port in PORTS}
     yield "never: a rule between other types", here - before - connects
     yield "never: a rule of the system's policy removed", before - here
-    labels = re.findall(r'^\(filecon "([^"]+)" \w+ \(system_u object_r (\w+)', text, re.M)
+    labels = module.labels(text)
     yield "never: a file context with another type", {path for path, type_ in labels if type_ not in module.own(text)}
+    written = policy.targets(DOMAIN, "file", {"write", "append", "rename", "unlink"})
+    commands = {(path, module.label(text, path)) for path in COMMANDS}
+    yield "never: writing a file that names a command", {one for one in commands if policy.real(one[1]) in written}
 
 
 def needs(policy):
