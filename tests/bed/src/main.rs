@@ -123,13 +123,15 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How the names of scenarios begin that are played only by name (`--only`), because the suite has the same in less time:
+/// How the names of scenarios begin that are played only by name (`--only`), because the suite has the same in less time, or
+/// because they test what no longer changes:
 ///
 /// - `tests/cluster.rs` has the refusals of a cluster on real members, without a node and in seconds.
 /// - Under emulation a real kubelet takes many minutes to start OpenShift's pod, again and again. The suite has it in
 ///   `selinux/kubelet`, and the stand-in plays the rest.
 /// - `selinux/kubelet` is a boot with a static pod too.
-const BY_NAME: [&str; 3] = ["cluster/refusals", "kubelet/", "boot/static-pod"];
+/// - What a release without an interface of its own left on a node, no release of today makes.
+const BY_NAME: [&str; 4] = ["cluster/refusals", "kubelet/", "boot/static-pod", "beside/migrated"];
 
 fn suite(
     agent: &Path,

@@ -23,7 +23,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 const DEBUG_POD: &[u8] = include_bytes!("../../guest/debug-pod");
 
 /// The steps at which the suite ends terminal and pod. `ETCD_LUN_BED_STEPS=all` is every step.
-const STEPS: [usize; 3] = [1, 8, 11];
+const STEPS: [usize; 2] = [1, 9];
 
 /// No run has as many steps.
 const MOST: usize = 40;

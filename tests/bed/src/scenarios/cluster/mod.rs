@@ -14,7 +14,7 @@ use crate::delivery::EtcdRunner;
 use crate::host;
 use crate::image::HOSTNAME;
 use crate::net::{Machine, Path};
-use crate::scene::Wanted;
+use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
@@ -77,7 +77,7 @@ fn power_cut(stage: &mut Stage) -> Result<()> {
     let (migration, ()) = cluster.during(&client, "a migration with a power cut", || {
         pod::hold_the_copy(stage)?;
         stage.node.ok("setsid etcd-lun apply >/run/apply.out 2>&1 </dev/null &")?;
-        stage.wait_until("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null")?;
+        stage.wait_until_within("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null", scene::LIMIT)?;
         stage.node.power_cut();
         stage.node.power_on()?;
         stage.wait_until("etcdctl --command-timeout 2s endpoint health")?;
