@@ -131,7 +131,9 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
 ///   `selinux/kubelet`, and the stand-in plays the rest.
 /// - `selinux/kubelet` is a boot with a static pod too.
 /// - What a release without an interface of its own left on a node, no release of today makes.
-const BY_NAME: [&str; 4] = ["cluster/refusals", "kubelet/", "boot/static-pod", "beside/migrated"];
+/// - `faults/target-away-for-three-minutes` has the target's loss in use, and `cluster/migrate-and-roll-back` the cluster.
+const BY_NAME: [&str; 5] =
+    ["cluster/refusals", "cluster/target-lost", "kubelet/", "boot/static-pod", "beside/migrated"];
 
 fn suite(
     agent: &Path,
