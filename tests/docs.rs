@@ -1,4 +1,4 @@
-//! Checks that the docs agree with the program's messages.
+//! Checks that the docs agree with the program's messages, with each other, and with their pictures' texts.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fs;
@@ -139,4 +139,92 @@ fn every_error_has_its_entry() {
     assert!(lacking.is_empty(), "docs/errors.md lacks {lacking:#?}");
     let gone: Vec<_> = listed.difference(&messages).collect();
     assert!(gone.is_empty(), "docs/errors.md has what no error says: {gone:#?}");
+}
+
+/// The documents for readers, as paths from the root of the checkout.
+fn documents() -> Vec<String> {
+    let root = format!("{}/..", env!("CARGO_MANIFEST_DIR"));
+    let mut found = vec!["tests/README.md".into(), "packaging/monitoring/README.md".into()];
+    for dir in ["", "docs/"] {
+        for entry in fs::read_dir(format!("{root}/{dir}")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".md") {
+                found.push(format!("{dir}{name}"));
+            }
+        }
+    }
+    found
+}
+
+/// The anchor that Markdown gives a heading, as GitHub and GitLab make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase().replace(' ', "-");
+    kept.chars().filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter)).collect()
+}
+
+/// The target of each link and each picture in a text, without those to other sites.
+fn links(text: &str) -> Vec<String> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| target.to_owned()).filter(|target| !target.contains("://")).collect()
+}
+
+#[test]
+fn every_link_leads_to_a_page_and_a_heading() {
+    let root = format!("{}/..", env!("CARGO_MANIFEST_DIR"));
+    let (mut dead, mut followed) = (Vec::new(), 0);
+    for document in documents() {
+        let dir = document.rsplit_once('/').map_or("", |(dir, _)| dir);
+        for link in links(&read(&document)) {
+            followed += 1;
+            let (file, wanted) = link.split_once('#').unwrap_or((&link, ""));
+            let path =
+                if file.is_empty() { format!("{root}/{document}") } else { format!("{root}/{dir}/{file}") };
+            let is_there = match fs::read_to_string(&path) {
+                Ok(page) => {
+                    let headings = page.lines().filter(|line| line.starts_with('#'));
+                    wanted.is_empty()
+                        || headings.map(|line| anchor(line.trim_start_matches('#'))).any(|it| it == wanted)
+                }
+                Err(_) => false,
+            };
+            if !is_there {
+                dead.push(format!("{document}: {link}"));
+            }
+        }
+    }
+    assert!(followed > 100, "{followed}");
+    assert!(dead.is_empty(), "links that lead nowhere: {dead:#?}");
+}
+
+/// A page that is one screen long, in lines that fit.
+#[test]
+fn the_readme_is_short_and_its_config_is_right() {
+    let page = read("README.md");
+    assert!(page.lines().count() <= 100, "{}", page.lines().count());
+    let long: Vec<_> = page.lines().filter(|line| line.chars().count() > 120).collect();
+    assert!(long.is_empty(), "{long:#?}");
+    let config = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let source = etcd_lun::config::Source { path: "README.md".into(), text: config.into() };
+    etcd_lun::config::Config::load(&[source], "0123456789abcdef0123456789abcdef", "master-0").unwrap();
+    for command in ["tests/demo", "tests/all"] {
+        assert!(page.contains(&format!("# {command} ")), "{command}");
+    }
+}
+
+#[test]
+fn every_picture_is_made_from_its_text() {
+    let mut seen = 0;
+    for entry in fs::read_dir(format!("{}/../docs/pictures", env!("CARGO_MANIFEST_DIR"))).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(stem) = name.strip_suffix(".dot") else { continue };
+        seen += 1;
+        let picture = read(&format!("docs/pictures/{stem}.svg"));
+        // XML does not allow two hyphens in a comment.
+        let text = read(&format!("docs/pictures/{name}")).replace("--", "- -");
+        assert!(
+            picture.contains(&format!("<!-- made from {name}:\n{text}-->")),
+            "docs/pictures/{stem}.svg is not made from {name} as it is now: run docs/pictures/make"
+        );
+    }
+    assert!(seen >= 4, "{seen}");
 }

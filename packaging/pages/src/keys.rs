@@ -43,7 +43,7 @@ pub struct Key {
 /// `docs/config.md`.
 pub fn text() -> Result<String> {
     let mut text = String::from(
-        "# Config\n\nThe reference of all config keys, for whoever writes or reviews a config. README.md has a whole example.\n\n",
+        "# Config\n\nThe reference of all config keys, for whoever writes or reviews a config. config-by-example.md has a whole example.\n\n",
     );
     text += &wrapped(
         "",
