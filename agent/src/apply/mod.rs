@@ -44,5 +44,6 @@ mod watcher;
 
 pub use outcome::{Done, Failure};
 pub use rounds::apply;
+pub use selinux::is_confined;
 pub use verbs::{confine, let_go, mark, retired};
 pub use watcher::Watcher;
