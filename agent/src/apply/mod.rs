@@ -37,6 +37,7 @@ pub mod scope;
 pub mod secrets;
 mod selinux;
 mod steps;
+mod sysfs;
 mod users;
 mod verbs;
 mod views;

@@ -163,6 +163,7 @@ pub fn labelled<'a>(input: impl Into<PolicyInput<'a>>) -> Vec<String> {
         "/etc/etcd-lun".to_owned(),
         "/etc/iscsi".to_owned(),
         format!("/etc/systemd/system/{mount_unit}"),
+        format!("/etc/systemd/system/{}", unit::SYSFS_SERVICE),
         "/run/etcd-lun".to_owned(),
         "/var/lib/etcd-lun".to_owned(),
         health.textfile.parent().to_string(),
