@@ -6,8 +6,10 @@ ACCEPTED = [
         "placement",
         "var_lib_t",
         "Make directories with any name in `/var/lib`, and move files of its own there. Their types stay its own, so"
-        " other confined programs cannot read them.",
-        "The data directory and the retired one change places there, in one exchange. A policy cannot tie that to names.",
+        " other confined programs cannot read them. An unconfined one can, such as systemd-sysext, where it is in use.",
+        "The data directory and the retired one change places there, in one exchange. A policy cannot tie that to names:"
+        " a name in a transition only chooses the label. PID 1 has no command for an exchange on RHEL (`mv` has it from"
+        " coreutils 9.5 on), and between two renames etcd could start without data, and make a new cluster.",
     ),
     (
         "placement",
@@ -39,12 +41,6 @@ ACCEPTED = [
         "rkhunter_var_lib_t rpm_script_tmp_t sosreport_tmp_t",
         "Append to files of rkhunter, and to temporary files of sosreport and of the scripts in rpm packages.",
         "Red Hat's policy allows it to every domain. A module cannot take a right away.",
-    ),
-    (
-        "kernel",
-        "sysfs_t",
-        "Write any file in `/sys`: switch devices off, change where firmware is loaded from.",
-        "One write makes the kernel scan one LUN of a session, and all of `/sys` has one type.",
     ),
     (
         "kernel",
@@ -94,15 +90,19 @@ ACCEPTED = [
         "unit",
         "etcd_lun_unit_file_t",
         "Start, restart and remount the LUN's mount unit, and set its runtime properties. With a static pod, the same of the"
-        " two units that move the manifest of etcd's pod aside and back, so stop and start etcd.",
-        "The program starts them. systemd has one permission for all of these, and stopping is another.",
+        " two units that move the manifest of etcd's pod aside and back, so stop and start etcd. Have the kernel scan for a"
+        " LUN of any iSCSI session, remove the session's disk, change for how long it keeps writes waiting, and read a disk's"
+        " size again.",
+        "The program starts them. systemd has one permission for all of these, and stopping is another. All files in `/sys`"
+        " have one type, so a unit of PID 1 writes there, and checks each request.",
     ),
     (
         "unit",
         "etcd_lun_etcd_unit_t",
         "Start and restart etcd's unit, reset its failures, and set its runtime properties. Only where etcd is a systemd"
         " unit.",
-        "If the LUN comes late, etcd has failed at the fence, and the program starts it.",
+        "If the LUN comes late, etcd has failed at the fence, and the program starts it. systemd's polkit rules do not help:"
+        " they have no say about root.",
     ),
     (
         "unit",
@@ -113,14 +113,17 @@ ACCEPTED = [
     (
         "mount",
         "fs_t",
-        "Mount and unmount filesystems of disks. It can open no disk but the LUN, but mount(2) does not ask for that.",
-        "It mounts the LUN for the copy, in a mount namespace of its own.",
+        "Mount filesystems of any disk, on the directories below, where only its own processes see it. That replays the"
+        " journal of a disk that is not mounted. It can open no disk but the LUN, but mount(2) does not ask for that.",
+        "It mounts the LUN for the copy. A policy sees no difference between two disks there, because their filesystems have"
+        " one type. systemd gives the services a mount namespace of their own (`PrivateMounts=yes`), and the domain has no"
+        " right to enter another one (setns(2)).",
     ),
     (
         "mount",
-        "etcd_lun_var_run_t root_t",
-        "Mount on its own directory, and change how mounts propagate.",
-        "The LUN is mounted there for the copy; before that, all mounts become slaves, which needs a right to `/`.",
+        "etcd_lun_var_run_t",
+        "Mount on its own directory, where only its own processes see it.",
+        "The LUN is mounted there for the copy.",
     ),
     (
         "mount",
@@ -132,7 +135,10 @@ ACCEPTED = [
         "process",
         "domain",
         "Read files in `/proc/PID` of every process, among them its environment.",
-        "Open files and maps there are the only proof that no process uses the data. All files there have one type.",
+        "Open files and maps there are the only proof that no process uses the data. All files there have one type, and"
+        " the kernel asks for the same right, `file read`, before it shows open files, maps or the environment. Without"
+        " `sys_ptrace` it would not show the files of a process with other capabilities, such as etcd's. Memory is another"
+        " right, which the domain does not have.",
     ),
 ]
 

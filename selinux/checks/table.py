@@ -14,8 +14,8 @@ FREEING = set(
     " can_setsecparam can_read_shadow_passwords can_write_shadow_passwords can_relabelto_shadow_passwords"
     " can_load_kernmodule fixed_disk_raw_read fixed_disk_raw_write dbusd_unconfined can_change_object_identity".split()
 )
-# Directories that the domain mounts over: its own mount point, the root for making mounts slaves, open-iscsi's interfaces.
-MOUNTED_ON = {"etcd_lun_var_run_t", "root_t", "iscsi_var_lib_t", "etcd_lun_iscsi_conf_t"}
+# Directories that the domain mounts over: its own mount point, open-iscsi's interfaces.
+MOUNTED_ON = {"etcd_lun_var_run_t", "iscsi_var_lib_t", "etcd_lun_iscsi_conf_t"}
 EXECUTED = {"iscsid_exec_t", "rsync_exec_t", "fsadm_exec_t", "etcd_lun_exec_t"}
 NOT_EXECUTED = "shell_exec_t bin_t setfiles_exec_t mount_exec_t semanage_exec_t load_policy_exec_t".split()
 # The domain makes and removes names in directories of these types, but no files of these types.
@@ -23,7 +23,7 @@ NAMED_IN = ["var_lib_t", "var_run_t", "var_lock_t"]
 # Beside the manifests are keys of the node.
 MANIFESTS = ["kubernetes_file_t", "kubernetes_config_t"]
 CHANGED = {
-    "file": {"iscsi_var_lib_t", "iscsi_lock_t", "sysfs_t", "security_t"},
+    "file": {"iscsi_var_lib_t", "iscsi_lock_t", "security_t"},
     "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN},
     "lnk_file": {"iscsi_var_lib_t"},
     "sock_file": {"init_var_run_t", "syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t", "systemd_runtime_notify_t"},

@@ -26,6 +26,7 @@ fn units_have_nothing_of_the_network() {
                 "etcd-lun-park.service",
                 "etcd-lun-put-back.service",
                 "etcd-lun-selinux.service",
+                "etcd-lun-sysfs@.service",
                 "etcd-lun.service",
                 "var-lib-etcd.mount",
             ]

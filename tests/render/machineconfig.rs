@@ -43,6 +43,7 @@ fn every_file_arrives_byte_for_byte() {
         ("etcd-lun-put-back.service", None),
         ("etcd-lun-selinux.service", None),
         ("etcd-lun-shutdown.service", None),
+        ("etcd-lun-sysfs@.service", None),
         ("etcd-lun.service", Some(&Value::Bool(true))),
         ("var-lib-etcd.mount", None),
     ];

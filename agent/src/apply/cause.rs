@@ -1,6 +1,6 @@
 //! Why a step failed: an I/O error by itself names neither the target nor what to do.
 
-use super::context::Run;
+use super::{context::Run, sysfs};
 use crate::{
     config::Backing,
     host::{block, exec::one_line, iscsi::Session, kmsg},
@@ -36,7 +36,7 @@ fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
         }
     }
     // The kernel caches what it read at login.
-    observe::lun_rescan(run.host, run.config).ok()?;
+    sysfs::rescan_lun(run.host, run.config).ok()?;
     let disks = observe::disks(run.host, run.config).ok()?;
     let is_read_only =
         |name: &String| matches!(block::disk(run.host, name), Ok(Some(disk)) if disk.read_only);

@@ -1,6 +1,6 @@
 //! The preconditions that a destructive step reads again just before it acts: its plan may be out of date by then.
 
-use super::{context::Run, place, record, users};
+use super::{context::Run, place, record, sysfs, users};
 use crate::{
     config::NOT_IN_USE,
     host::{Host, block, iscsi, mountinfo},
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     wait_for_connection(run)?;
     // The kernel caches what it read at login, so a LUN that was remapped since then shows only after a rescan.
-    observe::lun_rescan(run.host, run.config)?;
+    sysfs::rescan_lun(run.host, run.config)?;
     let view = observe::lun(run.host, run.config, run.staging.as_ref())
         .require()
         .cloned()

@@ -37,6 +37,7 @@ pub mod scope;
 pub mod secrets;
 mod selinux;
 mod steps;
+mod sysfs;
 mod users;
 mod verbs;
 mod views;
@@ -44,5 +45,6 @@ mod watcher;
 
 pub use outcome::{Done, Failure};
 pub use rounds::apply;
+pub use selinux::is_confined;
 pub use verbs::{confine, let_go, mark, retired};
 pub use watcher::Watcher;

@@ -7,6 +7,7 @@ use super::{
     outcome::{Done, Failure},
     secrets::Secrets,
     steps::{etcd, preflight},
+    sysfs,
     watcher::Watcher,
 };
 use crate::{
@@ -49,7 +50,7 @@ pub fn apply(
     if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
         // Nobody else may see the staging mount, and it must end with this process.
         namespace::private_mounts().context("making mounts private")?;
-    } else {
+    } else if !namespace::receives_mounts_of_pid1(host).context("comparing mounts")? {
         return Err(Refusal::OtherNamespace.into());
     }
     alone::wait_for_leftovers(host, watcher)?;
@@ -87,7 +88,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
             // The kernel caches what it read at login, and someone may have corrected the target since then.
             Err(refusal) if refusal.depends_on_login() && !looked_again => {
                 looked_again = true;
-                observe::lun_rescan(run.host, run.config).context("having the kernel read the LUN again")?;
+                sysfs::rescan_lun(run.host, run.config).context("having the kernel read the LUN again")?;
                 continue;
             }
             planned => planned?,

@@ -91,7 +91,8 @@ fn is_placeholder(hostname: &str) -> bool {
 /// Opens the machine, for root only. This is checked first, because other users cannot even read a config with secrets.
 fn machine_as_root() -> Result<(Host, io::Result<Joined>), Exit> {
     // Before any file is read, and while this process has one thread, which the kernel requires: `Host` starts another.
-    let joined = namespace::join_pid1();
+    // systemd sets this variable for the processes of its services (systemd.exec(5)), and a pod has it not.
+    let joined = namespace::join_pid1(super::env::var("INVOCATION_ID").is_some());
     let host = Host::machine().context("setting up")?;
     if !identity::is_root(&host).context("finding out who runs this")? {
         return Err(Exit::Error(anyhow::anyhow!(

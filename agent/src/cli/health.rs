@@ -7,11 +7,12 @@ use super::{
     output::{OutputFormat, print_json, print_out},
 };
 use crate::{
+    apply,
     config::Config,
     health::{self, CHECKS, Change, Outcome, Report, Severity, Verdicts},
-    host::Host,
+    host::{Host, selinux},
     node::{HealthFacts, Node, layout::VERDICTS},
-    observe,
+    observe, policy,
     terms::AbsPath,
 };
 use anyhow::Context as _;
@@ -127,11 +128,27 @@ fn log_change(change: &Change<'_>) {
 }
 
 /// Writes the metrics to the file that the config names, if its directory exists. If not, nobody reads them.
+///
+/// If someone has made the directory since the unit labelled it, this domain may not write there yet. Then only the next
+/// run writes, because the unit labels the directory before each run.
 fn write_textfile(host: &Host, config: &Config, text: &str) -> anyhow::Result<()> {
     let path = &config.health.textfile;
     let dir = path.parent();
     if host.root.mode(dir.as_path()).context("looking for the directory of metrics")?.is_none() {
         return Ok(());
+    }
+    if apply::is_confined(host).context("reading this process's SELinux domain")? {
+        let label =
+            selinux::label_of(host, dir.as_str()).context("reading the label of the directory of metrics")?;
+        if label.as_deref().and_then(policy::type_of) != Some(policy::METRICS_TYPE) {
+            let label = label.unwrap_or_else(|| "none".into());
+            tracing::warn!(
+                "no metrics are written in this run: the label of {dir} is {label}, not {}; if this is said again, run \
+                 `restorecon -R {dir}`, and `matchpathcon {dir}` shows whether a rule of yours gives the label",
+                policy::METRICS_TYPE
+            );
+            return Ok(());
+        }
     }
     host.root
         .write_durably(path, text, 0o644)

@@ -10,7 +10,10 @@ use rustix::{
     fd::OwnedFd,
     fs::{CWD, Mode, OFlags, openat},
 };
-use std::{env, fs, io, path::PathBuf};
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
 
 /// True if the calling thread sees the mounts that PID 1 sees.
 ///
@@ -19,6 +22,37 @@ use std::{env, fs, io, path::PathBuf};
 pub fn is_in_namespace_of_pid1(host: &Host) -> io::Result<bool> {
     let [ours, of_pid1] = [OURS, OF_PID1].map(|path| mount_namespace(host, path));
     Ok(ours? == of_pid1?)
+}
+
+/// True if the calling thread is in a mount namespace of its own that receives what PID 1 mounts and unmounts, as systemd makes
+/// one for a service with `PrivateMounts=yes`: its root mount is a slave of PID 1's (mount_namespaces(7), "Propagation type
+/// transitions"). What this thread mounts is not seen by PID 1.
+pub fn receives_mounts_of_pid1(host: &Host) -> io::Result<bool> {
+    let read = |path: &str| {
+        let path = Path::new(path);
+        fs::read(host.root.locate(path)).map_err(|error| super::root::at(path, &error))
+    };
+    Ok(has_slave_of(&read(OUR_MOUNTS)?, &read(MOUNTS_OF_PID1)?))
+}
+
+/// True if the calling thread sees what PID 1 mounts: in PID 1's namespace, or in one that receives it.
+pub fn sees_mounts_of_pid1(host: &Host) -> io::Result<bool> {
+    Ok(is_in_namespace_of_pid1(host)? || receives_mounts_of_pid1(host)?)
+}
+
+const OUR_MOUNTS: &str = "/proc/thread-self/mountinfo";
+const MOUNTS_OF_PID1: &str = "/proc/1/mountinfo";
+
+/// Whether a root mount of one list is a slave of a root mount of the other: proc_pid_mountinfo(5).
+fn has_slave_of(ours: &[u8], of_pid1: &[u8]) -> bool {
+    let groups = |list: &[u8], kind: &str| -> Vec<String> {
+        let list = String::from_utf8_lossy(list).into_owned();
+        let at_root = list.lines().filter(|line| line.split(' ').nth(4) == Some("/"));
+        let optional = at_root.flat_map(|line| line.split(' ').skip(6).take_while(|field| *field != "-"));
+        optional.filter_map(|field| field.strip_prefix(kind)).map(str::to_owned).collect()
+    };
+    let shared = groups(of_pid1, "shared:");
+    groups(ours, "master:").iter().any(|group| shared.contains(group))
 }
 
 // Not /proc/self: that is the main thread, and each thread can have a mount namespace of its own.
@@ -35,7 +69,7 @@ pub(super) fn mount_namespace(host: &Host, path: &str) -> io::Result<PathBuf> {
 /// The result of [`join_pid1`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joined {
-    /// This process was in PID 1's mount namespace already.
+    /// This process saw PID 1's mounts already: in its mount namespace, or in that of a service, which receives them.
     Same,
     /// It was in another one, such as a container's, and is in PID 1's now.
     Joined,
@@ -44,16 +78,23 @@ pub enum Joined {
 /// Joins PID 1's mount namespace. From then on every path means the same as for PID 1, also `/`. The working directory
 /// becomes the directory of the same name. In a container with its own PIDs, PID 1 is the container's.
 ///
+/// A service that systemd started in a namespace of its own stays there if that receives PID 1's mounts. Its SELinux domain
+/// may mount, and could leave that namespace only by this call, for which it has no right.
+///
 /// Only works while the process has one thread: threads share root and working directory, and then setns fails with
 /// `EINVAL` (setns(2), "Mount namespaces"). Needs `CAP_SYS_ADMIN`, `CAP_SYS_CHROOT`, and permission to look at PID 1
 /// (ptrace(2), `PTRACE_MODE_READ_FSCREDS`). After an error the process may be in PID 1's namespace with `/` as its
 /// working directory.
-pub fn join_pid1() -> io::Result<Joined> {
+pub fn join_pid1(is_service: bool) -> io::Result<Joined> {
     // The names of the links are compared, because opening them needs one more SELinux permission, and a service that
     // is in the right namespace needs none.
     let [ours, theirs] = [OURS, OF_PID1]
         .map(|path| fs::read_link(path).map_err(|error| explain(&format!("looking at {path}"), &error)));
     if ours? == theirs? {
+        return Ok(Joined::Same);
+    }
+    let read = |path| fs::read(path).map_err(|error| explain(&format!("reading {path}"), &error));
+    if is_service && has_slave_of(&read(OUR_MOUNTS)?, &read(MOUNTS_OF_PID1)?) {
         return Ok(Joined::Same);
     }
     // Everything that is needed of the old namespace is opened before the process leaves it.
@@ -137,6 +178,28 @@ mod tests {
         link("1", "mnt:[4026532211]");
         assert!(!is_in_namespace_of_pid1(&host).unwrap());
         std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn a_slave_of_the_root_receives_its_mounts() {
+        let pid1 =
+            "22 1 253:4 / / rw shared:1 - xfs /dev/sda4 rw\n30 22 0:23 / /run rw shared:9 - tmpfs tmpfs rw\n";
+        for (ours, receives) in [
+            ("400 399 253:4 / / rw shared:80 master:1 - xfs /dev/sda4 rw\n", true),
+            ("400 399 253:4 / / rw master:1 propagate_from:2 - xfs /dev/sda4 rw\n", true),
+            ("400 399 253:4 / / rw - xfs /dev/sda4 rw\n", false),
+            ("400 399 253:4 / / rw shared:1 - xfs /dev/sda4 rw\n", false),
+            // A container's root, and a slave that is not the root.
+            ("400 399 0:50 / / rw master:12 - overlay overlay rw\n", false),
+            (
+                "400 399 0:50 / / rw - overlay o rw\n401 400 253:4 / /host rw master:1 - xfs /dev/sda4 rw\n",
+                false,
+            ),
+            ("400 399 253:4 / / rw master:9 - xfs master:1 rw\n", false),
+            ("", false),
+        ] {
+            assert_eq!(has_slave_of(ours.as_bytes(), pid1.as_bytes()), receives, "{ours}");
+        }
     }
 
     /// Tests something only as root. It runs in a thread of its own, so that its namespace ends with the thread.

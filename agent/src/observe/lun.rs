@@ -122,17 +122,15 @@ fn sessions_of(host: &Host, of: &Iscsi) -> io::Result<Vec<iscsi::Session>> {
     iscsi::sessions_of(host, &of.target.iqn, &of.initiator)
 }
 
-/// Has the kernel read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared. Disks
-/// without a connection are left out, because the read would block.
-pub(crate) fn lun_rescan(host: &Host, config: &Config) -> io::Result<()> {
-    let disks = match &config.backing {
+/// The LUN's disks, without those of sessions that have no connection: a read of these would block.
+pub(crate) fn connected_disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
+    match &config.backing {
         Backing::Iscsi(iscsi) => {
             let sessions = sessions_of(host, iscsi)?;
-            disks_at(host, sessions.iter().filter(|session| session.is_logged_in()), iscsi.lun)?
+            disks_at(host, sessions.iter().filter(|session| session.is_logged_in()), iscsi.lun)
         }
-        Backing::Device(device) => disks_of_device(host, device)?,
-    };
-    disks.iter().try_for_each(|disk| block::rescan(host, disk))
+        Backing::Device(device) => disks_of_device(host, device),
+    }
 }
 
 fn attached(

@@ -20,7 +20,7 @@ pub use health_facts::health_facts;
 pub(crate) use iscsi::session_users;
 pub(crate) use local::record;
 pub(crate) use lun::{
-    carries_label, disk_of, disks, disks_of_device, is_settled, label_leads_to, lun, lun_rescan,
+    carries_label, connected_disks, disk_of, disks, disks_of_device, is_settled, label_leads_to, lun,
     sessions_to_target,
 };
 pub(crate) use mount::unit as mount_unit;
@@ -58,7 +58,7 @@ pub enum Viewpoint<'a> {
 /// Observes everything that plans depend on.
 pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_>) -> Node {
     let (in_host_namespace, staged) = match from {
-        Viewpoint::Reader => (namespace::is_in_namespace_of_pid1(host).into(), None),
+        Viewpoint::Reader => (namespace::sees_mounts_of_pid1(host).into(), None),
         Viewpoint::Apply { staged } => (Fact::Known(true), staged),
     };
     let record = local::record(host);

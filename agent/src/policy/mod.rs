@@ -27,6 +27,8 @@ pub const DOMAIN: &str = "etcd_lun_t";
 pub const PROGRAM_TYPE: &str = "etcd_lun_exec_t";
 /// The label of etcd's data on the LUN, and of the directory that the LUN is mounted on.
 pub const DATA_LABEL: &str = "system_u:object_r:etcd_lun_data_t:s0";
+/// The type of the directory for node-exporter's metrics.
+pub const METRICS_TYPE: &str = "etcd_lun_metrics_t";
 /// The label of the LUN's device node.
 pub const DEVICE_LABEL: &str = "system_u:object_r:etcd_lun_device_t:s0";
 
@@ -161,6 +163,7 @@ pub fn labelled<'a>(input: impl Into<PolicyInput<'a>>) -> Vec<String> {
         "/etc/etcd-lun".to_owned(),
         "/etc/iscsi".to_owned(),
         format!("/etc/systemd/system/{mount_unit}"),
+        format!("/etc/systemd/system/{}", unit::SYSFS_SERVICE),
         "/run/etcd-lun".to_owned(),
         "/var/lib/etcd-lun".to_owned(),
         health.textfile.parent().to_string(),

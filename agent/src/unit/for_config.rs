@@ -2,7 +2,7 @@
 
 use super::{
     CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, health::health,
-    manifest::manifest_units, selinux_service, service, shutdown_service,
+    manifest::manifest_units, selinux_service, service, shutdown_service, sysfs::sysfs_unit,
 };
 use crate::{
     config::{
@@ -134,6 +134,7 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     if of.on_network {
         services.push(shutdown_service(&of));
     }
+    services.push(sysfs_unit(of.on_network));
     services.push(service(&of)?);
     Ok(services)
 }
@@ -199,6 +200,7 @@ mod tests {
         let put_back = include_str!("../../../units/example/etcd-lun-put-back.service");
         let health = include_str!("../../../units/example/etcd-lun-health.service");
         let timer = include_str!("../../../units/example/etcd-lun-health.timer");
+        let sysfs = include_str!("../../../units/example/etcd-lun-sysfs@.service");
         for (gate, service) in [
             ("etcd", include_str!("../../../units/example/etcd-lun.service")),
             ("kubelet", include_str!("../../../units/example/kubelet/etcd-lun.service")),
@@ -212,6 +214,7 @@ mod tests {
                 ("etcd-lun-put-back.service", put_back),
                 ("etcd-lun-selinux.service", selinux),
                 ("etcd-lun-shutdown.service", shutdown),
+                ("etcd-lun-sysfs@.service", sysfs),
                 ("etcd-lun.service", service),
                 ("var-lib-etcd.mount", mount),
             ];

@@ -9,6 +9,7 @@ mod health;
 mod manifest;
 mod mount;
 mod service;
+mod sysfs;
 mod template;
 
 pub use escape::{device_unit_name, escape_path, mount_unit_name};
@@ -19,6 +20,7 @@ pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER};
 pub use manifest::{MANIFEST_UNITS, PARK_SERVICE, PUT_BACK_SERVICE};
 pub use mount::{DataMount, data_mount};
 pub use service::{SELINUX_CONTEXT, SERVICE, Service, selinux_service, service, shutdown_service};
+pub use sysfs::{SYSFS_SERVICE, sysfs_service};
 pub use template::UnitError;
 
 use std::fmt;

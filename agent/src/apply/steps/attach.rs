@@ -3,6 +3,7 @@
 use crate::{
     apply::{
         context::Run,
+        sysfs,
         watcher::{Waiting, Watcher},
     },
     config::Device,
@@ -61,7 +62,7 @@ fn scan(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyhow::Res
         let sessions = iscsi::sessions_of(host, target, initiator)?;
         let mut known = Vec::new();
         for session in sessions.iter().filter(|session| session.is_logged_in()) {
-            iscsi::scan(host, session, *lun)
+            sysfs::scan(host, session, *lun)
                 .with_context(|| format!("scanning for LUN {lun} on session {}", session.sid))?;
             // A scan ends after the target has answered.
             if let Some(target_id) = session.target_id

@@ -1,7 +1,7 @@
 //! Making the filesystem on a blank LUN, and clearing one that an interrupted mkfs left.
 
 use crate::{
-    apply::{context::Run, guard},
+    apply::{context::Run, guard, sysfs},
     host::{block, udev::Monitor, xfs},
     observe,
     plan::step::Format,
@@ -32,7 +32,7 @@ pub fn format(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
     // udev makes the label's link when it processes the device again. Usually the end of mkfs triggers that, because
     // udev watches for a close after writing. It doesn't watch while it processes an event, such as that of a path that
     // multipath has just added: then the close is missed.
-    block::announce_change(run.host, &lun.device)
+    sysfs::announce_change(run.host, &lun.device)
         .with_context(|| format!("announcing the new filesystem on {}", lun.device))?;
     let label_seen = || observe::carries_label(run.host, &lun.device, label).map(|seen| seen.then_some(()));
     if monitor.wait_until(run.host, Instant::now() + LABEL_LIMIT, label_seen)?.is_none() {

@@ -3,7 +3,7 @@
 use crate::{
     apply::{
         context::Run,
-        guard,
+        guard, sysfs,
         watcher::{Waiting, Watcher},
     },
     config::{Discovery, NOT_IN_USE},
@@ -64,7 +64,7 @@ pub fn log_out(run: &Run<'_>, sid: u32) -> anyhow::Result<String> {
 /// Sets a session's replacement timeout. The value stays when iscsid logs in again after a lost connection, because the
 /// kernel prefers what was written to sysfs over the node record (`recovery_tmo_sysfs_override`).
 pub fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<String> {
-    iscsi::set_recovery_timeout(host, sid, replacement.0)?;
+    sysfs::set_recovery_timeout(host, sid, replacement.0)?;
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
 }
 

@@ -1,8 +1,9 @@
 //! Giving up an unreachable target at shutdown. Otherwise the reboot would wait for it as long as etcd does: an hour.
 
 use crate::{
+    apply::sysfs,
     config::{Config, Iscsi},
-    host::{Host, block, iscsi, systemd},
+    host::{Host, systemd},
     observe,
     terms::Span,
 };
@@ -32,11 +33,11 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
     for session in &observe::sessions_to_target(host, config).context("looking for sessions")? {
         let sid = session.sid;
         // If the session loses its connection now, the kernel refuses the new timeout, and the disk is removed instead.
-        let set = session.is_logged_in() && iscsi::set_recovery_timeout(host, sid, AT_SHUTDOWN.0).is_ok();
+        let set = session.is_logged_in() && sysfs::set_recovery_timeout(host, sid, AT_SHUTDOWN.0).is_ok();
         if set {
             done.push(format!("session {sid} waits for its target no longer than {AT_SHUTDOWN} from now on"));
         } else if let Some(disk) = observe::disk_of(host, session, *lun)? {
-            block::remove(host, &disk).with_context(|| format!("having the kernel remove {disk}"))?;
+            sysfs::remove(host, &disk).with_context(|| format!("having the kernel remove {disk}"))?;
             done.push(format!(
                 "session {sid} is {}: {disk} is removed, and its pending I/O fails",
                 session.state

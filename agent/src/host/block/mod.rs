@@ -245,11 +245,16 @@ pub fn paths_of_map(host: &Host, name: &str) -> io::Result<Option<Vec<String>>> 
 /// `drivers/scsi/scsi_sysfs.c`). The kernel caches them when the disk appears. NVMe and virtio disks report a change
 /// themselves.
 pub fn rescan(host: &Host, name: &str) -> io::Result<()> {
-    let file = format!("{}/device/rescan", sys_dir(name)?);
-    if attribute(host, &format!("{}/device/scsi_level", sys_dir(name)?))?.is_none() {
-        return Ok(());
+    if is_scsi(host, name)? {
+        host.root.poke(format!("{}/device/rescan", sys_dir(name)?), "1")
+    } else {
+        Ok(())
     }
-    host.root.poke(file, "1")
+}
+
+/// True for a SCSI disk.
+pub fn is_scsi(host: &Host, name: &str) -> io::Result<bool> {
+    Ok(attribute(host, &format!("{}/device/scsi_level", sys_dir(name)?))?.is_some())
 }
 
 /// True if nobody has the disk open exclusively: no mount in any namespace (also a lazily detached one), no swap, no

@@ -37,6 +37,42 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
         "open(my $f, '>', '/etc/iscsi/bed-misuse') and rename('/etc/iscsi/bed-misuse', '/etc/iscsi/iscsid.conf')",
         ["unlink", "file", "etcd_lun_iscsid_conf_t"],
     ),
+    (
+        "write to the kernel's files",
+        "open(my $f, '>', '/sys/block/vda/queue/read_ahead_kb')",
+        ["write", "file", "sysfs_t"],
+    ),
+    (
+        "change where firmware is loaded from",
+        "open(my $f, '>', '/sys/module/firmware_class/parameters/path')",
+        ["write", "file", "sysfs_t"],
+    ),
+    (
+        "stop etcd's unit",
+        "asks('StopUnit', 'ss', 'etcd.service', 'replace')",
+        ["stop", "service", "etcd_lun_etcd_unit_t"],
+    ),
+    (
+        "stop the LUN's mount unit",
+        "asks('StopUnit', 'ss', 'var-lib-etcd.mount', 'replace')",
+        ["stop", "service", "etcd_lun_unit_file_t"],
+    ),
+    (
+        "start another unit",
+        "asks('StartUnit', 'ss', 'systemd-sysext.service', 'replace')",
+        ["start", "service", "systemd_unit_t"],
+    ),
+    (
+        "start a transient unit",
+        "asks('StartTransientUnit', 'ssa(sv)a(sa(sv))', 'bed-evil.service', 'replace')",
+        ["start", "system", "init_t"],
+    ),
+    ("enter PID 1's mounts", "enters('/proc/1/ns/mnt')", ["read", "file", "nsfs_t"]),
+    ("change how mounts propagate", "mount_on('/')", ["mounton", "dir", "root_t"]),
+    ("mount another kind of filesystem", "mount_on('/run/etcd-lun')", ["mount", "filesystem", "tmpfs_t"]),
+    ("read another process's memory", "open(my $f, '<', '/proc/1/mem')", ["ptrace", "process", "init_t"]),
+    ("make a file in /run", "open(my $f, '>', '/run/bed-misuse')", ["create", "file", "var_run_t"]),
+    ("connect to udev", "connects('/run/udev/control')", ["write", "sock_file", "udev_"]),
     ("read the system's disk", "open(my $f, '<', '/dev/vda')", ["read", "blk_file", "fixed_disk_device_t"]),
     (
         "write to the system's disk",
@@ -63,6 +99,38 @@ sub mount_on { my ($what, $at, $kind, $data) = ('none', $_[0], 'tmpfs', ''); sys
 sub turn_off { open(F, '+<', $_[0]) and defined(syswrite(F, '0')) }
 sub runs { my $pid = fork(); if (!$pid) { exec { $_[0] } $_[0], '--version'; exit(126) } waitpid($pid, 0); $? >> 8 != 126 }
 sub connect_to { socket(S, 2, 1, 0) and connect(S, pack('S n C4 x8', 2, $_[0], TARGET)) }
+sub connects { socket(S, 1, 5, 0) and connect(S, pack('S a108', 1, $_[0])) }
+sub enters { open(NS, '<', $_[0]) and syscall(308, fileno(NS), 0) == 0 }
+# A method call to systemd's manager over D-Bus, with texts and then empty arrays. True if systemd has queued a job.
+sub field { my ($code, $type, $text) = @_; pack('C C a x', $code, 1, $type) . pack($type eq 'g' ? 'C a* x' : 'V a* x', length $text, $text) }
+sub padded { my ($text, $to) = @_; $text . "\0" x (-length($text) % $to) }
+sub message {
+    my ($serial, $to, $path, $member, $types, @texts) = @_;
+    my $body = '';
+    $body = padded($body, 4) . pack('V a* x', length $_, $_) for @texts;
+    $body = padded(padded($body, 4) . pack('V', 0), 8) for $types =~ /a\(s[av]/g;
+    my $interface = $serial == 1 ? $to : "$to.Manager";
+    my $fields = '';
+    $fields = padded($fields, 8) . $_ for field(1, 'o', $path), field(6, 's', $to), field(2, 's', $interface), field(3, 's', $member),
+        $types ? field(8, 'g', $types) : ();
+    padded(pack('a C C C V V V a*', 'l', 1, 0, 1, length $body, $serial, length $fields, $fields), 8) . $body
+}
+sub asks {
+    my ($member, $types, @texts) = @_;
+    socket(BUS, 1, 1, 0) and connect(BUS, pack('S a108', 1, '/run/dbus/system_bus_socket')) or return 1;
+    my ($said, $got) = ('', '');
+    syswrite(BUS, "\0AUTH EXTERNAL 30\r\n");
+    sysread(BUS, $got, 4096);
+    syswrite(BUS, "BEGIN\r\n" . message(1, 'org.freedesktop.DBus', '/org/freedesktop/DBus', 'Hello', '')
+        . message(2, 'org.freedesktop.systemd1', '/org/freedesktop/systemd1', $member, $types, @texts));
+    while ($said !~ /AccessDenied|systemd1\/job/) {
+        vec(my $ready = '', fileno(BUS), 1) = 1;
+        select($ready, undef, undef, 30) > 0 and sysread(BUS, $got, 65536) or do { print "no answer: $said\n"; return 1 };
+        $said .= $got;
+    }
+    close(BUS);
+    $said !~ /AccessDenied/
+}
 sub pid_of {
     my ($name) = @_;
     opendir(my $proc, '/proc');

@@ -177,13 +177,25 @@ fn ran_in_its_domain(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// The directory for metrics exists without our label. The timer's service must write into it.
+/// Someone makes the directory for metrics, without our label. A run that has begun already must not try to write there, and
+/// the timer's service must write into it.
 fn writes_metrics(node: &Node) -> Result<()> {
-    // A run of the timer that began before would end without the label, and `systemctl start` would wait for that run.
-    node.ok("mkdir -p /var/node_exporter/textfile
+    // No run of the timer may label the directory meanwhile, and `systemctl start` would wait for a run that began before.
+    let early = node.ok("systemctl stop etcd-lun-health.timer
          while [ \"$(systemctl show --property ActiveState --value etcd-lun-health.service)\" = activating ]; do sleep 1; done
-         systemctl start etcd-lun-health.service || { journalctl --sync; journalctl -b -o cat -u etcd-lun-health; false; }")?;
-    node.ok("grep -q '^etcd_lun_check{' /var/node_exporter/textfile/etcd-lun.prom")?;
+         mkdir -p /var/node_exporter/textfile
+         systemd-run --quiet --wait --collect --unit=etcd-lun-bed-early /usr/local/bin/etcd-lun health --record || [ $? = 4 ]
+         ls /var/node_exporter/textfile; journalctl --sync; journalctl -b -o cat -u etcd-lun-bed-early | grep 'no metrics are written'")?;
+    if !early.starts_with("no metrics are written in this run: the label of /var/node_exporter/textfile is ")
+    {
+        bail!("a run before the directory has its label should write no metrics: {early}");
+    }
+    node.ok(
+        "systemctl start etcd-lun-health.timer
+         while [ \"$(systemctl show --property ActiveState --value etcd-lun-health.service)\" = activating ]; do sleep 1; done
+         systemctl start etcd-lun-health.service || { journalctl --sync; journalctl -b -o cat -u etcd-lun-health; false; }
+         grep -q '^etcd_lun_check{' /var/node_exporter/textfile/etcd-lun.prom",
+    )?;
     audit::nothing_denied(node)
 }
 
@@ -215,6 +227,7 @@ fn labels(node: &Node) -> Result<()> {
         ("/etc/etcd-lun/config.toml", "etcd_lun_conf_t"),
         ("/etc/iscsi/initiatorname.iscsi", "etcd_lun_iscsi_conf_t"),
         ("/etc/systemd/system/var-lib-etcd.mount", "etcd_lun_unit_file_t"),
+        ("/etc/systemd/system/etcd-lun-sysfs@.service", "etcd_lun_unit_file_t"),
         ("/var/lib/etcd-lun/authority.json", "etcd_lun_var_lib_t"),
         ("/var/lib/etcd-lun/retired/1/member/snap/db", "etcd_lun_data_t"),
         ("/var/lib/etcd", "etcd_lun_data_t"),
