@@ -21,7 +21,7 @@ pub(crate) use iscsi::session_users;
 pub(crate) use local::record;
 pub(crate) use lun::{
     carries_label, disk_of, disks, disks_of_device, is_settled, label_leads_to, lun, lun_rescan,
-    sessions_to_target,
+    sessions_to_target, size_rescan,
 };
 pub(crate) use mount::unit as mount_unit;
 pub(crate) use selinux::{in_force, selinux};
