@@ -96,6 +96,13 @@ fn a_node_that_was_rolled_back_says_so_and_is_healthy() {
     assert!(matches!(outcome(&blind, "fence"), Outcome::CannotTell(_)));
 }
 
+fn seen(node: &mut Node) -> &mut etcd_lun::node::Lun {
+    match known(&mut node.lun) {
+        LunView::Seen(lun) => lun,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn every_check_finds_and_every_check_can_fail_to_tell() {
     type Change = fn(&mut Node);
@@ -161,6 +168,14 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             },
             "less than 20 %",
         ),
+        (
+            "lun-size",
+            |node| seen(node).size = Bytes(40 << 30),
+            "the LUN has 40GiB, the filesystem on /var/lib/etcd 20GiB",
+        ),
+        ("lun-size", |node| seen(node).path_size = Bytes(40 << 30), "run `etcd-lun apply`, which grows it"),
+        ("lun-size", |node| seen(node).size = Bytes(10 << 30), "it was made smaller; stop etcd"),
+        ("lun-size", |node| seen(node).path_size = Bytes(10 << 30), "it was made smaller"),
         ("etcd", |node| known(&mut node.etcd).state = EtcdState::Unit(ActiveState::Failed), "is failed"),
         (
             "cluster",
@@ -230,6 +245,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         paths: unknown(),
         map_cache: unknown(),
         free_inodes: unknown(),
+        size_announced: unknown(),
         kernel_errors: unknown(),
         units: unknown(),
         routes: unknown(),

@@ -36,6 +36,9 @@ pub fn occasion_and_etcd(
             Step::StartEtcd(StartEtcd { runtime: of, .. }) if of != runtime => {
                 fail(7, "etcd is started by the runtime of the config")
             }
+            Step::Grow(_) | Step::ResizeMap { .. } if occasion == Occasion::Boot => {
+                fail(7, "a filesystem grows only by hand")
+            }
             Step::StartEtcd(StartEtcd { wait, .. }) if *wait != (occasion == Occasion::ByHand) => {
                 fail(7, "apply waits for etcd only by hand");
             }
@@ -71,6 +74,25 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         }
     } else if shut && !plan.steps.is_empty() {
         fail(8, "nothing is done on a filesystem that has shut down");
+    }
+
+    let grows = |step: &Step| matches!(step, Step::Grow(_) | Step::ResizeMap { .. });
+    if plan.steps.iter().any(grows) {
+        let silent = !matches!(node.lun.known(), Some(LunView::Seen(lun)) if !lun.silent);
+        if !plan.steps.iter().all(grows) || !mounted || shut || silent || !lun_is_authoritative {
+            fail(
+                8,
+                "only a filesystem of ours that is in use and answers grows, and nothing else is done with it",
+            );
+        }
+    }
+    let shrunk = matches!(
+        (node.lun.known(), node.mount.known()),
+        (Some(LunView::Seen(lun)), Some(Some(mount)))
+            if lun.devno == mount.devno && mount.free.is_some_and(|(_, size)| lun.least_size() < size)
+    );
+    if shrunk && !shut && !plan.steps.is_empty() {
+        fail(4, "nothing is done on a LUN that ends before its filesystem");
     }
 
     for pair in plan.steps.windows(2) {

@@ -80,6 +80,7 @@ fn contents() -> Vec<Fact<Content>> {
                 contents.push(Fact::Known(Content::Xfs {
                     uuid,
                     label,
+                    size: Bytes(20 << 30),
                     stamp: stamp.clone(),
                     settled,
                     empty,
@@ -101,6 +102,8 @@ fn luns() -> Vec<Lun> {
             Lun { wwid: unknown(), ..good.clone() },
             Lun { read_only: true, ..good.clone() },
             Lun { size: Bytes(1 << 30), ..good.clone() },
+            Lun { path_size: Bytes(10 << 30), ..good.clone() },
+            Lun { silent: true, ..good.clone() },
             Lun { holders: vec!["dm-3".into()], ..good.clone() },
             Lun { partitions: vec!["sdb1".into()], ..good.clone() },
             Lun { users: Fact::Known(vec![user]), ..good.clone() },
@@ -191,7 +194,12 @@ fn every_node(mut visit: impl FnMut(&Node)) -> usize {
         node.local = Fact::Known(dir(&[], true));
         node.etcd = Fact::Known(etcd("inactive"));
         let shut = DataMount { io_error: true, ..data_mount("8:16") };
+        let sized =
+            |size: u64| DataMount { free: Some((Bytes(1 << 30), Bytes(size << 30))), ..data_mount("8:16") };
         for mount in [
+            Fact::Known(Some(sized(20))),
+            Fact::Known(Some(sized(10))),
+            Fact::Known(Some(sized(30))),
             Fact::Known(Some(data_mount("8:16"))),
             Fact::Known(Some(data_mount("9:99"))),
             Fact::Known(Some(shut)),

@@ -56,11 +56,14 @@ fn what_is_not_a_fault_is_not_refused() {
     let config = config();
     let mut lost = migrated();
     known(&mut lost.sessions)[0].state = "FAILED".into();
+    let mut silent = migrated();
+    world::seen(&mut silent).silent = true;
     for (node, why) in [
         (node(), SkipReason::NotMigrated),
         (Node { record: Fact::Known(Some(rolled_back(DATA))), ..node() }, SkipReason::NotMigrated),
         (Node { mount: Fact::Known(None), ..migrated() }, SkipReason::NotMounted),
         (lost, SkipReason::NoConnection),
+        (silent, SkipReason::Silent),
     ] {
         assert_eq!(mark(&config, &node), Ok(MarkPlan::Skip(why)));
     }

@@ -84,6 +84,48 @@ fn a_reboot_after_the_migration_counts_one_use() {
     assert_eq!(uses, Some(2));
 }
 
+/// A run by hand grows the filesystem of a LUN that has grown, and the map over its paths first; the service does not.
+#[test]
+fn a_lun_that_has_grown_is_used_by_hand() {
+    for mapped in [false, true] {
+        let mut world = World::new(node());
+        run(&mut world, None).unwrap();
+        let lun = world::seen(&mut world.node);
+        lun.path_size = Bytes(40 << 30);
+        if mapped {
+            lun.multipath = Multipath::Mapped;
+        } else {
+            lun.size = Bytes(40 << 30);
+        }
+        let mut silent = world.clone();
+        world::seen(&mut silent.node).silent = true;
+        assert_eq!(run(&mut silent, None), Ok(0), "the target does not answer");
+        assert_eq!(run_as(&mut world, None, "systemd", Occasion::Boot), Ok(0));
+        assert_eq!(run(&mut world, None), Ok(if mapped { 2 } else { 1 }));
+        assert_eq!(known(&mut world.node.mount).as_ref().unwrap().free.unwrap().1, Bytes(40 << 30));
+        assert!(is_done(&world), "{world:#?}");
+    }
+}
+
+#[test]
+fn a_lun_that_was_made_smaller_is_refused() {
+    let shrunk = |node: &mut Node| world::seen(node).path_size = Bytes(10 << 30);
+    let mut mounted = World::new(node());
+    run(&mut mounted, None).unwrap();
+    let mut unmounted = mounted.clone();
+    unmounted.unmount();
+    unmounted.crash();
+    for mut world in [mounted, unmounted] {
+        shrunk(&mut world.node);
+        world.behind = world::seen(&mut world.node).clone();
+        for occasion in [Occasion::ByHand, Occasion::Boot] {
+            world.node.etcd = Fact::Known(etcd("inactive"));
+            let refusal = run_as(&mut world.clone(), None, "systemd", occasion).unwrap_err().to_string();
+            assert!(refusal.contains("has 10GiB, and the filesystem on it has 20GiB"), "{refusal}");
+        }
+    }
+}
+
 #[test]
 fn a_new_member_starts_on_the_lun() {
     let mut world = World::new(Node { local: Fact::Known(LocalDir::Absent), ..attached(Content::Blank) });

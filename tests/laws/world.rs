@@ -3,10 +3,10 @@
 use super::*;
 use etcd_lun::plan::{
     Way,
-    step::{Copy, Format, Mark},
+    step::{Copy, Format, Grow, Mark},
 };
 
-fn seen(node: &mut Node) -> &mut Lun {
+pub fn seen(node: &mut Node) -> &mut Lun {
     match known(&mut node.lun) {
         LunView::Seen(lun) => lun,
         view => panic!("no LUN: {view:?}"),
@@ -246,6 +246,15 @@ impl World {
                 self.shelf_is_copy = false;
                 self.local_is_copy = true;
                 self.node.local = Fact::Known(dir(&["member"], false));
+            }
+            Step::ResizeMap { to, .. } => seen(&mut self.node).size = *to,
+            Step::Grow(Grow { from, to, .. }) => {
+                assert!(self.authoritative_lun_is_mounted(), "growing what is not mounted");
+                let size = seen(&mut self.node).size;
+                let mount = known(&mut self.node.mount).as_mut().unwrap();
+                let (free, now) = mount.free.unwrap();
+                assert!(now == *from && *to <= size && from < to, "growing beyond the LUN");
+                mount.free = Some((Bytes(free.0 + to.0 - from.0), *to));
             }
             Step::StartEtcd(StartEtcd { on, wait, .. }) => {
                 match on {

@@ -78,9 +78,9 @@ fn content(world: &World, staged: bool, guards: Guards) -> Content {
             };
             let stamp = found.map(|found| stamp(found, world, guards));
             match support::xfs(uuid(id), stamp, staged) {
-                Content::Xfs { uuid, label, stamp, settled, .. } => {
+                Content::Xfs { uuid, label, size, stamp, settled, .. } => {
                     let empty = settled.then_some(tree == Tree::Whole(0));
-                    Content::Xfs { uuid, label, stamp, settled, empty }
+                    Content::Xfs { uuid, label, size, stamp, settled, empty }
                 }
                 other => other,
             }

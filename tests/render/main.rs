@@ -7,6 +7,7 @@ mod device;
 mod errors;
 mod machineconfig;
 mod target;
+mod targetd;
 mod units;
 
 use serde_json::Value;

@@ -71,7 +71,8 @@ pub fn stamp(generation: u64, activations: u64) -> Stamp {
 
 pub fn xfs(uuid: FsUuid, stamp: Option<Stamp>, settled: bool) -> Content {
     let empty = settled.then_some(false);
-    Content::Xfs { uuid, label: "etcd-lun".parse().ok(), stamp: Fact::Known(stamp), settled, empty }
+    let (label, size) = ("etcd-lun".parse().ok(), Bytes(20 << 30));
+    Content::Xfs { uuid, label, size, stamp: Fact::Known(stamp), settled, empty }
 }
 
 pub fn lun(content: Content) -> Lun {
@@ -83,6 +84,8 @@ pub fn lun(content: Content) -> Lun {
         wwid: Fact::Known(wwid()),
         serial: None,
         size: Bytes(20 << 30),
+        path_size: Bytes(20 << 30),
+        silent: false,
         read_only: false,
         holders: Vec::new(),
         partitions: Vec::new(),
@@ -198,6 +201,7 @@ pub fn health_facts(metrics: Option<[&str; 2]>) -> HealthFacts {
         paths: Fact::Known(vec![path]),
         map_cache: Fact::Known(None),
         free_inodes: Fact::Known(Some(10_000_000)),
+        size_announced: Fact::Known(false),
         kernel_errors: Fact::Known(Vec::new()),
         units: Fact::Known(vec![
             unit("etcd-lun-health.service", "static", "activating"),

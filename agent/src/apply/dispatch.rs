@@ -3,7 +3,7 @@
 use super::{
     context::Run,
     steps::{
-        attach, commit, confirm, copy, etcd, fence, format, login, measure, mount, preflight, retire,
+        attach, commit, confirm, copy, etcd, fence, format, grow, login, measure, mount, preflight, retire,
         returning, serve, stage, stamp,
     },
     watcher::Watcher,
@@ -39,12 +39,14 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::Retire(step) => retire::retire(run, step),
         Step::Fence { at } => fence::fence(run.host, at),
         Step::Activate { stamp, record } => stamp::activate(run, stamp, record),
-        Step::Mark(step) => stamp::mark(run, step),
+        Step::Mark(step) => stamp::mark_lun(run, step).and_then(|()| stamp::mark_record(run, step)),
         Step::MountData(step) => mount::mount(run, step),
         Step::UnmountData { unit, at } => mount::unmount(run, unit, at),
         Step::UnmountShutDown { unit, at } => mount::unmount_shut_down(run, unit, at),
         Step::CommitLocal { record } => commit::commit_local(run, record),
         Step::Return { at, generation } => returning::put_in_place(run, at, *generation),
+        Step::ResizeMap { map, to } => grow::resize_map(run.host, map, *to),
+        Step::Grow(step) => grow::grow(run, step),
         Step::StartEtcd(step) => etcd::start_on(run, step),
         Step::AwaitMember(step) => serve::await_member(run, step, watcher),
     }

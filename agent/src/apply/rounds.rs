@@ -70,6 +70,10 @@ pub fn apply(
 fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Done, Failure> {
     let mut taken = Vec::new();
     let mut looked_again = false;
+    // The kernel keeps the size that a LUN had at login. Only by hand can a filesystem grow.
+    if goal == Goal::Lun(Occasion::ByHand) {
+        sysfs::rescan_size(run.host, run.config).context("having the kernel read the LUN's size again")?;
+    }
     for _ in 0..MAX_ROUNDS {
         let mut node = observe::node(
             run.host,

@@ -38,15 +38,20 @@ pub fn set_recovery_timeout(host: &Host, sid: u32, limit: Duration) -> anyhow::R
 /// Has the kernel read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared.
 /// Disks without a connection are left out, because the read would block.
 pub fn rescan_lun(host: &Host, config: &Config) -> anyhow::Result<()> {
-    let is_confined = selinux::is_confined(host)?;
-    for disk in observe::connected_disks(host, config)? {
-        match is_confined {
-            true if block::is_scsi(host, &disk)? => start(host, &format!("rescan:{disk}"))?,
-            true => {}
-            false => block::rescan(host, &disk)?,
-        }
+    observe::connected_disks(host, config)?.iter().try_for_each(|disk| rescan(host, disk))
+}
+
+/// The same for a LUN in use, whose size may have changed at the target. Paths that do not answer are left out.
+pub fn rescan_size(host: &Host, config: &Config) -> anyhow::Result<()> {
+    observe::answering_disks(host, config)?.iter().try_for_each(|disk| rescan(host, disk))
+}
+
+fn rescan(host: &Host, disk: &str) -> anyhow::Result<()> {
+    match selinux::is_confined(host)? {
+        true if block::is_scsi(host, disk)? => start(host, &format!("rescan:{disk}")),
+        true => Ok(()),
+        false => Ok(block::rescan(host, disk)?),
     }
-    Ok(())
 }
 
 /// Has the kernel remove a disk: see [`block::remove`].

@@ -1,20 +1,16 @@
 //! `mark` and `let-go`: internal verbs, which only units run.
 
-use super::{config, env, exit::Exit, output::print_out, progress::Progress};
-use crate::{
-    apply::{
-        let_go,
-        mark::{self, Marked},
-    },
-    host::notify::Notify,
+use super::{config, exit::Exit, output::print_out};
+use crate::apply::{
+    let_go,
+    mark::{self, Marked},
 };
 use std::path::Path;
 
 /// Advances the LUN's use counter, if etcd's data is on it.
 pub(super) fn run(file: Option<&Path>) -> Result<(), Exit> {
     let (host, identity, config) = config::load_to_change(file)?;
-    let mut progress = Progress::new(Notify::new(env::var("NOTIFY_SOCKET").as_deref()));
-    let marked = mark::mark(&host, &config, &identity, &mut progress)?;
+    let marked = mark::mark(&host, &config, &identity)?;
     print_out(&match marked {
         Marked::Counted(said) => said,
         Marked::Idle(why) => format!("The use counter stays as it is: {why}."),

@@ -23,11 +23,7 @@ mod view;
 
 pub use exit::Exit;
 
-use crate::{
-    delivery::Backstores,
-    plan::{Goal, Occasion},
-    terms::AbsPath,
-};
+use crate::plan::{Goal, Occasion};
 use grammar::{Arguments, Parsed};
 use output::{OutputFormat, print_err, print_out};
 use std::path::{Path, PathBuf};
@@ -135,19 +131,12 @@ fn action(words: &[&str], given: &Arguments) -> Result<Action, String> {
         ["render", "policy"] => Box::new(render::policy),
         ["render", "udev"] => Box::new(render::udev),
         ["render", "target"] => {
-            let backstores = match given.parsed::<AbsPath>("backstore-dir")? {
-                _ if given.has("backstore-block") => Backstores::Devices,
-                Some(dir) => Backstores::Files(dir),
-                None => Backstores::Files(BACKSTORE_DIR.parse().map_err(|error| format!("{error}"))?),
-            };
-            Box::new(move |file| render::target(file, &backstores))
+            let kind = render::TargetKind::from(given)?;
+            Box::new(move |file| render::target(file, &kind))
         }
         other => return Err(format!("`{}` is not a command", other.join(" "))),
     })
 }
-
-/// Where the target's machine keeps the LUNs by default.
-const BACKSTORE_DIR: &str = "/var/lib/etcd-lun-target";
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ mod name;
 mod program;
 mod size;
 mod target;
+mod targetd;
 mod yaml;
 
 pub use butane::butane;
@@ -18,6 +19,7 @@ pub use name::{ObjectName, Role};
 pub use program::{NotDeliverable, check as check_program};
 pub use size::{MANIFEST_LIMIT, POOL_LIMIT, Sizes};
 pub use target::{Backstores, TargetError, target};
+pub use targetd::{Appliance, targetd};
 
 use crate::{
     config::{Nodes, Pool, SecretSource, Source, Target},

@@ -32,6 +32,14 @@ pub enum TargetError {
         /// The text in the config.
         word: String,
     },
+    /// targetd accepts no other names.
+    #[error("{what} `{word}` can't be a name of targetd: use letters, digits, \"-\" and \"_\"")]
+    Appliance {
+        /// What the text is.
+        what: &'static str,
+        /// The text.
+        word: String,
+    },
     /// A WWID that LIO can't give to a LUN.
     #[error(
         "the config has the WWID {wwid} for {node}, and LIO's are `naa.6001405` and 25 digits: leave `wwid` out"
@@ -112,30 +120,46 @@ target={}
         }
         let _ = writeln!(head, "directory={dir}");
     }
-    let tables = [
-        ("target.chap", "chap", &target.chap),
-        ("target.discovery_chap", "discovery", &target.discovery_chap),
-    ];
-    for (table, name, chap) in tables {
+    secret_files(&mut head, target, Secrets::All);
+    Ok(head)
+}
+
+/// Whose secrets a script reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrets {
+    /// Those of sessions and of discovery.
+    All,
+    /// Those of sessions.
+    OfSessions,
+}
+
+/// Sets a variable for each file with a secret.
+pub(super) fn secret_files(script: &mut String, target: &Target, which: Secrets) {
+    let discovery = match which {
+        Secrets::All => target.discovery_chap.as_ref(),
+        Secrets::OfSessions => None,
+    };
+    for (table, name, chap) in
+        [("target.chap", "chap", target.chap.as_ref()), ("target.discovery_chap", "discovery", discovery)]
+    {
         let Some(chap) = chap else { continue };
         let mutual = chap.mutual.as_ref().map(|(_, secret)| (format!("{name}_in"), "password_in", secret));
         for (name, key, secret) in [(name.to_owned(), "password", &chap.password)].into_iter().chain(mutual) {
             let variable = name.to_uppercase();
-            let _ = writeln!(head, "# The file with the secret of {table}, {key}; readable by root only.");
+            let _ = writeln!(script, "# The file with the secret of {table}, {key}; readable by root only.");
             let _ = match secret {
                 SecretSource::File(path) => {
-                    writeln!(head, "{name}_file=${{{variable}_FILE:-{}}}", quoted(path.as_str()))
+                    writeln!(script, "{name}_file=${{{variable}_FILE:-{}}}", quoted(path.as_str()))
                 }
                 SecretSource::Inline(_) | SecretSource::Credential(_) => {
                     writeln!(
-                        head,
+                        script,
                         "{name}_file=${{{variable}_FILE:?'must name a file with the secret of {table}, {key}'}}"
                     )
                 }
             };
         }
     }
-    Ok(head)
 }
 
 /// Files have whole mebibytes: the target ignores the rest of a file that isn't a whole block.
@@ -247,7 +271,7 @@ printf 1 >\"$discovery/enforce_discovery_auth\"
     );
 }
 
-fn arguments(name: &str, chap: &ChapSource) -> String {
+pub(super) fn arguments(name: &str, chap: &ChapSource) -> String {
     let mutual = chap.mutual.as_ref().map(|(user, _)| format!(" {} \"${name}_in_file\"", quoted(user)));
     format!("{} \"${name}_file\"{}", quoted(&chap.username), mutual.unwrap_or_default())
 }
@@ -269,6 +293,6 @@ fn is_word(text: &str) -> bool {
 }
 
 /// Quotes a text as one word for a shell.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

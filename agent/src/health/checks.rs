@@ -250,8 +250,7 @@ pub(super) fn free_space(input: CheckInput<'_>) -> Outcome {
             return ok(text);
         }
         found(format!(
-            "{text}, less than {FREE_PERCENT} %; defragment etcd (`etcdctl defrag`), or grow the LUN and run `xfs_growfs {}`",
-            input.config.etcd.data_dir
+            "{text}, less than {FREE_PERCENT} %; defragment etcd (`etcdctl defrag`), or grow the LUN at the target and run `etcd-lun apply`"
         ))
     }))
 }

@@ -142,6 +142,35 @@ pub(super) fn write_cache(input: CheckInput<'_>) -> Outcome {
     }))
 }
 
+pub(super) fn lun_size(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.mount).and_then(|mount| {
+        let lun = lun(input.config, input.node)?;
+        let Some((_, filesystem)) = mount.as_ref().and_then(|mount| mount.free) else {
+            return Err(CannotTell("nothing is mounted, or the filesystem reports no size".into()));
+        };
+        let at = &input.config.etcd.data_dir;
+        if lun.least_size() < filesystem {
+            return found(format!(
+                "the LUN has {}, and the filesystem on {at} has {filesystem}: it was made smaller; stop etcd, and grow the LUN again {}",
+                lun.least_size(),
+                input.config.backing.where_to_fix()
+            ));
+        }
+        if lun.exceeds(filesystem) {
+            return found(format!(
+                "the LUN has {}, the filesystem on {at} {filesystem}: run `etcd-lun apply`, which grows it while etcd runs",
+                lun.size.max(lun.path_size)
+            ));
+        }
+        if *known(&input.health.size_announced)? {
+            return found(
+                "the target has announced another size of the LUN: run `etcd-lun apply`, which has the kernel read it",
+            );
+        }
+        ok(format!("{filesystem} on a LUN of {}", lun.size))
+    }))
+}
+
 const MIN_FREE_INODES: u64 = 1000;
 
 pub(super) fn free_inodes(input: CheckInput<'_>) -> Outcome {

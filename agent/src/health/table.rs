@@ -124,6 +124,13 @@ pub const CHECKS: &[Check] = &[
         run: checks::free_space,
     },
     Check {
+        name: "lun-size",
+        protects: "etcd's filesystem lies on the LUN as a whole, and uses all of it",
+        limit: "the LUN's size, less XFS's log",
+        severity: Critical,
+        run: storage::lun_size,
+    },
+    Check {
         name: "free-inodes",
         protects: "etcd can make files",
         limit: "1,000, many times as many files as etcd has",

@@ -17,10 +17,14 @@ pub enum Tool {
     MkfsXfs,
     /// Labels files as the SELinux policy says (policycoreutils); not on every machine.
     Restorecon,
+    /// Controls multipathd (device-mapper-multipath); not on every machine.
+    Multipathd,
     /// Copies trees.
     Rsync,
     /// Changes the SELinux policy (policycoreutils); not on every machine.
     Semodule,
+    /// Grows XFS (xfsprogs).
+    XfsGrowfs,
 }
 
 impl Tool {
@@ -36,8 +40,10 @@ impl Tool {
             Self::Iscsiadm => "iscsiadm",
             Self::MkfsXfs => "mkfs.xfs",
             Self::Restorecon => "restorecon",
+            Self::Multipathd => "multipathd",
             Self::Rsync => "rsync",
             Self::Semodule => "semodule",
+            Self::XfsGrowfs => "xfs_growfs",
         }
     }
 
@@ -48,7 +54,8 @@ impl Tool {
             Self::Crictl => "cri-tools",
             Self::Curl => "curl",
             Self::Iscsiadm => "iscsi-initiator-utils (Debian: open-iscsi)",
-            Self::MkfsXfs => "xfsprogs",
+            Self::MkfsXfs | Self::XfsGrowfs => "xfsprogs",
+            Self::Multipathd => "device-mapper-multipath (Debian: multipath-tools)",
             Self::Restorecon | Self::Semodule => "policycoreutils",
             Self::Rsync => "rsync",
         }

@@ -3,6 +3,7 @@
 use super::{Host, root::at};
 use rustix::fs::{OFlags, SeekFrom, seek};
 use std::{
+    collections::BTreeMap,
     fs::{File, OpenOptions},
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
@@ -114,12 +115,57 @@ pub fn errors_of(messages: &[Message], disks: &[String], sessions: &[u32]) -> Ve
     found
 }
 
+/// True if the target has announced another size of one of these disks, and the kernel has not read it since (kernel
+/// `drivers/scsi/scsi_error.c`, `scsi_report_sense`; `drivers/scsi/sd.c`, `sd_print_capacity`):
+///
+/// ```text
+/// sd 2:0:0:1: [sdb] 41943040 512-byte logical blocks: (21.5 GB/20.0 GiB)
+/// sd 2:0:0:1: Capacity data has changed
+/// ```
+pub fn announces_size(messages: &[Message], disks: &[String]) -> bool {
+    let mut announced: BTreeMap<&str, bool> = BTreeMap::new();
+    for text in messages.iter().map(|message| message.text.trim()) {
+        let Some((address, said)) = text.strip_prefix("sd ").and_then(|rest| rest.split_once(": ")) else {
+            continue;
+        };
+        if said == "Capacity data has changed" {
+            if let Some(announced) = announced.get_mut(address) {
+                *announced = true;
+            }
+        } else if said.contains("logical blocks")
+            && disks.iter().any(|disk| said.starts_with(&format!("[{disk}] ")))
+        {
+            announced.insert(address, false);
+        }
+    }
+    announced.values().any(|announced| *announced)
+}
+
 /// syslog(2), `KERN_ERR`.
 const ERROR: u8 = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_size_is_announced_until_the_kernel_reads_it() {
+        let read = "sd 2:0:0:1: [sdb] 41943040 512-byte logical blocks: (21.5 GB/20.0 GiB)";
+        let other = "sd 3:0:0:1: [sdc] 41943040 512-byte logical blocks: (21.5 GB/20.0 GiB)";
+        let said = "sd 2:0:0:1: Capacity data has changed";
+        for (lines, announced) in [
+            (&[read][..], false),
+            (&[read, said], true),
+            (&[read, said, read], false),
+            (&[read, other, said, other], true),
+            (&[other, said], false),
+            (&[said, read], false),
+        ] {
+            let messages: Vec<_> =
+                lines.iter().map(|text| Message { level: 4, text: (*text).into() }).collect();
+            assert_eq!(announces_size(&messages, &["sdb".into()]), announced, "{lines:?}");
+        }
+    }
 
     #[test]
     fn records() {

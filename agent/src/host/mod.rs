@@ -20,6 +20,7 @@ pub mod iscsi;
 pub mod kmsg;
 pub mod manifest;
 pub mod mountinfo;
+pub mod multipath;
 pub mod namespace;
 pub mod notify;
 pub mod pressure;

@@ -140,6 +140,12 @@ pub fn make_filesystem(
     }
 }
 
+/// Grows the XFS that is mounted there to the size of its device, while it is in use. The log keeps its size.
+pub fn grow(host: &Host, mount_point: &AbsPath, limit: Duration) -> Result<String, ExecError> {
+    let what = Invocation::new(Tool::XfsGrowfs, ["-d", mount_point.as_str()]).limit(limit);
+    Ok(exec::one_line(&host.run(&what)?.success(&what)?.stdout))
+}
+
 /// A version of xfsprogs: its first two numbers.
 type Version = (u32, u32);
 

@@ -15,6 +15,8 @@ pub struct HealthFacts {
     /// Errors of the LUN's devices, sessions and filesystem in the kernel's log, since the LUN was mounted or the log was
     /// cleared.
     pub kernel_errors: Fact<Vec<String>>,
+    /// True if the target has announced another size of the LUN, and the kernel has not read it since.
+    pub size_announced: Fact<bool>,
     /// etcd-lun's own units.
     pub units: Fact<Vec<UnitState>>,
     /// The interfaces that the sessions' packets leave by.

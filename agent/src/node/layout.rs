@@ -25,6 +25,8 @@ pub const BAR: &str = "member";
 pub const RUNTIME_DIR: &str = "/run/etcd-lun";
 /// The lock that a run of `apply`, `rollback`, `mark` or `retired delete` holds.
 pub const LOCK: &str = "/run/etcd-lun/lock";
+/// The lock that `mark` holds from its begin to its end. It holds [`LOCK`] only while it does not write to the LUN.
+pub const MARK_LOCK: &str = "/run/etcd-lun/mark.lock";
 /// What the run that holds the lock does, for a person who starts another one.
 pub const RUN_FILE: &str = "/run/etcd-lun/run";
 /// The systemd scope of a run by hand. One name is enough, because one run at a time holds the lock.

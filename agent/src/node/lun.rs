@@ -33,6 +33,10 @@ pub struct Lun {
     pub serial: Option<String>,
     /// Its size.
     pub size: Bytes,
+    /// The size of its smallest path. A multipath map keeps its old size when the LUN grows, until multipathd is told.
+    pub path_size: Bytes,
+    /// Whether commands to each of its paths wait while none ends: the target has fallen silent.
+    pub silent: bool,
     /// The kernel's read-only flag.
     pub read_only: bool,
     /// Devices stacked on it, such as LVM; not its own multipath map.
@@ -41,10 +45,31 @@ pub struct Lun {
     pub partitions: Vec<String>,
     /// Processes that have it mounted in any mount namespace, and swap. Our own staging mount is left out.
     pub users: Fact<Vec<User>>,
-    /// What it holds.
+    /// What it holds. It is not read while the LUN is mounted: a read would wait with a target that has fallen silent.
     pub content: Fact<Content>,
     /// Other devices with the label of our filesystem.
     pub same_label: Fact<Vec<String>>,
+}
+
+impl Lun {
+    /// True if the LUN has grown beyond the filesystem that is mounted from it, whose size is `seems` by statfs(2): the
+    /// LUN is not read for this. XFS leaves its log out there (kernel `fs/xfs/xfs_super.c`, `xfs_fs_statfs`), so it seems
+    /// a little smaller than the LUN even if it fills it.
+    pub fn exceeds(&self, seems: Bytes) -> bool {
+        self.size.max(self.path_size).0.saturating_sub(seems.0) > log_at_most(seems).0
+    }
+
+    /// The size that every path and the map over them have.
+    pub fn least_size(&self) -> Bytes {
+        self.size.min(self.path_size)
+    }
+}
+
+/// The largest log that such a filesystem may have: 2 GiB (kernel `fs/xfs/libxfs/xfs_fs.h`, `XFS_MAX_LOG_BYTES`).
+/// `mkfs.xfs` makes it much smaller: a 2,048th of the filesystem, and of a small one 64 MiB, or more on a machine with
+/// many processors.
+fn log_at_most(filesystem: Bytes) -> Bytes {
+    Bytes((filesystem.0 / 16).clamp(256 << 20, 2 << 30))
 }
 
 /// Whether multipathd uses the LUN.
@@ -87,6 +112,8 @@ pub enum Content {
         uuid: FsUuid,
         /// Its label, if it has one that could be ours.
         label: Option<FsLabel>,
+        /// The filesystem's size.
+        size: Bytes,
         /// Its stamp, as far as it can be read without writing to the LUN.
         stamp: Fact<Option<Stamp>>,
         /// Whether the stamp was read through our staging mount. Reading an unmounted filesystem does not replay its log, so

@@ -32,6 +32,8 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
     let paths: Fact<Vec<Path>> = paths(host, config).into();
     let kernel_errors =
         sessions.as_ref().map_err(copied).and_then(|sessions| kernel_errors(host, node, sessions));
+    let size_announced =
+        devices(node).and_then(|disks| Ok(kmsg::announces_size(&kmsg::messages(host)?, &disks)));
     let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
     let units = units(host, config);
     let paused = host.pause(SAMPLE_INTERVAL);
@@ -41,6 +43,7 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
         map_cache: map_cache(host, node).into(),
         free_inodes: free_inodes(host, config, node).into(),
         kernel_errors: kernel_errors.into(),
+        size_announced: size_announced.into(),
         units,
         routes: routes.into(),
         pressure: pressure.into(),
@@ -97,15 +100,18 @@ fn free_inodes(host: &Host, config: &Config, node: &Node) -> io::Result<Option<u
     staging::space(&root).map(|space| Some(space.free_inodes))
 }
 
+/// The LUN's paths and its map.
+fn devices(node: &Node) -> io::Result<Vec<String>> {
+    match node.lun.require().map_err(io::Error::other)? {
+        LunView::Seen(lun) => Ok(lun.paths.iter().chain([&lun.device]).cloned().collect()),
+        LunView::NoSession | LunView::NotAttached => Err(io::Error::other(
+            "the LUN is not attached, so it is unknown which lines of the kernel's log are about it",
+        )),
+    }
+}
+
 fn kernel_errors(host: &Host, node: &Node, sessions: &[iscsi::Session]) -> io::Result<Vec<String>> {
-    let disks: Vec<_> = match node.lun.require().map_err(io::Error::other)? {
-        LunView::Seen(lun) => lun.paths.iter().chain([&lun.device]).cloned().collect(),
-        LunView::NoSession | LunView::NotAttached => {
-            return Err(io::Error::other(
-                "the LUN is not attached, so it is unknown which lines of the kernel's log are about it",
-            ));
-        }
-    };
+    let disks = devices(node)?;
     let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
     Ok(kmsg::errors_of(&kmsg::messages(host)?, &disks, &sids))
 }

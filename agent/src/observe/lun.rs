@@ -133,6 +133,21 @@ pub(crate) fn connected_disks(host: &Host, config: &Config) -> io::Result<Vec<St
     }
 }
 
+/// The same, and without those that do not answer: a LUN in use may have fallen silent.
+pub(crate) fn answering_disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
+    let mut disks = connected_disks(host, config)?;
+    if config.backing.iscsi().is_some() {
+        let mut answering = Vec::new();
+        for disk in disks {
+            if block::is_running(host, &disk)? && !block::is_silent(host, &disk)? {
+                answering.push(disk);
+            }
+        }
+        disks = answering;
+    }
+    Ok(disks)
+}
+
 fn attached(
     host: &Host,
     config: &Config,
@@ -158,11 +173,17 @@ fn attached(
         .filter(|holder| Some(&holder.name) != map.as_ref())
         .chain(map.iter().flat_map(|_| &device.holders))
         .map(|holder| holder.dm_name.clone().unwrap_or_else(|| holder.name.clone()));
-    let content = if reachable {
-        content(host, &device, staged)
-    } else {
+    let users: Fact<Vec<User>> = users(host, &device, staged).into();
+    let silent = is_silent(host, paths)?;
+    let content = if !reachable {
         // A read would block for the whole replacement timeout.
         Fact::Unknown("no session to it is logged in".into())
+    } else if users.known().is_some_and(|users| !users.is_empty()) {
+        Fact::Unknown("it is not read while it is mounted".into())
+    } else if silent {
+        Fact::Unknown("commands to it wait, and none ends".into())
+    } else {
+        content(host, &device, staged)
     };
     Ok(Lun {
         devno: format!("{}:{}", device.major, device.minor),
@@ -170,15 +191,27 @@ fn attached(
         wwid: wwid(&config.backing, paths),
         serial: device.serial.clone().or_else(|| paths.iter().find_map(|path| path.serial.clone())),
         size: device.size,
+        path_size: paths.iter().map(|path| path.size).min().unwrap_or(device.size),
+        silent,
         read_only: device.read_only || paths.iter().any(|path| path.read_only),
         holders: holders.collect(),
         partitions: device.partitions.clone(),
-        users: users(host, &device, staged).into(),
+        users,
         content,
         same_label: same_label(host, &config.lun.label, &device, &names).into(),
         paths: names,
         device: device.name,
     })
+}
+
+/// True if no path answers.
+fn is_silent(host: &Host, paths: &[Disk]) -> io::Result<bool> {
+    for path in paths {
+        if !block::is_silent(host, &path.name)? {
+            return Ok(false);
+        }
+    }
+    Ok(!paths.is_empty())
 }
 
 /// True if multipath uses the disk. udev marks it before the map exists (multipath-tools `libmultipath/uevent.h`,
@@ -259,6 +292,7 @@ fn content(host: &Host, device: &Disk, staged: Option<&Staging>) -> Fact<Content
             Content::Xfs {
                 uuid: superblock.uuid,
                 label: superblock.label.parse().ok(),
+                size: superblock.size(),
                 stamp,
                 settled,
                 empty,

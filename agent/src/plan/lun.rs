@@ -132,6 +132,7 @@ impl Refusal {
                 | Self::ReadOnly { .. }
                 | Self::TooSmall { .. }
                 | Self::NoRoom { .. }
+                | Self::Shrunk { .. }
         )
     }
 }

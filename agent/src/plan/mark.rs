@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    node::{Node, authority::Authority},
+    node::{Fact, LunView, Node, authority::Authority},
 };
 use std::fmt;
 
@@ -33,6 +33,8 @@ pub enum SkipReason {
     NotMounted,
     /// A write would block until the target is back, and block whoever waits for this process.
     NoConnection,
+    /// The same: the connection seems to be there, and the target does not answer.
+    Silent,
 }
 
 impl fmt::Display for SkipReason {
@@ -41,6 +43,7 @@ impl fmt::Display for SkipReason {
             Self::NotMigrated => "etcd's data is on the local disk",
             Self::NotMounted => "the LUN is not mounted",
             Self::NoConnection => "no session to the target is connected",
+            Self::Silent => "the LUN does not answer",
         })
     }
 }
@@ -62,6 +65,9 @@ pub fn mark(config: &Config, node: &Node) -> Result<MarkPlan, Refusal> {
         if !mount.io_error && !ours.any(|session| session.is_logged_in()) {
             return Ok(MarkPlan::Skip(SkipReason::NoConnection));
         }
+    }
+    if matches!(&node.lun, Fact::Known(LunView::Seen(lun)) if lun.silent) {
+        return Ok(MarkPlan::Skip(SkipReason::Silent));
     }
     let (record, stamp) = resume::verify_mounted(&input, mount)?;
     let (stamp, record) = resume::advance_use(record, stamp);

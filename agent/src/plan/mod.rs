@@ -9,6 +9,7 @@
 //! * [`migrate`]: moves the data from the local disk to the LUN
 //! * [`resume`]: the LUN is authoritative: fence, advance the use counter, mount, start etcd
 //! * [`claim`]: takes back the node's own LUN after its machine id has changed
+//! * [`growth`]: the LUN has another size than the filesystem on it
 //! * [`mark`]: advances the use counter while etcd runs on the LUN
 //! * [`quorum`]: whether etcd may be stopped by hand
 //! * [`outlook`]: what that means for the cluster, and the wait until its member serves again
@@ -19,6 +20,7 @@
 
 mod attach;
 mod claim;
+mod growth;
 mod input;
 mod lun;
 mod mark;

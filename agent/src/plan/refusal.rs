@@ -285,6 +285,21 @@ pub enum Refusal {
         #[serde(skip)]
         where_to_fix: &'static str,
     },
+    /// The LUN ends before its filesystem does.
+    #[error(
+        "LUN {wwid} has {found}, and the filesystem on it has {wanted}: it was made smaller, and what lay beyond its end is lost to etcd. Stop etcd on this node, and grow the LUN to at least {wanted} {where_to_fix}; if its data is lost, replace this etcd member"
+    )]
+    Shrunk {
+        /// The LUN.
+        wwid: Wwid,
+        /// Its size.
+        found: Bytes,
+        /// The filesystem's size.
+        wanted: Bytes,
+        /// Where this can be fixed.
+        #[serde(skip)]
+        where_to_fix: &'static str,
+    },
     /// The data does not fit on the LUN.
     #[error(
         "LUN {wwid} has {found} of space, and etcd's data and its next files need {wanted}: grow it {where_to_fix}, or name a larger LUN"

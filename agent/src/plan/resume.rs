@@ -1,7 +1,7 @@
 //! The LUN is authoritative: retire and fence the local data, advance the use counter, mount, start etcd.
 
 use super::{
-    attach,
+    attach, growth,
     input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
@@ -25,10 +25,15 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
         return unmount_shut_down(input, mount);
     }
     let (record, _) = verify_mounted(input, mount)?;
+    growth::refuse_shrunk_mount(input, mount)?;
     let mut steps = retire_and_fence(input, record)?;
     steps.extend(serve_from_lun(input, false)?);
     if !input.etcd.needs_start() {
         steps.extend(outlook::await_running(input));
+    }
+    // Only where nothing else is to be done: etcd serves, whatever becomes of these steps.
+    if steps.is_empty() {
+        steps = growth::grow(input, mount)?;
     }
     Ok(Plan::complete(steps))
 }
@@ -161,6 +166,7 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
         return Ok(Plan::stage(wwid, record.uuid));
     }
     let stamp = check_stamp(input, record, stamp)?;
+    growth::refuse_shrunk(input, seen)?;
     lun::check_label_unique(input, seen)?;
     let (stamp, advanced) = advance_use(record, stamp);
     let mut steps = vec![Step::Activate { stamp, record: advanced }];

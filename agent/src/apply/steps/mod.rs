@@ -14,6 +14,7 @@
 //! * [`retire`], [`fence`]: the local data, and the data directory without it
 //! * [`returning`]: the local copy of a rollback
 //! * [`mount`]: the LUN's mount for etcd
+//! * [`grow`]: the multipath map and the filesystem of a LUN that has grown
 //! * [`preflight`]: trying all that before etcd is stopped
 //! * [`etcd`]: stopping and starting it
 //! * [`serve`]: whether the others can do without it, and whether it serves again
@@ -25,6 +26,7 @@ pub mod copy;
 pub mod etcd;
 pub mod fence;
 pub mod format;
+pub mod grow;
 pub mod login;
 pub mod measure;
 pub mod mount;

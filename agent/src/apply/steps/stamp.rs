@@ -45,9 +45,9 @@ pub fn activate(run: &mut Run<'_>, stamp: &Stamp, record: &Record) -> anyhow::Re
     Ok(format!("use {} is counted on the LUN and in {}", stamp.activations, RECORD))
 }
 
-/// Advances the use counter of a LUN in use: first on the stamp, which is synced to the device, then in the record.
-/// After an interruption between both the LUN is one use ahead.
-pub fn mark(run: &Run<'_>, step: &Mark) -> anyhow::Result<String> {
+/// Advances the use counter of a LUN in use, on the stamp only, and syncs it to the device. [`mark_record`] comes after
+/// it. After an interruption between both the LUN is one use ahead.
+pub fn mark_lun(run: &Run<'_>, step: &Mark) -> anyhow::Result<()> {
     let Mark { at, stamp, record } = step;
     guard::data_is_on_lun(run, at)?;
     let root = tree::open(&run.host.root.locate(at.as_path()))?;
@@ -60,7 +60,19 @@ pub fn mark(run: &Run<'_>, step: &Mark) -> anyhow::Result<String> {
         "the LUN's stamp or the record has changed: nothing is counted"
     );
     inode::set_attribute(&root, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
-    dir::sync_filesystem(&root).context("syncing the LUN")?;
+    dir::sync_filesystem(&root).context("syncing the LUN")
+}
+
+/// Advances the use counter in the record, if nothing else in the record has changed since the plan.
+pub fn mark_record(run: &Run<'_>, step: &Mark) -> anyhow::Result<String> {
+    let Mark { stamp, record, .. } = step;
+    let recorded = record::read(run.host)?;
+    ensure!(
+        recorded.activations < record.activations
+            && recorded.clone().activated(record.activations) == *record,
+        "the record has changed: use {} is counted on the LUN only",
+        stamp.activations
+    );
     record::write(run.host, record)?;
     Ok(format!("use {} is counted on the LUN and in {RECORD}", stamp.activations))
 }

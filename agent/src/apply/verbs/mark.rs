@@ -1,17 +1,18 @@
 //! Advancing the LUN's use counter while etcd runs on it.
 
 use crate::{
-    apply::{alone, context::Run, dispatch, outcome::Failure, secrets::Secrets, watcher::Watcher},
+    apply::{alone, context::Run, outcome::Failure, secrets::Secrets, steps::stamp},
     config::Config,
     host::{
         Host,
         filelock::{Lock, LockError},
     },
-    node::Identity,
+    node::{Identity, layout::MARK_LOCK},
     observe::{self, Viewpoint},
-    plan::{self, MarkPlan, SkipReason},
+    plan::{self, MarkPlan, SkipReason, Step},
+    terms::AbsPath,
 };
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 
 /// The result of [`mark`].
 #[derive(Debug)]
@@ -26,24 +27,47 @@ pub enum Marked {
 
 /// Advances the use counter if etcd's data is on the LUN and the LUN is mounted for etcd. It never mounts, logs in or
 /// starts anything, and never waits for a run of `apply`.
-pub fn mark(
-    host: &Host,
-    config: &Config,
-    identity: &Identity,
-    watcher: &mut dyn Watcher,
-) -> Result<Marked, Failure> {
-    let _lock = match Lock::take(host, &alone::lock_path()?) {
+///
+/// It holds the lock of `apply` while it plans and while it writes the record, and not while it writes to the LUN: if the
+/// target falls silent just then, that write cannot be ended until the target is back, and `apply` must be able to run.
+/// No run of `apply` can write to the stamp meanwhile: it does so only while the LUN is not mounted on the data
+/// directory, and the open directory keeps it mounted. The record is written only if it is still the one that was
+/// planned with; otherwise the LUN is one use ahead, as after an interruption.
+pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked, Failure> {
+    // Two at a time could write a lower count over a higher one.
+    let mark_lock: AbsPath = MARK_LOCK.parse().map_err(anyhow::Error::from)?;
+    let _only = match take(host, &mark_lock)? {
         Ok(lock) => lock,
-        Err(busy @ LockError::Held { .. }) => return Ok(Marked::Busy(busy)),
-        Err(error) => return Err(Failure::Error(error.into())),
+        Err(busy) => return Ok(Marked::Busy(busy)),
+    };
+    let alone = match take(host, &alone::lock_path()?)? {
+        Ok(lock) => lock,
+        Err(busy) => return Ok(Marked::Busy(busy)),
     };
     let node = observe::node(host, config, identity.clone(), Viewpoint::Reader);
     let step = match plan::mark(config, &node)? {
-        MarkPlan::Advance(step) => step,
+        MarkPlan::Advance(step) => *step,
         MarkPlan::Skip(why) => return Ok(Marked::Idle(why)),
     };
     let no_secrets = Secrets::default();
-    let mut run = Run::new(host, config, &no_secrets, identity);
-    let said = dispatch::step(&mut run, &step, watcher).context("in step mark")?;
-    Ok(Marked::Counted(said))
+    let run = Run::new(host, config, &no_secrets, identity);
+    let Step::Mark(step) = step else { return Err(anyhow!("the plan of `mark` has a step `{step}`").into()) };
+    drop(alone);
+    stamp::mark_lun(&run, &step).context("in step mark")?;
+    match take(host, &alone::lock_path()?)? {
+        Ok(_alone) => Ok(Marked::Counted(stamp::mark_record(&run, &step).context("in step mark")?)),
+        Err(_) => Ok(Marked::Counted(format!(
+            "use {} is counted on the LUN, and in the record the next time, because another run has begun",
+            step.stamp.activations
+        ))),
+    }
+}
+
+/// The lock, or who holds it.
+fn take(host: &Host, path: &AbsPath) -> Result<Result<Lock, LockError>, Failure> {
+    match Lock::take(host, path) {
+        Ok(lock) => Ok(Ok(lock)),
+        Err(busy @ LockError::Held { .. }) => Ok(Err(busy)),
+        Err(error) => Err(Failure::Error(error.into())),
+    }
 }

@@ -242,8 +242,15 @@ pub const COMMANDS: &[Command] = &[
     ),
     plain(
         &["render", "target"],
-        "Print a script that sets up the target for this config, on a Linux machine with targetcli",
+        "Print a script that sets up the target for this config",
         &[
+            option(
+                "kind",
+                "KIND",
+                "lio: with targetcli, on a Linux machine; targetd: with curl and jq, at an appliance that runs targetd \
+                 [default: lio]",
+            ),
+            option("pool", "NAME", "With targetd: the appliance's pool that the LUNs are made in"),
             Flag {
                 name: "backstore-dir",
                 value: Some("DIR"),

@@ -3,6 +3,7 @@
 //! A disk is named by its kernel name (`sdb`, `dm-3`), as in `/sys/class/block`. That name may change at any time: the
 //! disk's identity is its [`Wwid`].
 
+mod activity;
 mod blkid;
 pub mod content;
 mod medium;
@@ -10,6 +11,7 @@ mod places;
 #[cfg(test)]
 mod tests;
 
+pub use activity::is_silent;
 pub use content::{ClearError, Content, clear_unfinished, probe};
 
 use super::{
@@ -198,6 +200,11 @@ pub fn scsi(host: &Host, name: &str) -> io::Result<Option<Scsi>> {
         None => None,
     };
     Ok(Some(Scsi { state, timeouts: counter("iotmo_cnt")?, errors: counter("ioerr_cnt")?, cache_type }))
+}
+
+/// True if the SCSI layer sends commands to the disk, or if it is no SCSI disk.
+pub fn is_running(host: &Host, name: &str) -> io::Result<bool> {
+    Ok(scsi(host, name)?.is_none_or(|scsi| scsi.state == "running"))
 }
 
 /// True if the kernel knows this LUN of this session. That is so as soon as a scan has ended. The kernel makes the disk

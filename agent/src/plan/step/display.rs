@@ -2,7 +2,9 @@
 
 use super::{
     Step,
-    payload::{AttachLun, AwaitMember, Copy, Format, LogIn, Mark, MountData, Preflight, Retire, StartEtcd},
+    payload::{
+        AttachLun, AwaitMember, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, Retire, StartEtcd,
+    },
 };
 use crate::{
     config::{Discovery, Runtime},
@@ -122,6 +124,15 @@ impl fmt::Display for Step {
             ),
             Self::Return { at, generation } => {
                 write!(f, "open the fence: put {}/{generation} in the place of {at}", layout::RETURNING)
+            }
+            Self::ResizeMap { map, to } => {
+                write!(f, "have multipathd give {map} the {to} that its paths have now")
+            }
+            Self::Grow(Grow { at, wwid, from, to }) => {
+                write!(
+                    f,
+                    "grow the filesystem on {at} from {from} to the {to} of LUN {wwid}, while etcd runs"
+                )
             }
             Self::StartEtcd(StartEtcd { runtime: Runtime::Systemd { unit }, on, .. }) => {
                 write!(f, "start {unit} on the {on}")

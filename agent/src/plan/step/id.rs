@@ -36,6 +36,8 @@ impl Step {
             Self::UnmountShutDown { .. } => "unmount-shut-down",
             Self::CommitLocal { .. } => "commit-local",
             Self::Return { .. } => "return",
+            Self::ResizeMap { .. } => "resize-map",
+            Self::Grow(_) => "grow",
             Self::StartEtcd(_) => "start-etcd",
             Self::AwaitMember(_) => "await-member",
         }
@@ -74,6 +76,8 @@ impl Step {
             | Self::MountData(_)
             | Self::UnmountData { .. }
             | Self::UnmountShutDown { .. }
+            | Self::ResizeMap { .. }
+            | Self::Grow(_)
             | Self::StartEtcd(_)
             | Self::AwaitMember(_) => false,
         }

@@ -9,13 +9,13 @@ mod id;
 mod payload;
 
 pub use payload::{
-    AttachLun, AwaitMember, Copy, Format, LogIn, Mark, MountData, Preflight, Retire, StartEtcd, Way,
+    AttachLun, AwaitMember, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, Retire, StartEtcd, Way,
 };
 
 use crate::{
     config::Runtime,
     node::authority::{Record, Stamp},
-    terms::{AbsPath, DiskLink, FsUuid, Iqn, Span, Wwid},
+    terms::{AbsPath, Bytes, DiskLink, FsUuid, Iqn, Span, Wwid},
 };
 use serde::Serialize;
 
@@ -166,6 +166,15 @@ pub enum Step {
         /// The generation that the copy is.
         generation: u64,
     },
+    /// Has multipathd give the map the size of its paths, after the LUN has grown.
+    ResizeMap {
+        /// The kernel name of the map.
+        map: String,
+        /// The size of the paths.
+        to: Bytes,
+    },
+    /// Grows the mounted filesystem to the size of the LUN, while etcd uses it.
+    Grow(Grow),
     /// Starts etcd.
     StartEtcd(StartEtcd),
     /// Waits until this node's member serves.

@@ -147,6 +147,19 @@ pub struct MountData {
     pub options: Vec<String>,
 }
 
+/// The payload of `Step::Grow`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Grow {
+    /// The data directory.
+    pub at: AbsPath,
+    /// The LUN.
+    pub wwid: Wwid,
+    /// The filesystem's size.
+    pub from: Bytes,
+    /// The LUN's size.
+    pub to: Bytes,
+}
+
 /// The payload of `Step::StartEtcd`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StartEtcd {

@@ -33,6 +33,7 @@ mod pod;
 mod rollback;
 mod secret;
 mod selinux;
+mod storage;
 mod terminal;
 mod tools;
 
@@ -50,6 +51,7 @@ pub fn all() -> Vec<Scenario> {
         lio::scenarios(),
         faults::scenarios(),
         health::scenarios(),
+        storage::scenarios(),
         rollback::scenarios(),
         before_stop::scenarios(),
         pod::scenarios(),
