@@ -5,13 +5,13 @@
 #[allow(dead_code, reason = "each test uses only some of these functions")]
 mod support;
 
-#[path = "health/schema.rs"]
+#[path = "support/schema.rs"]
 mod schema;
 #[path = "health/written.rs"]
 mod written;
 
 use etcd_lun::{
-    health::{self, AFTER_ROLLBACK, CHECKS, ISCSI_ONLY, Outcome, Report, Run},
+    health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, ISCSI_ONLY, Outcome, Report, Run},
     node::{
         ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
         Multipath, Node, Retired, Sample, Selinux,
@@ -101,6 +101,39 @@ fn seen(node: &mut Node) -> &mut etcd_lun::node::Lun {
         LunView::Seen(lun) => lun,
         other => panic!("{other:?}"),
     }
+}
+
+/// Nine checks of a LUN that nobody has moved to would each tell the reader to stop etcd.
+#[test]
+fn a_node_that_is_not_migrated_has_one_verdict() {
+    let report = assess(&config(), &node());
+    let bad: Vec<_> = report.rows.iter().filter(|row| !row.outcome.is_ok()).collect();
+    let [row] = bad.as_slice() else { panic!("{report:#?}") };
+    assert_eq!(row.check, "record");
+    assert!(
+        row.outcome.detail().starts_with("not migrated yet: etcd's data is on the local disk"),
+        "{row:?}"
+    );
+    assert!(report.rows.iter().all(|row| BEFORE_MIGRATION.contains(&row.check)), "{report:#?}");
+    let bare = Node { missing_tools: vec!["iscsiadm (package iscsi-initiator-utils)".into()], ..node() };
+    let Outcome::Found(said) = outcome(&bare, "record") else { panic!() };
+    assert!(
+        said.ends_with("first install what is missing: iscsiadm (package iscsi-initiator-utils)"),
+        "{said}"
+    );
+    let begun = Node { record: Fact::Known(Some(record())), ..node() };
+    let Outcome::Found(said) = outcome(&begun, "record") else { panic!() };
+    assert!(said.starts_with("a migration was begun and not finished"), "{said}");
+    // A record that was lost, and a LUN that is mounted: every check has something to say.
+    let lost = Node { record: Fact::Known(None), ..migrated() };
+    assert_eq!(assess(&config(), &lost).rows.len(), CHECKS.len());
+}
+
+#[test]
+fn a_migrated_node_names_the_tools_that_are_gone() {
+    let bare = Node { missing_tools: vec!["rsync (package rsync)".into()], ..migrated() };
+    let Outcome::Found(said) = outcome(&bare, "units") else { panic!() };
+    assert_eq!(said, "tools are missing, install them: rsync (package rsync)");
 }
 
 #[test]

@@ -55,20 +55,19 @@ fn json_is_as_its_schema_says() {
         let rows = value["health"]["rows"].as_array().unwrap();
         assert!(rows.iter().any(|row| row["outcome"] == outcome), "{outcome}");
     }
-    schema::check(&schema, &value, "").unwrap();
+    schema::check(&schema, &value).unwrap();
     // The schema also detects what is wrong.
     value["health"]["rows"][0]["outcome"] = "fine".into();
     assert!(
-        schema::check(&schema, &value, "")
-            .unwrap_err()
-            .starts_with(".health.rows[0].outcome: not one of them")
+        schema::check(&schema, &value).unwrap_err().starts_with(".health.rows[0].outcome: not one of them")
     );
     value["health"]["rows"][0]["outcome"] = "ok".into();
     value["health"]["rows"][1].as_object_mut().unwrap().remove("detail");
-    assert!(schema::check(&schema, &value, "").unwrap_err().contains("without \"detail\""));
+    assert!(schema::check(&schema, &value).unwrap_err().contains("without \"detail\""));
     value["health"]["rows"][1]["detail"] = "x".into();
+    // Keys are added without a new version, so a reader must accept more of them.
     value["health"]["more"] = 1.into();
-    assert!(schema::check(&schema, &value, "").unwrap_err().contains("a key"));
+    schema::check(&schema, &value).unwrap();
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn without_the_program() {
     let butane = dir.object("butane", &["--without-program"]);
     assert_eq!(butane["systemd"], object["spec"]["config"]["systemd"]);
     assert_eq!(butane["storage"]["files"].as_array().unwrap().len(), rest.len());
-    let (code, _, err) = dir.run(&["machineconfig", "--without-program", "--binary", &dir.path("etcd-lun")]);
+    let (code, _, err) = dir.run(&["machineconfig", "--without-program", "--program", &dir.path("etcd-lun")]);
     assert_eq!(code, 2, "{err}");
 }
 
@@ -134,7 +134,11 @@ fn its_size_is_told() {
     let dir = Dir::new("size");
     let (_, out, err) = dir.render("machineconfig", &[]);
     let lines: Vec<_> = err.lines().collect();
-    assert_eq!(lines[0], "98-master-etcd-lun, for the pool of role master:");
+    let first = format!(
+        "98-master-etcd-lun, for the pool of role master, with the program for {}:",
+        std::env::consts::ARCH
+    );
+    assert_eq!(lines[0], first);
     let bytes = |line: &str| line.split_whitespace().next().unwrap().parse::<usize>().unwrap();
     assert_eq!(bytes(lines[1]), out.len());
     assert_eq!(lines[2..].iter().map(|line| bytes(line)).sum::<usize>(), out.len());
@@ -146,11 +150,11 @@ fn its_size_is_told() {
     });
     let mut large = program();
     large.extend(noise.take(800_000));
-    let (code, out, err) = dir.render("machineconfig", &["--binary", &dir.write("large", &large)]);
+    let (code, out, err) = dir.render("machineconfig", &["--program", &dir.write("large", &large)]);
     assert_eq!((code, out.is_empty()), (0, false), "{err}");
     assert!(err.contains("assisted installer") && !err.contains("80 %"), "{err}");
     large.extend_from_within(4096..404_096);
-    let (code, out, err) = dir.render("machineconfig", &["--binary", &dir.write("large", &large)]);
+    let (code, out, err) = dir.render("machineconfig", &["--program", &dir.write("large", &large)]);
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
     assert!(err.contains("\nerror: MachineConfig 98-master-etcd-lun would have 1"), "{err}");
     assert!(err.contains("may have 1572864: give a smaller build"), "{err}");

@@ -76,9 +76,10 @@ impl Dir {
     /// Runs `render` with the directory's own config, secrets and program, unless `more` has others.
     fn render(&self, verb: &str, more: &[&str]) -> (i32, String, String) {
         let mut args = vec![verb.to_owned()];
-        for (option, value) in [("--config", "pool.toml"), ("--binary", "etcd-lun"), ("--secrets-from", "")] {
+        for (option, value) in [("--config", "pool.toml"), ("--program", "etcd-lun"), ("--secrets-from", "")]
+        {
             let other = option == "--secrets-from" && more.contains(&"--without-secrets")
-                || option == "--binary" && more.contains(&"--without-program");
+                || option == "--program" && more.contains(&"--without-program");
             if !more.contains(&option) && !other {
                 args.extend([option.to_owned(), self.path(value)]);
             }

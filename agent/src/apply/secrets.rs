@@ -57,7 +57,7 @@ fn secret(
                 ConfigError::Secret {
                 what: format!("`{table}`: credential {name}"),
                 why: "no $CREDENTIALS_DIRECTORY, which systemd gives to the service; by hand, name the directory that the \
-                      credential lies in: `CREDENTIALS_DIRECTORY=/etc/credstore etcd-lun …`"
+                      credential lies in: `CREDENTIALS_DIRECTORY=/etc/credstore etcd-lun apply`"
                     .into(),
             }
             };

@@ -75,6 +75,13 @@ pub fn milliseconds(nanos: u64) -> String {
     }
 }
 
+/// The same, with all digits where a rounded time would look like a limit: "10.0 ms" is above 10 ms or below it.
+pub fn beside_limits(nanos: u64) -> String {
+    let shown = milliseconds(nanos);
+    let is_limit = [LIMIT, HEAVY_LIMIT].into_iter().any(|limit| milliseconds(self::nanos(limit)) == shown);
+    if is_limit { format!("{}.{:06} ms", nanos / 1_000_000, nanos % 1_000_000) } else { shown }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +151,14 @@ mod tests {
             (u64::MAX, "18446744073709 ms"),
         ] {
             assert_eq!(milliseconds(nanos), shown, "{nanos}");
+        }
+        for (nanos, shown) in [
+            (9_999_999, "9.999999 ms"),
+            (10_004_000, "10.004000 ms"),
+            (2_000_000, "2.000000 ms"),
+            (9_900_000, "9.90 ms"),
+        ] {
+            assert_eq!(beside_limits(nanos), shown);
         }
     }
 }

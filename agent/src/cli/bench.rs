@@ -1,7 +1,7 @@
 //! `bench`
 
 use super::{
-    config,
+    config, env,
     exit::Exit,
     grammar::Arguments,
     output::{OutputFormat, print_json, print_out},
@@ -81,9 +81,14 @@ struct Run {
 /// Measures, and prints a verdict. The first directory decides the exit code.
 pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) -> Result<(), Exit> {
     let (host, path) = match &options.path {
-        Some(path) => (config::machine_to_look()?.0, path.clone()),
+        Some(path) => (config::machine_for_anybody()?, path.clone()),
         None => {
-            let (host, _, config) = config::load_to_look(file)?;
+            let (host, _, config) = config::load_to_look(file).map_err(|exit| match exit {
+                Exit::Usage(said) => {
+                    Exit::Usage(format!("{said}; or name a directory: `etcd-lun bench DIR`"))
+                }
+                other => other,
+            })?;
             let path = dir_on_etcd_disk(&host, &config.etcd.data_dir)?;
             (host, path)
         }
@@ -91,6 +96,14 @@ pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) 
     let mut places = Vec::new();
     for path in std::iter::once(&path).chain(&options.against) {
         places.push(Place::open(&host, path).context("opening a directory to measure")?);
+    }
+    if let [first, second] = places.as_slice()
+        && first.path == second.path
+    {
+        return Err(Exit::Usage(format!(
+            "--against: {} is the directory that is measured already: name another one",
+            second.path.display()
+        )));
     }
     let parts: Vec<(&Place, u32)> =
         places.iter().flat_map(|place| options.sizes.iter().map(move |size| (place, *size))).collect();
@@ -160,7 +173,7 @@ fn measure(host: &Host, parts: &[(&Place, u32)], writes: u32) -> anyhow::Result<
         parts.iter().map(make).collect::<Result<Vec<_>, _>>().context("making a scratch file")?;
     let count = usize::try_from(writes).context("counting")?;
     let series = u32::try_from(parts.len()).context("counting")?;
-    let watched = std::io::stderr().is_terminal();
+    let watched = std::io::stderr().is_terminal() && !env::is_dumb();
     let mut last = Instant::now();
     let mut moved = |done: usize| {
         if watched && last.elapsed() > Duration::from_millis(100) {
@@ -233,6 +246,6 @@ fn verdict_text(summary: &Summary) -> String {
         }
         Verdict::TooSlow => "TOO SLOW for etcd, which needs less than 10 ms",
     };
-    let p99 = milliseconds(summary.fdatasync_ns.p99);
+    let p99 = bench::beside_limits(summary.fdatasync_ns.p99);
     format!("99 of 100 within {p99}: {said}")
 }

@@ -1,13 +1,7 @@
-//! Loads the config; `config check`.
+//! Loads the config.
 
-use super::{
-    env,
-    exit::Exit,
-    output::{OutputFormat, print_json, print_out},
-    show,
-};
+use super::{env, exit::Exit};
 use crate::{
-    apply::secrets,
     config::{Config, ConfigError, FRAGMENTS, MAIN_FILE, Pool, Source},
     host::{
         Host, identity,
@@ -19,6 +13,7 @@ use anyhow::Context as _;
 use std::{
     io,
     path::{self, Path},
+    sync::OnceLock,
     time::{Duration, Instant},
 };
 
@@ -37,6 +32,13 @@ pub(super) fn machine_to_look() -> Result<(Host, Joined), Exit> {
         Joined::Same
     });
     Ok((host, joined))
+}
+
+/// Opens the machine for a verb that everybody may run. Root also joins PID 1's mount namespace.
+pub(super) fn machine_for_anybody() -> Result<Host, Exit> {
+    // Before `Host` starts a thread. Others than root cannot join it, and need not: they measure a directory that they see.
+    let _joined = namespace::join_pid1();
+    Ok(Host::machine().context("setting up")?)
 }
 
 /// Opens the machine and loads the config, for a verb that changes the node. The change must happen in PID 1's mount namespace.
@@ -102,11 +104,6 @@ fn machine_as_root() -> Result<(Host, io::Result<Joined>), Exit> {
     Ok((host, joined))
 }
 
-/// Opens the machine and loads its config, without joining another mount namespace.
-pub(super) fn load(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
-    load_on(Host::machine().context("setting up")?, file, Joined::Same)
-}
-
 fn load_on(host: Host, file: Option<&Path>, joined: Joined) -> Result<(Host, Identity, Config), Exit> {
     // A missing config is reported first, because it is the most likely mistake.
     let sources = sources(&host, file)?;
@@ -126,11 +123,27 @@ pub(super) fn load_pool(file: Option<&Path>) -> Result<(Host, Pool, Vec<Source>)
     Ok((host, pool, sources))
 }
 
+/// The name of a config file that stands for standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// The text of standard input. It can be read only once, and a verb that waits for the host name asks again.
+fn standard_input() -> io::Result<String> {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    if let Some(text) = TEXT.get() {
+        return Ok(text.clone());
+    }
+    let text = io::read_to_string(io::stdin())?;
+    Ok(TEXT.get_or_init(|| text).clone())
+}
+
 /// The source texts of the config, in the order in which they are merged.
 fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError> {
     let read = |path: &Path| -> Result<Source, ConfigError> {
         Ok(Source { path: path.display().to_string(), text: host.root.read(path)? })
     };
+    if file == Some(Path::new(STANDARD_INPUT)) {
+        return Ok(vec![Source { path: "standard input".into(), text: standard_input()? }]);
+    }
     if let Some(file) = file {
         // A person means the working directory. `Root` would resolve the path from its own base.
         return Ok(vec![read(&path::absolute(file)?)?]);
@@ -145,28 +158,6 @@ fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError>
         }
     }
     Ok(sources)
-}
-
-/// `config check`, for this host or for the node with this host name or machine id. For another node all entries must be
-/// valid, and secrets are not read, because only that node has them.
-pub(super) fn check(file: Option<&Path>, node: Option<&str>, output: OutputFormat) -> Result<(), Exit> {
-    let (whose, config) = match node {
-        Some(node) => {
-            let (_, pool, _) = load_pool(file)?;
-            pool.nodes()?;
-            (format!("{node}, not this one; secrets were not read"), pool.for_node(node, node)?)
-        }
-        None => {
-            let (host, identity, config) = load(file)?;
-            secrets::load(&host, &config, credentials().as_deref())?;
-            (format!("{}, machine id {}", identity.hostname, identity.machine_id), config)
-        }
-    };
-    if output.json {
-        return print_json("config", &config);
-    }
-    print_out(&show::config(&config, &whose));
-    Ok(())
 }
 
 /// The directory of the unit's credentials (systemd.exec(5)).

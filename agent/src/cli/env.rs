@@ -13,6 +13,16 @@ pub(super) fn arguments() -> impl Iterator<Item = std::ffi::OsString> {
     std::env::args_os().skip(1)
 }
 
+/// True unless somebody asked for no colours (no-color.org), or the terminal has none.
+pub(super) fn wants_colour() -> bool {
+    var("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb()
+}
+
+/// True for a terminal that cannot move its cursor. Progress is then printed in whole lines only.
+pub(super) fn is_dumb() -> bool {
+    var("TERM").is_some_and(|term| term == "dumb")
+}
+
 /// True if our standard error leads to the journal. A shell in a unit inherits the variable but may have redirected the stream.
 /// So the stream itself is compared.
 pub(super) fn under_systemd() -> bool {

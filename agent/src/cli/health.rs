@@ -1,7 +1,7 @@
 //! `health`
 
 use super::{
-    config,
+    config, env,
     exit::Exit,
     grammar::Arguments,
     output::{OutputFormat, print_json, print_out},
@@ -70,7 +70,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) 
     if output.json {
         print_json("health", &report)?;
     } else if !options.record {
-        print_out(&page(&report, std::io::stdout().is_terminal()));
+        print_out(&page(&report, std::io::stdout().is_terminal() && env::wants_colour()));
     }
     let bad: Vec<_> = report.rows.iter().filter(|row| !row.outcome.is_ok()).collect();
     match bad.as_slice() {
@@ -156,7 +156,28 @@ fn write_textfile(host: &Host, config: &Config, text: &str) -> anyhow::Result<()
 }
 
 /// `health --list`
-pub(super) fn list() -> String {
+pub(super) fn list(output: OutputFormat) -> Result<(), Exit> {
+    #[derive(serde::Serialize)]
+    struct Listed {
+        name: &'static str,
+        severity: &'static str,
+        protects: &'static str,
+        limit: &'static str,
+    }
+    if output.json {
+        let listed = CHECKS.iter().map(|check| Listed {
+            name: check.name,
+            severity: check.severity.word(),
+            protects: check.protects,
+            limit: check.limit,
+        });
+        return print_json("checks", &listed.collect::<Vec<_>>());
+    }
+    print_out(&table());
+    Ok(())
+}
+
+fn table() -> String {
     let mut text = format!("{:<16}  {:<8}  {}\n", "CHECK", "SEVERITY", "WHAT IT PROTECTS, AND ITS LIMIT");
     for check in CHECKS {
         let _ = writeln!(text, "{:<16}  {:<8}  {}", check.name, check.severity.word(), check.protects);

@@ -11,9 +11,19 @@ use tracing::{level_filters::LevelFilter, subscriber::set_global_default};
 use tracing_subscriber::{Layer as _, layer::SubscriberExt as _, registry};
 
 /// Installs the subscriber. `ETCD_LUN_LOG` sets the level, such as `debug` or `trace`. Steps are logged at `info`. `both` is
-/// for a run by hand.
-pub(super) fn install(both: bool) {
-    let level = env::var("ETCD_LUN_LOG").and_then(|level| level.parse().ok()).unwrap_or(LevelFilter::INFO);
+/// for a run by hand. A wrong level is an error: nobody would find the lines that were asked for.
+pub(super) fn install(both: bool) -> Result<(), String> {
+    let level = match env::var("ETCD_LUN_LOG") {
+        None => LevelFilter::INFO,
+        Some(level) => level.parse().map_err(|_| {
+            format!("ETCD_LUN_LOG: `{level}` is not a level: set it to error, warn, info, debug, trace or off, or unset it")
+        })?,
+    };
+    subscribe(level, both);
+    Ok(())
+}
+
+fn subscribe(level: LevelFilter, both: bool) {
     if under_systemd()
         && let Ok(journal) = tracing_journald::layer()
     {

@@ -4,6 +4,7 @@
 
 mod apply;
 mod bench;
+mod check;
 mod config;
 mod env;
 mod events;
@@ -14,11 +15,13 @@ mod health;
 mod logging;
 mod mark;
 mod output;
+mod page;
 mod progress;
 mod render;
 mod retired;
 mod selinux;
 mod show;
+mod show_config;
 mod view;
 
 pub use exit::Exit;
@@ -48,7 +51,11 @@ pub fn main() -> Exit {
             return Exit::Usage(String::new());
         }
     };
-    logging::install(is_run(command.words) && !given.has("dry-run"));
+    if let Err(wrong) = logging::install(is_run(command.words) && !given.has("dry-run")) {
+        let exit = Exit::Usage(wrong);
+        logging::report_failure(&exit, given.has("json"));
+        return exit;
+    }
     let exit = match action(given.value("config").map(Path::new)) {
         Ok(()) => Exit::Success,
         Err(exit) => {
@@ -96,10 +103,7 @@ fn action(words: &[&str], given: &Arguments) -> Result<Action, String> {
         ["let-go"] => Box::new(mark::let_go),
         ["plan"] => Box::new(move |file| view::plan(file, goal, output)),
         ["status"] => Box::new(move |file| view::status(file, output)),
-        ["health"] if given.has("list") => Box::new(|_| {
-            print_out(&health::list());
-            Ok(())
-        }),
+        ["health"] if given.has("list") => Box::new(move |_| health::list(output)),
         ["health"] => {
             let options = health::Options::from(given)?;
             Box::new(move |file| health::run(file, &options, output))
@@ -113,8 +117,9 @@ fn action(words: &[&str], given: &Arguments) -> Result<Action, String> {
         }
         ["config", "check"] => {
             let node = given.parsed::<String>("node")?;
-            Box::new(move |file| config::check(file, node.as_deref(), output))
+            Box::new(move |file| check::check(file, node.as_deref(), output))
         }
+        ["config", "example"] => Box::new(|_| check::example()),
         ["render", "units"] => {
             let into: PathBuf = given.value("into").ok_or("--into <DIR> is missing")?.into();
             let packaged = given.has("packaged");
@@ -148,7 +153,11 @@ mod tests {
             let into = command.flags.iter().any(|flag| flag.name == "into").then_some("--into=/x");
             let operand = command.operand.filter(|operand| operand.required).map(|_| "1");
             let line = command.words.iter().copied().chain(into).chain(operand).map(Into::into);
-            let Ok(Parsed::Command(found, given)) = grammar::parse(line) else { panic!("{command:?}") };
+            let (found, given) = match grammar::parse(line).unwrap() {
+                Parsed::Command(found, given) => (found, given),
+                Parsed::Text(_) if matches!(command.words, ["help" | "version"]) => continue,
+                Parsed::Text(text) => panic!("{command:?}: {text}"),
+            };
             assert!(action(found.words, &given).is_ok(), "{command:?}");
         }
     }

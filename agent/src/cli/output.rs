@@ -87,8 +87,12 @@ impl io::Write for Errors {
 
 /// Prints a value as JSON, beside the version of the format.
 pub(super) fn print_json(kind: &str, value: &impl serde::Serialize) -> Result<(), Exit> {
-    let text = serde_json::to_string_pretty(&serde_json::json!({ "version": JSON_VERSION, kind: value }))
-        .map_err(anyhow::Error::from)?;
+    print_value(&serde_json::json!({ "version": JSON_VERSION, kind: value }))
+}
+
+/// Prints a JSON document.
+pub(super) fn print_value(value: &serde_json::Value) -> Result<(), Exit> {
+    let text = serde_json::to_string_pretty(value).map_err(anyhow::Error::from)?;
     print_out(&text);
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(super) struct Progress<'a> {
 impl<'a> Progress<'a> {
     /// Under systemd: only events and `STATUS=`. Elsewhere: lines on standard error.
     pub(super) fn new(notifier: Notify) -> Self {
-        let terminal = std::io::stderr().is_terminal();
+        let terminal = std::io::stderr().is_terminal() && !env::is_dumb();
         let quiet = env::under_systemd();
         Self {
             terminal,

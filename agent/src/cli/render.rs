@@ -17,7 +17,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use std::{
-    io,
+    io::{self, IsTerminal as _},
     path::{Path, PathBuf},
     str::FromStr as _,
 };
@@ -27,7 +27,7 @@ use std::{
 pub(super) struct Options {
     role: Role,
     name: Option<ObjectName>,
-    binary: Option<PathBuf>,
+    program: Option<PathBuf>,
     without_program: bool,
     secrets_from: Option<PathBuf>,
     without_secrets: bool,
@@ -41,7 +41,7 @@ impl Options {
         Ok(Self {
             role: given.parsed("role")?.map_or_else(master, Ok)?,
             name: given.parsed("name")?,
-            binary: path("binary"),
+            program: path("program"),
             without_program: given.has("without-program"),
             secrets_from: path("secrets-from"),
             without_secrets: given.has("without-secrets"),
@@ -54,8 +54,8 @@ impl Options {
 
     /// The path that the program is read from.
     fn program(&self) -> anyhow::Result<PathBuf> {
-        match &self.binary {
-            Some(path) => std::path::absolute(path).context("finding --binary"),
+        match &self.program {
+            Some(path) => std::path::absolute(path).context("finding --program"),
             None => Ok(OWN_PROGRAM.into()),
         }
     }
@@ -69,12 +69,19 @@ const PACKAGED_UNITS: &str = "/usr/lib/systemd/system";
 /// that a newer package can replace it.
 pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<(), Exit> {
     let (host, pool, _) = load_pool(file)?;
+    let into = std::path::absolute(into).context("finding the directory")?;
+    if host.root.mode(&into).context("looking for the directory of --into")?.is_none() {
+        let dir = into.display();
+        return Err(Exit::Usage(format!(
+            "--into: there is no directory {dir}: make it with `mkdir -p {dir}`"
+        )));
+    }
     let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
     let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
     let by =
         if packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::MachineConfig };
     for rendered in unit::for_config_installed_by(&pool, by).map_err(anyhow::Error::from)? {
-        let path = std::path::absolute(into).context("finding the directory")?.join(&rendered.name);
+        let path = into.join(&rendered.name);
         let text = path.to_str().context("the directory's name is not UTF-8")?;
         let path: AbsPath = text.parse().map_err(anyhow::Error::from)?;
         let brought = format!("{PACKAGED_UNITS}/{}", rendered.name);
@@ -94,16 +101,23 @@ pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<
 
 /// Prints a MachineConfig, and its size on standard error.
 pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
-    let delivery = gather(file, options)?;
     let name = options.object_name();
+    if io::stdout().is_terminal() {
+        return Err(Exit::Usage(format!(
+            "a MachineConfig is too long for a terminal, and may hold secrets: write it to a file, `etcd-lun render machineconfig >{name}.yaml`"
+        )));
+    }
+    let (delivery, machine) = gather(file, options)?;
     let MachineConfig { text, sizes } = delivery::machineconfig(&delivery, &options.role, &name);
-    print_err(&format!("{name}, for the pool of role {}:\n{sizes}", options.role));
+    let carries =
+        machine.map_or("without the program".into(), |machine| format!("with the program for {machine}"));
+    print_err(&format!("{name}, for the pool of role {}, {carries}:\n{sizes}", options.role));
     for warning in sizes.warnings() {
         print_err(&format!("warning: {warning}"));
     }
     if !sizes.fits() {
         return Err(Exit::Error(anyhow::anyhow!(
-            "MachineConfig {name} would have {} bytes, and all MachineConfigs of a pool together may have {}: give a smaller build with --binary, as packaging/build makes it",
+            "MachineConfig {name} would have {} bytes, and all MachineConfigs of a pool together may have {}: give a smaller build with --program, as packaging/build makes it",
             sizes.whole,
             delivery::POOL_LIMIT
         )));
@@ -113,9 +127,9 @@ pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<()
 
 /// Prints a Butane config, and on standard error how to run Butane.
 pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
-    let delivery = gather(file, options)?;
+    let (delivery, machine) = gather(file, options)?;
     let mut program = options.program()?;
-    if options.binary.is_none() {
+    if options.program.is_none() {
         let host = Host::machine().context("setting up")?;
         program = host.root.read_link(&program).context("finding this program")?.unwrap_or(program);
     }
@@ -123,9 +137,9 @@ pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit>
     let (Some(dir), Some(local)) = (dir, name) else {
         return Err(Exit::Usage(format!("the name of {} is not UTF-8: rename it", program.display())));
     };
-    if !options.without_program {
+    if let Some(machine) = machine {
         print_err(&format!(
-            "run `butane --strict --files-dir {}`, which reads the program there",
+            "run `butane --strict --files-dir {}`, which reads the program for {machine} there",
             dir.display()
         ));
     }
@@ -196,39 +210,46 @@ pub(super) fn target(file: Option<&Path>, kind: &TargetKind) -> Result<(), Exit>
     print_document(&script.map_err(|error| Exit::Usage(error.to_string()))?)
 }
 
-/// Reads and checks all parts before anything is printed.
-fn gather(file: Option<&Path>, options: &Options) -> Result<Delivery, Exit> {
+/// Reads and checks all parts before anything is printed. The delivery, and the architecture of the program in it.
+fn gather(file: Option<&Path>, options: &Options) -> Result<(Delivery, Option<&'static str>), Exit> {
     let (host, pool, sources) = load_pool(file)?;
     let nodes = pool.nodes()?;
     let secrets = secret_files(&host, &pool, options)?;
-    let program = if options.without_program { None } else { Some(program(&host, options)?) };
+    let (program, machine) = if options.without_program {
+        (None, None)
+    } else {
+        program(&host, options).map(|(bytes, machine)| (Some(bytes), Some(machine)))?
+    };
     let delivered = sources.into_iter().map(|source| match file {
         // A file that the command line names becomes the main file on the nodes.
         Some(_) => Source { path: MAIN_FILE.into(), text: source.text },
         None => source,
     });
     let config: Vec<_> = delivered.collect();
-    Delivery::new(program, &config, secrets, &pool, &nodes).map_err(|error| match error {
+    let delivery = Delivery::new(program, &config, secrets, &pool, &nodes).map_err(|error| match error {
         DeliveryError::Twice { .. } | DeliveryError::Term(_) => Exit::Usage(error.to_string()),
         DeliveryError::Unit(_) => Exit::Error(error.into()),
-    })
+    })?;
+    Ok((delivery, machine))
 }
 
-fn program(host: &Host, options: &Options) -> Result<Vec<u8>, Exit> {
+fn program(host: &Host, options: &Options) -> Result<(Vec<u8>, &'static str), Exit> {
     let path = options.program()?;
     let refuse = |why: &dyn std::fmt::Display| {
-        let (object, cure) = match &options.binary {
+        let (object, cure) = match &options.program {
             Some(path) => (path.display().to_string(), "name a build of packaging/build"),
-            None => ("this program".into(), "name a static build with --binary, as packaging/build makes it"),
+            None => {
+                ("this program".into(), "name a static build with --program, as packaging/build makes it")
+            }
         };
         Exit::Usage(format!("{object} {why}: {cure}"))
     };
-    let bytes = host.root.read_bytes(&path).map_err(|error| match options.binary {
-        Some(_) => Exit::Usage(format!("--binary: {error}")),
+    let bytes = host.root.read_bytes(&path).map_err(|error| match options.program {
+        Some(_) => Exit::Usage(format!("--program: {error}")),
         None => Exit::Error(anyhow::Error::from(error).context("reading this program")),
     })?;
-    delivery::check_program(&bytes).map_err(|error| refuse(&error))?;
-    Ok(bytes)
+    let machine = delivery::check_program(&bytes).map_err(|error| refuse(&error))?;
+    Ok((bytes, machine))
 }
 
 /// The files of secrets with their texts; none if they are left out.

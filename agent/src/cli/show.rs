@@ -1,174 +1,30 @@
-//! Writes config, plan and status for a person.
+//! Writes plan and status for a person.
 
+use super::page::Page;
 use crate::{
-    config::{
-        Backing, Certificates, ClusterConfig, Config, Discovery, Gate, Iscsi, Runtime, SecretSource, Target,
-    },
+    config::{Config, Iscsi, Runtime},
     node::{
         Content, Etcd, Fact, InForce, LocalDir, LunView, MountUnit, Node, Retired, Selinux, Session,
         authority::Stamp,
         layout::{RETIRED, RETURNING},
     },
-    plan::Plan,
-    terms::{AbsPath, ChapAlg},
+    plan::{Goal, Horizon, Occasion, Plan},
 };
 use std::fmt::Write as _;
 
-/// Lines of a label and a text, with aligned texts.
-#[derive(Debug, Default)]
-struct Page(String);
-
-const LABEL_WIDTH: usize = 16;
-
-impl Page {
-    fn line(&mut self, label: &str, text: impl AsRef<str>) {
-        for (at, part) in text.as_ref().lines().enumerate() {
-            let label = if at == 0 { label } else { "" };
-            let _ = writeln!(self.0, "{label:<LABEL_WIDTH$}{part}");
-        }
-    }
-
-    fn fact<T>(&mut self, label: &str, fact: &Fact<T>, show: impl FnOnce(&T) -> String) {
-        match fact {
-            Fact::Known(value) => self.line(label, show(value)),
-            Fact::Unknown(why) => self.line(label, format!("unknown: {why}")),
-        }
-    }
-
-    /// The mount namespace. It is left out if this process was started in PID 1's.
-    fn namespace(&mut self, node: &Node) {
-        let joined = node.identity.joined_host_namespace;
-        match &node.in_host_namespace {
-            Fact::Known(true) if !joined => {}
-            fact => self.fact("namespace", fact, |is_host| {
-                let said = if *is_host {
-                    "this process joined PID 1's mount namespace"
-                } else {
-                    "this process is NOT in PID 1's mount namespace: mounts shown here may differ from those of the host"
-                };
-                said.into()
-            }),
-        }
-    }
-}
-
-/// `config check`
-pub(super) fn config(config: &Config, whose: &str) -> String {
-    let mut page = Page::default();
-    page.line("host", whose);
-    page.line("node entry", &config.node.chosen_by);
-    let wwid = config.node.wwid.as_ref().map_or("any WWID".into(), ToString::to_string);
-    let least = format!("{wwid}, at least {}", config.lun.min_size);
-    match &config.backing {
-        Backing::Iscsi(iscsi) => {
-            page.line("initiator", iscsi.initiator.as_str());
-            page.line("LUN", format!("number {}, {least}", iscsi.lun));
-            target(&mut page, &iscsi.target);
-        }
-        Backing::Device(device) => {
-            page.line("device", device.path.to_string());
-            page.line("LUN", format!("this disk, {least}"));
-        }
-    }
-    let runtime = match &config.etcd.runtime {
-        Runtime::Systemd { unit } => unit.clone(),
-        Runtime::StaticPod { manifest } => format!("static pod of {manifest}"),
-    };
-    page.line("etcd", format!("{runtime}, data in {}", config.etcd.data_dir));
-    page.line("mount options", config.lun.unit_options(config.backing.iscsi().is_some()).join(","));
-    page.line(
-        "gate",
-        match config.boot.gate {
-            Gate::Etcd => "etcd: without the LUN etcd stays down, the kubelet starts",
-            Gate::Kubelet => "kubelet: without the LUN CRI-O and the kubelet stay down",
-        },
-    );
-    page.line("attach timeout", config.boot.attach_timeout.to_string());
-    if let Some(limit) = config.lun.require_fsync_p99 {
-        page.line("required speed", format!("99 of 100 fdatasync calls within {limit}"));
-    }
-    page.line(
-        "etcd's metrics",
-        config.etcd.metrics.as_ref().map_or("not configured".into(), ToString::to_string),
-    );
-    cluster(&mut page, &config.cluster);
-    page.line(
-        "health",
-        format!(
-            "every {}, metrics written to {} if its directory exists",
-            config.health.interval, config.health.textfile
-        ),
-    );
-    page.0
-}
-
-fn cluster(page: &mut Page, cluster: &ClusterConfig) {
-    let port = cluster.http_port.map(|port| format!(", HTTP at port {port}")).unwrap_or_default();
-    page.line("cluster", format!("asked at {}{port}", cluster.client_url));
-    if cluster.client_url.is_tls() {
-        let Certificates { authority, certificate, key } = &cluster.certificates;
-        let own = |path: &Option<AbsPath>| path.as_ref().map_or("by default".into(), ToString::to_string);
-        page.line("", format!("CA {}, certificate {}, key {}", own(authority), own(certificate), own(key)));
-    }
-    let quorum = if cluster.without_quorum {
-        "WITHOUT A QUORUM: by hand etcd is stopped whatever the other members do (`cluster.without_quorum`)"
-            .into()
-    } else {
-        format!(
-            "by hand etcd is stopped only while the others are a quorum, and must serve again within {}",
-            cluster.serve_timeout
-        )
-    };
-    page.line("", quorum);
-}
-
-fn target(page: &mut Page, target: &Target) {
-    page.line("target", target.iqn.as_str());
-    page.line("portals", target.portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
-    let discovery = match target.discovery {
-        Discovery::SendTargets => "sendtargets",
-        Discovery::Static => "static",
-    };
-    page.line("discovery", discovery);
-    let timeouts = &target.timeouts;
-    let [one, many] = [false, true].map(|multipath| timeouts.in_use(multipath));
-    let both = if one == many { one.to_string() } else { format!("{one}, {many} under multipath") };
-    page.line("writes wait for", both);
-    page.line(
-        "pings",
-        format!("every {}, answered within {}", timeouts.noop_interval, timeouts.noop_timeout),
-    );
-    for (label, chap) in [("CHAP", &target.chap), ("discovery CHAP", &target.discovery_chap)] {
-        page.line(
-            label,
-            match chap {
-                None => "none".into(),
-                Some(chap) => {
-                    let mutual = chap
-                        .mutual
-                        .as_ref()
-                        .map(|(name, secret)| format!(", mutual: {name}, secret {}", source(secret)));
-                    let algs = match ChapAlg::list(&chap.algs) {
-                        algs if algs.is_empty() => algs,
-                        algs => format!(", by {algs}"),
-                    };
-                    format!(
-                        "{}, secret {}{}{algs}",
-                        chap.username,
-                        source(&chap.password),
-                        mutual.unwrap_or_default()
-                    )
-                }
-            },
-        );
-    }
-}
-
-fn source(secret: &SecretSource) -> String {
-    match secret {
-        SecretSource::Inline(_) => "in the config".into(),
-        SecretSource::File(path) => format!("in {path}"),
-        SecretSource::Credential(name) => format!("in the credential {name}"),
+/// The mount namespace. It is left out if this process was started in PID 1's.
+fn namespace(page: &mut Page, node: &Node) {
+    let joined = node.identity.joined_host_namespace;
+    match &node.in_host_namespace {
+        Fact::Known(true) if !joined => {}
+        fact => page.fact("namespace", fact, |is_host| {
+            let said = if *is_host {
+                "this process joined PID 1's mount namespace"
+            } else {
+                "this process is NOT in PID 1's mount namespace: mounts shown here may differ from those of the host"
+            };
+            said.into()
+        }),
     }
 }
 
@@ -186,14 +42,17 @@ pub(super) fn nothing_to_do(rolled_back: Option<u64>) -> String {
     }
 }
 
-/// `plan`
-pub(super) fn plan(plan: &Plan) -> String {
+/// `plan`, of a node with this config.
+pub(super) fn plan(plan: &Plan, config: &Config, node: &Node, goal: Goal) -> String {
     let mut text = String::new();
     for (at, step) in plan.steps.iter().enumerate() {
         let _ = writeln!(text, "{:>3}. {step}", at + 1);
     }
     if let Some(horizon) = plan.horizon {
         let _ = writeln!(text, "     … {horizon}");
+        if goal == Goal::Lun(Occasion::ByHand) && horizon == Horizon::Lun {
+            text.push_str(&outline(config, node));
+        }
     }
     if let Some(cluster) = &plan.cluster {
         let _ = writeln!(text, "cluster: {cluster}");
@@ -201,11 +60,31 @@ pub(super) fn plan(plan: &Plan) -> String {
     text
 }
 
+/// What a migration does once the LUN is seen, for somebody who decides whether to begin one. Nothing for a node that is migrated.
+fn outline(config: &Config, node: &Node) -> String {
+    let Some(LocalDir::Present { size, with_state: true, .. }) = node.local.known() else {
+        return String::new();
+    };
+    let data = size.map_or("etcd's data".into(), |size| format!("{size} of etcd's data"));
+    // A static pod's containers take their grace time, and the data is copied and proved meanwhile (docs/guide.md). A unit ends
+    // at once, and the proof reads both copies.
+    let pause = match config.etcd.runtime {
+        Runtime::StaticPod { .. } => "half a minute, as a restart of its pod takes",
+        Runtime::Systemd { .. } => "a few seconds more than a restart and the time to read its data twice",
+    };
+    format!(
+        "     … if it is blank and the right one: make an XFS; copy {data} while etcd runs;\n       \
+         stop etcd for about {pause};\n       \
+         copy what has changed and prove the copy; mount the LUN; start etcd from it\n"
+    )
+}
+
 /// `status`
 pub(super) fn status(config: &Config, node: &Node) -> String {
     let mut page = Page::default();
     page.line("node", format!("{} ({})", node.identity.hostname, node.identity.machine_id));
-    page.namespace(node);
+    namespace(&mut page, node);
+    page.line("MISSING", node.missing_tools.join("\n"));
     page.fact("authority", &node.record, |record| match record {
         None => "local disk: not migrated".into(),
         Some(record) if record.rolled_back => format!(

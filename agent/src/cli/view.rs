@@ -27,7 +27,7 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
         return print_json("plan", &plan);
     }
     print_out(&match goal {
-        _ if !plan.is_empty() => show::plan(&plan),
+        _ if !plan.is_empty() => show::plan(&plan, &config, &node, goal),
         Goal::Claim => show::NOTHING_TO_CLAIM.into(),
         Goal::Lun(_) | Goal::Local => show::nothing_to_do(node.rolled_back()),
     });

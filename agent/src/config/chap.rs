@@ -30,6 +30,22 @@ pub enum SecretSource {
     Credential(String),
 }
 
+impl ChapSource {
+    /// The secrets of both directions.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretSource> {
+        std::iter::once(&self.password).chain(self.mutual.iter().map(|(_, secret)| secret))
+    }
+}
+
+impl SecretSource {
+    /// The warning about a secret that is too short.
+    pub fn short(table: &str) -> String {
+        format!(
+            "`{table}`: a secret is shorter than 12 characters, and RFC 7143 requires 96 random bits: set a longer one here and at the target"
+        )
+    }
+}
+
 fn hidden<S: Serializer>(_: &Secret, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str("***")
 }
@@ -80,9 +96,7 @@ fn one_of(inline: Option<String>, file: Option<AbsPath>, credential: Option<Stri
     match (inline, file, credential) {
         (Some(text), None, None) => Some(SecretSource::Inline(Secret::new(text))),
         (None, Some(path), None) => Some(SecretSource::File(path)),
-        (None, None, Some(name)) if !name.is_empty() && !name.contains('/') && !name.starts_with('.') => {
-            Some(SecretSource::Credential(name))
-        }
+        (None, None, Some(name)) => Some(SecretSource::Credential(name)),
         _ => None,
     }
 }

@@ -4,6 +4,7 @@ use super::{
     backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Storage},
     error::ConfigError,
     fragment::NodeFragment,
+    node_config::NodeRow,
     parts::NodeEntry,
 };
 use crate::terms::DiskLink;
@@ -65,12 +66,15 @@ fn backing(storage: Storage, entry: &NodeFragment) -> Result<(Backing, NodeEntry
 pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeFragment]) -> Result<Nodes<'a>, ConfigError> {
     named_once(entries)?;
     let mut names = BTreeSet::new();
-    for node in entries.iter().map(named) {
-        if !names.insert(node.name.to_ascii_lowercase()) {
-            let found = format!("two entries for {}", node.name);
-            return Err(ConfigError::value("node", &found, "one for each node"));
+    for node in entries {
+        let NodeEntry { name, .. } = named(node);
+        if !names.insert(name.to_ascii_lowercase()) {
+            let found = format!("two entries for {name}");
+            let error = ConfigError::value("node", &found, "one for each node");
+            return Err(error.at(|_| Some(node.written_in.clone())));
         }
     }
+    each_with_its_own_wwid(entries)?;
     match storage {
         Storage::Device(path) if entries.is_empty() => {
             Ok(Nodes::Device(vec![DeviceNode { path: shared(path.as_ref())?, wwid: None }]))
@@ -79,23 +83,61 @@ pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeFragment]) -> Result<
             let nodes = entries.iter().map(|entry| with_device(path.as_ref(), entry));
             Ok(Nodes::Device(nodes.collect::<Result<_, _>>()?))
         }
-        Storage::Iscsi(_) if entries.is_empty() => {
-            Err(ConfigError::Missing { key: "node.hostname", example: "\"master-0\"" })
-        }
+        Storage::Iscsi(_) if entries.is_empty() => Err(ConfigError::missing("node.hostname", "\"master-0\"")),
         Storage::Iscsi(target) => {
             let nodes = entries.iter().map(at_target).collect::<Result<Vec<_>, _>>()?;
             let mut initiators = BTreeSet::new();
-            if let Some(node) = nodes.iter().find(|node| !initiators.insert(&node.initiator)) {
-                let found = format!("{} in two entries", node.initiator);
-                return Err(ConfigError::value("node.initiator", &found, "a name of its own for each node"));
+            for (node, entry) in nodes.iter().zip(entries) {
+                let wrong = |found: &str, expected| {
+                    let found = format!("{}{found}", node.initiator);
+                    Err(ConfigError::value("node.initiator", &found, expected)
+                        .at(|_| Some(entry.written_in.clone())))
+                };
+                if !initiators.insert(&node.initiator) {
+                    return wrong(" in two entries", "a name of its own for each node");
+                }
+                if node.initiator == target.iqn {
+                    let own = "the node's own name, as the target's access list has it, such as \"iqn.1994-05.com.redhat:master0\"";
+                    return wrong(" is the target's name", own);
+                }
             }
             Ok(Nodes::Iscsi { target, nodes })
         }
     }
 }
 
+/// All entries as a table; none for a config with `[device]` that serves every node.
+pub(super) fn rows(storage: &Storage, entries: &[NodeFragment]) -> Result<Vec<NodeRow>, ConfigError> {
+    let row = |entry: &NodeFragment| {
+        let (backing, NodeEntry { name, chosen_by, wwid }) = backing(storage.clone(), entry)?;
+        let initiator = backing.iscsi().map(|iscsi| iscsi.initiator.clone());
+        Ok(NodeRow { name, chosen_by, initiator, place: backing.place(), wwid })
+    };
+    entries.iter().map(row).collect()
+}
+
+/// Two nodes would share one LUN. A virtio disk has only the serial number that its machine's host gives it, so it is left out.
+fn each_with_its_own_wwid(entries: &[NodeFragment]) -> Result<(), ConfigError> {
+    let mut wwids = BTreeSet::new();
+    for entry in entries {
+        let Some(wwid) = entry.wwid.as_ref().filter(|wwid| !wwid.as_str().starts_with("virtio.")) else {
+            continue;
+        };
+        if !wwids.insert(wwid) {
+            let error = ConfigError::value(
+                "node.wwid",
+                &format!("{wwid} in two entries"),
+                "a LUN of its own for each node",
+            );
+            return Err(error.at(|_| Some(entry.written_in.clone())));
+        }
+    }
+    Ok(())
+}
+
 fn at_target(entry: &NodeFragment) -> Result<IscsiNode, ConfigError> {
-    let missing = |key, example| ConfigError::Missing { key, example };
+    let missing =
+        |key, example| ConfigError::missing(key, example).at(|_| Some(format!("the entry {}", title(entry))));
     absent("node.path", entry.path.is_some(), entry, "none with [target]: the LUN is found by `lun`")?;
     Ok(IscsiNode {
         entry: named(entry),
@@ -115,8 +157,7 @@ fn with_device(path: Option<&DiskLink>, entry: &NodeFragment) -> Result<DeviceNo
 }
 
 fn shared(path: Option<&DiskLink>) -> Result<DiskLink, ConfigError> {
-    path.cloned()
-        .ok_or(ConfigError::Missing { key: "device.path", example: "\"/dev/disk/by-id/virtio-etcd0\"" })
+    path.cloned().ok_or_else(|| ConfigError::missing("device.path", "\"/dev/disk/by-id/virtio-etcd0\""))
 }
 
 fn absent(
@@ -126,7 +167,8 @@ fn absent(
     expected: &'static str,
 ) -> Result<(), ConfigError> {
     if given {
-        Err(ConfigError::value(key, &format!("it is set in the entry {}", title(entry)), expected))
+        let found = format!("it is set in the entry {}", title(entry));
+        Err(ConfigError::value(key, &found, expected).at(|_| Some(entry.written_in.clone())))
     } else {
         Ok(())
     }
@@ -145,14 +187,13 @@ fn named_once(entries: &[NodeFragment]) -> Result<(), ConfigError> {
         let named = [entry.hostname.is_some(), entry.machine_id.is_some()];
         if named.iter().filter(|given| **given).count() != 1 {
             let path = &entry.written_in;
-            return Err(ConfigError::value(
-                "node",
-                &format!(
-                    "an entry in {path} with {}",
-                    if named[0] { "both hostname and machine_id" } else { "neither hostname nor machine_id" }
-                ),
-                "exactly one of the two",
-            ));
+            let found = if named[0] {
+                "an entry with both hostname and machine_id"
+            } else {
+                "an entry with neither hostname nor machine_id"
+            };
+            let error = ConfigError::value("node", found, "exactly one of the two");
+            return Err(error.at(|_| Some(path.clone())));
         }
     }
     Ok(())

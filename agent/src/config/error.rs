@@ -7,7 +7,7 @@ use crate::terms::TermError;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// There is neither the main file nor a fragment.
-    #[error("no config: write {} (README.md has an example)", MAIN_FILE)]
+    #[error("no config: write {} (`etcd-lun config example` prints one)", MAIN_FILE)]
     NoFile,
     /// A file isn't TOML, or has an unknown key, or a value of the wrong form.
     #[error("reading {path}, line {line}, column {column}: {said}")]
@@ -22,18 +22,22 @@ pub enum ConfigError {
         said: String,
     },
     /// A required key is missing.
-    #[error("`{key}` is missing from the config, expected for example `{key} = {example}`")]
+    #[error("`{key}` is missing from {place}, expected for example `{key} = {example}`")]
     Missing {
         /// The key, with its table.
         key: &'static str,
+        /// The file and line of the table that lacks it, or the config as a whole.
+        place: String,
         /// A valid value, in TOML.
         example: &'static str,
     },
     /// A value has the right form and is still wrong.
-    #[error("`{key}` in the config: {found}, expected {expected}")]
+    #[error("`{key}` in {place}: {found}, expected {expected}")]
     Value {
         /// The key, with its table.
         key: &'static str,
+        /// The file and line of the value, or the config as a whole.
+        place: String,
         /// What was found.
         found: String,
         /// What is valid.
@@ -86,9 +90,27 @@ pub enum ConfigError {
 
 impl ConfigError {
     pub(super) fn value(key: &'static str, found: &str, expected: &'static str) -> Self {
-        Self::Value { key, found: found.to_owned(), expected }
+        Self::Value { key, place: WHOLE.into(), found: found.to_owned(), expected }
+    }
+
+    pub(super) fn missing(key: &'static str, example: &'static str) -> Self {
+        Self::Missing { key, place: WHOLE.into(), example }
+    }
+
+    /// The same error, with the place where somebody has to correct it.
+    pub(super) fn at(mut self, whereabouts: impl FnOnce(&str) -> Option<String>) -> Self {
+        if let Self::Value { key, place, .. } | Self::Missing { key, place, .. } = &mut self
+            && place == WHOLE
+            && let Some(found) = whereabouts(key)
+        {
+            *place = found;
+        }
+        self
     }
 }
+
+/// The place of an error before its line is known.
+const WHOLE: &str = "the config";
 
 fn list(items: &[String]) -> String {
     if items.is_empty() { "none: the config has no [[node]] entry".into() } else { items.join(", ") }

@@ -76,6 +76,8 @@ pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option
 const SECRET: &str = "the value is not shown because it may be a secret; expected a text in quotes";
 const SECRET_FILE: &str = "the value is not shown because it may be a secret; expected the absolute path of the file that holds the secret, in quotes";
 
+const CREDENTIAL: &str = "the value is not shown because it may be a secret; expected the name of a credential in quotes: no path, no \":\" and no space in it, and no dot at its beginning";
+
 /// A secret, or a name that somebody may have put the secret in the place of. No error quotes it.
 pub(super) fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     String::deserialize(from).map(Some).map_err(|_| D::Error::custom(SECRET))
@@ -84,6 +86,44 @@ pub(super) fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String
 /// The file of a secret. No error quotes it: somebody may have written the secret itself.
 pub(super) fn secret_file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AbsPath>, D::Error> {
     AbsPath::deserialize(from).map(Some).map_err(|_| D::Error::custom(SECRET_FILE))
+}
+
+/// The name of a credential. No error quotes it: somebody may have written the secret itself.
+pub(super) fn credential<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(from).ok().filter(|name| {
+        !name.is_empty()
+            && !name.starts_with('.')
+            && name.chars().all(|c| c.is_ascii_graphic() && c != '/' && c != ':')
+    });
+    name.map(Some).ok_or_else(|| D::Error::custom(CREDENTIAL))
+}
+
+/// A host name, short or fully qualified. Linux also accepts the underscore (sethostname(2)).
+pub(super) fn host_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let form = "a host name of letters, digits, \"-\", \"_\" and \".\", without spaces, such as \"master-0\"";
+    checked(from, "a text in quotes", form, |name| {
+        let label = |label: &str| {
+            let plain = label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+            plain && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+        };
+        name.len() <= 253 && name.strip_suffix('.').unwrap_or(name).split('.').all(label)
+    })
+}
+
+/// A machine id.
+pub(super) fn machine_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let form = "a machine id: 32 hex digits, as in /etc/machine-id of the node";
+    checked(from, form, form, |id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+fn checked<'de, D: Deserializer<'de>>(
+    from: D,
+    expected: &'static str,
+    form: &'static str,
+    is_valid: impl FnOnce(&str) -> bool,
+) -> Result<Option<String>, D::Error> {
+    let text = from.deserialize_str(TextVisitor { form: expected })?;
+    if is_valid(&text) { Ok(Some(text)) } else { Err(D::Error::custom(format!("`{text}` is not {form}"))) }
 }
 
 /// An item of a list of tables.

@@ -114,7 +114,7 @@ pub(super) struct ChapFragment {
     pub password_file: Option<AbsPath>,
     /// The name of a credential of etcd-lun.service that holds the secret (systemd.exec(5), `LoadCredential=`). Optional, such as
     /// `"chap"`.
-    #[serde(default, deserialize_with = "form::secret")]
+    #[serde(default, deserialize_with = "form::credential")]
     pub credential: Option<String>,
     /// The user name that the target authenticates with, for mutual CHAP. Optional, such as `"target1"`.
     pub username_in: Option<String>,
@@ -125,7 +125,7 @@ pub(super) struct ChapFragment {
     #[serde(default, deserialize_with = "form::secret_file")]
     pub password_in_file: Option<AbsPath>,
     /// The name of a credential that holds the target's secret. Optional, such as `"chap-in"`.
-    #[serde(default, deserialize_with = "form::secret")]
+    #[serde(default, deserialize_with = "form::credential")]
     pub credential_in: Option<String>,
     /// The algorithms that may be used, in order of preference: `"SHA3-256"`, `"SHA256"`, `"SHA1"`, `"MD5"`. In FIPS mode there is
     /// no MD5. The target must accept one of them. Optional, such as `["SHA3-256", "SHA256"]`; without it the node's `iscsid.conf`
@@ -204,7 +204,8 @@ pub(super) struct LunFragment {
     /// [`super::defaults::MIN_SIZE`].
     pub min_size: Option<Bytes>,
     /// The options that the LUN is mounted with. For a target `_netdev` is added. Options that make the mount read-only, delay
-    /// writes or make the mount optional are refused. Default [`super::defaults::MOUNT_OPTIONS`].
+    /// writes or make the mount optional are refused. `config check` warns of an option that neither mount(8) nor xfs(5) has; it
+    /// is no error, because a newer kernel may have it. Default [`super::defaults::MOUNT_OPTIONS`].
     #[serde(default, deserialize_with = "form::mount_options")]
     pub mount_options: Option<Vec<String>>,
     /// The filesystem's label, 12 bytes at most. No other filesystem on the node may have it. Default
@@ -258,20 +259,22 @@ impl Word for Gate {
 #[serde(deny_unknown_fields)]
 pub(super) struct NodeFragment {
     /// The node's host name, short or fully qualified. This or `machine_id` is required, such as `"master-0"`.
+    #[serde(default, deserialize_with = "form::host_name")]
     pub hostname: Option<String>,
     /// The node's machine id (machine-id(5)). Optional, such as `"648db89cc13440329143f5cf9e0700df"`.
+    #[serde(default, deserialize_with = "form::machine_id")]
     pub machine_id: Option<String>,
     /// The node's initiator name, by which the target identifies it. No two nodes have the same. With a target required, such as
     /// `"iqn.1994-05.com.redhat:master0"`.
     pub initiator: Option<Iqn>,
-    /// The LUN's number at the target, without quotes. With a target required, such as `1`.
+    /// The LUN's number at the target, from 0 to 16383, without quotes. With a target required, such as `1`.
     pub lun: Option<LunNumber>,
     /// The node's disk, instead of `device.path`. Optional, such as `"/dev/disk/by-id/nvme-example_1"`.
     pub path: Option<DiskLink>,
     /// The LUN's WWID, as `etcd-lun status` prints it. With it the first `apply` refuses any other LUN under that number; later
-    /// ones compare with the record. Optional, such as `"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"`.
+    /// ones compare with the record. No two nodes have the same. Optional, such as `"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"`.
     pub wwid: Option<Wwid>,
-    /// The file with this entry; filled in after parsing.
+    /// The file with this entry and its line; filled in after parsing.
     #[serde(skip)]
     pub written_in: String,
 }

@@ -13,6 +13,7 @@ mod entry;
 mod error;
 mod form;
 mod fragment;
+mod mount_options;
 mod node_config;
 mod parse;
 mod parts;
@@ -24,7 +25,7 @@ pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, S
 pub use chap::{ChapSource, SecretSource};
 pub use error::ConfigError;
 pub use fragment::{Discovery, Gate};
-pub use node_config::Config;
+pub use node_config::{Config, NodeRow};
 pub use parts::{
     Boot, Certificates, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Runtime, Target,
     parked,
@@ -32,6 +33,9 @@ pub use parts::{
 pub use pool::Pool;
 pub use source::{FRAGMENTS, MAIN_FILE, Source};
 pub use timeouts::{NOT_IN_USE, Timeouts};
+
+/// A config to begin with, as `config example` prints it.
+pub const EXAMPLE: &str = include_str!("example.toml");
 
 impl Config {
     /// Merges and validates the texts, and finds the entry that matches this node.

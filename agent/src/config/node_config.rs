@@ -1,7 +1,7 @@
 //! The whole config of one node, and its form in JSON.
 
 use super::{
-    backing::{Backing, Device},
+    backing::{Backing, Device, Place},
     parts::{Boot, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Target},
 };
 use crate::terms::{Iqn, LunNumber, Wwid};
@@ -24,6 +24,22 @@ pub struct Config {
     pub health: HealthConfig,
     /// The entry of this node.
     pub node: NodeEntry,
+}
+
+/// The entry of one node, of all that a config has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeRow {
+    /// The host name or machine id in the entry.
+    pub name: String,
+    /// The line that names the node, its file, and the number of that line.
+    pub chosen_by: String,
+    /// The node's initiator name, with a target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initiator: Option<Iqn>,
+    /// How the LUN is found.
+    pub place: Place,
+    /// The LUN's WWID, if the config requires one.
+    pub wwid: Option<Wwid>,
 }
 
 /// In the form of the config file: the table `target` or `device`, and this node's part of the storage in `node`.

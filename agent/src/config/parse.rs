@@ -1,6 +1,7 @@
 //! The text of one file into a fragment, by `toml` and serde, and their errors in people's words.
 
 use super::{error::ConfigError, fragment::Fragment, source::Source};
+use crate::terms::nearest;
 use serde::Deserialize as _;
 use std::ops::Range;
 use toml::{
@@ -20,8 +21,38 @@ pub(super) fn fragment(source: &Source) -> Result<Fragment, ConfigError> {
         let said = "found a date or time, and no key of the config takes one; write a text in quotes";
         return Err(wrong(Some(span), said.to_owned()));
     }
-    Fragment::deserialize(toml::Deserializer::from(table))
-        .map_err(|error| wrong(error.span(), not_a_config(&error)))
+    let lines = lines_of_nodes(text, table.get_ref());
+    let mut fragment = Fragment::deserialize(toml::Deserializer::from(table))
+        .map_err(|error| wrong(error.span(), not_a_config(&error)))?;
+    for (node, line) in fragment.node.iter_mut().zip(lines) {
+        node.written_in = format!("{}, line {line}", source.path);
+    }
+    Ok(fragment)
+}
+
+/// The lines on which the `[[node]]` tables begin.
+fn lines_of_nodes(text: &str, table: &DeTable<'_>) -> Vec<usize> {
+    match table.get("node").map(Spanned::get_ref) {
+        Some(DeValue::Array(items)) => items.iter().map(|item| place(text, item.span().start).0).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The file and line of a key in the last file that has it, or of the table that lacks it. None where the texts are not valid or
+/// have neither. Only an error asks for this, so the texts are read once more.
+pub(super) fn whereabouts(sources: &[Source], key: &str) -> Option<String> {
+    let line = |source: &Source, key: &str| {
+        let table = DeTable::parse(&source.text).ok()?;
+        let mut words = key.split('.');
+        let mut found = table.get_ref().get(words.next()?)?;
+        for word in words {
+            let DeValue::Table(inner) = found.get_ref() else { return None };
+            found = inner.get(word)?;
+        }
+        Some(format!("{}, line {}", source.path, place(&source.text, found.span().start).0))
+    };
+    let in_any = |key: &str| sources.iter().rev().find_map(|source| line(source, key));
+    in_any(key).or_else(|| in_any(key.rsplit_once('.')?.0))
 }
 
 /// The line and column of a byte, both counted from 1; a column is a character.
@@ -105,14 +136,11 @@ fn one_line(message: &str) -> String {
     message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// Of the words that an unknown one is told to be, the one that was probably meant: at most every third letter differs.
+/// Of the words that an unknown one is told to be, the one that was probably meant.
 fn suggestion(said: &str) -> Option<&str> {
     let (unknown, known) = said.strip_prefix("unknown ")?.rsplit_once(", expected ")?;
-    let unknown = unknown.split_once('`')?.1.strip_suffix('`')?.to_lowercase();
+    let unknown = unknown.split_once('`')?.1.strip_suffix('`')?;
     // The words are in backticks, with something else between two of them.
     let words = known.split('`').skip(1).step_by(2);
-    let (distance, meant) = words
-        .map(|word| (strsim::osa_distance(&unknown, word), word))
-        .min_by_key(|(distance, _)| *distance)?;
-    (3 * distance <= meant.len() + 2).then_some(meant)
+    nearest(unknown, words)
 }

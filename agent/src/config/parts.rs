@@ -135,10 +135,13 @@ pub struct NodeEntry {
 impl Target {
     /// All secrets that the config names, for sessions and for discovery.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretSource> {
-        let chaps = self.chap.iter().chain(&self.discovery_chap);
-        chaps.flat_map(|chap| {
-            std::iter::once(&chap.password).chain(chap.mutual.iter().map(|(_, secret)| secret))
-        })
+        self.chap.iter().chain(&self.discovery_chap).flat_map(ChapSource::secrets)
+    }
+
+    /// The tables of credentials, with their names.
+    pub fn chaps(&self) -> impl Iterator<Item = (&'static str, &ChapSource)> {
+        let all = [("target.chap", &self.chap), ("target.discovery_chap", &self.discovery_chap)];
+        all.into_iter().filter_map(|(table, chap)| Some((table, chap.as_ref()?)))
     }
 }
 

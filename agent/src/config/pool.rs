@@ -2,12 +2,14 @@
 
 use super::{
     backing::{Nodes, Storage},
-    chap, cluster, defaults, entry,
+    chap::{self, SecretSource},
+    cluster, defaults, entry,
     error::ConfigError,
     fragment::{
         EtcdFragment, Fragment, HealthFragment, LunFragment, NodeFragment, RuntimeName, TargetFragment,
     },
-    node_config::Config,
+    mount_options,
+    node_config::{Config, NodeRow},
     parse,
     parts::{Boot, Certificates, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, Runtime, Target},
     source::Source,
@@ -40,6 +42,10 @@ const SMALLEST_XFS: Bytes = Bytes(300 << 20);
 impl Pool {
     /// Merges and validates the texts. The entries of nodes are validated later, by [`Pool::for_node`] and [`Pool::nodes`].
     pub fn load(sources: &[Source]) -> Result<Self, ConfigError> {
+        Self::validate(sources).map_err(|error| error.at(|key| parse::whereabouts(sources, key)))
+    }
+
+    fn validate(sources: &[Source]) -> Result<Self, ConfigError> {
         let merged = merge(sources)?;
         let storage = match (merged.target, merged.device) {
             (Some(written), None) => Storage::Iscsi(Box::new(target(written)?)),
@@ -73,8 +79,29 @@ impl Pool {
         Ok(Config { backing, etcd, cluster, lun, boot, health, node })
     }
 
+    /// What is legal in this config and probably a mistake. For `config check`.
+    pub fn warnings(&self) -> Vec<String> {
+        let options = self.lun.mount_options.iter().filter_map(|option| mount_options::warning(option));
+        let mut found: Vec<_> = options.map(|said| format!("`lun.mount_options`: {said}")).collect();
+        for (table, chap) in self.storage.target().into_iter().flat_map(Target::chaps) {
+            if chap
+                .secrets()
+                .any(|secret| matches!(secret, SecretSource::Inline(secret) if secret.is_short()))
+            {
+                found.push(SecretSource::short(table));
+            }
+        }
+        found
+    }
+
+    /// The entries of all nodes as a table, for people. It is subject to the same rules as [`Pool::nodes`].
+    pub fn rows(&self) -> Result<Vec<NodeRow>, ConfigError> {
+        self.nodes()?;
+        entry::rows(&self.storage, &self.entries)
+    }
+
     /// The entries of all nodes. Each must be complete. No two may name the same node, or have the same initiator name, by which
-    /// a target distinguishes nodes.
+    /// a target distinguishes nodes, or the same LUN.
     pub fn nodes(&self) -> Result<Nodes<'_>, ConfigError> {
         entry::all(&self.storage, &self.entries)
     }
@@ -83,9 +110,9 @@ impl Pool {
 const EITHER: &str = "one of the two: an iSCSI target, or a local or cloud disk";
 
 fn target(written: TargetFragment) -> Result<Target, ConfigError> {
-    let missing = |key: &'static str, example: &'static str| ConfigError::Missing { key, example };
     let timeouts = timeouts::validate(&written)?;
-    let portals = written.portals.ok_or_else(|| missing("target.portals", "[\"192.168.10.5:3260\"]"))?;
+    let portals =
+        written.portals.ok_or_else(|| ConfigError::missing("target.portals", "[\"192.168.10.5:3260\"]"))?;
     if portals.is_empty() {
         return Err(ConfigError::value("target.portals", "the list is empty", "at least one portal"));
     }
@@ -95,7 +122,9 @@ fn target(written: TargetFragment) -> Result<Target, ConfigError> {
     }
     Ok(Target {
         timeouts,
-        iqn: written.iqn.ok_or_else(|| missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,
+        iqn: written
+            .iqn
+            .ok_or_else(|| ConfigError::missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,
         portals,
         discovery: written.discovery.unwrap_or(defaults::DISCOVERY),
         chap: written.chap.map(|table| chap::validate("target.chap", table)).transpose()?,
@@ -112,11 +141,7 @@ fn merge(sources: &[Source]) -> Result<Fragment, ConfigError> {
     }
     let mut merged = Fragment::default();
     for source in sources {
-        let mut fragment = parse::fragment(source)?;
-        for node in &mut fragment.node {
-            node.written_in.clone_from(&source.path);
-        }
-        merged.merge(fragment);
+        merged.merge(parse::fragment(source)?);
     }
     Ok(merged)
 }
@@ -160,7 +185,7 @@ fn etcd(written: EtcdFragment) -> Result<EtcdConfig, ConfigError> {
             ));
         }
         Some(RuntimeName::StaticPod) => Runtime::StaticPod { manifest: manifest(written.manifest)? },
-        None => return Err(ConfigError::Missing { key: "etcd.runtime", example: "\"static-pod\"" }),
+        None => return Err(ConfigError::missing("etcd.runtime", "\"static-pod\"")),
     };
     let certificates = Certificates {
         authority: written.metrics_ca,
@@ -222,12 +247,8 @@ fn lun(written: LunFragment) -> Result<LunConfig, ConfigError> {
         .mount_options
         .unwrap_or_else(|| defaults::MOUNT_OPTIONS.iter().map(ToString::to_string).collect());
     for option in &mount_options {
-        let plain = |c: char| c.is_ascii_graphic() && c != ',' && c != '%';
-        // etcd needs a writable mount whose writes are durable; `nouuid` would also mount a clone of a snapshot.
-        let refused =
-            ["ro", "norecovery", "nouuid", "nobarrier", "bind", "noauto", "nofail", "user", "users"];
-        if option.is_empty() || !option.chars().all(plain) || refused.contains(&option.as_str()) {
-            let wanted = "mount options of xfs(5) or mount(8), one per item, and none of ro, norecovery, nouuid, nobarrier, bind, noauto, nofail, user";
+        if mount_options::is_refused(option) {
+            let wanted = "mount options of xfs(5) or mount(8), one per item, and none of ro, norecovery, nouuid, nobarrier, bind, noauto, nofail, user, users, remount";
             return Err(ConfigError::value("lun.mount_options", option, wanted));
         }
     }

@@ -25,6 +25,23 @@ fn on_lun(node: &Node) -> Result<&Record, Outcome> {
     }
 }
 
+/// Whether etcd's data is certainly still on the local disk, and nothing is mounted over it. A migration that was begun and has not
+/// reached its commit point counts too.
+pub(super) fn is_not_migrated(node: &Node) -> bool {
+    let is_local = node.record.known().is_some_and(|record| {
+        record.as_ref().is_none_or(|record| record.authority == Authority::Local && !record.rolled_back)
+    });
+    is_local && node.mount.known().is_some_and(Option::is_none)
+}
+
+/// What is to be installed first, for the end of a sentence.
+fn missing_tools(node: &Node) -> String {
+    match node.missing_tools.as_slice() {
+        [] => String::new(),
+        missing => format!("; first install what is missing: {}", missing.join(", ")),
+    }
+}
+
 pub(super) fn lun<'a>(config: &Config, node: &'a Node) -> Result<&'a Lun, Outcome> {
     match (known(&node.lun)?, &config.backing) {
         (LunView::Seen(lun), _) => Ok(lun),
@@ -47,6 +64,14 @@ pub(super) fn record(input: CheckInput<'_>) -> Outcome {
     if let Some(generation) = input.node.rolled_back() {
         return Outcome::Ok(format!(
             "rolled back to the local disk on purpose, generation {generation}; `etcd-lun apply` moves the data to the LUN again"
+        ));
+    }
+    if is_not_migrated(input.node) {
+        let begun = input.node.record.known().is_some_and(Option::is_some);
+        let so_far = if begun { "a migration was begun and not finished" } else { "not migrated yet" };
+        return Outcome::Found(format!(
+            "{so_far}: etcd's data is on the local disk; see `etcd-lun plan`, then run `etcd-lun apply`{}",
+            missing_tools(input.node)
         ));
     }
     outcome(

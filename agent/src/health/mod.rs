@@ -14,7 +14,7 @@ mod transitions;
 
 pub use prometheus::{Run, metrics};
 pub use report::{Check, Outcome, Report, Row, Severity};
-pub use table::{AFTER_ROLLBACK, CHECKS, ISCSI_ONLY};
+pub use table::{AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, ISCSI_ONLY};
 pub use transitions::{CANNOT_TELL, Change, FOUND, OK_AGAIN, Verdicts};
 
 use crate::{
@@ -33,7 +33,11 @@ pub fn assess(config: &Config, node: &Node, health: &HealthFacts) -> Report {
         outcome: (check.run)(input),
     };
     let applies = |check: &&Check| {
-        let for_this_disk = node.rolled_back().is_none() || AFTER_ROLLBACK.contains(&check.name);
+        let for_this_disk = if node.rolled_back().is_some() {
+            AFTER_ROLLBACK.contains(&check.name)
+        } else {
+            !checks::is_not_migrated(node) || BEFORE_MIGRATION.contains(&check.name)
+        };
         let for_this_backing = config.backing.iscsi().is_some() || !ISCSI_ONLY.contains(&check.name);
         let has_metrics = health.metrics.is_some() || !table::NEEDS_METRICS.contains(&check.name);
         let was_asked = node.cluster.is_some() || check.name != table::NEEDS_CLUSTER;

@@ -198,6 +198,12 @@ pub(super) fn units(input: CheckInput<'_>) -> Outcome {
         if let Some(said) = units.iter().find_map(unit_problem) {
             return found(said);
         }
+        if let [_, ..] = input.node.missing_tools.as_slice() {
+            return found(format!(
+                "tools are missing, install them: {}",
+                input.node.missing_tools.join(", ")
+            ));
+        }
         ok(units.iter().map(|unit| unit.name.as_str()).collect::<Vec<_>>().join(", "))
     }))
 }

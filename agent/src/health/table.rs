@@ -154,7 +154,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "units",
         protects: "the next boot brings the LUN back, and health is watched",
-        limit: "enabled as in the MachineConfig, none masked or failed",
+        limit: "enabled as in the MachineConfig, none masked or failed, and the tools that they run are installed",
         severity: Warning,
         run: storage::units,
     },
@@ -228,6 +228,18 @@ pub const AFTER_ROLLBACK: [&str; 10] = [
     "record",
     "fence",
     "selinux",
+    "etcd",
+    "etcd-ready",
+    "cluster",
+    "wal-fsync",
+    "backend-commit",
+    "peer-round-trip",
+    "database-size",
+];
+
+/// The checks that apply before the migration. All others are about the LUN: they would say the same thing once more each.
+pub const BEFORE_MIGRATION: [&str; 8] = [
+    "record",
     "etcd",
     "etcd-ready",
     "cluster",

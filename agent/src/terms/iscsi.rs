@@ -19,6 +19,10 @@ const MAX_NAME: usize = 223;
 
 pub(super) const IQN_FORM: &str =
     "an iSCSI name, such as \"iqn.2024-02.com.example:etcd\" (lower case, at most 223 bytes)";
+const EUI_FORM: &str = "an iSCSI name: `eui.` is followed by 16 hex digits in lower case";
+const NAA_FORM: &str = "an iSCSI name: `naa.` is followed by 16 or 32 hex digits in lower case";
+const DATE_FORM: &str = "an iSCSI name: the date after `iqn.` is the year and the month, from 01 to 12, in which the \
+    owner had the domain, such as 2024-02";
 
 impl Iqn {
     /// The name as text.
@@ -31,7 +35,12 @@ impl FromStr for Iqn {
     type Err = TermError;
 
     fn from_str(text: &str) -> Result<Self, TermError> {
-        let wrong = || TermError::new(text, IQN_FORM);
+        let form = match text.get(..4) {
+            Some("eui.") => EUI_FORM,
+            Some("naa.") => NAA_FORM,
+            _ => IQN_FORM,
+        };
+        let wrong = || TermError::new(text, form);
         // Of ASCII, RFC 3722 (stringprep) allows letters, digits, '-', '.' and ':'. It also allows other scripts, but
         // open-iscsi uses the name as the name of a directory, so they are refused here.
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c);
@@ -39,6 +48,9 @@ impl FromStr for Iqn {
             return Err(wrong());
         }
         let valid = if let Some(rest) = text.strip_prefix("iqn.") {
+            if is_iqn_rest(rest) && !has_possible_date(rest) {
+                return Err(TermError::new(text, DATE_FORM));
+            }
             is_iqn_rest(rest)
         } else if let Some(hex) = text.strip_prefix("eui.") {
             hex.len() == 16 && is_hex(hex)
@@ -58,6 +70,15 @@ fn is_iqn_rest(rest: &str) -> bool {
     let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
     let domain = authority.split(':').next().unwrap_or_default();
     digits(year, 4) && digits(month, 2) && !domain.is_empty() && !authority.ends_with(':')
+}
+
+/// Whether the owner can have had the domain then: the first domains were registered in 1985. What is later than 2099 is a
+/// typing mistake.
+fn has_possible_date(rest: &str) -> bool {
+    let number =
+        |range: std::ops::Range<usize>| rest.get(range).and_then(|digits| digits.parse::<u16>().ok());
+    number(0..4).is_some_and(|year| (1985..2100).contains(&year))
+        && number(5..7).is_some_and(|month| (1..=12).contains(&month))
 }
 
 fn is_hex(text: &str) -> bool {
@@ -118,6 +139,9 @@ impl FromStr for Portal {
 
     fn from_str(text: &str) -> Result<Self, TermError> {
         let wrong = || TermError::new(text, PORTAL_FORM);
+        if let Some(unclear) = unclear_port(text) {
+            return Err(TermError::new(text, unclear));
+        }
         // An IPv6 address contains colons, so without brackets it can't have a port.
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Self::at(address, ISCSI_PORT));
@@ -142,6 +166,24 @@ impl FromStr for Portal {
         }
         Ok(Self { host: PortalHost::Name(host.to_ascii_lowercase()), port })
     }
+}
+
+/// What to write instead of an IPv6 address without brackets whose end looks like a port: `fd00::5:3260` is an address too, and
+/// hardly anybody means it. The last group of a real address rarely is a decimal number of three digits or more.
+fn unclear_port(text: &str) -> Option<String> {
+    let (address, port) = text.rsplit_once(':')?;
+    let digits = (3..=5).contains(&port.len()) && port.bytes().all(|b| b.is_ascii_digit());
+    if !digits || !matches!(address.parse(), Ok(IpAddr::V6(_))) {
+        return None;
+    }
+    let whole = if text.parse::<IpAddr>().is_ok() {
+        format!(", or `[{text}]` if {port} belongs to the address")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "clear, because an IPv6 address needs brackets before a port: write `[{address}]:{port}`{whole}"
+    ))
 }
 
 /// A host name of RFC 1123. A name of only digits and dots is refused: it is a mistyped address.
@@ -177,6 +219,10 @@ mod tests {
             ("[2001:db8::5]", "[2001:db8::5]:3260", "2001:db8::5"),
             ("[2001:db8::5]:860", "[2001:db8::5]:860", "2001:db8::5"),
             ("2001:db8::5", "[2001:db8::5]:3260", "2001:db8::5"),
+            ("fd00::3260", "[fd00::3260]:3260", "fd00::3260"),
+            ("fd00::5:a260", "[fd00::5:a260]:3260", "fd00::5:a260"),
+            ("[fd00::5:3260]", "[fd00::5:3260]:3260", "fd00::5:3260"),
+            ("fd00:0:0:0:0:0:5:3260", "[fd00::5:3260]:3260", "fd00::5:3260"),
             ("SAN1.example", "san1.example:3260", "san1.example"),
             ("san1:860", "san1:860", "san1"),
         ] {
@@ -198,6 +244,34 @@ mod tests {
             "[1.2.3.4]",
         ] {
             assert!(text.parse::<Portal>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_port_after_an_address_without_brackets_is_refused_with_what_to_write() {
+        for (text, cure) in [
+            ("fd00::5:3260", "write `[fd00::5]:3260`, or `[fd00::5:3260]` if 3260 belongs to the address"),
+            ("fd00:1:2:3:4:5:6:7:3260", "write `[fd00:1:2:3:4:5:6:7]:3260`"),
+            ("::1:860", "write `[::1]:860`, or `[::1:860]` if 860 belongs to the address"),
+            ("fd00::5:32600", "write `[fd00::5]:32600`"),
+        ] {
+            let said = text.parse::<Portal>().unwrap_err().to_string();
+            assert!(said.ends_with(cure), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn names_of_the_wrong_form_say_what_is_wrong() {
+        for (text, said) in [
+            ("iqn.2024-13.com.example", "the month, from 01 to 12"),
+            ("iqn.2024-00.com.example", "the month, from 01 to 12"),
+            ("iqn.1024-02.com.example", "the year and the month"),
+            ("iqn.2924-02.com.example", "the year and the month"),
+            ("eui.02004567A425678D", "16 hex digits in lower case"),
+            ("naa.5200456", "16 or 32 hex digits in lower case"),
+        ] {
+            let error = text.parse::<Iqn>().unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
         }
     }
 

@@ -12,6 +12,12 @@ use std::{fmt, str::FromStr};
 #[serde(transparent)]
 pub struct LunNumber(pub u16);
 
+impl LunNumber {
+    /// The largest number in SCSI's flat addressing, which has 14 bits (SAM-5, section 4.7.7.3). A larger number would need the
+    /// extended form, which targets and the kernel's scan do not agree on.
+    pub const MAX: u16 = 16_383;
+}
+
 impl<'de> Deserialize<'de> for LunNumber {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_u16(NumberVisitor)
@@ -25,18 +31,22 @@ impl Visitor<'_> for NumberVisitor {
     type Value = LunNumber;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a whole number from 0 to {}, such as 1, without quotes", u16::MAX)
+        write!(f, "a whole number from 0 to {}, such as 1, without quotes", LunNumber::MAX)
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<LunNumber, E> {
         let found = Unexpected::Unsigned(number);
-        u16::try_from(number).map(LunNumber).map_err(|_| E::invalid_value(found, &self))
+        number_from(number).ok_or_else(|| E::invalid_value(found, &self))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<LunNumber, E> {
         let found = Unexpected::Signed(number);
-        u16::try_from(number).map(LunNumber).map_err(|_| E::invalid_value(found, &self))
+        number_from(number).ok_or_else(|| E::invalid_value(found, &self))
     }
+}
+
+fn number_from(number: impl TryInto<u16>) -> Option<LunNumber> {
+    number.try_into().ok().filter(|number| *number <= LunNumber::MAX).map(LunNumber)
 }
 
 impl fmt::Display for LunNumber {

@@ -12,6 +12,7 @@ mod iscsi;
 mod lun;
 mod quantity;
 mod secret;
+mod spelling;
 mod text;
 mod url;
 
@@ -24,5 +25,6 @@ pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, Portal};
 pub use lun::{LunNumber, Wwid};
 pub use quantity::{Bytes, Span};
 pub use secret::Secret;
+pub use spelling::nearest;
 pub(crate) use text::TextVisitor;
 pub use url::{ClientUrl, MetricsUrl};

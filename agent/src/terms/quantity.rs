@@ -47,13 +47,14 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A length of time, written with a unit (`10s`, `5min`, `1h`, `250ms`).
+/// A length of time, written with a unit (`10s`, `5min`, `1h`, `7d`, `250ms`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
-const SPAN_UNITS: &[(&str, u64)] = &[("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+const SPAN_UNITS: &[(&str, u64)] =
+    &[("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
 
-pub(super) const SPAN_FORM: &str = "a duration with a unit, such as \"5min\" (ms, s, min, h)";
+pub(super) const SPAN_FORM: &str = "a duration with a unit, such as \"5min\" (ms, s, min, h, d)";
 
 impl FromStr for Span {
     type Err = TermError;
@@ -111,6 +112,8 @@ mod tests {
             ("5min", 300_000, "5min"),
             ("90s", 90_000, "90s"),
             ("1h", 3_600_000, "1h"),
+            ("7d", 604_800_000, "7d"),
+            ("168h", 604_800_000, "7d"),
             ("250ms", 250, "250ms"),
         ] {
             let span: Span = text.parse().unwrap();

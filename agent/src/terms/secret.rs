@@ -18,6 +18,16 @@ impl Secret {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+
+    /// Whether a text has it in it.
+    pub fn is_in(&self, text: &str) -> bool {
+        !self.0.is_empty() && text.contains(&self.0)
+    }
+
+    /// Whether it has fewer than the 96 bits that RFC 7143 requires (section 12.1.3), even if each of its bytes is random.
+    pub fn is_short(&self) -> bool {
+        self.0.len() < 12
+    }
 }
 
 impl fmt::Debug for Secret {
@@ -40,5 +50,6 @@ mod tests {
     fn never_shown() {
         let secret = Secret::new("hunter2hunter2".into());
         assert_eq!(format!("{secret} {secret:?}"), "*** ***");
+        assert!(!secret.is_short() && Secret::new("hunter2hunt".into()).is_short());
     }
 }

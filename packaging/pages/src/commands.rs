@@ -1,7 +1,7 @@
 //! Converts the program's table of commands to clap's form. clap's companion crates write man pages and completions from it.
 
-use clap::{Arg, ArgAction, Command, ValueHint};
-use etcd_lun::cli::grammar::{self, COMMANDS, EXIT_CODES, Flag, GLOBAL, Operand};
+use clap::{Arg, ArgAction, Command, ValueHint, builder::PossibleValuesParser};
+use etcd_lun::cli::grammar::{self, COMMANDS, Flag, GLOBAL, Operand};
 
 const NAME: &str = "etcd-lun";
 
@@ -11,7 +11,7 @@ pub fn all() -> Command {
     for command in COMMANDS {
         let (last, before) =
             command.words.split_last().map_or(("", &[][..]), |(last, before)| (*last, before));
-        let own = one(last, command);
+        let own = one(last, command).args(args(&GLOBAL));
         program = match before.first() {
             None => program.subcommand(own),
             Some(&group) => match program.find_subcommand(group) {
@@ -23,27 +23,22 @@ pub fn all() -> Command {
     program
 }
 
-/// One command for each man page: the program, and each command under its full name.
-pub fn pages() -> Vec<Command> {
-    let mut codes = "Exit codes:".to_string();
-    for (code, means) in EXIT_CODES.iter().enumerate() {
-        codes.push_str(&format!("\n\n{code}  {means}"));
-    }
-    let see = "Files: /etc/etcd-lun/config.toml and config.d/*.toml; /var/lib/etcd-lun/authority.json, which says where \
-               etcd's data is.";
+/// One command for each man page, and its words: the program, and each command under its full name.
+pub fn pages() -> Vec<(Command, &'static [&'static str])> {
     // The first page lists the names of the other pages.
     let listed = COMMANDS.iter().map(|command| one(&command.words.join("-"), command));
-    let whole = program().subcommands(listed).after_help(format!("{codes}\n\n{see}"));
+    let whole = program().subcommands(listed);
     let each = COMMANDS.iter().map(|command| {
         let name = format!("{NAME}-{}", command.words.join("-"));
-        one(&name, command).args(args(&GLOBAL)).bin_name(format!("{NAME} {}", command.words.join(" ")))
+        let page =
+            one(&name, command).args(args(&GLOBAL)).bin_name(format!("{NAME} {}", command.words.join(" ")));
+        (page, command.words)
     });
-    std::iter::once(whole).chain(each).collect()
+    std::iter::once((whole, &[][..])).chain(each).collect()
 }
 
 fn program() -> Command {
-    let version = Arg::new("version").long("version").help("Print the version").action(ArgAction::SetTrue);
-    bare(NAME).about(grammar::ABOUT).args(args(&GLOBAL)).arg(version)
+    bare(NAME).about(grammar::ABOUT).version(env!("CARGO_PKG_VERSION")).args(args(&GLOBAL))
 }
 
 fn bare(name: &str) -> Command {
@@ -56,17 +51,38 @@ fn bare(name: &str) -> Command {
 
 fn one(name: &str, command: &grammar::Command) -> Command {
     let operand = command.operand.map(|Operand { name, required }| {
-        Arg::new(name).value_name(name).value_hint(hint(name)).required(required)
+        let operand = Arg::new(name).value_name(name).value_hint(hint(name)).required(required);
+        // The shells offer the words after which `help` is of use.
+        if name == "COMMAND" {
+            operand.value_parser(PossibleValuesParser::new(first_words()))
+        } else {
+            operand
+        }
     });
-    bare(name).about(command.about).after_help(command.after_help).args(operand).args(args(command.flags))
+    bare(name)
+        .about(command.about)
+        .version(env!("CARGO_PKG_VERSION"))
+        .after_help(command.after_help)
+        .args(operand)
+        .args(args(command.flags))
+}
+
+/// The first word of each command, once.
+pub fn first_words() -> Vec<&'static str> {
+    let mut words: Vec<_> = COMMANDS.iter().filter_map(|command| command.words.first().copied()).collect();
+    words.dedup();
+    words
 }
 
 fn args(flags: &[Flag]) -> Vec<Arg> {
     flags
         .iter()
         .map(|flag| {
-            let arg =
-                Arg::new(flag.name).long(flag.name).help(flag.help).conflicts_with_all(flag.conflicts_with);
+            let arg = Arg::new(flag.name)
+                .long(flag.name)
+                .short(flag.short)
+                .help(flag.help)
+                .conflicts_with_all(flag.conflicts_with);
             match flag.value {
                 Some(value) => arg.value_name(value).value_hint(hint(value)),
                 None => arg.action(ArgAction::SetTrue),
@@ -98,7 +114,7 @@ mod tests {
     #[test]
     fn clap_takes_the_table() {
         all().debug_assert();
-        for page in pages() {
+        for (page, _) in pages() {
             page.debug_assert();
         }
         let commands =

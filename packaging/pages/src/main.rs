@@ -11,7 +11,10 @@ use anyhow::{Context, Result};
 use clap_complete::Shell;
 
 mod commands;
+mod completion;
+mod examples;
 mod keys;
+mod man;
 mod reference;
 mod wrap;
 
@@ -44,10 +47,9 @@ fn main() -> ExitCode {
 /// Writes `etcd-lun.8` and a page for each command.
 fn man(dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot create the directory {}", dir.display()))?;
-    for page in commands::pages() {
-        let mut text = Vec::new();
-        clap_mangen::Man::new(page.clone()).section("8").render(&mut text)?;
-        write(dir.join(format!("{}.8", page.get_name())), &text)?;
+    for (page, words) in commands::pages() {
+        let name = page.get_name().to_owned();
+        write(dir.join(format!("{name}.8")), man::page(page, words)?.as_bytes())?;
     }
     Ok(())
 }
@@ -60,7 +62,7 @@ fn completions(dir: &Path) -> Result<()> {
     {
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut commands::all(), "etcd-lun", &mut text);
-        write(dir.join(name), &text)?;
+        write(dir.join(name), completion::fixed(shell, text)?.as_bytes())?;
     }
     Ok(())
 }

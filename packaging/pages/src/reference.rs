@@ -16,9 +16,13 @@ pub fn text() -> String {
     for (code, means) in EXIT_CODES.iter().enumerate() {
         let _ = writeln!(text, "| {code} | {means} |");
     }
+    text.push_str(
+        "\nWhat `--json` prints has a schema beside this page: for each command `COMMAND.schema.json`, such as \
+         [status.schema.json](status.schema.json), and for failures [error.schema.json](error.schema.json). Keys are \
+         added without a new version.\n",
+    );
     text.push_str("\nOptions of every command:\n\n");
     flags(&mut text, &GLOBAL);
-    text.push_str("- `--version`: Print the version\n");
     for command in COMMANDS {
         let operand = command.operand.map(|operand| format!(" {operand}")).unwrap_or_default();
         let _ = writeln!(text, "\n## etcd-lun {}{operand}\n\n{}.\n", command.words.join(" "), command.about);
@@ -38,9 +42,10 @@ pub fn text() -> String {
 fn flags(text: &mut String, flags: &[Flag]) {
     for flag in flags {
         let value = flag.value.map(|value| format!(" {value}")).unwrap_or_default();
+        let short = flag.short.map(|short| format!("`-{short}`, ")).unwrap_or_default();
         let conflicts =
             flag.conflicts_with.map(|other| format!("; not with `--{other}`")).unwrap_or_default();
-        let _ = writeln!(text, "- `--{}{value}`: {}{conflicts}", flag.name, flag.help);
+        let _ = writeln!(text, "- {short}`--{}{value}`: {}{conflicts}", flag.name, flag.help);
     }
 }
 

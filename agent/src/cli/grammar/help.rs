@@ -18,6 +18,11 @@ pub(super) fn version() -> String {
     }
 }
 
+/// The columns of a terminal that nobody has made wider.
+const WIDTH: usize = 80;
+/// Where the second of two columns begins.
+const COLUMN: usize = 24;
+
 fn usage(words: &[String], command: Option<&Command>) -> String {
     let begun = match command {
         Some(command) => {
@@ -28,61 +33,103 @@ fn usage(words: &[String], command: Option<&Command>) -> String {
             format!("{}COMMAND [OPTIONS]", words.iter().map(|word| format!("{word} ")).collect::<String>())
         }
     };
-    format!("Usage: etcd-lun {begun}\n\nFor more, try --help.")
+    format!("Usage: etcd-lun {begun}\n")
 }
 
-/// An error in the command line, with the usage.
+/// An error in the command line, with the usage, and with the commands of a group.
 pub(super) fn wrong(said: &str, words: &[String], command: Option<&Command>) -> String {
-    format!("error: {said}\n\n{}", usage(words, command))
+    let mut text = format!("error: {said}\n\n{}\n", usage(words, command));
+    // Of all commands there are more than lines on a screen: the error would no longer be seen.
+    if command.is_none() && !words.is_empty() {
+        text.push_str("Commands:\n");
+        list(&mut text, words);
+        text.push('\n');
+    }
+    text.push_str("For more, try --help.");
+    text
+}
+
+/// The error of a command line without a command, or with half of one.
+pub(super) fn missing(words: &[String]) -> String {
+    if words.is_empty() {
+        let names: Vec<_> = first_words().collect();
+        let mut text = format!("error: a command is missing\n\n{}\n", usage(words, None));
+        paragraph(&mut text, &format!("Commands: {}", names.join(", ")));
+        return text + "\nFor more, try --help.";
+    }
+    wrong("the second word is missing", words, None)
+}
+
+/// The first word of each command, once.
+fn first_words() -> impl Iterator<Item = &'static str> {
+    let word = |command: &Command| command.words.first().copied().unwrap_or_default();
+    let is_first = move |at: usize| at == 0 || word(&COMMANDS[at - 1]) != word(&COMMANDS[at]);
+    COMMANDS.iter().enumerate().filter(move |(at, _)| is_first(*at)).map(move |(_, command)| word(command))
 }
 
 pub(super) fn help(words: &[String], command: Option<&Command>) -> String {
-    let mut text = match command {
-        Some(command) => format!("{}\n\n", command.about),
-        None => format!("{ABOUT}\n\n"),
-    };
-    let usage = usage(words, command);
-    let _ = writeln!(text, "{}\n", usage.lines().next().unwrap_or_default());
+    let mut text = String::new();
+    paragraph(&mut text, command.map_or(ABOUT, |command| command.about));
+    let _ = write!(text, "\n{}\n", usage(words, command));
     if command.is_none() {
         text.push_str("Commands:\n");
-        let listed =
-            COMMANDS.iter().filter(|command| command.words.iter().zip(words).all(|(one, two)| one == two));
-        for command in listed {
-            entry(&mut text, &command.words.join(" "), command.about);
-        }
+        list(&mut text, words);
         text.push('\n');
     }
     text.push_str("Options:\n");
     for flag in command.map_or(&[][..], |command| command.flags).iter().chain(&GLOBAL) {
+        let short = flag.short.map(|short| format!("-{short}, ")).unwrap_or_default();
         let value = flag.value.map(|value| format!(" <{value}>")).unwrap_or_default();
-        entry(&mut text, &format!("--{}{value}", flag.name), flag.help);
+        entry(&mut text, &format!("{short}--{}{value}", flag.name), flag.help);
     }
     if command.is_none() {
-        entry(&mut text, "--version", "Print the version");
-        let codes: Vec<_> =
-            EXIT_CODES.iter().enumerate().map(|(code, means)| format!("{code} {means}")).collect();
-        let _ = write!(text, "\nExit codes: {}", codes.join(", "));
+        text.push_str("\nExit codes:\n");
+        for (code, means) in EXIT_CODES.iter().enumerate() {
+            let _ = writeln!(text, "  {code} {means}");
+        }
+        text.push_str("\nEnvironment:\n");
+        entry(&mut text, "ETCD_LUN_LOG", "The level of the log: error, warn, info, debug, trace or off");
+        entry(&mut text, "NO_COLOR", "If it is set and not empty, print no colours; TERM=dumb does the same");
     }
     if let Some(command) = command.filter(|command| !command.after_help.is_empty()) {
-        let _ = write!(text, "\n{}", command.after_help);
+        text.push('\n');
+        paragraph(&mut text, command.after_help);
     }
     text
 }
 
-/// A name and its meaning in two columns, for a terminal of 100 columns.
+/// The commands that begin with these words.
+fn list(text: &mut String, words: &[String]) {
+    for command in
+        COMMANDS.iter().filter(|command| command.words.iter().zip(words).all(|(one, two)| one == two))
+    {
+        entry(text, &command.words.join(" "), command.about);
+    }
+}
+
+/// A name and its meaning in two columns.
 fn entry(text: &mut String, name: &str, meaning: &str) {
-    const COLUMN: usize = 24;
-    const WIDTH: usize = 98;
-    let mut line = format!("  {name:<width$}", width = COLUMN - 2);
-    for word in meaning.split(' ') {
-        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+    wrap(text, &format!("  {name:<width$}", width = COLUMN - 2), COLUMN, meaning);
+}
+
+fn paragraph(text: &mut String, words: &str) {
+    wrap(text, "", 0, words);
+}
+
+/// Words in lines of a terminal's width. The first line has something before them, and further lines are indented.
+fn wrap(text: &mut String, before: &str, indent: usize, words: &str) {
+    let mut line = before.to_owned();
+    for word in words.split_whitespace() {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
             text.push_str(line.trim_end());
             text.push('\n');
-            line = " ".repeat(COLUMN);
+            line = " ".repeat(indent);
         }
-        line.push(' ');
+        if !line.is_empty() {
+            line.push(' ');
+        }
         line.push_str(word);
     }
-    text.push_str(&line);
+    text.push_str(line.trim_end());
     text.push('\n');
 }

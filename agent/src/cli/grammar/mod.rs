@@ -6,7 +6,8 @@ mod table;
 pub use help::{ABOUT, EXIT_CODES};
 pub use table::{COMMANDS, Command, Flag, GLOBAL, Operand};
 
-use help::{help, version, wrong};
+use crate::terms::nearest;
+use help::{help, missing, version, wrong};
 use std::{ffi::OsString, fmt, str::FromStr};
 
 /// A parsed command line.
@@ -58,24 +59,28 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
     let mut parser = lexopt::Parser::from_args(line);
     let mut words: Vec<String> = Vec::new();
     let mut given = Arguments::default();
+    // `help apply` is `apply --help`, and `help` alone is `--help`.
+    let mut helping = false;
     loop {
         let found = command(&words);
         let taken = match parser.next().map_err(|error| wrong(&error.to_string(), &words, found))? {
             None => break,
-            Some(Short('h')) => GLOBAL.iter().find(|flag| flag.name == "help"),
-            Some(Short('V')) => return Ok(Parsed::Text(version())),
-            Some(Long("version")) if words.is_empty() => return Ok(Parsed::Text(version())),
-            Some(Long(name)) => {
-                let own = found.map_or(&[][..], |command| command.flags);
-                let known = GLOBAL.iter().chain(own).find(|flag| flag.name == name);
-                let unknown = || wrong(&format!("there is no option --{name} here"), &words, found);
-                Some(known.ok_or_else(unknown)?)
-            }
             Some(Short(letter)) => {
-                return Err(wrong(&format!("there is no option -{letter}"), &words, found));
+                let known = GLOBAL.iter().find(|flag| flag.short == Some(letter));
+                known.ok_or_else(|| wrong(&format!("there is no option -{letter}"), &words, found))?
+            }
+            Some(Long(name)) => {
+                let known = || GLOBAL.iter().chain(found.map_or(&[][..], |command| command.flags));
+                let unknown = || {
+                    let meant = did_you_mean(name, known().map(|flag| flag.name), "--");
+                    wrong(&format!("there is no option --{name} here{meant}"), &words, found)
+                };
+                known().find(|flag| flag.name == name).ok_or_else(unknown)?
             }
             Some(Value(word)) => {
-                if let Some(Operand { name, .. }) = found.and_then(|command| command.operand) {
+                if let Some(Operand { name, .. }) =
+                    found.and_then(|command| command.operand).filter(|_| !helping)
+                {
                     if given.has(name) {
                         return Err(wrong(&format!("{name} is given twice"), &words, found));
                     }
@@ -83,32 +88,41 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
                     continue;
                 }
                 let word = word.to_string_lossy().into_owned();
-                let longer: Vec<_> = words.iter().map(String::as_str).chain([word.as_str()]).collect();
-                if found.is_some() || !COMMANDS.iter().any(|command| command.words.starts_with(&longer)) {
-                    return Err(wrong(&format!("`{word}` is not a command here"), &words, found));
+                if words.is_empty() && !helping && word == "help" {
+                    helping = true;
+                    continue;
+                }
+                if found.is_some() {
+                    return Err(wrong(&format!("unexpected argument `{word}`"), &words, found));
+                }
+                let known = || COMMANDS.iter().filter(|command| begins(command, &words));
+                let next = || known().filter_map(|command| command.words.get(words.len()).copied());
+                if !next().any(|known| known == word) {
+                    let meant = did_you_mean(&word, next(), "");
+                    return Err(wrong(&format!("`{word}` is not a command here{meant}"), &words, found));
                 }
                 words.push(word);
-                None
+                continue;
             }
         };
-        if let Some(flag) = taken {
-            if given.has(flag.name) {
-                return Err(wrong(&format!("--{} is given twice", flag.name), &words, found));
-            }
-            let value = match flag.value {
-                Some(_) => parser.value().map_err(|error| wrong(&error.to_string(), &words, found))?,
-                None => OsString::new(),
-            };
-            given.0.push((flag.name, value));
+        if given.has(taken.name) {
+            return Err(wrong(&format!("--{} is given twice", taken.name), &words, found));
         }
+        let value = match taken.value {
+            Some(_) => parser.value().map_err(|error| wrong(&error.to_string(), &words, found))?,
+            None => OsString::new(),
+        };
+        given.0.push((taken.name, value));
     }
     let found = command(&words);
-    if given.has("help") {
+    if given.has("help") || helping {
         return Ok(Parsed::Text(help(&words, found)));
     }
+    if given.has("version") || words == ["version"] {
+        return Ok(Parsed::Text(version()));
+    }
     let Some(command) = found else {
-        let missing = if words.is_empty() { "a command is missing" } else { "the second word is missing" };
-        return Err(wrong(missing, &words, None));
+        return Err(missing(&words));
     };
     for flag in command.flags {
         if let Some(other) = flag.conflicts_with.filter(|other| given.has(flag.name) && given.has(other)) {
@@ -121,6 +135,15 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
 /// An error in the value of an option, with the usage.
 pub(super) fn wrong_value(command: &Command, said: &str) -> String {
     wrong(said, &[], Some(command))
+}
+
+/// Whether a command has more words than these, and begins with them.
+fn begins(command: &Command, words: &[String]) -> bool {
+    command.words.len() > words.len() && command.words.iter().zip(words).all(|(one, two)| one == two)
+}
+
+fn did_you_mean<'a>(unknown: &str, known: impl Iterator<Item = &'a str>, dashes: &str) -> String {
+    nearest(unknown, known).map(|meant| format!("; did you mean `{dashes}{meant}`?")).unwrap_or_default()
 }
 
 fn command(words: &[String]) -> Option<&'static Command> {
@@ -177,7 +200,12 @@ mod tests {
             ("destroy", "`destroy` is not a command", "etcd-lun COMMAND"),
             ("render", "second word", "etcd-lun render COMMAND"),
             ("render all", "`all` is not a command", "etcd-lun render COMMAND"),
-            ("apply now", "`now` is not a command", "etcd-lun apply"),
+            ("apply now", "unexpected argument `now`", "etcd-lun apply"),
+            ("help plan now", "unexpected argument `now`", "etcd-lun plan"),
+            ("help destroy", "`destroy` is not a command", "etcd-lun COMMAND"),
+            ("aply", "did you mean `apply`?", "etcd-lun COMMAND"),
+            ("render butan", "did you mean `butane`?", "etcd-lun render COMMAND"),
+            ("plan --jsn", "no option --jsn here; did you mean `--json`?", "etcd-lun plan"),
             ("apply --force", "no option --force", "etcd-lun apply"),
             ("apply -f", "no option -f", "etcd-lun apply"),
             ("--json status", "no option --json", "etcd-lun COMMAND"),
@@ -208,12 +236,22 @@ mod tests {
             COMMANDS.iter().map(|command| command.words.join(" ")).chain(["".into(), "render".into()]);
         for line in lines {
             let Parsed::Text(text) = asked(&format!("{line} --help")).unwrap() else { panic!("{line}") };
-            assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            // `help --help` is the help of `help`, and `help help` too.
+            let other = if line == "help" { "help help".into() } else { format!("help {line}") };
+            let Parsed::Text(same) = asked(&other).unwrap() else { panic!("{line}") };
+            assert!(text == same || line == "help", "{text}");
             let named = COMMANDS.iter().find(|command| command.words.join(" ") == line);
             for flag in named.map_or(&[][..], |command| command.flags).iter().chain(&GLOBAL) {
                 assert!(text.contains(&format!("--{}", flag.name)), "{text}");
             }
+            let Parsed::Text(version) = asked(&format!("{line} --version")).unwrap() else {
+                panic!("{line}")
+            };
+            assert!(version.starts_with("etcd-lun "), "{version}");
         }
+        let Parsed::Text(version) = asked("version").unwrap() else { panic!() };
+        assert!(version.starts_with("etcd-lun "), "{version}");
         for command in COMMANDS {
             let others: Vec<_> = command.flags.iter().filter_map(|flag| flag.conflicts_with).collect();
             assert!(others.iter().all(|other| command.flags.iter().any(|flag| flag.name == *other)));

@@ -7,6 +7,8 @@ use std::fmt;
 pub struct Flag {
     /// Its name, without dashes.
     pub name: &'static str,
+    /// Its short form, a letter after one dash; none for most options.
+    pub short: Option<char>,
     /// The name of its value; none for a switch.
     pub value: Option<&'static str>,
     /// What it does, in a line or two.
@@ -46,11 +48,15 @@ pub struct Command {
 }
 
 const fn switch(name: &'static str, help: &'static str) -> Flag {
-    Flag { name, value: None, help, conflicts_with: None }
+    Flag { name, short: None, value: None, help, conflicts_with: None }
+}
+
+const fn short(name: &'static str, short: char, help: &'static str) -> Flag {
+    Flag { short: Some(short), ..switch(name, help) }
 }
 
 const fn option(name: &'static str, value: &'static str, help: &'static str) -> Flag {
-    Flag { name, value: Some(value), help, conflicts_with: None }
+    Flag { value: Some(value), ..switch(name, help) }
 }
 
 const fn plain(words: &'static [&'static str], about: &'static str, flags: &'static [Flag]) -> Command {
@@ -65,23 +71,34 @@ const NO_FOLLOW: Flag = switch(
 const JSON: Flag = switch("json", "Print JSON");
 
 /// Options of every command.
-pub const GLOBAL: [Flag; 2] = [
-    option("config", "FILE", "Read this file instead of /etc/etcd-lun/config.toml and config.d/*.toml"),
-    switch("help", "Print help"),
+pub const GLOBAL: [Flag; 3] = [
+    option(
+        "config",
+        "FILE",
+        "Read this file instead of /etc/etcd-lun/config.toml and config.d/*.toml; - is standard input",
+    ),
+    short("help", 'h', "Print help"),
+    short("version", 'V', "Print the version"),
 ];
 
 const DELIVERY: &[Flag] = &[
     option("role", "ROLE", "The role that the MachineConfigPool selects [default: master]"),
     option("name", "NAME", "The name of the MachineConfig object [default: 98-ROLE-etcd-lun]"),
-    option("binary", "PATH", "Deliver this build instead of the running program"),
+    option(
+        "program",
+        "FILE",
+        "Deliver this build of etcd-lun instead of the running program; it may be for another architecture",
+    ),
     Flag {
         name: "without-program",
+        short: None,
         value: None,
         help: "Leave the program out, for nodes that have it from the package, in their image or installed",
-        conflicts_with: Some("binary"),
+        conflicts_with: Some("program"),
     },
     Flag {
         name: "secrets-from",
+        short: None,
         value: Some("DIR"),
         help: "Read the files of secrets from this directory instead of the paths in the config",
         conflicts_with: Some("without-secrets"),
@@ -113,7 +130,7 @@ pub const COMMANDS: &[Command] = &[
             NO_FOLLOW,
             JSON,
         ],
-        after_help: "Run it before you remove the MachineConfig or the target. Afterwards the service does not move\n\
+        after_help: "Run it before you remove the MachineConfig or the target. Afterwards the service does not move \
                      the data at boot. `etcd-lun apply` by hand moves it to the LUN again.",
     },
     Command {
@@ -125,7 +142,7 @@ pub const COMMANDS: &[Command] = &[
             NO_FOLLOW,
             JSON,
         ],
-        after_help: "It refuses unless WWID, filesystem, generation, use counter and node name are those of this node's\n\
+        after_help: "It refuses unless WWID, filesystem, generation, use counter and node name are those of this node's \
                      record. Make sure that no machine has the old id any more, such as the original of a cloned disk.",
     },
     plain(
@@ -164,7 +181,7 @@ pub const COMMANDS: &[Command] = &[
             "dry-run",
             "Print what would be deleted, or the reason of a refusal, and change nothing",
         )],
-        after_help: "Refuses until `lun.keep_retired` (168h) is over, and while etcd does not run on the LUN.",
+        after_help: "Refuses until `lun.keep_retired` (7d) is over, and while etcd does not run on the LUN.",
     },
     Command {
         words: &["bench"],
@@ -176,9 +193,9 @@ pub const COMMANDS: &[Command] = &[
             option("writes", "COUNT", "The number of writes of each size, from 100 to 8000 [default: 8000]"),
             JSON,
         ],
-        after_help: "PATH is a directory on the disk. Without PATH: the disk that holds etcd's data now, from the\n\
-                     config. A run writes up to 64 MB into a file without a name, which disappears when the run ends\n\
-                     in any way. It ends after the last write, or after a minute for each directory and size. An etcd\n\
+        after_help: "PATH is a directory on the disk. Without PATH: the disk that holds etcd's data now, from the \
+                     config. A run writes up to 64 MB into a file without a name, which disappears when the run ends \
+                     in any way. It ends after the last write, or after a minute for each directory and size. An etcd \
                      on the same disk is slower meanwhile: do not measure two members at the same time.",
     },
     plain(
@@ -194,16 +211,17 @@ pub const COMMANDS: &[Command] = &[
     plain(&["selinux", "remove"], "Remove the policy module, and relabel the files without it", &[]),
     plain(
         &["config", "check"],
-        "Print the merged config without secrets, and the node entry for this host",
+        "Print the merged config without secrets, the files that were read, and the node entry for this host; on a machine that is no node, all entries",
         &[
             option(
                 "node",
                 "NAME",
-                "Check the entry of the node with this host name or machine id instead, without reading secrets; for a machine that is no node",
+                "Check the entry of the node with this host name or machine id instead, without reading secrets",
             ),
             JSON,
         ],
     ),
+    plain(&["config", "example"], "Print a config to begin with", &[]),
     plain(
         &["render", "units"],
         "Write the systemd units into a directory",
@@ -221,8 +239,8 @@ pub const COMMANDS: &[Command] = &[
         operand: None,
         about: "Print a MachineConfig that brings program, config, secrets and units to the nodes of a pool",
         flags: DELIVERY,
-        after_help: "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`.\n\
-                     A plain `oc apply` keeps a copy of the object in an annotation, and the object is too large for\n\
+        after_help: "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`. \
+                     A plain `oc apply` keeps a copy of the object in an annotation, and the object is too large for \
                      that.",
     },
     plain(
@@ -253,6 +271,7 @@ pub const COMMANDS: &[Command] = &[
             option("pool", "NAME", "With targetd: the appliance's pool that the LUNs are made in"),
             Flag {
                 name: "backstore-dir",
+                short: None,
                 value: Some("DIR"),
                 help: "Keep the LUNs in files in this directory of the target's machine [default: \
                        /var/lib/etcd-lun-target]",
@@ -265,12 +284,20 @@ pub const COMMANDS: &[Command] = &[
         ],
     ),
     Command {
+        words: &["help"],
+        operand: Some(Operand { name: "COMMAND", required: false }),
+        about: "Print help, or the help of a command",
+        flags: &[],
+        after_help: "",
+    },
+    plain(&["version"], "Print the version", &[]),
+    Command {
         words: &["mark"],
         operand: None,
         about: "Advance the LUN's use counter, which detects restored snapshots (internal)",
         flags: &[],
-        after_help: "etcd-lun-health.service runs it. A snapshot that the array took earlier has a lower use counter\n\
-                     from then on, and `apply` refuses to mount it. If etcd's data is not on the LUN, or while\n\
+        after_help: "etcd-lun-health.service runs it. A snapshot that the array took earlier has a lower use counter \
+                     from then on, and `apply` refuses to mount it. If etcd's data is not on the LUN, or while \
                      `apply` runs, this does nothing and exits with 0.",
     },
     plain(

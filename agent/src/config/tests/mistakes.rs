@@ -4,7 +4,7 @@ use super::{GOOD, ID, load};
 
 /// What is expected in the place of TABLE and NUMBER below.
 const TABLE: &str = "a table: write its name in brackets on a line of its own, and its keys below that line";
-const NUMBER: &str = "a whole number from 0 to 65535, such as 1, without quotes";
+const NUMBER: &str = "a whole number from 0 to 16383, such as 1, without quotes";
 
 /// A text that is a whole file, and all that the error says after the file's name.
 const MISTAKES: &[(&str, &str)] = &[
@@ -45,11 +45,11 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "boot.attach_timeout = 300",
-        "line 1, column 23: `boot.attach_timeout`: found the number `300`, expected a duration with a unit, such as \"5min\" (ms, s, min, h)",
+        "line 1, column 23: `boot.attach_timeout`: found the number `300`, expected a duration with a unit, such as \"5min\" (ms, s, min, h, d)",
     ),
     (
         "boot.attach_timeout = \"5 minutes\"",
-        "line 1, column 23: `boot.attach_timeout`: `5 minutes` is not a duration with a unit, such as \"5min\" (ms, s, min, h)",
+        "line 1, column 23: `boot.attach_timeout`: `5 minutes` is not a duration with a unit, such as \"5min\" (ms, s, min, h, d)",
     ),
     (
         "lun.label = { etcd = 1 }",

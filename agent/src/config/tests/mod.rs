@@ -132,7 +132,7 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         (with("[etcd]", "[lun]\nmin_size = \"1MiB\"\n[etcd]"), vec!["at least 300MiB"]),
         (
             with("[etcd]", "[lun]\nmount_options = [\"ro\"]\n[etcd]"),
-            vec!["`lun.mount_options` in the config: ro"],
+            vec!["`lun.mount_options` in 0.toml, line 9: ro"],
         ),
         (with("[etcd]", "[etcd]\ndata_dir = \"var/lib\""), vec!["line 9", "absolute path"]),
         (with("[etcd]", "[etcd]\ndata_dir = \"/etcd\""), vec!["below a directory"]),

@@ -162,7 +162,7 @@ fn retired(stage: &Stage) -> Result<()> {
         Ok(())
     };
     lists(OLD)?;
-    check(&stage.agent("retired delete 1")?, refused(&[OLD, "kept for 168h"]))?;
+    check(&stage.agent("retired delete 1")?, refused(&[OLD, "kept for 7d"]))?;
     stage.node.ok(
         "mkdir -p /etc/etcd-lun/config.d; printf '[lun]\\nkeep_retired = \"1s\"\\n' >/etc/etcd-lun/config.d/keep.toml; systemctl stop etcd",
     )?;

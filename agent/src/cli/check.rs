@@ -1,0 +1,137 @@
+//! `config check` and `config example`
+
+use super::{
+    config::{credentials, load_pool},
+    exit::Exit,
+    output::{JSON_VERSION, OutputFormat, print_err, print_out, print_value},
+    show_config::{self, Files, Skipped},
+};
+use crate::{
+    apply::secrets,
+    config::{Config, ConfigError, EXAMPLE, FRAGMENTS, Pool, SecretSource, Source},
+    host::Host,
+    node::Identity,
+    terms::Chap,
+};
+use serde_json::json;
+use std::path::Path;
+
+/// Prints a config to begin with.
+pub(super) fn example() -> Result<(), Exit> {
+    print_out(EXAMPLE);
+    Ok(())
+}
+
+/// `config check`, for this host or for the node with this host name or machine id. On a machine that is no node it prints all
+/// entries. All entries must be valid. Secrets are read only on their own node, because no other machine has them.
+pub(super) fn check(file: Option<&Path>, node: Option<&str>, output: OutputFormat) -> Result<(), Exit> {
+    let (host, pool, sources) = load_pool(file)?;
+    let files = files(&host, file, &sources)?;
+    let rows = pool.rows()?;
+    let mut warnings = pool.warnings();
+    warnings.extend(readable_by_others(&host, &pool, &sources));
+    let (whose, config) = match node {
+        Some(node) => {
+            (format!("{node}, not this one; secrets were not read"), Some(pool.for_node(node, node)?))
+        }
+        None => {
+            let identity = crate::observe::identity(&host, false)?;
+            match pool.for_node(&identity.machine_id, &identity.hostname) {
+                Ok(config) => {
+                    warnings.extend(short_secrets(&host, &config)?);
+                    (this_host(&identity), Some(config))
+                }
+                Err(ConfigError::NoEntry { .. }) => (this_host(&identity), None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    };
+    // A secret in the config itself is known in both ways.
+    let mut told = std::collections::BTreeSet::new();
+    warnings.retain(|warning| told.insert(warning.clone()));
+    if output.json {
+        let (kind, facts) = match &config {
+            Some(config) => ("config", json!(config)),
+            None => ("nodes", json!(rows)),
+        };
+        return print_value(&json!({
+            "version": JSON_VERSION, kind: facts, "files": files, "warnings": warnings,
+        }));
+    }
+    print_out(&match &config {
+        Some(config) => show_config::config(config, &whose, &files),
+        None => show_config::nodes(&rows, &whose, &files),
+    });
+    for warning in warnings {
+        print_err(&format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+fn this_host(identity: &Identity) -> String {
+    format!("{}, machine id {}", identity.hostname, identity.machine_id)
+}
+
+/// Which files were read, and which of the directory of fragments were not.
+fn files(host: &Host, file: Option<&Path>, sources: &[Source]) -> Result<Files, ConfigError> {
+    let read = sources.iter().map(|source| source.path.clone()).collect();
+    let mut not_read = Vec::new();
+    let names = if file.is_none() { host.root.list_opt(FRAGMENTS)? } else { None };
+    for name in names.unwrap_or_default() {
+        let why = if name.starts_with('.') {
+            "it is hidden: its name begins with a dot"
+        } else if name.ends_with(".toml") {
+            continue;
+        } else if name.to_lowercase().ends_with(".toml") {
+            "its name must end in .toml, in lower case"
+        } else {
+            "its name does not end in .toml"
+        };
+        not_read.push(Skipped { path: format!("{FRAGMENTS}/{name}"), why });
+    }
+    Ok(Files { read, not_read })
+}
+
+/// Warnings of files with a secret that others than root can read. A file that is not on this machine has none.
+fn readable_by_others(host: &Host, pool: &Pool, sources: &[Source]) -> Vec<String> {
+    let open = |path: &str| host.root.mode(path).ok().flatten().filter(|mode| mode & 0o077 != 0);
+    let cure = |path: &str, mode: u32| {
+        format!("has mode {mode:04o}, so others can read it: run `chmod 0600 {path}`")
+    };
+    let mut found = Vec::new();
+    for (table, secret) in pool
+        .storage
+        .target()
+        .into_iter()
+        .flat_map(|target| target.chaps())
+        .flat_map(|(table, chap)| chap.secrets().map(move |secret| (table, secret)))
+    {
+        match secret {
+            SecretSource::File(path) => {
+                let mode = open(path.as_str());
+                found.extend(mode.map(|mode| format!("`{table}`: {path} {}", cure(path.as_str(), mode))));
+            }
+            SecretSource::Inline(secret) => {
+                for source in sources.iter().filter(|source| secret.is_in(&source.text)) {
+                    let mode = open(&source.path);
+                    found.extend(mode.map(|mode| {
+                        format!("`{table}`: {} holds a secret and {}", source.path, cure(&source.path, mode))
+                    }));
+                }
+            }
+            SecretSource::Credential(_) => {}
+        }
+    }
+    found
+}
+
+/// Reads this node's secrets, which must be valid. Warnings of those that are too short.
+fn short_secrets(host: &Host, config: &Config) -> Result<Vec<String>, ConfigError> {
+    let secrets = secrets::load(host, config, credentials().as_deref())?;
+    let is_short = |chap: &Chap| {
+        chap.password().is_short() || chap.mutual().is_some_and(|(_, secret)| secret.is_short())
+    };
+    let all = [("target.chap", &secrets.session), ("target.discovery_chap", &secrets.discovery)];
+    let short = all.into_iter().filter(|(_, chap)| chap.as_ref().is_some_and(is_short));
+    Ok(short.map(|(table, _)| SecretSource::short(table)).collect())
+}

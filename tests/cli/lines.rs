@@ -1,0 +1,355 @@
+//! What a person types, and what the program answers: a table. Each line runs the real program in a directory of its own.
+
+use crate::{Dir, GOOD};
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    process::{Command, Stdio},
+};
+
+/// A line that is typed.
+struct Line {
+    /// What is typed after the program's name.
+    typed: &'static str,
+    /// What the config has in another way than [`GOOD`]: a text, and what stands there instead.
+    config: &'static [(&'static str, &'static str)],
+    code: i32,
+    /// What the output has: standard output and standard error after each other.
+    said: &'static [&'static str],
+}
+
+const fn line(typed: &'static str, code: i32, said: &'static [&'static str]) -> Line {
+    Line { typed, config: &[], code, said }
+}
+
+const fn check(
+    config: &'static [(&'static str, &'static str)],
+    code: i32,
+    said: &'static [&'static str],
+) -> Line {
+    Line { typed: "config check", config, code, said }
+}
+
+const LINES: &[Line] = &[
+    // Help and version.
+    line(
+        "help",
+        0,
+        &[
+            "Usage: etcd-lun COMMAND",
+            "  -h, --help ",
+            "  -V, --version ",
+            "Exit codes:\n  0 ",
+            "ETCD_LUN_LOG",
+        ],
+    ),
+    line("-h", 0, &["Usage: etcd-lun COMMAND"]),
+    line("help plan", 0, &["Usage: etcd-lun plan [OPTIONS]", "--json"]),
+    line("help render", 0, &["Usage: etcd-lun render COMMAND", "render butane"]),
+    line("help render units", 0, &["Usage: etcd-lun render units", "--into <DIR>"]),
+    line("version", 0, &["etcd-lun 0."]),
+    line("-V", 0, &["etcd-lun 0."]),
+    line("plan --version", 0, &["etcd-lun 0."]),
+    line("render units -V", 0, &["etcd-lun 0."]),
+    // What is typed wrongly.
+    line("", 2, &["error: a command is missing", "Commands: apply, rollback, claim", "try --help"]),
+    line("confg check", 2, &["error: `confg` is not a command here; did you mean `config`?"]),
+    line("config chek", 2, &["did you mean `check`?", "config check ", "config example "]),
+    line("plan --jsn", 2, &["there is no option --jsn here; did you mean `--json`?"]),
+    line("plan extra", 2, &["error: unexpected argument `extra`", "Usage: etcd-lun plan [OPTIONS]"]),
+    line(
+        "render",
+        2,
+        &["the second word is missing", "  render units ", "  render machineconfig ", "  render target "],
+    ),
+    line("retired", 2, &["  retired list ", "  retired delete "]),
+    line("selinux", 2, &["  selinux install ", "  selinux remove "]),
+    line("plan -x", 2, &["there is no option -x"]),
+    line("health --list --json", 0, &["\"version\": 1", "\"checks\": [", "\"limit\": "]),
+    line("render units --into missing", 2, &["--into: there is no directory ", "make it with `mkdir -p /"]),
+    line("bench . --against .", 2, &["is the directory that is measured already: name another one"]),
+    // A config to begin with.
+    line("config example", 0, &["[target]", "[[node]]", "keep_retired = \"7d\""]),
+    line(
+        "config check --config -",
+        0,
+        &["read            standard input", "somebody", "iqn.1994-05.com.redhat:master0"],
+    ),
+    line("config check --config missing.toml", 2, &["missing.toml: No such file"]),
+    // A machine that is no node.
+    check(
+        &[],
+        0,
+        &["read            /", "no node of this config; secrets were not read", "NODE ", "somebody", "any"],
+    ),
+    check(
+        &[("lun = 1", "lun = 1\nwwid = \"naa.6001405123456789abcdef0123456789\"")],
+        0,
+        &["naa.6001405123456789abcdef0123456789"],
+    ),
+    // Portals and names.
+    check(
+        &[("192.168.10.5:3260", "fd00::5:3260")],
+        2,
+        &[
+            "config.toml, line 4",
+            "`fd00::5:3260` is not clear",
+            "write `[fd00::5]:3260`",
+            "`[fd00::5:3260]` if",
+        ],
+    ),
+    check(&[("\"192.168.10.5:3260\"", "\"fd00::5\"")], 0, &["somebody"]),
+    check(
+        &[("[\"192.168.10.5:3260\"]", "\"192.168.10.5\"")],
+        2,
+        &["expected a list, such as [\"192.168.10.5\"]"],
+    ),
+    check(&[("iqn.2024-02", "iqn.2024-13")], 2, &["line 3", "the year and the month, from 01 to 12"]),
+    check(&[("iqn.2024-02", "iqn.1024-02")], 2, &["line 3", "the year and the month"]),
+    check(&[("iqn.2024-02.com.example:etcd", "eui.12")], 2, &["`eui.` is followed by 16 hex digits"]),
+    check(
+        &[("iqn.1994-05.com.redhat:master0", "iqn.2024-02.com.example:etcd")],
+        2,
+        &["`node.initiator` in ", "config.toml, line 10: iqn.2024-02.com.example:etcd is the target's name"],
+    ),
+    // Numbers, names and ids.
+    check(
+        &[("lun = 1", "lun = \"1\"")],
+        2,
+        &["line 13", "expected a whole number from 0 to 16383, such as 1, without quotes"],
+    ),
+    check(
+        &[("lun = 1", "lun = 16384")],
+        2,
+        &["line 13", "found the number `16384`, expected a whole number from 0 to 16383"],
+    ),
+    check(&[("[[node]]", "[node]")], 2, &["write [[node]], in two pairs of brackets"]),
+    check(
+        &[("\"somebody\"", "\"vm \"")],
+        2,
+        &["line 11", "`node.hostname`: `vm ` is not a host name of letters", "without spaces"],
+    ),
+    check(
+        &[("hostname = \"somebody\"", "machine_id = \"xyz\"")],
+        2,
+        &["line 11", "`node.machine_id`: `xyz` is not a machine id: 32 hex digits, as in /etc/machine-id"],
+    ),
+    check(
+        &[("lun = 1", "lun = 1\nwwn = \"x\"")],
+        2,
+        &["line 14", "unknown key `wwn`", "did you mean `wwid`?"],
+    ),
+    // Two nodes.
+    check(
+        &[(
+            "lun = 1\n",
+            "lun = 1\n[[node]]\nhostname = \"b\"\ninitiator = \"iqn.1994-05.com.redhat:master0\"\nlun = 2\n",
+        )],
+        2,
+        &["`node.initiator` in ", "config.toml, line 14: iqn.1994-05.com.redhat:master0 in two entries"],
+    ),
+    check(
+        &[(
+            "lun = 1\n",
+            "lun = 1\nwwid = \"naa.6001405123456789abcdef0123456789\"\n[[node]]\nhostname = \"b\"\ninitiator = \"iqn.1994-05.com.redhat:b\"\nlun = 2\nwwid = \"36001405123456789abcdef0123456789\"\n",
+        )],
+        2,
+        &[
+            "`node.wwid` in ",
+            "line 15: naa.6001405123456789abcdef0123456789 in two entries, expected a LUN of its own",
+        ],
+    ),
+    // What has the right form and is wrong has its file and line.
+    check(
+        &[("[etcd]", "[lun]\nmin_size = \"1MiB\"\n[etcd]")],
+        2,
+        &["`lun.min_size` in ", "config.toml, line 9: 1MiB, expected at least"],
+    ),
+    check(&[("runtime = \"systemd\"", "")], 2, &["`etcd.runtime` is missing from ", "config.toml, line 8"]),
+    check(
+        &[("lun = 1", "")],
+        2,
+        &["`node.lun` is missing from the entry hostname = \"somebody\" in ", "config.toml, line 10"],
+    ),
+    check(&[("[etcd]", "[lun]\nkeep_retired = \"7d\"\n[etcd]")], 0, &["somebody"]),
+    check(&[("[etcd]", "[lun]\nkeep_retired = \"7 weeks\"\n[etcd]")], 2, &["(ms, s, min, h, d)"]),
+    check(
+        &[("[etcd]", "[lun]\nmount_options = [\"noatme\"]\n[etcd]")],
+        0,
+        &[
+            "warning: `lun.mount_options`: `noatme` is an option of neither mount(8) nor xfs(5)",
+            "did you mean `noatime`?",
+        ],
+    ),
+    check(
+        &[("[etcd]", "[lun]\nmount_options = [\"ro\"]\n[etcd]")],
+        2,
+        &["`lun.mount_options` in ", "line 9: ro, expected"],
+    ),
+    // Secrets.
+    check(
+        &[("password = \"hunter2hunter2\"", "credential = \"../chap\"")],
+        2,
+        &[
+            "line 7",
+            "`target.chap.credential`: the value is not shown",
+            "the name of a credential in quotes: no path",
+        ],
+    ),
+    check(
+        &[("hunter2hunter2", "hunter2")],
+        0,
+        &[
+            "warning: `target.chap`: a secret is shorter than 12 characters, and RFC 7143 requires 96 random bits",
+        ],
+    ),
+    check(
+        &[],
+        0,
+        &["warning: `target.chap`: ", "config.toml holds a secret and has mode 0644", "run `chmod 0600 "],
+    ),
+    check(
+        &[("password = \"hunter2hunter2\"", "password_file = \"DIR/open.secret\"")],
+        0,
+        &["warning: `target.chap`: ", "open.secret has mode 0644, so others can read it: run `chmod 0600 "],
+    ),
+];
+
+#[test]
+fn every_line_is_answered_as_it_should_be() {
+    let dir = Dir::new("lines");
+    let config = dir.0.join("config.toml");
+    let secret = dir.0.join("open.secret");
+    fs::write(&secret, "hunter2hunter2\n").unwrap();
+    let readable = |path| fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    readable(&secret);
+    for Line { typed, config: changes, code, said } in LINES {
+        let mut text = GOOD.replace("HOST", "somebody");
+        for (from, to) in *changes {
+            assert!(text.contains(from), "{from}");
+            text = text.replace(from, &to.replace("DIR", dir.0.to_str().unwrap()));
+        }
+        fs::write(&config, &text).unwrap();
+        readable(&config);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+        command.args(typed.split_whitespace());
+        if *typed == "config check" || typed.starts_with("render units --into") {
+            command.args(["--config", "config.toml"]);
+        }
+        command.current_dir(&dir.0).env_remove("ETCD_LUN_LOG");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // A program that doesn't read may have ended already.
+        let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let all =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(*code), "{typed} {changes:?}: {all}");
+        for part in *said {
+            assert!(all.contains(part), "{typed} {changes:?} lacks {part:?}: {all}");
+        }
+        assert!(!all.contains("hunter2"), "{typed} {changes:?}: {all}");
+    }
+}
+
+/// With the config in its place, `config check` also says which files of config.d it did not read.
+#[test]
+fn files_that_are_not_read_are_listed() {
+    let dir = Dir::new("fragments");
+    let etc = dir.0.join("etc/etcd-lun");
+    fs::create_dir_all(etc.join("config.d")).unwrap();
+    fs::write(etc.join("config.toml"), GOOD.replace("HOST", "somebody")).unwrap();
+    fs::write(etc.join("config.d/10-more.toml"), "[lun]\nmin_size = \"9GiB\"\n").unwrap();
+    for name in ["30.conf", ".hidden.toml", "40.TOML"] {
+        fs::write(etc.join("config.d").join(name), "").unwrap();
+    }
+    // A mount namespace in which /etc/etcd-lun is this directory. Needs root.
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("config.d: not run: needs root");
+        return;
+    }
+    let script = "mount -t tmpfs none /etc && mkdir /etc/etcd-lun && mount --bind \"$1\" /etc/etcd-lun && \
+                  echo 0123456789abcdef0123456789abcdef >/etc/machine-id && exec \"$2\" config check";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(&etc)
+        .arg(env!("CARGO_BIN_EXE_etcd-lun"))
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    for part in [
+        "read            /etc/etcd-lun/config.toml\n                /etc/etcd-lun/config.d/10-more.toml\n",
+        "/etc/etcd-lun/config.d/30.conf: its name does not end in .toml\n",
+        "/etc/etcd-lun/config.d/40.TOML: its name must end in .toml, in lower case\n",
+        "/etc/etcd-lun/config.d/.hidden.toml: it is hidden: its name begins with a dot\n",
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+}
+
+/// The example is a config that passes its own check, without a warning.
+#[test]
+fn the_example_passes_the_check() {
+    let dir = Dir::new("example");
+    let (_, example, _) = crate::run(&["config", "example"]);
+    let path = dir.0.join("example.toml");
+    fs::write(&path, example).unwrap();
+    let (code, out, err) = crate::run(&["config", "check", "--config", path.to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert_eq!(out.lines().filter(|line| line.starts_with("master-")).count(), 3, "{out}");
+}
+
+/// What a terminal gets: no MachineConfig, and colours only where they are wanted. script(1) gives a terminal.
+#[test]
+fn what_a_terminal_gets() {
+    let dir = Dir::new("terminal");
+    let config = dir.config(GOOD);
+    let typed = |env: &[(&str, &str)], args: &str| {
+        let line = format!("{} {args} --config {config}", env!("CARGO_BIN_EXE_etcd-lun"));
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).stdin(Stdio::null());
+        command.env_remove("NO_COLOR").env("TERM", "xterm").envs(env.iter().copied());
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = typed(&[], "render machineconfig");
+    assert_eq!(code, 2, "{said}");
+    assert!(
+        said.contains("write it to a file, `etcd-lun render machineconfig >98-master-etcd-lun.yaml`"),
+        "{said}"
+    );
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("colours: not run: needs root");
+        return;
+    }
+    for (env, coloured) in [
+        (&[][..], true),
+        (&[("NO_COLOR", "1")], false),
+        (&[("NO_COLOR", "")], true),
+        (&[("TERM", "dumb")], false),
+    ] {
+        let (_, said) = typed(env, "health");
+        assert!(said.contains("not migrated yet"), "{said}");
+        assert_eq!(said.contains("\u{1b}["), coloured, "{env:?}: {said}");
+    }
+}
+
+#[test]
+fn a_wrong_level_of_the_log_is_an_error() {
+    let run = |level: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+        let output = command.args(["health", "--list"]).env("ETCD_LUN_LOG", level).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for level in ["debug", "WARN", "off"] {
+        assert_eq!(run(level), (Some(0), String::new()), "{level}");
+    }
+    let (code, said) = run("verbose");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.starts_with("error: ETCD_LUN_LOG: `verbose` is not a level: set it to error, warn"),
+        "{said}"
+    );
+}

@@ -1,0 +1,137 @@
+//! Every JSON output has a schema `docs/VERB.schema.json`, and is as its schema says.
+
+use crate::{Dir, GOOD, run, schema, support};
+use etcd_lun::{
+    node::{Fact, Node},
+    plan::{Goal, Occasion},
+};
+use serde_json::{Value, json};
+use std::fs;
+
+fn schema_of(name: &str) -> Value {
+    let path = format!("{}/../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")))
+        .unwrap()
+}
+
+fn checked(name: &str, value: &Value) {
+    schema::check(&schema_of(name), value).unwrap_or_else(|error| panic!("{name}: {error}\n{value:#}"));
+    // A reader must accept more keys than there are today, at each level that has keys of ours.
+    let mut more = value.clone();
+    more["new"] = json!([{ "more": 1 }]);
+    schema::check(&schema_of(name), &more).unwrap();
+    let mut other = value.clone();
+    other["version"] = 2.into();
+    assert!(schema::check(&schema_of(name), &other).is_err(), "{name} accepts another version");
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// The form of `--json` of a verb that needs a node: its schema, or the schema of errors.
+#[test]
+fn every_verb_prints_what_its_schema_says() {
+    let dir = Dir::new("schemas");
+    let config = dir.config(GOOD);
+    let other = dir.0.join("other.toml");
+    fs::write(&other, GOOD.replace("HOST", "somebody-else")).unwrap();
+    let other = other.to_str().unwrap();
+    let here = dir.0.to_str().unwrap();
+    for (name, args, needs_root) in [
+        ("config-check", vec!["config", "check", "--json", "--config", &config], false),
+        ("config-check", vec!["config", "check", "--json", "--config", other], false),
+        (
+            "config-check",
+            vec!["config", "check", "--json", "--node", "somebody-else", "--config", other],
+            false,
+        ),
+        ("health-list", vec!["health", "--list", "--json"], false),
+        ("status", vec!["status", "--json", "--config", &config], true),
+        ("health", vec!["health", "--json", "--config", &config], true),
+        ("retired-list", vec!["retired", "list", "--json", "--config", &config], true),
+        ("selinux-status", vec!["selinux", "status", "--json", "--config", &config], true),
+        ("bench", vec!["bench", here, "--writes", "100", "--json"], false),
+        ("error", vec!["config", "check", "--json", "--config", "/nonexistent/config.toml"], false),
+        ("error", vec!["status", "--json", "--config", "/nonexistent/config.toml"], false),
+        ("error", vec!["retired", "list", "--json", "--config", other], false),
+    ] {
+        if needs_root && !is_root() {
+            eprintln!("{args:?}: not run: needs root");
+            continue;
+        }
+        let (code, out, err) = run(&args);
+        let value: Value =
+            serde_json::from_str(&out).unwrap_or_else(|error| panic!("{args:?}: {error}: {out}{err}"));
+        // A machine may lack what a verb looks at, such as a disk in place of memory for `bench`. Then it is an error.
+        let name = if value.get("error").is_some() { "error" } else { name };
+        assert_eq!(name == "error", [1, 2, 3].contains(&code), "{args:?}: {code}: {out}{err}");
+        checked(name, &value);
+    }
+}
+
+/// What depends on the node is taken from facts: a plan, a refusal, and a node of which nothing is known.
+#[test]
+fn plans_and_refusals_are_as_their_schemas_say() {
+    let config = support::config();
+    let goal = Goal::Lun(Occasion::ByHand);
+    let mut seen = (0, 0);
+    let blank = support::attached(etcd_lun::node::Content::Blank);
+    let unknown = Node { record: Fact::Unknown("it could not be read".into()), ..support::node() };
+    for node in [support::node(), blank, support::migrated(), unknown] {
+        for goal in [goal, Goal::Local, Goal::Claim] {
+            match goal.plan(&config, &node) {
+                Ok(plan) => {
+                    seen.0 += 1;
+                    checked("plan", &json!({ "version": 1, "plan": plan }));
+                }
+                Err(refusal) => {
+                    seen.1 += 1;
+                    let message = format!("refused: {refusal}");
+                    checked("error", &json!({ "version": 1, "refused": refusal, "message": message }));
+                }
+            }
+        }
+        checked("status", &json!({ "version": 1, "node": node }));
+    }
+    assert!(seen.0 > 2 && seen.1 > 2, "{seen:?}");
+    for verb in ["apply", "rollback", "claim"] {
+        let done = etcd_lun::apply::Done { steps: 1, taken: vec!["stop-etcd"], rolled_back: Some(1) };
+        checked(verb, &json!({ "version": 1, verb: done }));
+    }
+}
+
+/// The check itself finds what is wrong.
+#[test]
+fn a_value_of_another_form_is_found() {
+    let good = json!({ "version": 1, "error": "x", "message": "error: x" });
+    checked("error", &good);
+    for (pointer, value, said) in
+        [("/message", json!(1), ".message: another type"), ("/version", json!(2), ".version: another value")]
+    {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap() = value;
+        assert!(schema::check(&schema_of("error"), &bad).unwrap_err().starts_with(said));
+    }
+    let neither = json!({ "version": 1, "message": "x" });
+    assert!(schema::check(&schema_of("error"), &neither).unwrap_err().contains("none of"));
+    let form = json!({ "version": 1, "message": "x", "refused": { "refusal": "No Lun" } });
+    assert!(schema::check(&schema_of("error"), &form).unwrap_err().contains("another form"));
+}
+
+/// Each verb with `--json` has a schema of its own, and each schema a verb.
+#[test]
+fn there_is_a_schema_for_each_verb() {
+    let dir = format!("{}/../docs", env!("CARGO_MANIFEST_DIR"));
+    let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut files: Vec<_> =
+        files.filter_map(|name| name.strip_suffix(".schema.json").map(str::to_owned)).collect();
+    files.sort();
+    let with_json = etcd_lun::cli::grammar::COMMANDS
+        .iter()
+        .filter(|command| command.flags.iter().any(|flag| flag.name == "json"))
+        .map(|command| command.words.join("-"));
+    let mut wanted: Vec<_> = with_json.chain(["error".into(), "health-list".into()]).collect();
+    wanted.sort();
+    assert_eq!(files, wanted);
+}
