@@ -24,6 +24,8 @@ const MUTANTS: &[Mutant] = &[
     ("the other members are not asked right before etcd is stopped", |guards| guards.quorum = false),
     ("a mark is not on the stamp", |guards| guards.mark_on_stamp = false),
     ("a mark is not in the record", |guards| guards.mark_in_record = false),
+    ("what was written to the copy is not read back", |guards| guards.read_back = false),
+    ("the copy is not read once more before etcd is stopped", |guards| guards.audit = false),
     ("counting goes on from the record alone", |guards| guards.counts_on = false),
 ];
 

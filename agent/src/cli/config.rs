@@ -37,7 +37,7 @@ pub(super) fn machine_to_look() -> Result<(Host, Joined), Exit> {
 /// Opens the machine for a verb that everybody may run. Root also joins PID 1's mount namespace.
 pub(super) fn machine_for_anybody() -> Result<Host, Exit> {
     // Before `Host` starts a thread. Others than root cannot join it, and need not: they measure a directory that they see.
-    let _joined = namespace::join_pid1();
+    let _joined = join_pid1();
     Ok(Host::machine().context("setting up")?)
 }
 
@@ -93,8 +93,7 @@ fn is_placeholder(hostname: &str) -> bool {
 /// Opens the machine, for root only. This is checked first, because other users cannot even read a config with secrets.
 fn machine_as_root() -> Result<(Host, io::Result<Joined>), Exit> {
     // Before any file is read, and while this process has one thread, which the kernel requires: `Host` starts another.
-    // systemd sets this variable for the processes of its services (systemd.exec(5)), and a pod has it not.
-    let joined = namespace::join_pid1(super::env::var("INVOCATION_ID").is_some());
+    let joined = join_pid1();
     let host = Host::machine().context("setting up")?;
     if !identity::is_root(&host).context("finding out who runs this")? {
         return Err(Exit::Error(anyhow::anyhow!(
@@ -102,6 +101,11 @@ fn machine_as_root() -> Result<(Host, io::Result<Joined>), Exit> {
         )));
     }
     Ok((host, joined))
+}
+
+/// systemd sets this variable for the processes of its services (systemd.exec(5)), and a pod has it not.
+fn join_pid1() -> io::Result<Joined> {
+    namespace::join_pid1(super::env::var("INVOCATION_ID").is_some())
 }
 
 fn load_on(host: Host, file: Option<&Path>, joined: Joined) -> Result<(Host, Identity, Config), Exit> {
