@@ -42,7 +42,8 @@ pub fn page(command: Command, words: &[&str]) -> Result<String> {
         man.render_extra_section(&mut text)?;
     }
     // clap_mangen has a name for this section that no other manual has.
-    let mut text = String::from_utf8(text).context("a page is not UTF-8")?.replacen(".SH EXTRA", ".SH NOTES", 1);
+    let mut text =
+        String::from_utf8(text).context("a page is not UTF-8")?.replacen(".SH EXTRA", ".SH NOTES", 1);
     if words.is_empty() {
         text.push_str(&list("ENVIRONMENT", &ENVIRONMENT));
     }
