@@ -80,7 +80,7 @@ fn what_a_target_cannot_have() {
             &[],
             "leave `wwid` out",
         ),
-        ("master-0", "a b", &[], "the node's name `a b` can't be an argument of targetcli"),
+        ("master-0", "a b", &[], "`a b` is not a host name"),
         ("master-0", "master-0", &["--backstore-dir", "/srv/a b"], "the directory `/srv/a b`"),
         ("redhat:master1", "redhat:master0", &[], "in two entries"),
     ];

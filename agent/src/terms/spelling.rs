@@ -3,11 +3,15 @@
 /// The known word that was probably meant: at most every third letter differs.
 pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let unknown = unknown.to_lowercase();
-    let (distance, meant) = known
+    let near = |word: &str| {
+        let distance = strsim::osa_distance(&unknown, word);
+        (3 * distance <= word.len() + 2).then_some(distance)
+    };
+    let (_, meant) = known
         .into_iter()
-        .map(|word| (strsim::osa_distance(&unknown, word), word))
+        .filter_map(|word| Some((near(word)?, word)))
         .min_by_key(|(distance, _)| *distance)?;
-    (3 * distance <= meant.len() + 2).then_some(meant)
+    Some(meant)
 }
 
 #[cfg(test)]
@@ -26,6 +30,8 @@ mod tests {
         ] {
             assert_eq!(nearest(unknown, known), meant, "{unknown}");
         }
+        // `lun` is as near, and too short for it.
+        assert_eq!(nearest("wwn", ["lun", "wwid"]), Some("wwid"));
         assert_eq!(nearest("x", []), None);
     }
 }

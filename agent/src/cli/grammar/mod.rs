@@ -115,7 +115,7 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
         given.0.push((taken.name, value));
     }
     let found = command(&words);
-    if given.has("help") || helping {
+    if given.has("help") || helping && !given.has("version") {
         return Ok(Parsed::Text(help(&words, found)));
     }
     if given.has("version") || words == ["version"] {
