@@ -123,7 +123,8 @@ fn units(host: &Host, config: &Config) -> Fact<Vec<UnitState>> {
     };
     let mut found = Vec::new();
     for rendered in rendered {
-        match systemd::unit(host, &rendered.name) {
+        // A template has no state: PID 1 is asked for an instance of it, which was never started.
+        match systemd::unit(host, &rendered.name.replacen("@.", "@state.", 1)) {
             Ok(unit) => found.push(UnitState {
                 name: rendered.name,
                 load: unit.load_state,
