@@ -1,10 +1,10 @@
 //! What a run of `apply` works with: the host, the config, and what it keeps between its steps.
 
-use super::secrets::Secrets;
 use crate::{
     config::Config,
     host::{Host, staging::Staging, tree::State},
     node::Identity,
+    observe::secrets::Secrets,
     terms::Fingerprint,
 };
 use anyhow::anyhow;

@@ -7,13 +7,13 @@ use super::{
     show,
 };
 use crate::{
-    apply::secrets,
     config::{Config, ConfigError, FRAGMENTS, MAIN_FILE, Pool, Source},
     host::{
         Host, identity,
         namespace::{self, Joined},
     },
     node::Identity,
+    observe::secrets,
 };
 use anyhow::Context as _;
 use std::{

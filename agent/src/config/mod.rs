@@ -31,7 +31,7 @@ pub use parts::{
 };
 pub use pool::Pool;
 pub use source::{FRAGMENTS, MAIN_FILE, Source};
-pub use timeouts::{NOT_IN_USE, Timeouts};
+pub use timeouts::{NOT_IN_USE, Timeouts, record_settings};
 
 impl Config {
     /// Merges and validates the texts, and finds the entry that matches this node.
