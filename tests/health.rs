@@ -14,7 +14,7 @@ use etcd_lun::{
     health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, ISCSI_ONLY, Outcome, Report, Run},
     node::{
         ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
-        Multipath, Node, Retired, Sample, Selinux,
+        Multipath, Node, PortalRecord, RecordPart, Retired, Sample, Selinux,
     },
     terms::{Bytes, Span},
     unit::SELINUX_CONTEXT,
@@ -144,6 +144,15 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ("record", |node| node.record = Fact::Known(None), "not migrated"),
         ("session", session, "is FAILED"),
         ("portals", |node| known(&mut node.sessions).clear(), "no session at 10.77.0.1:3260"),
+        (
+            "records",
+            |node| {
+                let portal = "10.77.0.1".parse().unwrap();
+                let differs = vec![RecordPart::ChapName, RecordPart::ChapSecret];
+                known(&mut node.records).push(PortalRecord { portal, differs });
+            },
+            "the node record of 10.77.0.1:3260 is not as the config says (CHAP name, CHAP secret): run `etcd-lun apply`",
+        ),
         ("session-timeout", |node| known(&mut node.sessions)[0].recovery_timeout = Some(5), "waits 5 s"),
         ("session-timeout", |node| known(&mut node.sessions)[0].recovery_timeout = None, "waits for ever"),
         (
@@ -260,6 +269,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
     }
     let blind = Node {
         sessions: unknown(),
+        records: unknown(),
         lun: unknown(),
         record: unknown(),
         local: unknown(),

@@ -25,7 +25,7 @@ use etcd_lun::{
     config::{Config, Gate, Runtime},
     node::{
         Content, DataMount, Etcd, EtcdState, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath,
-        Node, Selinux, Session, User,
+        Node, PortalRecord, RecordPart, Selinux, Session, User,
         authority::{Authority, Record, Stamp},
     },
     plan::{Goal, Horizon, Occasion, Plan, Refusal, Step, plan, step::StartEtcd},

@@ -107,6 +107,27 @@ fn a_lun_that_has_grown_is_used_by_hand() {
     }
 }
 
+/// A record that is not as the config says is changed by hand, while etcd runs and the session stays.
+#[test]
+fn a_record_follows_the_config_without_a_log_in() {
+    let mut world = World::new(node());
+    run(&mut world, None).unwrap();
+    let portal = "10.77.0.1".parse().unwrap();
+    world.node.records = Fact::Known(vec![PortalRecord {
+        portal,
+        differs: vec![RecordPart::Timeouts, RecordPart::ChapSecret],
+    }]);
+    assert_eq!(run_as(&mut world, None, "systemd", Occasion::Boot), Ok(0));
+    let plan = plan(&config(), &world.node, Occasion::ByHand).unwrap();
+    let ids: Vec<_> = plan.steps.iter().map(Step::id).collect();
+    assert_eq!(ids, ["update-record"]);
+    assert!(plan.steps[0].to_string().ends_with("what the config says now: time-outs, CHAP secret"));
+    assert_eq!(run(&mut world, None), Ok(1));
+    assert!(is_done(&world) && known(&mut world.node.sessions)[0].is_logged_in());
+    world.node.records = unknown();
+    assert_eq!(run(&mut world, None), Ok(0), "nothing that runs depends on it");
+}
+
 #[test]
 fn a_lun_that_was_made_smaller_is_refused() {
     let shrunk = |node: &mut Node| world::seen(node).path_size = Bytes(10 << 30);

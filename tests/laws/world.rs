@@ -118,6 +118,12 @@ impl World {
                     session.recovery_timeout = u32::try_from(replacement.0.as_secs()).ok();
                 }
             }
+            Step::UpdateRecord(step) => {
+                let records = known(&mut self.node.records).iter_mut();
+                records
+                    .filter(|record| record.portal == step.portal)
+                    .for_each(|record| record.differs.clear());
+            }
             Step::AttachLun(_) | Step::AwaitDisk { .. } => {
                 self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
             }

@@ -58,7 +58,10 @@ impl Run<'_> {
         self.effect(|_| ())?;
         self.step_begins = false;
         match step {
-            Step::SetInitiatorName { .. } | Step::SetTimeout { .. } | Step::ResizeMap { .. } => Ok(()),
+            Step::SetInitiatorName { .. }
+            | Step::SetTimeout { .. }
+            | Step::ResizeMap { .. }
+            | Step::UpdateRecord(_) => Ok(()),
             // The size of a filesystem is no part of the world: no write depends on it.
             Step::Grow(_) => self.data_is_on_lun().map(drop),
             // It leaves nothing behind.

@@ -1,6 +1,5 @@
 //! What a run of `apply` works with: the host, the config, and what it keeps between its steps.
 
-use super::secrets::Secrets;
 use crate::{
     config::Config,
     host::{
@@ -9,6 +8,7 @@ use crate::{
         tree::{Ledger, State},
     },
     node::Identity,
+    observe::secrets::Secrets,
     terms::Fingerprint,
 };
 use anyhow::anyhow;

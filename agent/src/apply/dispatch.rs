@@ -16,6 +16,7 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::SetInitiatorName { name } => login::set_initiator_name(run.host, name),
         Step::LogOut { sid } => login::log_out(run, *sid),
         Step::SetTimeout { sid, replacement } => login::set_timeout(run.host, *sid, *replacement),
+        Step::UpdateRecord(step) => login::update_record(run, step),
         Step::LogIn(step) => login::log_in(run, step, watcher),
         Step::AttachLun(step) => attach::attach(run.host, step, watcher),
         Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),

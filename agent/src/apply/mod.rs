@@ -17,7 +17,6 @@
 //! * [`alone`]: one run at a time, and ending the processes of a killed run
 //! * [`run_file`]: what a run says of itself to those who follow it
 //! * [`context`]: what a run works with and keeps between its steps
-//! * [`secrets`]: CHAP credentials, read once before the first step
 //! * [`outcome`], [`away`], [`watcher`]: the result of a run, and who is told about its progress
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -35,7 +34,6 @@ mod record;
 mod rounds;
 pub mod run_file;
 pub mod scope;
-pub mod secrets;
 mod selinux;
 mod steps;
 mod sysfs;

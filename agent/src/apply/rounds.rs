@@ -7,7 +7,6 @@ use super::{
     context::Run,
     dispatch,
     outcome::{Done, Failure},
-    secrets::Secrets,
     steps::{etcd, preflight},
     sysfs,
     watcher::Watcher,
@@ -19,7 +18,7 @@ use crate::{
         Fact, Identity,
         authority::{Authority, Record},
     },
-    observe::{self, Viewpoint},
+    observe::{self, Viewpoint, secrets::Secrets},
     plan::{Goal, Occasion, Refusal},
 };
 use anyhow::{Context as _, anyhow, bail};

@@ -8,6 +8,7 @@ use crate::{
         namespace::{self, Joined},
     },
     node::Identity,
+    observe::secrets,
 };
 use anyhow::Context as _;
 use std::{

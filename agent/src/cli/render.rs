@@ -7,10 +7,10 @@ use super::{
     output::{print_document, print_err, print_out},
 };
 use crate::{
-    apply::secrets,
     config::{ChapSource, ConfigError, MAIN_FILE, Nodes, Pool, SecretSource, Source},
     delivery::{self, Appliance, Backstores, Delivery, DeliveryError, MachineConfig, ObjectName, Role},
     host::Host,
+    observe::secrets,
     policy,
     terms::{AbsPath, Chap, Secret},
     unit,

@@ -33,6 +33,16 @@ pub struct Timeouts {
 /// the command waits for the next connection, and the kernel doesn't abort it.
 const SCSI_COMMAND: Duration = Duration::from_secs(30);
 
+/// What a node record says of the time-outs, by open-iscsi's keys.
+pub fn record_settings(noop_interval: Span, noop_timeout: Span) -> [(&'static str, String); 3] {
+    [
+        ("node.session.timeo.replacement_timeout", NOT_IN_USE),
+        ("node.conn[0].timeo.noop_out_interval", noop_interval),
+        ("node.conn[0].timeo.noop_out_timeout", noop_timeout),
+    ]
+    .map(|(key, span)| (key, span.0.as_secs().to_string()))
+}
+
 impl Timeouts {
     /// How long writes wait in a session while etcd uses the LUN. `multipath` says whether multipathd runs.
     pub fn in_use(&self, multipath: bool) -> Span {

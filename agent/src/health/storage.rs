@@ -42,6 +42,22 @@ pub(super) fn paths(input: CheckInput<'_>) -> Outcome {
     }))
 }
 
+pub(super) fn records(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.records).and_then(|records| {
+        match records.iter().find(|record| !record.differs.is_empty()) {
+            Some(record) => {
+                let parts: Vec<_> = record.differs.iter().map(ToString::to_string).collect();
+                found(format!(
+                    "the node record of {} is not as the config says ({}): run `etcd-lun apply`",
+                    record.portal,
+                    parts.join(", ")
+                ))
+            }
+            None => ok(format!("{} as the config says", records.len())),
+        }
+    }))
+}
+
 pub(super) fn session_timeout(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.sessions).and_then(|sessions| {
         let Iscsi { target, initiator, .. } = iscsi(input.config)?;

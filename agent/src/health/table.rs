@@ -40,6 +40,13 @@ pub const CHECKS: &[Check] = &[
         run: storage::paths,
     },
     Check {
+        name: "records",
+        protects: "the next log-in succeeds, and uses what the config says",
+        limit: "the config's time-outs and CHAP credentials",
+        severity: Warning,
+        run: storage::records,
+    },
+    Check {
         name: "session-timeout",
         protects: "a short outage of the target makes etcd wait, instead of failing its disk",
         limit: "the config's `target.replacement_timeout`; with a multipath map multipathd's own",
@@ -250,7 +257,8 @@ pub const BEFORE_MIGRATION: [&str; 8] = [
 ];
 
 /// The checks that apply only if the config names a target: a local disk has no session.
-pub const ISCSI_ONLY: [&str; 5] = ["session", "portals", "session-timeout", "route", "initiator-name"];
+pub const ISCSI_ONLY: [&str; 6] =
+    ["session", "portals", "records", "session-timeout", "route", "initiator-name"];
 
 /// The check that applies only if the cluster was asked: by hand, while etcd runs.
 pub(super) const NEEDS_CLUSTER: &str = "cluster";

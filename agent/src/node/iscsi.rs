@@ -3,6 +3,7 @@
 use super::fact::Fact;
 use crate::terms::{INTERFACE, Iqn, Portal};
 use serde::Serialize;
+use std::fmt;
 
 /// The initiator on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -12,6 +13,38 @@ pub struct Initiator {
     pub name: Fact<Option<String>>,
     /// Whether multipathd runs.
     pub multipathd_active: Fact<bool>,
+}
+
+/// etcd-lun's node record of one of the config's portals.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PortalRecord {
+    /// The portal.
+    pub portal: Portal,
+    /// What is not as the config says. The values are not here, because some are secret.
+    pub differs: Vec<RecordPart>,
+}
+
+/// A part of a node record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordPart {
+    /// How often the target is pinged, and how long it may take to answer.
+    Timeouts,
+    /// Whether CHAP is used, and the user names.
+    ChapName,
+    /// A secret of CHAP.
+    ChapSecret,
+}
+
+impl fmt::Display for RecordPart {
+    /// A noun.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Timeouts => "time-outs",
+            Self::ChapName => "CHAP name",
+            Self::ChapSecret => "CHAP secret",
+        })
+    }
 }
 
 /// A session to any target.

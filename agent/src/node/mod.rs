@@ -16,7 +16,7 @@ pub use cluster::{Cluster, Member, MemberHealth};
 pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState};
 pub use fact::Fact;
 pub use health_facts::{HealthFacts, Metrics, Path, Pressure, Route, UnitState, WriteCache};
-pub use iscsi::{Initiator, Session};
+pub use iscsi::{Initiator, PortalRecord, RecordPart, Session};
 pub use local::{DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, User};
 pub use sample::{Counted, Sample, counted};
@@ -39,6 +39,8 @@ pub struct Node {
     pub initiator: Initiator,
     /// All sessions, to any target. Unknown if the config names a device.
     pub sessions: Fact<Vec<Session>>,
+    /// Our node records of the config's portals. Unknown if the config names a device.
+    pub records: Fact<Vec<PortalRecord>>,
     /// The LUN.
     pub lun: Fact<LunView>,
     /// The record: which copy is authoritative.

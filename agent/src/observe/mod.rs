@@ -11,6 +11,8 @@ mod iscsi;
 mod local;
 mod lun;
 mod mount;
+mod records;
+pub mod secrets;
 mod selinux;
 
 pub use cluster::cluster;
@@ -69,6 +71,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         in_host_namespace,
         initiator: iscsi::initiator(host, config),
         sessions: iscsi::all_sessions(host, config),
+        records: records::records(host, config),
         lun: lun::lun(host, config, staged),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
         rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),

@@ -4,11 +4,11 @@ use super::{
     input::{Occasion, PlanInput, require},
     outcome::{Horizon, Plan},
     refusal::Refusal,
-    step::{AttachLun, LogIn, Step},
+    step::{AttachLun, LogIn, Step, UpdateRecord},
 };
 use crate::{
     config::{Backing, Gate, Iscsi},
-    node::{LunView, Session, authority::Authority},
+    node::{LunView, PortalRecord, Session, authority::Authority},
     terms::{Span, TermError},
 };
 use std::time::Duration;
@@ -98,6 +98,27 @@ pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refus
     };
     let sessions = require("iSCSI sessions", &input.node.sessions)?.iter().filter(differs);
     Ok(sessions.map(|session| Step::SetTimeout { sid: session.sid, replacement }).collect())
+}
+
+/// Brings node records to what the config says, by hand only: a boot makes them anew when it logs in. Records that could
+/// not be read are left alone, because nothing that runs depends on them.
+pub(super) fn records(input: &PlanInput<'_>) -> Vec<Step> {
+    let (Occasion::ByHand, Some(Iscsi { target, .. })) = (input.occasion, input.config.backing.iscsi())
+    else {
+        return Vec::new();
+    };
+    let records = input.node.records.known().into_iter().flatten();
+    let differing = records.filter(|record| !record.differs.is_empty());
+    let step = |record: &PortalRecord| {
+        Step::UpdateRecord(UpdateRecord {
+            target: target.iqn.clone(),
+            portal: record.portal.clone(),
+            noop_interval: target.timeouts.noop_interval,
+            noop_timeout: target.timeouts.noop_timeout,
+            parts: record.differs.clone(),
+        })
+    };
+    differing.map(step).collect()
 }
 
 /// Logs out our sessions with an initiator name that the config had before: a session keeps the name that it was made

@@ -6,13 +6,13 @@ use crate::{
         guard, sysfs,
         watcher::{Waiting, Watcher},
     },
-    config::{Discovery, NOT_IN_USE},
+    config::{Discovery, record_settings},
     host::{
         Host,
         iscsi::{self, IscsiError},
         systemd,
     },
-    plan::step::LogIn,
+    plan::step::{LogIn, UpdateRecord},
     terms::{ChapAlg, Iqn, Portal, Span},
 };
 use anyhow::{Context as _, anyhow, bail};
@@ -66,6 +66,14 @@ pub fn log_out(run: &Run<'_>, sid: u32) -> anyhow::Result<String> {
 pub fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<String> {
     sysfs::set_recovery_timeout(host, sid, replacement.0)?;
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
+}
+
+/// Gives a record what the config says now. A session that is up stays as it is.
+pub fn update_record(run: &Run<'_>, step: &UpdateRecord) -> anyhow::Result<String> {
+    let UpdateRecord { target, portal, noop_interval, noop_timeout, .. } = step;
+    let settings = record_settings(*noop_interval, *noop_timeout);
+    iscsi::update_record(run.host, target, portal, &settings, run.secrets.session.as_ref())?;
+    Ok(format!("the record of {portal} is as the config says, for the next log-in there"))
 }
 
 fn use_interface(run: &Run<'_>, initiator: &Iqn) -> anyhow::Result<()> {
@@ -178,12 +186,7 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
             }
         }
     };
-    let of_config = [
-        ("node.session.timeo.replacement_timeout", NOT_IN_USE),
-        ("node.conn[0].timeo.noop_out_interval", step.noop_interval),
-        ("node.conn[0].timeo.noop_out_timeout", step.noop_timeout),
-    ]
-    .map(|(key, span)| (key, span.0.as_secs().to_string()));
+    let of_config = record_settings(step.noop_interval, step.noop_timeout);
     let algs = run.secrets.session.as_ref().map(|chap| ChapAlg::list(chap.algs())).unwrap_or_default();
     let of_config: Vec<_> = of_config
         .iter()

@@ -1,14 +1,14 @@
 //! Advancing the LUN's use counter while etcd runs on it.
 
 use crate::{
-    apply::{alone, context::Run, outcome::Failure, secrets::Secrets, steps::stamp},
+    apply::{alone, context::Run, outcome::Failure, steps::stamp},
     config::Config,
     host::{
         Host,
         filelock::{Lock, LockError},
     },
     node::{Identity, layout::MARK_LOCK},
-    observe::{self, Viewpoint},
+    observe::{self, Viewpoint, secrets::Secrets},
     plan::{self, MarkPlan, SkipReason, Step},
     terms::AbsPath,
 };

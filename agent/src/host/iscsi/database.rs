@@ -26,7 +26,7 @@ use std::{
 /// RHEL, and Debian from 13 on; the second that of earlier Debian releases.
 pub(super) const DATABASES: [&str; 2] = ["/var/lib/iscsi", "/etc/iscsi"];
 
-const END: &str = "# END RECORD";
+pub(super) const END: &str = "# END RECORD";
 
 /// A record's file and the database that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::{
     Step,
     payload::{
         AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, Retire,
-        StartEtcd,
+        StartEtcd, UpdateRecord,
     },
 };
 use crate::{
@@ -35,6 +35,10 @@ impl fmt::Display for Step {
             }
             Self::SetTimeout { sid, replacement } => {
                 write!(f, "have session {sid} keep writes waiting for {replacement} when the target is gone")
+            }
+            Self::UpdateRecord(UpdateRecord { portal, parts, .. }) => {
+                let parts = parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                write!(f, "give the node record of {portal} what the config says now: {parts}")
             }
             Self::AttachLun(AttachLun { target, lun, .. }) => {
                 write!(f, "attach LUN {lun} of {target}, and no other")

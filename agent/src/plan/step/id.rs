@@ -10,6 +10,7 @@ impl Step {
             Self::LogOut { .. } => "log-out",
             Self::LogIn(_) => "log-in",
             Self::SetTimeout { .. } => "set-timeout",
+            Self::UpdateRecord(_) => "update-record",
             Self::AttachLun(_) => "attach-lun",
             Self::AwaitDisk { .. } => "await-disk",
             Self::BeginRecord { .. } => "begin-record",
@@ -62,6 +63,7 @@ impl Step {
             | Self::LogOut { .. }
             | Self::LogIn(_)
             | Self::SetTimeout { .. }
+            | Self::UpdateRecord(_)
             | Self::AttachLun(_)
             | Self::AwaitDisk { .. }
             | Self::BeginRecord { .. }

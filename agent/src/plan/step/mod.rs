@@ -10,7 +10,7 @@ mod payload;
 
 pub use payload::{
     AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, Retire,
-    StartEtcd, Way,
+    StartEtcd, UpdateRecord, Way,
 };
 
 use crate::{
@@ -43,6 +43,8 @@ pub enum Step {
         /// How long.
         replacement: Span,
     },
+    /// Gives a node record what the config says now, for the next log-in. A session that uses it stays as it is.
+    UpdateRecord(UpdateRecord),
     /// Scans for the LUN, and only it, and waits for udev to have finished with its disk.
     AttachLun(AttachLun),
     /// Waits for a disk of the machine's own, and for udev to have finished with it.

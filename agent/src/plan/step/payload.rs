@@ -3,6 +3,7 @@
 use crate::{
     config::{Discovery, Runtime},
     node::{
+        RecordPart,
         authority::{Authority, Record, Stamp},
         layout,
     },
@@ -54,6 +55,21 @@ pub struct LogIn {
     pub noop_timeout: Span,
     /// How long transient failures are retried.
     pub limit: Span,
+}
+
+/// The payload of `Step::UpdateRecord`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UpdateRecord {
+    /// The target.
+    pub target: Iqn,
+    /// The portal whose record it is.
+    pub portal: Portal,
+    /// How often the initiator pings the target.
+    pub noop_interval: Span,
+    /// How long the target may take to answer a ping.
+    pub noop_timeout: Span,
+    /// What differs.
+    pub parts: Vec<RecordPart>,
 }
 
 /// The payload of `Step::AttachLun`.

@@ -1,0 +1,61 @@
+//! Observes what our node records say otherwise than the config. Secrets are compared here, and leave nothing behind but
+//! the answer.
+
+use super::secrets;
+use crate::{
+    config::{Config, record_settings},
+    host::{
+        Host,
+        iscsi::{self, SECRETS},
+    },
+    node::{Fact, PortalRecord, RecordPart},
+};
+use std::io;
+
+/// The records of the config's portals. Of a secret that is a credential of the service, only the service knows the text,
+/// so the credentials are not compared then.
+pub(super) fn records(host: &Host, config: &Config) -> Fact<Vec<PortalRecord>> {
+    let Some(iscsi) = config.backing.iscsi() else {
+        return Fact::Unknown("not looked at: the config names a device, and no target".into());
+    };
+    let secrets = secrets::load(host, config, None).ok();
+    let chap = secrets.as_ref().map(|secrets| secrets.session.as_ref());
+    let settings = record_settings(iscsi.target.timeouts.noop_interval, iscsi.target.timeouts.noop_timeout);
+    let look = || -> io::Result<Vec<PortalRecord>> {
+        let mut records = Vec::new();
+        for portal in &iscsi.target.portals {
+            if let Some(keys) = iscsi::differences(host, &iscsi.target.iqn, portal, &settings, chap)? {
+                records.push(PortalRecord { portal: portal.clone(), differs: parts(&keys) });
+            }
+        }
+        Ok(records)
+    };
+    look().into()
+}
+
+fn parts(keys: &[&str]) -> Vec<RecordPart> {
+    let part = |key: &&str| match *key {
+        key if SECRETS.contains(&key) => RecordPart::ChapSecret,
+        key if key.starts_with("node.session.auth.") => RecordPart::ChapName,
+        _ => RecordPart::Timeouts,
+    };
+    let mut parts: Vec<_> = keys.iter().map(part).collect();
+    parts.sort();
+    parts.dedup();
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_in_the_words_of_the_config() {
+        let keys =
+            ["node.conn[0].timeo.noop_out_timeout", SECRETS[1], SECRETS[0], "node.session.auth.username"];
+        assert_eq!(
+            parts(&keys),
+            [RecordPart::Timeouts, RecordPart::ChapName, RecordPart::ChapSecret]
+        );
+    }
+}
