@@ -2,11 +2,15 @@
 //! nothing. Tests that need a node run in virtual machines.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "support/tested.rs"]
+mod tested;
+
 use std::{
     fs,
     path::PathBuf,
     process::{Command, Output},
 };
+use tested::tested_program;
 
 const GOOD: &str = r#"
 [target]
@@ -49,7 +53,7 @@ impl Drop for Dir {
 
 fn run(args: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } =
-        Command::new(env!("CARGO_BIN_EXE_etcd-lun")).args(args).env("RUST_BACKTRACE", "1").output().unwrap();
+        Command::new(tested_program()).args(args).env("RUST_BACKTRACE", "1").output().unwrap();
     (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
@@ -164,7 +168,7 @@ fn config_check_shows_all_but_secrets() {
 fn a_relative_config_is_in_the_working_directory() {
     let dir = Dir::new("relative");
     dir.config(GOOD);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+    let mut command = Command::new(tested_program());
     let output =
         command.args(["config", "check", "--config", "config.toml"]).current_dir(&dir.0).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -207,9 +211,9 @@ fn without_root_it_says_so() {
     let dir = Dir::new("root");
     let config = dir.config(GOOD);
     let is_root = fs::read_to_string("/proc/self/status").unwrap().contains("Uid:\t0");
-    let binary = env!("CARGO_BIN_EXE_etcd-lun");
+    let binary = tested_program();
     // As root, become nobody. setpriv is part of util-linux, which every machine with blkid has.
-    let (program, before): (&str, &[&str]) = if is_root {
+    let (wrapper, before): (&str, &[&str]) = if is_root {
         ("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
     } else {
         ("env", &[])
@@ -221,7 +225,7 @@ fn without_root_it_says_so() {
     assert!(Command::new("cp").arg(binary).arg(&copy).status().unwrap().success());
     for verb in ["apply", "rollback", "plan", "status", "health", "bench"] {
         let output =
-            Command::new(program).args(before).arg(&copy).args([verb, "--config", &config]).output().unwrap();
+            Command::new(wrapper).args(before).arg(&copy).args([verb, "--config", &config]).output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{verb}: {err}");
         assert!(err.starts_with("error: etcd-lun must run as root"), "{verb}: {err}");

@@ -62,8 +62,15 @@ fn units_have_nothing_of_the_network() {
 fn an_object_for_a_pool_of_its_own() {
     let dir = Dir::new("device-object");
     let config = dir.write("device.toml", DEVICE);
-    let (code, out, err) =
-        dir.run(&["machineconfig", "--config", &config, "--binary", &dir.path("etcd-lun"), "--role", "etcd"]);
+    let (code, out, err) = dir.run(&[
+        "machineconfig",
+        "--config",
+        &config,
+        "--program",
+        &dir.path("etcd-lun"),
+        "--role",
+        "etcd",
+    ]);
     assert_eq!(code, 0, "{err}");
     let object: serde_json::Value = serde_norway::from_str(&out).unwrap();
     assert_eq!(object["metadata"]["labels"]["machineconfiguration.openshift.io/role"], "etcd");

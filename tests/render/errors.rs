@@ -27,10 +27,10 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
     dir.write("config.toml", SECRET);
     let dynamic = std::env::current_exe().unwrap();
     let cases: [(&[&str], &str); 14] = [
-        (&["--binary", &text], "is not a program (not an ELF executable): name a build of packaging/build"),
-        (&["--binary", &dir.path("")], "Is a directory"),
-        (&["--binary", "/nonexistent/etcd-lun"], "--binary: /nonexistent/etcd-lun: No such file"),
-        (&["--binary", dynamic.to_str().unwrap()], "is linked dynamically"),
+        (&["--program", &text], "is not a program (not an ELF executable): name a build of packaging/build"),
+        (&["--program", &dir.path("")], "Is a directory"),
+        (&["--program", "/nonexistent/etcd-lun"], "--program: /nonexistent/etcd-lun: No such file"),
+        (&["--program", dynamic.to_str().unwrap()], "is linked dynamically"),
         (&["--config", "/nonexistent/pool.toml"], "/nonexistent/pool.toml: No such file"),
         (&["--config", &none], "`node.hostname` is missing"),
         (&["--config", &same], "iqn.1994-05.com.redhat:master0 in two entries"),
@@ -49,11 +49,13 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
             assert!(err.contains(said), "{more:?}: {err}");
         }
     }
-    if !cfg!(target_feature = "crt-static") {
+    // The program of this build is linked dynamically, unless the tests are built for musl.
+    let own = crate::tested_program() == std::path::Path::new(env!("CARGO_BIN_EXE_etcd-lun"));
+    if own && !cfg!(target_feature = "crt-static") {
         let config = dir.path("pool.toml");
         let (code, out, err) = dir.run(&["machineconfig", "--config", &config, "--without-secrets"]);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
-        assert!(err.contains("name a static build with --binary"), "{err}");
+        assert!(err.contains("name a static build with --program"), "{err}");
     }
 }
 
@@ -61,8 +63,8 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
 fn a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
     let dir = Dir::new("full");
     let render = |to: Stdio| {
-        let args = ["--config", "pool.toml", "--secrets-from", ".", "--binary", "etcd-lun"];
-        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+        let args = ["--config", "pool.toml", "--secrets-from", ".", "--program", "etcd-lun"];
+        let mut command = Command::new(crate::tested_program());
         command
             .args(["render", "machineconfig"])
             .args(args)

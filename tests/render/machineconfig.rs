@@ -73,7 +73,7 @@ fn without_the_program() {
     let butane = dir.object("butane", &["--without-program"]);
     assert_eq!(butane["systemd"], object["spec"]["config"]["systemd"]);
     assert_eq!(butane["storage"]["files"].as_array().unwrap().len(), rest.len());
-    let (code, _, err) = dir.run(&["machineconfig", "--without-program", "--binary", &dir.path("etcd-lun")]);
+    let (code, _, err) = dir.run(&["machineconfig", "--without-program", "--program", &dir.path("etcd-lun")]);
     assert_eq!(code, 2, "{err}");
 }
 
@@ -133,6 +133,8 @@ fn its_size_is_told() {
     let dir = Dir::new("size");
     let (_, out, err) = dir.render("machineconfig", &[]);
     let lines: Vec<_> = err.lines().collect();
+    let (first, lines) = lines.split_first().unwrap();
+    assert_eq!(*first, format!("the program is for nodes of the architecture {}", std::env::consts::ARCH));
     assert_eq!(lines[0], "98-master-etcd-lun, for the pool of role master:");
     let bytes = |line: &str| line.split_whitespace().next().unwrap().parse::<usize>().unwrap();
     assert_eq!(bytes(lines[1]), out.len());
@@ -145,11 +147,11 @@ fn its_size_is_told() {
     });
     let mut large = program();
     large.extend(noise.take(800_000));
-    let (code, out, err) = dir.render("machineconfig", &["--binary", &dir.write("large", &large)]);
+    let (code, out, err) = dir.render("machineconfig", &["--program", &dir.write("large", &large)]);
     assert_eq!((code, out.is_empty()), (0, false), "{err}");
     assert!(err.contains("assisted installer") && !err.contains("80 %"), "{err}");
     large.extend_from_within(4096..404_096);
-    let (code, out, err) = dir.render("machineconfig", &["--binary", &dir.write("large", &large)]);
+    let (code, out, err) = dir.render("machineconfig", &["--program", &dir.write("large", &large)]);
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
     assert!(err.contains("\nerror: MachineConfig 98-master-etcd-lun would have 1"), "{err}");
     assert!(err.contains("may have 1572864: give a smaller build"), "{err}");
@@ -179,4 +181,22 @@ fn secrets_can_be_left_out() {
     assert!(err.contains("move the secret to a file"), "{err}");
     let object = dir.object("machineconfig", &["--config", &inline]);
     assert_eq!(files(&object).len(), 4);
+}
+
+/// A desk of one architecture renders for a pool of another.
+#[test]
+fn the_architecture_of_the_program_is_named() {
+    let dir = Dir::new("architecture");
+    for (machine, name) in [(62u16, "x86_64"), (183, "aarch64"), (21, "ppc64le")] {
+        let mut file = program();
+        file[18..20].copy_from_slice(&machine.to_le_bytes());
+        let (code, out, err) = dir.render("machineconfig", &["--program", &dir.write("other", &file)]);
+        assert_eq!((code, out.is_empty()), (0, false), "{err}");
+        assert!(err.contains(&format!("for nodes of the architecture {name}\n")), "{err}");
+    }
+    let mut file = program();
+    file[18..20].copy_from_slice(&243u16.to_le_bytes());
+    let (code, out, err) = dir.render("machineconfig", &["--program", &dir.write("other", &file)]);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains("another architecture than x86_64, aarch64, ppc64le and s390x"), "{err}");
 }

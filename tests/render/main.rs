@@ -7,6 +7,8 @@ mod device;
 mod errors;
 mod machineconfig;
 mod target;
+#[path = "../support/tested.rs"]
+mod tested;
 mod units;
 
 use serde_json::Value;
@@ -16,6 +18,7 @@ use std::{
     path::PathBuf,
     process::{Command, Output, Stdio},
 };
+use tested::tested_program;
 
 const CONFIG: &str = r#"[target]
 iqn = "iqn.2024-02.com.example:etcd"
@@ -65,7 +68,7 @@ impl Dir {
 
     /// Runs `render` with exactly these arguments.
     fn run(&self, args: &[&str]) -> (i32, String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+        let mut command = Command::new(tested_program());
         let Output { status, stdout, stderr } = command.arg("render").args(args).output().unwrap();
         let err = String::from_utf8(stderr).unwrap();
         assert!(!err.contains("hunter2"), "{err}");
@@ -75,9 +78,10 @@ impl Dir {
     /// Runs `render` with the directory's own config, secrets and program, unless `more` has others.
     fn render(&self, verb: &str, more: &[&str]) -> (i32, String, String) {
         let mut args = vec![verb.to_owned()];
-        for (option, value) in [("--config", "pool.toml"), ("--binary", "etcd-lun"), ("--secrets-from", "")] {
+        for (option, value) in [("--config", "pool.toml"), ("--program", "etcd-lun"), ("--secrets-from", "")]
+        {
             let other = option == "--secrets-from" && more.contains(&"--without-secrets")
-                || option == "--binary" && more.contains(&"--without-program");
+                || option == "--program" && more.contains(&"--without-program");
             if !more.contains(&option) && !other {
                 args.extend([option.to_owned(), self.path(value)]);
             }

@@ -27,7 +27,7 @@ use std::{
 pub(super) struct Options {
     role: Role,
     name: Option<ObjectName>,
-    binary: Option<PathBuf>,
+    program: Option<PathBuf>,
     without_program: bool,
     secrets_from: Option<PathBuf>,
     without_secrets: bool,
@@ -41,7 +41,7 @@ impl Options {
         Ok(Self {
             role: given.parsed("role")?.map_or_else(master, Ok)?,
             name: given.parsed("name")?,
-            binary: path("binary"),
+            program: path("program"),
             without_program: given.has("without-program"),
             secrets_from: path("secrets-from"),
             without_secrets: given.has("without-secrets"),
@@ -53,9 +53,9 @@ impl Options {
     }
 
     /// The path that the program is read from.
-    fn program(&self) -> anyhow::Result<PathBuf> {
-        match &self.binary {
-            Some(path) => std::path::absolute(path).context("finding --binary"),
+    fn program_path(&self) -> anyhow::Result<PathBuf> {
+        match &self.program {
+            Some(path) => std::path::absolute(path).context("finding --program"),
             None => Ok(OWN_PROGRAM.into()),
         }
     }
@@ -103,7 +103,7 @@ pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<()
     }
     if !sizes.fits() {
         return Err(Exit::Error(anyhow::anyhow!(
-            "MachineConfig {name} would have {} bytes, and all MachineConfigs of a pool together may have {}: give a smaller build with --binary, as packaging/build makes it",
+            "MachineConfig {name} would have {} bytes, and all MachineConfigs of a pool together may have {}: give a smaller build with --program, as packaging/build makes it",
             sizes.whole,
             delivery::POOL_LIMIT
         )));
@@ -114,8 +114,8 @@ pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<()
 /// Prints a Butane config, and on standard error how to run Butane.
 pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     let delivery = gather(file, options)?;
-    let mut program = options.program()?;
-    if options.binary.is_none() {
+    let mut program = options.program_path()?;
+    if options.program.is_none() {
         let host = Host::machine().context("setting up")?;
         program = host.root.read_link(&program).context("finding this program")?.unwrap_or(program);
     }
@@ -176,19 +176,22 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<Delivery, Exit> {
 }
 
 fn program(host: &Host, options: &Options) -> Result<Vec<u8>, Exit> {
-    let path = options.program()?;
+    let path = options.program_path()?;
     let refuse = |why: &dyn std::fmt::Display| {
-        let (object, cure) = match &options.binary {
+        let (object, cure) = match &options.program {
             Some(path) => (path.display().to_string(), "name a build of packaging/build"),
-            None => ("this program".into(), "name a static build with --binary, as packaging/build makes it"),
+            None => {
+                ("this program".into(), "name a static build with --program, as packaging/build makes it")
+            }
         };
         Exit::Usage(format!("{object} {why}: {cure}"))
     };
-    let bytes = host.root.read_bytes(&path).map_err(|error| match options.binary {
-        Some(_) => Exit::Usage(format!("--binary: {error}")),
+    let bytes = host.root.read_bytes(&path).map_err(|error| match options.program {
+        Some(_) => Exit::Usage(format!("--program: {error}")),
         None => Exit::Error(anyhow::Error::from(error).context("reading this program")),
     })?;
-    delivery::check_program(&bytes).map_err(|error| refuse(&error))?;
+    let architecture = delivery::check_program(&bytes).map_err(|error| refuse(&error))?;
+    print_err(&format!("the program is for nodes of the architecture {architecture}"));
     Ok(bytes)
 }
 

@@ -15,7 +15,7 @@ mod yaml;
 pub use butane::butane;
 pub use machineconfig::{MachineConfig, machineconfig};
 pub use name::{ObjectName, Role};
-pub use program::{NotDeliverable, check as check_program};
+pub use program::{Architecture, NotDeliverable, check as check_program};
 pub use size::{MANIFEST_LIMIT, POOL_LIMIT, Sizes};
 pub use target::{Backstores, TargetError, target};
 

@@ -73,12 +73,16 @@ pub const GLOBAL: [Flag; 2] = [
 const DELIVERY: &[Flag] = &[
     option("role", "ROLE", "The role that the MachineConfigPool selects [default: master]"),
     option("name", "NAME", "The name of the MachineConfig object [default: 98-ROLE-etcd-lun]"),
-    option("binary", "PATH", "Deliver this build instead of the running program"),
+    option(
+        "program",
+        "FILE",
+        "Deliver this build, also of another architecture, instead of the running program",
+    ),
     Flag {
         name: "without-program",
         value: None,
         help: "Leave the program out, for nodes that have it from the package, in their image or installed",
-        conflicts_with: Some("binary"),
+        conflicts_with: Some("program"),
     },
     Flag {
         name: "secrets-from",
