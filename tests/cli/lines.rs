@@ -1,6 +1,6 @@
 //! What a person types, and what the program answers: a table. Each line runs the real program in a directory of its own.
 
-use crate::{Dir, GOOD};
+use crate::{Dir, GOOD, tested_program};
 use std::{
     fs,
     io::Write as _,
@@ -232,7 +232,7 @@ fn every_line_is_answered_as_it_should_be() {
         }
         fs::write(&config, &text).unwrap();
         readable(&config);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+        let mut command = Command::new(tested_program());
         command.args(typed.split_whitespace());
         if *typed == "config check" || typed.starts_with("render units --into") {
             command.args(["--config", "config.toml"]);
@@ -274,7 +274,7 @@ fn files_that_are_not_read_are_listed() {
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", script, "sh"])
         .arg(&etc)
-        .arg(env!("CARGO_BIN_EXE_etcd-lun"))
+        .arg(tested_program())
         .output()
         .unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -307,7 +307,7 @@ fn what_a_terminal_gets() {
     let dir = Dir::new("terminal");
     let config = dir.config(GOOD);
     let typed = |env: &[(&str, &str)], args: &str| {
-        let line = format!("{} {args} --config {config}", env!("CARGO_BIN_EXE_etcd-lun"));
+        let line = format!("{} {args} --config {config}", tested_program().display());
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).stdin(Stdio::null());
         command.env_remove("NO_COLOR").env("TERM", "xterm").envs(env.iter().copied());
@@ -339,7 +339,7 @@ fn what_a_terminal_gets() {
 #[test]
 fn a_wrong_level_of_the_log_is_an_error() {
     let run = |level: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+        let mut command = Command::new(tested_program());
         let output = command.args(["health", "--list"]).env("ETCD_LUN_LOG", level).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };

@@ -9,12 +9,15 @@ mod schemas;
 #[allow(dead_code, reason = "each test uses only some of these functions")]
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../support/tested.rs"]
+mod tested;
 
 use std::{
     fs,
     path::PathBuf,
     process::{Command, Output},
 };
+use tested::tested_program;
 
 const GOOD: &str = r#"
 [target]
@@ -57,7 +60,7 @@ impl Drop for Dir {
 
 fn run(args: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } =
-        Command::new(env!("CARGO_BIN_EXE_etcd-lun")).args(args).env("RUST_BACKTRACE", "1").output().unwrap();
+        Command::new(tested_program()).args(args).env("RUST_BACKTRACE", "1").output().unwrap();
     (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
@@ -171,7 +174,7 @@ fn config_check_shows_all_but_secrets() {
 fn a_relative_config_is_in_the_working_directory() {
     let dir = Dir::new("relative");
     dir.config(GOOD);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+    let mut command = Command::new(tested_program());
     let output =
         command.args(["config", "check", "--config", "config.toml"]).current_dir(&dir.0).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -214,7 +217,7 @@ fn without_root_it_says_so() {
     let dir = Dir::new("root");
     let config = dir.config(GOOD);
     let is_root = fs::read_to_string("/proc/self/status").unwrap().contains("Uid:\t0");
-    let binary = env!("CARGO_BIN_EXE_etcd-lun");
+    let binary = tested_program();
     // As root, become nobody. setpriv is part of util-linux, which every machine with blkid has.
     let (program, before): (&str, &[&str]) = if is_root {
         ("setpriv", &["--reuid=65534", "--regid=65534", "--clear-groups", "--"])

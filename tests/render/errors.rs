@@ -1,6 +1,6 @@
 //! Wrong inputs of `render`, and the messages about them.
 
-use crate::{CONFIG, Dir, SECRET};
+use crate::{CONFIG, Dir, SECRET, tested_program};
 use std::{
     fs,
     process::{Command, Stdio},
@@ -62,7 +62,7 @@ fn a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
     let dir = Dir::new("full");
     let render = |to: Stdio| {
         let args = ["--config", "pool.toml", "--secrets-from", ".", "--program", "etcd-lun"];
-        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+        let mut command = Command::new(tested_program());
         command
             .args(["render", "machineconfig"])
             .args(args)

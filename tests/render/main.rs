@@ -8,6 +8,8 @@ mod errors;
 mod machineconfig;
 mod target;
 mod targetd;
+#[path = "../support/tested.rs"]
+mod tested;
 mod units;
 
 use serde_json::Value;
@@ -17,6 +19,7 @@ use std::{
     path::PathBuf,
     process::{Command, Output, Stdio},
 };
+use tested::tested_program;
 
 const CONFIG: &str = r#"[target]
 iqn = "iqn.2024-02.com.example:etcd"
@@ -66,7 +69,7 @@ impl Dir {
 
     /// Runs `render` with exactly these arguments.
     fn run(&self, args: &[&str]) -> (i32, String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+        let mut command = Command::new(tested_program());
         let Output { status, stdout, stderr } = command.arg("render").args(args).output().unwrap();
         let err = String::from_utf8(stderr).unwrap();
         assert!(!err.contains("hunter2"), "{err}");

@@ -7,10 +7,10 @@ use super::{
     show_config::{self, Files, Skipped},
 };
 use crate::{
-    apply::secrets,
     config::{Config, ConfigError, EXAMPLE, FRAGMENTS, Pool, SecretSource, Source},
     host::Host,
     node::Identity,
+    observe::secrets,
     terms::Chap,
 };
 use serde_json::json;

@@ -8,7 +8,6 @@ use crate::{
         namespace::{self, Joined},
     },
     node::Identity,
-    observe::secrets,
 };
 use anyhow::Context as _;
 use std::{

@@ -53,9 +53,6 @@ mod tests {
     fn keys_in_the_words_of_the_config() {
         let keys =
             ["node.conn[0].timeo.noop_out_timeout", SECRETS[1], SECRETS[0], "node.session.auth.username"];
-        assert_eq!(
-            parts(&keys),
-            [RecordPart::Timeouts, RecordPart::ChapName, RecordPart::ChapSecret]
-        );
+        assert_eq!(parts(&keys), [RecordPart::Timeouts, RecordPart::ChapName, RecordPart::ChapSecret]);
     }
 }

@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::host;
 use crate::net::{Machine, Path as NetPath};
+use crate::release::Release;
 
 /// Raise this when a change of this file changes the image but not the recipe's text.
 const VERSION: u32 = 1;
-const RELEASE: &str = "trixie";
 const DISK: &str = "8G";
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -102,7 +102,8 @@ impl Image {
         fs::create_dir_all(&cache)?;
         let begun = Instant::now();
         println!(
-            "bed: making the node's image (Debian {RELEASE}); later runs take it from {}",
+            "bed: making the node's image (Debian {}); later runs take it from {}",
+            Release::chosen().name(),
             dir.display()
         );
         // The image is made in another directory and renamed. So a killed run, or a second run at the same
@@ -130,18 +131,19 @@ pub fn overlay(base: &Path, file: &Path) -> Result<()> {
 }
 
 fn make(dir: &Path) -> Result<()> {
-    let tree = dir.join("tree");
+    let (tree, release) = (dir.join("tree"), Release::chosen());
     fs::create_dir_all(dir)?;
     let mut bootstrap = Command::new("mmdebstrap");
     bootstrap
         .args(["--quiet", "--variant=minbase", "--aptopt=APT::Install-Recommends \"false\""])
         .args(["--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*"])
         .arg("--dpkgopt=path-exclude=/usr/share/locale/*")
-        .arg(format!("--include={}", PACKAGES.join(",")))
-        .arg(RELEASE)
+        .arg(format!("--include={}", release.packages(PACKAGES).join(",")))
+        .arg(release.name())
         .arg(&tree)
         .arg(mirror());
     host::ok(&mut bootstrap, LIMIT)?;
+    release.newer_etcd(&tree)?;
     for (path, mode, text) in files() {
         let file = tree.join(path);
         fs::create_dir_all(file.parent().unwrap_or(&tree))?;
@@ -153,7 +155,7 @@ fn make(dir: &Path) -> Result<()> {
     host::ok(keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "etcd-lun-bed", "-f"]).arg(&key), LIMIT)?;
     fs::create_dir_all(tree.join("root/.ssh"))?;
     fs::copy(key.with_extension("pub"), tree.join("root/.ssh/authorized_keys"))?;
-    host::ok(Command::new("chroot").arg(&tree).args(["sh", "-c", FINISH]), LIMIT)?;
+    host::ok(Command::new("chroot").arg(&tree).args(["sh", "-c", &finish()]), LIMIT)?;
     for (prefix, name) in [("vmlinuz-", "kernel"), ("initrd.img-", "initrd")] {
         fs::copy(only(&tree.join("boot"), prefix)?, dir.join(name))?;
     }
@@ -191,7 +193,7 @@ fn files() -> Vec<(String, u32, String)> {
         plain("etc/initramfs-tools/conf.d/bed", "MODULES=list\n"),
         // A node that goes back to a snapshot drops its connections without closing them. sshd must not treat
         // that as an attack.
-        plain("etc/ssh/sshd_config.d/bed.conf", "PerSourcePenalties no\nMaxStartups 100\n"),
+        plain("etc/ssh/sshd_config.d/bed.conf", Release::chosen().sshd()),
         plain("etc/hostname", &format!("{HOSTNAME}\n")),
         plain(
             "etc/hosts",
@@ -228,8 +230,15 @@ pub fn networks(machine: Machine) -> Vec<(String, String)> {
     NetPath::ALL.iter().enumerate().map(file).collect()
 }
 
+/// The script that makes a node from a new tree of the chosen release.
+fn finish() -> String {
+    format!("{}{FINISH}", Release::chosen().before_finish())
+}
+
 fn recipe_hash() -> String {
-    let mut recipe = format!("{VERSION}\n{RELEASE}\n{DISK}\n{PACKAGES:?}\n{FINISH}");
+    let release = Release::chosen();
+    let (name, packages) = (release.name(), release.packages(PACKAGES));
+    let mut recipe = format!("{VERSION}\n{name}\n{DISK}\n{packages:?}\n{}", finish());
     for (path, mode, text) in files() {
         recipe.push_str(&format!("\n{path} {mode:o}\n{text}"));
     }
@@ -247,7 +256,7 @@ pub fn cache_dir() -> Result<PathBuf> {
 
 /// Which recipe the image was made from.
 pub(crate) fn recipe() -> String {
-    format!("{RELEASE}-{}", recipe_hash())
+    format!("{}-{}", Release::chosen().name(), recipe_hash())
 }
 
 fn only(dir: &Path, prefix: &str) -> Result<PathBuf> {

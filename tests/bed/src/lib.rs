@@ -1,7 +1,7 @@
 //! The test bed: a real node in a virtual machine, a real iSCSI target that outlives it, and a real etcd.
 //!
 //! - `bed`: one run of the bed: its namespace, image and accelerator; everything else uses it
-//! - `packages`, `image`: the host's packages, the guest's image
+//! - `packages`, `image`, `release`: the host's packages, the guest's image, and the guest's Debian release
 //! - `ledger`, `signals`: end everything that a run started when the run ends
 //! - `net`, `target`: the networks and the storage; the LIO target is a second `node` with other options
 //! - `vm`, `qmp`, `ssh`, `node`: the node, its power switch and its ssh connection
@@ -38,6 +38,7 @@ pub mod net;
 pub mod node;
 pub mod packages;
 pub mod qmp;
+pub mod release;
 pub mod roll;
 pub mod scenarios;
 pub mod scene;

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use bed::bed::Bed;
 use bed::lanes::{self, Claims};
 use bed::node::Node;
+use bed::release::Release;
 use bed::shell::{self, ShellOptions};
 use bed::stage::Stage;
 use bed::{compare, demo, kubelet, ledger, packages, roll, scenarios, suite};
@@ -19,6 +20,9 @@ use clap::{Parser, Subcommand};
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
+    /// The Debian release of the nodes. The older ones stand for the older nodes of OpenShift.
+    #[arg(long, global = true, value_enum, default_value = "trixie")]
+    release: Release,
 }
 
 #[derive(Subcommand)]
@@ -79,7 +83,9 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().verb {
+    let Cli { verb, release } = Cli::parse();
+    release.choose();
+    let done = match verb {
         Verb::Shell(options) => shell(&options),
         Verb::Demo { agent } => {
             Bed::make().and_then(|bed| demo::play(&bed, &agent)).map(|()| ExitCode::SUCCESS)
@@ -159,7 +165,11 @@ fn suite(
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let lanes = lanes.unwrap_or((processors * 3 / 2).min(3)).clamp(1, scenarios.len().max(1));
     let agent = agent.to_str().context("the agent's path is not UTF-8")?;
-    let tally = lanes::play(lanes, scenarios.len(), &["suite", "--agent", agent, "--only", only])?;
+    let tally = lanes::play(
+        lanes,
+        scenarios.len(),
+        &["suite", "--agent", agent, "--only", only, "--release", Release::chosen().name()],
+    )?;
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(if tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
