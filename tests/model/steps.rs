@@ -286,7 +286,7 @@ impl Run<'_> {
         let torn = self.world.is_running() || self.writes(way) != before;
         self.memory.copied = (!torn).then_some(before);
         // A block that the ledger takes for right is not written again.
-        let wrong = torn || lied || self.memory.ledger_is_wrong;
+        let wrong = torn || lied || self.memory.ledger_is_wrong || !self.guards.proof;
         Ok(if wrong { Tree::Partial } else { Tree::Whole(before) })
     }
 

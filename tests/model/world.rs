@@ -125,7 +125,7 @@ pub struct Guards {
     pub fence_is_atomic: bool,
     /// Retiring checks whether someone has the retired data open, and then reverses the exchange.
     pub rest_after_retire: bool,
-    /// The proof compares both trees.
+    /// The whole source at rest is held against what the copy holds.
     pub proof: bool,
     /// The stamp comes before the commit.
     pub stamp_first: bool,
