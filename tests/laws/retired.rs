@@ -22,7 +22,7 @@ fn kept_until_etcd_has_run_on_the_lun_for_a_week() {
     assert_eq!(may_delete(&config, &after(8), 1).unwrap().name, "1");
     let shut = DataMount { io_error: true, ..data_mount("8:16") };
     let cases: Vec<(Node, u64, &str)> = vec![
-        (after(6), 1, "was retired 144h ago"),
+        (after(6), 1, "was retired 6d ago"),
         (after(8), 2, "does not exist"),
         (Node { retired: Fact::Known(vec![old("1", false, 8)]), ..migrated() }, 1, "mark"),
         (Node { retired: Fact::Known(vec![old("9", true, 8)]), ..migrated() }, 9, "mark"),

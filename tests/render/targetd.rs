@@ -173,7 +173,7 @@ fn names_that_targetd_does_not_have() {
     let dotted = script(&dir, &CONFIG.replacen("\"master-0\"", "\"master-0.example.com\"", 1), &[]);
     assert!(dotted.contains("check 'master-0.example.com' etcd-lun-master-0_example_com "), "{dotted}");
     for (from, to, pool, said) in [
-        ("master-0", "a b", "vg", "the node's name `a b` can't be a name of targetd"),
+        ("master-0", "a.b", "vg", "the node's name `a.b` can't be a name of targetd"),
         ("master-0", "master-0", "vg/thin/more", "the pool `vg/thin/more`"),
         ("master-0", "master-0", "vg;reboot", "the pool `vg;reboot`"),
         ("master-0", "master-0", "", "the pool ``"),

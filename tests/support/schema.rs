@@ -82,6 +82,7 @@ fn is_of(kind: &str, value: &Value) -> Result<bool, String> {
         "array" => value.is_array(),
         "string" => value.is_string(),
         "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
         "boolean" => value.is_boolean(),
         "null" => value.is_null(),
         other => return Err(format!("the type {other} is not supported")),

@@ -195,9 +195,7 @@ pub enum Refusal {
         wwid: Wwid,
     },
     /// The LUN is read-only.
-    #[error(
-        "LUN {wwid} is read-only: allow this node to write to it {where_to_fix}, then run `etcd-lun apply` again"
-    )]
+    #[error("LUN {wwid} is read-only: allow this node to write {where_to_fix}, then run `etcd-lun apply`")]
     ReadOnly {
         /// The LUN.
         wwid: Wwid,

@@ -9,9 +9,10 @@ const TEMPLATE: &str = include_str!("../../../units/etcd-lun-sysfs@.service.in")
 /// The requests that only an iSCSI session needs, as lines of the unit's script.
 const AT_TARGET: &str = "\
 scan:4) n=$$2$$3$$4; f=/sys/class/iscsi_host/host$$2/device/scsi_host/host$$2/scan; t=\"0 $$3 $$4\";; \\
-    timeout:3) n=$$2$$3; f=/sys/class/iscsi_session/session$$2/recovery_tmo; t=$$3;; \\
-    remove:2) d=$$2; f=/sys/class/block/$$d/device/delete; t=1; \\
-        case $$(readlink -f /sys/class/block/$$d) in */session[0-9]*/block/$$d) ;; *) exit 3;; esac;;";
+timeout:3) n=$$2$$3; f=/sys/class/iscsi_session/session$$2/recovery_tmo; t=$$3;; \\
+remove:2) d=$$2; f=/sys/class/block/$$d/device/delete; t=1; \\
+case $$(readlink -f /sys/class/block/$$d) in */session[0-9]*/block/$$d) ;; *) exit 3;; esac;; \\
+";
 
 /// Renders the unit.
 pub(super) fn sysfs_unit(at_target: bool) -> Rendered {
