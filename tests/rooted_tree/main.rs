@@ -6,7 +6,6 @@
 
 mod copying;
 mod mounting;
-mod updating;
 
 use etcd_lun::{
     host::{
@@ -92,7 +91,7 @@ impl Bench {
     }
 
     fn stage(&self, device: &Path, access: Access) -> Staging {
-        Staging::mount(&self.host, device, &self.abs("staging"), access, &[]).unwrap()
+        Staging::mount(&self.host, device, &self.abs("staging"), access).unwrap()
     }
 
     fn copy(&self, pass: Pass) -> Result<(), RsyncError> {

@@ -17,11 +17,10 @@
 //! * [`alone`]: one run at a time, and ending the processes of a killed run
 //! * [`run_file`]: what a run says of itself to those who follow it
 //! * [`context`]: what a run works with and keeps between its steps
-//! * [`outcome`], [`away`], [`watcher`]: the result of a run, and who is told about its progress
+//! * [`outcome`], [`watcher`]: the result of a run, and who is told about its progress
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod alone;
-mod away;
 mod cause;
 mod context;
 mod dispatch;
@@ -42,7 +41,6 @@ mod verbs;
 mod views;
 mod watcher;
 
-pub use away::Away;
 pub use outcome::{Done, Failure};
 pub use rounds::apply;
 pub use selinux::is_confined;

@@ -218,16 +218,6 @@ pub enum Refusal {
         #[serde(skip)]
         storage: &'static str,
     },
-    /// etcd would be away for too long.
-    #[error(
-        "etcd would be away for too long: {found}, and the last blocks may take {limit} (`lun.max_switch`); see with `etcd-lun bench` whether the LUN is slow, wait until etcd writes less, or raise `lun.max_switch`"
-    )]
-    SwitchTooLong {
-        /// What the last round did.
-        found: String,
-        /// The limit.
-        limit: Span,
-    },
     /// Somebody beside etcd uses its data.
     #[error(
         "{at} is also used by {users}, which does not end when etcd is stopped: end it, then run this again; etcd was not stopped"
