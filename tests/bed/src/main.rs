@@ -135,11 +135,21 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
 /// - `tests/cluster.rs` has the refusals of a cluster on real members, without a node and in seconds.
 /// - Under emulation a real kubelet takes many minutes to start OpenShift's pod, again and again. The suite has it in
 ///   `selinux/kubelet`, and the stand-in plays the rest.
-/// - `selinux/kubelet` is a boot with a static pod too.
-/// - What a release without an interface of its own left on a node, no release of today makes.
-/// - `faults/target-away-for-three-minutes` has the target's loss in use, and `cluster/migrate-and-roll-back` the cluster.
-const BY_NAME: [&str; 5] =
-    ["cluster/refusals", "cluster/target-lost", "kubelet/", "boot/static-pod", "beside/migrated"];
+/// - `selinux/kubelet` is a boot with a static pod too, and `selinux/enforcing` one of a node of the pool.
+/// - `target/lio` has another session too, at the same target.
+/// - `cuts/recorded` has power cuts, `faults/target-away-for-three-minutes` the target's loss in use, and
+///   `cluster/migrate-and-roll-back` the cluster.
+/// - `storage/silent` waits for the kernel to notice that a target is silent.
+const BY_NAME: [&str; 8] = [
+    "beside/",
+    "boot/one-object",
+    "boot/static-pod",
+    "cluster/power-cut",
+    "cluster/refusals",
+    "cluster/target-lost",
+    "kubelet/",
+    "storage/silent",
+];
 
 fn suite(
     agent: &Path,

@@ -41,7 +41,6 @@ fn size(stage: &mut Stage) -> Result<()> {
         bail!("nothing is planned: {plan}");
     }
     let output = stage.apply()?;
-    println!("{}", output.stdout);
     let size = stage.node.ok("df --output=size -B1 /var/lib/etcd | tail -n 1")?;
     if size.trim().parse::<u64>()? < LUN_SIZE * 19 / 10 {
         bail!("the filesystem has {size} bytes: {output}");

@@ -41,7 +41,7 @@ const WORKING: u64 = 25;
 const STEPS: [u64; 2] = [9, 13];
 
 /// `$ETCD_LUN_BED_CUTS` sets the number of cuts. Without it no node is cut here, because each cut costs a boot: `recorded`
-/// makes many cuts without a boot, and `cluster/power-cut` boots after two. The random choices depend on `$ETCD_LUN_BED_SEED`. The
+/// makes many cuts without a boot. The random choices depend on `$ETCD_LUN_BED_SEED`. The
 /// progress of a node at the moment of a cut does not, so the same seed makes the same choices but cuts at
 /// other moments.
 pub(super) fn scenarios() -> Vec<Scenario> {
