@@ -27,6 +27,7 @@ pub fn sysfs_service(request: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the script under test writes to a copy of /sys")]
 mod tests {
     use super::*;
     use std::{
