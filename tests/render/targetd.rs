@@ -60,7 +60,7 @@ impl<'a> Appliance<'a> {
     }
 
     fn run(&self, script: &str) -> (i32, String, String) {
-        let path = self.dir.write("script", script.to_owned());
+        let path = self.dir.write("script", script);
         let output: Output = Command::new("sh")
             .args([&path, &self.url, &self.dir.path("netrc"), &self.dir.path("certificate.pem")])
             .env("CHAP_FILE", self.dir.path("chap"))
