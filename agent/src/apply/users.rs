@@ -6,7 +6,11 @@ use crate::{
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail};
-use std::{collections::BTreeMap, io};
+use std::{
+    collections::BTreeMap,
+    io,
+    time::{Duration, Instant},
+};
 
 /// A process that uses etcd's data.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +52,26 @@ pub fn with_files(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<User>> 
 /// Those of [`list`], by name.
 pub fn of_data(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
     Ok(list(host, data_dir)?.into_iter().map(|user| user.name).collect())
+}
+
+/// How long another verb of this program may have the data directory open. It reads names and sizes only.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// The same, but another verb of this program, such as the timer's `health`, is waited for: it only looks. One `apply` runs at
+/// a time, so none of them can be an `apply`.
+pub fn after_looks(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
+    let until = Instant::now() + LOOK;
+    loop {
+        let users = of_data(host, data_dir)?;
+        let one_may_stay = users.iter().any(|name| !name.starts_with("etcd-lun ("));
+        if users.is_empty() || one_may_stay || Instant::now() >= until {
+            return Ok(users);
+        }
+        // Whoever asks acts on what was found, also if the run is interrupted meanwhile.
+        if host.pause(Duration::from_millis(100)).is_err() {
+            return Ok(users);
+        }
+    }
 }
 
 impl User {
