@@ -172,18 +172,16 @@ fn names_that_targetd_does_not_have() {
     let dir = Dir::new("targetd-names");
     let dotted = script(&dir, &CONFIG.replacen("\"master-0\"", "\"master-0.example.com\"", 1), &[]);
     assert!(dotted.contains("check 'master-0.example.com' etcd-lun-master-0_example_com "), "{dotted}");
-    for (from, to, pool, said) in [
-        ("master-0", "a.b", "vg", "the node's name `a.b` can't be a name of targetd"),
-        ("master-0", "master-0", "vg/thin/more", "the pool `vg/thin/more`"),
-        ("master-0", "master-0", "vg;reboot", "the pool `vg;reboot`"),
-        ("master-0", "master-0", "", "the pool ``"),
+    let config = dir.write("variant.toml", CONFIG);
+    for (pool, said) in [
+        ("vg/thin/more", "the pool `vg/thin/more`"),
+        ("vg;reboot", "the pool `vg;reboot`"),
+        ("", "the pool ``"),
     ] {
-        let config = dir.write("variant.toml", CONFIG.replacen(from, to, 1));
         let (code, out, err) = dir.run(&["target", "--config", &config, "--kind", "targetd", "--pool", pool]);
         assert_eq!((code, out.as_str()), (2, ""), "{said}: {err}");
         assert!(err.contains(said), "{said}: {err}");
     }
-    let config = dir.write("variant.toml", CONFIG);
     for (more, said) in [
         (&["--kind", "targetd"][..], "--pool must name the pool"),
         (&["--pool", "vg"], "only --kind targetd has a pool"),
