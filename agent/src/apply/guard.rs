@@ -112,7 +112,7 @@ pub fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> 
         .cloned()
         .map_err(|why| anyhow!("whether etcd runs cannot be determined: {why}"))?;
     ensure!(!etcd.running, "{} is {} though it was stopped: somebody started it", etcd.name, etcd.state);
-    let users = users::after_looks(run.host, data_dir)?;
+    let users = users::of_data(run.host, data_dir)?;
     ensure!(users.is_empty(), "{} has files open in {data_dir} though etcd is stopped", users.join(", "));
     Ok(())
 }
@@ -188,7 +188,7 @@ pub fn no_users_beneath(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()>
     if place::mounted_on(run.host, data_dir)?.is_some() {
         return Ok(());
     }
-    let users = users::after_looks(run.host, data_dir)?;
+    let users = users::of_data(run.host, data_dir)?;
     ensure!(users.is_empty(), "{} has files open in {data_dir}: end it first", users.join(", "));
     Ok(())
 }

@@ -49,26 +49,18 @@ pub fn with_files(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<User>> 
     Ok(once_each(users))
 }
 
-/// Those of [`list`], by name.
-pub fn of_data(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
-    Ok(list(host, data_dir)?.into_iter().map(|user| user.name).collect())
-}
-
 /// How long another verb of this program may have the data directory open. It reads names and sizes only.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// The same, but another verb of this program, such as the timer's `health`, is waited for: it only looks. One `apply` runs at
-/// a time, so none of them can be an `apply`.
-pub fn after_looks(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
+/// Those of [`list`], by name. Other verbs of this program only look, such as the timer's `health`: while nobody else is
+/// there, they are waited for. One `apply` runs at a time, so none of them is an `apply`.
+pub fn of_data(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
     let until = Instant::now() + LOOK;
     loop {
-        let users = of_data(host, data_dir)?;
-        let one_may_stay = users.iter().any(|name| !name.starts_with("etcd-lun ("));
-        if users.is_empty() || one_may_stay || Instant::now() >= until {
-            return Ok(users);
-        }
-        // Whoever asks acts on what was found, also if the run is interrupted meanwhile.
-        if host.pause(Duration::from_millis(100)).is_err() {
+        let users: Vec<_> = list(host, data_dir)?.into_iter().map(|user| user.name).collect();
+        let only_looks = !users.is_empty() && users.iter().all(|name| name.starts_with("etcd-lun ("));
+        // If the run is interrupted meanwhile, whoever asks acts on what was found.
+        if !only_looks || Instant::now() >= until || host.pause(Duration::from_millis(100)).is_err() {
             return Ok(users);
         }
     }

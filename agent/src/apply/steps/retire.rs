@@ -49,7 +49,7 @@ pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
     inode::exchange(&shelf, &name, &parent, from.name())?;
     // A process that opened the data since the check would continue to write to it, though the LUN's copy is
     // authoritative.
-    let users = users::after_looks(host, &retired.join(&name))?;
+    let users = users::of_data(host, &retired.join(&name))?;
     if !users.is_empty() {
         inode::exchange(&shelf, &name, &parent, from.name()).with_context(|| {
             format!("{} uses {from}, which lies in {retired}/{name} now", users.join(", "))
