@@ -30,10 +30,14 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
         config.etcd.metrics.as_ref().map(|_| ask(host, config, node, "/metrics").map(|answer| answer.body));
     let sessions = sessions_to_target(host, config);
     let paths: Fact<Vec<Path>> = paths(host, config).into();
-    let kernel_errors =
-        sessions.as_ref().map_err(copied).and_then(|sessions| kernel_errors(host, node, sessions));
+    let log = devices(node).and_then(|disks| Ok((kmsg::messages(host)?, disks)));
+    let kernel_errors = sessions.as_ref().map_err(copied).and_then(|sessions| {
+        let (messages, disks) = log.as_ref().map_err(copied)?;
+        let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
+        Ok(kmsg::errors_of(messages, disks, &sids))
+    });
     let size_announced =
-        devices(node).and_then(|disks| Ok(kmsg::announces_size(&kmsg::messages(host)?, &disks)));
+        log.as_ref().map_err(copied).map(|(messages, disks)| kmsg::announces_size(messages, disks));
     let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
     let units = units(host, config);
     let paused = host.pause(SAMPLE_INTERVAL);
@@ -108,12 +112,6 @@ fn devices(node: &Node) -> io::Result<Vec<String>> {
             "the LUN is not attached, so it is unknown which lines of the kernel's log are about it",
         )),
     }
-}
-
-fn kernel_errors(host: &Host, node: &Node, sessions: &[iscsi::Session]) -> io::Result<Vec<String>> {
-    let disks = devices(node)?;
-    let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
-    Ok(kmsg::errors_of(&kmsg::messages(host)?, &disks, &sids))
 }
 
 fn units(host: &Host, config: &Config) -> Fact<Vec<UnitState>> {

@@ -135,17 +135,17 @@ pub(crate) fn connected_disks(host: &Host, config: &Config) -> io::Result<Vec<St
 
 /// The same, and without those that do not answer: a LUN in use may have fallen silent.
 pub(crate) fn answering_disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
-    let mut disks = connected_disks(host, config)?;
-    if config.backing.iscsi().is_some() {
-        let mut answering = Vec::new();
-        for disk in disks {
-            if block::is_running(host, &disk)? && !block::is_silent(host, &disk)? {
-                answering.push(disk);
-            }
-        }
-        disks = answering;
+    let disks = connected_disks(host, config)?;
+    if config.backing.iscsi().is_none() {
+        return Ok(disks);
     }
-    Ok(disks)
+    let mut answering = Vec::new();
+    for disk in disks {
+        if block::is_running(host, &disk)? && !block::is_silent(host, &disk)? {
+            answering.push(disk);
+        }
+    }
+    Ok(answering)
 }
 
 fn attached(
