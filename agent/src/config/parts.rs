@@ -135,7 +135,7 @@ pub struct NodeEntry {
 impl Target {
     /// All secrets that the config names, for sessions and for discovery.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretSource> {
-        self.chap.iter().chain(&self.discovery_chap).flat_map(ChapSource::secrets)
+        self.chaps().flat_map(|(_, chap)| chap.secrets())
     }
 
     /// The tables of credentials, with their names.

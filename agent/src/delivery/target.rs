@@ -33,12 +33,10 @@ pub enum TargetError {
         word: String,
     },
     /// targetd accepts no other names.
-    #[error("{what} `{word}` can't be a name of targetd: use letters, digits, \"-\" and \"_\"")]
-    Appliance {
-        /// What the text is.
-        what: &'static str,
+    #[error("the pool `{pool}` can't be a name of targetd: use letters, digits, \"-\" and \"_\"")]
+    Pool {
         /// The text.
-        word: String,
+        pool: String,
     },
     /// A WWID that LIO can't give to a LUN.
     #[error(
@@ -120,45 +118,38 @@ target={}
         }
         let _ = writeln!(head, "directory={dir}");
     }
-    secret_files(&mut head, target, Secrets::All);
+    secret_files(&mut head, "chap", "target.chap", target.chap.as_ref());
+    secret_files(&mut head, "discovery", "target.discovery_chap", target.discovery_chap.as_ref());
     Ok(head)
 }
 
-/// Whose secrets a script reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Secrets {
-    /// Those of sessions and of discovery.
-    All,
-    /// Those of sessions.
-    OfSessions,
+/// Sets a variable for each file with a secret of a table. Their names begin with `name`.
+pub(super) fn secret_files(script: &mut String, name: &str, table: &str, chap: Option<&ChapSource>) {
+    let Some(chap) = chap else { return };
+    let mutual = chap.mutual.as_ref().map(|(_, secret)| (format!("{name}_in"), "password_in", secret));
+    for (name, key, secret) in [(name.to_owned(), "password", &chap.password)].into_iter().chain(mutual) {
+        let variable = name.to_uppercase();
+        let _ = writeln!(script, "# The file with the secret of {table}, {key}; readable by root only.");
+        let _ = match secret {
+            SecretSource::File(path) => {
+                writeln!(script, "{name}_file=${{{variable}_FILE:-{}}}", quoted(path.as_str()))
+            }
+            SecretSource::Inline(_) | SecretSource::Credential(_) => {
+                writeln!(
+                    script,
+                    "{name}_file=${{{variable}_FILE:?'must name a file with the secret of {table}, {key}'}}"
+                )
+            }
+        };
+    }
 }
 
-/// Sets a variable for each file with a secret.
-pub(super) fn secret_files(script: &mut String, target: &Target, which: Secrets) {
-    let discovery = match which {
-        Secrets::All => target.discovery_chap.as_ref(),
-        Secrets::OfSessions => None,
-    };
-    for (table, name, chap) in
-        [("target.chap", "chap", target.chap.as_ref()), ("target.discovery_chap", "discovery", discovery)]
-    {
-        let Some(chap) = chap else { continue };
-        let mutual = chap.mutual.as_ref().map(|(_, secret)| (format!("{name}_in"), "password_in", secret));
-        for (name, key, secret) in [(name.to_owned(), "password", &chap.password)].into_iter().chain(mutual) {
-            let variable = name.to_uppercase();
-            let _ = writeln!(script, "# The file with the secret of {table}, {key}; readable by root only.");
-            let _ = match secret {
-                SecretSource::File(path) => {
-                    writeln!(script, "{name}_file=${{{variable}_FILE:-{}}}", quoted(path.as_str()))
-                }
-                SecretSource::Inline(_) | SecretSource::Credential(_) => {
-                    writeln!(
-                        script,
-                        "{name}_file=${{{variable}_FILE:?'must name a file with the secret of {table}, {key}'}}"
-                    )
-                }
-            };
-        }
+/// The part of the entry's WWID that is the serial number of LIO's; none if the config requires no WWID. LIO makes no others.
+pub(super) fn serial(entry: &NodeEntry) -> Result<Option<&str>, TargetError> {
+    let Some(wwid) = &entry.wwid else { return Ok(None) };
+    match wwid.as_str().strip_prefix("naa.6001405") {
+        Some(serial) if serial.len() == 25 => Ok(Some(serial)),
+        _ => Err(TargetError::Wwid { node: entry.name.clone(), wwid: wwid.clone() }),
     }
 }
 
@@ -175,13 +166,7 @@ fn backstore(
     if !is_word(&node.entry.name) {
         return Err(TargetError::Word { what: "the node's name", word: node.entry.name.clone() });
     }
-    let wwn = match &node.entry.wwid {
-        None => String::new(),
-        Some(wwid) => match wwid.as_str().strip_prefix("naa.6001405") {
-            Some(serial) if serial.len() == 25 => format!(" wwn={serial}"),
-            _ => return Err(TargetError::Wwid { node: node.entry.name.clone(), wwid: wwid.clone() }),
-        },
-    };
+    let wwn = serial(&node.entry)?.map(|serial| format!(" wwn={serial}")).unwrap_or_default();
     let (kind, name) = (kind(backstores), store(node));
     let plugin = if kind == "block" { "iblock" } else { kind };
     let _ = write!(

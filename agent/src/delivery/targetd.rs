@@ -2,10 +2,10 @@
 //!
 //! The fixed part of the script is `targetd.sh`. It needs curl and jq, and runs on any machine that reaches the appliance.
 
-use super::target::{Secrets, TargetError, arguments, quoted, secret_files};
+use super::target::{TargetError, arguments, quoted, secret_files, serial};
 use crate::{
     config::{IscsiNode, NodeEntry, Target},
-    terms::{Bytes, Wwid},
+    terms::Bytes,
 };
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ pub fn targetd(
 ) -> Result<String, TargetError> {
     let is_part = |text: &str| !text.is_empty() && text.bytes().all(is_of_name);
     if !appliance.pool.split('/').all(is_part) || appliance.pool.split('/').count() > 2 {
-        return Err(TargetError::Appliance { what: "the pool", word: appliance.pool.clone() });
+        return Err(TargetError::Pool { pool: appliance.pool.clone() });
     }
     let mut script = format!(
         "#!/bin/sh
@@ -64,7 +64,7 @@ size={size}
         pool = appliance.pool,
         size = least.0.div_ceil(EXTENT) * EXTENT,
     );
-    secret_files(&mut script, target, Secrets::OfSessions);
+    secret_files(&mut script, "chap", "target.chap", target.chap.as_ref());
     let _ = writeln!(script, "\n{FUNCTIONS}");
     if let Some(chap) = &target.chap {
         script.push_str("holds_secret \"$chap_file\"\n");
@@ -74,7 +74,7 @@ size={size}
     }
     for verb in ["check", "make"] {
         for node in nodes {
-            let _ = writeln!(script, "{verb} {} {} {}", words(node)?, node.initiator, node.lun);
+            let _ = writeln!(script, "{verb} {} {} {}", words(&node.entry), node.initiator, node.lun);
         }
     }
     if let Some(chap) = &target.chap {
@@ -94,32 +94,19 @@ size={size}
         "exports=$(jq -n '{}' | call export_list)\necho '# For the nodes in etcd-lun'\\''s config:'\n",
     );
     for node in nodes {
-        let wwid = node.entry.wwid.as_ref().map(lio).transpose();
-        let wwid = wwid.map_err(|wwid| TargetError::Wwid { node: node.entry.name.clone(), wwid })?;
-        let wwid = wwid.map(|wwid| format!(" {wwid}")).unwrap_or_default();
-        let _ = writeln!(script, "show {}{wwid}", words(node)?);
+        serial(&node.entry)?;
+        let wwid = node.entry.wwid.as_ref().map(|wwid| format!(" {wwid}")).unwrap_or_default();
+        let _ = writeln!(script, "show {}{wwid}", words(&node.entry));
     }
     Ok(script)
 }
 
-/// The node's name and its volume's. targetd's names have no dots, and names of hosts have no underscores.
-fn words(node: &IscsiNode) -> Result<String, TargetError> {
-    let NodeEntry { name, .. } = &node.entry;
-    let volume = format!("etcd-lun-{}", name.replace('.', "_"));
-    if volume.bytes().all(is_of_name) {
-        Ok(format!("{} {volume}", quoted(name)))
-    } else {
-        Err(TargetError::Appliance { what: "the node's name", word: name.clone() })
-    }
+/// The node's name and its volume's. The config has checked the name: but for dots, all its characters are targetd's too.
+fn words(NodeEntry { name, .. }: &NodeEntry) -> String {
+    format!("{} etcd-lun-{}", quoted(name), name.replace('.', "_"))
 }
 
 /// "All names must only contain characters in [a-z][A-Z][0-9]_-" (API.md, Conventions).
 fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
-}
-
-/// A WWID that the appliance's kernel can have made; otherwise the WWID as the error.
-fn lio(wwid: &Wwid) -> Result<&Wwid, Wwid> {
-    let made = wwid.as_str().strip_prefix("naa.6001405").is_some_and(|digits| digits.len() == 25);
-    if made { Ok(wwid) } else { Err(wwid.clone()) }
 }
