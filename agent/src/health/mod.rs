@@ -32,12 +32,15 @@ pub fn assess(config: &Config, node: &Node, health: &HealthFacts) -> Report {
         severity: check.severity,
         outcome: (check.run)(input),
     };
+    let without_lun = if node.rolled_back().is_some() {
+        Some(&AFTER_ROLLBACK[..])
+    } else if checks::is_not_migrated(node) {
+        Some(&BEFORE_MIGRATION[..])
+    } else {
+        None
+    };
     let applies = |check: &&Check| {
-        let for_this_disk = if node.rolled_back().is_some() {
-            AFTER_ROLLBACK.contains(&check.name)
-        } else {
-            !checks::is_not_migrated(node) || BEFORE_MIGRATION.contains(&check.name)
-        };
+        let for_this_disk = without_lun.is_none_or(|names| names.contains(&check.name));
         let for_this_backing = config.backing.iscsi().is_some() || !ISCSI_ONLY.contains(&check.name);
         let has_metrics = health.metrics.is_some() || !table::NEEDS_METRICS.contains(&check.name);
         let was_asked = node.cluster.is_some() || check.name != table::NEEDS_CLUSTER;
