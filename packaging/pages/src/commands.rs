@@ -54,7 +54,7 @@ fn one(name: &str, command: &grammar::Command) -> Command {
         let operand = Arg::new(name).value_name(name).value_hint(hint(name)).required(required);
         // The shells offer the words after which `help` is of use.
         if name == "COMMAND" {
-            operand.value_parser(PossibleValuesParser::new(first_words()))
+            operand.value_parser(PossibleValuesParser::new(grammar::first_words()))
         } else {
             operand
         }
@@ -65,13 +65,6 @@ fn one(name: &str, command: &grammar::Command) -> Command {
         .after_help(command.after_help)
         .args(operand)
         .args(args(command.flags))
-}
-
-/// The first word of each command, once.
-pub fn first_words() -> Vec<&'static str> {
-    let mut words: Vec<_> = COMMANDS.iter().filter_map(|command| command.words.first().copied()).collect();
-    words.dedup();
-    words
 }
 
 fn args(flags: &[Flag]) -> Vec<Arg> {

@@ -2,8 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use clap_complete::Shell;
-
-use crate::commands::first_words;
+use etcd_lun::cli::grammar::first_words;
 
 /// How clap_complete's bash script begins the name of a command's state where it sets it, and where it looks for it. The second is
 /// wrong: below the first level nothing would complete (clap-rs/clap#6421).
@@ -17,7 +16,7 @@ pub fn fixed(shell: Shell, text: Vec<u8>) -> Result<String> {
         Shell::Bash => text.replace(SOUGHT, SET),
         // clap_complete offers fish no values of an operand.
         Shell::Fish => {
-            let words = first_words().join(" ");
+            let words = first_words().collect::<Vec<_>>().join(" ");
             format!(
                 "{text}complete -c etcd-lun -n \"__fish_etcd_lun_using_subcommand help\" -f -a \"{words}\"\n"
             )

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result};
 use clap::Command;
 use clap_mangen::Man;
-use etcd_lun::cli::grammar::EXIT_CODES;
+use etcd_lun::cli::grammar::{ENVIRONMENT, EXIT_CODES};
 
 use crate::examples::EXAMPLES;
 
@@ -58,12 +58,6 @@ pub fn page(command: Command, words: &[&str]) -> Result<String> {
     }
     Ok(text)
 }
-
-/// The environment variables, as `etcd-lun help` has them.
-const ENVIRONMENT: [(&str, &str); 2] = [
-    ("ETCD_LUN_LOG", "The level of the log: error, warn, info, debug, trace or off."),
-    ("NO_COLOR", "If it is set and not empty, no colours are printed. TERM=dumb does the same."),
-];
 
 fn list(title: &str, entries: &[(&str, &str)]) -> String {
     let mut text = format!(".SH \"{title}\"\n");

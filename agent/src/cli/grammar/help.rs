@@ -60,8 +60,14 @@ pub(super) fn missing(words: &[String]) -> String {
     wrong("the second word is missing", words, None)
 }
 
+/// The environment variables, and what each does.
+pub const ENVIRONMENT: [(&str, &str); 2] = [
+    ("ETCD_LUN_LOG", "The level of the log: error, warn, info, debug, trace or off"),
+    ("NO_COLOR", "If it is set and not empty, print no colours; TERM=dumb does the same"),
+];
+
 /// The first word of each command, once.
-fn first_words() -> impl Iterator<Item = &'static str> {
+pub fn first_words() -> impl Iterator<Item = &'static str> {
     let word = |command: &Command| command.words.first().copied().unwrap_or_default();
     let is_first = move |at: usize| at == 0 || word(&COMMANDS[at - 1]) != word(&COMMANDS[at]);
     COMMANDS.iter().enumerate().filter(move |(at, _)| is_first(*at)).map(move |(_, command)| word(command))
@@ -88,8 +94,9 @@ pub(super) fn help(words: &[String], command: Option<&Command>) -> String {
             let _ = writeln!(text, "  {code} {means}");
         }
         text.push_str("\nEnvironment:\n");
-        entry(&mut text, "ETCD_LUN_LOG", "The level of the log: error, warn, info, debug, trace or off");
-        entry(&mut text, "NO_COLOR", "If it is set and not empty, print no colours; TERM=dumb does the same");
+        for (name, means) in ENVIRONMENT {
+            entry(&mut text, name, means);
+        }
     }
     if let Some(command) = command.filter(|command| !command.after_help.is_empty()) {
         text.push('\n');

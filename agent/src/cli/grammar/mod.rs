@@ -3,7 +3,7 @@
 mod help;
 mod table;
 
-pub use help::{ABOUT, EXIT_CODES};
+pub use help::{ABOUT, ENVIRONMENT, EXIT_CODES, first_words};
 pub use table::{COMMANDS, Command, Flag, GLOBAL, Operand};
 
 use crate::terms::nearest;
