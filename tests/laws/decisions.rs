@@ -63,14 +63,14 @@ fn views() -> Vec<(&'static str, Option<Lun>)> {
 
 fn locals() -> Vec<(&'static str, LocalDir)> {
     let data = |print| match dir(&["member"], false) {
-        LocalDir::Present { entries, immutable, with_state, size, .. } => {
-            LocalDir::Present { entries, immutable, fingerprint: Some(print), with_state, size }
+        LocalDir::Present { entries, barred, immutable, with_state, size, .. } => {
+            LocalDir::Present { entries, barred, immutable, fingerprint: Some(print), with_state, size }
         }
         LocalDir::Absent => LocalDir::Absent,
     };
     vec![
         ("none", LocalDir::Absent),
-        ("the fence", dir(&[], true)),
+        ("the fence", barred(true)),
         ("the migrated data", data(DATA)),
         ("other data", data(OTHER_DATA)),
     ]

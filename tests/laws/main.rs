@@ -120,13 +120,14 @@ fn luns() -> Vec<Lun> {
 
 fn locals() -> Vec<Fact<LocalDir>> {
     let with = |entries: &[&str], print| match dir(entries, false) {
-        LocalDir::Present { entries, immutable, with_state, size, .. } => {
-            LocalDir::Present { entries, immutable, fingerprint: print, with_state, size }
+        LocalDir::Present { entries, barred, immutable, with_state, size, .. } => {
+            LocalDir::Present { entries, barred, immutable, fingerprint: print, with_state, size }
         }
         LocalDir::Absent => LocalDir::Absent,
     };
     let changed = |immutable, with_state| LocalDir::Present {
         entries: vec!["member".into()],
+        barred: false,
         immutable,
         fingerprint: None,
         with_state,
@@ -136,6 +137,7 @@ fn locals() -> Vec<Fact<LocalDir>> {
         Fact::Known(LocalDir::Absent),
         Fact::Known(dir(&[], false)),
         Fact::Known(dir(&[], true)),
+        Fact::Known(barred(false)),
         Fact::Known(with(&["member"], Some(DATA))),
         Fact::Known(with(&["member"], Some(OTHER_DATA))),
         Fact::Known(with(&["member"], None)),

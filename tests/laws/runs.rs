@@ -257,6 +257,24 @@ fn a_filesystem_that_has_shut_down_is_mounted_again_by_a_person() {
     }
 }
 
+/// Copied, the file would keep etcd out on the LUN too.
+#[test]
+fn a_directory_that_holds_only_the_fences_file_is_not_migrated() {
+    let started = record();
+    for record in [None, Some(started)] {
+        let mut node = attached(Content::Blank);
+        node.local = Fact::Known(barred(false));
+        node.record = Fact::Known(record);
+        node.etcd = Fact::Known(etcd("inactive"));
+        for occasion in [Occasion::ByHand, Occasion::Boot] {
+            let refusal = plan(&config(), &node, occasion).unwrap_err();
+            assert!(matches!(refusal, Refusal::BarredWithoutRecord { .. }), "{refusal}");
+        }
+        node.local = Fact::Known(dir(&[], false));
+        assert!(plan(&config(), &node, Occasion::ByHand).is_ok(), "an empty directory is migrated");
+    }
+}
+
 /// Whatever is there, and whatever its fingerprint is: it is not retired, and no message says that it has changed.
 #[test]
 fn data_that_an_older_version_has_copied_is_not_compared() {
@@ -265,8 +283,8 @@ fn data_that_an_older_version_has_copied_is_not_compared() {
     node.record = Fact::Known(Some(committed));
     for found in [None, Some(DATA), Some(OTHER_DATA)] {
         node.local = Fact::Known(match dir(&["member"], false) {
-            LocalDir::Present { entries, immutable, with_state, size, .. } => {
-                LocalDir::Present { entries, immutable, fingerprint: found, with_state, size }
+            LocalDir::Present { entries, barred, immutable, with_state, size, .. } => {
+                LocalDir::Present { entries, barred, immutable, fingerprint: found, with_state, size }
             }
             LocalDir::Absent => LocalDir::Absent,
         });

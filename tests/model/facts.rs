@@ -93,16 +93,17 @@ fn local(world: &World, guards: Guards) -> etcd_lun::node::LocalDir {
     match world.local {
         Local::Absent => LocalDir::Absent,
         // The file `member` that keeps etcd out does not count as an entry.
-        Local::Empty | Local::Barred => support::dir(&[], false),
-        Local::Fenced => support::dir(&[], true),
+        Local::Empty => support::dir(&[], false),
+        Local::Barred => support::barred(false),
+        Local::Fenced => support::barred(true),
         Local::Data(writes) => match support::dir(&["member"], false) {
-            LocalDir::Present { entries, immutable, with_state, size, .. } => {
+            LocalDir::Present { entries, barred, immutable, with_state, size, .. } => {
                 let taken = world.record.filter(|record| record.lun);
                 let fingerprint = taken.map(|record| match guards.fingerprint {
                     true => print(writes),
                     false => print(record.print.unwrap_or(writes)),
                 });
-                LocalDir::Present { entries, immutable, fingerprint, with_state, size }
+                LocalDir::Present { entries, barred, immutable, fingerprint, with_state, size }
             }
             LocalDir::Absent => LocalDir::Absent,
         },

@@ -113,10 +113,21 @@ pub fn session() -> Session {
 pub fn dir(entries: &[&str], immutable: bool) -> LocalDir {
     LocalDir::Present {
         entries: entries.iter().map(|&name| name.to_owned()).collect(),
+        barred: false,
         immutable: Some(immutable),
         fingerprint: None,
         with_state: true,
         size: Some(Bytes(1 << 30)),
+    }
+}
+
+/// A directory with the file that keeps etcd out, and nothing else.
+pub fn barred(immutable: bool) -> LocalDir {
+    match dir(&[], immutable) {
+        LocalDir::Present { entries, immutable, fingerprint, with_state, size, .. } => {
+            LocalDir::Present { entries, barred: true, immutable, fingerprint, with_state, size }
+        }
+        LocalDir::Absent => LocalDir::Absent,
     }
 }
 

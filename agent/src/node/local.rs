@@ -13,6 +13,8 @@ pub enum LocalDir {
     Present {
         /// Names in it; none if it is empty, or holds only the file that keeps etcd out.
         entries: Vec<String>,
+        /// Whether it holds only the empty file that keeps etcd out.
+        barred: bool,
         /// Whether it is immutable; none if the filesystem has no such flag.
         immutable: Option<bool>,
         /// Its fingerprint. It is taken only if the record says that the LUN is authoritative and there is data here all the

@@ -30,7 +30,9 @@ pub(super) fn local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>
 
 fn read_local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> io::Result<LocalDir> {
     let Some(beneath) = inode::beneath(host, data_dir)? else { return Ok(LocalDir::Absent) };
-    let entries = if holds_nothing(&beneath)? { Vec::new() } else { dir::names(&beneath)? };
+    let names = dir::names(&beneath)?;
+    let barred = !names.is_empty() && holds_nothing(&beneath)?;
+    let entries = if barred { Vec::new() } else { names };
     let immutable = inode::is_immutable(&beneath)?;
     let lun_is_authoritative = record.is_some_and(|record| record.authority == Authority::Lun);
     let fingerprint = if lun_is_authoritative && !entries.is_empty() {
@@ -42,6 +44,7 @@ fn read_local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> i
     let size = if lun_is_authoritative { None } else { Some(Bytes(dir::size(&beneath)?)) };
     Ok(LocalDir::Present {
         entries,
+        barred,
         immutable,
         fingerprint,
         with_state: is_with_state(host, data_dir)?,

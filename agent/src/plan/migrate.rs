@@ -53,6 +53,10 @@ fn check_local_side(input: &PlanInput<'_>) -> Result<(), Refusal> {
         LocalDir::Present { immutable: Some(true), .. } => {
             return Err(Refusal::FencedWithoutRecord { at, record: RECORD });
         }
+        // Its only file would be copied, and would keep etcd out on the LUN too.
+        LocalDir::Present { barred: true, .. } => {
+            return Err(Refusal::BarredWithoutRecord { at, record: RECORD });
+        }
         LocalDir::Present { with_state: false, .. } => {
             return Err(Refusal::OtherFilesystem { at, state: STATE });
         }

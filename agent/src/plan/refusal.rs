@@ -118,6 +118,16 @@ pub enum Refusal {
         /// The record's path.
         record: &'static str,
     },
+    /// The data directory holds only the file that keeps etcd out, and no record says why.
+    #[error(
+        "{at} has no data, only the empty file `member` that keeps etcd out, and no record says that the data is on a LUN: restore {record}, or, only if etcd may begin without data, run `rm {at}/member`"
+    )]
+    BarredWithoutRecord {
+        /// The data directory.
+        at: String,
+        /// The record's path.
+        record: &'static str,
+    },
     /// The initiator name of our session would have to change while the session is in use.
     #[error(
         "session {sid} to {target} has the initiator name {found}, the config wants {wanted}, and the session is in use: set `node.initiator` to {found}, or reboot this node"

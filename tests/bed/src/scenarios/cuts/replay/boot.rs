@@ -125,7 +125,7 @@ fn as_at_boot(node: &mut Node) {
 
 fn fenced() -> LocalDir {
     let (entries, immutable) = (Vec::new(), Some(true));
-    LocalDir::Present { entries, immutable, fingerprint: None, with_state: true, size: None }
+    LocalDir::Present { entries, barred: true, immutable, fingerprint: None, with_state: true, size: None }
 }
 
 /// Makes the program's own staging mount, which replays the LUN's log.
