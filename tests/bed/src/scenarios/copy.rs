@@ -1,6 +1,6 @@
 //! Failures in the middle of the copy: the attempt fails, and etcd runs on the local disk as before.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::{check, declines, failed, refused};
 use crate::scene::{self, Wanted};
@@ -30,7 +30,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             ended(stage, "INT")?;
             stage.is_untouched()?;
             ended(stage, "KILL")?;
-            stage.apply()?;
+            ends_what_was_left(stage)?;
             stage.is_on_lun()
         }),
         Scenario::new("copy/unreadable-file", |stage| {
@@ -51,14 +51,26 @@ fn more_data(stage: &Stage, mebibytes: u32) -> Result<()> {
     stage.node.ok(&script).map(drop)
 }
 
-/// Sends the agent a signal while its rsync runs. The script stops rsync meanwhile, because rsync may be
-/// quick.
+/// Sends the agent a signal while its rsync runs. rsync is stopped meanwhile, because it may be quick, and stays so if the
+/// agent was killed. rsync has a process group of its own, so that Ctrl-C on a terminal reaches the agent alone.
 fn ended(stage: &Stage, signal: &str) -> Result<()> {
     let strike = format!(
         "until pkill -STOP -x rsync; do sleep 0.02; done; sleep 1
-         pkill -{signal} -x etcd-lun || exit; sleep 1; pkill -CONT -x rsync; true"
+         test $(ps -o pgid= -p $(pgrep -x -o rsync)) != $(ps -o pgid= -p $(pgrep -x etcd-lun)) || exit
+         pkill -{signal} -x etcd-lun; sleep 1; [ {signal} = KILL ] || pkill -CONT -x rsync; true"
     );
     stage.node.run_while("etcd-lun apply", scene::LIMIT, || stage.node.ok(&strike).map(drop))?;
+    Ok(())
+}
+
+/// The killed run's rsync is still there. The next run ends it first.
+fn ends_what_was_left(stage: &Stage) -> Result<()> {
+    let (output, _) = stage
+        .node
+        .run_while("etcd-lun apply", scene::LIMIT, || stage.node.ok("sleep 3; pkill -CONT -x rsync"))?;
+    if output.code != 0 || !output.stderr.contains("left by a run that was killed") {
+        bail!("`apply` should end the rsync of the killed run, and go on: {output}");
+    }
     Ok(())
 }
 

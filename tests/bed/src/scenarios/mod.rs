@@ -24,6 +24,7 @@ pub(crate) mod cuts;
 mod device;
 mod faults;
 mod health;
+mod held;
 mod kubelet;
 mod lio;
 mod login;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{boot, check, failed};
+use super::{boot, check, failed, held};
 use crate::etcd;
 use crate::host;
 use crate::image::ETCD_POD;
@@ -77,33 +77,12 @@ pub(super) fn manifest_is(stage: &Stage, manifest: &str) -> Result<()> {
 /// The kubelet's stand-in has one file per container.
 const NO_CONTAINER: &str = "test -z \"$(ls /run/kubelet-stand-in)\"";
 
-/// Waits until the manifest is parked and etcd itself has ended.
-fn stopped(stage: &Stage) -> Result<()> {
-    stage.wait_until(&format!("test -e {PARKED} && ! pgrep -x etcd >/dev/null"))
-}
-
-/// Stops the final copy until `/var/held/closed` is removed, so that a scenario can interfere with it. The
-/// final copy is the one while etcd is stopped; the pre-copy runs while etcd still writes.
-pub(super) fn hold_the_copy(stage: &Stage) -> Result<()> {
-    // The script runs the real rsync. It waits only while etcd does not run.
-    stage.node.ok("mkdir -p /var/held && cat >/var/held/rsync <<'X'
-#!/bin/sh
-pgrep -x etcd >/dev/null || while [ -e /var/held/closed ]; do sleep 0.2; done
-exec /var/held/real \"$@\"
-X
-         cp /usr/bin/rsync /var/held/real; chmod 755 /var/held/rsync; touch /var/held/closed
-         mount --bind /var/held/rsync /usr/bin/rsync")?;
-    Ok(())
-}
-
 /// The run is killed while the manifest is parked, and the service starts at once. Another container of the pod still runs
 /// out its grace period: the service waits for it.
 fn killed(stage: &mut Stage) -> Result<()> {
     hand_over(stage)?;
-    hold_the_copy(stage)?;
-    stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
-        stopped(stage)?;
-        stage.node.ok("pkill -KILL -x etcd-lun; sleep 1; rm /var/held/closed").map(drop)
+    held::at_the_last_copy(stage, "apply", scene::LIMIT, || {
+        stage.node.ok(&format!("test -e {PARKED} && pkill -KILL -x etcd-lun"))
     })?;
     let status = stage.agent("status")?;
     if !status.stdout.contains("its manifest parked") || !status.stdout.contains("stopped by etcd-lun") {
@@ -116,18 +95,16 @@ fn killed(stage: &mut Stage) -> Result<()> {
 
 fn operator(stage: &mut Stage) -> Result<()> {
     hand_over(stage)?;
-    hold_the_copy(stage)?;
     let newer = "/run/etcd-pod-8.yaml";
     stage
         .node
         .ok(&format!("sed 's/revision: \"7\"/revision: \"8\"/' /{ETCD_POD} >{newer}; chmod 600 {newer}"))?;
-    let (output, ()) = stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
-        stopped(stage)?;
+    let (output, _) = held::at_the_last_copy(stage, "apply", scene::LIMIT, || {
         // As the installer pod does: it writes another file and renames it.
         stage.node.ok(&format!(
-            "cp -p {newer} {MANIFEST}.tmp && mv {MANIFEST}.tmp {MANIFEST}; while ! pgrep -x etcd >/dev/null; do sleep 0.2; done; rm /var/held/closed"
+            "test -e {PARKED} && cp -p {newer} {MANIFEST}.tmp && mv {MANIFEST}.tmp {MANIFEST}"
         ))?;
-        Ok(())
+        stage.wait_until("pgrep -x etcd >/dev/null")
     })?;
     check(&output, failed(&["in step"]))?;
     // Several guards can detect this first: the wait for etcd's end, the check that etcd is stopped, the

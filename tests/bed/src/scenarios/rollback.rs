@@ -3,7 +3,7 @@
 
 use anyhow::{Result, bail};
 
-use super::{check, failed, pod, refused};
+use super::{check, failed, held, refused};
 use crate::etcd::{self, KeyHash};
 use crate::host::Output;
 use crate::scene::{self, Wanted};
@@ -81,12 +81,9 @@ fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
 /// do that if the directory `returning` is immutable. So the rollback is committed and unfinished.
 pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
     stage.node.ok(&format!("mkdir -p {RETURNING} && chmod 700 {RETURNING}"))?;
-    pod::hold_the_copy(stage)?;
-    let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
+    let (output, _) = held::at_the_last_copy(stage, "rollback", scene::LIMIT, || {
         // The copy's directory is named by its generation, which depends on what happened to the node before.
-        let copies = format!("! pgrep -x etcd >/dev/null && test -n \"$(ls {RETURNING})\"");
-        stage.wait_until_within(&copies, scene::LIMIT)?;
-        stage.node.ok(&format!("chattr +i {RETURNING}; rm /var/held/closed"))
+        stage.node.ok(&format!("test -n \"$(ls {RETURNING})\" && chattr +i {RETURNING}"))
     })?;
     check(&output, failed(&["in step return"]))?;
     if !output.stderr.contains("`etcd-lun rollback` goes on from here") {
@@ -121,10 +118,8 @@ fn cut_then_boot(stage: &mut Stage) -> Result<()> {
 fn killed(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     let before = write(stage, "killed")?;
-    pod::hold_the_copy(stage)?;
-    stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
-        stage.wait_until(&format!("! pgrep -x etcd >/dev/null && test -e {RETURNING}/2"))?;
-        stage.node.ok("pkill -KILL -x etcd-lun; sleep 1; rm /var/held/closed").map(drop)
+    held::at_the_last_copy(stage, "rollback", scene::LIMIT, || {
+        stage.node.ok(&format!("test -e {RETURNING}/2; pkill -KILL -x etcd-lun"))
     })?;
     // The next boot runs this command.
     ok(stage.agent("apply --boot")?)?;
@@ -132,11 +127,8 @@ fn killed(stage: &mut Stage) -> Result<()> {
     stage.is_on_lun()?;
     has(stage, before)?;
     // An administrator interrupts the rollback. It must then start etcd on the LUN at once and by itself.
-    stage.node.ok("touch /var/held/closed")?;
-    let (output, _) = stage.node.run_while("etcd-lun rollback", scene::LIMIT, || {
-        stage.wait_until("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null")?;
-        stage.node.ok("pkill -INT -x etcd-lun; rm /var/held/closed")
-    })?;
+    let (output, _) =
+        held::at_the_last_copy(stage, "rollback", scene::LIMIT, || stage.node.ok("pkill -INT -x etcd-lun"))?;
     check(&output, failed(&["interrupted"]))?;
     stage.is_on_lun()?;
     let plan = ok(stage.agent("rollback --dry-run")?)?;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use super::held::{self, RELEASE};
 use super::{check, failed, pod};
 use crate::host::Output;
 use crate::scene::{self, Wanted};
@@ -83,11 +84,6 @@ fn ends_alone(stage: &Stage, how: &str, step: usize, verb: &str) -> Result<bool>
     Ok(reached)
 }
 
-/// Waits until the copy of a run is held, while etcd is stopped.
-fn copy_is_held(stage: &Stage) -> Result<()> {
-    stage.wait_until("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null")
-}
-
 fn says(output: &Output, code: i32, wanted: &[&str]) -> Result<()> {
     match wanted.iter().find(|wanted| !output.stdout.contains(**wanted) && !output.stderr.contains(**wanted))
     {
@@ -101,23 +97,25 @@ fn says(output: &Output, code: i32, wanted: &[&str]) -> Result<()> {
 /// it does.
 fn followed(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted::default())?;
-    pod::hold_the_copy(stage)?;
-    let (run, follower) = stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
-        copy_is_held(stage)?;
+    let (run, follower) = held::at_the_last_copy(stage, "apply", scene::LIMIT, || {
         let scope = stage.node.ok("cat /proc/$(pgrep -x etcd-lun)/cgroup")?;
         if !scope.ends_with("/system.slice/etcd-lun-apply.scope") {
             bail!("the run is not in its scope: {scope}");
         }
-        let group = "test $(ps -o pgid= -p $(pgrep -x -o rsync)) != $(ps -o pgid= -p $(pgrep -x etcd-lun))";
-        stage.node.ok(group)?;
-        says(&stage.agent("rollback --no-follow")?, 1, &["`etcd-lun apply` runs already", "copy /var/lib/etcd", "--no-follow"])?;
+        says(
+            &stage.agent("rollback --no-follow")?,
+            1,
+            &["`etcd-lun apply` runs already", "copy /var/lib/etcd", "--no-follow"],
+        )?;
         let interrupted = stage.node.run("timeout --preserve-status -s INT 4 etcd-lun apply")?;
         says(&interrupted, 1, &["Following it", "only the following has ended"])?;
         stage.node.ok("cp /run/etcd-lun/run /run/kept; echo garbage >/run/etcd-lun/run")?;
         says(&stage.agent("apply")?, 1, &["cannot be read from /run/etcd-lun/run", "expected value"])?;
         stage.node.ok("sed 's/\"version\":1/\"version\":7/' /run/kept >/run/etcd-lun/run")?;
         says(&stage.agent("apply")?, 1, &["its version is 7"])?;
-        stage.node.ok("cp /run/kept /run/etcd-lun/run; pgrep -x etcd-lun; (sleep 3; rm /var/held/closed) >/dev/null 2>&1 &")?;
+        stage.node.ok(&format!(
+            "cp /run/kept /run/etcd-lun/run; pgrep -x etcd-lun; (sleep 3; {RELEASE}) >/dev/null 2>&1 &"
+        ))?;
         let mut follower = stage.node.run_within("etcd-lun apply --json", scene::LIMIT)?;
         follower.stderr.push('\n');
         Ok(follower)
@@ -137,16 +135,13 @@ fn followed(stage: &mut Stage) -> Result<()> {
 /// Ctrl-C and SIGKILL to a run, and what its follower says.
 fn interrupted_and_killed(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted::default())?;
-    pod::hold_the_copy(stage)?;
     for (signal, run_says, follower_says) in
         [("INT", "interrupted", "interrupted"), ("KILL", "", "was killed before its end")]
     {
-        stage.node.ok("touch /var/held/closed")?;
         let pid = "$(cat /run/the-pid)";
-        let (run, follower) = stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
-            copy_is_held(stage)?;
+        let (run, follower) = held::at_the_last_copy(stage, "apply", scene::LIMIT, || {
             stage.node.ok(&format!(
-                "pgrep -x etcd-lun >/run/the-pid; (sleep 4; kill -{signal} {pid}) >/dev/null 2>&1 &"
+                "pgrep -x etcd-lun >/run/the-pid; (sleep 4; kill -{signal} {pid}; {RELEASE}) >/dev/null 2>&1 &"
             ))?;
             stage.node.run_within("etcd-lun apply", scene::LIMIT)
         })?;
@@ -160,11 +155,8 @@ fn interrupted_and_killed(stage: &mut Stage) -> Result<()> {
             println!("        after SIGKILL the scope is {scope}");
         }
     }
-    // The program that the killed run left is still held. The next run ends it and goes on.
-    let (output, ()) = stage.node.run_while("etcd-lun apply", scene::LIMIT, || {
-        std::thread::sleep(Duration::from_secs(3));
-        stage.node.ok("rm -f /var/held/closed").map(drop)
-    })?;
+    // The next run finds etcd stopped by the killed run, and goes on.
+    let output = stage.agent("apply")?;
     says(&output, 0, &["Done: "])?;
     stage.is_on_lun()
 }
@@ -193,15 +185,10 @@ fn pod_keeps_mount(stage: &mut Stage) -> Result<()> {
 /// A rollback, and a debug pod that is opened after its preflight. The pod's view of the LUN must go.
 pub(super) fn rolls_back_beside_a_debug_pod(stage: &Stage) -> Result<()> {
     let inside = "$(pgrep -f '^sleep 1000')";
-    pod::hold_the_copy(stage)?;
-    let (output, ()) = stage.node.run_while("etcd-lun rollback", LONG, || {
-        stage.wait_until_within("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null", LONG)?;
+    let (output, ()) = held::at_the_last_copy(stage, "rollback", LONG, || {
         stage.node.ok(&format!("{OPEN_POD} / >/dev/null 2>&1 &"))?;
         stage.wait_until("test -e /run/pod-is-open && pgrep -f '^sleep 1000' >/dev/null")?;
-        stage
-            .node
-            .ok(&format!("grep -q /var/lib/etcd /proc/{inside}/mountinfo && rm /var/held/closed"))
-            .map(drop)
+        stage.node.ok(&format!("grep -q /var/lib/etcd /proc/{inside}/mountinfo")).map(drop)
     })?;
     says(&output, 0, &["Done: "])?;
     stage.node.ok(&format!("! grep /var/lib/etcd /proc/{inside}/mountinfo")).map(drop)

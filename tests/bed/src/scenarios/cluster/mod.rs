@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::boot::static_pod::runs_on_lun;
-use super::{pod, rollback};
+use super::{held, pod, rollback};
 use crate::cluster::certificates::{BUNDLE, ON_NODE, Purpose, file};
 use crate::cluster::{Cluster, judge};
 use crate::delivery::EtcdRunner;
 use crate::host;
 use crate::image::HOSTNAME;
 use crate::net::{Machine, Path};
-use crate::scene::{self, Wanted};
+use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
@@ -75,9 +75,7 @@ fn power_cut(stage: &mut Stage) -> Result<()> {
     let cluster = Cluster::around(&stage.bed, &stage.node, EtcdRunner::Unit)?;
     let client = cluster.client()?;
     let (migration, ()) = cluster.during(&client, "a migration with a power cut", || {
-        pod::hold_the_copy(stage)?;
-        stage.node.ok("setsid etcd-lun apply >/run/apply.out 2>&1 </dev/null &")?;
-        stage.wait_until_within("! pgrep -x etcd >/dev/null && pgrep -x rsync >/dev/null", scene::LIMIT)?;
+        held::stays_at_the_last_copy(&stage.node, "apply")?;
         stage.node.power_cut();
         stage.node.power_on()?;
         stage.wait_until("etcdctl --command-timeout 2s endpoint health")?;

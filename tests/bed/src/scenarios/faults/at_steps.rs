@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{check, failed, held, in_use};
+use super::super::held;
+use super::{check, failed, in_use};
 use crate::bed::Bed;
 use crate::net::{Cut, Path};
 use crate::scene::Wanted;

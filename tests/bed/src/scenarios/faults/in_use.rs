@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::super::held;
 use super::at_steps::{Fault, STEPS};
-use super::{check, held, refused, unhealthy};
+use super::{check, refused, unhealthy};
 use crate::host;
 use crate::scene::Wanted;
 use crate::stage::Stage;

@@ -14,7 +14,6 @@ use crate::stage::Stage;
 use crate::suite::Scenario;
 
 mod at_steps;
-mod held;
 mod in_use;
 mod others;
 

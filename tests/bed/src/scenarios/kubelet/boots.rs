@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use super::super::pod::hold_the_copy;
+use super::super::held;
 use super::pod;
 use crate::etcd::KeyHash;
 use crate::node::Node;
@@ -14,10 +14,9 @@ use crate::stage::{FENCE_CONTENT, Stage};
 /// A rollback is killed while etcd's manifest is parked, before its commit point, and the node boots. The service
 /// must mount the LUN and put the manifest back before the kubelet starts. Prints where the time goes.
 pub(super) fn finds_the_manifest_parked(stage: &mut Stage, before: KeyHash) -> Result<()> {
-    hold_the_copy(stage)?;
-    stage.node.run_while("etcd-lun rollback", super::RUN, || {
+    held::at_the_last_copy(stage, "rollback", super::RUN, || {
         pod::is_parked(stage)?;
-        stage.node.ok("pkill -KILL -x etcd-lun").map(drop)
+        stage.node.ok("pkill -KILL -x etcd-lun")
     })?;
     pod::was_left_parked(stage)?;
     stage.node.reboot()?;

@@ -8,8 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 
-use super::pod::hold_the_copy;
-use super::{boot, check, failed, health, rollback};
+use super::{boot, check, failed, health, held, rollback};
 use crate::delivery::{self, Root};
 use crate::etcd::KeyHash;
 use crate::host;
@@ -153,18 +152,16 @@ fn migrated(stage: &mut Stage) -> Result<()> {
 fn cut_short(stage: &mut Stage) -> Result<()> {
     let before = begin(stage)?;
     let client = Client::begin(stage)?;
-    hold_the_copy(stage)?;
-    let (output, ()) = stage.node.run_while("etcd-lun apply", RUN, || {
+    let (output, _) = held::at_the_last_copy(stage, "apply", RUN, || {
         pod::is_parked(stage)?;
-        stage.node.ok("pkill -INT -x etcd-lun; sleep 1; rm /var/held/closed").map(drop)
+        stage.node.ok("pkill -INT -x etcd-lun")
     })?;
     check(&output, failed(&["interrupted"]))?;
     pod::is_local(stage, before).context("after SIGINT")?;
 
-    stage.node.ok("touch /var/held/closed")?;
-    stage.node.run_while("etcd-lun apply", RUN, || {
+    held::at_the_last_copy(stage, "apply", RUN, || {
         pod::is_parked(stage)?;
-        stage.node.ok("pkill -KILL -x etcd-lun; sleep 1; rm /var/held/closed").map(drop)
+        stage.node.ok("pkill -KILL -x etcd-lun")
     })?;
     pod::was_left_parked(stage)?;
     // The next boot starts this service, when no container of the pod is left.
@@ -176,7 +173,6 @@ fn cut_short(stage: &mut Stage) -> Result<()> {
     pod::is_on_lun(stage, before).context("after SIGKILL")?;
     client.has_every_key(stage)?;
 
-    stage.node.ok("umount /usr/bin/rsync; rm -r /var/held")?;
     rollback::stuck_after_the_commit(stage)?;
     let output = stage.node.run_within("etcd-lun rollback", RUN)?;
     if output.code != 0 {

@@ -212,7 +212,7 @@ fn comes_late(stage: &Stage) -> Result<()> {
 /// by hand migrates again.
 fn rollback_ends(stage: &Stage) -> Result<()> {
     super::rollback::stuck_after_the_commit(stage)?;
-    stage.node.ok("umount /usr/bin/rsync; rm -r /var/held; systemctl restart etcd-lun.service")?;
+    stage.node.ok("systemctl restart etcd-lun.service")?;
     stage.node.ok("etcdctl --command-timeout 60s endpoint health")?;
     stage.is_untouched()?;
     audit::nothing_denied(&stage.node)?;
