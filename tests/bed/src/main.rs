@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use bed::arch::Arch;
 use bed::bed::Bed;
+use bed::image::Image;
 use bed::lanes::{self, Claims};
 use bed::node::Node;
 use bed::release::Release;
@@ -23,6 +25,9 @@ struct Cli {
     /// The Debian release of the nodes. The older ones stand for the older nodes of OpenShift.
     #[arg(long, global = true, value_enum, default_value = "trixie")]
     release: Release,
+    /// The architecture of the nodes. QEMU emulates the other one, which needs several times as long.
+    #[arg(long, global = true, value_enum, default_value = "x86_64")]
+    arch: Arch,
 }
 
 #[derive(Subcommand)]
@@ -76,15 +81,16 @@ enum Verb {
         claims: Option<PathBuf>,
     },
     /// Install the packages, make the node's images, build the kubelet, and find out which accelerator boots a
-    /// node. Later runs reuse all of this.
+    /// node. Later runs reuse all of this. For another release or architecture, make the image only.
     Prepare,
     /// End everything that killed runs left behind.
     Clean,
 }
 
 fn main() -> ExitCode {
-    let Cli { verb, release } = Cli::parse();
+    let Cli { verb, release, arch } = Cli::parse();
     release.choose();
+    arch.choose();
     let done = match verb {
         Verb::Shell(options) => shell(&options),
         Verb::Demo { agent } => {
@@ -112,9 +118,12 @@ fn main() -> ExitCode {
 }
 
 /// Builds the kubelet beside the node's image, because its build mostly needs processors, and the image mostly
-/// waits for the network.
+/// waits for the network. The kubelet's scenarios are for the default node only.
 fn prepare() -> Result<()> {
     packages::ensure()?;
+    if (Release::chosen(), Arch::chosen()) != (Release::Trixie, Arch::X86_64) {
+        return Image::ensure().map(drop);
+    }
     std::thread::scope(|scope| {
         let program = scope.spawn(kubelet::program);
         let bed = Bed::make()?;
@@ -178,7 +187,17 @@ fn suite(
     let tally = lanes::play(
         lanes,
         scenarios.len(),
-        &["suite", "--agent", agent, "--only", only, "--release", Release::chosen().name()],
+        &[
+            "suite",
+            "--agent",
+            agent,
+            "--only",
+            only,
+            "--release",
+            Release::chosen().name(),
+            "--arch",
+            Arch::chosen().name(),
+        ],
     )?;
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(if tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

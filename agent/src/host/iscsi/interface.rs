@@ -59,7 +59,6 @@ fn text(initiator: &Iqn) -> String {
 /// alone shows nothing, because every open-iscsi has its config there.
 fn places(host: &Host) -> io::Result<Vec<AbsPath>> {
     let exists = |path: &AbsPath| host.root.mode(path.as_path()).map(|mode| mode.is_some());
-    let mut found: Vec<AbsPath> = Vec::new();
     let databases = DATABASES.map(|text| text.parse::<AbsPath>().map_err(io::Error::other));
     let mut found: Vec<AbsPath> = Vec::new();
     let mut possible: Vec<AbsPath> = Vec::new();
