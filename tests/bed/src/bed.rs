@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::arch::Arch;
 use crate::image::{Image, cache_dir};
 use crate::ledger::Run;
 use crate::net::Net;
@@ -113,9 +112,6 @@ impl Bed {
 }
 
 fn choose() -> Result<(Accel, bool)> {
-    if Arch::chosen() != Arch::X86_64 {
-        return Ok((Accel::Tcg, true));
-    }
     if let Ok(wanted) = std::env::var("ETCD_LUN_BED_ACCEL") {
         return match wanted.as_str() {
             "kvm" => Ok((Accel::Kvm, true)),

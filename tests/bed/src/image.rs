@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::arch::Arch;
 use crate::host;
 use crate::net::{Machine, Path as NetPath};
 use crate::release::Release;
@@ -103,9 +102,8 @@ impl Image {
         fs::create_dir_all(&cache)?;
         let begun = Instant::now();
         println!(
-            "bed: making the node's image (Debian {}, {}); later runs take it from {}",
+            "bed: making the node's image (Debian {}); later runs take it from {}",
             Release::chosen().name(),
-            Arch::chosen().name(),
             dir.display()
         );
         // The image is made in another directory and renamed. So a killed run, or a second run at the same
@@ -133,16 +131,14 @@ pub fn overlay(base: &Path, file: &Path) -> Result<()> {
 }
 
 fn make(dir: &Path) -> Result<()> {
-    let (tree, release, arch) = (dir.join("tree"), Release::chosen(), Arch::chosen());
-    arch.run_on_host()?;
+    let (tree, release) = (dir.join("tree"), Release::chosen());
     fs::create_dir_all(dir)?;
     let mut bootstrap = Command::new("mmdebstrap");
     bootstrap
         .args(["--quiet", "--variant=minbase", "--aptopt=APT::Install-Recommends \"false\""])
         .args(["--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*"])
         .arg("--dpkgopt=path-exclude=/usr/share/locale/*")
-        .arg(format!("--include={}", packages().join(",")))
-        .arg(format!("--architectures={}", arch.debian()))
+        .arg(format!("--include={}", release.packages(PACKAGES).join(",")))
         .arg(release.name())
         .arg(&tree)
         .arg(mirror());
@@ -234,12 +230,6 @@ pub fn networks(machine: Machine) -> Vec<(String, String)> {
     NetPath::ALL.iter().enumerate().map(file).collect()
 }
 
-/// The packages of a node of the chosen release and architecture.
-fn packages() -> Vec<String> {
-    let packages = Release::chosen().packages(PACKAGES).into_iter();
-    packages.map(|package| package.replace("amd64", Arch::chosen().debian())).collect()
-}
-
 /// The script that makes a node from a new tree of the chosen release.
 fn finish() -> String {
     format!("{}{FINISH}", Release::chosen().before_finish())
@@ -247,7 +237,7 @@ fn finish() -> String {
 
 fn recipe_hash() -> String {
     let release = Release::chosen();
-    let (name, packages) = (release.name(), packages());
+    let (name, packages) = (release.name(), release.packages(PACKAGES));
     let mut recipe = format!("{VERSION}\n{name}\n{DISK}\n{packages:?}\n{}", finish());
     for (path, mode, text) in files() {
         recipe.push_str(&format!("\n{path} {mode:o}\n{text}"));

@@ -20,7 +20,6 @@
 //! - `shell`: a node to try things in
 #![allow(clippy::disallowed_methods, reason = "the bed runs programs on a test machine")]
 
-pub mod arch;
 pub mod backing;
 pub mod bed;
 pub mod cache;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use bed::arch::Arch;
 use bed::bed::Bed;
 use bed::image::Image;
 use bed::lanes::{self, Claims};
@@ -25,9 +24,6 @@ struct Cli {
     /// The Debian release of the nodes. The older ones stand for the older nodes of OpenShift.
     #[arg(long, global = true, value_enum, default_value = "trixie")]
     release: Release,
-    /// The architecture of the nodes. QEMU emulates the other one, which needs several times as long.
-    #[arg(long, global = true, value_enum, default_value = "x86_64")]
-    arch: Arch,
 }
 
 #[derive(Subcommand)]
@@ -81,16 +77,15 @@ enum Verb {
         claims: Option<PathBuf>,
     },
     /// Install the packages, make the node's images, build the kubelet, and find out which accelerator boots a
-    /// node. Later runs reuse all of this. For another release or architecture, make the image only.
+    /// node. Later runs reuse all of this. For another release, make the image only.
     Prepare,
     /// End everything that killed runs left behind.
     Clean,
 }
 
 fn main() -> ExitCode {
-    let Cli { verb, release, arch } = Cli::parse();
+    let Cli { verb, release } = Cli::parse();
     release.choose();
-    arch.choose();
     let done = match verb {
         Verb::Shell(options) => shell(&options),
         Verb::Demo { agent } => {
@@ -121,7 +116,7 @@ fn main() -> ExitCode {
 /// waits for the network. The kubelet's scenarios are for the default node only.
 fn prepare() -> Result<()> {
     packages::ensure()?;
-    if (Release::chosen(), Arch::chosen()) != (Release::Trixie, Arch::X86_64) {
+    if Release::chosen() != Release::Trixie {
         return Image::ensure().map(drop);
     }
     std::thread::scope(|scope| {
@@ -187,17 +182,7 @@ fn suite(
     let tally = lanes::play(
         lanes,
         scenarios.len(),
-        &[
-            "suite",
-            "--agent",
-            agent,
-            "--only",
-            only,
-            "--release",
-            Release::chosen().name(),
-            "--arch",
-            Arch::chosen().name(),
-        ],
+        &["suite", "--agent", agent, "--only", only, "--release", Release::chosen().name()],
     )?;
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(if tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

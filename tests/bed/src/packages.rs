@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::arch::Arch;
 use crate::host;
 use crate::release::Release;
 
@@ -34,7 +33,7 @@ const ONE_VERSION: [&str; 2] = ["qemu-system-x86", "qemu-utils"];
 
 /// Installs missing packages and prints their names.
 pub fn ensure() -> Result<()> {
-    let needed = NEEDED.iter().chain(Release::chosen().host_packages()).chain(Arch::chosen().host_packages());
+    let needed = NEEDED.iter().chain(Release::chosen().host_packages());
     let missing: Vec<&str> =
         needed.filter(|(_, program)| !host::has(program)).map(|(package, _)| *package).collect();
     if missing.is_empty() {
