@@ -54,6 +54,15 @@ impl Release {
         all.iter().copied().filter(|package| !is_absent(package)).collect()
     }
 
+    /// Options of mmdebstrap for the release. On Red Hat CoreOS `/bin` is `/usr/bin`, and the units name programs in `/usr`. A
+    /// new tree of bullseye has two directories otherwise.
+    pub fn bootstrap_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Trixie | Self::Bookworm => &[],
+            Self::Bullseye => &["--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"],
+        }
+    }
+
     /// The Debian packages that the host needs for it, each with one of its programs.
     pub fn host_packages(self) -> &'static [(&'static str, &'static str)] {
         match self {
