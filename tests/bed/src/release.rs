@@ -59,7 +59,7 @@ impl Release {
     pub fn bootstrap_options(self) -> &'static [&'static str] {
         match self {
             Self::Trixie | Self::Bookworm => &[],
-            Self::Bullseye => &["--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"],
+            Self::Bullseye => &["--setup-hook=/usr/share/mmdebstrap/hooks/merged-usr/setup00.sh"],
         }
     }
 
