@@ -1,9 +1,9 @@
 //! XFS: its superblock, and making a filesystem.
 
-use super::{ExecError, Host, Invocation, Tool, exec};
+use super::{ExecError, Host, Invocation, Tool, exec, statx};
 use crate::terms::{AbsPath, Bytes, FsLabel, FsUuid};
 use rustix::{
-    fs::{AtFlags, CWD, StatxFlags, statx},
+    fs::{CWD, StatxFlags},
     io::Errno,
 };
 use std::{path::Path, time::Duration};
@@ -12,7 +12,7 @@ use std::{path::Path, time::Duration};
 /// From then on it returns an error for every query about a file except its path (kernel `fs/xfs/xfs_iops.c`,
 /// `xfs_vn_getattr`), while statfs(2) still works. It does not recover until it is mounted again.
 pub fn is_shut_down(path: &Path) -> bool {
-    statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).err() == Some(Errno::IO)
+    rustix::fs::statx(CWD, path, statx::DONT_SYNC, StatxFlags::TYPE).err() == Some(Errno::IO)
 }
 
 /// The fields of the superblock that are used here. Offsets and types: kernel `fs/xfs/libxfs/xfs_format.h`, `struct

@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::bed::Bed;
 use crate::host;
 use crate::image::ETCD_POD;
+use crate::release::Release;
 use crate::tree::Tree;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -178,6 +179,9 @@ impl Root {
     /// Labels files that were written from outside, for a boot that enforces SELinux. This machine's kernel
     /// did not label them.
     pub fn label(&self, paths: &str) -> Result<()> {
+        if !Release::chosen().has_labels() {
+            return Ok(());
+        }
         self.run(
             &format!(". /etc/selinux/config; setfiles -F /etc/selinux/$SELINUXTYPE/contexts/files/file_contexts {paths}"),
             &[],

@@ -139,6 +139,7 @@ fn make(dir: &Path) -> Result<()> {
         .args(["--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*"])
         .arg("--dpkgopt=path-exclude=/usr/share/locale/*")
         .arg(format!("--include={}", release.packages(PACKAGES).join(",")))
+        .args(release.bootstrap_options())
         .arg(release.name())
         .arg(&tree)
         .arg(mirror());
@@ -239,6 +240,7 @@ fn recipe_hash() -> String {
     let release = Release::chosen();
     let (name, packages) = (release.name(), release.packages(PACKAGES));
     let mut recipe = format!("{VERSION}\n{name}\n{DISK}\n{packages:?}\n{}", finish());
+    recipe.extend(release.bootstrap_options().iter().copied());
     for (path, mode, text) in files() {
         recipe.push_str(&format!("\n{path} {mode:o}\n{text}"));
     }

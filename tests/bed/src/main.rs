@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use bed::bed::Bed;
+use bed::image::Image;
 use bed::lanes::{self, Claims};
 use bed::node::Node;
 use bed::release::Release;
@@ -76,7 +77,7 @@ enum Verb {
         claims: Option<PathBuf>,
     },
     /// Install the packages, make the node's images, build the kubelet, and find out which accelerator boots a
-    /// node. Later runs reuse all of this.
+    /// node. Later runs reuse all of this. For another release, make the image only.
     Prepare,
     /// End everything that killed runs left behind.
     Clean,
@@ -112,9 +113,12 @@ fn main() -> ExitCode {
 }
 
 /// Builds the kubelet beside the node's image, because its build mostly needs processors, and the image mostly
-/// waits for the network.
+/// waits for the network. The kubelet's scenarios are for the default node only.
 fn prepare() -> Result<()> {
     packages::ensure()?;
+    if Release::chosen() != Release::Trixie {
+        return Image::ensure().map(drop);
+    }
     std::thread::scope(|scope| {
         let program = scope.spawn(kubelet::program);
         let bed = Bed::make()?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::host;
+use crate::release::Release;
 
 /// Each package, and one of its programs, whose presence shows that the package is installed.
 const NEEDED: &[(&str, &str)] = &[
@@ -32,8 +33,9 @@ const ONE_VERSION: [&str; 2] = ["qemu-system-x86", "qemu-utils"];
 
 /// Installs missing packages and prints their names.
 pub fn ensure() -> Result<()> {
+    let needed = NEEDED.iter().chain(Release::chosen().host_packages());
     let missing: Vec<&str> =
-        NEEDED.iter().filter(|(_, program)| !host::has(program)).map(|(package, _)| *package).collect();
+        needed.filter(|(_, program)| !host::has(program)).map(|(package, _)| *package).collect();
     if missing.is_empty() {
         return Ok(());
     }

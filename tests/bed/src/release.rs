@@ -28,12 +28,6 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// The directory of a newer C library, for programs that need it.
 const NEWER_LIBC: &str = "usr/lib/newer-libc";
 
-/// Older releases lack some of the units that the script disables, and `systemctl disable` fails for a unit that is absent.
-/// Their setfiles needs `/proc`, which the chroot does not have, so an older node has no SELinux labels. The scenarios that
-/// enforce SELinux are for trixie.
-const TOLERANT: &str = "systemctl() { command systemctl \"$@\" || case \"$*\" in *disable*) ;; *) return 1 ;; esac; }\n\
-                        setfiles() { :; }\n";
-
 impl Release {
     /// Chooses the release of all nodes of this process. Only the first call counts.
     pub fn choose(self) {
@@ -60,6 +54,23 @@ impl Release {
         all.iter().copied().filter(|package| !is_absent(package)).collect()
     }
 
+    /// Options of mmdebstrap for the release. On Red Hat CoreOS `/bin` is `/usr/bin`, and the units name programs in `/usr`. A
+    /// new tree of bullseye has two directories otherwise.
+    pub fn bootstrap_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Trixie | Self::Bookworm => &[],
+            Self::Bullseye => &["--setup-hook=/usr/share/mmdebstrap/hooks/merged-usr/setup00.sh"],
+        }
+    }
+
+    /// The Debian packages that the host needs for it, each with one of its programs.
+    pub fn host_packages(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Trixie | Self::Bookworm => &[],
+            Self::Bullseye => &[("patchelf", "patchelf")],
+        }
+    }
+
     /// Settings of sshd that the release knows.
     pub fn sshd(self) -> &'static str {
         match self {
@@ -68,12 +79,25 @@ impl Release {
         }
     }
 
-    /// What the script that finishes an image begins with.
-    pub fn before_finish(self) -> &'static str {
-        match self {
-            Self::Trixie => "",
-            Self::Bookworm | Self::Bullseye => TOLERANT,
-        }
+    /// Whether the files of a node have SELinux labels.
+    pub fn has_labels(self) -> bool {
+        self == Self::Trixie
+    }
+
+    /// What the script that finishes an image begins with. Older releases lack some of the units that the script disables,
+    /// and `systemctl disable` fails for a unit that is absent. Bullseye has no socket that starts iscsid, so etcd-lun starts
+    /// `iscsid.service`. The setfiles of both needs `/proc`, which the chroot does not have, so an older node has no SELinux
+    /// labels. The scenarios that enforce SELinux are for trixie.
+    pub fn before_finish(self) -> String {
+        let arguments = match self {
+            Self::Trixie => return String::new(),
+            Self::Bookworm => "\"$@\"",
+            Self::Bullseye => "$(echo \"$@\" | sed 's/ iscsid.socket//')",
+        };
+        format!(
+            "systemctl() {{ command systemctl {arguments} || case \"$*\" in *disable*) ;; *) return 1 ;; esac; }}\n\
+             setfiles() {{ :; }}\n"
+        )
     }
 
     /// Puts trixie's etcd into the tree of an older release. OpenShift's etcd has been 3.5 since 4.9, and the older releases

@@ -1,7 +1,7 @@
 //! The identity of a file: device and inode, which are the same for every path to it.
 
-use crate::host::root::at;
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+use crate::host::{root::at, statx};
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 use std::{io, path::Path};
 
 /// The identity of a file.
@@ -32,8 +32,9 @@ impl FileId {
     fn stat(path: &Path, flags: AtFlags) -> io::Result<Option<Self>> {
         // Without synchronisation: a process may have a file of a dead NFS server open, and a request to that server
         // would hang this program too.
-        let flags = flags | AtFlags::STATX_DONT_SYNC;
-        let found = statx(CWD, path, flags, StatxFlags::INO | StatxFlags::TYPE).map_err(io::Error::from);
+        let flags = flags | statx::DONT_SYNC;
+        let found =
+            rustix::fs::statx(CWD, path, flags, StatxFlags::INO | StatxFlags::TYPE).map_err(io::Error::from);
         // The file is absent too if a parent directory is a regular file, such as `member` in a fenced data directory.
         if found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotADirectory) {
             return Ok(None);

@@ -55,26 +55,25 @@ fn text(initiator: &Iqn) -> String {
 }
 
 /// The directories of interfaces. Nothing shows which database iscsiadm uses, so those of all. Where open-iscsi has not
-/// made its own yet, this makes it.
+/// made its own yet, this makes it: in the usual database if that exists, otherwise in each possible one. `/etc/iscsi`
+/// alone shows nothing, because every open-iscsi has its config there.
 fn places(host: &Host) -> io::Result<Vec<AbsPath>> {
     let exists = |path: &AbsPath| host.root.mode(path.as_path()).map(|mode| mode.is_some());
+    let databases = DATABASES.map(|text| text.parse::<AbsPath>().map_err(io::Error::other));
     let mut found: Vec<AbsPath> = Vec::new();
-    for (text, is_usual) in DATABASES.into_iter().zip([true, false]) {
-        let database: AbsPath = text.parse().map_err(io::Error::other)?;
-        let place = database.join("ifaces");
-        if !exists(&place)? && is_usual && exists(&database)? {
-            host.root.make_dir(place.as_path(), 0o700)?;
-        }
-        if exists(&place)? {
+    let mut possible: Vec<AbsPath> = Vec::new();
+    for (database, is_usual) in databases.into_iter().zip([true, false]) {
+        let database = database?;
+        let (place, is_there) = (database.join("ifaces"), exists(&database)?);
+        if exists(&place)? || is_usual && is_there {
             found.push(place);
+        } else if is_usual || is_there {
+            possible.push(place);
         }
     }
-    if found.is_empty() {
-        let place: AbsPath = format!("{}/ifaces", DATABASES[0]).parse().map_err(io::Error::other)?;
-        host.root.make_dir(place.as_path(), 0o700)?;
-        found.push(place);
-    }
-    Ok(found)
+    let places = if found.is_empty() { possible } else { found };
+    places.iter().try_for_each(|place| host.root.make_dir(place.as_path(), 0o700))?;
+    Ok(places)
 }
 
 #[cfg(test)]
@@ -104,6 +103,16 @@ mod tests {
         fixture.file("/etc/iscsi/iscsid.conf", "");
         fs::create_dir_all(fixture.host.root.locate("/var/lib/iscsi/ifaces")).unwrap();
         assert_eq!(shown(&fixture.host), ["/var/lib/iscsi/ifaces"]);
+        // RHEL and Debian from 13 on, before the first use of open-iscsi.
+        let fixture = Fixture::new("places-unused");
+        fixture.file("/etc/iscsi/iscsid.conf", "");
+        fs::create_dir_all(fixture.host.root.locate("/var/lib/iscsi")).unwrap();
+        assert_eq!(shown(&fixture.host), ["/var/lib/iscsi/ifaces"]);
+        // Debian before 13, before the first use. Its iscsiadm knows no interface of another directory.
+        let fixture = Fixture::new("places-debian-unused");
+        fixture.file("/etc/iscsi/iscsid.conf", "");
+        assert_eq!(shown(&fixture.host), ["/var/lib/iscsi/ifaces", "/etc/iscsi/ifaces"]);
+        assert!(fixture.host.root.locate("/etc/iscsi/ifaces").is_dir());
         // Debian before 13.
         let fixture = Fixture::new("places-debian");
         fixture.file("/etc/iscsi/ifaces/iface.example", "");

@@ -67,7 +67,7 @@ fn ended(stage: &Stage, signal: &str) -> Result<()> {
 fn ends_what_was_left(stage: &Stage) -> Result<()> {
     let (output, _) = stage
         .node
-        .run_while("etcd-lun apply", scene::LIMIT, || stage.node.ok("sleep 3; pkill -CONT -x rsync"))?;
+        .run_while("etcd-lun apply", scene::LIMIT, || stage.node.ok("sleep 3; pkill -CONT -x rsync; true"))?;
     if output.code != 0 || !output.stderr.contains("left by a run that was killed") {
         bail!("`apply` should end the rsync of the killed run, and go on: {output}");
     }
