@@ -2,6 +2,8 @@
 
 import re
 
+from . import accepted, ways
+
 # For each mutant: its name, the text that is added to the module, the beginning of the line that must fail, and a word in
 # that line. All are added at once, because each makes a line of its own fail, or adds a word of its own to a line.
 TOGETHER = [
@@ -44,6 +46,7 @@ TOGETHER = [
     ("writes iscsid.conf", "(allow etcd_lun_t etcd_lun_iscsid_conf_t (file (write)))", "never: a file that it writes and another", "etcd_lun_iscsid_conf_t"),
     ("another filesystem", "(optional x28 (allow etcd_lun_t tmpfs_t (filesystem (mount))))", "never: another filesystem", "tmpfs_t"),
     ("opens the LUN to others", "(optional x29 (allow avahi_t etcd_lun_device_t (blk_file (open read))))", "never: a domain that can open the LUN", "avahi_t"),
+    ("the LUN is a file", "(optional x33 (typeattributeset file_type (etcd_lun_device_t)))", "never: an attribute of the LUN", "file_type"),
     ("others made permissive", "(optional x18 (typepermissive iscsid_t))", "never: a rule between other types", "permissive iscsid_t"),
     ("another file context", '(filecon "/opt/etcd-lun" file (system_u object_r bin_t ((s0) (s0))))', "never: a file context with another type", "opt/etcd-lun"),
 ]
@@ -69,6 +72,21 @@ UNLINKABLE = {
 }
 OUTSIDE = "(allow etcd_lun_t iscsid_t (fd (use)))"
 
+# Ways that every policy has, one or two of each kind. The check must name each of them if the list of accepted ways lacks
+# it. The socket of setrans_t is one that the system's policy opens to every domain, and the module has no rule for it.
+UNLISTED = [
+    ("placement", "var_lib_t"),
+    ("content", "iscsi_var_lib_t"),
+    ("kernel", "security_t"),
+    ("socket", "setrans_t"),
+    ("socket", "iscsid_t"),
+    ("in", "init_t"),
+    ("in", "etcd_lun_exec_t"),
+    ("unit", "etcd_lun_unit_file_t"),
+    ("mount", "fs_t"),
+    ("process", "domain"),
+]
+
 
 def together(text):
     """The module with every mutant that can be added together with others."""
@@ -82,6 +100,15 @@ def apart(text):
         if times != 1:
             raise ValueError(f"the mutant `{name}` must change one place of the module, and changes {times}")
     return "\n".join([text, *(more for _, more, _, _ in APART)])
+
+
+def unlisted(policy, text):
+    """Yields for each of these ways whether the check names it if the list of accepted ways lacks it."""
+    for kind, name in UNLISTED:
+        type_ = policy.real(name) or name
+        known = accepted.reasons(policy) - {(kind, type_)}
+        named = [one for _, found in ways.judged(policy, text, known) for one in found]
+        yield named and all(one.startswith(f"{type_} ") for one in named), f"the mutant `not accepted: {kind} {name}` is detected"
 
 
 def caught(expected, failed):

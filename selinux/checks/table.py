@@ -128,6 +128,9 @@ def of_files(policy, base, own):
     for type_ in filter(policy.real, MANIFESTS):
         yield f"never: access to a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
     yield "never: access to another disk", on("blk_file", "open", "read", "write", "ioctl") - {"etcd_lun_device_t"}
+    # `file_type`, for example, would open it to domains that have a right to every file and to no disk.
+    disk = policy.real("fixed_disk_device_t")
+    yield "never: an attribute of the LUN that other disks do not have", policy.all_of("etcd_lun_device_t") - policy.all_of(disk) - own
     yield "never: relabelling a file to another type", {type_ for class_ in FILES for type_ in on(class_, "relabelto")} - {"etcd_lun_data_t"}
     taken = {type_ for class_ in FILES for type_ in on(class_, "relabelfrom")}
     yield "never: relabelling a file from another type", taken - {"unlabeled_t"}

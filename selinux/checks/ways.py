@@ -38,9 +38,11 @@ LINES = {
 }
 
 
-def judged(policy, text):
-    """Yields for each kind of way the line of its check, and the ways that nobody accepted."""
-    known, beyond = accepted.reasons(policy), {kind: set() for kind in LINES}
+def judged(policy, text, known=None):
+    """Yields for each kind of way the line of its check, and the ways that nobody accepted. `known` takes the place of the
+    list of accepted ways."""
+    known = accepted.reasons(policy) if known is None else known
+    beyond = {kind: set() for kind in LINES}
     for kind, target, by in found(policy, text):
         if (kind, policy.real(target) or target) not in known:
             beyond[kind].add(f"{target} ({', '.join(by[:3])}{' …' if len(by) > 3 else ''})")
