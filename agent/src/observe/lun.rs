@@ -108,9 +108,23 @@ pub(crate) fn is_settled(host: &Host, name: &str) -> io::Result<bool> {
         return Ok(false);
     }
     match block::multipath_of(&disk) {
-        Some(map) => Ok(block::disk(host, &map.name)?.is_some_and(|map| map.udev.is_some())),
+        Some(map) => Ok(block::disk(host, &map.name)?.is_some_and(|map| is_ready(&map))),
         None => Ok(!is_claimed(&disk)),
     }
+}
+
+/// True if a multipath map is over the disk.
+pub(crate) fn has_map(host: &Host, name: &str) -> io::Result<bool> {
+    Ok(block::disk(host, name)?.is_some_and(|disk| block::multipath_of(&disk).is_some()))
+}
+
+/// True if udev has processed a map that has its paths. A map is made in several steps. At the first event it has no paths
+/// yet, and udev sets a flag that stops all other rules, also the one that labels it (lvm2, 10-dm.rules).
+fn is_ready(map: &Disk) -> bool {
+    let is_set = |name, value: &str| {
+        map.udev.as_ref().and_then(|udev| udev.properties.get(name)).is_some_and(|found| found == value)
+    };
+    map.udev.is_some() && !is_set("DM_UDEV_DISABLE_OTHER_RULES_FLAG", "1") && !is_set("DM_SUSPENDED", "1")
 }
 
 /// The sessions to the config's target with the config's initiator name; none if the config names a device.

@@ -22,7 +22,7 @@ const DISKS: &str = "
 
 const MAPS: &str = "
 # The multipath map of such paths (multipath-tools: mpath-WWID). udev doesn't know which target a map leads to, so this
-# rule has only the WWIDs of the config.
+# rule has only the WWIDs of the config. udev labels a device at its first event, when DM_UUID is not set yet.
 ";
 
 /// Renders the rule, the same bytes for the same pool.
@@ -57,7 +57,7 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
         text += MAPS;
     }
     for wwid in maps {
-        text += &rule(&format!("ENV{{DM_UUID}}==\"mpath-{wwid}\""));
+        text += &rule(&format!("ATTR{{dm/uuid}}==\"mpath-{wwid}\""));
     }
     text
 }
@@ -96,7 +96,7 @@ mod tests {
             matches(&text),
             [
                 "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-*\"",
-                "ENV{DM_UUID}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
+                "ATTR{dm/uuid}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
             ]
         );
         let without = rendered(&TARGET.replace("wwid = \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\"\n", ""));
@@ -117,7 +117,7 @@ mod tests {
             [
                 "SYMLINK==\"disk/by-id/virtio-etcd0\"",
                 shared,
-                "ENV{DM_UUID}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
+                "ATTR{dm/uuid}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
             ]
         );
     }

@@ -143,8 +143,9 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
 /// - `target/lio` has another session too, at the same target.
 /// - `cuts/recorded` has power cuts, `faults/target-away-for-three-minutes` the target's loss in use, and
 ///   `cluster/migrate-and-roll-back` the cluster.
+/// - `selinux/enforcing` has the same boots with one path, and `login/two-portals` has multipathd.
 /// - `storage/silent` waits for the kernel to notice that a target is silent.
-const BY_NAME: [&str; 8] = [
+const BY_NAME: [&str; 9] = [
     "beside/",
     "boot/one-object",
     "boot/static-pod",
@@ -152,6 +153,7 @@ const BY_NAME: [&str; 8] = [
     "cluster/refusals",
     "cluster/target-lost",
     "kubelet/",
+    "selinux/multipath",
     "storage/silent",
 ];
 

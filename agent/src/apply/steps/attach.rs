@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// The time for udev to process the new disk after a scan. udev's own limit for an event is 180 s
 /// (systemd-udevd.service(8)).
 const UDEV_LIMIT: Duration = Duration::from_secs(180);
+/// The time for multipathd to make a map of several paths. It has the paths by udev's events, like us, so its map may come
+/// after the paths are settled. Without the wait we would look at the LUN while the map appears.
+const MAP_LIMIT: Duration = Duration::from_secs(15);
 
 /// Scans for the LUN on every session to the target until the target shows it, and waits until udev has processed its
 /// disks.
@@ -26,7 +29,7 @@ pub fn attach(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyho
     let monitor = Monitor::open(host).context("listening to udev")?;
     let known = scan(host, step, watcher)?;
     let limit = UDEV_LIMIT.min(limit.0.max(Duration::from_secs(10)));
-    let settled = monitor.wait_until(host, Instant::now() + limit, || {
+    let settled_disks = || {
         let mut disks = Vec::new();
         for session in &known {
             match observe::disk_of(host, session, *lun)? {
@@ -35,7 +38,19 @@ pub fn attach(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyho
             }
         }
         Ok(Some(disks))
-    })?;
+    };
+    if known.len() > 1 {
+        // Without a map the plan refuses several paths, and says so better.
+        let mapped = || {
+            let Some(disks) = settled_disks()? else { return Ok(None) };
+            match disks.first() {
+                Some(disk) => Ok(observe::has_map(host, disk)?.then_some(())),
+                None => Ok(None),
+            }
+        };
+        monitor.wait_until(host, Instant::now() + limit.min(MAP_LIMIT), mapped)?;
+    }
+    let settled = monitor.wait_until(host, Instant::now() + limit, settled_disks)?;
     match settled {
         Some(disks) => Ok(format!("LUN {lun} is {}", disks.join(", "))),
         None => bail!(

@@ -22,6 +22,7 @@ mod blocks;
 mod closed;
 mod grants;
 mod misuse;
+mod multipath;
 mod portal;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
@@ -29,6 +30,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("selinux/kubelet", |stage| real_kubelet(stage).map(drop)),
         Scenario::new("kubelet/enforcing-without-the-target", late_lun),
         Scenario::new("selinux/enforcing", enforcing),
+        multipath::scenario(),
     ];
     scenarios.extend(blocks::scenario());
     scenarios

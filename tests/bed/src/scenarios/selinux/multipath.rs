@@ -1,0 +1,70 @@
+//! A LUN with two paths, and multipathd, in the domain.
+
+use anyhow::{Result, bail};
+
+use super::super::boot::{self, NODES};
+use super::audit::nothing_denied;
+use crate::delivery::{self, EtcdRunner, Root};
+use crate::net::{Cut, Path};
+use crate::scene::Wanted;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+use crate::target::Lun;
+use crate::vm::Options;
+
+pub(super) fn scenario() -> Scenario {
+    Scenario::new("selinux/multipath", multipath)
+}
+
+/// A boot migrates the data onto the multipath map. The second boot mounts the map, and then loses one of its paths.
+fn multipath(stage: &mut Stage) -> Result<()> {
+    let wanted = Wanted {
+        portals: vec![Path::A.portal(), Path::B.portal()],
+        wwid: Some(Lun::new(1, stage.lun()).wwid()),
+        ..boot::pool()
+    };
+    let disk = super::installed(stage, &boot::delivered(stage, &wanted, EtcdRunner::Unit)?, &wanted)?;
+    // As on a Red Hat node after `mpathconf --enable`. Debian's policy does not let multipathd make its directory in /etc,
+    // which Red Hat's package has.
+    let disk = delivery::change(&stage.bed, "multipath", &disk, |root: &Root| {
+        root.run(
+            "printf 'defaults {\\n find_multipaths yes\\n user_friendly_names yes\\n}\\n' >/etc/multipath.conf
+             mkdir -p /etc/multipath; echo enable multipathd.service >/etc/systemd/system-preset/10-bed.preset",
+            &[],
+        )?;
+        root.label("/etc/multipath /etc/multipath.conf /etc/systemd/system-preset")
+    })?;
+    stage.offer_luns(NODES.len())?;
+    stage.change_node(super::node(stage, &disk, &wanted, Options::default().memory_mib)?);
+    stage.node.power_on()?;
+    runs_on_the_map(stage, 2)?;
+    stage.node.reboot()?;
+    runs_on_the_map(stage, 2)?;
+    boot::nothing_to_do(stage)?;
+    stage.bed.net.cut(Path::B, Cut::Drop)?;
+    // The path's time-out is 15 s, and before that the session must notice.
+    stage.wait_until("multipath -ll | grep -q 'failed faulty'")?;
+    runs_on_the_map(stage, 1)
+}
+
+/// Checks that etcd is on the map, which has this number of paths that work, and that nothing was denied.
+fn runs_on_the_map(stage: &Stage, paths: usize) -> Result<()> {
+    let node = &stage.node;
+    boot::ran_before_etcd(node)?;
+    stage.is_on_lun()?;
+    super::ran_in_its_domain(node)?;
+    let source = node.ok("findmnt --noheadings --output SOURCE /var/lib/etcd")?;
+    let label = node.ok(&format!("stat --dereference --format %C {source}"))?;
+    let active = node.ok("multipath -ll | grep --count 'active ready running'")?;
+    if !source.starts_with("/dev/mapper/mpath") || !label.contains(":etcd_lun_device_t:") {
+        bail!("the data is on {source} with the label {label}");
+    }
+    if active != paths.to_string() {
+        bail!("{active} of the map's paths work, expected {paths}");
+    }
+    // The run of the timer's service asks for everything that the service of the boot does not ask for.
+    node.run("systemctl start etcd-lun-health.service")?;
+    nothing_denied(node)?;
+    println!("        {source}, {active} of 2 paths work; SELinux denied nothing");
+    Ok(())
+}
