@@ -71,9 +71,18 @@ fn places(host: &Host) -> io::Result<Vec<AbsPath>> {
             possible.push(place);
         }
     }
-    let places = if found.is_empty() { possible } else { found };
-    places.iter().try_for_each(|place| host.root.make_dir(place.as_path(), 0o700))?;
-    Ok(places)
+    let mut made = Vec::new();
+    for place in if found.is_empty() { possible } else { found } {
+        match host.root.make_dir(place.as_path(), 0o700) {
+            // The confined service may make no directory in /etc/iscsi. Where it is confined, the usual database is the right one.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !made.is_empty() => {}
+            done => {
+                done?;
+                made.push(place);
+            }
+        }
+    }
+    Ok(made)
 }
 
 #[cfg(test)]
