@@ -31,7 +31,7 @@ pub(super) fn local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>
 fn read_local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> io::Result<LocalDir> {
     let Some(beneath) = inode::beneath(host, data_dir)? else { return Ok(LocalDir::Absent) };
     let names = dir::names(&beneath)?;
-    let barred = !names.is_empty() && holds_nothing(&beneath)?;
+    let barred = is_barred(&beneath, &names)?;
     let entries = if barred { Vec::new() } else { names };
     let immutable = inode::is_immutable(&beneath)?;
     let lun_is_authoritative = record.is_some_and(|record| record.authority == Authority::Lun);
@@ -52,13 +52,9 @@ fn read_local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> i
     })
 }
 
-/// True if a directory is empty, or holds only the file that keeps etcd out.
-fn holds_nothing(dir: &OwnedFd) -> io::Result<bool> {
-    Ok(match dir::names(dir)?.as_slice() {
-        [] => true,
-        [only] => only == BAR && dir::is_empty_file(dir, BAR)?,
-        _ => false,
-    })
+/// True if a directory with these names holds only the file that keeps etcd out.
+fn is_barred(dir: &OwnedFd, names: &[String]) -> io::Result<bool> {
+    Ok(names == [BAR] && dir::is_empty_file(dir, BAR)?)
 }
 
 /// True if a rename can move the data directory into our state directory: both parents are on one mount. If the state
@@ -103,7 +99,8 @@ fn staged_copy(host: &Host, generation: u64, is_authoritative: bool) -> io::Resu
     }
     let copy = dir::open(tree::open(&host.root.locate(RETURNING))?, &name)?;
     // The fence that the copy was exchanged for, left by a run that was cut short there. It holds no data of etcd.
-    if holds_nothing(&copy)? {
+    let names = dir::names(&copy)?;
+    if names.is_empty() || is_barred(&copy, &names)? {
         return Ok(None);
     }
     let read = || tree::fingerprint(&copy, &host.interrupt, &mut |_| {}).map_err(io::Error::other);

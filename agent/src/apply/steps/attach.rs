@@ -42,11 +42,9 @@ pub fn attach(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyho
     if known.len() > 1 {
         // Without a map the plan refuses several paths, and says so better.
         let mapped = || {
-            let Some(disks) = settled_disks()? else { return Ok(None) };
-            match disks.first() {
-                Some(disk) => Ok(observe::has_map(host, disk)?.then_some(())),
-                None => Ok(None),
-            }
+            let disks = settled_disks()?.unwrap_or_default();
+            let Some(disk) = disks.first() else { return Ok(None) };
+            Ok(observe::has_map(host, disk)?.then_some(()))
         };
         monitor.wait_until(host, Instant::now() + limit.min(MAP_LIMIT), mapped)?;
     }
