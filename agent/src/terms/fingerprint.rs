@@ -2,7 +2,7 @@
 
 use super::error::TermError;
 use std::{fmt, str::FromStr};
-use xxhash_rust::xxh3::Xxh3Default;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128_with_seed};
 
 /// An XXH3 hash of 128 bits over the contents and metadata of a tree; `host::tree` says exactly what it covers.
 ///
@@ -131,6 +131,12 @@ impl Hasher {
     pub fn finish(self) -> Fingerprint {
         Fingerprint(self.state.digest128().to_be_bytes())
     }
+}
+
+/// An XXH3 hash of 128 bits of one block, with a seed. Only for hashes that are compared within one run: the seed is
+/// chosen at random, so that nobody can prepare two blocks with the same hash.
+pub fn block_hash(block: &[u8], seed: u64) -> u128 {
+    xxh3_128_with_seed(block, seed)
 }
 
 #[cfg(test)]
