@@ -11,9 +11,10 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128_with_seed};
 /// two trees with the same fingerprint on purpose. To gain from that, they would have to choose every byte of etcd's files
 /// and each file's time of change in nanoseconds, on the node's own disk, and who may do so needs no such trick.
 ///
-/// The proof of a copy does not depend on it: `host::tree::compare` compares every byte and all metadata of both sides.
-/// Only the fingerprint decides where one side is not there any more: when a later run finishes what was cut short after
-/// the commit point, namely retiring the local data, or putting a rollback's copy in place.
+/// The proof of a copy does not depend on it: it compares the hashes of each block of both sides, made with a seed that is
+/// chosen at random for each run ([`block_hash`]), and all metadata. Only the fingerprint decides where one side is not
+/// there any more: when a later run finishes what was cut short after the commit point, namely retiring the local data, or
+/// putting a rollback's copy in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 16]);
 

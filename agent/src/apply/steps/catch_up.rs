@@ -44,7 +44,7 @@ pub fn catch_up(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) ->
     }
     let audit = Instant::now();
     let to = Destination::open(run, from, *way)?;
-    tree::warm(&to.root, &run.host.interrupt).context("having the kernel read the copy into memory")?;
+    tree::warm(&to.root, &run.host.interrupt).context("reading the copy into memory")?;
     let ledger = run.ledger.as_ref().context("nothing was copied in this run")?;
     tree::audit(&to.root, ledger, LIMIT, &run.host.interrupt)
         .context("reading the copy from the device once more")?;

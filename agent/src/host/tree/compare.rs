@@ -25,6 +25,9 @@ use std::{
 /// Each file is read from both sides at the same time by two threads, because the two trees are on different disks.
 /// `progress` gets the number of bytes compared so far.
 ///
+/// The program itself proves a copy with [`settle`](super::settle). Tests hold that against this comparison, which knows no
+/// hash and no earlier pass.
+///
 /// The first difference is [`TreeError::Different`].
 pub fn compare(
     source: impl AsFd,

@@ -29,11 +29,12 @@ use device::{Buffer, Device};
 use ledger::{AtRest, BLOCK, UNKNOWN};
 use rustix::{
     fd::{AsFd, OwnedFd},
-    fs::{Advice, OFlags, fadvise, syncfs},
+    fs::{OFlags, syncfs},
 };
 use shape::{Need, Shape, metadata};
 use std::{
     ffi::CString,
+    os::unix::fs::FileExt as _,
     time::{Duration, Instant},
 };
 
@@ -191,13 +192,23 @@ fn open_again(copy: impl AsFd, path: &[u8]) -> std::io::Result<Device> {
     Device::open(copy, &CString::new(path)?, OFlags::RDONLY)
 }
 
-/// Has the kernel read the files of a tree into memory, as far as there is room, so that etcd finds them there.
+/// Reads the files of a tree into memory, as far as there is room, so that etcd finds them there.
+///
+/// It reads them, because `POSIX_FADV_WILLNEED` reads no more than one readahead window (kernel `mm/readahead.c`,
+/// `force_page_cache_ra`).
 pub fn warm(root: &OwnedFd, interrupt: &Interrupt) -> Result<(), TreeError> {
+    let mut buffer = vec![0; CHUNK];
     let mut walk = Walk::new(root.as_fd(), Side::Copy, interrupt)?;
     while let Some(entry) = walk.next()? {
-        if let Node::File(file) = &entry.node {
-            let done = fadvise(file, 0, None, Advice::WillNeed);
-            done.map_err(|error| Side::Copy.unreadable(&entry.path, error.into()))?;
+        let Node::File(file) = &entry.node else { continue };
+        let mut at = 0;
+        while at < entry.meta.size {
+            walk.stop_if_asked()?;
+            let read = file.read_at(&mut buffer, at);
+            match read.map_err(|error| Side::Copy.unreadable(&entry.path, error))? {
+                0 => break,
+                count => at += count as u64,
+            }
         }
     }
     Ok(())
