@@ -110,7 +110,8 @@ impl Lab {
         let (lun, lun_size) = (bed.run.dir().join("lun1"), (2 * largest + 1024) << 20);
         target::blank(&lun, lun_size)?;
         let target = Target::start(bed, Offer::open(vec![Lun::new(1, lun.clone())]))?;
-        let memory_mib = 1536 + 2 * u32::try_from(largest)?;
+        // Both copies of the database are in memory at the switch, and etcd needs some beside.
+        let memory_mib = 1536 + 3 * u32::try_from(largest)?;
         let node = Node::boot(bed, Options { cpus: 2, memory_mib, ..Options::default() })?;
         scene::install(&node, agent)?;
         let unit: Vec<String> = SETTINGS.iter().map(|setting| format!("Environment={setting}")).collect();

@@ -90,9 +90,11 @@ impl Pair<'_> {
         self.device.read(at, count, into).map_err(|error| Side::Copy.unreadable(self.path, error))
     }
 
-    /// Writes to the device itself, as far as it can: that is quicker than by memory, and leaves no old pages there.
-    fn write_copy(&self, bytes: &[u8], at: u64) -> Result<(), TreeError> {
-        let written = self.device.write(bytes, at).and_then(|done| {
+    /// Writes to the device itself, as far as it can: that is quicker than by memory. But it drops from memory what is there of
+    /// the file around these bytes. So `kept` bytes, which may have been read into memory for etcd, are written by memory.
+    fn write_copy(&self, bytes: &[u8], at: u64, kept: bool) -> Result<(), TreeError> {
+        let direct = if kept { Ok(0) } else { self.device.write(bytes, at) };
+        let written = direct.and_then(|done| {
             let rest = bytes.get(done..).unwrap_or_default();
             if rest.is_empty() { Ok(()) } else { self.copy.write_all_at(rest, at + done as u64) }
         });
@@ -265,6 +267,7 @@ impl Batch<'_> {
         let (piece, first) = (&*piece, nth * (CHUNK / BLOCK));
         let known = self.known.get(first..).unwrap_or_default();
         let known = known.get(..count.div_ceil(BLOCK)).unwrap_or(known);
+        let kept = !known.contains(&UNKNOWN);
         let known = if at < self.old && known.contains(&UNKNOWN) {
             let found = self.pair.read_device(at, count, theirs)?;
             found.chunks(BLOCK).map(|block| self.ledger.hash(block)).collect()
@@ -290,12 +293,13 @@ impl Batch<'_> {
             }
             made.written += block.len as u64;
             if run.end != start {
-                self.pair.write_copy(piece.get(run.clone()).unwrap_or_default(), at + run.start as u64)?;
+                let bytes = piece.get(run.clone()).unwrap_or_default();
+                self.pair.write_copy(bytes, at + run.start as u64, kept)?;
                 run.start = start;
             }
             run.end = end;
         }
-        self.pair.write_copy(piece.get(run.clone()).unwrap_or_default(), at + run.start as u64)?;
+        self.pair.write_copy(piece.get(run.clone()).unwrap_or_default(), at + run.start as u64, kept)?;
         Ok(made)
     }
 
