@@ -10,7 +10,13 @@ fn read(path: &str) -> String {
 
 /// The messages of all refusals. `…` stands for each inserted value.
 fn refusals() -> Vec<String> {
-    read("agent/src/plan/refusal.rs").split("#[error(").skip(1).map(|part| message(part).unwrap()).collect()
+    ["mod.rs", "retired.rs"]
+        .iter()
+        .flat_map(|file| {
+            let text = read(&format!("agent/src/plan/refusal/{file}"));
+            text.split("#[error(").skip(1).filter_map(message).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// Each message has exactly one entry: the longest one with which the message begins.
@@ -44,7 +50,10 @@ fn sources() -> Vec<String> {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if path.is_dir() {
                 walk(&path, found);
-            } else if name.ends_with(".rs") && name != "tests.rs" && !path.ends_with("plan/refusal.rs") {
+            } else if name.ends_with(".rs")
+                && name != "tests.rs"
+                && !path.parent().is_some_and(|dir| dir.ends_with("plan/refusal"))
+            {
                 let text = fs::read_to_string(&path).unwrap();
                 found.push(text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned());
             }

@@ -96,7 +96,8 @@ fn plans_and_refusals_are_as_their_schemas_say() {
     }
     assert!(seen.0 > 2 && seen.1 > 2, "{seen:?}");
     for verb in ["apply", "rollback", "claim"] {
-        let done = etcd_lun::apply::Done { steps: 1, taken: vec!["stop-etcd"], rolled_back: Some(1) };
+        let away = Some(etcd_lun::apply::Away { total: 3.1, ..Default::default() });
+        let done = etcd_lun::apply::Done { steps: 1, taken: vec!["stop-etcd"], rolled_back: Some(1), away };
         checked(verb, &json!({ "version": 1, verb: done }));
     }
 }

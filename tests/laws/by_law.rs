@@ -99,6 +99,7 @@ fn a_plan_that_breaks_a_law_is_found() {
     to_lun(&without(&copies, "commit"), &staged, 7);
     to_lun(&without(&copies, "stop-etcd"), &staged, 7);
     to_lun(&without(&copies, "preflight"), &staged, 6);
+    to_lun(&without(&copies, "catch-up"), &staged, 6);
     to_lun(&early, &staged, 7);
     to_lun(&without(&copies, "stop-etcd"), &staged, 8);
     to_lun(&without(&copies, "fence"), &staged, 8);

@@ -126,9 +126,17 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         }
     }
     if lun_is_authoritative {
-        for id in
-            ["begin-record", "clear-unfinished", "format", "unstamp", "pre-copy", "copy", "stamp", "commit"]
-        {
+        for id in [
+            "begin-record",
+            "clear-unfinished",
+            "format",
+            "unstamp",
+            "pre-copy",
+            "catch-up",
+            "copy",
+            "stamp",
+            "commit",
+        ] {
             if at(plan, id).is_some() {
                 fail(7, "the authoritative copy is never written over");
             }
@@ -155,6 +163,7 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         "stage",
         "pre-copy",
         "preflight",
+        "catch-up",
         "stop-etcd",
         "copy",
         "prove",
@@ -177,7 +186,9 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
                 fail(6, "a plan that copies goes on to the mount");
             }
         }
-        if at(plan, "stop-etcd") != at(plan, "preflight").map(|tried| tried + 1) {
+        if at(plan, "stop-etcd") != at(plan, "catch-up").map(|caught_up| caught_up + 1)
+            || at(plan, "catch-up") != at(plan, "preflight").map(|tried| tried + 1)
+        {
             fail(6, "what comes after the stop is tried just before it");
         }
         if etcd_runs && at(plan, "stop-etcd").is_none() {
@@ -240,7 +251,8 @@ pub fn counts_too_early(plan: &Plan) -> Option<&'static str> {
                 return Some("a proof is confirmed after the pod's end");
             }
             Step::Confirm(_) => unconfirmed = false,
-            Step::PreCopy(_) | Step::Copy(_) => {}
+            Step::CatchUp(_) if may_write => return Some("the copy is caught up with before the stop"),
+            Step::PreCopy(_) | Step::CatchUp(_) | Step::Copy(_) => {}
             _ if may_write || unconfirmed => return Some("what is not confirmed does not count"),
             _ => {}
         }

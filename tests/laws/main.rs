@@ -277,7 +277,7 @@ fn a_lun_is_measured_before_anything_is_stopped() {
         let at = |id: &str| ids.iter().position(|found| *found == id);
         let measured = at("measure").unwrap();
         assert!(at("stage").is_none_or(|staged| staged < measured), "{ids:?}");
-        for later in ["pre-copy", "stop-etcd", "copy", "commit"] {
+        for later in ["pre-copy", "catch-up", "stop-etcd", "copy", "commit"] {
             assert!(at(later).is_some_and(|later| measured < later), "{later}: {ids:?}");
         }
     }

@@ -112,6 +112,7 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
     let order = [
         "pre-copy",
         "preflight",
+        "catch-up",
         "stop-etcd",
         "copy",
         "prove",
@@ -145,7 +146,9 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
         if shelf.free < Bytes(5 << 30) || shelf.copy.as_ref().is_some_and(|copy| !copy.ours) {
             fail(4, "there is space for the copy, and no foreign data in its place");
         }
-        if at(plan, "stop-etcd") != at(plan, "preflight").map(|tried| tried + 1) {
+        if at(plan, "stop-etcd") != at(plan, "catch-up").map(|caught_up| caught_up + 1)
+            || at(plan, "catch-up") != at(plan, "preflight").map(|tried| tried + 1)
+        {
             fail(6, "what comes after the stop is tried just before it");
         }
         if running && at(plan, "stop-etcd").is_none() {

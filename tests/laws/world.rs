@@ -3,7 +3,7 @@
 use super::*;
 use etcd_lun::plan::{
     Way,
-    step::{Copy, Format, Grow, Mark},
+    step::{CatchUp, Copy, Format, Grow, Mark},
 };
 
 pub fn seen(node: &mut Node) -> &mut Lun {
@@ -142,6 +142,11 @@ impl World {
             Step::Unstamp => self.set_stamp(None),
             Step::PreCopy(Copy { way: Way::ToLun, .. }) => assert!(self.memory.staged),
             Step::PreCopy(Copy { way: Way::ToLocal { .. }, .. }) => self.shelve(false),
+            Step::CatchUp(CatchUp { way: Way::ToLun, .. }) => assert!(self.memory.staged && running),
+            Step::CatchUp(CatchUp { way: Way::ToLocal { .. }, .. }) => {
+                assert!(running, "catching up with an etcd that doesn't run");
+                self.shelve(false);
+            }
             Step::StopEtcd { whole_pod, .. } => {
                 self.sidecars = !whole_pod;
                 let etcd = known(&mut self.node.etcd);
@@ -183,7 +188,6 @@ impl World {
             Step::Commit { record } => {
                 assert!(self.memory.proven && !running, "committing without proof");
                 self.node.record = Fact::Known(Some(record.clone().commit(Some(DATA))));
-                self.memory.staged = false;
                 self.fingerprint();
             }
             Step::Retire(_) => {
@@ -215,6 +219,7 @@ impl World {
             }
             Step::MountData(_) => {
                 assert!(!running, "mounting over a running etcd");
+                self.memory.staged = false;
                 let lun = seen(&mut self.node);
                 let stamp = match &lun.content {
                     Fact::Known(Content::Xfs { stamp, .. }) => stamp.clone(),

@@ -9,7 +9,7 @@ const MUTANTS: &[Mutant] = &[
     ("retiring leaves an empty directory", |guards| guards.bar = false),
     ("the fence empties the directory before it is immutable", |guards| guards.fence_is_atomic = false),
     ("who opened the data while it was retired is not looked for", |guards| guards.rest_after_retire = false),
-    ("the proof compares nothing", |guards| guards.proof = false),
+    ("the source at rest is not held against the copy", |guards| guards.proof = false),
     ("the commit comes before the stamp", |guards| guards.stamp_first = false),
     ("the local data's fingerprint is not looked at", |guards| guards.fingerprint = false),
     ("the stamp's generation is not looked at", |guards| guards.generation = false),
@@ -24,6 +24,8 @@ const MUTANTS: &[Mutant] = &[
     ("the other members are not asked right before etcd is stopped", |guards| guards.quorum = false),
     ("a mark is not on the stamp", |guards| guards.mark_on_stamp = false),
     ("a mark is not in the record", |guards| guards.mark_in_record = false),
+    ("what was written to the copy is not read back", |guards| guards.read_back = false),
+    ("the copy is not read once more before etcd is stopped", |guards| guards.audit = false),
     ("counting goes on from the record alone", |guards| guards.counts_on = false),
 ];
 

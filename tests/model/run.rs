@@ -27,6 +27,10 @@ pub enum Verb {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
     pub staged: bool,
+    /// What the last copy was of, if its source did not change meanwhile.
+    pub copied: Option<Writes>,
+    /// A block of the copy has changed on its device since the ledger took it.
+    pub ledger_is_wrong: bool,
     pub proven: Option<Writes>,
     pub provisional: Option<Writes>,
 }
@@ -41,7 +45,7 @@ pub enum Event {
     Written,
     /// A container of etcd's pod, but not etcd, writes to the directory.
     SidecarWrites,
-    /// The copy is incorrect, although the copy reports success.
+    /// The LUN reports success, and does not hold what was written. Or it changes what it held.
     CopyLies,
     /// A person or systemd asks the run to stop.
     Interrupted,

@@ -10,7 +10,7 @@ use etcd_lun::{
     node::authority,
     plan::{
         Step, Way,
-        step::{Copy, Format, Mark, Retire, StartEtcd},
+        step::{CatchUp, Copy, Format, Mark, Retire, StartEtcd},
     },
     terms::RecordedFingerprint,
 };
@@ -114,6 +114,7 @@ impl Run<'_> {
                 let (id, _, stamp) = self.lun_of_ours()?;
                 self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })
             }
+            Step::CatchUp(CatchUp { way, .. }) => self.catch_up(*way),
             Step::StopEtcd { needs_quorum, whole_pod, .. } => {
                 self.happen()?;
                 if self.world.is_running() && !self.world.others {
@@ -277,12 +278,47 @@ impl Run<'_> {
     /// The result of a copy that ends now.
     fn copied(&mut self, way: Way) -> Result<Tree, Stop> {
         let before = self.writes(way);
+        let lied = self.lies()?;
+        if lied && self.guards.read_back {
+            return Self::fail("the device has not kept what was written");
+        }
+        // If someone wrote while the source was read, the copy matches no moment.
+        let torn = self.world.is_running() || self.writes(way) != before;
+        self.memory.copied = (!torn).then_some(before);
+        // A block that the ledger takes for right is not written again.
+        let wrong = torn || lied || self.memory.ledger_is_wrong || !self.guards.proof;
+        Ok(if wrong { Tree::Partial } else { Tree::Whole(before) })
+    }
+
+    /// Whether the device lies now.
+    fn lies(&mut self) -> Result<bool, Stop> {
+        let before = self.lied;
         self.copying = true;
         self.happen()?;
         self.copying = false;
-        // If someone wrote while rsync read, the copy matches no moment.
-        let torn = self.world.is_running() || self.lied || self.writes(way) != before;
-        Ok(if torn { Tree::Partial } else { Tree::Whole(before) })
+        Ok(self.lied && !before)
+    }
+
+    /// Rounds while etcd runs, and then a read of the whole copy.
+    fn catch_up(&mut self, way: Way) -> Result<(), Stop> {
+        self.memory.ledger_is_wrong = false;
+        match way {
+            Way::ToLun => {
+                self.not_the_truth()?;
+                let (id, _, stamp) = self.lun_of_ours()?;
+                self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Partial, stamp })?;
+            }
+            Way::ToLocal { generation } => {
+                self.data_is_on_lun()?;
+                self.shelve(generation, Tree::Partial)?;
+            }
+        }
+        let lied = self.lies()?;
+        if lied && self.guards.audit {
+            return Self::fail("the device returns something else than before");
+        }
+        self.memory.ledger_is_wrong = lied;
+        Ok(())
     }
 
     fn shelve(&mut self, generation: u64, tree: Tree) -> Result<(), Stop> {
@@ -323,16 +359,14 @@ impl Run<'_> {
         })
     }
 
+    /// Compares the source with what the ledger says of the copy.
     fn prove(&mut self, way: Way, provisional: bool) -> Result<(), Stop> {
-        let copy = match way {
-            Way::ToLun => Some(self.lun_of_ours()?.1),
-            Way::ToLocal { .. } => {
-                self.data_is_on_lun()?;
-                self.world.shelf.map(|shelf| shelf.tree)
-            }
-        };
+        match way {
+            Way::ToLun => self.lun_of_ours().map(drop)?,
+            Way::ToLocal { .. } => self.data_is_on_lun()?,
+        }
         let writes = self.writes(way);
-        let same = copy == Some(Tree::Whole(writes)) || !self.guards.proof;
+        let same = self.memory.copied == Some(writes) || !self.guards.proof;
         if provisional {
             self.memory.provisional = (same && !self.world.is_running()).then_some(writes);
             return Ok(());

@@ -125,7 +125,7 @@ pub struct Guards {
     pub fence_is_atomic: bool,
     /// Retiring checks whether someone has the retired data open, and then reverses the exchange.
     pub rest_after_retire: bool,
-    /// The proof compares both trees.
+    /// The whole source at rest is held against what the copy holds.
     pub proof: bool,
     /// The stamp comes before the commit.
     pub stamp_first: bool,
@@ -161,6 +161,10 @@ pub struct Guards {
     pub confirm: bool,
     /// What counts is done after all containers of the pod have ended.
     pub pod_end: bool,
+    /// What was written to the copy is read back from its device.
+    pub read_back: bool,
+    /// The whole copy is read from its device once more, before etcd is stopped.
+    pub audit: bool,
 }
 
 impl Guards {
@@ -186,6 +190,8 @@ impl Guards {
         quorum: true,
         confirm: true,
         pod_end: true,
+        read_back: true,
+        audit: true,
     };
 }
 

@@ -6,6 +6,7 @@
 
 mod copying;
 mod mounting;
+mod updating;
 
 use etcd_lun::{
     host::{
@@ -85,13 +86,13 @@ impl Bench {
     /// Makes a new XFS.
     fn xfs(&mut self) -> PathBuf {
         let image = self.image();
-        File::create(&image).unwrap().set_len(320 << 20).unwrap();
+        File::create(&image).unwrap().set_len(500 << 20).unwrap();
         run("mkfs.xfs", &["-q", image.to_str().unwrap()]);
         self.attach(&image)
     }
 
     fn stage(&self, device: &Path, access: Access) -> Staging {
-        Staging::mount(&self.host, device, &self.abs("staging"), access).unwrap()
+        Staging::mount(&self.host, device, &self.abs("staging"), access, &[]).unwrap()
     }
 
     fn copy(&self, pass: Pass) -> Result<(), RsyncError> {

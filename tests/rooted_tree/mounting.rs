@@ -12,7 +12,7 @@ fn a_refused_mount_says_why() {
     let staging = bench.stage(&device, Access::ReadWrite);
     let at = |name: &str| bench.abs(name);
     let mount_error = |device: &Path, name: &str| {
-        Staging::mount(&bench.host, device, &at(name), Access::ReadWrite).unwrap_err()
+        Staging::mount(&bench.host, device, &at(name), Access::ReadWrite, &[]).unwrap_err()
     };
     let error = mount_error(&device, "staging");
     assert!(matches!(error, StagingError::Occupied(_)), "{error:?}");
@@ -85,7 +85,7 @@ fn unmounting_is_not_done_while_held() {
     assert!(error.to_string().contains("busy"), "{error}");
     drop(held);
     // The unmount failed, but dropping the mount detached it.
-    assert!(Staging::mount(&bench.host, &device, &bench.abs("staging"), Access::ReadWrite).is_ok());
+    assert!(Staging::mount(&bench.host, &device, &bench.abs("staging"), Access::ReadWrite, &[]).is_ok());
 
     // A copy of the mount namespace has a mount of its own, which `umount` does not see.
     let staging = bench.stage(&device, Access::ReadWrite);

@@ -2,7 +2,11 @@
 
 use crate::{
     config::Config,
-    host::{Host, staging::Staging, tree::State},
+    host::{
+        Host,
+        staging::Staging,
+        tree::{Ledger, State},
+    },
     node::Identity,
     observe::secrets::Secrets,
     terms::Fingerprint,
@@ -18,6 +22,12 @@ pub struct Run<'a> {
     pub identity: &'a Identity,
     /// The LUN's mount in this process's namespace.
     pub staging: Option<Staging>,
+    /// What the device of the copy was seen to hold.
+    pub ledger: Option<Ledger>,
+    /// How much the last copy has written with etcd stopped.
+    pub written: u64,
+    /// The state of the source right before a copy that somebody might still write to, or why there is none.
+    pub resting: Option<Result<State, String>>,
     /// The fingerprint of both trees, once the proof has found them to be the same.
     pub proof: Option<Fingerprint>,
     /// The same while containers of etcd's pod may still write.
@@ -35,7 +45,18 @@ pub struct Provisional {
 
 impl<'a> Run<'a> {
     pub fn new(host: &'a Host, config: &'a Config, secrets: &'a Secrets, identity: &'a Identity) -> Self {
-        Self { host, config, secrets, identity, staging: None, proof: None, provisional: None }
+        Self {
+            host,
+            config,
+            secrets,
+            identity,
+            staging: None,
+            ledger: None,
+            written: 0,
+            resting: None,
+            proof: None,
+            provisional: None,
+        }
     }
 
     /// The staged LUN, for a step that needs it.
@@ -50,6 +71,7 @@ impl<'a> Run<'a> {
 
     /// Unmounts the staged LUN if there is one. An error is only logged.
     pub fn drop_staging(&mut self) {
+        self.ledger = None;
         if let Some(staging) = self.staging.take()
             && let Err(error) = staging.unmount()
         {

@@ -3,8 +3,8 @@
 use super::{
     context::Run,
     steps::{
-        attach, commit, confirm, copy, etcd, fence, format, grow, login, measure, mount, preflight, retire,
-        returning, serve, stage, stamp,
+        attach, catch_up, commit, confirm, copy, etcd, fence, format, grow, login, measure, mount, preflight,
+        prove, retire, returning, serve, stage, stamp,
     },
     watcher::Watcher,
 };
@@ -26,13 +26,15 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::Stage { wwid, uuid } => stage::stage(run, wwid, uuid),
         Step::Unstamp => stamp::unstamp(run),
         Step::PreCopy(step) => copy::pre_copy(run, step, watcher),
+        Step::CatchUp(step) => catch_up::catch_up(run, step, watcher),
         Step::Preflight(step) => preflight::preflight(run, step),
         Step::StopEtcd { runtime, needs_quorum, whole_pod } => {
             serve::stop(run, runtime, *needs_quorum, *whole_pod, watcher)
         }
-        Step::Copy(step) => copy::copy(run, step, watcher),
+        Step::Copy(step) => copy::copy(run, &step.from, step.way, step.provisional, watcher),
         Step::Measure { wwid, limit } => measure::measure(run, wwid, *limit),
-        Step::Prove { from, way, provisional } => copy::prove(run, from, *way, *provisional, watcher),
+        Step::Prove { from, way, provisional: true, .. } => prove::prove_provisionally(run, from, *way),
+        Step::Prove { from, way, provisional: false, afresh } => prove::prove(run, from, *way, *afresh),
         Step::AwaitPodEnd { manifest } => etcd::await_pod_end(run.host, run.config, manifest, watcher),
         Step::Confirm(step) => confirm::confirm(run, step, watcher),
         Step::Stamp { stamp } => stamp::stamp(run, stamp),

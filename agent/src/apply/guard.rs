@@ -83,11 +83,23 @@ pub fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<
             bail!("LUN {wwid} does not hold filesystem {uuid} any more")
         }
     }
-    ensure!(
-        block::nobody_holds(run.host, &lun.device)?,
-        "LUN {wwid} ({}) is in use by another program",
-        lun.device
-    );
+    match &run.staging {
+        // The kernel holds the device for our own mount. Other mounts and holders were looked for above.
+        Some(staging) => {
+            let (major, minor) = staging.device().context("looking at the staged LUN")?;
+            ensure!(
+                lun.devno == format!("{major}:{minor}"),
+                "device {major}:{minor} is staged, and LUN {wwid} is {} ({}) now",
+                lun.devno,
+                lun.device
+            );
+        }
+        None => ensure!(
+            block::nobody_holds(run.host, &lun.device)?,
+            "LUN {wwid} ({}) is in use by another program",
+            lun.device
+        ),
+    }
     Ok(lun)
 }
 

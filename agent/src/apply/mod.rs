@@ -17,10 +17,11 @@
 //! * [`alone`]: one run at a time, and ending the processes of a killed run
 //! * [`run_file`]: what a run says of itself to those who follow it
 //! * [`context`]: what a run works with and keeps between its steps
-//! * [`outcome`], [`watcher`]: the result of a run, and who is told about its progress
+//! * [`outcome`], [`away`], [`watcher`]: the result of a run, and who is told about its progress
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod alone;
+mod away;
 mod cause;
 mod context;
 mod dispatch;
@@ -41,6 +42,7 @@ mod verbs;
 mod views;
 mod watcher;
 
+pub use away::Away;
 pub use outcome::{Done, Failure};
 pub use rounds::apply;
 pub use selinux::is_confined;

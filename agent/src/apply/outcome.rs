@@ -1,5 +1,6 @@
 //! How a run ends.
 
+use super::away::Away;
 use crate::plan::Refusal;
 use anyhow::anyhow;
 use serde::Serialize;
@@ -14,6 +15,9 @@ pub struct Done {
     /// The generation that was rolled back to the local disk, if a rollback has made the local copy authoritative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_back: Option<u64>,
+    /// How long etcd was away, if the run has stopped and started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub away: Option<Away>,
 }
 
 /// Why a run did not succeed.

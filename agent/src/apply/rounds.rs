@@ -1,7 +1,9 @@
 //! The loop of `apply` and `rollback`: observe, plan, run the steps, until the plan is empty. It decides nothing.
 
 use super::{
-    alone, cause,
+    alone,
+    away::Clock,
+    cause,
     context::Run,
     dispatch,
     outcome::{Done, Failure},
@@ -73,6 +75,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
     if goal == Goal::Lun(Occasion::ByHand) {
         sysfs::rescan_size(run.host, run.config).context("having the kernel read the LUN's size again")?;
     }
+    let mut clock = Clock::default();
     for _ in 0..MAX_ROUNDS {
         let mut node = observe::node(
             run.host,
@@ -98,7 +101,11 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
         };
         watcher.planned(&plan);
         if plan.is_empty() {
-            return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back() });
+            let away = clock.read(run.written);
+            if let Some(away) = away {
+                away.log();
+            }
+            return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back(), away });
         }
         for (at, step) in plan.steps.iter().enumerate() {
             if run.host.interrupt.is_requested() {
@@ -115,6 +122,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
                 Ok(refusal) => Failure::from(refusal),
                 Err(error) => Failure::Error(error),
             })?;
+            clock.ended(step, start);
             taken.push(step.id());
         }
     }

@@ -117,7 +117,8 @@ fn summary(goal: Goal, done: &Done) -> String {
         return show::nothing_to_do(done.rolled_back);
     }
     let place = if done.rolled_back.is_some() { "local disk" } else { "LUN" };
-    format!("Done: {} steps, etcd's data is on the {place}.", done.steps)
+    let away = done.away.map(|away| format!(" {away}.")).unwrap_or_default();
+    format!("Done: {} steps, etcd's data is on the {place}.{away}", done.steps)
 }
 
 /// The verb, as it stands on the command line.

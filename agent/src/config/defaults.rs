@@ -60,6 +60,10 @@ pub const LABEL: &str = "etcd-lun";
 /// 168 hours, a week: a fault of the LUN that appears only on working days has appeared by then.
 pub const KEEP_RETIRED: Span = Span(Duration::from_secs(7 * 24 * 3600));
 
+/// 60 seconds for the last blocks: the others run without a reserve meanwhile. With more to copy, something is wrong with
+/// the LUN, or etcd writes as fast as the LUN can.
+pub const MAX_SWITCH: Span = Span(Duration::from_secs(60));
+
 /// Without the LUN etcd stays down, and the node stays reachable for `oc` and for the Machine Config Operator.
 pub const GATE: Gate = Gate::Etcd;
 

@@ -216,6 +216,9 @@ pub(super) struct LunFragment {
     pub require_fsync_p99: Option<Span>,
     /// How long the old local data is kept at least. Default [`super::defaults::KEEP_RETIRED`].
     pub keep_retired: Option<Span>,
+    /// The longest time that the last blocks may take while etcd is stopped. While etcd still runs, `apply` and `rollback`
+    /// measure how long they take, and refuse to stop etcd if it is longer. Default [`super::defaults::MAX_SWITCH`].
+    pub max_switch: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -321,6 +324,7 @@ impl Fragment {
         over(&mut self.lun.label, later.lun.label);
         over(&mut self.lun.require_fsync_p99, later.lun.require_fsync_p99);
         over(&mut self.lun.keep_retired, later.lun.keep_retired);
+        over(&mut self.lun.max_switch, later.lun.max_switch);
         over(&mut self.boot.gate, later.boot.gate);
         over(&mut self.boot.attach_timeout, later.boot.attach_timeout);
         over(&mut self.health.interval, later.health.interval);

@@ -101,6 +101,8 @@ pub struct LunConfig {
     pub require_fsync_p99: Option<Span>,
     /// How long the old local data is kept at least.
     pub keep_retired: Span,
+    /// The longest time that the last blocks may take while etcd is stopped; a longer one is refused before the stop.
+    pub max_switch: Span,
 }
 
 /// Behaviour at boot.

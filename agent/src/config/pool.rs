@@ -266,5 +266,6 @@ fn lun(written: LunFragment) -> Result<LunConfig, ConfigError> {
         label,
         keep_retired,
         require_fsync_p99: written.require_fsync_p99,
+        max_switch: written.max_switch.unwrap_or(defaults::MAX_SWITCH),
     })
 }

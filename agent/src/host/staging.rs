@@ -1,9 +1,9 @@
 //! Mounting the LUN's filesystem so that only this process sees it.
 //!
 //! The caller is in a mount namespace of its own whose mounts don't propagate. The filesystem is XFS. `nouuid` is never
-//! used, so that a second filesystem with the same UUID is refused. Neither is `prjquota`: a mount without it clears
-//! the quota counts, and the next mount with it counts again by reading each inode once (kernel `fs/xfs/xfs_qm.c`,
-//! quotacheck). For etcd's few files that takes no time.
+//! used, so that a second filesystem with the same UUID is refused. The options are those of the mount that etcd gets
+//! later. A mount without `prjquota` would clear the quota counts, and a mount with it counts again by reading each inode
+//! once (kernel `fs/xfs/xfs_qm.c`, quotacheck).
 //!
 //! **Reading from the device.** What was written is in the page cache, and comparing that proves nothing about the LUN.
 //! [`Staging::unmount`] empties the cache. Unmounting the last mount of a filesystem writes everything back, evicts
@@ -18,7 +18,8 @@ use crate::terms::{AbsPath, Bytes};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, StatxAttributes, StatxFlags, fstatvfs, openat, statx, syncfs,
+        AtFlags, CWD, FileType, Mode, OFlags, StatxAttributes, StatxFlags, fstat, fstatvfs, major, minor,
+        openat, statx, syncfs,
     },
     io::Errno,
     mount::{
@@ -79,12 +80,22 @@ pub struct Staging {
     root: Option<OwnedFd>,
     /// The kernel lists the filesystem here as long as it is in memory.
     alive: PathBuf,
+    can_be_shared: bool,
 }
 
 impl Staging {
     /// Mounts the XFS on `device` at `place`, which is made if it is absent. Device nodes, set-id bits and programs on
     /// it have no effect.
-    pub fn mount(host: &Host, device: &Path, place: &AbsPath, access: Access) -> Result<Self, StagingError> {
+    ///
+    /// `like` are the options of the mount that etcd gets later. Both mounts can be of one filesystem in memory, which has the
+    /// options of the first one ([`superblock_options`]). Then the second mount finds what is in the page cache.
+    pub fn mount(
+        host: &Host,
+        device: &Path,
+        place: &AbsPath,
+        access: Access,
+        like: &[String],
+    ) -> Result<Self, StagingError> {
         host.root.make_dir(place.as_path(), 0o700).map_err(StagingError::Io)?;
         let target = host.root.locate(place.as_path());
         free_directory(&target, place)?;
@@ -92,11 +103,17 @@ impl Staging {
         let mut flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC;
         flags.set(MountFlags::RDONLY, access == Access::ReadOnly);
         let log = KernelLog::from_now();
-        let mount = Mount::builder().fstype("xfs").flags(flags).mount(&source, &target);
+        let options = superblock_options(like);
+        let (can_be_shared, options) = (options.is_some(), options.unwrap_or_default());
+        let mut builder = Mount::builder().fstype("xfs").flags(flags);
+        if !options.is_empty() {
+            builder = builder.data(&options);
+        }
+        let mount = builder.mount(&source, &target);
         let mount = mount.map_err(|error| log.refused(device, &name, error))?;
         let alive = Path::new("/sys/fs/xfs").join(&name);
         // If anything below fails, this is dropped, which unmounts it.
-        let mut staging = Self { mount: Some(mount), root: None, alive };
+        let mut staging = Self { mount: Some(mount), root: None, alive, can_be_shared };
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, &target, how, Mode::empty());
         staging.root = Some(root.map_err(|error| StagingError::Io(at_path(place.as_path(), &error.into())))?);
@@ -139,6 +156,24 @@ impl Staging {
         }
     }
 
+    /// Whether a mount with the options of etcd's may be made while this one is there.
+    pub fn can_be_shared(&self) -> bool {
+        self.can_be_shared
+    }
+
+    /// The device's numbers.
+    pub fn device(&self) -> io::Result<(u32, u32)> {
+        let device = fstat(self.kept()?)?.st_dev;
+        Ok((major(device), minor(device)))
+    }
+
+    /// Unmounts, while the filesystem stays mounted elsewhere.
+    pub fn leave(mut self) -> io::Result<()> {
+        self.root = None;
+        let Some(mount) = self.mount.take() else { return Ok(()) };
+        mount.unmount(UnmountFlags::empty()).map_err(|error| at_path(mount.target_path(), &error))
+    }
+
     fn kept(&self) -> io::Result<&OwnedFd> {
         self.root.as_ref().ok_or_else(|| io::Error::other("not mounted"))
     }
@@ -153,6 +188,26 @@ impl Drop for Staging {
             tracing::warn!("detaching {}: {error}", mount.target_path().display());
         }
     }
+}
+
+/// Those of a mount unit's options that belong to the filesystem in memory, for `mount(2)`. None if one of them is not
+/// known to belong either there or to a single mount: a second mount of a filesystem that is in memory ignores the
+/// former without a word (kernel `fs/super.c`, `get_tree_bdev`).
+fn superblock_options(options: &[String]) -> Option<String> {
+    const OF_A_MOUNT: [&str; 9] =
+        ["_netdev", "rw", "defaults", "noatime", "nodiratime", "relatime", "nodev", "nosuid", "noexec"];
+    const OF_XFS: [&str; 7] = ["prjquota", "pquota", "noquota", "inode64", "discard", "nodiscard", "largeio"];
+    const OF_XFS_WITH_VALUE: [&str; 3] = ["logbufs", "logbsize", "allocsize"];
+    let mut own = Vec::new();
+    for option in options {
+        let name = option.split_once('=').map(|(name, _)| name);
+        if OF_XFS.contains(&option.as_str()) || name.is_some_and(|name| OF_XFS_WITH_VALUE.contains(&name)) {
+            own.push(option.as_str());
+        } else if !OF_A_MOUNT.contains(&option.as_str()) && !option.starts_with("x-systemd.") {
+            return None;
+        }
+    }
+    Some(own.join(","))
 }
 
 /// Opens the root of the XFS on `device` without writing anything to the device. It needs no mount point, no other
@@ -309,6 +364,24 @@ mod tests {
             (";", None),
         ] {
             assert_eq!(said_by_xfs(record, "sdb"), expected, "{record}");
+        }
+    }
+
+    #[test]
+    fn options_of_the_filesystem_in_memory() {
+        for (options, own) in [
+            (&["_netdev", "prjquota"][..], Some("prjquota")),
+            (
+                &["noatime", "x-systemd.device-timeout=5", "logbsize=256k", "prjquota"],
+                Some("logbsize=256k,prjquota"),
+            ),
+            (&[], Some("")),
+            // Of the filesystem in memory, but mount(2) has no data for it.
+            (&["prjquota", "lazytime"], None),
+            (&["context=system_u:object_r:x:s0"], None),
+        ] {
+            let options: Vec<_> = options.iter().map(ToString::to_string).collect();
+            assert_eq!(superblock_options(&options).as_deref(), own, "{options:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{
     quorum,
     refusal::Refusal,
-    step::{AwaitMember, Copy, MountData, Preflight, StartEtcd, Step, Way},
+    step::{AwaitMember, CatchUp, Copy, MountData, Preflight, StartEtcd, Step, Way},
 };
 use crate::{
     config::{Config, Runtime},
@@ -77,14 +77,16 @@ impl<'a> PlanInput<'a> {
         Ok(self.stop_step(self.needs_quorum(), true))
     }
 
-    /// The same, with a try before it of everything that the steps after the stop need. Of a static pod only etcd itself has
-    /// ended after it: see [`Self::copy_and_prove`].
+    /// The same, with a try before it of everything that the steps after the stop need, and with the copy brought up to date
+    /// as late as possible. Of a static pod only etcd itself has ended after it: see [`Self::copy_and_prove`].
     pub(super) fn stop_etcd_to_move(&self, way: Way) -> Result<Vec<Step>, Refusal> {
         self.check_may_stop()?;
         let whole_pod = !matches!(self.config.etcd.runtime, Runtime::StaticPod { .. });
         let Some(stop) = self.stop_step(self.needs_quorum(), whole_pod) else { return Ok(Vec::new()) };
         let (from, runtime) = (self.config.etcd.data_dir.clone(), self.config.etcd.runtime.clone());
-        Ok(vec![Step::Preflight(Preflight { from, way, runtime, mount_unit: self.mount_unit() }), stop])
+        let catch_up = CatchUp { from: from.clone(), way, limit: self.config.lun.max_switch };
+        let preflight = Preflight { from, way, runtime, mount_unit: self.mount_unit() };
+        Ok(vec![Step::Preflight(preflight), Step::CatchUp(catch_up), stop])
     }
 
     /// The copy that counts, and its proof.
@@ -93,7 +95,9 @@ impl<'a> PlanInput<'a> {
     /// the copy is made and proven meanwhile. It counts only after they have ended, and if nobody has written since. A run
     /// that was killed meanwhile may have left such containers. The next run waits for them first.
     pub(super) fn copy_and_prove(&self, copy: Copy) -> Vec<Step> {
-        let prove = |provisional| Step::Prove { from: copy.from.clone(), way: copy.way, provisional };
+        // Where etcd runs, `CatchUp` has mounted the LUN anew.
+        let afresh = !self.etcd.running;
+        let prove = |provisional| Step::Prove { from: copy.from.clone(), way: copy.way, provisional, afresh };
         match &self.config.etcd.runtime {
             Runtime::StaticPod { manifest } if self.etcd.running => vec![
                 Step::Copy(Copy { provisional: true, ..copy.clone() }),

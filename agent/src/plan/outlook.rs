@@ -21,9 +21,9 @@ pub(super) fn await_running(input: &PlanInput<'_>) -> Option<Step> {
     if runs && !serves { input.await_member() } else { None }
 }
 
-/// 50 MB/s: 1 Gbit/s Ethernet carries 118 MB/s of TCP's payload (1,448 bytes of each 1,538), and the data crosses it twice, for
-/// the copy and for the proof.
-const BYTES_PER_SECOND: u64 = 50_000_000;
+/// 500 MB/s: all data is copied before the stop, and after it is read once more, from memory or from a disk as fast as a SATA SSD.
+/// In memory it is four times as fast (`docs/performance.md`).
+const BYTES_PER_SECOND: u64 = 500_000_000;
 /// The kubelet reads its directory every 20 s, once to stop the pod and once to start it (`fileCheckFrequency`), and OpenShift's
 /// pod has a grace period of 30 s. The rest is etcd's own start.
 const STATIC_POD_RESTART: u64 = 90;
@@ -43,23 +43,26 @@ pub(super) fn outlook(input: &PlanInput<'_>, plan: &Plan) -> Option<String> {
         );
     }
     let Some(Fact::Known(cluster)) = &input.node.cluster else { return None };
+    let away = away(input);
     let also = if cluster.own.learner {
-        "this member is a learner: stopping it takes no vote".into()
+        format!("this member is a learner: stopping it, for {away}, takes no vote")
     } else if cluster.voters() == 1 {
-        let size = data_size(input);
-        let restart = match input.config.etcd.runtime {
-            Runtime::Systemd { .. } => UNIT_RESTART,
-            Runtime::StaticPod { .. } => STATIC_POD_RESTART,
-        };
-        let seconds = restart.saturating_add(size.0 / BYTES_PER_SECOND);
-        format!(
-            "no other member serves while etcd is stopped: THE CLUSTER IS DOWN MEANWHILE, for about {} ({size} at 50 MB/s, and etcd's restart)",
-            Span(Duration::from_secs(seconds))
-        )
+        format!("no other member serves while etcd is stopped: THE CLUSTER IS DOWN MEANWHILE, for {away}")
     } else {
-        "the others are a quorum without this one".into()
+        format!("the others are a quorum without this one, which is away for {away}")
     };
     Some(format!("{cluster}; {also}"))
+}
+
+/// For how long etcd will be away, and why.
+fn away(input: &PlanInput<'_>) -> String {
+    let size = data_size(input);
+    let restart = match input.config.etcd.runtime {
+        Runtime::Systemd { .. } => UNIT_RESTART,
+        Runtime::StaticPod { .. } => STATIC_POD_RESTART,
+    };
+    let seconds = restart.saturating_add(size.0 / BYTES_PER_SECOND);
+    format!("about {} (etcd's restart, and {size} read once)", Span(Duration::from_secs(seconds)))
 }
 
 /// About how much data is moved.

@@ -2,7 +2,7 @@
 
 use super::{
     input::{Occasion, PlanInput, require},
-    refusal::Refusal,
+    refusal::{Refusal, RetiredRefusal},
     resume,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 pub fn may_delete<'a>(config: &Config, node: &'a Node, generation: u64) -> Result<&'a Retired, Refusal> {
     let keep = config.lun.keep_retired;
     let input = PlanInput::new(config, node, Occasion::ByHand)?;
-    let needed = |found: &str| Refusal::RetiredIsNeeded { found: found.to_owned() };
+    let needed = |found: &str| Refusal::from(RetiredRefusal::Needed { found: found.to_owned() });
     let Some(mount) = require("what is mounted on the data directory", &node.mount)? else {
         return Err(needed("the LUN is not mounted"));
     };
@@ -28,13 +28,13 @@ pub fn may_delete<'a>(config: &Config, node: &'a Node, generation: u64) -> Resul
     let all = require("the retired data", &node.retired)?;
     let at = || format!("{RETIRED}/{generation}");
     let Some(one) = all.iter().find(|one| one.name == generation.to_string()) else {
-        return Err(Refusal::NothingRetired { at: at() });
+        return Err(RetiredRefusal::Absent { at: at() }.into());
     };
     if !one.ours || generation > record.generation {
-        return Err(Refusal::RetiredByOthers { at: at() });
+        return Err(RetiredRefusal::ByOthers { at: at() }.into());
     }
     if one.age.0 < keep.0 {
-        return Err(Refusal::RetiredLately { at: at(), age: one.age, keep });
+        return Err(RetiredRefusal::Lately { at: at(), age: one.age, keep }.into());
     }
     Ok(one)
 }

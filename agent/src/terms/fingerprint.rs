@@ -2,7 +2,7 @@
 
 use super::error::TermError;
 use std::{fmt, str::FromStr};
-use xxhash_rust::xxh3::Xxh3Default;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128_with_seed};
 
 /// An XXH3 hash of 128 bits over the contents and metadata of a tree; `host::tree` says exactly what it covers.
 ///
@@ -11,9 +11,10 @@ use xxhash_rust::xxh3::Xxh3Default;
 /// two trees with the same fingerprint on purpose. To gain from that, they would have to choose every byte of etcd's files
 /// and each file's time of change in nanoseconds, on the node's own disk, and who may do so needs no such trick.
 ///
-/// The proof of a copy does not depend on it: `host::tree::compare` compares every byte and all metadata of both sides.
-/// Only the fingerprint decides where one side is not there any more: when a later run finishes what was cut short after
-/// the commit point, namely retiring the local data, or putting a rollback's copy in place.
+/// The proof of a copy does not depend on it: it compares the hashes of each block of both sides, made with a seed that is
+/// chosen at random for each run ([`block_hash`]), and all metadata. Only the fingerprint decides where one side is not
+/// there any more: when a later run finishes what was cut short after the commit point, namely retiring the local data, or
+/// putting a rollback's copy in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 16]);
 
@@ -131,6 +132,12 @@ impl Hasher {
     pub fn finish(self) -> Fingerprint {
         Fingerprint(self.state.digest128().to_be_bytes())
     }
+}
+
+/// An XXH3 hash of 128 bits of one block, with a seed. Only for hashes that are compared within one run: the seed is
+/// chosen at random, so that nobody can prepare two blocks with the same hash.
+pub fn block_hash(block: &[u8], seed: u64) -> u128 {
+    xxh3_128_with_seed(block, seed)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub use chap::{Chap, ChapAlg, ChapError};
 pub use disk::DiskLink;
 pub use error::TermError;
 pub use file::{AbsPath, FsLabel, FsUuid};
-pub use fingerprint::{Fingerprint, Hasher, RecordedFingerprint};
+pub use fingerprint::{Fingerprint, Hasher, RecordedFingerprint, block_hash};
 pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, Portal};
 pub use lun::{LunNumber, Wwid};
 pub use quantity::{Bytes, Span};

@@ -110,6 +110,7 @@ fn written(constant: &str) -> Result<String> {
         "MIN_SIZE" => serde_json::to_string(&defaults::MIN_SIZE),
         "MOUNT_OPTIONS" => serde_json::to_string(defaults::MOUNT_OPTIONS),
         "LABEL" => serde_json::to_string(defaults::LABEL),
+        "MAX_SWITCH" => serde_json::to_string(&defaults::MAX_SWITCH),
         "KEEP_RETIRED" => serde_json::to_string(&defaults::KEEP_RETIRED),
         "GATE" => serde_json::to_string(&defaults::GATE),
         "ATTACH_TIMEOUT" => serde_json::to_string(&defaults::ATTACH_TIMEOUT),

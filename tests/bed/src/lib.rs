@@ -48,6 +48,7 @@ pub mod slow;
 pub mod ssh;
 pub mod stage;
 pub mod suite;
+pub mod switch;
 pub mod target;
 pub mod tree;
 pub mod vm;

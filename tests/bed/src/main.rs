@@ -12,7 +12,7 @@ use bed::node::Node;
 use bed::release::Release;
 use bed::shell::{self, ShellOptions};
 use bed::stage::Stage;
-use bed::{compare, demo, kubelet, ledger, packages, roll, scenarios, suite};
+use bed::{compare, demo, kubelet, ledger, packages, roll, scenarios, suite, switch};
 use clap::{Parser, Subcommand};
 
 /// Sets up a real node in a virtual machine with a real iSCSI target and a real etcd, and tests etcd-lun
@@ -56,6 +56,19 @@ enum Verb {
         #[arg(long)]
         rollback: bool,
     },
+    /// Move an etcd with databases of these sizes while a client writes, and measure how long it gets no answer: in a plain
+    /// restart, in a move by hand, and in etcd-lun's. Print a table and a plot.
+    Switch {
+        /// The static etcd-lun binary.
+        #[arg(long)]
+        agent: PathBuf,
+        /// The sizes in MiB, separated by commas.
+        #[arg(long, value_delimiter = ',', default_value = "100,2048")]
+        sizes: Vec<u64>,
+        /// What runs etcd: a unit, the stand-in of a static pod, or one after the other.
+        #[arg(long, value_enum, value_delimiter = ',', default_value = "systemd,static-pod")]
+        runtimes: Vec<switch::Runtime>,
+    },
     /// Play the scenarios and print how many passed and failed.
     Suite {
         /// The static etcd-lun binary.
@@ -97,6 +110,9 @@ fn main() -> ExitCode {
         Verb::Roll { agent, rollback } => {
             Bed::make().and_then(|bed| roll::play(&bed, &agent, rollback)).map(|()| ExitCode::SUCCESS)
         }
+        Verb::Switch { agent, sizes, runtimes } => Bed::make()
+            .and_then(|bed| switch::play(&bed, &agent, &sizes, &runtimes))
+            .map(|()| ExitCode::SUCCESS),
         Verb::Suite { agent, only, list, lanes, claims } => {
             suite(&agent, &only, list, lanes, claims.as_deref())
         }

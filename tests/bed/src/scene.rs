@@ -62,6 +62,8 @@ pub struct Wanted {
     pub cluster: String,
     /// `lun.min_size`
     pub min_size: String,
+    /// `lun.max_switch`
+    pub max_switch: Option<String>,
     /// `boot.gate`
     pub gate: Option<String>,
     /// `boot.attach_timeout`
@@ -93,6 +95,7 @@ impl Default for Wanted {
             // The node's etcd, as a unit and in the stand-in for its pod. A static pod's default would be HTTPS.
             cluster: "client_url = \"http://127.0.0.1:2379\"\nserve_timeout = \"2min\"\n".into(),
             min_size: "512MiB".into(),
+            max_switch: None,
             gate: None,
             attach_timeout: "1min".into(),
             hostname: HOSTNAME.into(),
@@ -108,8 +111,10 @@ impl Wanted {
     /// Returns the config's text, and the path and content of each secret's file.
     pub fn render(&self) -> (String, Vec<(String, String)>) {
         let gate = self.gate.as_ref().map(|gate| format!("gate = {gate:?}\n")).unwrap_or_default();
+        let switch =
+            self.max_switch.as_ref().map(|limit| format!("max_switch = {limit:?}\n")).unwrap_or_default();
         let common = format!(
-            "\n[etcd]\n{}\n[cluster]\n{}\n[lun]\nmin_size = {:?}\n\n[boot]\n{gate}attach_timeout = {:?}\n",
+            "\n[etcd]\n{}\n[cluster]\n{}\n[lun]\nmin_size = {:?}\n{switch}\n[boot]\n{gate}attach_timeout = {:?}\n",
             self.etcd, self.cluster, self.min_size, self.attach_timeout
         );
         if let Some(path) = &self.device {

@@ -1,6 +1,6 @@
 //! Whether a proof still holds that was made while containers of etcd's pod could write.
 
-use super::copy;
+use super::{copy, prove};
 use crate::{
     apply::{context::Run, guard, watcher::Watcher},
     host::tree,
@@ -24,7 +24,7 @@ pub fn confirm(run: &mut Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> any
         };
         watcher.noted(&format!("{from} has changed since it was compared ({change}): it is copied again"));
     }
-    let copied = copy::copy(run, step, watcher)?;
-    let proven = copy::prove(run, from, step.way, step.provisional, watcher)?;
+    let copied = copy::copy(run, from, step.way, false, watcher)?;
+    let proven = prove::prove(run, from, step.way, false)?;
     Ok(format!("{copied}; {proven}"))
 }

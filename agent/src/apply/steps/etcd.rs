@@ -31,6 +31,8 @@ const START_LIMIT: Duration = Duration::from_secs(300);
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 /// A process may close its files, or a mount may go, without an end of that process.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The time that CRI-O gets to note that a container's processes have ended.
+const NOTED: Duration = Duration::from_millis(200);
 /// The container in which etcd itself runs.
 const ETCD: &str = "etcd";
 /// The containers of OpenShift's etcd pod: openshift/cluster-etcd-operator `bindata/etcd/disable-etcd.sh`.
@@ -112,50 +114,53 @@ impl PodEnd<'_> {
             Ok(())
         };
         let deadline = Instant::now() + POD_STOP_LIMIT;
-        containers_have_ended(host, self.containers, deadline, &is_away, watcher)?;
+        self.containers_have_ended(host, data_dir, deadline, &is_away, watcher)?;
         let left = deadline.saturating_duration_since(Instant::now());
         wait_until_free(host, data_dir, self.users, left, &is_away)
             .with_context(|| format!("{path} is moved aside (does {KUBELET} run?)"))
     }
-}
 
-/// Waits until CRI-O runs none of these containers of etcd's pod. Returns at once in three cases: without crictl, in the service's
-/// SELinux domain, which may not execute it, and if CRI-O doesn't answer. The caller then only waits for the processes
-/// and mounts of the containers: see [`users::of_data`].
-fn containers_have_ended(
-    host: &Host,
-    containers: &[&str],
-    deadline: Instant,
-    is_away: &dyn Fn() -> anyhow::Result<()>,
-    watcher: &mut dyn Watcher,
-) -> anyhow::Result<()> {
-    if selinux::is_confined(host).context("reading this process's SELinux domain")? {
-        return Ok(());
-    }
-    loop {
-        let running = match cri::running(host, containers) {
-            Ok(Some(running)) => running,
-            Ok(None) => return Ok(()),
-            Err(error) => {
-                let why = anyhow::Error::from(error);
-                watcher.noted(&format!(
-                    "CRI-O cannot be asked for containers ({why:#}): waiting for their processes instead"
-                ));
-                return Ok(());
-            }
-        };
-        if running.is_empty() {
+    /// Waits until CRI-O runs none of the containers. Returns at once in three cases: without crictl, in the service's SELinux
+    /// domain, which may not execute it, and if CRI-O doesn't answer. The caller then only waits for the processes and
+    /// mounts of the containers: see [`users::of_data`].
+    fn containers_have_ended(
+        &self,
+        host: &Host,
+        data_dir: &AbsPath,
+        deadline: Instant,
+        is_away: &dyn Fn() -> anyhow::Result<()>,
+        watcher: &mut dyn Watcher,
+    ) -> anyhow::Result<()> {
+        if selinux::is_confined(host).context("reading this process's SELinux domain")? {
             return Ok(());
         }
-        is_away()?;
-        if Instant::now() >= deadline {
-            bail!(
-                "the containers {} of etcd's pod still run after {} s, with its manifest moved aside: see `crictl ps` and `journalctl -u {KUBELET}`",
-                running.join(", "),
-                POD_STOP_LIMIT.as_secs()
-            );
+        loop {
+            let running = match cri::running(host, self.containers) {
+                Ok(Some(running)) => running,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    let why = anyhow::Error::from(error);
+                    watcher.noted(&format!(
+                        "CRI-O cannot be asked for containers ({why:#}): waiting for their processes instead"
+                    ));
+                    return Ok(());
+                }
+            };
+            if running.is_empty() {
+                return Ok(());
+            }
+            is_away()?;
+            if Instant::now() >= deadline {
+                bail!(
+                    "the containers {} of etcd's pod still run after {} s, with its manifest moved aside: see `crictl ps` and `journalctl -u {KUBELET}`",
+                    running.join(", "),
+                    POD_STOP_LIMIT.as_secs()
+                );
+            }
+            // A container ends with its processes, and CRI-O notes it a moment later.
+            let pids: Vec<_> = (self.users)(host, data_dir)?.iter().filter_map(|user| user.pid).collect();
+            process::wait_for_an_end(host, &pids, if pids.is_empty() { NOTED } else { LOOK_AGAIN })?;
         }
-        host.pause(Duration::from_millis(500))?;
     }
 }
 

@@ -7,7 +7,8 @@
 //! * [`format`](mod@format): the filesystem
 //! * [`stage`]: the LUN's mount for this process only
 //! * [`measure`]: the LUN's speed
-//! * [`copy`]: the copy and the proof, both ways
+//! * [`copy`], [`catch_up`]: the copy, both ways, and bringing it up to date while etcd runs
+//! * [`prove`]: the proof that it is complete
 //! * [`confirm`]: whether a proof holds that was made while containers could still write
 //! * [`stamp`]: the stamp, and the count of uses
 //! * [`commit`]: the record, and the commit points
@@ -20,6 +21,7 @@
 //! * [`serve`]: whether the others can do without it, and whether it serves again
 
 pub mod attach;
+pub mod catch_up;
 pub mod commit;
 pub mod confirm;
 pub mod copy;
@@ -31,6 +33,7 @@ pub mod login;
 pub mod measure;
 pub mod mount;
 pub mod preflight;
+pub mod prove;
 pub mod retire;
 pub mod returning;
 pub mod serve;

@@ -2,7 +2,7 @@
 
 use crate::{
     apply::{context::Run, guard, place, record, views},
-    host::{block, mountinfo, systemd, tree, xfs},
+    host::{block, mountinfo, staging::Staging, systemd, tree, xfs},
     node::authority::Authority,
     observe,
     plan::step::MountData,
@@ -20,7 +20,10 @@ const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 
 pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
-    run.drop_staging();
+    // A mount of the same filesystem finds in the page cache what this run has written.
+    if !run.staging.as_ref().is_some_and(Staging::can_be_shared) {
+        run.drop_staging();
+    }
     guard::no_users_beneath(run, &step.at)?;
     ensure!(place::is_fenced(run.host, &step.at)?, "{} is not fenced: nothing is mounted over it", step.at);
     let lun = guard::lun_of_ours(run, &step.wwid, &step.uuid)?;
@@ -34,6 +37,9 @@ pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
     );
     systemd::start(run.host, &step.unit, MOUNT_LIMIT)?;
     verify(run, step, &lun.devno)?;
+    if let Some(staging) = run.staging.take() {
+        staging.leave().context("unmounting the LUN for this program")?;
+    }
     Ok(format!("{} is mounted on {}", lun.device, step.at))
 }
 

@@ -16,13 +16,13 @@ use anyhow::{Context as _, bail, ensure};
 pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
     let Retire { from, generation, fingerprint } = step;
     let host = run.host;
-    guard::no_users_beneath(run, from)?;
     let retired: AbsPath = RETIRED.parse()?;
     host.root.make_dir_durably(retired.as_path(), 0o700).context("making the directory of retired data")?;
     let (parent, shelf) = dir::both_without_mounts(host, &from.parent(), &retired)?;
     let data = dir::open(&parent, from.name()).with_context(|| format!("opening {from}"))?;
     let copied = match *fingerprint {
         Some(copied) => {
+            guard::no_users_beneath(run, from)?;
             let found = tree::fingerprint(&data, &host.interrupt, &mut |_| {})?.fingerprint;
             ensure!(
                 found == copied,

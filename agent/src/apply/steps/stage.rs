@@ -9,25 +9,36 @@ use crate::{
     node::layout::STAGING,
     terms::{AbsPath, FsUuid, Wwid},
 };
+use anyhow::Context as _;
 
 /// Mounts the LUN for this process only.
 pub fn stage(run: &mut Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
     run.drop_staging();
     let lun = guard::lun_of_ours(run, wwid, uuid)?;
-    mount(run, &lun.device, Access::ReadWrite)?;
+    mount(run, &lun.device)?;
     selinux::label_root(run.host, &run.staging()?.root()?, &run.config.etcd.data_dir)?;
     Ok(format!("{} is mounted for this program", lun.device))
 }
 
-/// Mounts the staged LUN again after an unmount, after all checks of its identity.
-pub fn remount(run: &mut Run<'_>, access: Access) -> anyhow::Result<()> {
+/// Writes everything to the staged LUN, unmounts it, and mounts it again after all checks of its identity. Names and
+/// metadata then come from the device.
+pub fn remount(run: &mut Run<'_>) -> anyhow::Result<()> {
+    let staging = run.take_staging()?;
+    staging.sync().context("syncing the LUN")?;
+    staging.unmount().context("unmounting the LUN, to read it from the device")?;
     let record = record::read(run.host)?;
     let lun = guard::lun_of_ours(run, &record.wwid, &record.uuid)?;
-    mount(run, &lun.device, access)
+    mount(run, &lun.device)
 }
 
-fn mount(run: &mut Run<'_>, device: &str, access: Access) -> anyhow::Result<()> {
+fn mount(run: &mut Run<'_>, device: &str) -> anyhow::Result<()> {
     let at: AbsPath = STAGING.parse()?;
-    run.staging = Some(Staging::mount(run.host, block::node(device)?.as_path(), &at, access)?);
+    run.staging = Some(Staging::mount(
+        run.host,
+        block::node(device)?.as_path(),
+        &at,
+        Access::ReadWrite,
+        &run.config.lun.mount_options,
+    )?);
     Ok(())
 }

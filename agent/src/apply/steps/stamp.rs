@@ -19,28 +19,28 @@ pub fn unstamp(run: &Run<'_>) -> anyhow::Result<String> {
     Ok("the LUN has no stamp".into())
 }
 
-/// Stamps the LUN, syncs it and unmounts it. The step that follows only writes the record.
-pub fn stamp(run: &mut Run<'_>, stamp: &Stamp) -> anyhow::Result<String> {
+/// Stamps the LUN and syncs it. It stays mounted for this program until PID 1 has mounted it, so that what is in the page
+/// cache stays there.
+pub fn stamp(run: &Run<'_>, stamp: &Stamp) -> anyhow::Result<String> {
     if run.proof.is_none() {
         bail!("the copy was not proven in this run: it is not stamped");
     }
     guard::local_is_authoritative(run)?;
-    write_stamp(run, stamp)?;
+    set_stamp(run, stamp)?;
     Ok(format!("stamped with generation {}", stamp.generation))
 }
 
-fn write_stamp(run: &mut Run<'_>, stamp: &Stamp) -> anyhow::Result<()> {
-    let staging = run.take_staging()?;
+fn set_stamp(run: &Run<'_>, stamp: &Stamp) -> anyhow::Result<()> {
+    let staging = run.staging()?;
     inode::set_attribute(staging.root()?, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
-    staging.sync().context("syncing the LUN")?;
-    staging.unmount().context("unmounting the LUN")?;
-    Ok(())
+    staging.sync().context("syncing the LUN")
 }
 
 /// Advances the use counter before a mount: first on the stamp, then in the record. After an interruption between both
 /// the LUN is one use ahead, never behind.
 pub fn activate(run: &mut Run<'_>, stamp: &Stamp, record: &Record) -> anyhow::Result<String> {
-    write_stamp(run, stamp)?;
+    set_stamp(run, stamp)?;
+    run.take_staging()?.unmount().context("unmounting the LUN")?;
     record::write(run.host, record)?;
     Ok(format!("use {} is counted on the LUN and in {}", stamp.activations, RECORD))
 }

@@ -25,6 +25,9 @@ use std::{
 /// Each file is read from both sides at the same time by two threads, because the two trees are on different disks.
 /// `progress` gets the number of bytes compared so far.
 ///
+/// The program itself proves a copy with [`settle`](super::settle). Tests hold that against this comparison, which knows no
+/// hash and no earlier pass.
+///
 /// The first difference is [`TreeError::Different`].
 pub fn compare(
     source: impl AsFd,
@@ -32,11 +35,26 @@ pub fn compare(
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Summary, TreeError> {
+    let mut done = 0;
+    entries(source, copy, interrupt, &mut |ours, theirs| {
+        content(ours, theirs, &mut |count| {
+            done += count;
+            progress(done);
+        })
+    })
+}
+
+/// Compares names and metadata of every entry of both trees. `content` compares and hashes the contents of two files.
+pub(super) fn entries(
+    source: impl AsFd,
+    copy: impl AsFd,
+    interrupt: &Interrupt,
+    content: &mut dyn FnMut(Half<'_>, Half<'_>) -> Result<Fingerprint, TreeError>,
+) -> Result<Summary, TreeError> {
     let mut ours = Walk::new(source.as_fd(), Side::Source, interrupt)?;
     let mut theirs = Walk::new(copy.as_fd(), Side::Copy, interrupt)?;
     let (mut our_links, mut their_links) = (Links::default(), Links::default());
     let mut record = Record::default();
-    let mut done = 0;
     loop {
         let (a, b) = match (ours.next()?, theirs.next()?) {
             (None, None) => return Ok(record.summary()),
@@ -57,11 +75,7 @@ pub fn compare(
         }
         let content = match (&a.node, &b.node, link) {
             (Node::File(our), Node::File(their), None) => {
-                let hash = content((&ours, &a, our), (&theirs, &b, their), &mut |count| {
-                    done += count;
-                    progress(done);
-                })?;
-                Some(hash)
+                Some(content((&ours, &a, our), (&theirs, &b, their))?)
             }
             _ => None,
         };
@@ -70,7 +84,7 @@ pub fn compare(
 }
 
 /// One side of a pair of files.
-type Half<'a> = (&'a Walk<'a>, &'a Entry, &'a File);
+pub(super) type Half<'a> = (&'a Walk<'a>, &'a Entry, &'a File);
 
 /// Compares two files of the same size and hashes them.
 fn content(ours: Half<'_>, theirs: Half<'_>, read: &mut dyn FnMut(u64)) -> Result<Fingerprint, TreeError> {

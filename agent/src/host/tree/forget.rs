@@ -1,4 +1,5 @@
-//! Reading a tree from its device where its filesystem can't be unmounted.
+//! Reading a tree from its device where its filesystem can't be unmounted. For tests; a pass of
+//! [`update`](super::update()) drops the pages of each file where it has to.
 
 use super::{
     Side, TreeError,

@@ -2,8 +2,8 @@
 //!
 //! Everything is read: contents and metadata, by directory handles, in one pass. The memory that this needs doesn't
 //! grow with the files. A handle may lead to a mounted filesystem, to one that is mounted nowhere, or to a directory
-//! beneath a mount. The caller must make sure that the contents come from the device and not from memory; see
-//! [`super::staging`] and [`forget`].
+//! beneath a mount. The caller must make sure that [`compare`] and [`fingerprint`] get the contents from the device and not from memory; see
+//! [`super::staging`] and [`forget`]. [`update`] makes sure of that itself.
 
 mod compare;
 mod fingerprint;
@@ -11,6 +11,7 @@ mod forget;
 mod state;
 mod types;
 mod unsupported;
+mod update;
 mod walk;
 
 pub use compare::compare;
@@ -19,6 +20,7 @@ pub use forget::forget;
 pub use state::{State, state};
 pub use types::{Summary, TreeError};
 pub use unsupported::unsupported;
+pub use update::{Ledger, Moved, Progress, Source, audit, settle, update, warm};
 
 use rustix::fd::OwnedFd;
 use std::{io, path::Path};

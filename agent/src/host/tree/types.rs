@@ -58,6 +58,24 @@ pub enum TreeError {
         /// What differs, and on which side.
         found: String,
     },
+    /// An entry of the copy could not be made, written or synced.
+    #[error("writing {file}")]
+    Unwritable {
+        /// The entry.
+        file: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The device returned something else than was written to it, or than it returned before.
+    #[error(
+        "{file}: the device returns something else than what it took, from byte {at} on: don't use it, and see the kernel's log and its storage"
+    )]
+    NotKept {
+        /// The entry.
+        file: String,
+        /// The start of the block.
+        at: u64,
+    },
     /// This process was asked to stop.
     #[error("interrupted while reading files")]
     Interrupted,
@@ -70,7 +88,11 @@ impl TreeError {
         match self {
             Self::Changing { .. } | Self::Different { .. } => true,
             Self::Unreadable { source, .. } => source.kind() == io::ErrorKind::NotFound,
-            Self::Mounted { .. } | Self::Unsupported { .. } | Self::Interrupted => false,
+            Self::Mounted { .. }
+            | Self::Unsupported { .. }
+            | Self::Unwritable { .. }
+            | Self::NotKept { .. }
+            | Self::Interrupted => false,
         }
     }
 }
@@ -94,6 +116,10 @@ impl Side {
 
     pub(super) fn unreadable(self, path: &[u8], source: io::Error) -> TreeError {
         TreeError::Unreadable { file: self.name(path), source }
+    }
+
+    pub(super) fn unwritable(self, path: &[u8], source: io::Error) -> TreeError {
+        TreeError::Unwritable { file: self.name(path), source }
     }
 
     pub(super) fn changing(self, path: &[u8]) -> TreeError {

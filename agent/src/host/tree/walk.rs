@@ -89,7 +89,7 @@ struct Level {
     names: std::vec::IntoIter<CString>,
 }
 
-const OPEN_FLAGS: OFlags = OFlags::RDONLY
+pub(super) const OPEN_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOCTTY)
@@ -192,7 +192,7 @@ pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// The names in a directory, sorted by their bytes.
-fn names(dir: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
+pub(super) fn names(dir: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
@@ -206,7 +206,7 @@ fn names(dir: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
 
 /// Reads the metadata of an entry without following links or triggering automounts. If `name` is empty, reads those of
 /// the opened file itself.
-fn look(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Meta> {
+pub(super) fn look(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Meta> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
     let wanted = StatxFlags::BASIC_STATS;
     let found = statx(dir, name, flags, wanted | StatxFlags::MNT_ID)?;
@@ -220,6 +220,11 @@ fn look(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Meta> {
 }
 
 impl Meta {
+    /// Whether both are on one mount of one filesystem.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+
     fn new(found: &Statx, has: StatxFlags) -> Self {
         Self {
             kind: FileType::from_raw_mode(found.stx_mode.into()),

@@ -3,8 +3,8 @@
 use super::{
     Step,
     payload::{
-        AttachLun, AwaitMember, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, Retire, StartEtcd,
-        UpdateRecord,
+        AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, Retire,
+        StartEtcd, UpdateRecord,
     },
 };
 use crate::{
@@ -62,6 +62,10 @@ impl fmt::Display for Step {
             Self::PreCopy(Copy { from, way, size, .. }) => {
                 write!(f, "copy {from}{} to {way} while etcd still runs", sized(*size))
             }
+            Self::CatchUp(CatchUp { from, way, limit }) => write!(
+                f,
+                "bring the copy of {from} on {way} up to date while etcd still runs, and refuse if the last blocks would take longer than {limit}"
+            ),
             Self::Preflight(Preflight { from, way, .. }) => {
                 write!(f, "try everything that moving {from} to {way} needs, while etcd still runs")
             }
@@ -84,9 +88,9 @@ impl fmt::Display for Step {
                     "measure the LUN, and refuse it unless 99 of 100 fdatasync calls end within {limit}"
                 )
             }
-            Self::Prove { from, way, provisional } => write!(
+            Self::Prove { from, way, provisional, .. } => write!(
                 f,
-                "compare {from} and {way}, content and metadata, read from the device{}",
+                "compare {from} and {way}, which was read back from the device, content and metadata{}",
                 meanwhile(*provisional)
             ),
             Self::AwaitPodEnd { .. } => {

@@ -19,6 +19,7 @@ impl Step {
             Self::Stage { .. } => "stage",
             Self::Unstamp => "unstamp",
             Self::PreCopy(_) => "pre-copy",
+            Self::CatchUp(_) => "catch-up",
             Self::Preflight(_) => "preflight",
             Self::StopEtcd { .. } => "stop-etcd",
             Self::Copy(_) => "copy",
@@ -51,6 +52,7 @@ impl Step {
             | Self::Format(_)
             | Self::Unstamp
             | Self::PreCopy(_)
+            | Self::CatchUp(_)
             | Self::Copy(_)
             | Self::Confirm(_)
             | Self::Commit { .. }

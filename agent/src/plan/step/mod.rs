@@ -9,8 +9,8 @@ mod id;
 mod payload;
 
 pub use payload::{
-    AttachLun, AwaitMember, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, Retire, StartEtcd,
-    UpdateRecord, Way,
+    AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, Retire,
+    StartEtcd, UpdateRecord, Way,
 };
 
 use crate::{
@@ -79,6 +79,9 @@ pub enum Step {
     Unstamp,
     /// Copies while etcd still runs, so that the copy that counts is short.
     PreCopy(Copy),
+    /// Brings that copy up to date in rounds while etcd still runs, and refuses if the last round tells that etcd would be
+    /// away for too long.
+    CatchUp(CatchUp),
     /// Tries everything that the steps after the stop need, while etcd still runs.
     Preflight(Preflight),
     /// Stops etcd and waits until nobody holds its database.
@@ -99,7 +102,7 @@ pub enum Step {
         /// Within this 99 of 100 `fdatasync` calls must end.
         limit: Span,
     },
-    /// Compares both trees, the copy read from its device.
+    /// Compares both trees. The copy was read from its device.
     Prove {
         /// The data directory.
         from: AbsPath,
@@ -107,6 +110,9 @@ pub enum Step {
         way: Way,
         /// Whether containers of etcd's pod may still write: then the proof counts only when `Confirm` says so.
         provisional: bool,
+        /// Whether the LUN is mounted anew first, so that names and metadata come from its device too. Where etcd runs
+        /// until shortly before, `CatchUp` has done that.
+        afresh: bool,
     },
     /// Waits until all containers of etcd's pod have ended and nobody uses the data directory.
     AwaitPodEnd {

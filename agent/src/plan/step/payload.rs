@@ -111,6 +111,17 @@ pub struct Copy {
     pub provisional: bool,
 }
 
+/// The payload of `Step::CatchUp`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CatchUp {
+    /// The data directory.
+    pub from: AbsPath,
+    /// Where to.
+    pub way: Way,
+    /// The longest time that the last blocks may take while etcd is stopped.
+    pub limit: Span,
+}
+
 /// The payload of `Step::Preflight`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Preflight {

@@ -57,13 +57,18 @@ fn ours(rig: &mut Rig) -> Result<Duration> {
     if !rig.boot()? {
         bail!("the boot ended in emergency mode");
     }
-    copying(rig)
+    copying(rig, OURS)
 }
 
-/// Waits until rsync runs, and checks that it still runs a little later. Returns how long it has run.
-fn copying(rig: &Rig) -> Result<Duration> {
-    let runs = || Ok((rig.stage.node.run("pgrep -x rsync >/dev/null")?.code == 0).then_some(()));
-    host::poll(Duration::from_secs(120), Duration::from_millis(100), runs)?.context("no rsync was seen")?;
+/// etcd-lun copies at a boot, with etcd stopped: its service shows the step that it is in.
+const OURS: &str = "systemctl show --property StatusText --value etcd-lun.service | grep -q '] copy '";
+/// The runbook's rsync runs.
+const RSYNC: &str = "pgrep -x rsync >/dev/null";
+
+/// Waits until the copy runs, and checks that it still runs a little later. Returns how long it has run.
+fn copying(rig: &Rig, copies: &str) -> Result<Duration> {
+    let runs = || Ok((rig.stage.node.run(copies)?.code == 0).then_some(()));
+    host::poll(Duration::from_secs(120), Duration::from_millis(100), runs)?.context("no copy was seen")?;
     let begun = Instant::now();
     std::thread::sleep(INTO_A_SHORT_COPY);
     runs()?.context("the copy was over before it could be cut")?;
@@ -100,5 +105,5 @@ fn by_hand(rig: &mut Rig) -> Result<Duration> {
     }
     let _slow = rig.stage.target.slow_down()?;
     rig.stage.node.ok(&format!("setsid /root/move {device} >/run/move.out 2>&1 </dev/null &"))?;
-    copying(rig)
+    copying(rig, RSYNC)
 }

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
 
-mod client;
+pub(crate) mod client;
 mod cut;
 mod foreign;
 mod moved;

@@ -54,6 +54,13 @@ const MASKED: Cause = Cause {
     says: refused(&["systemd could not start etcd.service again", "masked", "systemctl unmask etcd.service"]),
 };
 
+/// A LUN so slow, or an etcd that writes so much, that the last blocks would take too long. Here the limit is too short.
+const TOO_LONG: Cause = Cause {
+    make: "mkdir -p /etc/etcd-lun/config.d; printf '[lun]\\nmax_switch = \"1ms\"\\n' >/etc/etcd-lun/config.d/90-switch.toml",
+    remove: "rm /etc/etcd-lun/config.d/90-switch.toml",
+    says: refused(&["etcd would be away for too long", "rounds took", "1ms (`lun.max_switch`)"]),
+};
+
 /// Something of an interrupted preflight is there. The run with the next cause removes it.
 const LEFT: &str = "mkdir -p /var/lib/etcd-lun/preflight/fence /var/lib/.etcd-lun-preflight; chattr +i /var/lib/etcd-lun/preflight/fence";
 
@@ -77,6 +84,7 @@ fn migration(stage: &mut Stage) -> Result<()> {
             remove: "chattr -i /var/lib/etcd-lun/retired",
             says: failed(&["in step preflight", "/var/lib/etcd-lun/retired", "Operation not permitted"]),
         },
+        TOO_LONG,
     ];
     stage.node.ok(LEFT)?;
     tries(stage, "etcd-lun apply", causes)?;
@@ -105,6 +113,7 @@ fn rollback(stage: &mut Stage) -> Result<()> {
             remove: "chattr -i /var/lib/etcd-lun/returning",
             says: failed(&["in step", "/var/lib/etcd-lun/returning", "Operation not permitted"]),
         },
+        TOO_LONG,
     ];
     stage.node.ok(LEFT)?;
     tries(stage, "etcd-lun rollback", causes)?;
@@ -149,7 +158,7 @@ pub(super) fn leaves_a_static_pod_alone(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-fn tries(stage: &Stage, command: &str, causes: [Cause; 4]) -> Result<()> {
+fn tries(stage: &Stage, command: &str, causes: [Cause; 5]) -> Result<()> {
     let before = main_pid(stage)?;
     each(causes, |cause| plays(stage, command, &cause))?;
     let after = main_pid(stage)?;

@@ -62,12 +62,14 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     // One node plays both nodes. Only the machine id distinguishes them.
     stage.node.ok(&format!("echo {OTHER} >/run/other-id; mount --bind /run/other-id /etc/machine-id"))?;
     declines(stage, &ours, refused(&["is stamped for master-0", &id, "run `etcd-lun claim`"]))?;
+    // The record is gone too. Whoever then follows the first refusal's cure still does not get the other node's LUN.
     stage.node.ok("mv /var/lib/etcd-lun /var/lib/kept; chattr -i /var/lib/etcd")?;
+    check(&stage.agent("apply")?, refused(&["only the empty file `member`", "rm /var/lib/etcd/member"]))?;
+    stage.node.ok("rm /var/lib/etcd/member")?;
     declines(stage, &ours, refused(&["holds etcd data of master-0", &id, "no record of it"]))?;
     by_hand(stage, &format!("mount $LUN /mnt/x; {}; umount /mnt/x", stamp(2)))?;
-    stage.node.ok(
-        "chattr +i /var/lib/etcd; rm -rf /var/lib/etcd-lun; mv /var/lib/kept /var/lib/etcd-lun; umount /etc/machine-id",
-    )?;
+    stage.node.ok("touch /var/lib/etcd/member; chattr +i /var/lib/etcd
+         rm -rf /var/lib/etcd-lun; mv /var/lib/kept /var/lib/etcd-lun; umount /etc/machine-id")?;
     declines(stage, &ours, refused(&["is stamped for master-9", OTHER, "See at the target"]))?;
     // An administrator may do this who knows that etcd never ran on the other node.
     by_hand(stage, &format!("mount $LUN /mnt/x; {}; umount /mnt/x", stamp_of(&id, "master-0", 2)))?;

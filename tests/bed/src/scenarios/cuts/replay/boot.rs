@@ -133,7 +133,7 @@ fn stage(host: &Host, node: &Node) -> Result<Staging> {
     let Some(LunView::Seen(lun)) = node.lun.known() else { bail!("there is no LUN to mount") };
     let device = block::node(&lun.device)?;
     let place = STAGING.parse()?;
-    Staging::mount(host, device.as_path(), &place, Access::ReadWrite).context("cannot mount the LUN")
+    Staging::mount(host, device.as_path(), &place, Access::ReadWrite, &[]).context("cannot mount the LUN")
 }
 
 /// Runs the host's tools. `has` looks for the node's tools.

@@ -2,6 +2,10 @@
 //!
 //! There is no force flag. A refusal changes nothing.
 
+mod retired;
+
+pub use retired::RetiredRefusal;
+
 use crate::{
     config::Place,
     node::User,
@@ -227,6 +231,16 @@ pub enum Refusal {
         /// What may be the cause.
         #[serde(skip)]
         storage: &'static str,
+    },
+    /// etcd would be away for too long.
+    #[error(
+        "etcd would be away for too long: {found}, and the last blocks may take {limit} (`lun.max_switch`); see with `etcd-lun bench` whether the LUN is slow, wait until etcd writes less, or raise `lun.max_switch`"
+    )]
+    SwitchTooLong {
+        /// What the last round did.
+        found: String,
+        /// The limit.
+        limit: Span,
     },
     /// Somebody beside etcd uses its data.
     #[error(
@@ -515,36 +529,6 @@ pub enum Refusal {
         /// The directory.
         at: String,
     },
-    /// There is no retired data of this generation.
-    #[error("{at} does not exist: run `etcd-lun retired list` for the generations that do")]
-    NothingRetired {
-        /// The directory.
-        at: String,
-    },
-    /// The directory does not carry our mark for this generation.
-    #[error(
-        "{at} does not carry etcd-lun's mark for its generation: look at it, and remove it by hand if nobody needs it"
-    )]
-    RetiredByOthers {
-        /// The directory.
-        at: String,
-    },
-    /// etcd has not worked without the retired data for long enough.
-    #[error("{at} was retired {age} ago, and is kept for {keep}: wait, or lower `lun.keep_retired`")]
-    RetiredLately {
-        /// The directory.
-        at: String,
-        /// How long ago.
-        age: Span,
-        /// How long the config keeps it.
-        keep: Span,
-    },
-    /// etcd does not run on the LUN.
-    #[error("{found}: retired data can be deleted only while etcd runs on the LUN")]
-    RetiredIsNeeded {
-        /// What was found.
-        found: String,
-    },
     /// A rollback was cut short.
     #[error(
         "a rollback to the local disk, generation {generation}, is not finished: run `etcd-lun rollback` again, then `etcd-lun apply` to move the data to the LUN again"
@@ -591,4 +575,8 @@ pub enum Refusal {
         /// Where the copy was staged.
         shelf: String,
     },
+    /// Retired data is not deleted.
+    #[error(transparent)]
+    #[serde(untagged)]
+    Retired(#[from] RetiredRefusal),
 }

@@ -1,0 +1,78 @@
+//! Bringing the copy up to date while etcd runs, so that little is left when it is stopped.
+
+use super::{
+    copy::{self, Destination},
+    stage,
+};
+use crate::{
+    apply::{context::Run, watcher::Watcher},
+    host::tree::{self, Moved, Source},
+    plan::{Refusal, Way, step::CatchUp},
+    terms::Bytes,
+};
+use anyhow::Context as _;
+use std::time::{Duration, Instant};
+
+/// More rounds than this don't come closer.
+const ROUNDS: usize = 10;
+/// No further round begins after this time.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+/// A round that writes no more than this is the last: a LUN takes it in a fraction of a second.
+const LITTLE: u64 = 4 << 20;
+/// A check of the whole copy that takes longer than this is followed by one more round.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// Goes over the source in rounds, until one writes little, or no less than the one before. Then reads the whole copy from
+/// the device once more, and refuses if the last round tells that etcd would be away for too long.
+pub fn catch_up(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+    let CatchUp { from, way, limit } = step;
+    if *way == Way::ToLun {
+        // From now on names and metadata that rsync has written come from the device.
+        stage::remount(run)?;
+    }
+    run.ledger = None;
+    let begun = Instant::now();
+    let (mut last, mut took) = round(run, step, watcher)?;
+    let mut rounds = 1;
+    while last.written > LITTLE && rounds < ROUNDS && begun.elapsed() < LIMIT {
+        let before = last.written;
+        (last, took) = round(run, step, watcher)?;
+        rounds += 1;
+        if last.written >= before {
+            break;
+        }
+    }
+    let audit = Instant::now();
+    let to = Destination::open(run, from, *way)?;
+    tree::warm(&to.root, &run.host.interrupt).context("reading the copy into memory")?;
+    let ledger = run.ledger.as_ref().context("nothing was copied in this run")?;
+    tree::audit(&to.root, ledger, LIMIT, &run.host.interrupt)
+        .context("reading the copy from the device once more")?;
+    drop(to);
+    if audit.elapsed() > SHORT || rounds == 1 {
+        (last, took) = round(run, step, watcher)?;
+        rounds += 1;
+    }
+    let found = format!(
+        "the last of {rounds} rounds took {:.1} s, read {} and wrote {}",
+        took.as_secs_f64(),
+        Bytes(last.read),
+        Bytes(last.written)
+    );
+    if took > limit.0 {
+        return Err(Refusal::SwitchTooLong { found, limit: *limit }.into());
+    }
+    Ok(format!(
+        "{found}: copying what is left takes about {:.0} s of the time that etcd is away",
+        took.as_secs_f64().ceil()
+    ))
+}
+
+fn round(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) -> anyhow::Result<(Moved, Duration)> {
+    let begun = Instant::now();
+    let to = Destination::open(run, &step.from, step.way)?;
+    let source = tree::open(&run.host.root.locate(step.from.as_path()))?;
+    let moved = copy::bring_up_to_date(run, &source, &to, Source::InUse, watcher)?;
+    tracing::debug!("a round: {}, {} entries changed meanwhile", copy::described(moved), moved.left);
+    Ok((moved, begun.elapsed()))
+}

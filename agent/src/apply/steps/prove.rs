@@ -1,0 +1,68 @@
+//! The proof that a copy is complete.
+
+use super::{copy::Destination, stage};
+use crate::{
+    apply::{
+        context::{Provisional, Run},
+        guard, users,
+    },
+    host::tree::{self, Summary, TreeError},
+    plan::Way,
+    terms::AbsPath,
+};
+use anyhow::{Context as _, anyhow};
+use std::time::Duration;
+
+/// The other containers of OpenShift's pod take 30 s to end. Reading the copy once more is done within that time.
+const AUDIT_LIMIT: Duration = Duration::from_secs(20);
+
+/// Compares names and metadata of both trees. Their content was compared block by block when it was copied, and every
+/// block of the copy was read from the device.
+pub fn prove(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) -> anyhow::Result<String> {
+    (run.proof, run.provisional) = (None, None);
+    if afresh && way == Way::ToLun {
+        stage::remount(run)?;
+    }
+    let summary =
+        settle(run, from, way)?.with_context(|| format!("the copy on {way} differs from {from}"))?;
+    guard::etcd_is_at_rest(run, from)?;
+    run.proof = Some(summary.fingerprint);
+    Ok(described(&summary))
+}
+
+/// The same while containers of etcd's pod may still write. Then it counts after `confirm`, and it is no error if the source
+/// has changed. There is time to read the copy from the device once more.
+pub fn prove_provisionally(run: &mut Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<String> {
+    (run.proof, run.provisional) = (None, None);
+    let not_yet =
+        |why: &str| format!("not proven yet, because somebody writes to {from} or may do so: {why}");
+    let source = match run.resting.take().context("nothing was copied in this run")? {
+        Ok(source) => source,
+        Err(why) => return Ok(not_yet(&why)),
+    };
+    let summary = match settle(run, from, way)? {
+        Err(error) if error.is_a_change() => return Ok(not_yet(&error.to_string())),
+        summary => summary.with_context(|| format!("the copy on {way} differs from {from}"))?,
+    };
+    let to = Destination::open(run, from, way)?;
+    let ledger = run.ledger.as_ref().context("nothing was copied in this run")?;
+    tree::audit(&to.root, ledger, AUDIT_LIMIT, &run.host.interrupt)
+        .context("reading the copy from the device once more")?;
+    run.provisional = Some(Provisional { fingerprint: summary.fingerprint, source });
+    Ok(described(&summary))
+}
+
+fn settle(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Result<Summary, TreeError>> {
+    let to = Destination::open(run, from, way)?;
+    if way != Way::ToLun {
+        users::nobody_in(run.host, &to.path)?;
+    }
+    let source = tree::open(&run.host.root.locate(from.as_path()))?;
+    let ledger = run.ledger.as_ref().ok_or_else(|| anyhow!("nothing was copied in this run"))?;
+    Ok(tree::settle(&source, &to.root, ledger, &run.host.interrupt))
+}
+
+fn described(summary: &Summary) -> String {
+    let Summary { files, directories, bytes, fingerprint } = summary;
+    format!("both are the same: {files} files, {directories} directories, {bytes}, {fingerprint}")
+}

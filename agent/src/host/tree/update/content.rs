@@ -1,0 +1,342 @@
+//! The content of one file: writing the blocks that differ, and reading them back from the device.
+//!
+//! The file is gone through in batches. Some threads write a batch while they read the one before it back, so that source
+//! and device always have something to do. Between two batches everything is synced.
+
+use super::{
+    device::{Buffer, Device},
+    ledger::{BLOCK, Ledger, Seen, UNKNOWN},
+};
+use crate::{
+    host::Interrupt,
+    host::tree::{
+        CHUNK, Side, TreeError,
+        walk::{Meta, look},
+    },
+    terms::{Fingerprint, Hasher},
+};
+use rustix::fd::AsFd;
+use std::{
+    fs::File,
+    io,
+    ops::Range,
+    os::unix::fs::FileExt,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
+/// So many pieces of a file are written before they are synced and read back. A sync has the device write its cache, which
+/// may take longer than all the rest, so there are few.
+const BATCH: usize = 256;
+/// A device is quicker if it has several orders at a time. Each thread has two buffers.
+const THREADS: usize = 4;
+
+/// Whether somebody may write to the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Somebody writes. What changes is left for a later pass.
+    InUse,
+    /// Nobody writes. A change is an error.
+    AtRest,
+}
+
+/// What a pass does, as it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// So many bytes of the source were read.
+    Read(u64),
+    /// So many bytes were written and synced, and are about to be read back.
+    Synced(u64),
+}
+
+/// A file of both trees.
+#[derive(Debug)]
+pub(super) struct Pair<'a> {
+    pub path: &'a [u8],
+    /// The source's metadata, from before its content is read.
+    pub meta: &'a Meta,
+    pub interrupt: &'a Interrupt,
+    pub source: &'a File,
+    /// For writing.
+    pub copy: &'a File,
+    pub device: &'a Device,
+    pub how: Source,
+}
+
+impl Pair<'_> {
+    fn unwritable(&self, error: io::Error) -> TreeError {
+        Side::Copy.unwritable(self.path, error)
+    }
+
+    fn stop_if_asked(&self) -> Result<(), TreeError> {
+        if self.interrupt.is_requested() { Err(TreeError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Fails if the source has changed since its metadata was read.
+    fn unchanged(&self) -> Result<(), TreeError> {
+        let now =
+            look(self.source.as_fd(), c"").map_err(|error| Side::Source.unreadable(self.path, error))?;
+        if now == *self.meta { Ok(()) } else { Err(Side::Source.changing(self.path)) }
+    }
+
+    fn read_source(&self, piece: &mut [u8], at: u64) -> Result<(), TreeError> {
+        self.source.read_exact_at(piece, at).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => Side::Source.changing(self.path),
+            _ => Side::Source.unreadable(self.path, error),
+        })
+    }
+
+    fn read_device<'a>(&self, at: u64, count: usize, into: &'a mut Buffer) -> Result<&'a [u8], TreeError> {
+        self.device.read(at, count, into).map_err(|error| Side::Copy.unreadable(self.path, error))
+    }
+
+    /// Writes to the device itself, as far as it can: that is quicker than by memory. But it drops from memory what is there of
+    /// the file around these bytes. So `kept` bytes, which may have been read into memory for etcd, are written by memory.
+    fn write_copy(&self, bytes: &[u8], at: u64, kept: bool) -> Result<(), TreeError> {
+        let direct = if kept { Ok(0) } else { self.device.write(bytes, at) };
+        let written = direct.and_then(|done| {
+            let rest = bytes.get(done..).unwrap_or_default();
+            if rest.is_empty() { Ok(()) } else { self.copy.write_all_at(rest, at + done as u64) }
+        });
+        written.map_err(|error| self.unwritable(error))
+    }
+}
+
+/// A block that was written, and must be found on the device.
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    index: usize,
+    len: usize,
+    hash: u128,
+}
+
+impl Written {
+    fn at(&self) -> u64 {
+        (self.index * BLOCK) as u64
+    }
+}
+
+/// Makes the content of a file of the copy that of the source. Returns the hash of the content, which means something only
+/// for a source at rest, and how much was written.
+pub(super) fn content(
+    pair: &Pair<'_>,
+    ledger: &Ledger,
+    seen: &mut Seen,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<(Fingerprint, u64), TreeError> {
+    let size = pair.meta.size;
+    let unwritable = |error| pair.unwritable(error);
+    let old = pair.copy.metadata().map_err(unwritable)?.len();
+    if old != size {
+        pair.copy.set_len(size).map_err(unwritable)?;
+    }
+    seen.resize(old, size);
+    pair.device.forget_pages().map_err(unwritable)?;
+    // Of a file that is not gone through to its end nothing is known.
+    let known = std::mem::take(&mut seen.blocks);
+    let mut hashes = Vec::with_capacity(known.len());
+    let (mut hasher, mut written) = (Hasher::default(), 0);
+    let count = usize::try_from(size.div_ceil(CHUNK as u64)).unwrap_or(usize::MAX);
+    let (mut to, mut synced) = (0, Vec::new());
+    while to < count || !synced.is_empty() {
+        let from = to;
+        to = count.min(from + BATCH);
+        let batch = Batch { pair, ledger, known: &known, old, synced: &synced, pieces: from..to };
+        let pieces = batch.work(&mut hasher, tell)?;
+        hashes.extend(pieces.iter().flat_map(|piece| &piece.hashes));
+        written += pieces.iter().map(|piece| piece.written).sum::<u64>();
+        synced =
+            pieces.into_iter().map(|piece| piece.differing).filter(|blocks| !blocks.is_empty()).collect();
+        if !synced.is_empty() {
+            pair.copy.sync_data().map_err(unwritable)?;
+            pair.device.forget_pages().map_err(unwritable)?;
+            tell(Progress::Synced(synced.iter().flatten().map(|block| block.len as u64).sum()));
+        }
+    }
+    if pair.how == Source::AtRest {
+        pair.unchanged()?;
+    }
+    seen.blocks = hashes;
+    Ok((hasher.finish(), written))
+}
+
+/// A piece of the source that was held against the copy.
+#[derive(Debug)]
+struct Piece {
+    nth: usize,
+    hashes: Vec<u128>,
+    /// The blocks that differed.
+    differing: Vec<Written>,
+    written: u64,
+}
+
+/// What the threads do until the next sync.
+#[derive(Debug)]
+struct Batch<'a> {
+    pair: &'a Pair<'a>,
+    ledger: &'a Ledger,
+    /// What the device was seen to hold.
+    known: &'a [u128],
+    /// The size that the copy had.
+    old: u64,
+    /// The blocks to read back, by pieces.
+    synced: &'a [Vec<Written>],
+    /// The pieces to write.
+    pieces: Range<usize>,
+}
+
+impl Batch<'_> {
+    fn work(&self, hasher: &mut Hasher, tell: &mut dyn FnMut(Progress)) -> Result<Vec<Piece>, TreeError> {
+        let next = AtomicUsize::new(0);
+        let mut pieces = thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for _ in 0..THREADS.min(self.synced.len() + self.pieces.len()) {
+                // The thread has a name, so that a list of threads shows which files a hanging process reads and writes.
+                let named = thread::Builder::new().name("copy".into());
+                let thread = named.spawn_scoped(scope, || self.jobs(&next));
+                threads.push(thread.map_err(|error| self.pair.unwritable(error))?);
+            }
+            let mut result = self.hash(hasher, tell);
+            let mut pieces = Vec::new();
+            for thread in threads {
+                let ended = || Err(self.pair.unwritable(io::Error::other("the reading thread ended")));
+                match thread.join().unwrap_or_else(|_| ended()) {
+                    Ok(more) => pieces.extend(more),
+                    Err(error) => result = Err(error),
+                }
+            }
+            result.map(|()| pieces)
+        })?;
+        pieces.sort_unstable_by_key(|piece| piece.nth);
+        Ok(pieces)
+    }
+
+    /// Hashes the content of these pieces of a source at rest, one after the other.
+    fn hash(&self, hasher: &mut Hasher, tell: &mut dyn FnMut(Progress)) -> Result<(), TreeError> {
+        let mut buffer = Vec::new();
+        for nth in self.pieces.clone() {
+            let (at, count) = self.place(nth);
+            if self.pair.how == Source::AtRest {
+                self.pair.stop_if_asked()?;
+                buffer.resize(count, 0);
+                self.pair.read_source(&mut buffer, at)?;
+                hasher.update(&buffer);
+            }
+            tell(Progress::Read(count as u64));
+        }
+        Ok(())
+    }
+
+    /// Where a piece begins, and its length.
+    fn place(&self, nth: usize) -> (u64, usize) {
+        let at = (nth * CHUNK) as u64;
+        (at, usize::try_from(self.pair.meta.size - at).map_or(CHUNK, |rest| rest.min(CHUNK)))
+    }
+
+    /// What one thread does: it takes the next job until there is none left. It reads back and writes by turns.
+    fn jobs(&self, next: &AtomicUsize) -> Result<Vec<Piece>, TreeError> {
+        let size = usize::try_from(self.pair.meta.size).map_or(CHUNK, |size| size.min(CHUNK));
+        let (mut ours, mut theirs) = (Buffer::new(size), Buffer::new(size));
+        let mut done = Vec::new();
+        let both = self.synced.len().min(self.pieces.len());
+        loop {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            let (to_read, to_write) = match job {
+                job if job >= 2 * both => (job - both, job - both),
+                job if job % 2 == 0 => (job / 2, usize::MAX),
+                job => (usize::MAX, job / 2),
+            };
+            let result = match (self.synced.get(to_read), self.pieces.clone().nth(to_write)) {
+                (Some(blocks), _) => self.verify(blocks, &mut ours, &mut theirs),
+                (None, Some(nth)) => self.write(nth, &mut ours, &mut theirs).map(|piece| done.push(piece)),
+                (None, None) => return Ok(done),
+            };
+            if let Err(error) = result.and_then(|()| self.pair.stop_if_asked()) {
+                // The other threads end too.
+                next.store(usize::MAX / 2, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Holds each block of a piece of the source against what the device holds, and writes those that differ.
+    fn write(&self, nth: usize, ours: &mut Buffer, theirs: &mut Buffer) -> Result<Piece, TreeError> {
+        let (at, count) = self.place(nth);
+        let piece = ours.get(count).map_err(|error| self.pair.unwritable(error))?;
+        self.pair.read_source(piece, at)?;
+        let (piece, first) = (&*piece, nth * (CHUNK / BLOCK));
+        let known = self.known.get(first..).unwrap_or_default();
+        let known = known.get(..count.div_ceil(BLOCK)).unwrap_or(known);
+        let kept = !known.contains(&UNKNOWN);
+        let known = if at < self.old && known.contains(&UNKNOWN) {
+            let found = self.pair.read_device(at, count, theirs)?;
+            found.chunks(BLOCK).map(|block| self.ledger.hash(block)).collect()
+        } else {
+            known.to_vec()
+        };
+        let hashes: Vec<u128> = piece.chunks(BLOCK).map(|block| self.ledger.hash(block)).collect();
+        let mut made = Piece { nth, hashes, differing: Vec::new(), written: 0 };
+        let mut run = 0..0;
+        for ((nth, block), (known, hash)) in
+            piece.chunks(BLOCK).enumerate().zip(known.iter().zip(&made.hashes))
+        {
+            if known == hash && *hash != UNKNOWN {
+                continue;
+            }
+            let block = Written { index: first + nth, len: block.len(), hash: *hash };
+            made.differing.push(block);
+            let (start, end) = (nth * BLOCK, nth * BLOCK + block.len);
+            // Behind its old end the copy has a hole, which holds zeros.
+            let bytes = piece.get(start..end).unwrap_or_default();
+            if block.at() >= self.old && bytes.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            made.written += block.len as u64;
+            if run.end != start {
+                let bytes = piece.get(run.clone()).unwrap_or_default();
+                self.pair.write_copy(bytes, at + run.start as u64, kept)?;
+                run.start = start;
+            }
+            run.end = end;
+        }
+        self.pair.write_copy(piece.get(run.clone()).unwrap_or_default(), at + run.start as u64, kept)?;
+        Ok(made)
+    }
+
+    /// Reads blocks of one piece that were written and synced back from the device. They must be what was written.
+    ///
+    /// If the source is at rest, it is read once more, and must still have the same hashes. So neither an error in the memory
+    /// through which a block went nor one in its hash goes unnoticed.
+    fn verify(&self, blocks: &[Written], ours: &mut Buffer, theirs: &mut Buffer) -> Result<(), TreeError> {
+        let pair = self.pair;
+        let same = |found: &[u8], block: &Written| self.ledger.hash(found) == block.hash;
+        let mut rest = blocks;
+        while let Some(first) = rest.first() {
+            // A run of blocks that follow one another is one read.
+            let follow = |(nth, block): &(usize, &Written)| block.index == first.index + nth;
+            let run = rest.iter().enumerate().take_while(follow).count();
+            let (run, later) = rest.split_at(run);
+            rest = later;
+            let count = run.iter().map(|block| block.len).sum();
+            let found = pair.read_device(first.at(), count, theirs)?;
+            if let Some((_, lost)) = found.chunks(BLOCK).zip(run).find(|(found, block)| !same(found, block)) {
+                return Err(not_kept(pair.path, lost.at()));
+            }
+            if pair.how == Source::AtRest {
+                let again = ours.get(count).map_err(|error| pair.unwritable(error))?;
+                pair.read_source(again, first.at())?;
+                if let Some((_, lost)) =
+                    again.chunks(BLOCK).zip(run).find(|(again, block)| !same(again, block))
+                {
+                    pair.unchanged()?;
+                    return Err(not_kept(pair.path, lost.at()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn not_kept(path: &[u8], at: u64) -> TreeError {
+    TreeError::NotKept { file: Side::Copy.name(path), at }
+}

@@ -1,0 +1,111 @@
+//! What the copy's device was seen to hold: a hash for each block.
+
+use crate::{
+    host::tree::{Side, TreeError, walk::Meta},
+    terms::{Fingerprint, block_hash},
+};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// The unit in which a copy is brought up to date. etcd's database changes in pages of 4 KiB that are scattered. With
+/// smaller blocks less is written; with larger ones fewer hashes are kept, which take 2 MiB for a database of 8 GiB.
+pub(super) const BLOCK: usize = 64 << 10;
+
+/// What the device of a copy was seen to hold. It lives for one run.
+#[derive(Debug)]
+pub struct Ledger {
+    seed: u64,
+    /// By path. There are few: a map would cost more of the program's size than it saves time.
+    files: Vec<(Vec<u8>, Seen)>,
+    pass: u32,
+}
+
+/// What was seen of one file of the copy.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// The inode on the copy.
+    pub inode: u64,
+    /// The hash of each block, as it was read from the device. Zero stands for a block of which that is not known.
+    pub blocks: Vec<u128>,
+    /// Set by a pass over a source at rest.
+    pub at_rest: Option<AtRest>,
+    pass: u32,
+}
+
+/// What makes the blocks of a file the proof of its content.
+#[derive(Debug)]
+pub(super) struct AtRest {
+    /// The source when its blocks were held against those of the device.
+    pub source: Meta,
+    /// The copy after its last change.
+    pub copy: Meta,
+    /// The hash of the whole content.
+    pub content: Fingerprint,
+}
+
+/// A block of which the device's content is not known.
+pub(super) const UNKNOWN: u128 = 0;
+
+impl Ledger {
+    /// An empty one: nothing is known about the device.
+    pub fn new() -> Result<Self, TreeError> {
+        let mut seed = [0; 8];
+        getrandom(&mut seed, GetRandomFlags::empty())
+            .map_err(|error| Side::Only.unreadable(b"", error.into()))?;
+        Ok(Self { seed: u64::from_ne_bytes(seed), files: Vec::new(), pass: 0 })
+    }
+
+    pub(super) fn hash(&self, block: &[u8]) -> u128 {
+        block_hash(block, self.seed)
+    }
+
+    /// Begins a pass. What it doesn't ask for is forgotten at its end, by [`Self::end`].
+    pub(super) fn begin(&mut self) {
+        self.pass += 1;
+    }
+
+    pub(super) fn end(&mut self) {
+        let pass = self.pass;
+        self.files.retain(|(_, seen)| seen.pass == pass);
+    }
+
+    /// Takes out what is known of a file; nothing if the name is another file's now. [`Self::put`] brings it back.
+    pub(super) fn take(&mut self, path: &[u8], inode: u64) -> Seen {
+        let found =
+            self.files.iter().position(|(known, _)| known == path).map(|at| self.files.swap_remove(at));
+        match found {
+            Some((_, seen)) if seen.inode == inode => Seen { at_rest: None, pass: self.pass, ..seen },
+            _ => Seen { inode, blocks: Vec::new(), at_rest: None, pass: self.pass },
+        }
+    }
+
+    pub(super) fn put(&mut self, path: Vec<u8>, seen: Seen) {
+        self.files.push((path, seen));
+    }
+
+    /// Notes that the metadata of a file of the copy was changed by giving it another name, or taking one.
+    pub(super) fn changed_by_us(&mut self, path: &[u8], now: Meta) {
+        let found = self.files.iter_mut().find(|(known, _)| known == path);
+        if let Some(at_rest) = found.and_then(|(_, seen)| seen.at_rest.as_mut()) {
+            at_rest.copy = now;
+        }
+    }
+
+    /// What is known of a file.
+    pub(super) fn get(&self, path: &[u8]) -> Option<&Seen> {
+        self.files.iter().find(|(known, _)| known == path).map(|(_, seen)| seen)
+    }
+}
+
+impl Seen {
+    /// Fits the blocks to a file whose size was `old` and is `new`. Where they differ, the last block is another one now.
+    pub(super) fn resize(&mut self, old: u64, new: u64) {
+        let count = usize::try_from(new.div_ceil(BLOCK as u64)).unwrap_or(usize::MAX);
+        self.blocks.resize(count, UNKNOWN);
+        if old != new
+            && let Ok(last) = usize::try_from(old.min(new) / BLOCK as u64)
+            && let Some(block) = self.blocks.get_mut(last)
+        {
+            *block = UNKNOWN;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The table and the plot of what was measured.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::lab::Measured;
+use super::way::{Runtime, Way};
+
+/// The width of the longest bar of a plot.
+const BAR: usize = 60;
+
+/// What was measured, by runtime and size.
+#[derive(Debug, Default)]
+pub struct Figures(Vec<Row>);
+
+#[derive(Debug)]
+struct Row {
+    runtime: Runtime,
+    bytes: u64,
+    ways: [Option<Measured>; Way::ALL.len()],
+}
+
+impl Row {
+    fn gap(&self, way: Way) -> Option<Duration> {
+        let at = Way::ALL.iter().position(|of| *of == way)?;
+        self.ways.get(at)?.as_ref().map(|measured| measured.gap)
+    }
+
+    /// The time of a way, and how many plain restarts that is.
+    fn cell(&self, way: Way) -> String {
+        let Some(gap) = self.gap(way) else { return "–".into() };
+        match self.gap(Way::Restart) {
+            Some(plain) if way != Way::Restart => {
+                format!("{:.1} s, {:.2} ×", gap.as_secs_f64(), gap.as_secs_f64() / plain.as_secs_f64())
+            }
+            _ => format!("{:.1} s", gap.as_secs_f64()),
+        }
+    }
+}
+
+impl Figures {
+    /// Adds a measurement.
+    pub fn put(&mut self, runtime: Runtime, bytes: u64, way: Way, measured: Measured) {
+        let at = self.0.iter().position(|row| row.runtime == runtime && row.bytes == bytes);
+        let at = at.unwrap_or_else(|| {
+            self.0.push(Row { runtime, bytes, ways: [const { None }; Way::ALL.len()] });
+            self.0.len() - 1
+        });
+        for (cell, of) in self.0[at].ways.iter_mut().zip(Way::ALL) {
+            if of == way {
+                *cell = Some(measured.clone());
+            }
+        }
+    }
+
+    /// The table in Markdown: the longest time without an answer, and its ratio to a plain restart.
+    pub fn table(&self) -> String {
+        let mut text = String::from("| runtime | database |");
+        for way in Way::ALL {
+            write!(text, " {way} |").ok();
+        }
+        writeln!(text, "\n|---|---:|{}", "---:|".repeat(Way::ALL.len())).ok();
+        for row in &self.0 {
+            write!(text, "| {} | {} MiB |", row.runtime, row.bytes >> 20).ok();
+            for way in Way::ALL {
+                write!(text, " {} |", row.cell(way)).ok();
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// A bar for each time, all in one scale.
+    pub fn plot(&self) -> String {
+        let longest = self.0.iter().flat_map(|row| Way::ALL.map(|way| row.gap(way))).flatten().max();
+        let longest = longest.unwrap_or(Duration::from_secs(1)).as_secs_f64();
+        let mut text = String::new();
+        for row in &self.0 {
+            writeln!(text, "{}, {} MiB", row.runtime, row.bytes >> 20).ok();
+            for way in Way::ALL {
+                let Some(gap) = row.gap(way) else { continue };
+                let seconds = gap.as_secs_f64();
+                let bar = (seconds / longest * BAR as f64).round() as usize;
+                let (name, bar) = (way.to_string(), "█".repeat(bar.max(1)));
+                writeln!(text, "  {name:<27}{bar} {seconds:.1} s").ok();
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_and_bars() {
+        let measured = |seconds| Measured {
+            gap: Duration::from_secs(seconds),
+            account: Vec::new(),
+            before: [Duration::ZERO; 2],
+            meanwhile: [Duration::ZERO; 2],
+            lost: 0,
+        };
+        let mut figures = Figures::default();
+        for (way, seconds) in Way::ALL.into_iter().zip([10, 20, 60, 12]) {
+            figures.put(Runtime::Systemd, 100 << 20, way, measured(seconds));
+        }
+        figures.put(Runtime::StaticPod, 100 << 20, Way::Restart, measured(30));
+        let table = figures.table();
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        assert_eq!(
+            rows,
+            [
+                "| systemd | 100 MiB | 10.0 s | 20.0 s, 2.00 × | 60.0 s, 6.00 × | 12.0 s, 1.20 × |",
+                "| static pod | 100 MiB | 30.0 s | – | – | – |"
+            ]
+        );
+        let plot = figures.plot();
+        let bars: Vec<usize> = plot.lines().map(|line| line.matches('█').count()).collect();
+        assert_eq!(bars, [0, 10, 20, 60, 12, 0, 30], "{plot}");
+    }
+}

@@ -1,0 +1,270 @@
+//! The node, its database, and one measurement.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use fastrand::Rng;
+use serde_json::json;
+
+use super::way::{Runtime, Way};
+use crate::bed::Bed;
+use crate::compare::client::Client;
+use crate::etcd::base64;
+use crate::gateway;
+use crate::host;
+use crate::image::ETCD_POD;
+use crate::net;
+use crate::node::Node;
+use crate::scenarios::cuts::writer::{Acknowledged, Writer, address, missing};
+use crate::scene::{self, Wanted};
+use crate::target::{self, Lun, Offer, Target};
+use crate::vm::Options;
+
+/// The snapshot on which every measurement begins.
+const FILLED: &str = "filled";
+/// The same, with the runtime that is measured.
+const READY: &str = "ready";
+/// A transaction with so many values of so many bytes stays below etcd's limit of 1.5 MiB.
+const VALUES: (usize, usize) = (64, 16 << 10);
+/// How long a step with the largest database may take in an emulated node.
+const LIMIT: Duration = Duration::from_secs(3600);
+/// How long the client writes before and after.
+const AROUND: Duration = Duration::from_secs(15);
+
+/// Raft snapshots come often, so that the files of etcd's log are purged and the database is nearly all of its data.
+const SETTINGS: [&str; 2] = ["ETCD_QUOTA_BACKEND_BYTES=8589934592", "ETCD_SNAPSHOT_COUNT=100"];
+
+/// What a client saw. It pauses for 40 ms after each write, which the times of writes include.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// The longest time without an answer.
+    pub gap: Duration,
+    /// What etcd-lun says from the stop of etcd on: its steps, how long each took, and the sum.
+    pub account: Vec<String>,
+    /// Within this half of all writes, and 99 of 100, were acknowledged before anything was done.
+    pub before: [Duration; 2],
+    /// The same from then on until etcd was away: while its data was copied.
+    pub meanwhile: [Duration; 2],
+    /// Acknowledged writes that etcd has lost.
+    pub lost: usize,
+}
+
+impl Measured {
+    fn of(acknowledged: &[Acknowledged], begun: Instant, account: Vec<String>, lost: usize) -> Result<Self> {
+        let pairs = || acknowledged.windows(2).map(|pair| (pair[0].at, pair[1].at));
+        let (from, to) =
+            pairs().max_by_key(|(from, to)| *to - *from).context("etcd acknowledged no two writes")?;
+        let within = |begin: Instant, end: Instant| {
+            let mut times: Vec<Duration> = pairs()
+                .filter(|(from, to)| *from >= begin && *to <= end)
+                .map(|(from, to)| to - from)
+                .collect();
+            times.sort_unstable();
+            let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or_default();
+            [at(50), at(99)]
+        };
+        let first = acknowledged.first().map_or(begun, |first| first.at);
+        Ok(Self {
+            gap: to - from,
+            account,
+            before: within(first, begun),
+            meanwhile: within(begun, from),
+            lost,
+        })
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no answer for {:.1} s, {} writes lost", self.gap.as_secs_f64(), self.lost)?;
+        if self.meanwhile[0] > Duration::ZERO {
+            let ms = |times: [Duration; 2]| times.map(|time| time.as_millis());
+            let ([half, most], [half_now, most_now]) = (ms(self.before), ms(self.meanwhile));
+            write!(
+                f,
+                "; of its writes half took {half} ms before and {half_now} ms meanwhile, 99 of 100 {most} ms and {most_now} ms"
+            )?;
+        }
+        self.account.iter().try_for_each(|line| write!(f, "\n    {line}"))
+    }
+}
+
+/// The node and its target.
+pub struct Lab {
+    node: Node,
+    target: Target,
+    client: Client,
+    namespace: PathBuf,
+    lun: PathBuf,
+    lun_size: u64,
+    runtime: Runtime,
+    filled: u64,
+}
+
+impl Lab {
+    /// Boots a node with an empty etcd. The LUN has room for the largest database.
+    pub fn boot(bed: &Rc<Bed>, agent: &Path, largest: u64) -> Result<Self> {
+        let (lun, lun_size) = (bed.run.dir().join("lun1"), (2 * largest + 1024) << 20);
+        target::blank(&lun, lun_size)?;
+        let target = Target::start(bed, Offer::open(vec![Lun::new(1, lun.clone())]))?;
+        // Both copies of the database are in memory at the switch, and etcd needs some beside.
+        let memory_mib = 1536 + 3 * u32::try_from(largest)?;
+        let node = Node::boot(bed, Options { cpus: 2, memory_mib, ..Options::default() })?;
+        scene::install(&node, agent)?;
+        let unit: Vec<String> = SETTINGS.iter().map(|setting| format!("Environment={setting}")).collect();
+        let pod: Vec<String> = SETTINGS
+            .iter()
+            .filter_map(|setting| setting.split_once('='))
+            .map(|(name, value)| format!("    \"{name}\": \"{value}\","))
+            .collect();
+        node.ok(&format!(
+            "set -e; mkdir -p /etc/systemd/system/etcd.service.d
+             printf '[Service]\\nTimeoutStartSec=infinity\\n{}\\n' >/etc/systemd/system/etcd.service.d/bench.conf
+             mount -o remount,bind,rw /usr
+             sed -i -e '/LISTEN_CLIENT_URLS/s/127.0.0.1/0.0.0.0/' -e '/^ENVIRONMENT = /a\\{}' /usr/libexec/kubelet-stand-in
+             mount -o remount,bind,ro /usr
+             mkdir -p /etc/kubernetes/manifests; chmod 700 /etc/kubernetes/manifests; mkdir -p /mnt/etcd
+             systemctl daemon-reload; systemctl enable --quiet --now etcd.service",
+            unit.join("\\n"),
+            pod.join("\\n")
+        ))?;
+        node.put("/root/attach", 0o755, include_bytes!("../../guest/compare/by-hand/attach"))?;
+        let namespace = PathBuf::from("/run/netns").join(bed.run.namespace());
+        let client = Client::new(namespace.clone());
+        Ok(Self { node, target, client, namespace, lun, lun_size, runtime: Runtime::Systemd, filled: 0 })
+    }
+
+    /// Fills the database up to this size. Returns the size that it has.
+    pub fn fill(&mut self, bytes: u64) -> Result<u64> {
+        if self.filled > 0 {
+            self.node.load(FILLED)?;
+        }
+        self.answers()?;
+        let begun = Instant::now();
+        let mut size = self.size()?;
+        while size < bytes {
+            let transactions = (bytes - size).div_ceil((VALUES.0 * VALUES.1) as u64).min(256);
+            self.put(transactions)?;
+            size = self.size()?;
+        }
+        self.filled = size;
+        println!("bed: a database of {} MiB, filled in {} s", size >> 20, begun.elapsed().as_secs());
+        self.node.save(FILLED)?;
+        Ok(size)
+    }
+
+    /// Random values, which cannot be compressed.
+    fn put(&self, transactions: u64) -> Result<()> {
+        let namespace = &self.namespace;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                gateway::enter(namespace)?;
+                let (mut chance, mut value) = (Rng::new(), vec![0; VALUES.1]);
+                for _ in 0..transactions {
+                    let puts: Vec<_> = (0..VALUES.0)
+                        .map(|_| {
+                            chance.fill(&mut value);
+                            let key = base64(format!("/bench/{:016x}", chance.u64(..)).as_bytes());
+                            json!({ "requestPut": { "key": key, "value": base64(&value) } })
+                        })
+                        .collect();
+                    gateway::ask(
+                        &address(),
+                        "/v3/kv/txn",
+                        &json!({ "success": puts }),
+                        Duration::from_secs(120),
+                    )?;
+                }
+                Ok(())
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn size(&self) -> Result<u64> {
+        Ok(self.node.ok("stat --format %s /var/lib/etcd/member/snap/db")?.trim().parse()?)
+    }
+
+    /// Has the runtime run etcd, with the filled database.
+    pub fn run_by(&mut self, runtime: Runtime) -> Result<()> {
+        self.node.load(FILLED)?;
+        self.runtime = runtime;
+        let etcd = match runtime {
+            Runtime::Systemd => Wanted::default().etcd,
+            Runtime::StaticPod => {
+                let script = format!(
+                    "set -e; systemctl disable --quiet --now etcd.service
+                     install -m 600 /{ETCD_POD} /etc/kubernetes/manifests/
+                     systemctl enable --quiet --now kubelet.service"
+                );
+                self.node.run_within(&script, LIMIT)?;
+                "runtime = \"static-pod\"\n".into()
+            }
+        };
+        // The last blocks of the largest database take longer in an emulated node than they may elsewhere.
+        let wanted = Wanted { chap: None, etcd, max_switch: Some("30min".into()), ..Wanted::default() };
+        scene::configure_with_units(&self.node, &wanted)?;
+        self.answers()?;
+        // The database is in memory before each way, as that of a member that has run for a while.
+        self.node.run_within("cat /var/lib/etcd/member/snap/db >/dev/null; sync", LIMIT)?;
+        self.node.save(READY)
+    }
+
+    /// Measures one way, from the snapshot on.
+    pub fn measure(&mut self, way: Way) -> Result<Measured> {
+        self.target.stop();
+        target::blank(&self.lun, self.lun_size)?;
+        self.node.load(READY)?;
+        self.target.offer(Offer::open(vec![Lun::new(1, self.lun.clone())]))?;
+        self.answers()?;
+        let mut script = way.script(self.runtime);
+        if way == Way::ByHand {
+            let attach = format!("/root/attach {} {} | tail -n 1", net::Path::A.portal(), scene::INITIATOR);
+            let disk = self.node.ok(&attach)?;
+            self.node.ok(&format!("mkfs.xfs -q {disk}"))?;
+            script = format!("LUN={disk}\n{script}");
+        }
+        let writer = Writer::begin(&self.namespace, 1);
+        std::thread::sleep(AROUND);
+        let begun = Instant::now();
+        let output = self.node.run_within(&script, LIMIT)?;
+        if output.code != 0 {
+            bail!("`{script}` failed: {output}");
+        }
+        self.answers()?;
+        std::thread::sleep(AROUND);
+        let acknowledged = writer.end()?;
+        let numbers: Vec<u64> = acknowledged.iter().map(|one| one.number).collect();
+        let lost = missing(&self.namespace, &numbers)?.len();
+        if way == Way::Apply && lost > 0 {
+            bail!("etcd-lun has lost {lost} acknowledged writes");
+        }
+        let said = output.both();
+        let account = said.lines().skip_while(|line| !line.contains("] stop ")).map(String::from);
+        Measured::of(&acknowledged, begun, account.collect(), lost)
+    }
+
+    fn answers(&self) -> Result<()> {
+        let held = host::poll(LIMIT, Duration::from_millis(200), || self.client.held())?;
+        held.map(drop).context("etcd does not answer")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_gap_and_what_was_before_it() {
+        let start = Instant::now();
+        let at = |ms: u64| Acknowledged { number: ms, at: start + Duration::from_millis(ms) };
+        let acknowledged: Vec<_> = [0, 50, 100, 150, 250, 350, 9350, 9400].map(at).into();
+        let found = Measured::of(&acknowledged, start + Duration::from_millis(150), Vec::new(), 0).unwrap();
+        let ms = |ms: u64| Duration::from_millis(ms);
+        assert_eq!((found.gap, found.before, found.meanwhile), (ms(9000), [ms(50); 2], [ms(100); 2]));
+        assert!(Measured::of(&acknowledged[..1], start, Vec::new(), 0).is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! Measures how long a client of etcd gets no answer: in a plain restart, in a move by hand, and in etcd-lun's.
+//!
+//! All is measured on one node, from one snapshot for each size of the database, so every way begins with the same files,
+//! the same memory and a blank LUN.
+//!
+//! - `way`: the ways, and their commands
+//! - `lab`: the node, its database, and one measurement
+//! - `figures`: the table and the plot
+
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::bed::Bed;
+
+mod figures;
+mod lab;
+mod way;
+
+use figures::Figures;
+use lab::Lab;
+pub use way::Runtime;
+use way::Way;
+
+/// Plays every way with each size, in MiB, and with each runtime. Prints table and plot.
+pub fn play(bed: &Rc<Bed>, agent: &Path, sizes: &[u64], runtimes: &[Runtime]) -> Result<()> {
+    let begun = Instant::now();
+    if sizes.is_empty() || !sizes.is_sorted() {
+        bail!("the sizes must be in ascending order: the database of one is filled up to the next");
+    }
+    let mut lab = Lab::boot(bed, agent, sizes.last().copied().unwrap_or_default())?;
+    let mut figures = Figures::default();
+    for size in sizes {
+        let bytes = lab.fill(size << 20)?;
+        for runtime in runtimes {
+            lab.run_by(*runtime)?;
+            for way in Way::ALL {
+                let measured = lab.measure(way)?;
+                println!("bed: {runtime}, {} MiB, {way}: {measured}", bytes >> 20);
+                figures.put(*runtime, bytes, way, measured);
+            }
+        }
+    }
+    println!(
+        "\n{}\n{}\nMeasured in {} s; the node ran under {}.",
+        figures.table(),
+        figures.plot(),
+        begun.elapsed().as_secs(),
+        bed.accel()
+    );
+    Ok(())
+}

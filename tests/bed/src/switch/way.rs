@@ -1,0 +1,80 @@
+//! The ways in which etcd is away for a while, and their commands.
+
+use std::fmt;
+
+use clap::ValueEnum;
+
+/// What runs etcd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Runtime {
+    /// `etcd.service`.
+    Systemd,
+    /// The stand-in for the kubelet and its pod, whose sidecar takes its whole grace period to end.
+    StaticPod,
+}
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Runtime::Systemd => "systemd",
+            Runtime::StaticPod => "static pod",
+        })
+    }
+}
+
+/// A way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// A restart on the same disk.
+    Restart,
+    /// The same, with nothing of the database in memory: what etcd's start on a cold disk takes.
+    Cold,
+    /// iSCSI, XFS and rsync by hand.
+    ByHand,
+    /// `etcd-lun apply`.
+    Apply,
+}
+
+impl Way {
+    /// All of them, in the order of the table's columns.
+    pub const ALL: [Way; 4] = [Way::Restart, Way::Cold, Way::ByHand, Way::Apply];
+
+    /// What is run in the node. `$LUN` is the LUN's disk, which has an XFS for a move by hand.
+    pub fn script(self, runtime: Runtime) -> String {
+        let (stop, start) = match runtime {
+            Runtime::Systemd => ("systemctl stop etcd.service", "systemctl start etcd.service"),
+            Runtime::StaticPod => (STOP_POD, START_POD),
+        };
+        match (self, runtime) {
+            (Way::Restart, Runtime::Systemd) => "systemctl restart etcd.service".into(),
+            (Way::Restart, Runtime::StaticPod) => format!("set -e\n{stop}\n{start}"),
+            (Way::Cold, _) => format!("set -e\n{stop}\nsync; echo 3 >/proc/sys/vm/drop_caches\n{start}"),
+            (Way::ByHand, _) => format!("set -e\n{stop}\n{MOVE}\n{start}"),
+            (Way::Apply, _) => "etcd-lun apply".into(),
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Way::Restart => "plain restart",
+            Way::Cold => "restart, nothing in memory",
+            Way::ByHand => "by hand",
+            Way::Apply => "etcd-lun apply",
+        })
+    }
+}
+
+/// As an administrator does it: the manifest is taken away, and etcd's container is waited for.
+const STOP_POD: &str = "mv /etc/kubernetes/manifests/etcd-pod.yaml /root/
+    while [ -n \"$(crictl ps --label io.kubernetes.container.name=etcd -q)\" ]; do sleep 0.2; done";
+const START_POD: &str = "mv /root/etcd-pod.yaml /etc/kubernetes/manifests/";
+
+/// The middle of the runbook of `compare`.
+const MOVE: &str = "mkdir -p /mnt/etcd; mount $LUN /mnt/etcd
+    rsync -a /var/lib/etcd/ /mnt/etcd/
+    umount /mnt/etcd
+    echo \"$LUN /var/lib/etcd xfs defaults,prjquota,_netdev 0 0\" >>/etc/fstab
+    systemctl daemon-reload
+    mount /var/lib/etcd";
