@@ -11,7 +11,7 @@ use crate::stage::Stage;
 use crate::target::Target;
 
 /// A shell pattern for the line of the copy that counts: etcd is stopped, and what it wrote last is copied and proven
-/// next. The lines of what is copied while etcd still runs are never matched; see [`HOLD`].
+/// next. The line of the first copy, while etcd still runs, is never matched; see [`HOLD`].
 const LAST_COPY: &str = r"*\]\ copy\ *\ to\ *";
 
 /// Lets a held run go on, as a script in the node.
@@ -110,7 +110,7 @@ chrt --other 0 setsid etcd-lun $verb 2>/run/lines &
 pid=$!
 while IFS= read -r line; do
     case "$line" in
-    *'while etcd still runs'*) ;;
+    *'] copy '*'while etcd still runs'*) ;;
     $1)
         kill -STOP -$pid
         shift
