@@ -69,6 +69,11 @@ impl<'a> Run<'a> {
         self.staging.take().ok_or_else(not_staged)
     }
 
+    /// What this run's passes have seen of the copy.
+    pub fn ledger(&self) -> anyhow::Result<&Ledger> {
+        self.ledger.as_ref().ok_or_else(|| anyhow!("nothing was copied in this run"))
+    }
+
     /// Unmounts the staged LUN if there is one. An error is only logged.
     pub fn drop_staging(&mut self) {
         self.ledger = None;

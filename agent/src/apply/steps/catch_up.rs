@@ -2,7 +2,7 @@
 
 use super::{
     copy::{self, Destination},
-    stage,
+    prove, stage,
 };
 use crate::{
     apply::{context::Run, watcher::Watcher},
@@ -45,10 +45,7 @@ pub fn catch_up(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) ->
     let audit = Instant::now();
     let to = Destination::open(run, from, *way)?;
     tree::warm(&to.root, &run.host.interrupt).context("reading the copy into memory")?;
-    let ledger = run.ledger.as_ref().context("nothing was copied in this run")?;
-    tree::audit(&to.root, ledger, LIMIT, &run.host.interrupt)
-        .context("reading the copy from the device once more")?;
-    drop(to);
+    prove::audit(run, &to, LIMIT)?;
     if audit.elapsed() > SHORT || rounds == 1 {
         (last, took) = round(run, step, watcher)?;
         rounds += 1;

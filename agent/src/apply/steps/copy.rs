@@ -117,10 +117,10 @@ pub fn bring_up_to_date(
     how: Source,
     watcher: &mut dyn Watcher,
 ) -> Result<Moved, tree::TreeError> {
-    if run.ledger.is_none() {
-        run.ledger = Some(Ledger::new()?);
-    }
-    let Some(ledger) = &mut run.ledger else { return Ok(Moved::default()) };
+    let ledger = match &mut run.ledger {
+        Some(ledger) => ledger,
+        none => none.insert(Ledger::new()?),
+    };
     let mut done = 0;
     tree::update(source, &to.root, ledger, how, &run.host.interrupt, &mut |progress| {
         if let Progress::Read(count) = progress {

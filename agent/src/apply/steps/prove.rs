@@ -10,7 +10,7 @@ use crate::{
     plan::Way,
     terms::AbsPath,
 };
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use std::time::Duration;
 
 /// The other containers of OpenShift's pod take 30 s to end. Reading the copy once more is done within that time.
@@ -44,10 +44,7 @@ pub fn prove_provisionally(run: &mut Run<'_>, from: &AbsPath, way: Way) -> anyho
         Err(error) if error.is_a_change() => return Ok(not_yet(&error.to_string())),
         summary => summary.with_context(|| format!("the copy on {way} differs from {from}"))?,
     };
-    let to = Destination::open(run, from, way)?;
-    let ledger = run.ledger.as_ref().context("nothing was copied in this run")?;
-    tree::audit(&to.root, ledger, AUDIT_LIMIT, &run.host.interrupt)
-        .context("reading the copy from the device once more")?;
+    audit(run, &Destination::open(run, from, way)?, AUDIT_LIMIT)?;
     run.provisional = Some(Provisional { fingerprint: summary.fingerprint, source });
     Ok(described(&summary))
 }
@@ -58,8 +55,14 @@ fn settle(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Result<Summ
         users::nobody_in(run.host, &to.path)?;
     }
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
-    let ledger = run.ledger.as_ref().ok_or_else(|| anyhow!("nothing was copied in this run"))?;
-    Ok(tree::settle(&source, &to.root, ledger, &run.host.interrupt))
+    Ok(tree::settle(&source, &to.root, run.ledger()?, &run.host.interrupt))
+}
+
+/// Reads the copy from the device once more, for this time at most. It must hold what the passes have seen.
+pub fn audit(run: &Run<'_>, to: &Destination, limit: Duration) -> anyhow::Result<()> {
+    tree::audit(&to.root, run.ledger()?, limit, &run.host.interrupt)
+        .context("reading the copy from the device once more")?;
+    Ok(())
 }
 
 fn described(summary: &Summary) -> String {
