@@ -35,7 +35,7 @@ pub fn config(runtime: Runtime) -> &'static Config {
 const NO_COPY: Writes = Writes::MAX;
 
 fn print(writes: Writes) -> Fingerprint {
-    Fingerprint([writes; 16])
+    Fingerprint { seed: 0, hash: [writes; 16] }
 }
 
 pub fn record(of: Record) -> authority::Record {

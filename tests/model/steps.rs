@@ -454,7 +454,7 @@ fn small(record: &authority::Record) -> Record {
         generation: u8::try_from(record.generation).unwrap(),
         id: number(&record.uuid),
         print: record.fingerprint.map(|print| match print {
-            RecordedFingerprint::Ours(print) => print.0[0],
+            RecordedFingerprint::Ours(print) => print.hash[0],
             RecordedFingerprint::Older(_) => panic!("no older version takes part"),
         }),
         activations: u8::try_from(record.activations).unwrap(),

@@ -32,7 +32,7 @@ fn the_proof_reads_the_device() {
     assert_eq!(bench.proof(&staging).unwrap(), fresh);
     staging.unmount().unwrap();
     let root = staging::inspect(&bench.host, &device).unwrap();
-    assert_eq!(tree::fingerprint(root, &Interrupt::never(), &mut |_| {}).unwrap(), fresh);
+    assert_eq!(tree::fingerprint(root, 0, &Interrupt::never(), &mut |_| {}).unwrap(), fresh);
 }
 
 /// On a filesystem that stays mounted, like the local disk.

@@ -16,7 +16,7 @@ use etcd_lun::{
         staging::{self, Access, Staging, StagingError},
         tree::{self, TreeError},
     },
-    terms::{AbsPath, Fingerprint, Hasher},
+    terms::{AbsPath, Hasher},
 };
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
@@ -101,8 +101,13 @@ impl Bench {
 
     /// Compares `source` with the mounted copy.
     fn proof(&self, staging: &Staging) -> Result<tree::Summary, TreeError> {
+        self.proof_like(staging, 0)
+    }
+
+    /// The same, with the seed of a fingerprint to compare with.
+    fn proof_like(&self, staging: &Staging, seed: u64) -> Result<tree::Summary, TreeError> {
         let source = tree::open(&self.path("source")).unwrap();
-        tree::compare(source, staging.root().unwrap(), &Interrupt::never(), &mut |_| {})
+        tree::compare(source, staging.root().unwrap(), seed, &Interrupt::never(), &mut |_| {})
     }
 }
 
@@ -174,7 +179,7 @@ fn find(image: &Path, wanted: &[u8]) -> u64 {
     unreachable!()
 }
 
-fn hash(path: &Path) -> Fingerprint {
+fn hash(path: &Path) -> [u8; 16] {
     let (mut hasher, mut buffer) = (Hasher::default(), vec![0; MIB]);
     let mut file = File::open(path).unwrap();
     loop {

@@ -57,7 +57,7 @@ impl Copy {
     fn compare(&mut self) -> tree::Summary {
         self.staging.take().unwrap().unmount().unwrap();
         self.staging = Some(self.bench.stage(&self.device, Access::ReadWrite));
-        self.bench.proof(self.staging.as_ref().unwrap()).unwrap()
+        self.bench.proof_like(self.staging.as_ref().unwrap(), self.ledger.seed()).unwrap()
     }
 
     /// What the pass has proven is what a comparison of all bytes finds.

@@ -7,9 +7,9 @@ use crate::terms::{AbsPath, Fingerprint, FsUuid, RecordedFingerprint, Wwid};
 use serde::{Deserialize, Serialize};
 use std::{ffi::CStr, fmt};
 
-/// The format of records that this program writes. Format 1 had fingerprints of other hashes; a record in it stays in it
+/// The format of records that this program writes. Formats 1 and 2 had other fingerprints; a record in them stays in it
 /// until it gets a fingerprint of ours, so that the program that wrote it can still read it.
-const RECORD_VERSION: u32 = 2;
+const RECORD_VERSION: u32 = 3;
 /// The format of stamps that this program writes.
 const STAMP_VERSION: u32 = 1;
 
@@ -218,8 +218,8 @@ mod tests {
             (&RECORD_1.replace("\"generation\"", "\"generations\""), "not of the known form"),
             (&RECORD_1.replace("\"version\": 1", "\"version\": 0"), "written in format 0"),
             (
-                &RECORD_1.replace("\"version\": 1", "\"version\": 3"),
-                "written in format 3, this program knows 2:",
+                &RECORD_1.replace("\"version\": 1", "\"version\": 4"),
+                "written in format 4, this program knows 3:",
             ),
             (&RECORD_1.replace("00112233445566778899", "xxh3:"), "not of the known form"),
         ]
@@ -237,9 +237,9 @@ mod tests {
         assert!(matches!(record.fingerprint, Some(RecordedFingerprint::Older(_))));
         let counted = record.clone().activated(8).to_text().unwrap();
         assert_eq!(counted, RECORD_1.replace("\"activations\": 7", "\"activations\": 8"));
-        let ours = Fingerprint([7; 16]);
+        let ours = Fingerprint { seed: 5, hash: [7; 16] };
         for newer in [record.clone().commit(Some(ours)), record.roll_back(ours)] {
-            assert!(newer.to_text().unwrap().contains("\"version\": 2"));
+            assert!(newer.to_text().unwrap().contains("\"version\": 3"));
             assert_eq!(newer.fingerprint, Some(RecordedFingerprint::Ours(ours)));
         }
     }

@@ -7,7 +7,7 @@ use crate::{
         authority::{Authority, Record},
         layout::{BAR, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STATE},
     },
-    terms::{AbsPath, Bytes, Span},
+    terms::{AbsPath, Bytes, Fingerprint, RecordedFingerprint, Span},
 };
 use std::{io, os::fd::OwnedFd};
 
@@ -35,11 +35,11 @@ fn read_local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> i
     let entries = if barred { Vec::new() } else { names };
     let immutable = inode::is_immutable(&beneath)?;
     let lun_is_authoritative = record.is_some_and(|record| record.authority == Authority::Lun);
-    let fingerprint = if lun_is_authoritative && !entries.is_empty() {
-        let summary = tree::fingerprint(&beneath, &host.interrupt, &mut |_| {}).map_err(io::Error::other)?;
-        Some(summary.fingerprint)
-    } else {
-        None
+    let fingerprint = match record {
+        Some(record) if lun_is_authoritative && !entries.is_empty() => {
+            Some(fingerprint(host, &beneath, record)?)
+        }
+        _ => None,
     };
     let size = if lun_is_authoritative { None } else { Some(Bytes(dir::size(&beneath)?)) };
     Ok(LocalDir::Present {
@@ -50,6 +50,17 @@ fn read_local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> i
         with_state: is_with_state(host, data_dir)?,
         size,
     })
+}
+
+/// The tree's fingerprint, of the kind that the record has.
+fn fingerprint(host: &Host, root: &OwnedFd, record: &Record) -> io::Result<Fingerprint> {
+    let seed = match record.fingerprint {
+        Some(RecordedFingerprint::Ours(recorded)) => recorded.seed,
+        // It is equal to none.
+        Some(RecordedFingerprint::Older(_)) | None => 0,
+    };
+    let summary = tree::fingerprint(root, seed, &host.interrupt, &mut |_| {}).map_err(io::Error::other)?;
+    Ok(summary.fingerprint)
 }
 
 /// True if a directory with these names holds only the file that keeps etcd out.
@@ -81,9 +92,7 @@ pub(super) fn rollback_staging(host: &Host, record: Option<&Record>) -> Fact<Rol
     let read = || -> io::Result<RollbackStaging> {
         let state = tree::open(&host.root.locate(state_dir(host)?.as_path()))?;
         let copy = match record.and_then(Record::returning) {
-            Some(generation) => {
-                staged_copy(host, generation, record.is_some_and(|record| record.rolled_back))?
-            }
+            Some(generation) => staged_copy(host, generation, record.filter(|record| record.rolled_back))?,
             None => None,
         };
         Ok(RollbackStaging { free: staging::space(&state)?.free, copy })
@@ -91,7 +100,11 @@ pub(super) fn rollback_staging(host: &Host, record: Option<&Record>) -> Fact<Rol
     read().into()
 }
 
-fn staged_copy(host: &Host, generation: u64, is_authoritative: bool) -> io::Result<Option<StagedCopy>> {
+fn staged_copy(
+    host: &Host,
+    generation: u64,
+    authoritative: Option<&Record>,
+) -> io::Result<Option<StagedCopy>> {
     let name = generation.to_string();
     let names = host.root.list_opt(RETURNING)?.unwrap_or_default();
     if !names.contains(&name) {
@@ -103,11 +116,10 @@ fn staged_copy(host: &Host, generation: u64, is_authoritative: bool) -> io::Resu
     if names.is_empty() || is_barred(&copy, &names)? {
         return Ok(None);
     }
-    let read = || tree::fingerprint(&copy, &host.interrupt, &mut |_| {}).map_err(io::Error::other);
     Ok(Some(StagedCopy {
         ours: inode::attribute(&copy, RETURNING_MARK)?.is_some(),
         size: Bytes(dir::size(&copy)?),
-        fingerprint: if is_authoritative { Some(read()?.fingerprint) } else { None },
+        fingerprint: authoritative.map(|record| fingerprint(host, &copy, record)).transpose()?,
     }))
 }
 

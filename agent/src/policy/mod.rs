@@ -12,7 +12,7 @@ use embedded::embedded;
 
 use crate::{
     config::{Config, EtcdConfig, HealthConfig, Pool, Runtime, SecretSource, Target},
-    terms::{AbsPath, Hasher, ISCSI_PORT},
+    terms::{AbsPath, ISCSI_PORT, checksum},
     unit,
 };
 
@@ -104,7 +104,7 @@ pub fn module<'a>(input: impl Into<PolicyInput<'a>>) -> Module {
         .replace("@DATA_DIR@", &regex(etcd.data_dir.as_str()))
         .replace("@MOUNT_UNIT@", &mount_unit)
         .replace("@TEXTFILE_DIR@", &regex(health.textfile.parent().as_str()));
-    let checksum = &Hasher::of(text.as_bytes()).short();
+    let checksum = &checksum(&text);
     Module {
         mark: format!("system_u:object_r:etcd_lun_module_{checksum}_t:s0"),
         text: text.replace("@CHECKSUM@", checksum),

@@ -6,67 +6,85 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128_with_seed};
 
 /// An XXH3 hash of 128 bits over the contents and metadata of a tree; `host::tree` says exactly what it covers.
 ///
+/// The content of a file goes in as the hashes of its blocks, which the proof of a copy has anyway ([`block_hash`]). They have
+/// a seed that is chosen at random for each run, so it is part of the fingerprint: to hold a tree against a fingerprint,
+/// it is hashed with that fingerprint's seed.
+///
 /// XXH3 is not a cryptographic hash. It has to find accidents only, such as an etcd that has written to the local data since
 /// it was copied: two different trees get the same fingerprint by chance once in 2^128. It does not stop someone who makes
-/// two trees with the same fingerprint on purpose. To gain from that, they would have to choose every byte of etcd's files
-/// and each file's time of change in nanoseconds, on the node's own disk, and who may do so needs no such trick.
+/// two trees with the same fingerprint on purpose. To gain from that, they would have to know the seed and to choose every
+/// byte of etcd's files and each file's time of change in nanoseconds, on the node's own disk, and who may do so needs no
+/// such trick.
 ///
-/// The proof of a copy does not depend on it: it compares the hashes of each block of both sides, made with a seed that is
-/// chosen at random for each run ([`block_hash`]), and all metadata. Only the fingerprint decides where one side is not
-/// there any more: when a later run finishes what was cut short after the commit point, namely retiring the local data, or
-/// putting a rollback's copy in place.
+/// A fingerprint decides where one side is not there any more: when a later run finishes what was cut short after the commit
+/// point, namely retiring the local data, or putting a rollback's copy in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fingerprint(pub [u8; 16]);
+pub struct Fingerprint {
+    /// The seed of the blocks' hashes.
+    pub seed: u64,
+    /// The hash of the tree.
+    pub hash: [u8; 16],
+}
 
 /// Names the hash, so that no fingerprint is ever compared with one of another kind.
 const PREFIX: &str = "xxh3:";
-const FINGERPRINT_FORM: &str = "a fingerprint: `xxh3:` and 32 hexadecimal digits in lower case";
+const FINGERPRINT_FORM: &str =
+    "a fingerprint: `xxh3:`, 16 hexadecimal digits in lower case, `:` and 32 such digits";
 
 impl FromStr for Fingerprint {
     type Err = TermError;
 
     fn from_str(text: &str) -> Result<Self, TermError> {
-        let digits = text.strip_prefix(PREFIX).and_then(from_hex);
-        digits.map(Self).ok_or_else(|| TermError::new(text, FINGERPRINT_FORM))
+        let parse = || {
+            let (seed, hash) = text.strip_prefix(PREFIX)?.split_once(':')?;
+            Some(Self { seed: u64::from_be_bytes(from_hex(seed)?), hash: from_hex(hash)? })
+        };
+        parse().ok_or_else(|| TermError::new(text, FINGERPRINT_FORM))
     }
 }
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(PREFIX)?;
-        hex(&self.0, f)
-    }
-}
-
-impl Fingerprint {
-    /// The first half of the hash, as 16 hexadecimal digits: for a name that no person types.
-    pub fn short(&self) -> String {
-        let text = self.to_string();
-        text.chars().skip(PREFIX.len()).take(16).collect()
+        hex(&self.seed.to_be_bytes(), f)?;
+        f.write_str(":")?;
+        hex(&self.hash, f)
     }
 }
 
 /// What a record keeps as fingerprint.
 ///
-/// Earlier versions hashed with BLAKE3 or BLAKE2b. Such a fingerprint is kept as it was written, and never compared: it is
-/// neither equal to one of ours nor different from it. Who decides by it has to say what to do then.
+/// Such a fingerprint of an earlier version is kept as it was written, and never compared: it is neither equal to one of
+/// ours nor different from it. Who decides by it has to say what to do then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RecordedFingerprint {
     /// Of the kind that this program makes.
     Ours(Fingerprint),
-    /// 256 bits of a hash that this program cannot make.
-    Older([u8; 32]),
+    /// Of a kind that this program cannot make.
+    Older(OlderFingerprint),
 }
 
-const RECORDED_FORM: &str =
-    "a fingerprint: `xxh3:` and 32 hexadecimal digits in lower case, or 64 digits of an older version";
+/// A fingerprint of an earlier version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OlderFingerprint {
+    /// 256 bits of BLAKE3 or BLAKE2b.
+    Blake([u8; 32]),
+    /// XXH3 over whole files.
+    Xxh3([u8; 16]),
+}
+
+const RECORDED_FORM: &str = "a fingerprint: `xxh3:`, 16 hexadecimal digits in lower case, `:` and 32 such digits, or one of an older version";
 
 impl FromStr for RecordedFingerprint {
     type Err = TermError;
 
     fn from_str(text: &str) -> Result<Self, TermError> {
-        let ours = text.parse().ok().map(Self::Ours);
-        ours.or_else(|| from_hex(text).map(Self::Older)).ok_or_else(|| TermError::new(text, RECORDED_FORM))
+        let ours = || text.parse().ok().map(Self::Ours);
+        let older = || from_hex(text).map(OlderFingerprint::Blake);
+        let whole = || text.strip_prefix(PREFIX).and_then(from_hex).map(OlderFingerprint::Xxh3);
+        ours()
+            .or_else(|| older().or_else(whole).map(Self::Older))
+            .ok_or_else(|| TermError::new(text, RECORDED_FORM))
     }
 }
 
@@ -74,7 +92,11 @@ impl fmt::Display for RecordedFingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ours(fingerprint) => fingerprint.fmt(f),
-            Self::Older(bytes) => hex(bytes, f),
+            Self::Older(OlderFingerprint::Blake(bytes)) => hex(bytes, f),
+            Self::Older(OlderFingerprint::Xxh3(bytes)) => {
+                f.write_str(PREFIX)?;
+                hex(bytes, f)
+            }
         }
     }
 }
@@ -96,48 +118,84 @@ fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// What a fingerprint is made with: XXH3 of 128 bits with its default secret, the same as of `xxhsum -H2`.
+/// XXH3 of 128 bits with its default secret, the same as of `xxhsum -H2`.
 #[derive(Default)]
 pub struct Hasher {
     state: Xxh3Default,
-    count: u64,
 }
 
 impl fmt::Debug for Hasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hasher").field("count", &self.count).finish_non_exhaustive()
+        f.debug_struct("Hasher").finish_non_exhaustive()
     }
 }
 
 impl Hasher {
-    /// The hash of a whole text.
-    pub fn of(bytes: &[u8]) -> Fingerprint {
-        let mut hasher = Self::default();
-        hasher.update(bytes);
-        hasher.finish()
-    }
-
     /// Goes on with what comes next.
     pub fn update(&mut self, bytes: &[u8]) {
         self.state.update(bytes);
-        self.count += bytes.len() as u64;
     }
 
-    /// The number of bytes so far.
+    /// The hash of all that came, in the order of bytes in which xxHash writes it.
+    pub fn finish(self) -> [u8; 16] {
+        self.state.digest128().to_be_bytes()
+    }
+}
+
+/// 16 hexadecimal digits that stand for a text, for a name that no person types.
+pub fn checksum(text: &str) -> String {
+    let mut hasher = Hasher::default();
+    hasher.update(text.as_bytes());
+    hasher.finish().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The length of a block, of which each has a hash of its own. etcd's database changes in pages of 4 KiB that are scattered. With
+/// smaller blocks less is written to a copy; with larger ones fewer hashes are kept, which take 2 MiB for a database of 8
+/// GiB.
+pub const BLOCK: usize = 64 << 10;
+
+/// An XXH3 hash of 128 bits of one block. The seed is chosen at random for each run, so that nobody can prepare two blocks
+/// with the same hash.
+pub fn block_hash(block: &[u8], seed: u64) -> u128 {
+    xxh3_128_with_seed(block, seed)
+}
+
+/// The hash of a file's content: that of its blocks' hashes, one after the other.
+#[derive(Debug)]
+pub struct ContentHasher {
+    seed: u64,
+    hasher: Hasher,
+    count: u64,
+}
+
+impl ContentHasher {
+    /// For a file of which nothing has come yet.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, hasher: Hasher::default(), count: 0 }
+    }
+
+    /// Goes on with what comes next: whole blocks, and at the file's end a shorter one.
+    pub fn update(&mut self, piece: &[u8]) {
+        for block in piece.chunks(BLOCK) {
+            self.block(block_hash(block, self.seed));
+        }
+        self.count += piece.len() as u64;
+    }
+
+    /// Goes on with the next block, by its hash.
+    pub fn block(&mut self, hash: u128) {
+        self.hasher.update(&hash.to_be_bytes());
+    }
+
+    /// How many bytes have come by [`Self::update`].
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The hash of all that came, in the order of bytes in which xxHash writes it.
-    pub fn finish(self) -> Fingerprint {
-        Fingerprint(self.state.digest128().to_be_bytes())
+    /// The hash of all that came.
+    pub fn finish(self) -> [u8; 16] {
+        self.hasher.finish()
     }
-}
-
-/// An XXH3 hash of 128 bits of one block, with a seed. Only for hashes that are compared within one run: the seed is
-/// chosen at random, so that nobody can prepare two blocks with the same hash.
-pub fn block_hash(block: &[u8], seed: u64) -> u128 {
-    xxh3_128_with_seed(block, seed)
 }
 
 #[cfg(test)]
@@ -148,33 +206,50 @@ mod tests {
     #[test]
     fn of_known_bytes() {
         for (bytes, hash) in [
-            (&b""[..], "xxh3:99aa06d3014798d86001c324468d497f"),
-            (&b"abc"[..], "xxh3:06b05ab6733a618578af5f94892f3950"),
-            (&[b'x'; 16][..], "xxh3:ceb3fbd8af7001ac76ba55acf0be061e"),
-            (&[b'x'; 128][..], "xxh3:fd990d088a9365ae7813452547ab9912"),
-            (&[b'x'; 240][..], "xxh3:bfede978870834bedf2b586ca80bb7aa"),
-            (&[b'x'; 256][..], "xxh3:9b018b25a2dd0594d1d05738849baec9"),
-            (&[b'x'; 257][..], "xxh3:dadc14ca338a8c9f9d7697cc4f0af996"),
-            (&[b'x'; 1000][..], "xxh3:50a1af5a5f2dcf01c0a4877b962cba82"),
-            (&[b'x'; 5000][..], "xxh3:c40b706e6ba9af508d8567cbc9ee3d90"),
+            (&b""[..], "99aa06d3014798d86001c324468d497f"),
+            (&b"abc"[..], "06b05ab6733a618578af5f94892f3950"),
+            (&[b'x'; 16][..], "ceb3fbd8af7001ac76ba55acf0be061e"),
+            (&[b'x'; 128][..], "fd990d088a9365ae7813452547ab9912"),
+            (&[b'x'; 240][..], "bfede978870834bedf2b586ca80bb7aa"),
+            (&[b'x'; 256][..], "9b018b25a2dd0594d1d05738849baec9"),
+            (&[b'x'; 257][..], "dadc14ca338a8c9f9d7697cc4f0af996"),
+            (&[b'x'; 1000][..], "50a1af5a5f2dcf01c0a4877b962cba82"),
+            (&[b'x'; 5000][..], "c40b706e6ba9af508d8567cbc9ee3d90"),
         ] {
-            assert_eq!(Hasher::of(bytes).to_string(), hash);
-            for size in [1, 7, 64, 256, 1000] {
+            for size in [1, 7, 64, 256, 1000, 5000] {
                 let mut hasher = Hasher::default();
                 bytes.chunks(size).for_each(|piece| hasher.update(piece));
-                assert_eq!(hasher.count(), bytes.len() as u64);
-                assert_eq!(hasher.finish().to_string(), hash, "in pieces of {size}");
+                let found: String = hasher.finish().iter().map(|byte| format!("{byte:02x}")).collect();
+                assert_eq!(found, hash, "in pieces of {size}");
             }
         }
     }
 
     #[test]
+    fn of_a_file() {
+        let content: Vec<u8> = (0..BLOCK * 2 + 5).map(|at| (at / 7) as u8).collect();
+        let mut whole = Hasher::default();
+        for block in content.chunks(BLOCK) {
+            whole.update(&xxh3_128_with_seed(block, 3).to_be_bytes());
+        }
+        let expected = whole.finish();
+        for pieces in [1, 2, 3] {
+            let mut hasher = ContentHasher::new(3);
+            content.chunks(pieces * BLOCK).for_each(|piece| hasher.update(piece));
+            assert_eq!((hasher.count(), hasher.finish()), (content.len() as u64, expected));
+        }
+        let mut other = ContentHasher::new(4);
+        other.update(&content);
+        assert_ne!(other.finish(), expected);
+        assert_eq!(checksum("abc"), "06b05ab6733a6185");
+    }
+
+    #[test]
     fn one_form() {
-        let text = "xxh3:00ff".to_owned() + &"a5".repeat(14);
+        let text = "xxh3:00000000000001fe:00ff".to_owned() + &"a5".repeat(14);
         let fingerprint: Fingerprint = text.parse().unwrap();
-        assert_eq!(fingerprint.0[..3], [0, 0xff, 0xa5]);
+        assert_eq!((fingerprint.seed, &fingerprint.hash[..3]), (0x1fe, &[0, 0xff, 0xa5][..]));
         assert_eq!(fingerprint.to_string(), text);
-        assert_eq!(fingerprint.short(), "00ffa5a5a5a5a5a5");
         assert_eq!(serde_json::to_string(&fingerprint).unwrap(), format!("\"{text}\""));
         assert_eq!(serde_json::from_str::<Fingerprint>(&format!("\"{text}\"")).unwrap(), fingerprint);
         assert_eq!(text.parse(), Ok(RecordedFingerprint::Ours(fingerprint)));
@@ -183,11 +258,12 @@ mod tests {
 
     #[test]
     fn of_an_older_version() {
-        let text = "00ff".to_owned() + &"a5".repeat(30);
-        assert!(text.parse::<Fingerprint>().is_err());
-        let older: RecordedFingerprint = text.parse().unwrap();
-        assert!(matches!(older, RecordedFingerprint::Older([0, 0xff, 0xa5, ..])));
-        assert_eq!(older.to_string(), text);
+        for text in ["00ff".to_owned() + &"a5".repeat(30), "xxh3:00ff".to_owned() + &"a5".repeat(14)] {
+            assert!(text.parse::<Fingerprint>().is_err());
+            let older: RecordedFingerprint = text.parse().unwrap();
+            assert!(matches!(older, RecordedFingerprint::Older(_)));
+            assert_eq!(older.to_string(), text);
+        }
     }
 
     #[test]
@@ -203,6 +279,10 @@ mod tests {
             &("xxh3:".to_owned() + &"A".repeat(32)),
             &("xxh3:".to_owned() + &"+1".repeat(16)),
             &("xxh3:".to_owned() + &"é".repeat(16)),
+            &("xxh3:".to_owned() + &"0".repeat(15) + ":" + &"0".repeat(32)),
+            &("xxh3:".to_owned() + &"0".repeat(16) + ":" + &"0".repeat(31)),
+            &("xxh3:".to_owned() + &"0".repeat(16) + &"0".repeat(32)),
+            &("xxh3:".to_owned() + &"A".repeat(16) + ":" + &"0".repeat(32)),
             &"0".repeat(63),
             &"0".repeat(65),
             &"A".repeat(64),

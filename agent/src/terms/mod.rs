@@ -20,7 +20,9 @@ pub use chap::{Chap, ChapAlg, ChapError};
 pub use disk::DiskLink;
 pub use error::TermError;
 pub use file::{AbsPath, FsLabel, FsUuid};
-pub use fingerprint::{Fingerprint, Hasher, RecordedFingerprint, block_hash};
+pub use fingerprint::{
+    BLOCK, ContentHasher, Fingerprint, Hasher, OlderFingerprint, RecordedFingerprint, block_hash, checksum,
+};
 pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, Portal};
 pub use lun::{LunNumber, Wwid};
 pub use quantity::{Bytes, Span};

@@ -23,7 +23,7 @@ pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
     let copied = match *fingerprint {
         Some(copied) => {
             guard::no_users_beneath(run, from)?;
-            let found = tree::fingerprint(&data, &host.interrupt, &mut |_| {})?.fingerprint;
+            let found = tree::fingerprint(&data, copied.seed, &host.interrupt, &mut |_| {})?.fingerprint;
             ensure!(
                 found == copied,
                 "{from} has changed: its fingerprint is {found} now, and that of the copy is {copied}"

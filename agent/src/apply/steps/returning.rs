@@ -41,7 +41,7 @@ pub fn put_in_place(run: &Run<'_>, at: &AbsPath, generation: u64) -> anyhow::Res
         bail!("the record has no fingerprint of {RETURNING}/{name} that this version can compare")
     };
     if run.proof != Some(proven) {
-        let found = tree::fingerprint(&copy, &host.interrupt, &mut |_| {})?.fingerprint;
+        let found = tree::fingerprint(&copy, proven.seed, &host.interrupt, &mut |_| {})?.fingerprint;
         ensure!(
             found == proven,
             "{RETURNING}/{name} has changed: its fingerprint is {found} now, which is not that of the proven copy"

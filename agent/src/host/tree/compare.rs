@@ -6,10 +6,7 @@ use super::{
     shown,
     walk::{Entry, Moment, Node, Walk},
 };
-use crate::{
-    host::Interrupt,
-    terms::{Fingerprint, Hasher},
-};
+use crate::{host::Interrupt, terms::ContentHasher};
 use rustix::{fd::AsFd, fs::FileType};
 use std::{
     cmp::Ordering,
@@ -32,12 +29,13 @@ use std::{
 pub fn compare(
     source: impl AsFd,
     copy: impl AsFd,
+    seed: u64,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Summary, TreeError> {
     let mut done = 0;
-    entries(source, copy, interrupt, &mut |ours, theirs| {
-        content(ours, theirs, &mut |count| {
+    entries(source, copy, seed, interrupt, &mut |ours, theirs| {
+        content(ours, theirs, seed, &mut |count| {
             done += count;
             progress(done);
         })
@@ -48,13 +46,14 @@ pub fn compare(
 pub(super) fn entries(
     source: impl AsFd,
     copy: impl AsFd,
+    seed: u64,
     interrupt: &Interrupt,
-    content: &mut dyn FnMut(Half<'_>, Half<'_>) -> Result<Fingerprint, TreeError>,
+    content: &mut dyn FnMut(Half<'_>, Half<'_>) -> Result<[u8; 16], TreeError>,
 ) -> Result<Summary, TreeError> {
     let mut ours = Walk::new(source.as_fd(), Side::Source, interrupt)?;
     let mut theirs = Walk::new(copy.as_fd(), Side::Copy, interrupt)?;
     let (mut our_links, mut their_links) = (Links::default(), Links::default());
-    let mut record = Record::default();
+    let mut record = Record::new(seed);
     loop {
         let (a, b) = match (ours.next()?, theirs.next()?) {
             (None, None) => return Ok(record.summary()),
@@ -87,10 +86,15 @@ pub(super) fn entries(
 pub(super) type Half<'a> = (&'a Walk<'a>, &'a Entry, &'a File);
 
 /// Compares two files of the same size and hashes them.
-fn content(ours: Half<'_>, theirs: Half<'_>, read: &mut dyn FnMut(u64)) -> Result<Fingerprint, TreeError> {
+fn content(
+    ours: Half<'_>,
+    theirs: Half<'_>,
+    seed: u64,
+    read: &mut dyn FnMut(u64),
+) -> Result<[u8; 16], TreeError> {
     let (walk, entry, file) = ours;
     let (their_walk, their_entry, their_file) = theirs;
-    let mut hasher = Hasher::default();
+    let mut hasher = ContentHasher::new(seed);
     if entry.meta.size > 0 {
         let chunk = usize::try_from(entry.meta.size).map_or(CHUNK, |size| size.min(CHUNK));
         let mut buffer = vec![0; chunk];

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     host::{Interrupt, tree::Side},
-    terms::{Bytes, Fingerprint, Hasher},
+    terms::{Bytes, ContentHasher, Fingerprint, Hasher},
 };
 use rustix::{
     fd::{AsFd, BorrowedFd},
@@ -20,7 +20,7 @@ use std::{
 
 /// The name of the format of the records below. Fingerprints are stored for years, so change this name if you change
 /// the format.
-const FORMAT: &[u8] = b"tree fingerprint 3\n";
+const FORMAT: &[u8] = b"tree fingerprint 4\n";
 
 /// Reads a whole tree: one fingerprint of the contents and metadata of every entry.
 ///
@@ -30,24 +30,27 @@ const FORMAT: &[u8] = b"tree fingerprint 3\n";
 /// root and removed again, and after that the tree is the same as before. It doesn't cover inode numbers either,
 /// because every copy has others.
 ///
-/// `progress` gets the number of bytes read so far.
+/// `progress` gets the number of bytes read so far. `seed` is that of the fingerprint to compare with.
 pub fn fingerprint(
     root: impl AsFd,
+    seed: u64,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Summary, TreeError> {
     let mut walk = Walk::new(root.as_fd(), Side::Only, interrupt)?;
     let mut links = Links::default();
-    let mut record = Record::default();
+    let mut record = Record::new(seed);
     let mut buffer = vec![0; CHUNK];
     let mut done = 0;
     while let Some(entry) = walk.next()? {
         let link = links.earlier_name(&entry);
         let content = match (&entry.node, link) {
-            (Node::File(file), None) => Some(content(&walk, &entry, file, &mut buffer, &mut |count| {
-                done += count;
-                progress(done);
-            })?),
+            (Node::File(file), None) => {
+                Some(content(&walk, &entry, file, seed, &mut buffer, &mut |count| {
+                    done += count;
+                    progress(done);
+                })?)
+            }
             _ => None,
         };
         record.add(&entry, link, content);
@@ -59,12 +62,13 @@ fn content(
     walk: &Walk<'_>,
     entry: &Entry,
     file: &File,
+    seed: u64,
     buffer: &mut [u8],
     read: &mut dyn FnMut(u64),
-) -> Result<Fingerprint, TreeError> {
+) -> Result<[u8; 16], TreeError> {
     let unreadable = |error| walk.side.unreadable(&entry.path, error);
     read_ahead(file.as_fd());
-    let mut hasher = Hasher::default();
+    let mut hasher = ContentHasher::new(seed);
     loop {
         walk.stop_if_asked()?;
         let count = fill(file, buffer).map_err(unreadable)?;
@@ -132,24 +136,23 @@ impl Links {
 /// Hash and counts of the entries so far.
 #[derive(Debug)]
 pub(super) struct Record {
+    seed: u64,
     hasher: Hasher,
     files: u64,
     directories: u64,
     bytes: u64,
 }
 
-impl Default for Record {
-    fn default() -> Self {
+impl Record {
+    pub(super) fn new(seed: u64) -> Self {
         let mut hasher = Hasher::default();
         hasher.update(FORMAT);
-        Self { hasher, files: 0, directories: 0, bytes: 0 }
+        Self { seed, hasher, files: 0, directories: 0, bytes: 0 }
     }
-}
 
-impl Record {
     /// Adds an entry. Numbers are little-endian, texts come after their length, so that no two
     /// trees have the same records.
-    pub(super) fn add(&mut self, entry: &Entry, link: Option<u64>, content: Option<Fingerprint>) {
+    pub(super) fn add(&mut self, entry: &Entry, link: Option<u64>, content: Option<[u8; 16]>) {
         let Entry { path, meta, node } = entry;
         self.text(path);
         let is_root = path.is_empty();
@@ -173,7 +176,7 @@ impl Record {
                 self.hasher.update(&meta.size.to_le_bytes());
                 self.hasher.update(&link.unwrap_or(0).to_le_bytes());
                 if let Some(content) = content {
-                    self.hasher.update(&content.0);
+                    self.hasher.update(&content);
                     self.files += 1;
                     self.bytes += meta.size;
                 }
@@ -191,7 +194,7 @@ impl Record {
             files: self.files,
             directories: self.directories,
             bytes: Bytes(self.bytes),
-            fingerprint: self.hasher.finish(),
+            fingerprint: Fingerprint { seed: self.seed, hash: self.hasher.finish() },
         }
     }
 }

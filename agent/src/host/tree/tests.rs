@@ -1,5 +1,8 @@
 use super::*;
-use crate::{host::Interrupt, terms::Hasher};
+use crate::{
+    host::Interrupt,
+    terms::{Hasher, block_hash},
+};
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -64,12 +67,14 @@ fn set_time(path: &Path) {
     rustix::fs::utimensat(rustix::fs::CWD, path, &times, flags).unwrap();
 }
 
+const SEED: u64 = 0x5eed;
+
 fn summary(root: &Path) -> Result<Summary, TreeError> {
-    fingerprint(open(root).unwrap(), &Interrupt::never(), &mut |_| {})
+    fingerprint(open(root).unwrap(), SEED, &Interrupt::never(), &mut |_| {})
 }
 
 fn compared(a: &Path, b: &Path) -> Result<Summary, TreeError> {
-    compare(open(a).unwrap(), open(b).unwrap(), &Interrupt::never(), &mut |_| {})
+    compare(open(a).unwrap(), open(b).unwrap(), SEED, &Interrupt::never(), &mut |_| {})
 }
 
 #[test]
@@ -78,7 +83,7 @@ fn equal_trees_have_one_fingerprint() {
     let (a, b) = (scratch.tree("a"), scratch.tree("b"));
     let mut seen = Vec::new();
     let both =
-        compare(open(&a).unwrap(), open(&b).unwrap(), &Interrupt::never(), &mut |done| seen.push(done));
+        compare(open(&a).unwrap(), open(&b).unwrap(), SEED, &Interrupt::never(), &mut |done| seen.push(done));
     let both = both.unwrap();
     assert_eq!((both.files, both.directories), (3, 4));
     assert_eq!(both.bytes.0, (3 * CHUNK / 2 + 7 + 7) as u64);
@@ -109,7 +114,7 @@ fn form_of_the_records() {
         set_time(&root.join(path));
     }
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    let mut bytes = b"tree fingerprint 3\n".to_vec();
+    let mut bytes = b"tree fingerprint 4\n".to_vec();
     let mut add = |path: &[u8], kind: u8, mode: u32, time: bool, rest: &[&[u8]]| {
         bytes.extend((path.len() as u64).to_le_bytes());
         bytes.extend(path);
@@ -123,13 +128,21 @@ fn form_of_the_records() {
     };
     add(b"", b'd', 0o755, false, &[]);
     add(b"d", b'd', 0o700, true, &[]);
-    let content = Hasher::of(b"data");
-    add(b"f", b'f', 0o640, true, &[&4u64.to_le_bytes(), &0u64.to_le_bytes(), &content.0]);
+    let content = hash(&block_hash(b"data", SEED).to_be_bytes());
+    add(b"f", b'f', 0o640, true, &[&4u64.to_le_bytes(), &0u64.to_le_bytes(), &content]);
     // A second name of the third entry.
     add(b"g", b'f', 0o640, true, &[&4u64.to_le_bytes(), &3u64.to_le_bytes()]);
     add(b"l", b'l', 0o777, true, &[&1u64.to_le_bytes(), b"f"]);
-    let expected = Hasher::of(&bytes);
-    assert_eq!(summary(&root).unwrap().fingerprint, expected);
+    let found = summary(&root).unwrap().fingerprint;
+    assert_eq!((found.seed, found.hash), (SEED, hash(&bytes)));
+    let other = fingerprint(open(&root).unwrap(), SEED + 1, &Interrupt::never(), &mut |_| {}).unwrap();
+    assert_ne!(other.fingerprint.hash, found.hash);
+}
+
+fn hash(bytes: &[u8]) -> [u8; 16] {
+    let mut hasher = Hasher::default();
+    hasher.update(bytes);
+    hasher.finish()
 }
 
 #[test]
@@ -275,13 +288,13 @@ fn what_is_written_meanwhile_is_refused() {
             }
         }
     };
-    let error =
-        fingerprint(open(&root).unwrap(), &Interrupt::never(), &mut grow("member/snap/db")).unwrap_err();
+    let error = fingerprint(open(&root).unwrap(), SEED, &Interrupt::never(), &mut grow("member/snap/db"))
+        .unwrap_err();
     assert!(matches!(error, TreeError::Changing { .. }), "{error:?}");
     assert_eq!(error.to_string(), "member/snap/db is being written: stop what writes it, then try again");
     // The same for two files that were equal, and for names that appear while a directory is read.
     let (a, b) = (scratch.tree("c"), scratch.tree("d"));
-    let error = compare(open(&a).unwrap(), open(&b).unwrap(), &Interrupt::never(), &mut |_| {
+    let error = compare(open(&a).unwrap(), open(&b).unwrap(), SEED, &Interrupt::never(), &mut |_| {
         fs::OpenOptions::new().append(true).open(b.join("member/snap/db")).unwrap().set_len(9 << 20).unwrap();
     })
     .unwrap_err();
@@ -290,7 +303,7 @@ fn what_is_written_meanwhile_is_refused() {
         "member/snap/db on the copy is being written: stop what writes it, then try again"
     );
     let c = scratch.tree("e");
-    let error = fingerprint(open(&c).unwrap(), &Interrupt::never(), &mut |_| {
+    let error = fingerprint(open(&c).unwrap(), SEED, &Interrupt::never(), &mut |_| {
         fs::write(c.join("member/snap/new"), "").unwrap();
     })
     .unwrap_err();

@@ -5,7 +5,7 @@
 
 use super::{
     device::{Buffer, Device},
-    ledger::{BLOCK, Ledger, Seen, UNKNOWN},
+    ledger::{Ledger, Seen, UNKNOWN},
 };
 use crate::{
     host::Interrupt,
@@ -13,7 +13,7 @@ use crate::{
         CHUNK, Side, TreeError,
         walk::{Meta, look},
     },
-    terms::{Fingerprint, Hasher},
+    terms::{BLOCK, ContentHasher},
 };
 use rustix::fd::AsFd;
 use std::{
@@ -21,8 +21,9 @@ use std::{
     io,
     ops::Range,
     os::unix::fs::FileExt,
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    thread::{self, Thread},
+    time::Duration,
 };
 
 /// So many pieces of a file are written before they are synced and read back. A sync has the device write its cache, which
@@ -30,6 +31,8 @@ use std::{
 const BATCH: usize = 256;
 /// A device is quicker if it has several orders at a time. Each thread has two buffers.
 const THREADS: usize = 4;
+/// How often the caller is told what was read.
+const TELL: Duration = Duration::from_millis(250);
 
 /// Whether somebody may write to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +126,7 @@ pub(super) fn content(
     ledger: &Ledger,
     seen: &mut Seen,
     tell: &mut dyn FnMut(Progress),
-) -> Result<(Fingerprint, u64), TreeError> {
+) -> Result<([u8; 16], u64), TreeError> {
     let size = pair.meta.size;
     let unwritable = |error| pair.unwritable(error);
     let old = pair.copy.metadata().map_err(unwritable)?.len();
@@ -135,15 +138,18 @@ pub(super) fn content(
     // Of a file that is not gone through to its end nothing is known.
     let known = std::mem::take(&mut seen.blocks);
     let mut hashes = Vec::with_capacity(known.len());
-    let (mut hasher, mut written) = (Hasher::default(), 0);
+    let (mut hasher, mut written) = (ContentHasher::new(ledger.seed()), 0);
     let count = usize::try_from(size.div_ceil(CHUNK as u64)).unwrap_or(usize::MAX);
     let (mut to, mut synced) = (0, Vec::new());
     while to < count || !synced.is_empty() {
         let from = to;
         to = count.min(from + BATCH);
         let batch = Batch { pair, ledger, known: &known, old, synced: &synced, pieces: from..to };
-        let pieces = batch.work(&mut hasher, tell)?;
-        hashes.extend(pieces.iter().flat_map(|piece| &piece.hashes));
+        let pieces = batch.work(tell)?;
+        for hash in pieces.iter().flat_map(|piece| &piece.hashes) {
+            hasher.block(*hash);
+            hashes.push(*hash);
+        }
         written += pieces.iter().map(|piece| piece.written).sum::<u64>();
         synced =
             pieces.into_iter().map(|piece| piece.differing).filter(|blocks| !blocks.is_empty()).collect();
@@ -170,6 +176,34 @@ struct Piece {
     written: u64,
 }
 
+/// What the threads of a batch share.
+#[derive(Debug)]
+struct Shared {
+    /// The job that a thread takes next.
+    next: AtomicUsize,
+    /// The bytes of the source that were read and not told yet.
+    read: AtomicU64,
+    /// The threads that have not ended.
+    running: AtomicUsize,
+}
+
+/// Counts a thread as running until it ends, and wakes the caller then.
+struct Running<'a>(&'a AtomicUsize, &'a Thread);
+
+impl<'a> Running<'a> {
+    fn new(count: &'a AtomicUsize, caller: &'a Thread) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count, caller)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+        self.1.unpark();
+    }
+}
+
 /// What the threads do until the next sync.
 #[derive(Debug)]
 struct Batch<'a> {
@@ -186,45 +220,43 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    fn work(&self, hasher: &mut Hasher, tell: &mut dyn FnMut(Progress)) -> Result<Vec<Piece>, TreeError> {
-        let next = AtomicUsize::new(0);
+    fn work(&self, tell: &mut dyn FnMut(Progress)) -> Result<Vec<Piece>, TreeError> {
+        let shared =
+            Shared { next: AtomicUsize::new(0), read: AtomicU64::new(0), running: AtomicUsize::new(0) };
+        let caller = thread::current();
         let mut pieces = thread::scope(|scope| {
             let mut threads = Vec::new();
             for _ in 0..THREADS.min(self.synced.len() + self.pieces.len()) {
                 // The thread has a name, so that a list of threads shows which files a hanging process reads and writes.
                 let named = thread::Builder::new().name("copy".into());
-                let thread = named.spawn_scoped(scope, || self.jobs(&next));
+                let running = Running::new(&shared.running, &caller);
+                let thread = named.spawn_scoped(scope, || {
+                    let _running = running;
+                    self.jobs(&shared)
+                });
                 threads.push(thread.map_err(|error| self.pair.unwritable(error))?);
             }
-            let mut result = self.hash(hasher, tell);
-            let mut pieces = Vec::new();
+            loop {
+                let ended = shared.running.load(Ordering::Acquire) == 0;
+                tell(Progress::Read(shared.read.swap(0, Ordering::Relaxed)));
+                if ended {
+                    break;
+                }
+                thread::park_timeout(TELL);
+            }
+            let mut result = Ok(Vec::new());
             for thread in threads {
                 let ended = || Err(self.pair.unwritable(io::Error::other("the reading thread ended")));
-                match thread.join().unwrap_or_else(|_| ended()) {
-                    Ok(more) => pieces.extend(more),
-                    Err(error) => result = Err(error),
-                }
+                let more = thread.join().unwrap_or_else(|_| ended());
+                result = result.and_then(|mut pieces: Vec<Piece>| {
+                    pieces.extend(more?);
+                    Ok(pieces)
+                });
             }
-            result.map(|()| pieces)
+            result
         })?;
         pieces.sort_unstable_by_key(|piece| piece.nth);
         Ok(pieces)
-    }
-
-    /// Hashes the content of these pieces of a source at rest, one after the other.
-    fn hash(&self, hasher: &mut Hasher, tell: &mut dyn FnMut(Progress)) -> Result<(), TreeError> {
-        let mut buffer = Vec::new();
-        for nth in self.pieces.clone() {
-            let (at, count) = self.place(nth);
-            if self.pair.how == Source::AtRest {
-                self.pair.stop_if_asked()?;
-                buffer.resize(count, 0);
-                self.pair.read_source(&mut buffer, at)?;
-                hasher.update(&buffer);
-            }
-            tell(Progress::Read(count as u64));
-        }
-        Ok(())
     }
 
     /// Where a piece begins, and its length.
@@ -234,13 +266,13 @@ impl Batch<'_> {
     }
 
     /// What one thread does: it takes the next job until there is none left. It reads back and writes by turns.
-    fn jobs(&self, next: &AtomicUsize) -> Result<Vec<Piece>, TreeError> {
+    fn jobs(&self, shared: &Shared) -> Result<Vec<Piece>, TreeError> {
         let size = usize::try_from(self.pair.meta.size).map_or(CHUNK, |size| size.min(CHUNK));
         let (mut ours, mut theirs) = (Buffer::new(size), Buffer::new(size));
         let mut done = Vec::new();
         let both = self.synced.len().min(self.pieces.len());
         loop {
-            let job = next.fetch_add(1, Ordering::Relaxed);
+            let job = shared.next.fetch_add(1, Ordering::Relaxed);
             let (to_read, to_write) = match job {
                 job if job >= 2 * both => (job - both, job - both),
                 job if job % 2 == 0 => (job / 2, usize::MAX),
@@ -248,12 +280,15 @@ impl Batch<'_> {
             };
             let result = match (self.synced.get(to_read), self.pieces.clone().nth(to_write)) {
                 (Some(blocks), _) => self.verify(blocks, &mut ours, &mut theirs),
-                (None, Some(nth)) => self.write(nth, &mut ours, &mut theirs).map(|piece| done.push(piece)),
+                (None, Some(nth)) => self.write(nth, &mut ours, &mut theirs).map(|piece| {
+                    shared.read.fetch_add(self.place(nth).1 as u64, Ordering::Relaxed);
+                    done.push(piece);
+                }),
                 (None, None) => return Ok(done),
             };
             if let Err(error) = result.and_then(|()| self.pair.stop_if_asked()) {
                 // The other threads end too.
-                next.store(usize::MAX / 2, Ordering::Relaxed);
+                shared.next.store(usize::MAX / 2, Ordering::Relaxed);
                 return Err(error);
             }
         }

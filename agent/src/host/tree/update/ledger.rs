@@ -2,13 +2,9 @@
 
 use crate::{
     host::tree::{Side, TreeError, walk::Meta},
-    terms::{Fingerprint, block_hash},
+    terms::{BLOCK, block_hash},
 };
 use rustix::rand::{GetRandomFlags, getrandom};
-
-/// The unit in which a copy is brought up to date. etcd's database changes in pages of 4 KiB that are scattered. With
-/// smaller blocks less is written; with larger ones fewer hashes are kept, which take 2 MiB for a database of 8 GiB.
-pub(super) const BLOCK: usize = 64 << 10;
 
 /// What the device of a copy was seen to hold. It lives for one run.
 #[derive(Debug)]
@@ -39,7 +35,7 @@ pub(super) struct AtRest {
     /// The copy after its last change.
     pub copy: Meta,
     /// The hash of the whole content.
-    pub content: Fingerprint,
+    pub content: [u8; 16],
 }
 
 /// A block of which the device's content is not known.
@@ -52,6 +48,11 @@ impl Ledger {
         getrandom(&mut seed, GetRandomFlags::empty())
             .map_err(|error| Side::Only.unreadable(b"", error.into()))?;
         Ok(Self { seed: u64::from_ne_bytes(seed), files: Vec::new(), pass: 0 })
+    }
+
+    /// The seed of its hashes.
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     pub(super) fn hash(&self, block: &[u8]) -> u128 {

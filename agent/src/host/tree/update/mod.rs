@@ -23,10 +23,10 @@ use super::{
     compare::entries,
     walk::{Meta, Node, Walk, look},
 };
-use crate::host::Interrupt;
+use crate::{host::Interrupt, terms::BLOCK};
 use content::{Pair, content, not_kept};
 use device::{Buffer, Device};
-use ledger::{AtRest, BLOCK, UNKNOWN};
+use ledger::{AtRest, UNKNOWN};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{OFlags, syncfs},
@@ -127,7 +127,7 @@ pub fn settle(
     ledger: &Ledger,
     interrupt: &Interrupt,
 ) -> Result<Summary, TreeError> {
-    entries(source, copy, interrupt, &mut |(_, ours, _), (_, theirs, _)| {
+    entries(source, copy, ledger.seed(), interrupt, &mut |(_, ours, _), (_, theirs, _)| {
         let path = &ours.path;
         let proven = ledger.get(path).and_then(|seen| {
             let whole = !seen.blocks.contains(&UNKNOWN)
