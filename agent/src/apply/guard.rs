@@ -117,13 +117,19 @@ pub fn local_is_authoritative(run: &Run<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// etcd is stopped, and no process uses its data directory.
-pub fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+/// etcd is stopped.
+pub fn etcd_is_stopped(run: &Run<'_>) -> anyhow::Result<()> {
     let etcd = observe::etcd(run.host, run.config)
         .require()
         .cloned()
         .map_err(|why| anyhow!("whether etcd runs cannot be determined: {why}"))?;
     ensure!(!etcd.running, "{} is {} though it was stopped: somebody started it", etcd.name, etcd.state);
+    Ok(())
+}
+
+/// etcd is stopped, and no process uses its data directory.
+pub fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
+    etcd_is_stopped(run)?;
     let users = users::of_data(run.host, data_dir)?;
     ensure!(users.is_empty(), "{} has files open in {data_dir} though etcd is stopped", users.join(", "));
     Ok(())

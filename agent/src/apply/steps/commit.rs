@@ -1,10 +1,11 @@
 //! The record of an attempt, and both commit points.
 
+use super::prove;
 use crate::{
     apply::{context::Run, guard, place, record},
     node::authority::Record,
 };
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 
 /// Writes the record that announces an attempt.
 pub fn begin(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
@@ -13,9 +14,10 @@ pub fn begin(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
 
 /// The commit point of a migration.
 pub fn commit(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
-    let Some(proof) = run.proof else { bail!("the copy was not proven in this run: nothing is committed") };
     guard::local_is_authoritative(run)?;
+    // First: whoever could write after the look at the entries' times would be found here.
     guard::etcd_is_at_rest(run, &record.data_dir)?;
+    let proof = prove::still_holds(run, &record.data_dir).context("nothing is committed")?;
     record::write(run.host, &record.clone().commit(Some(proof)))
 }
 

@@ -1,5 +1,6 @@
 //! Retiring: moving the local data out of the data directory.
 
+use super::prove;
 use crate::{
     apply::{context::Run, guard, users},
     host::{dir, inode, tree},
@@ -30,10 +31,10 @@ pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
             );
             copied
         }
-        // This run has proven the data a moment ago.
+        // This run has proven the data a moment ago. Who has files open there is looked for after the exchange.
         None => {
-            guard::etcd_is_at_rest(run, from)?;
-            run.proof.context("the data was not proven in this run: it is not retired")?
+            guard::etcd_is_stopped(run)?;
+            prove::still_holds(run, from).context("the data is not retired")?
         }
     };
     let name = generation.to_string();
