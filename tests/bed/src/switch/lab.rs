@@ -213,12 +213,14 @@ impl Lab {
         self.node.save(READY)
     }
 
-    /// Measures one way, from the snapshot on.
+    /// Measures one way, from the snapshot on. A restart on the LUN goes on where `apply` has ended.
     pub fn measure(&mut self, way: Way) -> Result<Measured> {
-        self.target.stop();
-        target::blank(&self.lun, self.lun_size)?;
-        self.node.load(READY)?;
-        self.target.offer(Offer::open(vec![Lun::new(1, self.lun.clone())]))?;
+        if way != Way::RestartOnLun {
+            self.target.stop();
+            target::blank(&self.lun, self.lun_size)?;
+            self.node.load(READY)?;
+            self.target.offer(Offer::open(vec![Lun::new(1, self.lun.clone())]))?;
+        }
         self.answers()?;
         let mut script = way.script(self.runtime);
         if way == Way::ByHand {

@@ -33,11 +33,13 @@ pub enum Way {
     ByHand,
     /// `etcd-lun apply`.
     Apply,
+    /// A restart after that: what etcd's own stop and start take on the LUN.
+    RestartOnLun,
 }
 
 impl Way {
     /// All of them, in the order of the table's columns.
-    pub const ALL: [Way; 4] = [Way::Restart, Way::Cold, Way::ByHand, Way::Apply];
+    pub const ALL: [Way; 5] = [Way::Restart, Way::Cold, Way::ByHand, Way::Apply, Way::RestartOnLun];
 
     /// What is run in the node. `$LUN` is the LUN's disk, which has an XFS for a move by hand.
     pub fn script(self, runtime: Runtime) -> String {
@@ -46,8 +48,8 @@ impl Way {
             Runtime::StaticPod => (STOP_POD, START_POD),
         };
         match (self, runtime) {
-            (Way::Restart, Runtime::Systemd) => "systemctl restart etcd.service".into(),
-            (Way::Restart, Runtime::StaticPod) => format!("set -e\n{stop}\n{start}"),
+            (Way::Restart | Way::RestartOnLun, Runtime::Systemd) => "systemctl restart etcd.service".into(),
+            (Way::Restart | Way::RestartOnLun, Runtime::StaticPod) => format!("set -e\n{stop}\n{start}"),
             (Way::Cold, _) => format!("set -e\n{stop}\nsync; echo 3 >/proc/sys/vm/drop_caches\n{start}"),
             (Way::ByHand, _) => format!("set -e\n{stop}\n{MOVE}\n{start}"),
             (Way::Apply, _) => "etcd-lun apply".into(),
@@ -62,6 +64,7 @@ impl fmt::Display for Way {
             Way::Cold => "restart, nothing in memory",
             Way::ByHand => "by hand",
             Way::Apply => "etcd-lun apply",
+            Way::RestartOnLun => "restart on the LUN",
         })
     }
 }
