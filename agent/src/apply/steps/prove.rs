@@ -39,7 +39,9 @@ pub fn prove(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) -> anyho
 /// entries, so the caller first looks for processes that have files open there.
 pub fn still_holds(run: &Run<'_>, from: &AbsPath) -> anyhow::Result<Fingerprint> {
     let proof = run.proof.context("the copy was not proven in this run")?;
-    let now = settle(run, from, Way::ToLun)?
+    // The LUN may be authoritative by now, so this is not opened as the destination of a copy.
+    let (source, copy) = (tree::open(&run.host.root.locate(from.as_path()))?, run.staging()?.root()?);
+    let now = tree::settle(&source, &copy, run.ledger()?, &run.host.interrupt)
         .with_context(|| format!("{from} or its copy has changed since they were compared"))?;
     ensure!(now.fingerprint == proof, "{from} or its copy has changed since they were compared");
     Ok(proof)
