@@ -114,7 +114,7 @@ const LINES: &[Line] = &[
         &["naa.6001405123456789abcdef0123456789", "`target.multipath`: there is one path"],
     ),
     Line {
-        typed: "config check --node somebody",
+        typed: "config check --node somebody --config config.toml",
         config: &[
             ("3260\"]", "3260\", \"192.168.11.5\"]\nmultipath = true\nnoop_timeout = \"3s\""),
             ("lun = 1", WITH_WWID),
@@ -127,14 +127,18 @@ const LINES: &[Line] = &[
         ],
     },
     Line {
-        typed: "config check --node somebody",
+        typed: "config check --node somebody --config config.toml",
         config: &[("3260\"]", "3260\", \"192.168.11.5\"]")],
         code: 0,
         said: &["every 5s, answered within 10s; with multipathd every 1s, answered within 2s"],
     },
-    line("render multipath", 2, &["the config asks for no multipath: set `target.multipath = true`"]),
+    line(
+        "render multipath --config config.toml",
+        2,
+        &["the config asks for no multipath: set `target.multipath = true`"],
+    ),
     Line {
-        typed: "render multipath",
+        typed: "render multipath --config config.toml",
         config: &[("[target.chap]", "multipath = true\n[target.chap]"), ("lun = 1", WITH_WWID)],
         code: 0,
         said: &["\t\twwid \"36001405123456789abcdef0123456789\"\n\t\tno_path_retry 720\n"],

@@ -282,7 +282,7 @@ pub(super) struct NodeFragment {
     /// The node's disk, instead of `device.path`. Optional, such as `"/dev/disk/by-id/nvme-example_1"`.
     pub path: Option<DiskLink>,
     /// The LUN's WWID, as `etcd-lun status` prints it. With it the first `apply` refuses any other LUN under that number; later
-    /// ones compare with the record. No two nodes have the same. With `target.multipath = true` required. Optional, such as
+    /// ones compare with the record. No two nodes have the same. `target.multipath = true` needs it. Optional, such as
     /// `"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"`.
     pub wwid: Option<Wwid>,
     /// The file with this entry and its line; filled in after parsing.
