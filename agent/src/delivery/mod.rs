@@ -188,8 +188,10 @@ impl Delivery {
             });
         let multipathd = Unit { name: multipath::DAEMON.into(), text: String::new(), enabled: true };
         let mut units: Vec<_> = units.collect();
-        units.extend(is_mapped.then_some(multipathd));
-        units.sort_by(|one, other| one.name.cmp(&other.name));
+        if is_mapped {
+            let at = units.iter().take_while(|unit| unit.name < multipathd.name).count();
+            units.insert(at, multipathd);
+        }
         Ok(Self { files, units })
     }
 }

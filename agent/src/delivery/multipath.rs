@@ -24,41 +24,34 @@ pub fn multipath(nodes: &Nodes<'_>) -> Option<String> {
     let [interval, timeout] = target.timeouts.pings(true);
     let queued = target.timeouts.replacement;
     let checks = queued.0.as_secs().div_ceil(POLLING);
-    let mut text = format!(
+    let (mut exceptions, mut maps) = (String::new(), String::new());
+    for wwid in nodes.iter().filter_map(|node| node.entry.wwid.as_ref().and_then(Wwid::multipath)) {
+        exceptions += &format!("\twwid \"^{wwid}$\"\n");
+        maps += &format!("\tmultipath {{\n\t\twwid \"{wwid}\"\n\t\tno_path_retry {checks}\n\t}}\n");
+    }
+    Some(format!(
         "\
 # What multipathd does with the LUNs of etcd, and with no other LUN: {DROP_IN}.
 # Rendered by `etcd-lun render multipath`, and the same for every node: change the config, not this file.
 #
 # A path that falls silent has failed after the sum of {interval} (`target.noop_interval`), {timeout} (`target.noop_timeout`) and
-# `fast_io_fail_tmo`, which multipathd writes into the iSCSI session. It is not set here, because multipathd has it
-# for all LUNs of a kind and not for single ones. Its default is {PATH_FAILS_AFTER}; `etcd-lun health` reports a longer one.
+# `fast_io_fail_tmo`, {PATH_FAILS_AFTER} by default. multipathd cannot set that one for single LUNs, so it is not here.
+# `etcd-lun health` reports a longer one.
 #
-# The names of the maps are not set here. etcd-lun finds a map by its WWID, so `user_friendly_names` may be on or off.
-# Do not change it while etcd runs: multipathd would rename the map under the mounted filesystem.
+# etcd-lun finds a map by its WWID, so `user_friendly_names` may be on or off. Do not change it while etcd runs:
+# multipathd would rename the map under the mounted filesystem.
 
 # A blacklist of WWIDs does not count for these LUNs. One of devnode, device, property or protocol still does.
 blacklist_exceptions {{
-"
-    );
-    let wwids = nodes.iter().filter_map(|node| node.entry.wwid.as_ref().and_then(Wwid::multipath));
-    let wwids: Vec<_> = wwids.collect();
-    for wwid in &wwids {
-        text += &format!("\twwid \"^{wwid}$\"\n");
-    }
-    text += &format!(
-        "}}
+{exceptions}}}
 
 # While no path works, writes wait for {checks} checks at intervals of {POLLING} s (`polling_interval`), which makes {queued}
 # (`target.replacement_timeout`). Then they fail, and XFS shuts down. By default they would fail at once. With `queue`
 # they would wait for ever, and so would a shutdown of the node.
 multipaths {{
+{maps}}}
 "
-    );
-    for wwid in &wwids {
-        text += &format!("\tmultipath {{\n\t\twwid \"{wwid}\"\n\t\tno_path_retry {checks}\n\t}}\n");
-    }
-    text += "}\n";
-    Some(text)
+    ))
 }
 
 #[cfg(test)]

@@ -128,11 +128,11 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     };
     let mut services =
         Vec::from(health(&program, by.catalog(), &beneath, &input.health.textfile, input.health.interval)?);
-    if let Runtime::StaticPod { manifest } = &input.etcd.runtime {
-        services.extend(manifest_units(manifest, &parked(manifest))?);
-    }
     if input.target.is_some_and(|target| target.multipath) {
         services.push(multipath_service());
+    }
+    if let Runtime::StaticPod { manifest } = &input.etcd.runtime {
+        services.extend(manifest_units(manifest, &parked(manifest))?);
     }
     services.push(selinux_service(&of));
     if of.on_network {
