@@ -13,6 +13,7 @@ mod schema;
 mod written;
 
 use etcd_lun::{
+    config::{Backing, Config},
     health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, ISCSI_ONLY, Outcome, Report, Run},
     node::{
         ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
@@ -326,6 +327,8 @@ fn what_a_map_or_a_gap_changes() {
     known(&mut mapped.sessions)[0].recovery_timeout = Some(5);
     let Outcome::Ok(said) = detail(&report(&with_map, &mapped), "session-timeout") else { panic!() };
     assert!(said.contains("as multipathd sets it"), "{said}");
+    known(&mut mapped.sessions)[0].recovery_timeout = Some(30);
+    assert!(matches!(detail(&report(&with_map, &mapped), "session-timeout"), Outcome::Ok(_)));
     // Without an address, there are no checks of etcd's metrics.
     assert!(report(&health_facts(None), &migrated()).rows.iter().all(|row| row.check != "wal-fsync"));
     // An etcd without writes between the samples cannot be judged.
@@ -342,6 +345,65 @@ fn what_a_map_or_a_gap_changes() {
     let mut out = migrated();
     known(&mut out.sessions).clear();
     assert!(matches!(detail(&report(&health_facts(None), &out), "session-timeout"), Outcome::CannotTell(_)));
+}
+
+/// What `target.multipath = true` asks of a node in use, and of a map in use in any case.
+#[test]
+fn of_a_map_that_the_config_asks_for() {
+    let mut wanted = config();
+    let Backing::Iscsi(iscsi) = &mut wanted.backing else { panic!() };
+    iscsi.target.multipath = true;
+    let healthy = |multipath, runs| {
+        let mut node = migrated();
+        let LunView::Seen(lun) = known(&mut node.lun) else { panic!() };
+        lun.multipath = multipath;
+        known(&mut node.sessions)[0].recovery_timeout = Some(5);
+        node.initiator.multipathd_active = Fact::Known(runs);
+        node
+    };
+    let facts = health_facts(None);
+    let outcome = |config: &Config, node: &Node, facts: &HealthFacts, check: &str| {
+        let report = health::assess(config, node, facts);
+        report.rows.into_iter().find(|row| row.check == check).unwrap().outcome
+    };
+    let found = |config: &Config, node: &Node, facts: &HealthFacts, check: &str, words: &str| {
+        let outcome = outcome(config, node, facts, check);
+        assert!(matches!(&outcome, Outcome::Found(said) if said.contains(words)), "{words}: {outcome:?}");
+    };
+    let good = healthy(Multipath::Mapped, true);
+    for check in ["paths", "session-timeout"] {
+        assert!(matches!(outcome(&wanted, &good, &facts, check), Outcome::Ok(_)), "{check}");
+    }
+    let stopped = healthy(Multipath::Mapped, false);
+    for config in [&wanted, &config()] {
+        found(config, &stopped, &facts, "paths", "run `systemctl start multipathd`");
+    }
+    found(
+        &wanted,
+        &healthy(Multipath::Unclaimed, false),
+        &facts,
+        "paths",
+        "systemctl enable --now multipathd",
+    );
+    found(
+        &wanted,
+        &healthy(Multipath::Unclaimed, true),
+        &facts,
+        "paths",
+        "multipathd has made no map of sdb",
+    );
+    found(&wanted, &healthy(Multipath::Claimed, true), &facts, "paths", "has made no map");
+    let unclaimed = healthy(Multipath::Unclaimed, true);
+    assert!(matches!(outcome(&config(), &unclaimed, &facts, "paths"), Outcome::Ok(_)));
+    let mut more_portals = wanted.clone();
+    let Backing::Iscsi(iscsi) = &mut more_portals.backing else { panic!() };
+    iscsi.target.portals.push("10.78.0.1".parse().unwrap());
+    found(&more_portals, &good, &facts, "paths", "fewer paths (sdb) than the config has portals (2)");
+    for seconds in [Some(6), None] {
+        let mut late = good.clone();
+        known(&mut late.sessions)[0].recovery_timeout = seconds;
+        found(&wanted, &late, &facts, "session-timeout", "set `fast_io_fail_tmo 5` in /etc/multipath.conf");
+    }
 }
 
 #[test]

@@ -31,6 +31,8 @@ const fn check(
     Line { typed: "config check", config, code, said }
 }
 
+const WITH_WWID: &str = "lun = 1\nwwid = \"naa.6001405123456789abcdef0123456789\"";
+
 const LINES: &[Line] = &[
     // Help and version.
     line(
@@ -88,6 +90,59 @@ const LINES: &[Line] = &[
         0,
         &["naa.6001405123456789abcdef0123456789"],
     ),
+    // Multipath: the drop-in for multipathd needs each node's WWID.
+    check(
+        &[("[target.chap]", "multipath = true\n[target.chap]")],
+        2,
+        &[
+            "`node.wwid` in ",
+            "config.toml, line 11: there is none for somebody, expected",
+            "the WWID of the node's LUN, because of `target.multipath = true`",
+        ],
+    ),
+    check(
+        &[
+            ("[target.chap]", "multipath = true\n[target.chap]"),
+            ("lun = 1", "lun = 1\nwwid = \"t10.ATA disk 1\""),
+        ],
+        2,
+        &["t10.ATA disk 1 for somebody", "expected the WWID of the node's LUN"],
+    ),
+    check(
+        &[("[target.chap]", "multipath = true\n[target.chap]"), ("lun = 1", WITH_WWID)],
+        0,
+        &["naa.6001405123456789abcdef0123456789", "`target.multipath`: there is one path"],
+    ),
+    Line {
+        typed: "config check --node somebody --config config.toml",
+        config: &[
+            ("3260\"]", "3260\", \"192.168.11.5\"]\nmultipath = true\nnoop_timeout = \"3s\""),
+            ("lun = 1", WITH_WWID),
+        ],
+        code: 0,
+        said: &[
+            "writes wait for 1h",
+            "pings           every 1s, answered within 3s\n",
+            "multipath       required: a LUN without a map is not used",
+        ],
+    },
+    Line {
+        typed: "config check --node somebody --config config.toml",
+        config: &[("3260\"]", "3260\", \"192.168.11.5\"]")],
+        code: 0,
+        said: &["every 5s, answered within 10s; with multipathd every 1s, answered within 2s"],
+    },
+    line(
+        "render multipath --config config.toml",
+        2,
+        &["the config asks for no multipath: set `target.multipath = true`"],
+    ),
+    Line {
+        typed: "render multipath --config config.toml",
+        config: &[("[target.chap]", "multipath = true\n[target.chap]"), ("lun = 1", WITH_WWID)],
+        code: 0,
+        said: &["\t\twwid \"36001405123456789abcdef0123456789\"\n\t\tno_path_retry 720\n"],
+    },
     // Portals and names.
     check(
         &[("192.168.10.5:3260", "fd00::5:3260")],

@@ -9,6 +9,11 @@ fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
     run_as(world, crash, "systemd", Occasion::ByHand)
 }
 
+/// Runs by hand until nothing is left.
+pub fn to_the_end(world: &mut World) {
+    run(world, None).unwrap();
+}
+
 fn run_as(
     world: &mut World,
     crash: Option<usize>,

@@ -6,6 +6,7 @@ mod butane;
 mod device;
 mod errors;
 mod machineconfig;
+mod multipath;
 mod target;
 mod targetd;
 #[path = "../support/tested.rs"]

@@ -135,6 +135,7 @@ fn action(words: &[&str], given: &Arguments) -> Result<Action, String> {
         }
         ["render", "policy"] => Box::new(render::policy),
         ["render", "udev"] => Box::new(render::udev),
+        ["render", "multipath"] => Box::new(render::multipath),
         ["render", "target"] => {
             let kind = render::TargetKind::from(given)?;
             Box::new(move |file| render::target(file, &kind))

@@ -158,6 +158,17 @@ pub(super) fn udev(file: Option<&Path>) -> Result<(), Exit> {
     print_document(&policy::rule(&pool.nodes()?))
 }
 
+/// Prints what multipathd does with the LUNs.
+pub(super) fn multipath(file: Option<&Path>) -> Result<(), Exit> {
+    let (_, pool, _) = load_pool(file)?;
+    let text = delivery::multipath(&pool.nodes()?);
+    print_document(&text.ok_or_else(|| {
+        Exit::Usage(
+            "render multipath: the config asks for no multipath: set `target.multipath = true`".into(),
+        )
+    })?)
+}
+
 /// What the target is made with.
 #[derive(Debug)]
 pub(super) enum TargetKind {

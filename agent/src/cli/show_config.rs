@@ -136,13 +136,19 @@ fn target(page: &mut Page, target: &Target) {
     };
     page.line("discovery", discovery);
     let timeouts = &target.timeouts;
-    let [one, many] = [false, true].map(|multipath| timeouts.in_use(multipath));
-    let both = if one == many { one.to_string() } else { format!("{one}, {many} under multipath") };
-    page.line("writes wait for", both);
+    page.line("writes wait for", timeouts.replacement.to_string());
+    let pings = |multipathd| {
+        let [interval, timeout] = timeouts.pings(target.has_paths(multipathd));
+        format!("every {interval}, answered within {timeout}")
+    };
+    let [without, with] = [false, true].map(pings);
     page.line(
         "pings",
-        format!("every {}, answered within {}", timeouts.noop_interval, timeouts.noop_timeout),
+        if target.multipath || with == without { with } else { format!("{without}; with multipathd {with}") },
     );
+    if target.multipath {
+        page.line("multipath", "required: a LUN without a map is not used");
+    }
     for (label, chap) in [("CHAP", &target.chap), ("discovery CHAP", &target.discovery_chap)] {
         page.line(
             label,

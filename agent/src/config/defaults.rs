@@ -14,16 +14,20 @@ pub const DISCOVERY: Discovery = Discovery::SendTargets;
 /// for a disk without a second path.
 pub const REPLACEMENT_TIMEOUT: Span = Span(Duration::from_secs(3600));
 
-/// 15 seconds: multipathd must move to another path soon, and queues writes by itself. Red Hat's guides have 15 to 20 s beside
-/// `queue_if_no_path`.
-pub const REPLACEMENT_TIMEOUT_MULTIPATH: Span = Span(Duration::from_secs(15));
-
 /// 5 seconds: open-iscsi's own default (`node.conn[0].timeo.noop_out_interval`).
 pub const NOOP_INTERVAL: Span = Span(Duration::from_secs(5));
 
 /// 10 seconds: twice open-iscsi's own default (`node.conn[0].timeo.noop_out_timeout`). A busy target that is given up must also
 /// serve a new login, which makes it busier.
 pub const NOOP_TIMEOUT: Span = Span(Duration::from_secs(10));
+
+/// 1 second, so that writes which a silent path has swallowed soon go over another one: 1 s, 2 s (`noop_timeout`) and 5 s
+/// (multipathd's own default of `fast_io_fail_tmo`, multipath.conf(5)) make 8 s. open-iscsi's README, section 8.1, asks for
+/// short times behind dm-multipath. A session that receives data sends no pings.
+pub const NOOP_INTERVAL_MULTIPATH: Span = Span(Duration::from_secs(1));
+
+/// 2 seconds, for the same sum. A target that was only busy loses one session by it, and the other paths serve meanwhile.
+pub const NOOP_TIMEOUT_MULTIPATH: Span = Span(Duration::from_secs(2));
 
 /// Where OpenShift's etcd and kubeadm's keep their data (openshift/cluster-etcd-operator `bindata/etcd/pod.yaml`).
 pub const DATA_DIR: &str = "/var/lib/etcd";

@@ -5,9 +5,9 @@ use super::{
     error::ConfigError,
     fragment::NodeFragment,
     node_config::NodeRow,
-    parts::NodeEntry,
+    parts::{NodeEntry, Target},
 };
-use crate::terms::DiskLink;
+use crate::terms::{DiskLink, Wwid};
 use std::collections::BTreeSet;
 
 /// Finds the one entry that matches this node: by machine id, or by host name, short or fully qualified. A short name in the
@@ -52,7 +52,7 @@ pub(super) fn choose(
 fn backing(storage: Storage, entry: &NodeFragment) -> Result<(Backing, NodeEntry), ConfigError> {
     Ok(match storage {
         Storage::Iscsi(target) => {
-            let IscsiNode { entry, initiator, lun } = at_target(entry)?;
+            let IscsiNode { entry, initiator, lun } = at_target(&target, entry)?;
             (Backing::Iscsi(Box::new(Iscsi { target: *target, initiator, lun })), entry)
         }
         Storage::Device(path) => {
@@ -85,7 +85,8 @@ pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeFragment]) -> Result<
         }
         Storage::Iscsi(_) if entries.is_empty() => Err(ConfigError::missing("node.hostname", "\"master-0\"")),
         Storage::Iscsi(target) => {
-            let nodes = entries.iter().map(at_target).collect::<Result<Vec<_>, _>>()?;
+            let nodes =
+                entries.iter().map(|entry| at_target(target, entry)).collect::<Result<Vec<_>, _>>()?;
             let mut initiators = BTreeSet::new();
             for (node, entry) in nodes.iter().zip(entries) {
                 let wrong = |found: &str, expected| {
@@ -135,10 +136,20 @@ fn each_with_its_own_wwid(entries: &[NodeFragment]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn at_target(entry: &NodeFragment) -> Result<IscsiNode, ConfigError> {
+fn at_target(target: &Target, entry: &NodeFragment) -> Result<IscsiNode, ConfigError> {
     let missing =
         |key, example| ConfigError::missing(key, example).at(|_| Some(format!("the entry {}", title(entry))));
     absent("node.path", entry.path.is_some(), entry, "none with [target]: the LUN is found by `lun`")?;
+    if target.multipath && entry.wwid.as_ref().and_then(Wwid::multipath).is_none() {
+        // multipath-tools names a LUN by its WWID alone.
+        let found = match &entry.wwid {
+            None => format!("there is none for {}", named(entry).name),
+            Some(wwid) => format!("{wwid} for {}", named(entry).name),
+        };
+        let expected =
+            "the WWID of the node's LUN, because of `target.multipath = true`: `naa.` or `eui.` and digits";
+        return Err(ConfigError::value("node.wwid", &found, expected).at(|_| Some(entry.written_in.clone())));
+    }
     Ok(IscsiNode {
         entry: named(entry),
         initiator: entry

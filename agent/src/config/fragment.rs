@@ -55,14 +55,21 @@ pub(super) struct TargetFragment {
     #[serde(default, deserialize_with = "form::word")]
     pub discovery: Option<Discovery>,
     /// How long etcd's writes wait for an unreachable target before they fail and XFS shuts down. Whole seconds, one day at most.
-    /// Optional, such as `"10min"`; without it [`super::defaults::REPLACEMENT_TIMEOUT`], or
-    /// [`super::defaults::REPLACEMENT_TIMEOUT_MULTIPATH`] where multipathd runs.
+    /// Default [`super::defaults::REPLACEMENT_TIMEOUT`]. Under a multipath map multipathd decides by `no_path_retry`, which
+    /// `render multipath` sets to this time.
     pub replacement_timeout: Option<Span>,
-    /// How often the initiator checks the connection (NOP-Out). Default [`super::defaults::NOOP_INTERVAL`].
+    /// How often the initiator checks the connection (NOP-Out). Optional, such as `"5s"`; without it
+    /// [`super::defaults::NOOP_INTERVAL`], or [`super::defaults::NOOP_INTERVAL_MULTIPATH`] where multipathd runs and there are
+    /// several portals.
     pub noop_interval: Option<Span>,
     /// How long the target may take to answer that check. The sum of this and `noop_interval` must be less than 30s, after which
-    /// the kernel aborts commands. Default [`super::defaults::NOOP_TIMEOUT`].
+    /// the kernel aborts commands. Optional, such as `"10s"`; without it [`super::defaults::NOOP_TIMEOUT`], or
+    /// [`super::defaults::NOOP_TIMEOUT_MULTIPATH`] where multipathd runs and there are several portals.
     pub noop_timeout: Option<Span>,
+    /// Whether dm-multipath must combine the paths to all portals. Then `apply` moves no data to the LUN without multipathd and
+    /// its map, `health` reports what a map needs, the MachineConfig brings multipathd's settings (`render multipath`), and each
+    /// `[[node]]` needs its `wwid`. Without it the portals are all used where multipathd runs. Optional, such as `true`.
+    pub multipath: Option<bool>,
     /// CHAP credentials for sessions: one-way, or mutual with `username_in`. The table of a later file replaces the whole table of
     /// an earlier one.
     #[serde(default, deserialize_with = "form::optional_table")]
@@ -275,7 +282,8 @@ pub(super) struct NodeFragment {
     /// The node's disk, instead of `device.path`. Optional, such as `"/dev/disk/by-id/nvme-example_1"`.
     pub path: Option<DiskLink>,
     /// The LUN's WWID, as `etcd-lun status` prints it. With it the first `apply` refuses any other LUN under that number; later
-    /// ones compare with the record. No two nodes have the same. Optional, such as `"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"`.
+    /// ones compare with the record. No two nodes have the same. `target.multipath = true` needs it. Optional, such as
+    /// `"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"`.
     pub wwid: Option<Wwid>,
     /// The file with this entry and its line; filled in after parsing.
     #[serde(skip)]
@@ -298,6 +306,7 @@ impl Fragment {
             over(&mut target.replacement_timeout, later.replacement_timeout);
             over(&mut target.noop_interval, later.noop_interval);
             over(&mut target.noop_timeout, later.noop_timeout);
+            over(&mut target.multipath, later.multipath);
             over(&mut target.chap, later.chap);
             over(&mut target.discovery_chap, later.discovery_chap);
         }

@@ -32,7 +32,7 @@ pub use parts::{
 };
 pub use pool::Pool;
 pub use source::{FRAGMENTS, MAIN_FILE, Source};
-pub use timeouts::{NOT_IN_USE, Timeouts, record_settings};
+pub use timeouts::{NOT_IN_USE, PATH_FAILS_AFTER, Timeouts, record_settings};
 
 /// A config to begin with, as `config example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");

@@ -19,6 +19,8 @@ pub struct Target {
     pub discovery: Discovery,
     /// How long the target may be silent.
     pub timeouts: Timeouts,
+    /// Whether dm-multipath must combine the paths to the portals.
+    pub multipath: bool,
     /// Credentials for sessions.
     pub chap: Option<ChapSource>,
     /// Credentials for discovery.
@@ -135,6 +137,11 @@ pub struct NodeEntry {
 }
 
 impl Target {
+    /// Whether a node where multipathd runs or not uses several paths.
+    pub fn has_paths(&self, multipathd_runs: bool) -> bool {
+        multipathd_runs && self.portals.len() > 1
+    }
+
     /// All secrets that the config names, for sessions and for discovery.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretSource> {
         self.chaps().flat_map(|(_, chap)| chap.secrets())

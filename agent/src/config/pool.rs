@@ -91,6 +91,11 @@ impl Pool {
                 found.push(SecretSource::short(table));
             }
         }
+        if self.storage.target().is_some_and(|target| target.multipath && !target.has_paths(true)) {
+            found.push(
+                "`target.multipath`: there is one path, because `target.portals` has one portal".into(),
+            );
+        }
         found
     }
 
@@ -122,6 +127,7 @@ fn target(written: TargetFragment) -> Result<Target, ConfigError> {
     }
     Ok(Target {
         timeouts,
+        multipath: written.multipath == Some(true),
         iqn: written
             .iqn
             .ok_or_else(|| ConfigError::missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,

@@ -7,8 +7,8 @@
 //! Before etcd runs on the LUN, waiting is worse: a migration that hangs has stopped an etcd that could run from the local
 //! disk. So a session starts with [`NOT_IN_USE`], and gets the longer time once the LUN is mounted for etcd.
 //!
-//! With multipath, a path must fail soon, so that multipathd uses the other one. multipathd then decides how long writes
-//! are queued (`no_path_retry`, section 8.1).
+//! With several paths, a path must fail soon, so that writes go over another one (section 8.1). multipathd then decides how
+//! long writes wait while no path works (`no_path_retry`, which `render multipath` sets to the same time).
 
 use super::{defaults, error::ConfigError, fragment::TargetFragment};
 use crate::terms::Span;
@@ -18,15 +18,19 @@ use std::time::Duration;
 /// `node.session.timeo.replacement_timeout` of a session whose LUN etcd doesn't use yet.
 pub const NOT_IN_USE: Span = Span(Duration::from_secs(30));
 
-/// The time-outs of the config, with defaults.
+/// How long a session under a multipath map waits until its path has failed: multipathd's own default of `fast_io_fail_tmo`
+/// (multipath.conf(5)), which it writes into each session, over what the node record says.
+pub const PATH_FAILS_AFTER: Span = Span(Duration::from_secs(5));
+
+/// The time-outs of the config.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Timeouts {
-    /// How long etcd's writes wait in a session that lost its connection. None is the default, which depends on multipathd.
-    pub replacement: Option<Span>,
-    /// How often the initiator checks the connection (NOP-Out).
-    pub noop_interval: Span,
-    /// How long the target may take to answer that check.
-    pub noop_timeout: Span,
+    /// How long etcd's writes wait for the target, in a session or, under a multipath map, in the map.
+    pub replacement: Span,
+    /// How often the initiator checks the connection (NOP-Out). None is the default, which depends on multipathd.
+    pub noop_interval: Option<Span>,
+    /// How long the target may take to answer that check. None is the default, which depends on multipathd.
+    pub noop_timeout: Option<Span>,
 }
 
 /// The kernel's limit for a SCSI command (`SD_TIMEOUT`, `drivers/scsi/sd.h`). A dead connection must be detected earlier: then
@@ -44,37 +48,40 @@ pub fn record_settings(noop_interval: Span, noop_timeout: Span) -> [(&'static st
 }
 
 impl Timeouts {
-    /// How long writes wait in a session while etcd uses the LUN. `multipath` says whether multipathd runs.
-    pub fn in_use(&self, multipath: bool) -> Span {
-        self.replacement.unwrap_or(if multipath {
-            defaults::REPLACEMENT_TIMEOUT_MULTIPATH
+    /// How often the initiator checks the connection, and how long the target may take to answer. `multipath` says whether
+    /// the node uses several paths ([`super::Target::has_paths`]).
+    pub fn pings(&self, multipath: bool) -> [Span; 2] {
+        let [interval, timeout] = if multipath {
+            [defaults::NOOP_INTERVAL_MULTIPATH, defaults::NOOP_TIMEOUT_MULTIPATH]
         } else {
-            defaults::REPLACEMENT_TIMEOUT
-        })
+            [defaults::NOOP_INTERVAL, defaults::NOOP_TIMEOUT]
+        };
+        [self.noop_interval.unwrap_or(interval), self.noop_timeout.unwrap_or(timeout)]
     }
 }
 
 pub(super) fn validate(written: &TargetFragment) -> Result<Timeouts, ConfigError> {
-    let seconds = |key, span: Span, most: u64| {
-        let whole = span.0.subsec_nanos() == 0 && (1..=most).contains(&span.0.as_secs());
-        let wanted = "whole seconds, from 1s to a day";
-        if whole { Ok(span) } else { Err(ConfigError::value(key, &span.to_string(), wanted)) }
+    const DAY: u64 = 86_400;
+    let seconds = |key, written: Option<Span>| match written {
+        Some(span) if span.0.subsec_nanos() != 0 || !(1..=DAY).contains(&span.0.as_secs()) => {
+            Err(ConfigError::value(key, &span.to_string(), "whole seconds, from 1s to a day"))
+        }
+        written => Ok(written),
     };
-    let day = 86_400;
-    let replacement = written
-        .replacement_timeout
-        .map(|span| seconds("target.replacement_timeout", span, day))
-        .transpose()?;
-    let noop_interval =
-        seconds("target.noop_interval", written.noop_interval.unwrap_or(defaults::NOOP_INTERVAL), day)?;
-    let noop_timeout =
-        seconds("target.noop_timeout", written.noop_timeout.unwrap_or(defaults::NOOP_TIMEOUT), day)?;
+    let timeouts = Timeouts {
+        replacement: seconds("target.replacement_timeout", written.replacement_timeout)?
+            .unwrap_or(defaults::REPLACEMENT_TIMEOUT),
+        noop_interval: seconds("target.noop_interval", written.noop_interval)?,
+        noop_timeout: seconds("target.noop_timeout", written.noop_timeout)?,
+    };
+    // The defaults with multipath are shorter.
+    let [noop_interval, noop_timeout] = timeouts.pings(false);
     if noop_interval.0 + noop_timeout.0 >= SCSI_COMMAND {
         let both = format!("{noop_timeout}, with a noop_interval of {noop_interval}");
         let wanted = "less than 30s together, after which the kernel aborts a command";
         return Err(ConfigError::value("target.noop_timeout", &both, wanted));
     }
-    Ok(Timeouts { replacement, noop_interval, noop_timeout })
+    Ok(timeouts)
 }
 
 #[cfg(test)]
@@ -87,12 +94,24 @@ mod tests {
     }
 
     #[test]
-    fn defaults_queue_for_long_on_a_single_path_only() {
-        let wish = of("").unwrap();
-        assert_eq!(wish.in_use(false).to_string(), "1h");
-        assert_eq!(wish.in_use(true).to_string(), "15s");
-        let wish = of("replacement_timeout = \"2min\"").unwrap();
-        assert_eq!(wish.in_use(false), wish.in_use(true));
+    fn the_pings_depend_on_multipath_unless_they_are_written() {
+        let said = |keys: &str, multipath| of(keys).unwrap().pings(multipath).map(|span| span.to_string());
+        assert_eq!(of("").unwrap().replacement.to_string(), "1h");
+        assert_eq!(
+            (said("", false), said("", true)),
+            (["5s", "10s"].map(Into::into), ["1s", "2s"].map(Into::into))
+        );
+        assert_eq!(said("noop_timeout = \"4s\"", false), ["5s", "4s"]);
+        assert_eq!(said("noop_timeout = \"4s\"", true), ["1s", "4s"]);
+    }
+
+    /// A write that stands still over a silent path continues over another within this time.
+    #[test]
+    fn a_silent_path_stalls_for_ten_seconds_at_most() {
+        let [interval, timeout] = of("").unwrap().pings(true);
+        let sum = interval.0 + timeout.0 + PATH_FAILS_AFTER.0;
+        assert_eq!(sum, Duration::from_secs(8), "docs/config.md has this sum");
+        assert!(sum + Duration::from_secs(2) <= Duration::from_secs(10));
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn file(of: &File, local: &str) -> Yaml {
     let contents = match of.part {
         // Butane compresses it.
         Part::Program => ("local", Yaml::text(local)),
-        Part::Config | Part::Secret | Part::UdevRule | Part::Catalog => {
+        Part::Config | Part::Secret | Part::UdevRule | Part::Multipath | Part::Catalog => {
             ("inline", Yaml::text(String::from_utf8_lossy(&of.content)))
         }
     };

@@ -52,7 +52,9 @@ fn file(of: &File, sizes: &mut Sizes) -> Yaml {
             sizes.unpacked += of.content.len();
             (encode::data_url(&encode::gzip(&of.content)), Some(("compression", Yaml::text("gzip"))))
         }
-        Part::Config | Part::Secret | Part::UdevRule | Part::Catalog => (encode::data_url(&of.content), None),
+        Part::Config | Part::Secret | Part::UdevRule | Part::Multipath | Part::Catalog => {
+            (encode::data_url(&of.content), None)
+        }
     };
     sizes.count(of.part, source.len());
     let contents = compression.into_iter().chain([("source", Yaml::Text(source))]).collect();
@@ -68,5 +70,6 @@ fn file(of: &File, sizes: &mut Sizes) -> Yaml {
 pub(super) fn unit(of: &Unit) -> Yaml {
     let enabled = of.enabled.then(|| ("enabled", Yaml::Plain("true".into())));
     let name = ("name", Yaml::text(&of.name));
-    Yaml::Map([name].into_iter().chain(enabled).chain([("contents", Yaml::text(&of.text))]).collect())
+    let contents = (!of.text.is_empty()).then(|| ("contents", Yaml::text(&of.text)));
+    Yaml::Map([name].into_iter().chain(enabled).chain(contents).collect())
 }

@@ -6,6 +6,7 @@
 mod butane;
 mod encode;
 mod machineconfig;
+mod multipath;
 mod name;
 mod program;
 mod size;
@@ -15,6 +16,7 @@ mod yaml;
 
 pub use butane::butane;
 pub use machineconfig::{MachineConfig, machineconfig};
+pub use multipath::multipath;
 pub use name::{ObjectName, Role};
 pub use program::{NotDeliverable, check as check_program};
 pub use size::{MANIFEST_LIMIT, POOL_LIMIT, Sizes};
@@ -61,6 +63,8 @@ pub enum Part {
     Secret,
     /// The udev rule that labels the LUN.
     UdevRule,
+    /// What multipathd does with the LUNs.
+    Multipath,
     /// The journal's catalog.
     Catalog,
 }
@@ -72,6 +76,7 @@ impl fmt::Display for Part {
             Self::Config => "the config",
             Self::Secret => "a secret",
             Self::UdevRule => "the udev rule",
+            Self::Multipath => "the settings of multipathd",
             Self::Catalog => "the journal's catalog",
         })
     }
@@ -82,7 +87,7 @@ impl fmt::Display for Part {
 pub struct Unit {
     /// The file name.
     pub name: String,
-    /// The text.
+    /// The text; empty for a unit that the node has and that is only enabled.
     pub text: String,
     /// True if the unit has an [Install] section, so that it can be enabled. Only the program starts a unit without one.
     pub enabled: bool,
@@ -160,6 +165,12 @@ impl Delivery {
             content: policy::rule(nodes).into_bytes(),
             part: Part::UdevRule,
         });
+        let map = multipath(nodes);
+        let is_mapped = map.is_some();
+        if let Some(text) = map {
+            let path = multipath::DROP_IN.parse()?;
+            files.push(File { path, mode: READABLE, content: text.into_bytes(), part: Part::Multipath });
+        }
         files.sort_by(|one, other| one.path.cmp(&other.path));
         let twice = files.iter().zip(files.iter().skip(1)).find(|(one, other)| one.path == other.path);
         if let Some((first, second)) = twice {
@@ -175,7 +186,13 @@ impl Delivery {
                 name,
                 text,
             });
-        Ok(Self { files, units: units.collect() })
+        let multipathd = Unit { name: multipath::DAEMON.into(), text: String::new(), enabled: true };
+        let mut units: Vec<_> = units.collect();
+        if is_mapped {
+            let at = units.iter().take_while(|unit| unit.name < multipathd.name).count();
+            units.insert(at, multipathd);
+        }
+        Ok(Self { files, units })
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Sizes {
     pub config: usize,
     /// Secrets, encoded.
     pub secrets: usize,
-    /// The units, the udev rule and the catalog.
+    /// The units, the udev rule, the settings of multipathd and the catalog.
     pub units: usize,
 }
 
@@ -34,7 +34,7 @@ impl Sizes {
             Part::Program => &mut self.program,
             Part::Config => &mut self.config,
             Part::Secret => &mut self.secrets,
-            Part::UdevRule | Part::Catalog => &mut self.units,
+            Part::UdevRule | Part::Multipath | Part::Catalog => &mut self.units,
         } += encoded;
     }
 

@@ -9,7 +9,7 @@ use super::{
     },
 };
 use crate::{
-    config::Iscsi,
+    config::{Iscsi, PATH_FAILS_AFTER},
     node::{ActiveState, Multipath, Session, UnitState, WriteCache, layout::RETIRED},
     terms::Span,
 };
@@ -30,14 +30,31 @@ pub(super) fn paths(input: CheckInput<'_>) -> Outcome {
             return found(format!("{} is {}: {why}", path.name, path.state));
         }
         let lun = lun(input.config, input.node)?;
-        let names: Vec<_> = paths.iter().map(|path| path.name.as_str()).collect();
-        match lun.multipath {
-            Multipath::Mapped => ok(format!("{} over {}", lun.device, names.join(", "))),
-            Multipath::Claimed => found(format!(
-                "multipathd claims {} and has made no map; see `multipath -ll`",
-                names.join(", ")
+        let names = paths.iter().map(|path| path.name.as_str()).collect::<Vec<_>>().join(", ");
+        let wanted = input.config.backing.iscsi().filter(|iscsi| iscsi.target.multipath);
+        let stands_still = input.node.initiator.multipathd_active.known() == Some(&false);
+        match (lun.multipath, wanted) {
+            (Multipath::Mapped, _) if stands_still => found(format!(
+                "multipathd does not run, so that no failed path of {} is used again: run `systemctl start multipathd`",
+                lun.device
             )),
-            Multipath::Unclaimed => ok(names.join(", ")),
+            (Multipath::Mapped, Some(Iscsi { target, .. })) if paths.len() < target.portals.len() => {
+                found(format!(
+                    "{} has fewer paths ({names}) than the config has portals ({}): see `multipath -ll`, then run `etcd-lun apply`",
+                    lun.device,
+                    target.portals.len()
+                ))
+            }
+            (Multipath::Mapped, _) => ok(format!("{} over {names}", lun.device)),
+            (Multipath::Claimed, _) => {
+                found(format!("multipathd claims {names} and has made no map; see `multipath -ll`"))
+            }
+            (Multipath::Unclaimed, Some(_)) => found(if stands_still {
+                format!("{names} without a map: run `systemctl enable --now multipathd`, then reboot this node")
+            } else {
+                format!("multipathd has made no map of {names}: see in `multipath -d -v3` why, then reboot this node")
+            }),
+            (Multipath::Unclaimed, None) => ok(names),
         }
     }))
 }
@@ -71,9 +88,18 @@ pub(super) fn session_timeout(input: CheckInput<'_>) -> Outcome {
         let all: Vec<_> = ours.iter().map(|session| text(session.recovery_timeout)).collect();
         if lun.multipath == Multipath::Mapped {
             // multipathd sets it from its own config at each reload (multipath.conf(5), fast_io_fail_tmo).
-            return ok(format!("{}, as multipathd sets it", all.join(", ")));
+            let most = PATH_FAILS_AFTER.0.as_secs();
+            let is_late = |s: &&&Session| s.recovery_timeout.is_none_or(|seconds| u64::from(seconds) > most);
+            return match ours.iter().find(is_late).filter(|_| target.multipath) {
+                Some(session) => found(format!(
+                    "session {} waits {} before multipathd uses another path: set `fast_io_fail_tmo {most}` in /etc/multipath.conf (`overrides`), then run `systemctl reload multipathd`",
+                    session.sid,
+                    text(session.recovery_timeout)
+                )),
+                None => ok(format!("{}, as multipathd sets it", all.join(", "))),
+            };
         }
-        let wanted = target.timeouts.in_use(false).0.as_secs();
+        let wanted = target.timeouts.replacement.0.as_secs();
         let differs = |session: &&&Session| session.recovery_timeout.map(u64::from) != Some(wanted);
         match ours.iter().find(differs) {
             Some(session) => found(format!(

@@ -65,13 +65,14 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
     };
     let record = local::record(host);
     let mount = mount::data(host, &config.etcd.data_dir);
+    let initiator = iscsi::initiator(host, config);
     Node {
         identity,
         missing_tools: missing_tools(host, config),
         in_host_namespace,
-        initiator: iscsi::initiator(host, config),
         sessions: iscsi::all_sessions(host, config),
-        records: records::records(host, config),
+        records: records::records(host, config, &initiator.multipathd_active),
+        initiator,
         lun: lun::lun(host, config, staged),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
         rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),

@@ -14,13 +14,18 @@ use std::io;
 
 /// The records of the config's portals. Of a secret that is a credential of the service, only the service knows the text,
 /// so the credentials are not compared then.
-pub(super) fn records(host: &Host, config: &Config) -> Fact<Vec<PortalRecord>> {
+pub(super) fn records(host: &Host, config: &Config, multipathd: &Fact<bool>) -> Fact<Vec<PortalRecord>> {
     let Some(iscsi) = config.backing.iscsi() else {
         return Fact::Unknown("not looked at: the config names a device, and no target".into());
     };
+    let runs = match multipathd {
+        Fact::Known(runs) => *runs,
+        Fact::Unknown(why) => return Fact::Unknown(why.clone()),
+    };
     let secrets = secrets::load(host, config, None).ok();
     let chap = secrets.as_ref().map(|secrets| secrets.session.as_ref());
-    let settings = record_settings(iscsi.target.timeouts.noop_interval, iscsi.target.timeouts.noop_timeout);
+    let [interval, timeout] = iscsi.target.timeouts.pings(iscsi.target.has_paths(runs));
+    let settings = record_settings(interval, timeout);
     let look = || -> io::Result<Vec<PortalRecord>> {
         let mut records = Vec::new();
         for portal in &iscsi.target.portals {

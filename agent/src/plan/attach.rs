@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     config::{Backing, Gate, Iscsi},
-    node::{LunView, PortalRecord, Session, authority::Authority},
+    node::{LunView, Multipath, PortalRecord, Session, authority::Authority},
     terms::{Span, TermError},
 };
 use std::time::Duration;
@@ -60,14 +60,16 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
     let limit = time_limit(input);
     if !logged_in {
         steps.extend(name_the_node(input)?);
+        let all = *require("whether multipathd runs", &node.initiator.multipathd_active)?;
+        let [noop_interval, noop_timeout] = target.timeouts.pings(target.has_paths(all));
         steps.push(Step::LogIn(LogIn {
             target: target.iqn.clone(),
             initiator: initiator.clone(),
             portals: target.portals.clone(),
             discovery: target.discovery,
-            all: *require("whether multipathd runs", &node.initiator.multipathd_active)?,
-            noop_interval: target.timeouts.noop_interval,
-            noop_timeout: target.timeouts.noop_timeout,
+            all,
+            noop_interval,
+            noop_timeout,
             limit,
         }));
     }
@@ -82,15 +84,14 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
 /// It comes after etcd's start: if the session is lost just then, the step fails while etcd is up, and the next run does it.
 ///
 /// Only for a connected session. While the connection is lost the kernel refuses the change
-/// (`drivers/scsi/scsi_transport_iscsi.c`, `iscsi_priv_session_rw_attr`), and its timer already runs. Under multipath,
-/// multipathd sets the timeout (`fast_io_fail_tmo`).
+/// (`drivers/scsi/scsi_transport_iscsi.c`, `iscsi_priv_session_rw_attr`), and its timer already runs. Under a multipath
+/// map, multipathd sets the timeout (`fast_io_fail_tmo`); not so if it runs and leaves the LUN alone.
 pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refusal> {
     let Some(Iscsi { target, initiator, .. }) = input.config.backing.iscsi() else { return Ok(Vec::new()) };
-    let multipath = *require("whether multipathd runs", &input.node.initiator.multipathd_active)?;
-    if multipath {
+    if !matches!(input.node.lun.known(), Some(LunView::Seen(lun)) if lun.multipath == Multipath::Unclaimed) {
         return Ok(Vec::new());
     }
-    let replacement = target.timeouts.in_use(multipath);
+    let replacement = target.timeouts.replacement;
     let differs = |session: &&Session| {
         session.is_of(&target.iqn, initiator)
             && session.is_logged_in()
@@ -107,14 +108,16 @@ pub(super) fn records(input: &PlanInput<'_>) -> Vec<Step> {
     else {
         return Vec::new();
     };
+    let Some(multipathd) = input.node.initiator.multipathd_active.known() else { return Vec::new() };
+    let [noop_interval, noop_timeout] = target.timeouts.pings(target.has_paths(*multipathd));
     let records = input.node.records.known().into_iter().flatten();
     let differing = records.filter(|record| !record.differs.is_empty());
     let step = |record: &PortalRecord| {
         Step::UpdateRecord(UpdateRecord {
             target: target.iqn.clone(),
             portal: record.portal.clone(),
-            noop_interval: target.timeouts.noop_interval,
-            noop_timeout: target.timeouts.noop_timeout,
+            noop_interval,
+            noop_timeout,
             parts: record.differs.clone(),
         })
     };

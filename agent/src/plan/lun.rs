@@ -22,7 +22,7 @@ pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a
         Multipath::Claimed => {
             return Err(Refusal::MultipathPending { lun: place(), paths: lun.paths.join(", ") });
         }
-        Multipath::Unclaimed if lun.paths.len() > 1 => {
+        Multipath::Unclaimed if lun.paths.len() > 1 || wants_map(input) => {
             return Err(Refusal::SeveralPaths { lun: place(), paths: lun.paths.join(", ") });
         }
         Multipath::Unclaimed => {}
@@ -59,6 +59,22 @@ pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a
         return Err(Refusal::TooSmall { wwid: wwid.clone(), found, wanted, where_to_fix });
     }
     Ok(wwid)
+}
+
+/// Refuses to move data to a LUN that would get no map, though the config wants one.
+pub(super) fn check_multipathd(input: &PlanInput<'_>) -> Result<(), Refusal> {
+    let runs = &input.node.initiator.multipathd_active;
+    if wants_map(input) && !*require("whether multipathd runs", runs)? {
+        return Err(Refusal::NoMultipathd);
+    }
+    Ok(())
+}
+
+/// Whether the LUN must have a multipath map. Once the data is there, etcd on one path is better than no etcd, so a boot
+/// mounts the LUN all the same, and `health` reports the missing map.
+fn wants_map(input: &PlanInput<'_>) -> bool {
+    let is_wanted = input.config.backing.iscsi().is_some_and(|iscsi| iscsi.target.multipath);
+    is_wanted && !input.record.is_some_and(|record| record.authority == Authority::Lun)
 }
 
 /// Who asks for a WWID, in a refusal.

@@ -28,6 +28,7 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         return Err(Refusal::EtcdServes { name: input.etcd.name.clone() });
     }
     input.check_mount_unit()?;
+    lun::check_multipathd(input)?;
     // Asked before the first step, though etcd is stopped by a later one: a run that would end there is not begun.
     input.check_may_stop()?;
     if let Some(plan) = attach::plan(input)? {

@@ -2,7 +2,8 @@
 
 use super::{
     CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, health::health,
-    manifest::manifest_units, selinux_service, service, shutdown_service, sysfs::sysfs_unit,
+    manifest::manifest_units, multipath_service, selinux_service, service, shutdown_service,
+    sysfs::sysfs_unit,
 };
 use crate::{
     config::{
@@ -127,6 +128,9 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     };
     let mut services =
         Vec::from(health(&program, by.catalog(), &beneath, &input.health.textfile, input.health.interval)?);
+    if input.target.is_some_and(|target| target.multipath) {
+        services.push(multipath_service());
+    }
     if let Runtime::StaticPod { manifest } = &input.etcd.runtime {
         services.extend(manifest_units(manifest, &parked(manifest))?);
     }
@@ -224,6 +228,21 @@ mod tests {
             }
             assert_eq!(units.len(), expected.len());
         }
+    }
+
+    /// The unit for multipathd does nothing where an administrator has a config of it, and comes with the key only.
+    #[test]
+    fn with_multipath() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\nmultipath = true\n[etcd]\nruntime = \"static-pod\"";
+        let without = text.replace("multipath = true", "");
+        let [with, without] = [text, &without].map(|text| {
+            let pool = Pool::load(&[Source { path: "config.toml".into(), text: text.into() }]).unwrap();
+            for_config(&pool).unwrap()
+        });
+        let (own, others): (Vec<_>, Vec<_>) =
+            with.into_iter().partition(|unit| unit.name == "etcd-lun-multipath.service");
+        assert!(own.iter().all(|unit| unit.text.contains("\nConditionPathExists=!/etc/multipath.conf\n")));
+        assert_eq!((own.len(), others), (1, without));
     }
 
     /// The units of a package differ in the paths below `/usr` and in nothing else.

@@ -21,6 +21,8 @@ pub const SELINUX_CONTEXT: &str = "system_u:system_r:etcd_lun_t:s0";
 /// The templates.
 const TEMPLATE: &str = include_str!("../../../units/etcd-lun.service.in");
 const SELINUX_TEMPLATE: &str = include_str!("../../../units/etcd-lun-selinux.service.in");
+/// It has no values.
+const MULTIPATH_UNIT: &str = include_str!("../../../units/etcd-lun-multipath.service.in");
 const SHUTDOWN_TEMPLATE: &str = include_str!("../../../units/etcd-lun-shutdown.service.in");
 
 /// The values of the services that depend on the config.
@@ -40,6 +42,11 @@ pub struct Service<'a> {
     pub credentials: &'a [String],
     /// True if the LUN is at a target, on the network.
     pub on_network: bool,
+}
+
+/// Renders the unit that gives multipathd a config to begin with.
+pub fn multipath_service() -> Rendered {
+    Rendered { name: "etcd-lun-multipath.service".into(), text: MULTIPATH_UNIT.into() }
 }
 
 /// Renders the service, the same bytes for the same values. Fails on the same values as the mount unit.

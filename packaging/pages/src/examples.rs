@@ -53,6 +53,11 @@ pub const EXAMPLES: &[(&[&str], &str, &str)] = &[
     (&["render", "butane"], "etcd-lun render butane --role etcd >98-etcd-lun.bu", "Make a Butane config"),
     (&["render", "policy"], "etcd-lun render policy >etcd_lun.cil", "Read the policy module"),
     (
+        &["render", "multipath"],
+        "etcd-lun render multipath >/etc/multipath/conf.d/etcd-lun.conf",
+        "Write multipathd's settings by hand",
+    ),
+    (
         &["render", "udev"],
         "etcd-lun render udev >/etc/udev/rules.d/90-etcd-lun.rules",
         "Write the udev rule by hand",

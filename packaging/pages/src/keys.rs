@@ -97,9 +97,10 @@ fn written(constant: &str) -> Result<String> {
     let text = match constant {
         "DISCOVERY" => serde_json::to_string(&defaults::DISCOVERY),
         "REPLACEMENT_TIMEOUT" => serde_json::to_string(&defaults::REPLACEMENT_TIMEOUT),
-        "REPLACEMENT_TIMEOUT_MULTIPATH" => serde_json::to_string(&defaults::REPLACEMENT_TIMEOUT_MULTIPATH),
         "NOOP_INTERVAL" => serde_json::to_string(&defaults::NOOP_INTERVAL),
         "NOOP_TIMEOUT" => serde_json::to_string(&defaults::NOOP_TIMEOUT),
+        "NOOP_INTERVAL_MULTIPATH" => serde_json::to_string(&defaults::NOOP_INTERVAL_MULTIPATH),
+        "NOOP_TIMEOUT_MULTIPATH" => serde_json::to_string(&defaults::NOOP_TIMEOUT_MULTIPATH),
         "DATA_DIR" => serde_json::to_string(defaults::DATA_DIR),
         "UNIT" => serde_json::to_string(defaults::UNIT),
         "MANIFEST" => serde_json::to_string(defaults::MANIFEST),

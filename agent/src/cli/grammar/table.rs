@@ -259,6 +259,11 @@ pub const COMMANDS: &[Command] = &[
         &[],
     ),
     plain(
+        &["render", "multipath"],
+        "Print multipathd's settings for the LUNs, for /etc/multipath/conf.d/etcd-lun.conf",
+        &[],
+    ),
+    plain(
         &["render", "target"],
         "Print a script that sets up the target for this config",
         &[

@@ -146,9 +146,14 @@ pub enum Refusal {
         /// Its target.
         target: String,
     },
-    /// There are several paths, and multipathd has not made a map of them.
+    /// The config wants a map, and nothing makes one.
     #[error(
-        "{lun} is attached as {paths}, and multipathd has not made one device of them: run `systemctl start multipathd`, or log out all sessions but one"
+        "multipathd does not run, and the config wants it (`target.multipath`): run `systemctl enable --now multipathd`, on Red Hat's systems first `mpathconf --enable`"
+    )]
+    NoMultipathd,
+    /// There are several paths, or the config wants a map, and multipathd has not made one.
+    #[error(
+        "{lun} is attached as {paths}, and multipathd has not made one device of them: run `systemctl start multipathd`, see in `multipath -d -v3` why it leaves them alone, or log out all sessions but one and remove `target.multipath`"
     )]
     SeveralPaths {
         /// Its number at the target, or the device's link.

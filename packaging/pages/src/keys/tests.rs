@@ -42,6 +42,7 @@ impl Written {
         match key {
             "cert" => least.set(table, "key", "\"/etc/etcd/client.key\""),
             "key" => least.set(table, "cert", "\"/etc/etcd/client.crt\""),
+            "multipath" => least.set("[[node]]", "wwid", "\"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\""),
             _ => {}
         }
         if table.ends_with("chap]") {
