@@ -147,6 +147,19 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ("session", session, "is FAILED"),
         ("portals", |node| known(&mut node.sessions).clear(), "no session at 10.77.0.1:3260"),
         (
+            "portals",
+            |node| known(&mut node.sessions)[0].configured = None,
+            "session 1 is at 10.77.0.1:3260, which the config does not name: it stays until the next boot",
+        ),
+        (
+            "portals",
+            |node| {
+                known(&mut node.sessions)[0].configured = None;
+                node.initiator.multipathd_active = Fact::Known(true);
+            },
+            "run `etcd-lun apply`, which logs it out when there is a session at each portal of the config",
+        ),
+        (
             "records",
             |node| {
                 let portal = "10.77.0.1".parse().unwrap();

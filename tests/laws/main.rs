@@ -13,6 +13,7 @@ mod decisions;
 mod device;
 mod judge;
 mod mark;
+mod portals;
 mod quorum;
 mod retired;
 mod rollback;

@@ -107,6 +107,18 @@ pub(super) fn portals(input: CheckInput<'_>) -> Outcome {
         let multipath = *known(&input.node.initiator.multipathd_active)?;
         let Iscsi { target, initiator, .. } = iscsi(input.config)?;
         let (wanted, ours) = (&target.portals, |s: &Session| s.is_of(&target.iqn, initiator));
+        let is_left = |s: &&Session| ours(s) && s.configured.is_none() && s.at().is_some();
+        if let Some(left) = sessions.iter().find(is_left) {
+            let cure = if multipath {
+                "run `etcd-lun apply`, which logs it out when there is a session at each portal of the config"
+            } else {
+                "it stays until the next boot, so keep that portal alive until then"
+            };
+            return found(format!(
+                "session {} is at {}, which the config does not name: {cure}",
+                left.sid, left.portal
+            ));
+        }
         let has = |portal| {
             sessions.iter().any(|s| ours(s) && s.is_logged_in() && s.configured.as_ref() == Some(portal))
         };
