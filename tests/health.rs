@@ -227,7 +227,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ),
         (
             "lun-size",
-            |node| seen(node).size = Bytes(40 << 30),
+            |node| (seen(node).size, seen(node).path_size) = (Bytes(40 << 30), Bytes(40 << 30)),
             "the LUN has 40GiB, the filesystem on /var/lib/etcd 20GiB",
         ),
         ("lun-size", |node| seen(node).path_size = Bytes(40 << 30), "run `etcd-lun apply`, which grows it"),

@@ -187,6 +187,11 @@ fn a_plan_that_takes_away_the_last_path_is_found() {
     assert_eq!(ids, ["remove-path", "log-out"]);
     assert_eq!(judge(&node, &right, Occasion::ByHand), Ok(()));
     assert!(judge(&node, &right, Occasion::Boot).is_err());
+    let mut gains = node.clone();
+    known(&mut gains.sessions).truncate(1);
+    gains.answering = vec![NEW.parse().unwrap()];
+    let more = Goal::Lun(Occasion::ByHand).plan(&two_portals(), &gains).unwrap();
+    assert_eq!((more.steps.len(), &more.cluster), (2, &None), "etcd is not stopped for a log-in");
     let mut early = right.clone();
     early.steps.remove(0);
     assert!(judge(&node, &early, Occasion::ByHand).is_err(), "its path is still in the map");
