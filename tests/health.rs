@@ -145,6 +145,14 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
     let broken: &[(&str, Change, &str)] = &[
         ("record", |node| node.record = Fact::Known(None), "not migrated"),
         ("session", session, "is FAILED"),
+        (
+            "session",
+            |node| {
+                known(&mut node.sessions)[0].state = "FAILED".into();
+                node.answering = vec!["10.77.0.1".parse().unwrap()];
+            },
+            "its portal accepts connections, so if this stays, the target refuses the log-in",
+        ),
         ("portals", |node| known(&mut node.sessions).clear(), "no session at 10.77.0.1:3260"),
         (
             "portals",

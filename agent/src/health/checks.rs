@@ -89,8 +89,15 @@ pub(super) fn session(input: CheckInput<'_>) -> Outcome {
             ours.iter().filter(|session| session.is_logged_in()).map(|s| s.portal.clone()).collect();
         let down: Vec<_> = ours.iter().filter(|session| !session.is_logged_in()).collect();
         if let Some(session) = down.first() {
+            let answers = session.configured.as_ref().is_some_and(|at| input.node.answering.contains(at));
+            let why = if answers {
+                "its portal accepts connections, so if this stays, the target refuses the log-in: see `journalctl -u iscsid`, \
+                 and let the target accept the CHAP secret that the session was made with"
+            } else {
+                "is the portal reachable? If it is gone for good, see \"A portal dies for good\" in docs/guide.md"
+            };
             return found(format!(
-                "session {} to {} is {}; is the portal reachable?",
+                "session {} to {} is {}; {why}",
                 session.sid, session.portal, session.state
             ));
         }
@@ -112,7 +119,7 @@ pub(super) fn portals(input: CheckInput<'_>) -> Outcome {
             let cure = if multipath {
                 "run `etcd-lun apply`, which logs it out when there is a session at each portal of the config"
             } else {
-                "it stays until the next boot, so keep that portal alive until then"
+                "it stays until the next boot, so keep that portal until then"
             };
             return found(format!(
                 "session {} is at {}, which the config does not name: {cure}",

@@ -1,7 +1,8 @@
 //! Node records that are kept while sessions use them: what differs from the config, and changing just that.
 //!
 //! iscsid copies a record when it logs in. So a record may change under a session that is up: the session stays as it
-//! is, and the next log-in by `iscsiadm` or by a restarted iscsid uses the new values.
+//! is, and the next log-in by `iscsiadm` uses the new values. A restarted iscsid reads the record too, but for a session that
+//! is there it takes the credentials from the kernel, which are the old ones (usr/iscsid.c, `sync_session`).
 
 use super::{
     IscsiError,
