@@ -146,7 +146,28 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
     let broken: &[(&str, Change, &str)] = &[
         ("record", |node| node.record = Fact::Known(None), "not migrated"),
         ("session", session, "is FAILED"),
+        (
+            "session",
+            |node| {
+                known(&mut node.sessions)[0].state = "FAILED".into();
+                node.answering = vec!["10.77.0.1".parse().unwrap()];
+            },
+            "its portal accepts connections, so if this stays, the target refuses the log-in",
+        ),
         ("portals", |node| known(&mut node.sessions).clear(), "no session at 10.77.0.1:3260"),
+        (
+            "portals",
+            |node| known(&mut node.sessions)[0].configured = None,
+            "session 1 is at 10.77.0.1:3260, which the config does not name: it stays until the next boot",
+        ),
+        (
+            "portals",
+            |node| {
+                known(&mut node.sessions)[0].configured = None;
+                node.initiator.multipathd_active = Fact::Known(true);
+            },
+            "run `etcd-lun apply`, which logs it out when there is a session at each portal of the config",
+        ),
         (
             "records",
             |node| {
@@ -215,7 +236,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ),
         (
             "lun-size",
-            |node| seen(node).size = Bytes(40 << 30),
+            |node| (seen(node).size, seen(node).path_size) = (Bytes(40 << 30), Bytes(40 << 30)),
             "the LUN has 40GiB, the filesystem on /var/lib/etcd 20GiB",
         ),
         ("lun-size", |node| seen(node).path_size = Bytes(40 << 30), "run `etcd-lun apply`, which grows it"),

@@ -14,6 +14,7 @@ mod device;
 mod judge;
 mod mark;
 mod multipath;
+mod portals;
 mod quorum;
 mod retired;
 mod rollback;

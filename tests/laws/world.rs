@@ -3,7 +3,7 @@
 use super::*;
 use etcd_lun::plan::{
     Way,
-    step::{CatchUp, Copy, Format, Grow, Mark},
+    step::{CatchUp, Copy, Format, Grow, LogIn, Mark, RemovePath},
 };
 
 pub fn seen(node: &mut Node) -> &mut Lun {
@@ -106,7 +106,27 @@ impl World {
         match step {
             Step::SetInitiatorName { name } => self.node.initiator.name = Fact::Known(Some(name.to_string())),
             Step::Preflight(_) => assert!(running, "trying what comes after a stop when there is no stop"),
-            Step::LogOut { sid } => known(&mut self.node.sessions).retain(|session| session.sid != *sid),
+            Step::LogOut { sid } => {
+                let sessions = known(&mut self.node.sessions);
+                let free = sessions.iter().all(|session| session.sid != *sid || session.in_use.is_empty());
+                assert!(free, "law 8: logging out a session that is in use");
+                sessions.retain(|session| session.sid != *sid);
+            }
+            // A log-in beside sessions that are there: each portal shows the LUN as one more path of the map.
+            Step::LogIn(LogIn { portals, .. }) if matches!(self.node.mount, Fact::Known(Some(_))) => {
+                for portal in portals {
+                    let sid = known(&mut self.node.sessions).iter().map(|one| one.sid).max().unwrap_or(0) + 1;
+                    let path = format!("new{sid}");
+                    known(&mut self.node.sessions).push(Session {
+                        sid,
+                        portal: portal.to_string(),
+                        configured: Some(portal.clone()),
+                        in_use: vec![path.clone()],
+                        ..session()
+                    });
+                    seen(&mut self.node).paths.push(path);
+                }
+            }
             Step::LogIn(_) => {
                 known(&mut self.node.sessions).push(session());
                 self.node.lun = Fact::Known(LunView::NotAttached);
@@ -124,6 +144,13 @@ impl World {
                     .filter(|record| record.portal == step.portal)
                     .for_each(|record| record.differs.clear());
             }
+            Step::DeleteRecord { portal, .. } => {
+                let used = known(&mut self.node.sessions).iter().any(|one| one.at().as_ref() == Some(portal));
+                assert!(!used, "deleting the record of a session");
+                known(&mut self.node.records).retain(|record| record.portal != *portal);
+            }
+            Step::RemovePath(step) => self.remove_path(step),
+            Step::AttachLun(_) if matches!(self.node.mount, Fact::Known(Some(_))) => {}
             Step::AttachLun(_) | Step::AwaitDisk { .. } => {
                 self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
             }
@@ -304,6 +331,23 @@ impl World {
         if let Fact::Known(LunView::Seen(lun)) = &self.node.lun {
             self.behind = (**lun).clone();
         }
+    }
+
+    /// What multipathd does. Asserts what the guard reads again: the path is one of the map's only, and another path of it
+    /// works, at a portal of the config.
+    fn remove_path(&mut self, step: &RemovePath) {
+        let RemovePath { map, path, sid } = step;
+        let lun = seen(&mut self.node).clone();
+        let sessions = known(&mut self.node.sessions);
+        let is_path = |one: &Session| one.in_use.iter().any(|disk| lun.paths.contains(disk));
+        let works =
+            |one: &Session| one.sid != *sid && one.is_logged_in() && one.configured.is_some() && is_path(one);
+        assert!(lun.multipath == Multipath::Mapped && lun.device == *map && lun.holders.is_empty());
+        assert!(sessions.iter().any(works), "taking away a path without another that works");
+        let leaves = sessions.iter_mut().find(|session| session.sid == *sid).unwrap();
+        assert_eq!(leaves.in_use, std::slice::from_ref(path), "taking away a path that somebody else uses");
+        leaves.in_use.clear();
+        seen(&mut self.node).paths.retain(|one| one != path);
     }
 
     /// What the cluster answers when it is asked by hand: nobody asks while etcd does not run, and an etcd that was

@@ -17,6 +17,7 @@ mod support;
 mod facts;
 mod mutants;
 mod outside;
+mod paths;
 mod planner;
 mod run;
 #[path = "../support/say.rs"]

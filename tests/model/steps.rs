@@ -61,7 +61,9 @@ impl Run<'_> {
             Step::SetInitiatorName { .. }
             | Step::SetTimeout { .. }
             | Step::ResizeMap { .. }
-            | Step::UpdateRecord(_) => Ok(()),
+            | Step::UpdateRecord(_)
+            | Step::DeleteRecord { .. }
+            | Step::RemovePath(_) => Ok(()),
             // The size of a filesystem is no part of the world: no write depends on it.
             Step::Grow(_) => self.data_is_on_lun().map(drop),
             // It leaves nothing behind.

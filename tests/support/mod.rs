@@ -242,6 +242,7 @@ pub fn node() -> Node {
         initiator: Initiator { name: Fact::Known(None), multipathd_active: Fact::Known(false) },
         sessions: Fact::Known(Vec::new()),
         records: Fact::Known(Vec::new()),
+        answering: Vec::new(),
         lun: Fact::Known(LunView::NoSession),
         record: Fact::Known(None),
         local: Fact::Known(dir(&["member"], false)),

@@ -3,8 +3,8 @@
 use super::{
     context::Run,
     steps::{
-        attach, catch_up, commit, confirm, copy, etcd, fence, format, grow, login, measure, mount, preflight,
-        prove, retire, returning, serve, stage, stamp,
+        attach, catch_up, commit, confirm, copy, etcd, fence, format, grow, login, measure, mount, portals,
+        preflight, prove, retire, returning, serve, stage, stamp,
     },
     watcher::Watcher,
 };
@@ -17,6 +17,8 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::LogOut { sid } => login::log_out(run, *sid),
         Step::SetTimeout { sid, replacement } => login::set_timeout(run.host, *sid, *replacement),
         Step::UpdateRecord(step) => login::update_record(run, step),
+        Step::DeleteRecord { target, portal } => portals::delete_record(run.host, target, portal),
+        Step::RemovePath(step) => portals::remove_path(run, step),
         Step::LogIn(step) => login::log_in(run, step, watcher),
         Step::AttachLun(step) => attach::attach(run.host, step, watcher),
         Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),

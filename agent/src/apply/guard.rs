@@ -3,13 +3,14 @@
 use super::{context::Run, place, record, sysfs, users};
 use crate::{
     config::NOT_IN_USE,
-    host::{Host, block, iscsi, mountinfo},
+    host::{Host, block, iscsi, mountinfo, multipath},
     node::{
         Content, Lun, LunView,
         authority::{Authority, Record},
     },
-    observe, plan,
-    terms::{AbsPath, FsUuid, Wwid},
+    observe,
+    plan::{self, step::RemovePath},
+    terms::{AbsPath, FsUuid, Iqn, Portal, Wwid},
 };
 use anyhow::{Context as _, anyhow, bail, ensure};
 use std::time::{Duration, Instant};
@@ -142,6 +143,66 @@ pub fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
     let in_use = observe::session_users(host, session).context("looking for users of the session's disks")?;
     ensure!(in_use.is_empty(), "session {sid} is in use by {}: it is not logged out", in_use.join(", "));
     Ok(())
+}
+
+/// Another path of the map works, at a portal of the config: only then may multipathd take this path out of the map. Says
+/// which one.
+///
+/// That the kernel calls a path active is no proof: it notices a target that has fallen silent only at its next command or
+/// ping. So the kernel is made to send commands over that path, as it does before every run by hand, and only what it says
+/// afterwards counts. If the target does not answer them, the session is not logged in any more when they end.
+pub fn another_path_works(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<String> {
+    let RemovePath { map, path, sid } = step;
+    let host = run.host;
+    let is_path_only =
+        |disk: &block::Disk| matches!(disk.holders.as_slice(), [holder] if holder.name == *map);
+    let (Some(iscsi), Some(whole), Some(leaving)) =
+        (run.config.backing.iscsi(), block::disk(host, map)?, block::disk(host, path)?.filter(is_path_only))
+    else {
+        bail!("{path} is not only a path of {map}, so it stays");
+    };
+    let sessions = || observe::sessions_to_target(host, run.config);
+    let stays = |session: &iscsi::Session| {
+        session.sid != *sid
+            && session.is_logged_in()
+            && iscsi.target.portals.iter().any(|portal| session.is_at(portal))
+    };
+    let mut found = Vec::new();
+    for session in sessions()?.iter().filter(|session| stays(session)) {
+        let Some(name) = observe::disk_of(host, session, iscsi.lun)?.filter(|name| name != path) else {
+            continue;
+        };
+        let works = || -> anyhow::Result<bool> {
+            let Some(other) = block::disk(host, &name)? else { return Ok(false) };
+            Ok(block::is_running(host, &name)?
+                && other.wwid == leaving.wwid
+                && other.size >= whole.size
+                && block::multipath_of(&other).is_some_and(|holder| holder.name == *map)
+                && multipath::is_active(host, (whole.major, whole.minor), (other.major, other.minor))?)
+        };
+        if !works()? || block::is_silent(host, &name)? {
+            found.push(format!("{name} does not work"));
+            continue;
+        }
+        sysfs::rescan(host, &name)?;
+        let is_up = sessions()?.iter().any(|now| now.sid == session.sid && stays(now));
+        if is_up && works()? {
+            return Ok(name);
+        }
+        found.push(format!("{name} has not answered"));
+    }
+    bail!("{map} has no other path that works, so {path} stays in it ({})", found.join(", "))
+}
+
+/// No session was made by the record of this portal.
+pub fn record_is_free(host: &Host, target: &Iqn, portal: &Portal) -> anyhow::Result<()> {
+    let uses = |session: &iscsi::Session| {
+        session.target == target.as_str() && (session.portal.is_none() || session.is_at(portal))
+    };
+    match iscsi::sessions(host)?.iter().find(|session| uses(session)) {
+        Some(session) => bail!("session {} is at {portal} now: its record stays", session.sid),
+        None => Ok(()),
+    }
 }
 
 /// The record says that the LUN's copy is authoritative, and that LUN is mounted on the data directory.

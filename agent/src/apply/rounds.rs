@@ -85,6 +85,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
         );
         if goal.asks_cluster() {
             node.cluster = observe::cluster(run.host, run.config, &node);
+            node.answering = observe::answering(run.host, run.config);
         }
         // In the format of `status --json`.
         if tracing::enabled!(tracing::Level::DEBUG) {

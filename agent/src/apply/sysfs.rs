@@ -46,7 +46,8 @@ pub fn rescan_size(host: &Host, config: &Config) -> anyhow::Result<()> {
     observe::answering_disks(host, config)?.iter().try_for_each(|disk| rescan(host, disk))
 }
 
-fn rescan(host: &Host, disk: &str) -> anyhow::Result<()> {
+/// The same for one disk.
+pub fn rescan(host: &Host, disk: &str) -> anyhow::Result<()> {
     match selinux::is_confined(host)? {
         true if block::is_scsi(host, disk)? => start(host, &format!("rescan:{disk}")),
         true => Ok(()),

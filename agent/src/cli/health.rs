@@ -52,6 +52,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) 
     let begun = Instant::now();
     let (host, identity, config) = config::load_to_look(file)?;
     let mut node = observe::node(&host, &config, identity, observe::Viewpoint::Reader);
+    node.answering = observe::answering(&host, &config);
     // The timer's run may not connect to etcd (SELinux).
     if !options.record {
         node.cluster = observe::cluster(&host, &config, &node);

@@ -15,6 +15,7 @@ pub(super) fn look(file: Option<&Path>, with_cluster: bool) -> Result<(Config, N
     let mut node = observe::node(&host, &config, identity, observe::Viewpoint::Reader);
     if with_cluster {
         node.cluster = observe::cluster(&host, &config, &node);
+        node.answering = observe::answering(&host, &config);
     }
     Ok((config, node))
 }

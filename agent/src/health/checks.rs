@@ -89,8 +89,15 @@ pub(super) fn session(input: CheckInput<'_>) -> Outcome {
             ours.iter().filter(|session| session.is_logged_in()).map(|s| s.portal.clone()).collect();
         let down: Vec<_> = ours.iter().filter(|session| !session.is_logged_in()).collect();
         if let Some(session) = down.first() {
+            let answers = session.configured.as_ref().is_some_and(|at| input.node.answering.contains(at));
+            let why = if answers {
+                "its portal accepts connections, so if this stays, the target refuses the log-in: see `journalctl -u iscsid`, \
+                 and let the target accept the CHAP secret that the session was made with"
+            } else {
+                "is the portal reachable? If it is gone for good, see \"A portal dies for good\" in docs/guide.md"
+            };
             return found(format!(
-                "session {} to {} is {}; is the portal reachable?",
+                "session {} to {} is {}; {why}",
                 session.sid, session.portal, session.state
             ));
         }
@@ -107,6 +114,18 @@ pub(super) fn portals(input: CheckInput<'_>) -> Outcome {
         let multipath = *known(&input.node.initiator.multipathd_active)?;
         let Iscsi { target, initiator, .. } = iscsi(input.config)?;
         let (wanted, ours) = (&target.portals, |s: &Session| s.is_of(&target.iqn, initiator));
+        let is_left = |s: &&Session| ours(s) && s.configured.is_none() && s.at().is_some();
+        if let Some(left) = sessions.iter().find(is_left) {
+            let cure = if multipath {
+                "run `etcd-lun apply`, which logs it out when there is a session at each portal of the config"
+            } else {
+                "it stays until the next boot, so keep that portal until then"
+            };
+            return found(format!(
+                "session {} is at {}, which the config does not name: {cure}",
+                left.sid, left.portal
+            ));
+        }
         let has = |portal| {
             sessions.iter().any(|s| ours(s) && s.is_logged_in() && s.configured.as_ref() == Some(portal))
         };

@@ -11,6 +11,8 @@ pub enum Tool {
     Crictl,
     /// Queries a server on this node; not on every machine.
     Curl,
+    /// Shows the state of device-mapper's devices; not on every machine.
+    Dmsetup,
     /// The command line tool of open-iscsi.
     Iscsiadm,
     /// Makes XFS (xfsprogs).
@@ -37,6 +39,7 @@ impl Tool {
             Self::Blkid => "blkid",
             Self::Crictl => "crictl",
             Self::Curl => "curl",
+            Self::Dmsetup => "dmsetup",
             Self::Iscsiadm => "iscsiadm",
             Self::MkfsXfs => "mkfs.xfs",
             Self::Restorecon => "restorecon",
@@ -53,6 +56,7 @@ impl Tool {
             Self::Blkid => "util-linux",
             Self::Crictl => "cri-tools",
             Self::Curl => "curl",
+            Self::Dmsetup => "device-mapper (Debian: dmsetup)",
             Self::Iscsiadm => "iscsi-initiator-utils (Debian: open-iscsi)",
             Self::MkfsXfs | Self::XfsGrowfs => "xfsprogs",
             Self::Multipathd => "device-mapper-multipath (Debian: multipath-tools)",

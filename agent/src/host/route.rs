@@ -1,9 +1,12 @@
-//! The interface for packets to an address: the kernel's main routing tables in /proc/net (proc_pid_net(5)).
+//! The interface for packets to an address: the kernel's main routing tables in /proc/net (proc_pid_net(5)). And whether
+//! somebody listens there.
 
 use super::Host;
+use crate::terms::Portal;
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs as _, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, ToSocketAddrs as _, UdpSocket},
+    time::Duration,
 };
 
 /// A route of IPv4 or IPv6.
@@ -40,6 +43,13 @@ pub fn is_own(name: &str) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// True if a portal accepts a connection, which ends at once.
+pub fn accepts(portal: &Portal, limit: Duration) -> bool {
+    let addresses = (portal.host(), portal.port()).to_socket_addrs();
+    let connects = |address| TcpStream::connect_timeout(&address, limit).is_ok();
+    addresses.is_ok_and(|mut addresses| addresses.any(connects))
 }
 
 /// The route with the longest prefix; if there are several, the one with the smallest metric.

@@ -15,7 +15,7 @@ pub struct Initiator {
     pub multipathd_active: Fact<bool>,
 }
 
-/// etcd-lun's node record of one of the config's portals.
+/// etcd-lun's node record of a portal of the target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PortalRecord {
     /// The portal.
@@ -83,6 +83,11 @@ impl Session {
     pub fn has_former_name(&self, target: &Iqn, initiator: &Iqn) -> bool {
         self.is_of(target, initiator)
             && self.initiator.as_deref().is_some_and(|name| name != initiator.as_str())
+    }
+
+    /// The portal as the config would name it; none during the first log-in.
+    pub fn at(&self) -> Option<Portal> {
+        self.portal.parse().ok()
     }
 
     /// True if commands reach the target.

@@ -54,9 +54,10 @@ pub struct Lun {
 impl Lun {
     /// True if the LUN has grown beyond the filesystem that is mounted from it, whose size is `seems` by statfs(2): the
     /// LUN is not read for this. XFS leaves its log out there (kernel `fs/xfs/xfs_super.c`, `xfs_fs_statfs`), so it seems
-    /// a little smaller than the LUN even if it fills it.
+    /// a little smaller than the LUN even if it fills it. The paths count: a map may still have the size of a LUN that was
+    /// made smaller.
     pub fn exceeds(&self, seems: Bytes) -> bool {
-        self.size.max(self.path_size).0.saturating_sub(seems.0) > log_at_most(seems).0
+        self.path_size.0.saturating_sub(seems.0) > log_at_most(seems).0
     }
 
     /// The size that every path and the map over them have.

@@ -22,7 +22,7 @@ pub use lun::{Content, Lun, LunView, Multipath, User};
 pub use sample::{Counted, Sample, counted};
 pub use selinux::{InForce, Selinux};
 
-use crate::terms::FsUuid;
+use crate::terms::{FsUuid, Portal};
 use authority::{Record, Stamp};
 use serde::Serialize;
 
@@ -39,8 +39,13 @@ pub struct Node {
     pub initiator: Initiator,
     /// All sessions, to any target. Unknown if the config names a device.
     pub sessions: Fact<Vec<Session>>,
-    /// Our node records of the config's portals. Unknown if the config names a device.
+    /// Our node records of the target's portals, also of those that the config does not name. Unknown if the config names
+    /// a device.
     pub records: Fact<Vec<PortalRecord>>,
+    /// The config's portals that accept a connection though no session is logged in there; empty where nobody asked: at
+    /// boot.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answering: Vec<Portal>,
     /// The LUN.
     pub lun: Fact<LunView>,
     /// The record: which copy is authoritative.

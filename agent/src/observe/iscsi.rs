@@ -2,10 +2,11 @@
 
 use crate::{
     config::{Config, Iscsi, Target},
-    host::{Host, block, iscsi, mountinfo, systemd},
+    host::{Host, block, iscsi, mountinfo, route, systemd},
     node::{Fact, Initiator, Session},
+    terms::Portal,
 };
-use std::io;
+use std::{io, time::Duration};
 
 /// With a local disk open-iscsi is not asked, because it may not be installed.
 const NO_TARGET: &str = "not looked at: the config names a device, and no target";
@@ -33,6 +34,19 @@ pub(super) fn all_sessions(host: &Host, config: &Config) -> Fact<Vec<Session>> {
         iscsi::sessions(host)?.iter().map(|session| fact(host, target, session)).collect()
     };
     read().into()
+}
+
+/// How long a portal may take to accept a connection. A live one takes milliseconds.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// The config's portals at which no session of ours is logged in, and which accept a connection. It ends at once; nothing is
+/// said.
+pub fn answering(host: &Host, config: &Config) -> Vec<Portal> {
+    let Some(iscsi) = config.backing.iscsi() else { return Vec::new() };
+    let sessions = iscsi::sessions_of(host, &iscsi.target.iqn, &iscsi.initiator).unwrap_or_default();
+    let is_up = |portal: &Portal| sessions.iter().any(|one| one.is_logged_in() && one.is_at(portal));
+    let without = iscsi.target.portals.iter().filter(|portal| !is_up(portal));
+    without.filter(|portal| route::accepts(portal, CONNECT)).cloned().collect()
 }
 
 fn fact(host: &Host, target: &Target, session: &iscsi::Session) -> io::Result<Session> {

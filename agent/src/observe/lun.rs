@@ -170,7 +170,8 @@ fn attached(
     reachable: bool,
     staged: Option<&Staging>,
 ) -> io::Result<Lun> {
-    let map = block::multipath_of(&first).map(|holder| holder.name.clone());
+    // Any path, because one may have been taken out of the map before its session is logged out.
+    let map = paths.iter().find_map(block::multipath_of).map(|holder| holder.name.clone());
     let multipath = match &map {
         Some(_) => Multipath::Mapped,
         None if paths.iter().any(is_claimed) => Multipath::Claimed,

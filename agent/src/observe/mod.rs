@@ -19,6 +19,7 @@ pub use cluster::cluster;
 pub(crate) use cluster::{Serving, cluster_now, own_member};
 pub(crate) use etcd::etcd;
 pub use health_facts::health_facts;
+pub use iscsi::answering;
 pub(crate) use iscsi::session_users;
 pub(crate) use local::record;
 pub(crate) use lun::{
@@ -73,6 +74,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         sessions: iscsi::all_sessions(host, config),
         records: records::records(host, config, &initiator.multipathd_active),
         initiator,
+        answering: Vec::new(),
         lun: lun::lun(host, config, staged),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
         rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),

@@ -12,7 +12,7 @@ use crate::{
 };
 use std::io;
 
-/// The records of the config's portals. Of a secret that is a credential of the service, only the service knows the text,
+/// The records of the target's portals; of those that the config does not name, only that they exist. Of a secret that is a credential of the service, only the service knows the text,
 /// so the credentials are not compared then.
 pub(super) fn records(host: &Host, config: &Config, multipathd: &Fact<bool>) -> Fact<Vec<PortalRecord>> {
     let Some(iscsi) = config.backing.iscsi() else {
@@ -31,6 +31,11 @@ pub(super) fn records(host: &Host, config: &Config, multipathd: &Fact<bool>) -> 
         for portal in &iscsi.target.portals {
             if let Some(keys) = iscsi::differences(host, &iscsi.target.iqn, portal, &settings, chap)? {
                 records.push(PortalRecord { portal: portal.clone(), differs: parts(&keys) });
+            }
+        }
+        for portal in iscsi::recorded(host, &iscsi.target.iqn)? {
+            if !iscsi.target.portals.contains(&portal) {
+                records.push(PortalRecord { portal, differs: Vec::new() });
             }
         }
         Ok(records)

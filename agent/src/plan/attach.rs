@@ -9,7 +9,7 @@ use super::{
 use crate::{
     config::{Backing, Gate, Iscsi},
     node::{LunView, Multipath, PortalRecord, Session, authority::Authority},
-    terms::{Span, TermError},
+    terms::{Portal, Span, TermError},
 };
 use std::time::Duration;
 
@@ -61,21 +61,27 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
     if !logged_in {
         steps.extend(name_the_node(input)?);
         let all = *require("whether multipathd runs", &node.initiator.multipathd_active)?;
-        let [noop_interval, noop_timeout] = target.timeouts.pings(target.has_paths(all));
-        steps.push(Step::LogIn(LogIn {
-            target: target.iqn.clone(),
-            initiator: initiator.clone(),
-            portals: target.portals.clone(),
-            discovery: target.discovery,
-            all,
-            noop_interval,
-            noop_timeout,
-            limit,
-        }));
+        steps.push(Step::LogIn(log_in_at(iscsi, target.portals.clone(), all, limit)));
     }
     let (target, initiator) = (target.iqn.clone(), initiator.clone());
     steps.push(Step::AttachLun(AttachLun { target, initiator, lun: *lun, limit }));
     Ok(Some(Plan::until(steps, Horizon::Lun)))
+}
+
+/// A log-in at all or the first of these portals.
+pub(super) fn log_in_at(iscsi: &Iscsi, portals: Vec<Portal>, all: bool, limit: Span) -> LogIn {
+    let Iscsi { target, initiator, .. } = iscsi;
+    let [noop_interval, noop_timeout] = target.timeouts.pings(target.has_paths(all));
+    LogIn {
+        target: target.iqn.clone(),
+        initiator: initiator.clone(),
+        portals,
+        discovery: target.discovery,
+        all,
+        noop_interval,
+        noop_timeout,
+        limit,
+    }
 }
 
 /// Sets the replacement timeout of sessions that have another one than the config asks for, so that etcd's writes wait that
@@ -101,8 +107,9 @@ pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refus
     Ok(sessions.map(|session| Step::SetTimeout { sid: session.sid, replacement }).collect())
 }
 
-/// Brings node records to what the config says, by hand only: a boot makes them anew when it logs in. Records that could
-/// not be read are left alone, because nothing that runs depends on them.
+/// Brings node records to what the config says, by hand only: a boot makes them anew when it logs in. Records of a portal
+/// that the config does not name are deleted, unless a session uses them. Records that could not be read are left alone,
+/// because nothing that runs depends on them.
 pub(super) fn records(input: &PlanInput<'_>) -> Vec<Step> {
     let (Occasion::ByHand, Some(Iscsi { target, .. })) = (input.occasion, input.config.backing.iscsi())
     else {
@@ -111,17 +118,26 @@ pub(super) fn records(input: &PlanInput<'_>) -> Vec<Step> {
     let Some(multipathd) = input.node.initiator.multipathd_active.known() else { return Vec::new() };
     let [noop_interval, noop_timeout] = target.timeouts.pings(target.has_paths(*multipathd));
     let records = input.node.records.known().into_iter().flatten();
-    let differing = records.filter(|record| !record.differs.is_empty());
+    let sessions = input.node.sessions.known();
+    let is_free = |portal: &Portal| {
+        let uses = |session: &Session| session.at().is_none_or(|at| at == *portal);
+        sessions.is_some_and(|all| !all.iter().any(|one| one.target == target.iqn.as_str() && uses(one)))
+    };
     let step = |record: &PortalRecord| {
-        Step::UpdateRecord(UpdateRecord {
-            target: target.iqn.clone(),
-            portal: record.portal.clone(),
+        let (target_iqn, portal) = (target.iqn.clone(), record.portal.clone());
+        if !target.portals.contains(&portal) {
+            return is_free(&portal).then_some(Step::DeleteRecord { target: target_iqn, portal });
+        }
+        let update = UpdateRecord {
+            target: target_iqn,
+            portal,
             noop_interval,
             noop_timeout,
             parts: record.differs.clone(),
-        })
+        };
+        (!record.differs.is_empty()).then_some(Step::UpdateRecord(update))
     };
-    differing.map(step).collect()
+    records.filter_map(step).collect()
 }
 
 /// Logs out our sessions with an initiator name that the config had before: a session keeps the name that it was made

@@ -24,7 +24,7 @@ pub(super) fn grow(input: &PlanInput<'_>, mount: &DataMount) -> Result<Vec<Step>
     if seen.multipath == Multipath::Mapped && seen.path_size > seen.size {
         steps.push(Step::ResizeMap { map: seen.device.clone(), to: seen.path_size });
     }
-    let to = seen.size.max(seen.path_size);
+    let to = seen.path_size;
     if seen.exceeds(from) {
         let wwid = require("the LUN's WWID", &seen.wwid)?.clone();
         steps.push(Step::Grow(Grow { at: input.config.etcd.data_dir.clone(), wwid, from, to }));

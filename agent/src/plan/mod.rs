@@ -10,6 +10,7 @@
 //! * [`resume`]: the LUN is authoritative: fence, advance the use counter, mount, start etcd
 //! * [`claim`]: takes back the node's own LUN after its machine id has changed
 //! * [`growth`]: the LUN has another size than the filesystem on it
+//! * [`portals`]: the config has other portals than the node has sessions
 //! * [`mark`]: advances the use counter while etcd runs on the LUN
 //! * [`quorum`]: whether etcd may be stopped by hand
 //! * [`outlook`]: what that means for the cluster, and the wait until its member serves again
@@ -27,6 +28,7 @@ mod mark;
 mod migrate;
 mod outcome;
 mod outlook;
+mod portals;
 mod quorum;
 mod recorded;
 mod refusal;

@@ -2,7 +2,7 @@
 
 use super::{
     input::{Occasion, PlanInput},
-    outcome::Plan,
+    outcome::{Horizon, Plan},
     step::Step,
 };
 use crate::{
@@ -33,7 +33,8 @@ const UNIT_RESTART: u64 = 15;
 /// One line about the cluster, for a plan by hand that stops etcd, or leads to a plan that does.
 pub(super) fn outlook(input: &PlanInput<'_>, plan: &Plan) -> Option<String> {
     let stops = plan.steps.iter().any(|step| matches!(step, Step::StopEtcd { .. }));
-    if input.occasion == Occasion::Boot || !input.etcd.running || !(stops || plan.horizon.is_some()) {
+    let leads_on = plan.horizon.is_some_and(|horizon| horizon != Horizon::Sessions);
+    if input.occasion == Occasion::Boot || !input.etcd.running || !(stops || leads_on) {
         return None;
     }
     if input.config.cluster.without_quorum {

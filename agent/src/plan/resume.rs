@@ -5,7 +5,7 @@ use super::{
     input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
-    outlook,
+    outlook, portals,
     recorded::{check_filesystem, check_owner, check_stamp},
     refusal::Refusal,
     step::{Retire, Step},
@@ -35,6 +35,9 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
     if steps.is_empty() {
         steps = growth::grow(input, mount)?;
         steps.extend(attach::records(input));
+    }
+    if steps.is_empty() {
+        return portals::follow(input);
     }
     Ok(Plan::complete(steps))
 }

@@ -31,7 +31,7 @@ pub fn grow(run: &Run<'_>, step: &Grow) -> anyhow::Result<String> {
         !lun.silent,
         "LUN {wwid} does not answer now: see that its target is reachable, then run `etcd-lun apply`"
     );
-    ensure!(lun.size >= *to, "LUN {wwid} has {} now, not {to}", lun.size);
+    ensure!(lun.least_size() >= *to, "LUN {wwid} has {} now, not {to}", lun.least_size());
     let root = tree::open(&run.host.root.locate(at.as_path()))?;
     let before = staging::space(&root)?.size;
     let said = xfs::grow(run.host, at, LIMIT)?;

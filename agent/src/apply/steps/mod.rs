@@ -3,6 +3,7 @@
 //! A destructive step first calls its guard (`apply/guard.rs`), which reads the step's precondition again.
 //!
 //! * [`login`]: the initiator name, iscsid, sessions
+//! * [`portals`]: paths and records of portals that the config does not name
 //! * [`attach`]: the LUN's disk
 //! * [`format`](mod@format): the filesystem
 //! * [`stage`]: the LUN's mount for this process only
@@ -32,6 +33,7 @@ pub mod grow;
 pub mod login;
 pub mod measure;
 pub mod mount;
+pub mod portals;
 pub mod preflight;
 pub mod prove;
 pub mod retire;

@@ -67,6 +67,20 @@ pub(super) fn node_files(host: &Host, target: &Iqn, portal: &Portal) -> io::Resu
     })
 }
 
+/// The portals that there are node records of, of any interface. A name that is no portal's is not one of ours.
+pub(super) fn node_portals(host: &Host, target: &Iqn) -> io::Result<Vec<Portal>> {
+    let mut portals = Vec::new();
+    for database in DATABASES {
+        for name in host.root.list_opt(format!("{database}/nodes/{target}"))?.unwrap_or_default() {
+            let mut parts = name.split(',');
+            let (address, port) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+            portals.extend(format!("{host}:{port}").parse::<Portal>());
+        }
+    }
+    Ok(portals)
+}
+
 /// The file of the SendTargets record of a portal.
 pub(super) fn discovery_file(host: &Host, portal: &Portal) -> io::Result<Option<RecordFile>> {
     let files = one_database(host, |database| {

@@ -1,11 +1,12 @@
 //! Node records that are kept while sessions use them: what differs from the config, and changing just that.
 //!
 //! iscsid copies a record when it logs in. So a record may change under a session that is up: the session stays as it
-//! is, and the next log-in by `iscsiadm` or by a restarted iscsid uses the new values.
+//! is, and the next log-in by `iscsiadm` uses the new values. A restarted iscsid reads the record too, but for a session that
+//! is there it takes the credentials from the kernel, which are the old ones (usr/iscsid.c, `sync_session`).
 
 use super::{
     IscsiError,
-    database::{Credentials, END, node_files, with_chap},
+    database::{Credentials, END, node_files, node_portals, with_chap},
     lock::DatabaseLock,
 };
 use crate::{
@@ -70,6 +71,32 @@ fn credentials(chap: Option<&Chap>) -> Vec<(&'static str, String)> {
         ("node.session.auth.username_in", text(mutual.map(|(username, _)| username))),
         (SECRETS[1], text(mutual.map(|(_, password)| password.reveal()))),
     ]
+}
+
+/// The portals that our interface has a record of, also an incomplete one.
+pub fn recorded(host: &Host, target: &Iqn) -> io::Result<Vec<Portal>> {
+    let mut found = Vec::new();
+    for portal in node_portals(host, target)? {
+        for file in node_files(host, target, &portal)? {
+            let text = host.root.read_opt(file.path.as_path())?;
+            if file.interface(text.as_deref()) == Some(INTERFACE) && !found.contains(&portal) {
+                found.push(portal.clone());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Deletes our interface's record of a portal. No session may use it.
+pub fn delete_record(host: &Host, target: &Iqn, portal: &Portal) -> io::Result<()> {
+    let lock = DatabaseLock::take(host)?;
+    for file in node_files(host, target, portal)? {
+        let text = lock.read(host, &file)?;
+        if file.interface(text.as_deref()) == Some(INTERFACE) {
+            lock.remove(host, &file)?;
+        }
+    }
+    Ok(())
 }
 
 /// Gives our interface's record of a portal these settings and exactly these credentials, and leaves the rest of it as it
@@ -162,5 +189,35 @@ mod tests {
         assert_eq!(look("3", Some(None)), Some(vec![]));
         assert!(host.root.read(format!("{dir}/default")).unwrap().contains("hunter2"), "not ours");
         assert!(update_record(host, &target, &"10.0.0.2".parse().unwrap(), &[], None).is_err());
+    }
+
+    #[test]
+    fn only_our_records_are_listed_and_deleted() {
+        let fixture = Fixture::new("recorded");
+        let host = &fixture.host;
+        let target: Iqn = "iqn.2024-02.com.example:etcd".parse().unwrap();
+        assert_eq!(recorded(host, &target).unwrap(), []);
+        let nodes = "/var/lib/iscsi/nodes/iqn.2024-02.com.example:etcd";
+        let others = RECORD.replace("etcd-lun", "default");
+        for (name, text) in [
+            ("10.0.0.1,3260,1/etcd-lun", RECORD),
+            ("10.0.0.1,3260,1/default", &others),
+            ("10.0.0.2,3260,1/default", &others),
+            ("fd00::5,3261,2/etcd-lun", "# BEGIN RECORD 2.1.11\nnode.na"),
+            ("san.example,3260", RECORD),
+            ("san2.example,3260", &others),
+            ("no portal,x", RECORD),
+        ] {
+            fixture.file(&format!("{nodes}/{name}"), text);
+        }
+        let portals =
+            || -> Vec<_> { recorded(host, &target).unwrap().iter().map(ToString::to_string).collect() };
+        assert_eq!(portals(), ["10.0.0.1:3260", "[fd00::5]:3261", "san.example:3260"]);
+        for portal in portals() {
+            delete_record(host, &target, &portal.parse().unwrap()).unwrap();
+        }
+        assert_eq!(portals(), [""; 0]);
+        let left = host.root.list(nodes).unwrap();
+        assert_eq!(left, ["10.0.0.1,3260,1", "10.0.0.2,3260,1", "no portal,x", "san2.example,3260"]);
     }
 }

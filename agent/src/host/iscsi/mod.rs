@@ -23,7 +23,7 @@ pub use discovery::{Discovered, discover, parse_discovered};
 pub use exit::{IscsiError, IscsiExit};
 pub use initiator::{initiator_name, set_initiator_name};
 pub use interface::use_interface;
-pub use kept::{SECRETS, differences, update_record};
+pub use kept::{SECRETS, delete_record, differences, recorded, update_record};
 pub use lock::clear_stale_lock;
 pub use login::{LogIn, log_in, log_out};
 pub use record::{Record, Settings, record, write_record};

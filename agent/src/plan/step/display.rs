@@ -3,8 +3,8 @@
 use super::{
     Step,
     payload::{
-        AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, Retire,
-        StartEtcd, UpdateRecord,
+        AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, RemovePath,
+        Retire, StartEtcd, UpdateRecord,
     },
 };
 use crate::{
@@ -40,6 +40,13 @@ impl fmt::Display for Step {
                 let parts = parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 write!(f, "give the node record of {portal} what the config says now: {parts}")
             }
+            Self::DeleteRecord { portal, .. } => {
+                write!(f, "delete the node record of {portal}, which the config does not name")
+            }
+            Self::RemovePath(RemovePath { map, path, sid }) => write!(
+                f,
+                "take {path} out of {map}, because session {sid} is at a portal that the config does not name"
+            ),
             Self::AttachLun(AttachLun { target, lun, .. }) => {
                 write!(f, "attach LUN {lun} of {target}, and no other")
             }

@@ -11,6 +11,8 @@ impl Step {
             Self::LogIn(_) => "log-in",
             Self::SetTimeout { .. } => "set-timeout",
             Self::UpdateRecord(_) => "update-record",
+            Self::DeleteRecord { .. } => "delete-record",
+            Self::RemovePath(_) => "remove-path",
             Self::AttachLun(_) => "attach-lun",
             Self::AwaitDisk { .. } => "await-disk",
             Self::BeginRecord { .. } => "begin-record",
@@ -64,6 +66,8 @@ impl Step {
             | Self::LogIn(_)
             | Self::SetTimeout { .. }
             | Self::UpdateRecord(_)
+            | Self::DeleteRecord { .. }
+            | Self::RemovePath(_)
             | Self::AttachLun(_)
             | Self::AwaitDisk { .. }
             | Self::BeginRecord { .. }

@@ -9,14 +9,14 @@ mod id;
 mod payload;
 
 pub use payload::{
-    AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, Retire,
-    StartEtcd, UpdateRecord, Way,
+    AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, RemovePath,
+    Retire, StartEtcd, UpdateRecord, Way,
 };
 
 use crate::{
     config::Runtime,
     node::authority::{Record, Stamp},
-    terms::{AbsPath, Bytes, DiskLink, FsUuid, Iqn, Span, Wwid},
+    terms::{AbsPath, Bytes, DiskLink, FsUuid, Iqn, Portal, Span, Wwid},
 };
 use serde::Serialize;
 
@@ -29,7 +29,8 @@ pub enum Step {
         /// The name.
         name: Iqn,
     },
-    /// Ends a session that nobody uses: the config had another initiator name when it was made, or it is not needed after a rollback.
+    /// Ends a session that nobody uses: the config had another initiator name or portal when it was made, or it is not needed
+    /// after a rollback.
     LogOut {
         /// The session's number.
         sid: u32,
@@ -45,6 +46,15 @@ pub enum Step {
     },
     /// Gives a node record what the config says now, for the next log-in. A session that uses it stays as it is.
     UpdateRecord(UpdateRecord),
+    /// Deletes the node record of a portal that the config does not name, and that no session uses.
+    DeleteRecord {
+        /// The target.
+        target: Iqn,
+        /// The portal.
+        portal: Portal,
+    },
+    /// Has multipathd take a path out of the map, because its session is to end. Another path works.
+    RemovePath(RemovePath),
     /// Scans for the LUN, and only it, and waits for udev to have finished with its disk.
     AttachLun(AttachLun),
     /// Waits for a disk of the machine's own, and for udev to have finished with it.

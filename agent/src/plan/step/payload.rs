@@ -72,6 +72,17 @@ pub struct UpdateRecord {
     pub parts: Vec<RecordPart>,
 }
 
+/// The payload of `Step::RemovePath`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RemovePath {
+    /// The kernel name of the map.
+    pub map: String,
+    /// The kernel name of the path.
+    pub path: String,
+    /// The session that the path belongs to.
+    pub sid: u32,
+}
+
 /// The payload of `Step::AttachLun`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AttachLun {

@@ -1,4 +1,5 @@
-//! What happens to a LUN in the years of its use: it grows, is made smaller by mistake, and its target falls silent.
+//! What happens to a LUN in the years of its use: it grows, is made smaller by mistake, its target falls silent, and its
+//! portals come and go.
 
 use std::fs::File;
 use std::time::Duration;
@@ -7,12 +8,18 @@ use anyhow::{Context, Result, bail};
 
 use super::{check, main_pid, refused};
 use crate::host;
-use crate::scene::LUN_SIZE;
+use crate::net::{Cut, Path};
+use crate::scene::{LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    vec![Scenario::new("storage/size", size), Scenario::new("storage/silent", silent)]
+    vec![
+        Scenario::new("storage/size", size),
+        Scenario::new("storage/silent", silent),
+        Scenario::new("storage/portals", portals),
+        Scenario::new("storage/portal-dies", portal_dies),
+    ]
 }
 
 const DISK: &str = "D=$(basename $(findmnt -no SOURCE /var/lib/etcd))";
@@ -97,4 +104,155 @@ fn look(stage: &Stage, verbs: &[&str]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn at(portals: &[Path]) -> Wanted {
+    Wanted { portals: portals.iter().map(|path| path.portal()).collect(), ..Wanted::default() }
+}
+
+/// Writes numbers, one after the other. Notes the last one that etcd has acknowledged, the longest wait, and each failure.
+const WRITER: &str = "systemd-run --quiet --unit=writer sh -c 'n=0; longest=0; while :; do
+    begun=$(date +%s%3N)
+    if etcdctl --command-timeout=290s put storage/n $n >/dev/null; then echo $n >/run/written; else echo $n >>/run/failed; fi
+    took=$(($(date +%s%3N) - begun)); n=$((n + 1))
+    [ $took -le $longest ] || longest=$took; echo $longest >/run/longest; sleep 0.05
+done'";
+
+/// Ends the writer once it gets on. etcd holds what it has acknowledged last. Returns how many writes failed.
+fn end_writer(stage: &Stage, what: &str) -> Result<usize> {
+    stage.wait_until("n=$(cat /run/written); sleep 2; [ $(cat /run/written) -gt $n ]")?;
+    let failed = stage.node.ok(
+        "systemctl stop writer.service; [ $(etcdctl get --print-value-only storage/n) -ge $(cat /run/written) ]
+         touch /run/failed; cat /run/longest; wc --lines </run/failed",
+    )?;
+    let [longest, failed] = failed.split_whitespace().collect::<Vec<_>>()[..] else { bail!("{failed}") };
+    println!("        {what}: {failed} writes failed, the longest waited {longest} ms");
+    Ok(failed.parse()?)
+}
+
+/// Runs a verb that must end well and say this, and prints what it says.
+fn says(stage: &Stage, verb: &str, wanted: &[&str]) -> Result<()> {
+    let output = stage.agent(verb)?;
+    println!("        # etcd-lun {verb}\n{}{}", output.stdout, output.stderr);
+    match wanted.iter().find(|words| !output.stdout.contains(**words) && !output.stderr.contains(**words)) {
+        Some(words) => bail!("`{words}` is missing: {output}"),
+        None if output.code != 0 && verb != "health" => bail!("{output}"),
+        None => Ok(()),
+    }
+}
+
+/// Checks how many sessions, disks of the LUN and node records there are.
+fn has(stage: &Stage, sessions: usize, records: usize) -> Result<()> {
+    let seen = stage.node.ok(
+        "ls -d /sys/class/iscsi_session/session* | wc -l; ls -d /sys/class/iscsi_session/session*/device/target*/*/block/* | wc -l
+         find /var/lib/iscsi/nodes /etc/iscsi/nodes -name etcd-lun 2>/dev/null | wc -l",
+    )?;
+    let seen: Vec<_> = seen.split_whitespace().collect();
+    let (sessions, records) = (sessions.to_string(), records.to_string());
+    if seen != [sessions.as_str(), sessions.as_str(), records.as_str()] {
+        bail!("sessions, disks and records are {seen:?}, not {sessions}, {sessions} and {records}");
+    }
+    Ok(())
+}
+
+/// With a multipath map the sessions follow the portals of the config, while etcd runs and a client writes.
+fn portals(stage: &mut Stage) -> Result<()> {
+    // A map over a single path too, so that another one can come.
+    stage.node.ok(
+        "printf 'defaults {\\n find_multipaths no\\n user_friendly_names yes\\n}\\n' >/etc/multipath.conf && systemctl start multipathd",
+    )?;
+    stage.configure(&at(&[Path::A]))?;
+    stage.apply()?;
+    stage.is_on_lun()?;
+    has(stage, 1, 1)?;
+    let before = main_pid(stage)?;
+    stage.node.ok(WRITER)?;
+
+    stage.configure(&at(&[Path::A, Path::B]))?;
+    says(stage, "health", &["no session at 10.78.0.1:3260"])?;
+    says(stage, "plan", &["at 10.78.0.1:3260"])?;
+    says(stage, "apply", &["logged in at 10.78.0.1:3260"])?;
+    has(stage, 2, 2)?;
+    says(stage, "plan", &["Nothing to do"])?;
+
+    stage.configure(&at(&[Path::B]))?;
+    says(stage, "health", &["which the config does not name: run `etcd-lun apply`"])?;
+    says(
+        stage,
+        "plan",
+        &["because session 1 is at a portal that the config does not name", "log out session 1"],
+    )?;
+    says(stage, "apply", &["delete the node record of 10.77.0.1:3260"])?;
+    has(stage, 1, 1)?;
+    says(stage, "plan", &["Nothing to do"])?;
+
+    // A portal that does not answer is not waited for, and the only path that works is not taken away.
+    stage.bed.net.cut(Path::A, Cut::Drop)?;
+    stage.configure(&at(&[Path::A]))?;
+    says(stage, "apply", &["Nothing"])?;
+    has(stage, 1, 1)?;
+    stage.bed.net.repair()?;
+    says(stage, "apply", &["logged in at 10.77.0.1:3260", "log out session 2"])?;
+    has(stage, 1, 1)?;
+
+    // The path that stays in the config has just been lost.
+    stage.configure(&at(&[Path::A, Path::B]))?;
+    stage.apply()?;
+    stage.bed.net.cut(Path::B, Cut::Drop)?;
+    stage.configure(&at(&[Path::B]))?;
+    let output = stage.agent("apply")?;
+    println!("        after B was cut: {}{}", output.stdout, output.stderr);
+    has(stage, 2, 2)?;
+    stage.bed.net.repair()?;
+    stage.wait_until("[ $(grep -l LOGGED_IN /sys/class/iscsi_session/session*/state | wc -l) = 2 ]")?;
+    stage.wait_until(
+        "[ $(dmsetup status --target multipath | grep --only-matching '[0-9]:[0-9]* A ' | wc -l) = 2 ]",
+    )?;
+    says(stage, "apply", &["delete the node record of 10.77.0.1:3260"])?;
+    has(stage, 1, 1)?;
+    if end_writer(stage, "portals added and removed")? > 0 {
+        bail!("a write failed");
+    }
+    stage.is_on_lun()?;
+    if main_pid(stage)? != before {
+        bail!("etcd was restarted");
+    }
+    Ok(())
+}
+
+/// What a person types to have the session's next connection go to another portal.
+const REDIRECT: &str =
+    "iptables -t nat -A OUTPUT -d 10.77.0.1 -p tcp --dport 3260 -j DNAT --to-destination 10.78.0.1:3260
+    iptables -t nat -A POSTROUTING -d 10.78.0.1 -p tcp --dport 3260 -j MASQUERADE";
+
+/// Without multipath the session's portal dies for good. A person sends the connection to another portal, and etcd goes on.
+fn portal_dies(stage: &mut Stage) -> Result<()> {
+    stage.configure(&at(&[Path::A, Path::B]))?;
+    stage.apply()?;
+    has(stage, 1, 1)?;
+    let before = main_pid(stage)?;
+    stage.node.ok(WRITER)?;
+    stage.bed.net.cut(Path::A, Cut::Drop)?;
+    stage.wait_until("! grep -q LOGGED_IN /sys/class/iscsi_session/session*/state")?;
+    says(stage, "health", &["is FAILED"])?;
+    stage.node.ok(REDIRECT)?;
+    stage.wait_until_within(
+        "grep -q LOGGED_IN /sys/class/iscsi_session/session*/state",
+        Duration::from_secs(90),
+    )?;
+    println!("{}", stage.node.ok("iscsiadm -m session -P 1 | grep Portal; cat /sys/class/iscsi_connection/*/address; ss -tn dport = 3260; journalctl -u iscsid --no-pager | tail -n 8")?);
+    has(stage, 1, 1)?;
+    // etcd itself gives up a write after seven seconds, so some may have failed. None that it has acknowledged is missing.
+    end_writer(stage, "the portal of the session died")?;
+    stage.is_on_lun()?;
+    if main_pid(stage)? != before {
+        bail!("etcd was restarted");
+    }
+    // The next boot needs nothing of this: it logs in at the first portal that works.
+    stage.configure(&at(&[Path::B]))?;
+    says(stage, "health", &["which the config does not name: it stays until the next boot"])?;
+    says(stage, "plan", &["Nothing to do"])?;
+    stage.node.reboot()?;
+    stage.node.ok("etcd-lun apply")?;
+    stage.is_on_lun()
 }

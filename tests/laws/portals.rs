@@ -1,0 +1,208 @@
+//! Sessions that come and go with the config's portals while etcd runs: over every combination of what sessions, map and
+//! records can be, and for every plan what it may do.
+
+use super::*;
+use etcd_lun::plan::step::RemovePath;
+
+const KEPT: &str = "10.77.0.1";
+const NEW: &str = "10.78.0.1";
+const FORMER: &str = "10.79.0.1";
+
+fn two_portals() -> Config {
+    let mut config = config();
+    let mut iscsi = config.backing.iscsi().unwrap().clone();
+    iscsi.target.portals = [KEPT, NEW].map(|portal| portal.parse().unwrap()).into();
+    config.backing = etcd_lun::config::Backing::Iscsi(Box::new(iscsi));
+    config
+}
+
+/// Sessions at one portal: none, and one in each state that matters. `sdz` is a disk of somebody else.
+fn at_portal(sid: u32, portal: &str) -> Vec<Option<Session>> {
+    let path = format!("sd{sid}");
+    let base = || Session {
+        sid,
+        portal: format!("{portal}:3260"),
+        configured: Some(portal).filter(|one| *one != FORMER).map(|one| one.parse().unwrap()),
+        recovery_timeout: Some(3600),
+        in_use: vec![path.clone()],
+        ..session()
+    };
+    vec![
+        None,
+        Some(base()),
+        Some(Session { state: "FAILED".into(), ..base() }),
+        Some(Session { state: "FREE".into(), ..base() }),
+        Some(Session { in_use: Vec::new(), ..base() }),
+        Some(Session { in_use: vec![path.clone(), "sdz".into()], ..base() }),
+        Some(Session { in_use: vec!["sdz".into()], ..base() }),
+        Some(Session { portal: "no connection".into(), configured: None, state: "FREE".into(), ..base() }),
+        Some(Session {
+            interface: Some("default".into()),
+            initiator: Some("iqn.2001-01.com.other:a".into()),
+            ..base()
+        }),
+    ]
+}
+
+/// Nodes whose etcd runs on the LUN, whatever its sessions are.
+fn every_mounted(mut visit: impl FnMut(&Node)) {
+    let former: Vec<_> = [None, Some(FORMER.parse().unwrap())].into();
+    for kept in at_portal(1, KEPT) {
+        for new in at_portal(2, NEW) {
+            for old in at_portal(3, FORMER) {
+                let sessions: Vec<_> = [&kept, &new, &old].into_iter().flatten().cloned().collect();
+                let is_ours = |one: &&Session| one.interface.as_deref() == Some("etcd-lun");
+                let paths = sessions.iter().filter(is_ours).flat_map(|one| &one.in_use);
+                let paths: Vec<_> = paths.filter(|disk| *disk != "sdz").cloned().collect();
+                for multipath in [Multipath::Unclaimed, Multipath::Claimed, Multipath::Mapped] {
+                    for multipathd in [Fact::Known(true), Fact::Known(false), unknown()] {
+                        for holders in [vec![], vec!["dm-9".to_owned()]] {
+                            for portal in &former {
+                                let mut node = migrated();
+                                node.sessions = Fact::Known(sessions.clone());
+                                node.initiator.multipathd_active = multipathd.clone();
+                                node.answering = vec![NEW.parse().unwrap()];
+                                let record = |portal: &etcd_lun::terms::Portal| PortalRecord {
+                                    portal: portal.clone(),
+                                    differs: vec![],
+                                };
+                                node.records = Fact::Known(portal.iter().map(record).collect());
+                                let lun = world::seen(&mut node);
+                                lun.multipath = multipath;
+                                lun.holders = holders.clone();
+                                lun.paths = paths.clone();
+                                visit(&node);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Checks one plan of a node whose etcd runs on the LUN. An error says what is wrong.
+fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static str> {
+    let mut node = node.clone();
+    let lun = world::seen(&mut node).clone();
+    let mapped = lun.multipath == Multipath::Mapped && node.initiator.multipathd_active == Fact::Known(true);
+    let sessions = known(&mut node.sessions);
+    let is_path = |one: &Session| one.in_use.iter().any(|disk| lun.paths.contains(disk));
+    let ours = |one: &Session| one.interface.as_deref() == Some("etcd-lun");
+    let mut free: Vec<_> = sessions.iter().filter(|one| one.in_use.is_empty()).map(|one| one.sid).collect();
+    for step in &plan.steps {
+        if occasion == Occasion::Boot && !matches!(step, Step::SetTimeout { .. }) {
+            return Err("at boot nothing of a LUN in use changes");
+        }
+        match step {
+            Step::SetTimeout { .. } if !mapped => {}
+            Step::LogIn(step) if mapped => {
+                let beside =
+                    |portal| sessions.iter().any(|one| ours(one) && one.configured.as_ref() == Some(portal));
+                if step.portals.iter().any(beside)
+                    || step.portals.iter().any(|portal| !node.answering.contains(portal))
+                {
+                    return Err("a log-in only at portals that answer and have no session");
+                }
+            }
+            Step::AttachLun(_) if mapped => {}
+            Step::RemovePath(RemovePath { map, path, sid }) if mapped => {
+                let works = |one: &&Session| {
+                    one.sid != *sid && one.is_logged_in() && one.configured.is_some() && is_path(one)
+                };
+                let leaves = sessions.iter().find(|one| one.sid == *sid).ok_or("no such session")?;
+                let alone =
+                    leaves.in_use == [path.clone()] && lun.paths.contains(path) && lun.holders.is_empty();
+                if !sessions.iter().any(|one| works(&one)) || *map != lun.device {
+                    return Err("law 8: a path is taken away only while another one works");
+                }
+                if !alone || leaves.configured.is_some() || !ours(leaves) || leaves.at().is_none() {
+                    return Err(
+                        "law 8: only a path of ours is taken away, at a portal that the config does not name",
+                    );
+                }
+                free.push(*sid);
+            }
+            Step::LogOut { sid } if mapped => {
+                let leaves = sessions.iter().find(|one| one.sid == *sid).ok_or("no such session")?;
+                if !free.contains(sid) || !ours(leaves) || leaves.configured.is_some() {
+                    return Err("law 8: a session in use, of others or of the config is not logged out");
+                }
+            }
+            Step::DeleteRecord { portal, .. } => {
+                if sessions.iter().any(|one| one.at().is_none_or(|at| at == *portal))
+                    || *portal == KEPT.parse().unwrap()
+                {
+                    return Err("the record of a session, or of a portal of the config, is not deleted");
+                }
+            }
+            _ => return Err("nothing else is done, and nothing of this without a map and multipathd"),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn sessions_follow_the_portals_of_the_config_only_where_another_path_works() {
+    let config = two_portals();
+    let (mut count, mut acts) = (0, std::collections::BTreeMap::<&str, usize>::new());
+    every_mounted(|node| {
+        for occasion in [Occasion::ByHand, Occasion::Boot] {
+            count += 1;
+            let Ok(plan) = plan(&config, node, occasion) else { continue };
+            plan.steps.iter().for_each(|step| *acts.entry(step.id()).or_default() += 1);
+            if let Err(why) = judge(node, &plan, occasion) {
+                panic!("{why}: {occasion:?}, {plan:#?}\n{node:#?}");
+            }
+            // And it ends: each step does what its plan expects.
+            let mut world = World::new(node.clone());
+            for round in 0.. {
+                let Ok(next) = etcd_lun::plan::plan(&config, &world.node, occasion) else { break };
+                if next.is_empty() {
+                    break;
+                }
+                assert!(round < 5, "plans without end: {next:#?}\n{node:#?}");
+                next.steps.iter().for_each(|step| world.step(step));
+            }
+        }
+    });
+    say!("{count} nodes with sessions of all kinds: {acts:?}");
+    for id in ["log-in", "attach-lun", "remove-path", "log-out", "delete-record"] {
+        assert!(acts.contains_key(id), "{id} is never planned: {acts:?}");
+    }
+}
+
+/// The check above would also pass if it found nothing.
+#[test]
+fn a_plan_that_takes_away_the_last_path_is_found() {
+    let mut node = migrated();
+    let both = [at_portal(1, KEPT)[1].clone(), at_portal(3, FORMER)[1].clone()];
+    node.sessions = Fact::Known(both.into_iter().flatten().collect());
+    node.initiator.multipathd_active = Fact::Known(true);
+    let lun = world::seen(&mut node);
+    (lun.multipath, lun.paths) = (Multipath::Mapped, vec!["sd1".into(), "sd3".into()]);
+    let config = config();
+    let right = plan(&config, &node, Occasion::ByHand).unwrap();
+    let ids: Vec<_> = right.steps.iter().map(Step::id).collect();
+    assert_eq!(ids, ["remove-path", "log-out"]);
+    assert_eq!(judge(&node, &right, Occasion::ByHand), Ok(()));
+    assert!(judge(&node, &right, Occasion::Boot).is_err());
+    let mut gains = node.clone();
+    known(&mut gains.sessions).truncate(1);
+    gains.answering = vec![NEW.parse().unwrap()];
+    let more = Goal::Lun(Occasion::ByHand).plan(&two_portals(), &gains).unwrap();
+    assert_eq!((more.steps.len(), &more.cluster), (2, &None), "etcd is not stopped for a log-in");
+    let mut early = right.clone();
+    early.steps.remove(0);
+    assert!(judge(&node, &early, Occasion::ByHand).is_err(), "its path is still in the map");
+    let mut lost = node.clone();
+    known(&mut lost.sessions)[0].state = "FAILED".into();
+    assert!(judge(&lost, &right, Occasion::ByHand).is_err(), "the other path does not work");
+    assert!(plan(&config, &lost, Occasion::ByHand).unwrap().is_empty());
+    let mut unmapped = node.clone();
+    unmapped.initiator.multipathd_active = Fact::Known(false);
+    assert!(judge(&unmapped, &right, Occasion::ByHand).is_err());
+    let mut holding = node;
+    world::seen(&mut holding).holders = vec!["dm-9".into()];
+    assert!(plan(&config, &holding, Occasion::ByHand).unwrap().is_empty());
+}
