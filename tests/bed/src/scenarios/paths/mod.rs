@@ -154,10 +154,9 @@ fn add(stage: &Stage, path: Path) -> Result<()> {
     // The target may still have the session of a node that was cut off.
     if stage.node.ok("ls /sys/class/iscsi_session | wc --lines")?.trim() != "2" {
         println!("        apply makes no session over {}; iscsiadm does", path.target());
-        // A session of our records finds no LUN by itself: `node.session.scan` is manual.
-        stage
-            .node
-            .ok(&format!("iscsiadm -m node -p {} --login && iscsiadm -m session --rescan", path.portal()))?;
+        // A session of our records finds no LUN by itself: `node.session.scan` is manual. The target has others, too.
+        let scan = "echo '- - 1' | tee /sys/class/scsi_host/host*/scan";
+        stage.node.ok(&format!("iscsiadm -m node -p {} --login && {scan}", path.portal()))?;
     }
     Ok(())
 }

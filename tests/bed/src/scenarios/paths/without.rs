@@ -55,7 +55,7 @@ fn without(stage: &mut Stage) -> Result<()> {
                 output
                     .both()
                     .lines()
-                    .filter(|line| line.contains("sda"))
+                    .filter(|line| line.contains(" FOUND "))
                     .for_each(|line| println!("          {line}"));
             }
             Ok(())
