@@ -29,11 +29,11 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// The portals, one in each network.
 const BOTH: [Path; 2] = [Path::A, Path::B];
 
-/// The longest stall with one silent path that the scenarios accept, whatever is configured.
+/// The longest stall with one silent path that may be configured.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What an emulated node takes beside its time-outs.
-const SLACK: Duration = Duration::from_secs(2);
+/// What an emulated node takes beside its time-outs, when others use the processors too.
+const SLACK: Duration = Duration::from_secs(4);
 
 /// The config for two portals, with time-outs that fit multipath.
 fn wanted(stage: &Stage) -> Wanted {
@@ -116,15 +116,15 @@ fn active(stage: &Stage) -> Result<Path> {
     busiest.with_context(|| format!("no path carries writes: {text:?}"))
 }
 
-/// Prints how long the client waited, and checks that it waited no longer than promised, and that no write failed.
+/// Prints how long the client waited, and checks that it waited no longer than promised, and that no write failed but one
+/// that waited for longer than etcd lets it.
 fn as_promised(what: &str, waited: &Waited, promise: Duration) -> Result<()> {
     println!("        {what}: {waited}; promised {} s", promise.as_secs());
-    let limit = LONGEST.min(promise + SLACK);
-    if waited.gap > limit {
+    if promise > LONGEST || waited.gap > promise + SLACK {
         bail!("{what}: no write was acknowledged for {:.1} s", waited.gap.as_secs_f64());
     }
-    // etcd itself refuses a write after this time, so a longer promise cannot include that no write fails.
-    if promise < ETCD_REFUSES { waited.none_failed().context(what.to_string()) } else { Ok(()) }
+    // etcd itself refuses a write that waits for longer. No other write may fail.
+    if waited.gap < ETCD_REFUSES { waited.none_failed().context(what.to_string()) } else { Ok(()) }
 }
 
 /// The checks of `health` that this storage is about. Others may find an emulated node slow.
