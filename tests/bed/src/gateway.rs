@@ -12,7 +12,7 @@ use nix::sched::{CloneFlags, setns};
 use serde_json::Value;
 
 /// How long `post` waits for a connection, and for each part of an answer.
-const WAIT: Duration = Duration::from_secs(4);
+pub const WAIT: Duration = Duration::from_secs(4);
 
 /// Why there is no answer.
 #[derive(Debug)]

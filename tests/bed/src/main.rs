@@ -159,9 +159,10 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
 /// - `target/lio` has another session too, at the same target.
 /// - `cuts/recorded` has power cuts, `faults/target-away-for-three-minutes` the target's loss in use, and
 ///   `cluster/migrate-and-roll-back` the cluster.
-/// - `selinux/enforcing` has the same boots with one path, and `login/two-portals` has multipathd.
+/// - `selinux/enforcing` has the same boots with one path, and `paths/by-hand` has multipathd.
+/// - `paths/by-hand` has most of what happens to a map.
 /// - `storage/silent` waits for the kernel to notice that a target is silent.
-const BY_NAME: [&str; 9] = [
+const BY_NAME: [&str; 12] = [
     "beside/",
     "boot/one-object",
     "boot/static-pod",
@@ -169,6 +170,9 @@ const BY_NAME: [&str; 9] = [
     "cluster/refusals",
     "cluster/target-lost",
     "kubelet/",
+    "paths/boot",
+    "paths/daemon-ends",
+    "paths/without-a-map",
     "selinux/multipath",
     "storage/silent",
 ];

@@ -48,6 +48,8 @@ pub struct Wanted {
     pub portals: Vec<String>,
     /// Whether the config's `discovery` is `static` instead of `sendtargets`
     pub static_records: bool,
+    /// Further lines of the table `target`
+    pub target: String,
     /// `target.chap`
     pub chap: Option<Account>,
     /// The `_in` half of `target.chap`
@@ -87,6 +89,7 @@ impl Default for Wanted {
             iqn: IQN.into(),
             portals: vec![net::Path::A.portal()],
             static_records: false,
+            target: String::new(),
             chap: Some(chap()),
             mutual: None,
             algs: None,
@@ -130,9 +133,10 @@ impl Wanted {
         let portals: Vec<String> = self.portals.iter().map(|portal| format!("{portal:?}")).collect();
         let discovery = if self.static_records { "static" } else { "sendtargets" };
         let mut text = format!(
-            "[target]\niqn = {:?}\nportals = [{}]\ndiscovery = {discovery:?}\n",
+            "[target]\niqn = {:?}\nportals = [{}]\ndiscovery = {discovery:?}\n{}",
             self.iqn,
-            portals.join(", ")
+            portals.join(", "),
+            self.target
         );
         if let Some(account) = &self.chap {
             let file = secret("chap", account);

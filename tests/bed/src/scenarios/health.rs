@@ -25,7 +25,7 @@ pub(super) const ENABLE: &str =
     "systemctl --quiet enable etcd-lun.service; systemctl --quiet enable --now etcd-lun-health.timer";
 
 /// The checks that are not ok.
-fn failing(stage: &Stage) -> Result<BTreeSet<String>> {
+pub(super) fn failing(stage: &Stage) -> Result<BTreeSet<String>> {
     let output = stage.agent("health --json")?;
     let value: Value = serde_json::from_str(&output.stdout).with_context(|| format!("no JSON: {output}"))?;
     let rows = value["health"]["rows"].as_array().with_context(|| format!("no rows: {output}"))?;

@@ -153,10 +153,8 @@ fn leads_in(stage: &mut Stage, set: Setting) -> Result<()> {
 type Setting = fn(&mut Stage, &mut Wanted) -> Result<()>;
 
 /// Login cases after which the node must be migrated.
-const WORKS: &[(&str, Setting)] = &[
-    ("two-portals", |stage, wanted| two_portals(stage, wanted, None)),
-    ("two-portals-second-silent", |stage, wanted| two_portals(stage, wanted, Some((Path::B, Cut::Drop)))),
-];
+const WORKS: &[(&str, Setting)] =
+    &[("two-portals-second-silent", |stage, wanted| two_portals(stage, wanted, Path::B, Cut::Drop))];
 
 /// Login cases in which the agent must reach the LUN. Each has a reset node.
 const LEADS_IN: &[(&str, Setting)] = &[
@@ -166,10 +164,10 @@ const LEADS_IN: &[(&str, Setting)] = &[
     ("iscsid-failed-for-want-of-a-name", |stage, _| {
         stage.node.run("iscsiadm -m discovery -t sendtargets -p 10.77.0.1").map(drop)
     }),
-    ("two-portals-first-refused", |stage, wanted| two_portals(stage, wanted, Some((Path::A, Cut::Reject)))),
+    ("two-portals-first-refused", |stage, wanted| two_portals(stage, wanted, Path::A, Cut::Reject)),
     ("two-portals-static-first-silent", |stage, wanted| {
         wanted.static_records = true;
-        two_portals(stage, wanted, Some((Path::A, Cut::Drop)))
+        two_portals(stage, wanted, Path::A, Cut::Drop)
     }),
 ];
 
@@ -207,16 +205,13 @@ const ONE_AFTER_ANOTHER: &[(&str, Setting)] = &[
     }),
 ];
 
-fn two_portals(stage: &mut Stage, wanted: &mut Wanted, cut: Option<(Path, Cut)>) -> Result<()> {
+fn two_portals(stage: &mut Stage, wanted: &mut Wanted, path: Path, how: Cut) -> Result<()> {
     wanted.portals = vec![Path::A.portal(), Path::B.portal()];
     // As on a Red Hat node after `mpathconf --enable`.
     stage.node.ok(
         "printf 'defaults {\\n find_multipaths yes\\n user_friendly_names yes\\n}\\n' >/etc/multipath.conf && systemctl start multipathd",
     )?;
-    match cut {
-        Some((path, how)) => stage.bed.net.cut(path, how),
-        None => Ok(()),
-    }
+    stage.bed.net.cut(path, how)
 }
 
 /// A config for a target that cannot be reached. The agent gives up early.

@@ -30,6 +30,7 @@ mod lio;
 mod login;
 mod lun;
 mod migrate;
+mod paths;
 mod pod;
 mod rollback;
 mod secret;
@@ -50,6 +51,7 @@ pub fn all() -> Vec<Scenario> {
         cluster::scenarios(),
         device::scenarios(),
         lio::scenarios(),
+        paths::scenarios(),
         faults::scenarios(),
         health::scenarios(),
         storage::scenarios(),

@@ -105,7 +105,7 @@ fn etcd_data(stage: &Stage) -> Result<String> {
 }
 
 /// A node with this host name, off.
-fn node(stage: &Stage, name: &'static str, disk: &Path) -> Result<Node> {
+pub(super) fn node(stage: &Stage, name: &'static str, disk: &Path) -> Result<Node> {
     Node::off(&stage.bed, name, disk, Options { hostname: Some(name), ..Options::default() })
 }
 

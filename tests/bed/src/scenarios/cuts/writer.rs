@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 
 use crate::etcd::base64;
-use crate::gateway::{enter, post};
+use crate::gateway::{NoAnswer, WAIT, ask, enter, post};
 use crate::net::{Machine, Path as NetPath};
 
 const PREFIX: &str = "/cut/";
@@ -20,7 +20,7 @@ const PREFIX: &str = "/cut/";
 const PREFIX_END: &str = "/cut0";
 /// The pause between two writes. It is short enough for writes at every moment, and long enough not to slow
 /// the emulated node down.
-const PAUSE: Duration = Duration::from_millis(40);
+pub const PAUSE: Duration = Duration::from_millis(40);
 
 /// A client that writes in a thread.
 #[derive(Debug)]
@@ -106,6 +106,11 @@ fn pair(number: u64) -> (String, String) {
 }
 
 fn put(number: u64) -> Result<()> {
+    Ok(put_within(number, WAIT)?)
+}
+
+/// Writes the key with this number, and waits this long for the answer.
+pub fn put_within(number: u64, wait: Duration) -> Result<(), NoAnswer> {
     let (key, value) = pair(number);
-    post(&address(), "/v3/kv/put", &json!({ "key": key, "value": value })).map(drop)
+    ask(&address(), "/v3/kv/put", &json!({ "key": key, "value": value }), wait).map(drop)
 }

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::super::boot::{self, NODES};
+use super::super::paths::client::Client;
 use super::audit::nothing_denied;
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::net::{Cut, Path};
@@ -41,8 +42,13 @@ fn multipath(stage: &mut Stage) -> Result<()> {
     stage.node.reboot()?;
     runs_on_the_map(stage, 2)?;
     boot::nothing_to_do(stage)?;
-    stage.bed.net.cut(Path::B, Cut::Drop)?;
-    runs_on_the_map(stage, 1)
+    let client = Client::begin(stage)?;
+    let ((), waited) = client.during(|| {
+        stage.bed.net.cut(Path::B, Cut::Drop)?;
+        runs_on_the_map(stage, 1)
+    })?;
+    println!("        one path is cut: {waited}");
+    client.end()
 }
 
 /// Checks that etcd is on the map, which has this number of paths that work, and that nothing was denied.

@@ -1,0 +1,131 @@
+//! A migration by hand onto the map. Then its paths fail, come back, are taken away and added, and the map gets another
+//! name, while etcd runs.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::super::{health, main_pid};
+use super::client::Client;
+use super::{
+    BOTH, active, add, as_promised, is_on_map, is_well, names_missing, plans_nothing, promise, settings,
+    under_a_client, wanted, works,
+};
+use crate::net::{Cut, Path};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+pub(super) fn scenario() -> Scenario {
+    Scenario::new("paths/by-hand", by_hand)
+}
+
+/// How long both paths are gone beyond the time until the kernel gives them up. multipathd then queues the writes.
+const BOTH_GONE: Duration = Duration::from_secs(15);
+
+fn by_hand(stage: &mut Stage) -> Result<()> {
+    stage.configure(&wanted(stage))?;
+    stage.node.ok(&format!("{}{}; systemctl start multipathd", settings(stage), health::ENABLE))?;
+    under_a_client(stage, |stage, client| {
+        let ((), waited) = client.during(|| stage.apply().map(drop))?;
+        println!("        the migration: {waited}");
+        is_on_map(stage)?;
+        works(stage, 2)?;
+        is_well(stage)?;
+        let etcd = main_pid(stage)?;
+        lose_the_active(stage, client, Cut::Drop)?;
+        lose_the_active(stage, client, Cut::Reject)?;
+        lose_both(stage, client)?;
+        rename(stage, client)?;
+        take_away_and_add(stage, client)?;
+        is_on_map(stage)?;
+        if main_pid(stage)? != etcd {
+            bail!("etcd was restarted");
+        }
+        Ok(())
+    })
+}
+
+/// The path that carries etcd's writes falls silent, or is refused, and comes back.
+fn lose_the_active(stage: &Stage, client: &Client, how: Cut) -> Result<()> {
+    let (path, promise) = (active(stage)?, promise(stage)?);
+    let what = format!("the active path, over {}, is cut ({how:?})", path.target());
+    let ((), waited) = client.during(|| {
+        stage.bed.net.cut(path, how)?;
+        works(stage, 1)
+    })?;
+    as_promised(&what, &waited, promise)?;
+    names_missing(stage, path)?;
+    plans_nothing(stage)?;
+    let ((), waited) = client.during(|| {
+        stage.bed.net.repair()?;
+        works(stage, 2)
+    })?;
+    as_promised("it is back", &waited, promise)
+}
+
+/// No path works for a while. The writes wait, and what a person runs ends.
+fn lose_both(stage: &Stage, client: &Client) -> Result<()> {
+    let promise = promise(stage)?;
+    let ((gone, after), waited) = client.during(|| {
+        let begun = Instant::now();
+        BOTH.iter().try_for_each(|path| stage.bed.net.cut(*path, Cut::Drop))?;
+        std::thread::sleep(promise + BOTH_GONE);
+        works(stage, 0)?;
+        for verb in ["status", "health"] {
+            let output = stage.node.run(&format!("timeout --signal=KILL 60 etcd-lun {verb}"))?;
+            if output.code == 137 {
+                bail!("{verb} hangs without a path: {output}");
+            }
+        }
+        stage.bed.net.repair()?;
+        let gone = begun.elapsed();
+        client.goes_on()?;
+        let after = begun.elapsed() - gone;
+        works(stage, 2)?;
+        Ok((gone, after))
+    })?;
+    println!(
+        "        both paths are gone for {:.0} s: {waited}; etcd answers {:.1} s after their return; promised that writes wait for an hour",
+        gone.as_secs_f64(),
+        after.as_secs_f64()
+    );
+    is_well(stage)
+}
+
+/// The map's name changes while etcd runs on it.
+fn rename(stage: &Stage, client: &Client) -> Result<()> {
+    let promise = promise(stage)?;
+    for (friendly, name) in [("no", "3*"), ("yes", "mpath*")] {
+        let ((), waited) = client.during(|| {
+            stage.node.ok(&format!(
+                "sed -i 's/user_friendly_names .*/user_friendly_names {friendly}/' /etc/multipath.conf; multipathd reconfigure"
+            ))?;
+            stage.wait_until(&format!("ls /dev/mapper/{name}"))
+        })?;
+        as_promised(&format!("user_friendly_names {friendly}"), &waited, promise)?;
+        let apply = stage.apply()?;
+        if !apply.both().to_lowercase().contains("nothing to do") {
+            bail!("with user_friendly_names {friendly}, apply has done something: {apply}");
+        }
+    }
+    is_well(stage)
+}
+
+/// One path's session ends, and is made again while etcd runs.
+fn take_away_and_add(stage: &Stage, client: &Client) -> Result<()> {
+    let promise = promise(stage)?;
+    let path = active(stage)?;
+    let spare = if path == Path::A { Path::B } else { Path::A };
+    let ((), waited) = client.during(|| {
+        stage.node.ok(&format!("iscsiadm -m node -p {} --logout", spare.portal()))?;
+        works(stage, 1)
+    })?;
+    as_promised("the other path is logged out", &waited, promise)?;
+    names_missing(stage, spare)?;
+    let ((), waited) = client.during(|| {
+        add(stage, spare)?;
+        works(stage, 2)
+    })?;
+    as_promised("a path is added", &waited, promise)?;
+    is_well(stage)
+}

@@ -1,0 +1,138 @@
+//! No map: multipathd is stopped, absent, or told to leave the LUN alone. And multipathd ends while etcd runs on a map.
+
+use anyhow::{Context, Result, bail};
+
+use super::super::{declines_command, health, main_pid, refused};
+use super::{
+    active, as_promised, failing, is_on_map, is_well, plans_nothing, promise, settings, under_a_client,
+    wanted, works,
+};
+use crate::net::Cut;
+use crate::scene::{INITIATOR, Wanted};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![Scenario::new("paths/without-a-map", without), Scenario::new("paths/daemon-ends", daemon_ends)]
+}
+
+/// Takes multipathd out of the node. Its unit then cannot start.
+const ABSENT: &str = "systemctl stop multipathd.socket multipathd.service
+    mount -o remount,bind,rw /usr; mv /usr/sbin/multipathd /usr/sbin/multipathd.away; mount -o remount,bind,ro /usr
+    systemctl mask --quiet multipathd.service multipathd.socket";
+
+/// Two sessions without a map are refused, whoever made them. One session is used.
+fn without(stage: &mut Stage) -> Result<()> {
+    let wanted = wanted(stage);
+    stage.configure(&wanted)?;
+    stage.node.ok(&format!("{}{}", settings(stage), health::ENABLE))?;
+    two_disks(stage, &wanted)?;
+    under_a_client(stage, |stage, client| {
+        let ((), waited) = client.during(|| {
+            stage.node.ok(ABSENT)?;
+            let plan = stage.agent("plan")?;
+            if plan.code != 0 || !plan.stdout.contains("log in") {
+                bail!("without multipathd one session is enough: {plan}");
+            }
+            stage.apply()?;
+            stage.is_on_lun()
+        })?;
+        println!("        the migration without multipathd: {waited}");
+        if stage.target.sessions()? != 1 {
+            bail!("without multipathd the target has {} sessions", stage.target.sessions()?);
+        }
+        is_well(stage)?;
+        // Somebody logs in at the second portal. The mounted LUN must stay as it is.
+        let etcd = main_pid(stage)?;
+        let ((), waited) = client.during(|| {
+            stage.node.ok(&format!(
+                "iscsiadm -m node -p {} --login && iscsiadm -m session --rescan; udevadm settle",
+                wanted.portals[1]
+            ))?;
+            for verb in ["plan", "apply", "health"] {
+                let output = stage.agent(verb)?;
+                println!("        a second disk of the LUN in use: {verb} ended with {}", output.code);
+                output
+                    .both()
+                    .lines()
+                    .filter(|line| line.contains(" FOUND "))
+                    .for_each(|line| println!("          {line}"));
+            }
+            Ok(())
+        })?;
+        println!("        meanwhile: {waited}");
+        waited.none_failed()?;
+        if main_pid(stage)? != etcd {
+            bail!("etcd was restarted");
+        }
+        stage.is_on_lun()
+    })
+}
+
+/// Both portals are logged in to: by somebody, without multipathd; by us, with a multipathd that must leave the LUN alone.
+fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
+    let chap = wanted.chap.clone().context("the target requires CHAP")?;
+    let log_in = format!(
+        "set -e; echo InitiatorName={INITIATOR} >/etc/iscsi/initiatorname.iscsi
+         for portal in {all}; do iscsiadm -m discovery -t sendtargets -p $portal; done
+         for key in authmethod=CHAP username={user} password={secret}; do
+             iscsiadm -m node --op update -n node.session.auth.${{key%%=*}} -v ${{key#*=}}
+         done
+         for portal in {all}; do iscsiadm -m node -p $portal --login; done; udevadm settle",
+        user = chap.user,
+        secret = chap.secret,
+        all = wanted.portals.join(" "),
+    );
+    let log_out = "iscsiadm -m node --logout; iscsiadm -m node --op delete; udevadm settle";
+    stage.node.ok(&log_in)?;
+    let says = ["multipathd has not made one device of them"];
+    for verb in ["plan", "apply"] {
+        declines_command(stage, &format!("etcd-lun {verb}"), refused(&says))
+            .context("two sessions, multipathd stopped")?;
+    }
+    stage.node.ok(log_out)?;
+    stage.node.ok(
+        "printf 'blacklist {\\n wwid \".*\"\\n}\\n' >/etc/multipath/conf.d/away.conf; systemctl start multipathd",
+    )?;
+    declines_command(stage, "etcd-lun apply", refused(&says)).context("on multipathd's blacklist")?;
+    declines_command(stage, "etcd-lun plan", refused(&says)).context("on multipathd's blacklist")?;
+    stage.node.ok(&format!(
+        "rm /etc/multipath/conf.d/away.conf; systemctl stop multipathd.socket multipathd; {log_out}"
+    ))?;
+    Ok(())
+}
+
+/// multipathd ends while etcd runs on its map. The map stays in the kernel, and still loses a path that fails.
+fn daemon_ends(stage: &mut Stage) -> Result<()> {
+    stage.configure(&wanted(stage))?;
+    stage.node.ok(&format!("{}{}; systemctl start multipathd", settings(stage), health::ENABLE))?;
+    stage.apply()?;
+    is_on_map(stage)?;
+    under_a_client(stage, |stage, client| {
+        let (etcd, promised) = (main_pid(stage)?, promise(stage)?);
+        stage.node.ok("systemctl stop multipathd.socket multipathd.service")?;
+        let found = failing(stage)?;
+        if !found.contains("paths") {
+            bail!("health does not say that multipathd has ended: {found:?}");
+        }
+        plans_nothing(stage)?;
+        stage.apply()?;
+        if promise(stage)? != promised {
+            bail!("apply changed the sessions' time-outs under the map");
+        }
+        let path = active(stage)?;
+        let ((), waited) = client.during(|| {
+            stage.bed.net.cut(path, Cut::Drop)?;
+            works(stage, 1)
+        })?;
+        as_promised("a path is cut without multipathd", &waited, promised)?;
+        stage.bed.net.repair()?;
+        stage.node.ok("systemctl start multipathd")?;
+        works(stage, 2)?;
+        is_well(stage)?;
+        if main_pid(stage)? != etcd {
+            bail!("etcd was restarted");
+        }
+        is_on_map(stage)
+    })
+}
