@@ -161,8 +161,9 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
 ///   `cluster/migrate-and-roll-back` the cluster.
 /// - `selinux/enforcing` has the same boots with one path, and `paths/by-hand` has multipathd.
 /// - `paths/by-hand` has most of what happens to a map.
+/// - `storage/portal-dies` shows what a person can do, not what etcd-lun does.
 /// - `storage/silent` waits for the kernel to notice that a target is silent.
-const BY_NAME: [&str; 12] = [
+const BY_NAME: [&str; 13] = [
     "beside/",
     "boot/one-object",
     "boot/static-pod",
@@ -174,6 +175,7 @@ const BY_NAME: [&str; 12] = [
     "paths/daemon-ends",
     "paths/without-a-map",
     "selinux/multipath",
+    "storage/portal-dies",
     "storage/silent",
 ];
 

@@ -48,7 +48,7 @@ pub(super) fn entries(
     copy: impl AsFd,
     seed: u64,
     interrupt: &Interrupt,
-    content: &mut dyn FnMut(Half<'_>, Half<'_>) -> Result<[u8; 16], TreeError>,
+    content: &mut Content<'_>,
 ) -> Result<Summary, TreeError> {
     let mut ours = Walk::new(source.as_fd(), Side::Source, interrupt)?;
     let mut theirs = Walk::new(copy.as_fd(), Side::Copy, interrupt)?;
@@ -84,6 +84,8 @@ pub(super) fn entries(
 
 /// One side of a pair of files.
 pub(super) type Half<'a> = (&'a Walk<'a>, &'a Entry, &'a File);
+/// Compares two files of one name and hashes them.
+pub(super) type Content<'a> = dyn FnMut(Half<'_>, Half<'_>) -> Result<[u8; 16], TreeError> + 'a;
 
 /// Compares two files of the same size and hashes them.
 fn content(

@@ -31,6 +31,8 @@ const READY: &str = "ready";
 const VALUES: (usize, usize) = (64, 16 << 10);
 /// How long a step with the largest database may take in an emulated node.
 const LIMIT: Duration = Duration::from_secs(3600);
+/// What the step says that stops etcd, with each runtime.
+const STOPS: [&str; 2] = ["] stop ", "] move "];
 /// How long the client writes before and after.
 const AROUND: Duration = Duration::from_secs(15);
 
@@ -245,7 +247,8 @@ impl Lab {
             bail!("etcd-lun has lost {lost} acknowledged writes");
         }
         let said = output.both();
-        let account = said.lines().skip_while(|line| !line.contains("] stop ")).map(String::from);
+        let account =
+            said.lines().skip_while(|line| !STOPS.iter().any(|stop| line.contains(stop))).map(String::from);
         Measured::of(&acknowledged, begun, account.collect(), lost)
     }
 
