@@ -416,6 +416,10 @@ fn of_a_map_that_the_config_asks_for() {
     found(&wanted, &healthy(Multipath::Claimed, true), &facts, "paths", "has made no map");
     let unclaimed = healthy(Multipath::Unclaimed, true);
     assert!(matches!(outcome(&config(), &unclaimed, &facts, "paths"), Outcome::Ok(_)));
+    let mut two = health_facts(None);
+    let second = known(&mut two.paths)[0].clone();
+    known(&mut two.paths).push(second);
+    found(&config(), &unclaimed, &two, "paths", "are one LUN, and no map combines them");
     let mut more_portals = wanted.clone();
     let Backing::Iscsi(iscsi) = &mut more_portals.backing else { panic!() };
     iscsi.target.portals.push("10.78.0.1".parse().unwrap());

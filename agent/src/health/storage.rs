@@ -54,6 +54,9 @@ pub(super) fn paths(input: CheckInput<'_>) -> Outcome {
             } else {
                 format!("multipathd has made no map of {names}: see in `multipath -d -v3` why, then reboot this node")
             }),
+            (Multipath::Unclaimed, None) if paths.len() > 1 => found(format!(
+                "{names} are one LUN, and no map combines them: log out the session that etcd does not use (`iscsiadm -m session -P 3`)"
+            )),
             (Multipath::Unclaimed, None) => ok(names),
         }
     }))

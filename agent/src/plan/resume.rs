@@ -35,9 +35,9 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
     if steps.is_empty() {
         steps = growth::grow(input, mount)?;
         steps.extend(attach::records(input));
-    }
-    if steps.is_empty() {
-        return portals::follow(input);
+        let mut plan = portals::follow(input)?;
+        plan.steps.splice(0..0, steps);
+        return Ok(plan);
     }
     Ok(Plan::complete(steps))
 }
