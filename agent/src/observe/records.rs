@@ -12,8 +12,8 @@ use crate::{
 };
 use std::io;
 
-/// The records of the target's portals; of those that the config does not name, only that they exist. Of a secret that is a credential of the service, only the service knows the text,
-/// so the credentials are not compared then.
+/// The records of the target's portals; of those that the config does not name, only that they exist. Of a secret that is a
+/// credential of the service, only the service knows the text, so the credentials are not compared then.
 pub(super) fn records(host: &Host, config: &Config, multipathd: &Fact<bool>) -> Fact<Vec<PortalRecord>> {
     let Some(iscsi) = config.backing.iscsi() else {
         return Fact::Unknown("not looked at: the config names a device, and no target".into());

@@ -11,7 +11,7 @@ use crate::{
     terms::{AbsPath, Fingerprint},
 };
 use anyhow::{Context as _, ensure};
-use std::time::Duration;
+use std::{os::fd::OwnedFd, time::Duration};
 
 /// The other containers of OpenShift's pod take 30 s to end. Reading the copy once more is done within that time.
 const AUDIT_LIMIT: Duration = Duration::from_secs(20);
@@ -40,8 +40,7 @@ pub fn prove(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) -> anyho
 pub fn still_holds(run: &Run<'_>, from: &AbsPath) -> anyhow::Result<Fingerprint> {
     let proof = run.proof.context("the copy was not proven in this run")?;
     // The LUN may be authoritative by now, so this is not opened as the destination of a copy.
-    let (source, copy) = (tree::open(&run.host.root.locate(from.as_path()))?, run.staging()?.root()?);
-    let now = tree::settle(&source, &copy, run.ledger()?, &run.host.interrupt)
+    let now = compare(run, from, &run.staging()?.root()?)?
         .with_context(|| format!("{from} or its copy has changed since they were compared"))?;
     ensure!(now.fingerprint == proof, "{from} or its copy has changed since they were compared");
     Ok(proof)
@@ -71,8 +70,13 @@ fn settle(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Result<Summ
     if way != Way::ToLun {
         users::nobody_in(run.host, &to.path)?;
     }
+    compare(run, from, &to.root)
+}
+
+/// Compares names and metadata, and takes what the passes of this run have seen for the content.
+fn compare(run: &Run<'_>, from: &AbsPath, copy: &OwnedFd) -> anyhow::Result<Result<Summary, TreeError>> {
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
-    Ok(tree::settle(&source, &to.root, run.ledger()?, &run.host.interrupt))
+    Ok(tree::settle(&source, copy, run.ledger()?, &run.host.interrupt))
 }
 
 /// Reads the copy from the device once more, for this time at most. It must hold what the passes have seen.

@@ -138,7 +138,7 @@ pub(super) fn content(
     // Of a file that is not gone through to its end nothing is known.
     let known = std::mem::take(&mut seen.blocks);
     let mut hashes = Vec::with_capacity(known.len());
-    let (mut hasher, mut written) = (ContentHasher::new(ledger.seed()), 0);
+    let mut written = 0;
     let count = usize::try_from(size.div_ceil(CHUNK as u64)).unwrap_or(usize::MAX);
     let (mut to, mut synced) = (0, Vec::new());
     while to < count || !synced.is_empty() {
@@ -146,10 +146,7 @@ pub(super) fn content(
         to = count.min(from + BATCH);
         let batch = Batch { pair, ledger, known: &known, old, synced: &synced, pieces: from..to };
         let pieces = batch.work(tell)?;
-        for hash in pieces.iter().flat_map(|piece| &piece.hashes) {
-            hasher.block(*hash);
-            hashes.push(*hash);
-        }
+        hashes.extend(pieces.iter().flat_map(|piece| &piece.hashes));
         written += pieces.iter().map(|piece| piece.written).sum::<u64>();
         synced =
             pieces.into_iter().map(|piece| piece.differing).filter(|blocks| !blocks.is_empty()).collect();
@@ -162,6 +159,8 @@ pub(super) fn content(
     if pair.how == Source::AtRest {
         pair.unchanged()?;
     }
+    let mut hasher = ContentHasher::new(ledger.seed());
+    hashes.iter().for_each(|hash| hasher.block(*hash));
     seen.blocks = hashes;
     Ok((hasher.finish(), written))
 }
