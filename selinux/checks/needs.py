@@ -47,6 +47,7 @@ NEEDS = [
     ("the machine id, which names the LUN's owner", DOMAIN, "machineid_t", "file", "open read"),
     ("a portal on port 3261", "iscsid_t", "winshadow_port_t", "tcp_socket", "name_connect"),
     ("discovery of the target", DOMAIN, "iscsi_port_t", "tcp_socket", "name_connect"),
+    ("a look at a portal without a session", DOMAIN, DOMAIN, "tcp_socket", "create connect getopt"),
     ("the interface, over the records' directory", DOMAIN, "iscsi_var_lib_t", "dir", "mounton"),
     ("the interface, where records are in /etc", DOMAIN, "etcd_lun_iscsi_conf_t", "dir", "mounton"),
     ("a node's initiator name", DOMAIN, "etcd_lun_iscsi_conf_t", "file", "create write rename unlink"),
