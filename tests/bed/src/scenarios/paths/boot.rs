@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use super::super::boot as boots;
 use super::client::Client;
 use super::{
-    add, as_promised, is_on_map, is_well, names_missing, never_shut_down, promise, settings, wanted, works,
+    OWN, add, as_promised, is_on_map, is_well, names_missing, never_shut_down, promise, wanted, works, wwid,
 };
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::net::{Cut, Path};
@@ -21,18 +21,16 @@ pub(super) fn scenario() -> Scenario {
 const CUT: Path = Path::B;
 
 fn boot(stage: &mut Stage) -> Result<()> {
-    let two = wanted(stage);
-    let wanted = Wanted { portals: two.portals, target: two.target, wwid: two.wwid, ..boots::pool() };
-    let settings = settings(stage);
+    let wanted = pool(stage);
     let disk = boots::delivered(stage, &wanted, EtcdRunner::Unit)?;
-    let disk = delivery::change(&stage.bed, "paths", &disk, |root: &Root| {
-        let enable = "echo enable multipathd.service >/etc/systemd/system-preset/10-bed.preset";
-        root.run(&format!("{settings}{enable}"), &[])
-    })?;
+    // What `mpathconf --enable` writes on a Red Hat node, whose unit the object brings.
+    let disk = delivery::change(&stage.bed, "paths", &disk, |root: &Root| root.run(OWN, &[]))?;
     stage.offer_luns(boots::NODES.len())?;
     stage.change_node(boots::node(stage, boots::NODES[0], &disk)?);
     stage.node.power_on()?;
-    on_map_before_etcd(stage, 2).context("the boot that migrates")?;
+    let took = boots::ran_before_etcd(&stage.node)?;
+    println!("        the boot that migrates: etcd-lun.service took {:.0} s", took.as_secs_f64());
+    on_map(stage, 2).context("the boot that migrates")?;
     is_well(stage)?;
     let client = Client::begin(stage)?;
     let (took, waited) = client.during(|| {
@@ -42,9 +40,9 @@ fn boot(stage: &mut Stage) -> Result<()> {
         boots::ran_before_etcd(&stage.node)
     })?;
     println!("        a boot with one path: etcd-lun.service took {:.0} s; {waited}", took.as_secs_f64());
-    on_map_before_etcd(stage, 1).context("the boot with one path")?;
+    on_map(stage, 1).context("the boot with one path")?;
     names_missing(stage, CUT)?;
-    let promise = promise(stage)?;
+    let promise = promise(stage, Cut::Drop)?;
     let ((), waited) = client.during(|| {
         stage.bed.net.repair()?;
         add(stage, CUT)?;
@@ -56,9 +54,21 @@ fn boot(stage: &mut Stage) -> Result<()> {
     never_shut_down(stage)
 }
 
-/// Checks that etcd started on the map after etcd-lun, and that so many paths work.
-fn on_map_before_etcd(stage: &Stage, paths: usize) -> Result<()> {
-    boots::ran_before_etcd(&stage.node)?;
+/// The config of the pool, with two portals and each node's WWID.
+fn pool(stage: &Stage) -> Wanted {
+    let pool = boots::pool();
+    let mut number = 1;
+    let with_wwid = |line: &str| {
+        let is_lun = line.starts_with("lun = ");
+        number += u32::from(is_lun);
+        if is_lun { format!("{line}\nwwid = {:?}\n", wwid(stage, number)) } else { format!("{line}\n") }
+    };
+    let more = pool.more.lines().map(with_wwid).collect();
+    Wanted { attach_timeout: pool.attach_timeout, more, ..wanted(stage) }
+}
+
+/// Checks that etcd serves from the map, and that so many paths work.
+fn on_map(stage: &Stage, paths: usize) -> Result<()> {
     is_on_map(stage)?;
     works(stage, paths)
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::super::{health, main_pid};
+use super::super::main_pid;
 use super::client::Client;
 use super::{
-    BOTH, active, add, as_promised, is_on_map, is_well, names_missing, plans_nothing, promise, settings,
-    under_a_client, wanted, works,
+    BOTH, active, add, as_promised, is_on_map, is_well, names_missing, plans_nothing, prepare, promise,
+    under_a_client, works,
 };
 use crate::net::{Cut, Path};
 use crate::stage::Stage;
@@ -23,8 +23,8 @@ pub(super) fn scenario() -> Scenario {
 const BOTH_GONE: Duration = Duration::from_secs(15);
 
 fn by_hand(stage: &mut Stage) -> Result<()> {
-    stage.configure(&wanted(stage))?;
-    stage.node.ok(&format!("{}{}; systemctl start multipathd", settings(stage), health::ENABLE))?;
+    prepare(stage)?;
+    stage.node.ok("systemctl start multipathd")?;
     under_a_client(stage, |stage, client| {
         let ((), waited) = client.during(|| stage.apply().map(drop))?;
         println!("        the migration: {waited}");
@@ -34,6 +34,8 @@ fn by_hand(stage: &mut Stage) -> Result<()> {
         let etcd = main_pid(stage)?;
         lose_the_active(stage, client, Cut::Drop)?;
         lose_the_active(stage, client, Cut::Reject)?;
+        fail_sooner(stage)?;
+        lose_the_active(stage, client, Cut::Drop)?;
         lose_both(stage, client)?;
         rename(stage, client)?;
         take_away_and_add(stage, client)?;
@@ -45,9 +47,18 @@ fn by_hand(stage: &mut Stage) -> Result<()> {
     })
 }
 
+/// What an administrator may set for all iSCSI paths of the node, so that etcd refuses no write of a silent path.
+fn fail_sooner(stage: &Stage) -> Result<()> {
+    stage.node.ok(
+        "printf 'overrides {\\n protocol {\\n  type \"scsi:iscsi\"\\n  fast_io_fail_tmo 2\\n }\\n}\\n' >/etc/multipath/conf.d/sooner.conf
+         multipathd reconfigure",
+    )?;
+    stage.wait_until("[ $(cat /sys/class/iscsi_session/session*/recovery_tmo | sort -u) = 2 ]")
+}
+
 /// The path that carries etcd's writes falls silent, or is refused, and comes back.
 fn lose_the_active(stage: &Stage, client: &Client, how: Cut) -> Result<()> {
-    let (path, promise) = (active(stage)?, promise(stage)?);
+    let (path, promise) = (active(stage)?, promise(stage, how)?);
     let what = format!("the active path, over {}, is cut ({how:?})", path.target());
     let ((), waited) = client.during(|| {
         stage.bed.net.cut(path, how)?;
@@ -65,7 +76,7 @@ fn lose_the_active(stage: &Stage, client: &Client, how: Cut) -> Result<()> {
 
 /// No path works for a while. The writes wait, and what a person runs ends.
 fn lose_both(stage: &Stage, client: &Client) -> Result<()> {
-    let promise = promise(stage)?;
+    let promise = promise(stage, Cut::Drop)?;
     let ((gone, after), waited) = client.during(|| {
         let begun = Instant::now();
         BOTH.iter().try_for_each(|path| stage.bed.net.cut(*path, Cut::Drop))?;
@@ -94,7 +105,7 @@ fn lose_both(stage: &Stage, client: &Client) -> Result<()> {
 
 /// The map's name changes while etcd runs on it.
 fn rename(stage: &Stage, client: &Client) -> Result<()> {
-    let promise = promise(stage)?;
+    let promise = promise(stage, Cut::Drop)?;
     for (friendly, name) in [("no", "3*"), ("yes", "mpath*")] {
         let ((), waited) = client.during(|| {
             stage.node.ok(&format!(
@@ -113,7 +124,7 @@ fn rename(stage: &Stage, client: &Client) -> Result<()> {
 
 /// One path's session ends, and is made again while etcd runs.
 fn take_away_and_add(stage: &Stage, client: &Client) -> Result<()> {
-    let promise = promise(stage)?;
+    let promise = promise(stage, Cut::Drop)?;
     let path = active(stage)?;
     let spare = if path == Path::A { Path::B } else { Path::A };
     let ((), waited) = client.during(|| {

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::boot::NODES;
 use super::health;
-use crate::net::Path;
+use crate::net::{Cut, Path};
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -35,31 +34,31 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// What an emulated node takes beside its time-outs, when others use the processors too.
 const SLACK: Duration = Duration::from_secs(4);
 
-/// The config for two portals, with time-outs that fit multipath.
+/// The config for two portals, under multipathd.
 fn wanted(stage: &Stage) -> Wanted {
     Wanted {
         portals: BOTH.map(Path::portal).into(),
-        target: "noop_interval = \"1s\"\nnoop_timeout = \"2s\"\n".into(),
-        wwid: Some(Lun::new(1, stage.lun()).wwid()),
+        target: "multipath = true\n".into(),
+        wwid: Some(wwid(stage, 1)),
         ..Wanted::default()
     }
 }
 
-/// The node's own settings, as on a Red Hat node after `mpathconf --enable`, and those for the LUNs of the nodes.
-///
-/// The time until a path fails is a setting of all iSCSI paths: multipath.conf(5) knows none for one LUN. Writes wait
-/// for an hour when no path works: 720 checks, one every 5 s.
-fn settings(stage: &Stage) -> String {
-    let each = (1..=NODES.len()).map(|number| {
-        let wwid = Lun::new(u32::try_from(number).unwrap_or(1), stage.lun_file(number)).wwid();
-        format!(" multipath {{\n  wwid 3{}\n  no_path_retry 720\n }}\n", wwid.trim_start_matches("naa."))
-    });
-    format!(
-        "mkdir -p /etc/multipath/conf.d
-         cat >/etc/multipath.conf <<'END'\ndefaults {{\n find_multipaths yes\n user_friendly_names yes\n}}\nEND
-         cat >/etc/multipath/conf.d/etcd-lun.conf <<'END'\nmultipaths {{\n{}}}\noverrides {{\n protocol {{\n  type \"scsi:iscsi\"\n  fast_io_fail_tmo 2\n }}\n}}\nEND\n",
-        each.collect::<String>()
-    )
+/// The WWID of a LUN.
+fn wwid(stage: &Stage, number: u32) -> String {
+    Lun::new(number, stage.lun_file(number)).wwid()
+}
+
+/// The node's own settings of multipathd, as on a Red Hat node after `mpathconf --enable`. etcd-lun's are beside them.
+const OWN: &str =
+    "printf 'defaults {\\n find_multipaths yes\\n user_friendly_names yes\\n}\\n' >/etc/multipath.conf\n";
+
+/// Puts config and units in place, and multipathd's settings, as a person does by hand.
+fn prepare(stage: &Stage) -> Result<()> {
+    stage.configure(&wanted(stage))?;
+    let render =
+        "mkdir -p /etc/multipath/conf.d; etcd-lun render multipath >/etc/multipath/conf.d/etcd-lun.conf";
+    stage.node.ok(&format!("set -e; {OWN}{render}; {}", health::ENABLE)).map(drop)
 }
 
 /// How many of the map's paths work, as the kernel reports it: A is active, F failed. `multipath -ll` checks the paths
@@ -82,14 +81,22 @@ fn is_on_map(stage: &Stage) -> Result<()> {
     if uuid.starts_with("mpath-3") { Ok(()) } else { bail!("the data is on a device with the UUID {uuid:?}") }
 }
 
-/// How long a write may wait when one path falls silent, by the time-outs in force in the sessions: until the kernel
-/// asks the target, until it gives the connection up, and until it gives the path up.
-fn promise(stage: &Stage) -> Result<Duration> {
-    let script = "for c in /sys/class/iscsi_connection/connection*; do
-            n=${c##*connection}
-            echo $(($(cat $c/recv_tmo) + $(cat $c/ping_tmo) + $(cat /sys/class/iscsi_session/session${n%%:*}/recovery_tmo)))
-        done | sort -n | tail -n 1";
-    Ok(Duration::from_secs(stage.node.ok(script)?.parse().context("the sessions' time-outs cannot be read")?))
+/// How long a write may wait when one path is cut, by the time-outs in force in the sessions. If it is silent: until the
+/// kernel asks the target, until it gives the connection up, and until it gives the path up; if it is refused, the last.
+fn promise(stage: &Stage, how: Cut) -> Result<Duration> {
+    let pings = match how {
+        Cut::Drop => "$(cat $c/recv_tmo) + $(cat $c/ping_tmo)",
+        Cut::Reject => "0",
+    };
+    let script = format!(
+        "for c in /sys/class/iscsi_connection/connection*; do
+            n=${{c##*connection}}
+            echo $(({pings} + $(cat /sys/class/iscsi_session/session${{n%%:*}}/recovery_tmo)))
+        done | sort -n | tail -n 1"
+    );
+    Ok(Duration::from_secs(
+        stage.node.ok(&script)?.parse().context("the sessions' time-outs cannot be read")?,
+    ))
 }
 
 /// The path that carries etcd's writes.

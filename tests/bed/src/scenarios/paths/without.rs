@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::super::{declines_command, health, main_pid, refused};
+use super::super::{declines_command, main_pid, refused};
 use super::{
-    active, as_promised, failing, is_on_map, is_well, plans_nothing, promise, settings, under_a_client,
+    active, as_promised, failing, is_on_map, is_well, plans_nothing, prepare, promise, under_a_client,
     wanted, works,
 };
 use crate::net::Cut;
@@ -23,13 +23,19 @@ const ABSENT: &str = "systemctl stop multipathd.socket multipathd.service
 
 /// Two sessions without a map are refused, whoever made them. One session is used.
 fn without(stage: &mut Stage) -> Result<()> {
+    prepare(stage)?;
     let wanted = wanted(stage);
-    stage.configure(&wanted)?;
-    stage.node.ok(&format!("{}{}", settings(stage), health::ENABLE))?;
     two_disks(stage, &wanted)?;
     under_a_client(stage, |stage, client| {
+        stage.node.ok(ABSENT)?;
+        let says = ["multipathd does not run, and the config wants it"];
+        for verb in ["plan", "apply"] {
+            declines_command(stage, &format!("etcd-lun {verb}"), refused(&says))
+                .context("multipathd is absent")?;
+        }
+        // A config that does not want a map uses one session.
+        stage.configure(&any(&wanted))?;
         let ((), waited) = client.during(|| {
-            stage.node.ok(ABSENT)?;
             let plan = stage.agent("plan")?;
             if plan.code != 0 || !plan.stdout.contains("log in") {
                 bail!("without multipathd one session is enough: {plan}");
@@ -69,6 +75,11 @@ fn without(stage: &mut Stage) -> Result<()> {
     })
 }
 
+/// The same config, which does not ask for a map.
+fn any(wanted: &Wanted) -> Wanted {
+    Wanted { target: String::new(), ..wanted.clone() }
+}
+
 /// Both portals are logged in to: by somebody, without multipathd; by us, with a multipathd that must leave the LUN alone.
 fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
     let chap = wanted.chap.clone().context("the target requires CHAP")?;
@@ -85,14 +96,17 @@ fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
     );
     let log_out = "iscsiadm -m node --logout; iscsiadm -m node --op delete; udevadm settle";
     stage.node.ok(&log_in)?;
+    stage.configure(&any(wanted))?;
     let says = ["multipathd has not made one device of them"];
     for verb in ["plan", "apply"] {
         declines_command(stage, &format!("etcd-lun {verb}"), refused(&says))
             .context("two sessions, multipathd stopped")?;
     }
     stage.node.ok(log_out)?;
+    stage.configure(wanted)?;
+    // A blacklist of WWIDs would not count: etcd-lun's drop-in exempts the LUN from it.
     stage.node.ok(
-        "printf 'blacklist {\\n wwid \".*\"\\n}\\n' >/etc/multipath/conf.d/away.conf; systemctl start multipathd",
+        "printf 'blacklist {\\n devnode \"^sd\"\\n}\\n' >/etc/multipath/conf.d/away.conf; systemctl start multipathd",
     )?;
     declines_command(stage, "etcd-lun apply", refused(&says)).context("on multipathd's blacklist")?;
     declines_command(stage, "etcd-lun plan", refused(&says)).context("on multipathd's blacklist")?;
@@ -104,12 +118,12 @@ fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
 
 /// multipathd ends while etcd runs on its map. The map stays in the kernel, and still loses a path that fails.
 fn daemon_ends(stage: &mut Stage) -> Result<()> {
-    stage.configure(&wanted(stage))?;
-    stage.node.ok(&format!("{}{}; systemctl start multipathd", settings(stage), health::ENABLE))?;
+    prepare(stage)?;
+    stage.node.ok("systemctl start multipathd")?;
     stage.apply()?;
     is_on_map(stage)?;
     under_a_client(stage, |stage, client| {
-        let (etcd, promised) = (main_pid(stage)?, promise(stage)?);
+        let (etcd, promised) = (main_pid(stage)?, promise(stage, Cut::Drop)?);
         stage.node.ok("systemctl stop multipathd.socket multipathd.service")?;
         let found = failing(stage)?;
         if !found.contains("paths") {
@@ -117,7 +131,7 @@ fn daemon_ends(stage: &mut Stage) -> Result<()> {
         }
         plans_nothing(stage)?;
         stage.apply()?;
-        if promise(stage)? != promised {
+        if promise(stage, Cut::Drop)? != promised {
             bail!("apply changed the sessions' time-outs under the map");
         }
         let path = active(stage)?;
