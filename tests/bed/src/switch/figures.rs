@@ -1,4 +1,4 @@
-//! The table and the plot of what was measured.
+//! The tables and the plot of what was measured.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,13 +17,20 @@ pub struct Figures(Vec<Row>);
 struct Row {
     runtime: Runtime,
     bytes: u64,
-    ways: [Option<Measured>; Way::ALL.len()],
+    measured: Vec<(Way, Measured)>,
 }
 
 impl Row {
+    /// The median of what a way has of this, where it was measured.
+    fn median(&self, way: Way, time: impl Fn(&Measured) -> Option<Duration>) -> Option<Duration> {
+        let of_way = self.measured.iter().filter(|(of, _)| *of == way);
+        let mut times: Vec<Duration> = of_way.filter_map(|(_, measured)| time(measured)).collect();
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    }
+
     fn gap(&self, way: Way) -> Option<Duration> {
-        let at = Way::ALL.iter().position(|of| *of == way)?;
-        self.ways.get(at)?.as_ref().map(|measured| measured.gap)
+        self.median(way, |measured| Some(measured.gap))
     }
 
     /// The time of a way, and how many plain restarts that is.
@@ -39,31 +46,43 @@ impl Row {
 }
 
 impl Figures {
-    /// Adds a measurement.
+    /// Adds a measurement. What is measured more than once counts with its median.
     pub fn put(&mut self, runtime: Runtime, bytes: u64, way: Way, measured: Measured) {
         let at = self.0.iter().position(|row| row.runtime == runtime && row.bytes == bytes);
         let at = at.unwrap_or_else(|| {
-            self.0.push(Row { runtime, bytes, ways: [const { None }; Way::ALL.len()] });
+            self.0.push(Row { runtime, bytes, measured: Vec::new() });
             self.0.len() - 1
         });
-        for (cell, of) in self.0[at].ways.iter_mut().zip(Way::ALL) {
-            if of == way {
-                *cell = Some(measured.clone());
-            }
-        }
+        self.0[at].measured.push((way, measured));
     }
 
     /// The table in Markdown: the longest time without an answer, and its ratio to a plain restart.
     pub fn table(&self) -> String {
+        self.rows(|row, way| Some(row.cell(way)))
+    }
+
+    /// The table of etcd's own start: how long PID 1 waited for it. A static pod has none.
+    pub fn starts(&self) -> String {
+        self.rows(|row, way| {
+            row.median(way, |measured| measured.start).map(|start| format!("{:.1} s", start.as_secs_f64()))
+        })
+    }
+
+    /// Leaves out a row without a cell.
+    fn rows(&self, cell: impl Fn(&Row, Way) -> Option<String>) -> String {
         let mut text = String::from("| runtime | database |");
         for way in Way::ALL {
             write!(text, " {way} |").ok();
         }
         writeln!(text, "\n|---|---:|{}", "---:|".repeat(Way::ALL.len())).ok();
         for row in &self.0 {
+            let cells = Way::ALL.map(|way| cell(row, way));
+            if cells.iter().all(Option::is_none) {
+                continue;
+            }
             write!(text, "| {} | {} MiB |", row.runtime, row.bytes >> 20).ok();
-            for way in Way::ALL {
-                write!(text, " {} |", row.cell(way)).ok();
+            for cell in cells {
+                write!(text, " {} |", cell.as_deref().unwrap_or("–")).ok();
             }
             text.push('\n');
         }
@@ -97,6 +116,7 @@ mod tests {
     fn ratios_and_bars() {
         let measured = |seconds| Measured {
             gap: Duration::from_secs(seconds),
+            start: Some(Duration::from_secs(seconds / 2)),
             account: Vec::new(),
             before: [Duration::ZERO; 2],
             meanwhile: [Duration::ZERO; 2],
@@ -106,7 +126,10 @@ mod tests {
         for (way, seconds) in Way::ALL.into_iter().zip([10, 20, 60, 12, 11]) {
             figures.put(Runtime::Systemd, 100 << 20, way, measured(seconds));
         }
-        figures.put(Runtime::StaticPod, 100 << 20, Way::Restart, measured(30));
+        for seconds in [40, 30, 2] {
+            let median = Measured { start: None, ..measured(seconds) };
+            figures.put(Runtime::StaticPod, 100 << 20, Way::Restart, median);
+        }
         let table = figures.table();
         let rows: Vec<&str> = table.lines().skip(2).collect();
         assert_eq!(
@@ -115,6 +138,10 @@ mod tests {
                 "| systemd | 100 MiB | 10.0 s | 20.0 s, 2.00 × | 60.0 s, 6.00 × | 12.0 s, 1.20 × | 11.0 s, 1.10 × |",
                 "| static pod | 100 MiB | 30.0 s | – | – | – | – |"
             ]
+        );
+        assert_eq!(
+            figures.starts().lines().skip(2).collect::<Vec<_>>(),
+            ["| systemd | 100 MiB | 5.0 s | 10.0 s | 30.0 s | 6.0 s | 5.0 s |"]
         );
         let plot = figures.plot();
         let bars: Vec<usize> = plot.lines().map(|line| line.matches('█').count()).collect();

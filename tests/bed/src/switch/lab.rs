@@ -44,6 +44,8 @@ const SETTINGS: [&str; 2] = ["ETCD_QUOTA_BACKEND_BYTES=8589934592", "ETCD_SNAPSH
 pub struct Measured {
     /// The longest time without an answer.
     pub gap: Duration,
+    /// How long PID 1 waited for etcd's own start. A static pod is not started by it.
+    pub start: Option<Duration>,
     /// What etcd-lun says from the stop of etcd on: its steps, how long each took, and the sum.
     pub account: Vec<String>,
     /// Within this half of all writes, and 99 of 100, were acknowledged before anything was done.
@@ -55,7 +57,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    fn of(acknowledged: &[Acknowledged], begun: Instant, account: Vec<String>, lost: usize) -> Result<Self> {
+    fn of(acknowledged: &[Acknowledged], begun: Instant) -> Result<Self> {
         let pairs = || acknowledged.windows(2).map(|pair| (pair[0].at, pair[1].at));
         let (from, to) =
             pairs().max_by_key(|(from, to)| *to - *from).context("etcd acknowledged no two writes")?;
@@ -71,10 +73,11 @@ impl Measured {
         let first = acknowledged.first().map_or(begun, |first| first.at);
         Ok(Self {
             gap: to - from,
-            account,
+            start: None,
+            account: Vec::new(),
             before: within(first, begun),
             meanwhile: within(begun, from),
-            lost,
+            lost: 0,
         })
     }
 }
@@ -82,6 +85,9 @@ impl Measured {
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no answer for {:.1} s, {} writes lost", self.gap.as_secs_f64(), self.lost)?;
+        if let Some(start) = self.start {
+            write!(f, "; etcd started within {:.1} s", start.as_secs_f64())?;
+        }
         if self.meanwhile[0] > Duration::ZERO {
             let ms = |times: [Duration; 2]| times.map(|time| time.as_millis());
             let ([half, most], [half_now, most_now]) = (ms(self.before), ms(self.meanwhile));
@@ -215,14 +221,16 @@ impl Lab {
         self.node.save(READY)
     }
 
-    /// Measures one way, from the snapshot on. A restart on the LUN goes on where `apply` has ended.
-    pub fn measure(&mut self, way: Way) -> Result<Measured> {
-        if way != Way::RestartOnLun {
-            self.target.stop();
-            target::blank(&self.lun, self.lun_size)?;
-            self.node.load(READY)?;
-            self.target.offer(Offer::open(vec![Lun::new(1, self.lun.clone())]))?;
-        }
+    /// Takes the node back to the snapshot, and gives it a blank LUN.
+    pub fn begin(&mut self) -> Result<()> {
+        self.target.stop();
+        target::blank(&self.lun, self.lun_size)?;
+        self.node.load(READY)?;
+        self.target.offer(Offer::open(vec![Lun::new(1, self.lun.clone())]))
+    }
+
+    /// Measures one way.
+    pub fn measure(&self, way: Way) -> Result<Measured> {
         self.answers()?;
         let mut script = way.script(self.runtime);
         if way == Way::ByHand {
@@ -249,7 +257,21 @@ impl Lab {
         let said = output.both();
         let account =
             said.lines().skip_while(|line| !STOPS.iter().any(|stop| line.contains(stop))).map(String::from);
-        Measured::of(&acknowledged, begun, account.collect(), lost)
+        let start = match self.runtime {
+            Runtime::Systemd => Some(self.start()?),
+            Runtime::StaticPod => None,
+        };
+        Ok(Measured { start, account: account.collect(), lost, ..Measured::of(&acknowledged, begun)? })
+    }
+
+    /// How long PID 1 waited when it last started etcd.
+    fn start(&self) -> Result<Duration> {
+        let script = "systemctl show --property ExecMainStartTimestampMonotonic --value etcd.service
+             systemctl show --property ActiveEnterTimestampMonotonic --value etcd.service";
+        let said = self.node.ok(script)?;
+        let times: Vec<u64> = said.lines().map(str::parse).collect::<Result<_, _>>().context(said.clone())?;
+        let [begun, active] = times[..] else { bail!("`{script}` printed {said}") };
+        Ok(Duration::from_micros(active.checked_sub(begun).context("etcd is not active")?))
     }
 
     fn answers(&self) -> Result<()> {
@@ -267,9 +289,9 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| Acknowledged { number: ms, at: start + Duration::from_millis(ms) };
         let acknowledged: Vec<_> = [0, 50, 100, 150, 250, 350, 9350, 9400].map(at).into();
-        let found = Measured::of(&acknowledged, start + Duration::from_millis(150), Vec::new(), 0).unwrap();
+        let found = Measured::of(&acknowledged, start + Duration::from_millis(150)).unwrap();
         let ms = |ms: u64| Duration::from_millis(ms);
         assert_eq!((found.gap, found.before, found.meanwhile), (ms(9000), [ms(50); 2], [ms(100); 2]));
-        assert!(Measured::of(&acknowledged[..1], start, Vec::new(), 0).is_err());
+        assert!(Measured::of(&acknowledged[..1], start).is_err());
     }
 }

@@ -41,6 +41,25 @@ impl Way {
     /// All of them, in the order of the table's columns.
     pub const ALL: [Way; 5] = [Way::Restart, Way::Cold, Way::ByHand, Way::Apply, Way::RestartOnLun];
 
+    /// How often it is measured with a database of so many bytes. What copies much takes long, and its gap is so long that
+    /// etcd's election, which takes up to a second more or less, hardly counts.
+    pub fn times(self, bytes: u64) -> usize {
+        match self {
+            Way::Restart | Way::RestartOnLun => 3,
+            Way::Apply if bytes < 1 << 30 => 3,
+            Way::Cold | Way::ByHand | Way::Apply => 1,
+        }
+    }
+
+    /// Whether this time of it begins with the snapshot. Restarts leave everything as it was.
+    pub fn begins_anew(self, time: usize) -> bool {
+        match self {
+            Way::Restart => time == 0,
+            Way::RestartOnLun => false,
+            Way::Cold | Way::ByHand | Way::Apply => true,
+        }
+    }
+
     /// What is run in the node. `$LUN` is the LUN's disk, which has an XFS for a move by hand.
     pub fn script(self, runtime: Runtime) -> String {
         let (stop, start) = match runtime {
