@@ -120,6 +120,23 @@ fn pings_follow_multipathd() {
     }
 }
 
+/// Where the config asks for multipath, a daemon that has stopped changes no record.
+#[test]
+fn a_stopped_daemon_does_not_change_the_pings() {
+    let mut world = World::new(node());
+    runs::to_the_end(&mut world);
+    world::seen(&mut world.node).multipath = Multipath::Mapped;
+    let record = PortalRecord { portal: "10.77.0.1".parse().unwrap(), differs: vec![RecordPart::Timeouts] };
+    let done =
+        Node { records: Fact::Known(vec![record]), ..with_multipathd(Fact::Known(false), &world.node) };
+    let planned = plan(&config_with("multipath = true"), &done, Occasion::ByHand).unwrap();
+    let pings = planned.steps.iter().find_map(|step| match step {
+        Step::UpdateRecord(step) => Some([step.noop_interval.to_string(), step.noop_timeout.to_string()]),
+        _ => None,
+    });
+    assert_eq!(pings, Some(["1s".into(), "2s".into()]));
+}
+
 /// A session waits for the target as long as the config says, unless a map is over its disk: there multipathd decides. It
 /// does not where it runs for other LUNs only.
 #[test]

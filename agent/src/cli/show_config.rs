@@ -142,10 +142,7 @@ fn target(page: &mut Page, target: &Target) {
         format!("every {interval}, answered within {timeout}")
     };
     let [without, with] = [false, true].map(pings);
-    page.line(
-        "pings",
-        if target.multipath || with == without { with } else { format!("{without}; with multipathd {with}") },
-    );
+    page.line("pings", if with == without { with } else { format!("{without}; with multipathd {with}") });
     if target.multipath {
         page.line("multipath", "required: a LUN without a map is not used");
     }

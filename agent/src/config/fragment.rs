@@ -59,12 +59,12 @@ pub(super) struct TargetFragment {
     /// `render multipath` sets to this time.
     pub replacement_timeout: Option<Span>,
     /// How often the initiator checks the connection (NOP-Out). Optional, such as `"5s"`; without it
-    /// [`super::defaults::NOOP_INTERVAL`], or [`super::defaults::NOOP_INTERVAL_MULTIPATH`] where multipathd runs and there are
-    /// several portals.
+    /// [`super::defaults::NOOP_INTERVAL`], or [`super::defaults::NOOP_INTERVAL_MULTIPATH`] with several portals and either
+    /// `multipath` or a multipathd that runs.
     pub noop_interval: Option<Span>,
     /// How long the target may take to answer that check. The sum of this and `noop_interval` must be less than 30s, after which
     /// the kernel aborts commands. Optional, such as `"10s"`; without it [`super::defaults::NOOP_TIMEOUT`], or
-    /// [`super::defaults::NOOP_TIMEOUT_MULTIPATH`] where multipathd runs and there are several portals.
+    /// [`super::defaults::NOOP_TIMEOUT_MULTIPATH`] with several portals and either `multipath` or a multipathd that runs.
     pub noop_timeout: Option<Span>,
     /// Whether dm-multipath must combine the paths to all portals. Then `apply` moves no data to the LUN without multipathd and
     /// its map, `health` reports what a map needs, the MachineConfig brings multipathd's settings (`render multipath`), and each

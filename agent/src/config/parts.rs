@@ -137,9 +137,10 @@ pub struct NodeEntry {
 }
 
 impl Target {
-    /// Whether a node where multipathd runs or not uses several paths.
+    /// Whether a node uses several paths. Where the config asks for multipath, a daemon that has stopped is a fault and
+    /// changes nothing: otherwise the records would differ from the config until it runs again.
     pub fn has_paths(&self, multipathd_runs: bool) -> bool {
-        multipathd_runs && self.portals.len() > 1
+        (self.multipath || multipathd_runs) && self.portals.len() > 1
     }
 
     /// All secrets that the config names, for sessions and for discovery.
