@@ -211,7 +211,19 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             "read-only",
         ),
         ("mount", |node| node.mount = Fact::Known(Some(data_mount("9:99"))), "expected sdb"),
-        ("mount", |node| known(&mut node.mount).as_mut().unwrap().io_error = true, "has shut down"),
+        (
+            "mount",
+            |node| known(&mut node.mount).as_mut().unwrap().io_error = true,
+            "has shut down; run `etcd-lun apply`",
+        ),
+        (
+            "mount",
+            |node| {
+                known(&mut node.mount).as_mut().unwrap().io_error = true;
+                known(&mut node.sessions)[0].state = "FREE".into();
+            },
+            "has shut down; make the target reachable",
+        ),
         (
             "mount-options",
             |node| known(&mut node.mount).as_mut().unwrap().options = vec!["ro".into()],
@@ -424,6 +436,12 @@ fn of_a_map_that_the_config_asks_for() {
     let Backing::Iscsi(iscsi) = &mut more_portals.backing else { panic!() };
     iscsi.target.portals.push("10.78.0.1".parse().unwrap());
     found(&more_portals, &good, &facts, "paths", "fewer paths (sdb) than the config has portals (2)");
+    let mut forgotten = good.clone();
+    let LunView::Seen(lun) = known(&mut forgotten.lun) else { panic!() };
+    lun.paths.push("sdc".into());
+    for config in [&wanted, &config()] {
+        found(config, &forgotten, &facts, "paths", "lacks sdc, a path of the LUN: run `etcd-lun apply`");
+    }
     for seconds in [Some(6), None] {
         let mut late = good.clone();
         known(&mut late.sessions)[0].recovery_timeout = seconds;

@@ -2,7 +2,7 @@
 //! records can be, and for every plan what it may do.
 
 use super::*;
-use etcd_lun::plan::step::RemovePath;
+use etcd_lun::plan::step::{AddPath, RemovePath};
 
 const KEPT: &str = "10.77.0.1";
 const NEW: &str = "10.78.0.1";
@@ -54,6 +54,9 @@ fn every_mounted(mut visit: impl FnMut(&Node)) {
                 let is_ours = |one: &&Session| one.interface.as_deref() == Some("etcd-lun");
                 let paths = sessions.iter().filter(is_ours).flat_map(|one| &one.in_use);
                 let paths: Vec<_> = paths.filter(|disk| *disk != "sdz").cloned().collect();
+                // Disks of the LUN that nobody has taken into the map.
+                let outside = sessions.iter().filter(|one| is_ours(one) && one.in_use.is_empty());
+                let outside: Vec<_> = outside.map(|one| format!("sd{}", one.sid)).collect();
                 for multipath in [Multipath::Unclaimed, Multipath::Claimed, Multipath::Mapped] {
                     for multipathd in [Fact::Known(true), Fact::Known(false), unknown()] {
                         for holders in [vec![], vec!["dm-9".to_owned()]] {
@@ -72,6 +75,10 @@ fn every_mounted(mut visit: impl FnMut(&Node)) {
                                 lun.holders = holders.clone();
                                 lun.paths = paths.clone();
                                 visit(&node);
+                                if !outside.is_empty() && multipath == Multipath::Mapped {
+                                    world::seen(&mut node).paths.extend(outside.iter().cloned());
+                                    visit(&node);
+                                }
                             }
                         }
                     }
@@ -106,6 +113,12 @@ fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static st
                 }
             }
             Step::AttachLun(_) if mapped => {}
+            Step::AddPath(AddPath { map, path, .. }) if mapped => {
+                let used = sessions.iter().any(|one| one.in_use.contains(path));
+                if used || !lun.paths.contains(path) || *map != lun.device {
+                    return Err("only a free path of the LUN is taken into its map");
+                }
+            }
             Step::RemovePath(RemovePath { map, path, sid }) if mapped => {
                 let works = |one: &&Session| {
                     one.sid != *sid && one.is_logged_in() && one.configured.is_some() && is_path(one)
@@ -167,7 +180,7 @@ fn sessions_follow_the_portals_of_the_config_only_where_another_path_works() {
         }
     });
     say!("{count} nodes with sessions of all kinds: {acts:?}");
-    for id in ["log-in", "attach-lun", "remove-path", "log-out", "delete-record"] {
+    for id in ["log-in", "attach-lun", "remove-path", "add-path", "log-out", "delete-record"] {
         assert!(acts.contains_key(id), "{id} is never planned: {acts:?}");
     }
 }

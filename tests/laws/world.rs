@@ -3,7 +3,7 @@
 use super::*;
 use etcd_lun::plan::{
     Way,
-    step::{CatchUp, Copy, Format, Grow, LogIn, Mark, RemovePath},
+    step::{AddPath, CatchUp, Copy, Format, Grow, LogIn, Mark, RemovePath},
 };
 
 pub fn seen(node: &mut Node) -> &mut Lun {
@@ -111,6 +111,9 @@ impl World {
                 let free = sessions.iter().all(|session| session.sid != *sid || session.in_use.is_empty());
                 assert!(free, "law 8: logging out a session that is in use");
                 sessions.retain(|session| session.sid != *sid);
+                if let Fact::Known(LunView::Seen(lun)) = &mut self.node.lun {
+                    lun.paths.retain(|path| *path != format!("sd{sid}"));
+                }
             }
             // A log-in beside sessions that are there: each portal shows the LUN as one more path of the map.
             Step::LogIn(LogIn { portals, .. }) if matches!(self.node.mount, Fact::Known(Some(_))) => {
@@ -150,6 +153,7 @@ impl World {
                 known(&mut self.node.records).retain(|record| record.portal != *portal);
             }
             Step::RemovePath(step) => self.remove_path(step),
+            Step::AddPath(step) => self.add_path(step),
             Step::AttachLun(_) if matches!(self.node.mount, Fact::Known(Some(_))) => {}
             Step::AttachLun(_) | Step::AwaitDisk { .. } => {
                 self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
@@ -348,6 +352,19 @@ impl World {
         assert_eq!(leaves.in_use, std::slice::from_ref(path), "taking away a path that somebody else uses");
         leaves.in_use.clear();
         seen(&mut self.node).paths.retain(|one| one != path);
+    }
+
+    /// The path is the LUN's, and no session has it in use.
+    fn add_path(&mut self, step: &AddPath) {
+        let lun = seen(&mut self.node).clone();
+        assert!(
+            lun.multipath == Multipath::Mapped && lun.device == step.map && lun.paths.contains(&step.path)
+        );
+        let sessions = known(&mut self.node.sessions);
+        assert!(sessions.iter().all(|one| !one.in_use.contains(&step.path)), "adding a path that is in use");
+        let free =
+            sessions.iter_mut().find(|one| one.in_use.is_empty()).expect("a session without a disk in use");
+        free.in_use.push(step.path.clone());
     }
 
     /// What the cluster answers when it is asked by hand: nobody asks while etcd does not run, and an etcd that was

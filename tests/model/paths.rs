@@ -267,6 +267,14 @@ impl Run {
                 let left = BOTH.into_iter().any(|which| world.works(which));
                 if left { Ok(true) } else { Err("no path is left that works".into()) }
             }
+            Step::AddPath(step) => {
+                let comes = BOTH.into_iter().find(|which| step.path == format!("sd{which}")).unwrap();
+                if !world.paths[comes].session || world.paths[comes].in_map {
+                    return Ok(false);
+                }
+                world.paths[comes].in_map = true;
+                Ok(true)
+            }
             Step::LogOut { sid } => {
                 let path = &mut world.paths[usize::try_from(*sid).unwrap()];
                 let used = path.in_map || !world.mapped;
@@ -330,12 +338,8 @@ fn search(without: Without) -> Result<(usize, usize), String> {
             let mut plain = run((usize::MAX, Event::Nothing));
             let end = plain.whole(occasion);
             let mut ends = vec![(end, plain.world, Event::Nothing)];
-            // A path that multipathd was made to forget, and whose portal is in the config again, needs a person.
             let settled = |which: usize| {
-                let path = world.paths[which];
-                path.alive
-                    && path.up == path.session
-                    && (path.in_map || !world.config[which] || !path.session)
+                world.paths[which].alive && world.paths[which].up == world.paths[which].session
             };
             let fine = BOTH.into_iter().all(settled) && BOTH.into_iter().any(|which| world.works(which));
             let must = occasion == Occasion::ByHand && world.mapped && world.filesystem <= world.lun;

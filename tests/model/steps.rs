@@ -63,7 +63,8 @@ impl Run<'_> {
             | Step::ResizeMap { .. }
             | Step::UpdateRecord(_)
             | Step::DeleteRecord { .. }
-            | Step::RemovePath(_) => Ok(()),
+            | Step::RemovePath(_)
+            | Step::AddPath(_) => Ok(()),
             // The size of a filesystem is no part of the world: no write depends on it.
             Step::Grow(_) => self.data_is_on_lun().map(drop),
             // It leaves nothing behind.

@@ -19,6 +19,7 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::UpdateRecord(step) => login::update_record(run, step),
         Step::DeleteRecord { target, portal } => portals::delete_record(run.host, target, portal),
         Step::RemovePath(step) => portals::remove_path(run, step),
+        Step::AddPath(step) => portals::add_path(run, step),
         Step::LogIn(step) => login::log_in(run, step, watcher),
         Step::AttachLun(step) => attach::attach(run.host, step, watcher),
         Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),

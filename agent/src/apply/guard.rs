@@ -9,7 +9,10 @@ use crate::{
         authority::{Authority, Record},
     },
     observe,
-    plan::{self, step::RemovePath},
+    plan::{
+        self,
+        step::{AddPath, RemovePath},
+    },
     terms::{AbsPath, FsUuid, Iqn, Portal, Wwid},
 };
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -192,6 +195,18 @@ pub fn another_path_works(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<St
         found.push(format!("{name} has not answered"));
     }
     bail!("{map} has no other path that works, so {path} stays in it ({})", found.join(", "))
+}
+
+/// The path is the same LUN as its map, and nothing is on it. multipathd itself goes by the WWID too, and the kernel refuses a
+/// path that is smaller than its map (`drivers/md/dm-table.c`).
+pub fn path_is_free(host: &Host, step: &AddPath) -> anyhow::Result<()> {
+    let AddPath { map, path, wwid } = step;
+    let is_free = |disk: block::Disk| disk.wwid.as_ref() == Some(wwid) && disk.holders.is_empty();
+    ensure!(
+        block::disk(host, path)?.is_some_and(is_free),
+        "{path} is in use, or is not {wwid}: it stays out of {map}"
+    );
+    Ok(())
 }
 
 /// No session was made by the record of this portal.

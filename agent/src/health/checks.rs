@@ -173,6 +173,16 @@ pub(super) fn device_identity(input: CheckInput<'_>) -> Outcome {
     }))
 }
 
+/// Whether no session to the target is logged in.
+fn is_cut_off(input: CheckInput<'_>) -> bool {
+    let (Some(sessions), Some(Iscsi { target, initiator, .. })) =
+        (input.node.sessions.known(), input.config.backing.iscsi())
+    else {
+        return false;
+    };
+    !sessions.iter().any(|session| session.is_of(&target.iqn, initiator) && session.is_logged_in())
+}
+
 pub(super) fn mount(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.mount).and_then(|mount| {
         let at = &input.config.etcd.data_dir;
@@ -180,9 +190,12 @@ pub(super) fn mount(input: CheckInput<'_>) -> Outcome {
             return found(format!("nothing is mounted on {at}; run `etcd-lun apply`"));
         };
         if mount.io_error {
-            return found(format!(
-                "{at} gives I/O errors: the filesystem has shut down; make the LUN reachable, then run `etcd-lun apply`"
-            ));
+            let cure = if is_cut_off(input) {
+                "make the target reachable (see the check `session`), then run `etcd-lun apply`"
+            } else {
+                "run `etcd-lun apply`, which stops etcd, mounts the LUN again and starts etcd"
+            };
+            return found(format!("{at} gives I/O errors: the filesystem has shut down; {cure}"));
         }
         let lun = lun(input.config, input.node)?;
         if lun.devno != mount.devno || mount.layers != 1 {

@@ -33,10 +33,16 @@ pub(super) fn paths(input: CheckInput<'_>) -> Outcome {
         let names = paths.iter().map(|path| path.name.as_str()).collect::<Vec<_>>().join(", ");
         let wanted = input.config.backing.iscsi().filter(|iscsi| iscsi.target.multipath);
         let stands_still = input.node.initiator.multipathd_active.known() == Some(&false);
+        let sessions = input.node.sessions.known().map(Vec::as_slice).unwrap_or_default();
+        let outside = input.config.backing.iscsi().map(|_| lun.outside_map(sessions)).unwrap_or_default();
         match (lun.multipath, wanted) {
             (Multipath::Mapped, _) if stands_still => found(format!(
                 "multipathd does not run, so that no failed path of {} is used again: run `systemctl start multipathd`",
                 lun.device
+            )),
+            (Multipath::Mapped, _) if !outside.is_empty() => found(format!(
+                "{} lacks {}, a path of the LUN: run `etcd-lun apply`",
+                lun.device, outside[0]
             )),
             (Multipath::Mapped, Some(Iscsi { target, .. })) if paths.len() < target.portals.len() => {
                 found(format!(

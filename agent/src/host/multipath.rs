@@ -14,6 +14,12 @@ pub fn remove_path(host: &Host, path: &str) -> Result<(), ExecError> {
     ask(host, ["del", "path", path])
 }
 
+/// Has multipathd take a path (kernel name) into the map of its WWID, also one that it was made to forget (multipathd(8), `add
+/// path`).
+pub fn add_path(host: &Host, path: &str) -> Result<(), ExecError> {
+    ask(host, ["add", "path", path])
+}
+
 /// Some versions answer `fail` with exit code 0.
 fn ask(host: &Host, request: [&str; 3]) -> Result<(), ExecError> {
     let what = Invocation::new(Tool::Multipathd, request);

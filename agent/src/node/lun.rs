@@ -1,6 +1,6 @@
 //! The LUN, as this node sees it.
 
-use super::{authority::Stamp, fact::Fact};
+use super::{Session, authority::Stamp, fact::Fact};
 use crate::terms::{Bytes, FsLabel, FsUuid, Wwid};
 use serde::Serialize;
 
@@ -52,6 +52,12 @@ pub struct Lun {
 }
 
 impl Lun {
+    /// Those of its paths that its map does not have: of no session is this disk in use. None without a map.
+    pub fn outside_map(&self, sessions: &[Session]) -> Vec<&String> {
+        let is_used = |path: &&String| sessions.iter().any(|session| session.in_use.contains(path));
+        self.paths.iter().filter(|path| self.multipath == Multipath::Mapped && !is_used(path)).collect()
+    }
+
     /// True if the LUN has grown beyond the filesystem that is mounted from it, whose size is `seems` by statfs(2): the
     /// LUN is not read for this. XFS leaves its log out there (kernel `fs/xfs/xfs_super.c`, `xfs_fs_statfs`), so it seems
     /// a little smaller than the LUN even if it fills it. The paths count: a map may still have the size of a LUN that was

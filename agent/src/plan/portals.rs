@@ -7,7 +7,7 @@ use super::{
     input::{Occasion, PlanInput, require},
     outcome::{Horizon, Plan},
     refusal::Refusal,
-    step::{AttachLun, RemovePath, Step},
+    step::{AddPath, AttachLun, RemovePath, Step},
 };
 use crate::{
     config::Iscsi,
@@ -50,7 +50,23 @@ pub(super) fn follow(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         return Ok(Plan::until(vec![Step::LogIn(log_in), Step::AttachLun(attach)], Horizon::Sessions));
     }
     let all_up = target.portals.iter().all(|portal| has(portal, Session::is_logged_in));
-    Ok(if all_up { Plan::complete(leave(seen, &ours)) } else { nothing })
+    let leaving = if all_up { leave(seen, &ours) } else { Vec::new() };
+    Ok(Plan::complete(if leaving.is_empty() { take_back(input, seen, &ours)? } else { leaving }))
+}
+
+/// The paths that a portal of the config has and the map lacks. multipathd forgets a path that it is made to remove, and does
+/// not take it back by itself when a run ends before the log-out and the portal is in the config again.
+fn take_back(input: &PlanInput<'_>, seen: &Lun, ours: &[&Session]) -> Result<Vec<Step>, Refusal> {
+    let stays = |one: &&&Session| one.configured.is_some() && one.is_logged_in();
+    if !ours.iter().filter(stays).any(|one| one.in_use.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let wwid = require("the LUN's WWID", &seen.wwid)?;
+    let step = |path: &String| {
+        Step::AddPath(AddPath { map: seen.device.clone(), path: path.clone(), wwid: wwid.clone() })
+    };
+    let sessions = require("iSCSI sessions", &input.node.sessions)?;
+    Ok(seen.outside_map(sessions).into_iter().map(step).collect())
 }
 
 /// Ends the sessions at portals that the config does not name. multipathd first takes their paths out of the map, so that

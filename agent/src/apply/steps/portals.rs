@@ -3,13 +3,14 @@
 use crate::{
     apply::{context::Run, guard},
     host::{Host, block, iscsi, multipath},
-    plan::step::RemovePath,
+    plan::step::{AddPath, RemovePath},
     terms::{Iqn, Portal},
 };
 use anyhow::bail;
 use std::time::{Duration, Instant};
 
-/// How long the kernel may take to let go of a path. multipathd gives the map a new table at once, or when its queue is empty.
+/// How long the kernel may take to gain or let go of a path. multipathd gives the map a new table at once, or when its queue is
+/// empty.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Has multipathd take a path out of its map, and waits until the map does not hold it any more.
@@ -17,14 +18,28 @@ pub fn remove_path(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<String> {
     let RemovePath { map, path, .. } = step;
     let other = guard::another_path_works(run, step)?;
     multipath::remove_path(run.host, path)?;
-    let deadline = Instant::now() + LIMIT;
-    while block::disk(run.host, path)?.is_some_and(|disk| !disk.holders.is_empty()) {
-        if Instant::now() >= deadline {
-            bail!("{map} still uses {path} after `multipathd del path {path}`: see `multipath -ll`");
-        }
-        run.host.pause(Duration::from_millis(100))?;
-    }
+    await_path(run.host, map, path, false)?;
     Ok(format!("{map} does not use {path} any more; {other} works"))
+}
+
+/// Has multipathd take a path into its map, and waits until the map holds it.
+pub fn add_path(run: &Run<'_>, step: &AddPath) -> anyhow::Result<String> {
+    let AddPath { map, path, .. } = step;
+    guard::path_is_free(run.host, step)?;
+    multipath::add_path(run.host, path)?;
+    await_path(run.host, map, path, true)?;
+    Ok(format!("{map} has {path}"))
+}
+
+fn await_path(host: &Host, map: &str, path: &str, held: bool) -> anyhow::Result<()> {
+    let deadline = Instant::now() + LIMIT;
+    while block::disk(host, path)?.is_some_and(|disk| !disk.holders.is_empty()) != held {
+        if Instant::now() >= deadline {
+            bail!("multipathd has left {path} as it was in {map}: see `multipath -ll`");
+        }
+        host.pause(Duration::from_millis(100))?;
+    }
+    Ok(())
 }
 
 pub fn delete_record(host: &Host, target: &Iqn, portal: &Portal) -> anyhow::Result<String> {

@@ -3,8 +3,8 @@
 use super::{
     Step,
     payload::{
-        AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, RemovePath,
-        Retire, StartEtcd, UpdateRecord,
+        AddPath, AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight,
+        RemovePath, Retire, StartEtcd, UpdateRecord,
     },
 };
 use crate::{
@@ -47,6 +47,9 @@ impl fmt::Display for Step {
                 f,
                 "take {path} out of {map}, because session {sid} is at a portal that the config does not name"
             ),
+            Self::AddPath(AddPath { map, path, .. }) => {
+                write!(f, "take {path} into {map}, which lacks this path of the LUN")
+            }
             Self::AttachLun(AttachLun { target, lun, .. }) => {
                 write!(f, "attach LUN {lun} of {target}, and no other")
             }

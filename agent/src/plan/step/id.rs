@@ -13,6 +13,7 @@ impl Step {
             Self::UpdateRecord(_) => "update-record",
             Self::DeleteRecord { .. } => "delete-record",
             Self::RemovePath(_) => "remove-path",
+            Self::AddPath(_) => "add-path",
             Self::AttachLun(_) => "attach-lun",
             Self::AwaitDisk { .. } => "await-disk",
             Self::BeginRecord { .. } => "begin-record",
@@ -68,6 +69,7 @@ impl Step {
             | Self::UpdateRecord(_)
             | Self::DeleteRecord { .. }
             | Self::RemovePath(_)
+            | Self::AddPath(_)
             | Self::AttachLun(_)
             | Self::AwaitDisk { .. }
             | Self::BeginRecord { .. }

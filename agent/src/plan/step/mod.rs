@@ -9,8 +9,8 @@ mod id;
 mod payload;
 
 pub use payload::{
-    AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight, RemovePath,
-    Retire, StartEtcd, UpdateRecord, Way,
+    AddPath, AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight,
+    RemovePath, Retire, StartEtcd, UpdateRecord, Way,
 };
 
 use crate::{
@@ -55,6 +55,8 @@ pub enum Step {
     },
     /// Has multipathd take a path out of the map, because its session is to end. Another path works.
     RemovePath(RemovePath),
+    /// Has multipathd take a path into the map again that it was made to forget.
+    AddPath(AddPath),
     /// Scans for the LUN, and only it, and waits for udev to have finished with its disk.
     AttachLun(AttachLun),
     /// Waits for a disk of the machine's own, and for udev to have finished with it.

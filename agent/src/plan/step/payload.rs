@@ -72,6 +72,17 @@ pub struct UpdateRecord {
     pub parts: Vec<RecordPart>,
 }
 
+/// The payload of `Step::AddPath`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AddPath {
+    /// The kernel name of the map.
+    pub map: String,
+    /// The kernel name of the path.
+    pub path: String,
+    /// The WWID of both.
+    pub wwid: Wwid,
+}
+
 /// The payload of `Step::RemovePath`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemovePath {
