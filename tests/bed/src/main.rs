@@ -162,8 +162,9 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
 /// - `selinux/enforcing` has the same boots with one path, and `paths/by-hand` has multipathd.
 /// - `paths/by-hand` has most of what happens to a map.
 /// - `storage/portal-dies` shows what a person can do, not what etcd-lun does.
+/// - `target/lio-cut-off` plays `faults/cut-off` with another target.
 /// - `storage/silent` waits for the kernel to notice that a target is silent.
-const BY_NAME: [&str; 13] = [
+const BY_NAME: [&str; 14] = [
     "beside/",
     "boot/one-object",
     "boot/static-pod",
@@ -177,6 +178,7 @@ const BY_NAME: [&str; 13] = [
     "selinux/multipath",
     "storage/portal-dies",
     "storage/silent",
+    "target/lio-cut-off",
 ];
 
 fn suite(

@@ -201,7 +201,12 @@ impl Net {
 
     /// Takes the node's link of a path down or up.
     pub fn link(&self, path: Path, up: bool) -> Result<()> {
-        self.ip(&["link", "set", &path.tap(Machine::Node), if up { "up" } else { "down" }])
+        self.link_of(Machine::Node, path, up)
+    }
+
+    /// Takes a machine's link of a path down or up.
+    pub fn link_of(&self, machine: Machine, path: Path, up: bool) -> Result<()> {
+        self.ip(&["link", "set", &path.tap(machine), if up { "up" } else { "down" }])
     }
 
     /// Cuts a portal off. Existing connections stall (`Drop`) or end (`Reject`).
@@ -218,6 +223,7 @@ impl Net {
     /// Ends all cuts and takes all links up.
     pub fn repair(&self) -> Result<()> {
         host::ok(self.command("iptables").args(["-w", "-F", "INPUT"]), LIMIT)?;
+        self.link_of(Machine::Lio, Path::A, true)?;
         Path::ALL.iter().try_for_each(|path| self.link(*path, true))
     }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{check, failed, refused};
+use super::{check, failed, faults, refused};
 use crate::host::Output;
 use crate::net::{Machine, Path};
 use crate::node::Node;
@@ -27,16 +27,29 @@ lun = 7
 ";
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    vec![Scenario::new("target/lio", |stage| {
-        let options = Options { cpus: 1, memory_mib: 768, machine: Machine::Lio, ..Options::default() };
-        let target = Node::boot(&stage.bed, options)?;
-        let played = play(stage, &target);
-        if played.is_err() {
-            // Collects the target's side of the evidence.
-            target.run("targetcli ls; journalctl -k -b --no-pager -o cat | tail -n 20")?;
-        }
-        played
-    })]
+    vec![
+        Scenario::new("target/lio", |stage| with_target(stage, |stage, target| play(stage, target))),
+        Scenario::new("target/lio-cut-off", |stage| with_target(stage, cut_off)),
+    ]
+}
+
+fn with_target(stage: &mut Stage, play: impl FnOnce(&mut Stage, &Node) -> Result<()>) -> Result<()> {
+    let options = Options { cpus: 1, memory_mib: 768, machine: Machine::Lio, ..Options::default() };
+    let target = Node::boot(&stage.bed, options)?;
+    scene::install(&target, &stage.binary)?;
+    scene::configure(&target, &wanted())?;
+    let played = play(stage, &target);
+    if played.is_err() {
+        // Collects the target's side of the evidence.
+        target.run("targetcli ls; journalctl -k -b --no-pager -o cat | tail -n 20")?;
+    }
+    played
+}
+
+/// The same as `faults/cut-off`.
+fn cut_off(stage: &mut Stage, target: &Node) -> Result<()> {
+    set_up(target)?;
+    faults::lio_cut_off(stage, wanted())
 }
 
 fn wanted() -> Wanted {
@@ -54,8 +67,6 @@ fn portal() -> String {
 }
 
 fn play(stage: &Stage, target: &Node) -> Result<()> {
-    scene::install(target, &stage.binary)?;
-    scene::configure(target, &wanted())?;
     let first = set_up(target)?;
     let again = set_up(target)?;
     let [own, other] = ["master-0", "master-1"].map(|node| wwid(&again, node));

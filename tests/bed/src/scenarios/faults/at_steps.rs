@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::super::held;
 use super::{check, failed, in_use};
 use crate::bed::Bed;
-use crate::net::{Cut, Path};
+use crate::net::{Cut, Machine, Path};
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -51,6 +51,14 @@ pub(super) const CUT_OFF: Fault = Fault {
     timeouts: "[target]\nnoop_interval = \"1s\"\nnoop_timeout = \"2s\"\nreplacement_timeout = \"5s\"\n",
 };
 
+/// The same for a LIO target, whose machine loses its link.
+const LIO_CUT_OFF: Fault = Fault {
+    begin: |bed, _| bed.net.link_of(Machine::Lio, Path::A, false),
+    repair: |bed, _| bed.net.repair(),
+    says: &["10.77.0.3:3260", "is not connected", "see that the target answers this node"],
+    ..CUT_OFF
+};
+
 /// The target accepts packets and does not answer.
 pub(super) const FROZEN: Fault = Fault {
     begin: |_, target| target.freeze(),
@@ -82,24 +90,20 @@ const ROOM: u64 = 900 << 20;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
-        Scenario::new("faults/cut-off", |stage| {
-            at_each(stage, &CUT_OFF, &[ATTACH, COPY])?;
-            goes_on(stage)?;
-            in_use::until_it_shuts_down(stage, &CUT_OFF)
-        }),
+        Scenario::new("faults/cut-off", |stage| cut_off(stage, &CUT_OFF, Wanted::default())),
         Scenario::new("faults/frozen", |stage| {
-            at_each(stage, &FROZEN, &[FORMAT, CATCH_UP])?;
+            at_each(stage, &FROZEN, Wanted::default(), &[FORMAT, CATCH_UP])?;
             goes_on(stage)?;
             in_use::waits(stage, &FROZEN)
         }),
         Scenario::new("faults/read-only", |stage| {
-            at_each(stage, &READ_ONLY, &[FORMAT, STAMP])?;
+            at_each(stage, &READ_ONLY, Wanted::default(), &[FORMAT, STAMP])?;
             goes_on(stage)?;
             in_use::until_it_shuts_down(stage, &READ_ONLY)
         }),
         Scenario::new("faults/full", |stage| {
             stage.thin_lun(ROOM)?;
-            let played = at_each(stage, &FULL, &[FORMAT])
+            let played = at_each(stage, &FULL, Wanted::default(), &[FORMAT])
                 .and_then(|()| goes_on(stage))
                 .and_then(|()| in_use::full(stage, &FULL));
             stage.end_thin_lun()?;
@@ -110,14 +114,25 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
+/// What `faults/cut-off` plays, with a LIO target.
+pub(in super::super) fn lio_cut_off(stage: &mut Stage, wanted: Wanted) -> Result<()> {
+    cut_off(stage, &LIO_CUT_OFF, wanted)
+}
+
+fn cut_off(stage: &mut Stage, fault: &Fault, wanted: Wanted) -> Result<()> {
+    at_each(stage, fault, wanted, &[ATTACH, COPY])?;
+    goes_on(stage)?;
+    in_use::until_it_shuts_down(stage, fault)
+}
+
 /// Makes an attempt at each of these steps, or at the steps that `$ETCD_LUN_BED_STEPS` names (`all` for all).
-fn at_each(stage: &mut Stage, fault: &Fault, steps: &[Step]) -> Result<()> {
+fn at_each(stage: &mut Stage, fault: &Fault, wanted: Wanted, steps: &[Step]) -> Result<()> {
     let named = std::env::var("ETCD_LUN_BED_STEPS").ok();
     let chosen = fault.ends.iter().filter(|step| match named.as_deref() {
         None => steps.contains(step),
         Some(named) => named == "all" || named.split(',').any(|name| name == step.0),
     });
-    stage.configure(&Wanted { attach_timeout: "10s".into(), ..Wanted::default() })?;
+    stage.configure(&Wanted { attach_timeout: "10s".into(), ..wanted })?;
     stage.node.put("/etc/etcd-lun/config.d/50-timeouts.toml", 0o644, fault.timeouts.as_bytes())?;
     for (step, pattern) in chosen {
         let begun = Instant::now();
@@ -142,7 +157,8 @@ fn at_each(stage: &mut Stage, fault: &Fault, steps: &[Step]) -> Result<()> {
 
 /// After the target is repaired, a plain `apply` completes the migration.
 fn goes_on(stage: &mut Stage) -> Result<()> {
-    stage.apply()?;
+    let output = stage.apply()?;
+    println!("        {}", output.stdout.trim_end());
     stage.is_on_lun()
 }
 

@@ -17,6 +17,8 @@ mod at_steps;
 mod in_use;
 mod others;
 
+pub(super) use at_steps::lio_cut_off;
+
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut scenarios = vec![
         Scenario::new("faults/filesystem-shut-down", filesystem_shut_down),

@@ -1,11 +1,14 @@
-//! Boots on the map: the first one migrates the data onto it, another one finds one path only.
+//! Boots on the map: the first one migrates the data onto it, another one finds one path only; and a shutdown without any.
+
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use super::super::boot as boots;
 use super::client::Client;
 use super::{
-    OWN, add, as_promised, is_on_map, is_well, names_missing, never_shut_down, promise, wanted, works, wwid,
+    BOTH, OWN, add, as_promised, is_on_map, is_well, names_missing, never_shut_down, promise, wanted, works,
+    wwid,
 };
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::net::{Cut, Path};
@@ -50,8 +53,30 @@ fn boot(stage: &mut Stage) -> Result<()> {
     })?;
     as_promised("the other path comes", &waited, promise)?;
     is_well(stage)?;
+    let (took, waited) = client.during(|| {
+        let took = shut_down_without_paths(stage)?;
+        stage.bed.net.repair()?;
+        stage.node.power_on()?;
+        boots::ran_before_etcd(&stage.node)?;
+        Ok(took)
+    })?;
+    println!("        a shutdown without any path took {:.0} s; {waited}", took.as_secs_f64());
+    on_map(stage, 2).context("the boot after the paths were gone")?;
     client.end()?;
     never_shut_down(stage)
+}
+
+/// Without any path the map queues etcd's writes for an hour. A shutdown must not wait for that.
+fn shut_down_without_paths(stage: &mut Stage) -> Result<Duration> {
+    for path in BOTH {
+        stage.bed.net.cut(path, Cut::Drop)?;
+    }
+    works(stage, 0)?;
+    let begun = Instant::now();
+    // The connection may break before the command's exit code arrives.
+    let _ = stage.node.run("systemctl reboot");
+    stage.node.vm().wait_off(Duration::from_secs(240))?;
+    Ok(begun.elapsed())
 }
 
 /// The config of the pool, with two portals and each node's WWID.
