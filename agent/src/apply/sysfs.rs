@@ -7,7 +7,7 @@ use crate::{
     host::{
         Host, block,
         iscsi::{self, Session},
-        systemd,
+        multipath, systemd,
     },
     observe,
     terms::LunNumber,
@@ -60,6 +60,14 @@ pub fn remove(host: &Host, disk: &str) -> anyhow::Result<()> {
     match selinux::is_confined(host)? {
         true => start(host, &format!("remove:{disk}")),
         false => Ok(block::remove(host, disk)?),
+    }
+}
+
+/// Has a multipath map fail what it keeps waiting while no path works: see [`multipath::stop_queueing`].
+pub fn stop_queueing(host: &Host, map: &block::Holder) -> anyhow::Result<()> {
+    match (selinux::is_confined(host)?, &map.dm_name) {
+        (false, Some(name)) => Ok(multipath::stop_queueing(host, name)?),
+        _ => start(host, &format!("fail:{}", map.name)),
     }
 }
 

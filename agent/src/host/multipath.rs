@@ -30,6 +30,13 @@ fn ask(host: &Host, request: [&str; 3]) -> Result<(), ExecError> {
     }
 }
 
+/// Has a map fail commands while no path works, instead of keeping them until one does (kernel `drivers/md/dm-mpath.c`,
+/// `multipath_message`). multipathd may set it to queue again when it changes the map.
+pub fn stop_queueing(host: &Host, name: &str) -> Result<(), ExecError> {
+    let what = Invocation::new(Tool::Dmsetup, ["message", name, "0", "fail_if_no_path"]);
+    host.run(&what)?.success(&what).map(drop)
+}
+
 /// True if the kernel uses this path (device number) of a map: its state is `A`, and not `F` (kernel
 /// `drivers/md/dm-mpath.c`, `multipath_status`).
 pub fn is_active(host: &Host, map: (u32, u32), path: (u32, u32)) -> Result<bool, ExecError> {

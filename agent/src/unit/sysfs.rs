@@ -8,6 +8,7 @@ pub const SYSFS_SERVICE: &str = "etcd-lun-sysfs@.service";
 const TEMPLATE: &str = include_str!("../../../units/etcd-lun-sysfs@.service.in");
 /// The requests that only an iSCSI session needs, as lines of the unit's script.
 const AT_TARGET: &str = "\
+fail:2) d=/sys/class/block/$$2/dm; grep -q ^mpath- $$d/uuid && /usr/sbin/dmsetup message \"$$(cat $$d/name)\" 0 fail_if_no_path; exit;; \\
 scan:4) n=$$2$$3$$4; f=/sys/class/iscsi_host/host$$2/device/scsi_host/host$$2/scan; t=\"0 $$3 $$4\";; \\
 timeout:3) n=$$2$$3; f=/sys/class/iscsi_session/session$$2/recovery_tmo; t=$$3;; \\
 remove:2) d=$$2; f=/sys/class/block/$$d/device/delete; t=1; \\
@@ -61,6 +62,16 @@ mod tests {
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, "").unwrap();
             }
+            for (map, uuid) in [("dm-0", "mpath-36001405"), ("dm-1", "LVM-x")] {
+                let dir = sys.0.join(format!("devices/virtual/block/{map}/dm"));
+                fs::create_dir_all(&dir).unwrap();
+                // Links, so that they are not taken for what the script has written.
+                for (name, text) in [("name", "mpath a"), ("uuid", uuid)] {
+                    let file = sys.0.with_extension(format!("{map}-{name}"));
+                    fs::write(&file, format!("{text}\n")).unwrap();
+                    std::os::unix::fs::symlink(&file, dir.join(name)).unwrap();
+                }
+            }
             let link = |to: &str, at: &str| {
                 let at = sys.0.join(at);
                 fs::create_dir_all(at.parent().unwrap()).unwrap();
@@ -73,6 +84,7 @@ mod tests {
                 link(&block, &format!("class/block/{name}"));
             }
             link("devices/virtual/block/dm-0", "class/block/dm-0");
+            link("devices/virtual/block/dm-1", "class/block/dm-1");
             link("devices/platform/host2", "class/iscsi_host/host2/device");
             sys
         }
@@ -84,6 +96,8 @@ mod tests {
                 text.split_once("ExecStart=/bin/sh -c '").unwrap().1.split_once("' sh %i").unwrap().0;
             let script = script.replace("\\\n", " ").replace("$$", "$");
             let script = script.replace("/sys/", &format!("{}/", self.0.display()));
+            let script =
+                script.replace("/usr/sbin/dmsetup", &format!("printf '%s\\n' >{}/dmsetup", self.0.display()));
             let done = Command::new("sh").args(["-c", &script, "sh", request]).output().unwrap();
             let mut written = Vec::new();
             collect(&self.0, &mut written);
@@ -129,6 +143,7 @@ mod tests {
                 one("devices/virtual/block/dm-0/uevent", "change")
             );
         }
+        assert_eq!(sys.asked(true, "fail:dm-0"), one("dmsetup", "message\nmpath a\n0\nfail_if_no_path"));
         // A local disk is never removed. Neither wildcards nor paths, nor names of other files.
         for request in [
             "remove:sda",
@@ -148,11 +163,14 @@ mod tests {
             "change:$(id)",
             "remove:",
             "uevent:dm-0",
+            "fail:dm-1",
+            "fail:sda",
+            "fail:",
             "",
         ] {
             assert_eq!(sys.asked(true, request), (false, vec![]), "{request}");
         }
-        for request in ["scan:2:0:1", "timeout:1:3600", "remove:sdb"] {
+        for request in ["scan:2:0:1", "timeout:1:3600", "remove:sdb", "fail:dm-0"] {
             assert_eq!(sys.asked(false, request), (false, vec![]), "{request}");
         }
         assert_eq!(sysfs_service("scan:2:0:1"), "etcd-lun-sysfs@scan:2:0:1.service");

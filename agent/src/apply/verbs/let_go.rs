@@ -3,7 +3,7 @@
 use crate::{
     apply::sysfs,
     config::{Config, Iscsi},
-    host::{Host, systemd},
+    host::{Host, block, systemd},
     observe,
     terms::Span,
 };
@@ -22,6 +22,9 @@ const AT_SHUTDOWN: Span = Span(Duration::from_secs(15));
 /// Nothing is lost: what etcd has acknowledged is on the LUN, and the next mount replays the log. The session is not
 /// logged out.
 ///
+/// A multipath map keeps I/O for as long when no path works, however soon its paths fail. It gets to fail it instead. Its
+/// disks are not removed: multipathd would give the map a new table, which queues again.
+///
 /// Takes no lock, because the run that holds it may be waiting for the target.
 pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>>> {
     if !systemd::is_stopping(host)? {
@@ -30,19 +33,31 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
     let mut done = Vec::new();
     // A local or cloud disk has no target.
     let Some(Iscsi { lun, .. }) = config.backing.iscsi() else { return Ok(Some(done)) };
-    for session in &observe::sessions_to_target(host, config).context("looking for sessions")? {
+    let sessions = observe::sessions_to_target(host, config).context("looking for sessions")?;
+    let mut map = None;
+    for session in &sessions {
         let sid = session.sid;
+        let disk = observe::disk_of(host, session, *lun)?;
+        let its_map = match &disk {
+            Some(disk) => block::disk(host, disk)?.and_then(|disk| block::multipath_of(&disk).cloned()),
+            None => None,
+        };
         // If the session loses its connection now, the kernel refuses the new timeout, and the disk is removed instead.
         let set = session.is_logged_in() && sysfs::set_recovery_timeout(host, sid, AT_SHUTDOWN.0).is_ok();
         if set {
             done.push(format!("session {sid} waits for its target no longer than {AT_SHUTDOWN} from now on"));
-        } else if let Some(disk) = observe::disk_of(host, session, *lun)? {
+        } else if let (Some(disk), None) = (disk, &its_map) {
             sysfs::remove(host, &disk).with_context(|| format!("having the kernel remove {disk}"))?;
             done.push(format!(
                 "session {sid} is {}: {disk} is removed, and its pending I/O fails",
                 session.state
             ));
         }
+        map = map.or(its_map);
+    }
+    if let Some(map) = map {
+        sysfs::stop_queueing(host, &map)?;
+        done.push(format!("{} fails I/O while no path works", map.name));
     }
     Ok(Some(done))
 }
