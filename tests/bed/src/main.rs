@@ -68,6 +68,14 @@ enum Verb {
         /// What runs etcd: a unit, the stand-in of a static pod, or one after the other.
         #[arg(long, value_enum, value_delimiter = ',', default_value = "systemd,static-pod")]
         runtimes: Vec<switch::Runtime>,
+        /// Only these ways.
+        #[arg(
+            long,
+            value_enum,
+            value_delimiter = ',',
+            default_value = "restart,cold,by-hand,apply,restart-on-lun"
+        )]
+        ways: Vec<switch::Way>,
     },
     /// Play the scenarios and print how many passed and failed.
     Suite {
@@ -110,8 +118,8 @@ fn main() -> ExitCode {
         Verb::Roll { agent, rollback } => {
             Bed::make().and_then(|bed| roll::play(&bed, &agent, rollback)).map(|()| ExitCode::SUCCESS)
         }
-        Verb::Switch { agent, sizes, runtimes } => Bed::make()
-            .and_then(|bed| switch::play(&bed, &agent, &sizes, &runtimes))
+        Verb::Switch { agent, sizes, runtimes, ways } => Bed::make()
+            .and_then(|bed| switch::play(&bed, &agent, &sizes, &runtimes, &ways))
             .map(|()| ExitCode::SUCCESS),
         Verb::Suite { agent, only, list, lanes, claims } => {
             suite(&agent, &only, list, lanes, claims.as_deref())

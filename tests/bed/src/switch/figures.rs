@@ -117,6 +117,7 @@ mod tests {
         let measured = |seconds| Measured {
             gap: Duration::from_secs(seconds),
             start: Some(Duration::from_secs(seconds / 2)),
+            start_log: Vec::new(),
             account: Vec::new(),
             before: [Duration::ZERO; 2],
             meanwhile: [Duration::ZERO; 2],

@@ -21,11 +21,10 @@ mod way;
 
 use figures::Figures;
 use lab::Lab;
-pub use way::Runtime;
-use way::Way;
+pub use way::{Runtime, Way};
 
 /// Plays every way with each size, in MiB, and with each runtime. Prints table and plot.
-pub fn play(bed: &Rc<Bed>, agent: &Path, sizes: &[u64], runtimes: &[Runtime]) -> Result<()> {
+pub fn play(bed: &Rc<Bed>, agent: &Path, sizes: &[u64], runtimes: &[Runtime], ways: &[Way]) -> Result<()> {
     let begun = Instant::now();
     if sizes.is_empty() || !sizes.is_sorted() {
         bail!("the sizes must be in ascending order: the database of one is filled up to the next");
@@ -36,7 +35,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, sizes: &[u64], runtimes: &[Runtime]) ->
         let bytes = lab.fill(size << 20)?;
         for runtime in runtimes {
             lab.run_by(*runtime)?;
-            for way in Way::ALL {
+            for way in Way::ALL.into_iter().filter(|way| ways.contains(way)) {
                 for time in 0..way.times(bytes) {
                     if way.begins_anew(time) {
                         lab.begin()?;

@@ -23,7 +23,7 @@ impl fmt::Display for Runtime {
 }
 
 /// A way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Way {
     /// A restart on the same disk.
     Restart,
@@ -33,7 +33,7 @@ pub enum Way {
     ByHand,
     /// `etcd-lun apply`.
     Apply,
-    /// A restart after that: what etcd's own stop and start take on the LUN.
+    /// A restart on the LUN, after `apply`: what etcd's own stop and start take on the LUN.
     RestartOnLun,
 }
 

@@ -67,7 +67,7 @@ fn boot(stage: &mut Stage) -> Result<()> {
 }
 
 /// Without any path the map queues etcd's writes for an hour. A shutdown must not wait for that.
-fn shut_down_without_paths(stage: &mut Stage) -> Result<Duration> {
+pub(in super::super) fn shut_down_without_paths(stage: &mut Stage) -> Result<Duration> {
     for path in BOTH {
         stage.bed.net.cut(path, Cut::Drop)?;
     }
@@ -80,7 +80,7 @@ fn shut_down_without_paths(stage: &mut Stage) -> Result<Duration> {
 }
 
 /// The config of the pool, with two portals and each node's WWID.
-fn pool(stage: &Stage) -> Wanted {
+pub(in super::super) fn pool(stage: &Stage) -> Wanted {
     let pool = boots::pool();
     let mut number = 1;
     let with_wwid = |line: &str| {

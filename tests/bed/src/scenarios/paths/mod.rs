@@ -16,7 +16,7 @@ use crate::suite::Scenario;
 use crate::target::Lun;
 use client::{Client, ETCD_REFUSES, Waited};
 
-mod boot;
+pub(super) mod boot;
 mod by_hand;
 pub(super) mod client;
 mod without;
@@ -63,7 +63,7 @@ fn prepare(stage: &Stage) -> Result<()> {
 
 /// How many of the map's paths work, as the kernel reports it: A is active, F failed. `multipath -ll` checks the paths
 /// itself, and prints that a check is pending.
-const WORKING: &str =
+pub(super) const WORKING: &str =
     "dmsetup status --target multipath | grep --only-matching '[0-9]:[0-9]* A ' | wc --lines";
 
 /// Waits until this number of paths works.

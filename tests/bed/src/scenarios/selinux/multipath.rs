@@ -3,27 +3,21 @@
 use anyhow::{Context, Result, bail};
 
 use super::super::boot::{self, NODES};
-use super::super::paths::client::Client;
+use super::super::paths::{self, client::Client};
 use super::audit::nothing_denied;
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::net::{Cut, Path};
-use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::target::Lun;
 use crate::vm::Options;
 
 pub(super) fn scenario() -> Scenario {
     Scenario::new("selinux/multipath", multipath)
 }
 
-/// A boot migrates the data onto the multipath map. The second boot mounts the map, and then loses one of its paths.
+/// A boot migrates the data onto the multipath map. The second boot mounts the map, and then loses one of its paths; at the shutdown, both.
 fn multipath(stage: &mut Stage) -> Result<()> {
-    let wanted = Wanted {
-        portals: vec![Path::A.portal(), Path::B.portal()],
-        wwid: Some(Lun::new(1, stage.lun()).wwid()),
-        ..boot::pool()
-    };
+    let wanted = paths::boot::pool(stage);
     let disk = super::installed(stage, &boot::delivered(stage, &wanted, EtcdRunner::Unit)?, &wanted)?;
     // As on a Red Hat node after `mpathconf --enable`. Debian's policy does not let multipathd make its directory in /etc,
     // which Red Hat's package has.
@@ -48,7 +42,14 @@ fn multipath(stage: &mut Stage) -> Result<()> {
         runs_on_the_map(stage, 1)
     })?;
     println!("        one path is cut: {waited}");
-    client.end()
+    client.end()?;
+    stage.bed.net.repair()?;
+    runs_on_the_map(stage, 2)?;
+    let took = paths::boot::shut_down_without_paths(stage)?;
+    println!("        a shutdown without any path took {:.0} s", took.as_secs_f64());
+    stage.bed.net.repair()?;
+    stage.node.power_on()?;
+    runs_on_the_map(stage, 2)
 }
 
 /// Checks that etcd is on the map, which has this number of paths that work, and that nothing was denied.
