@@ -207,7 +207,12 @@ impl Lab {
         self.node.load(FILLED)?;
         self.runtime = runtime;
         let etcd = match runtime {
-            Runtime::Systemd => Wanted::default().etcd,
+            // An etcd that has just been filled keeps the last 5000 entries of its log in memory, which are the whole
+            // database here. The copy would not fit beside them.
+            Runtime::Systemd => {
+                self.node.run_within("systemctl restart etcd.service", LIMIT)?;
+                Wanted::default().etcd
+            }
             Runtime::StaticPod => {
                 let script = format!(
                     "set -e; systemctl disable --quiet --now etcd.service
