@@ -33,27 +33,25 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
     let mut done = Vec::new();
     // A local or cloud disk has no target.
     let Some(Iscsi { lun, .. }) = config.backing.iscsi() else { return Ok(Some(done)) };
-    let sessions = observe::sessions_to_target(host, config).context("looking for sessions")?;
     let mut map = None;
-    for session in &sessions {
+    for session in &observe::sessions_to_target(host, config).context("looking for sessions")? {
         let sid = session.sid;
-        let disk = observe::disk_of(host, session, *lun)?;
-        let its_map = match &disk {
-            Some(disk) => block::disk(host, disk)?.and_then(|disk| block::multipath_of(&disk).cloned()),
-            None => None,
-        };
         // If the session loses its connection now, the kernel refuses the new timeout, and the disk is removed instead.
         let set = session.is_logged_in() && sysfs::set_recovery_timeout(host, sid, AT_SHUTDOWN.0).is_ok();
         if set {
             done.push(format!("session {sid} waits for its target no longer than {AT_SHUTDOWN} from now on"));
-        } else if let (Some(disk), None) = (disk, &its_map) {
+        }
+        let Some(disk) = observe::disk_of(host, session, *lun)? else { continue };
+        let over = block::disk(host, &disk)?.and_then(|disk| block::multipath_of(&disk).cloned());
+        if over.is_some() {
+            map = over;
+        } else if !set {
             sysfs::remove(host, &disk).with_context(|| format!("having the kernel remove {disk}"))?;
             done.push(format!(
                 "session {sid} is {}: {disk} is removed, and its pending I/O fails",
                 session.state
             ));
         }
-        map = map.or(its_map);
     }
     if let Some(map) = map {
         sysfs::stop_queueing(host, &map)?;
