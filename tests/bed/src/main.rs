@@ -69,12 +69,7 @@ enum Verb {
         #[arg(long, value_enum, value_delimiter = ',', default_value = "systemd,static-pod")]
         runtimes: Vec<switch::Runtime>,
         /// Only these ways.
-        #[arg(
-            long,
-            value_enum,
-            value_delimiter = ',',
-            default_value = "restart,cold,by-hand,apply,restart-on-lun"
-        )]
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = switch::Way::ALL)]
         ways: Vec<switch::Way>,
     },
     /// Play the scenarios and print how many passed and failed.

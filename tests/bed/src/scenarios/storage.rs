@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::paths::WORKING;
-use super::{check, main_pid, refused};
+use super::{check, main_pid, paths, refused};
 use crate::host;
 use crate::net::{Cut, Path};
 use crate::scene::{LUN_SIZE, Wanted};
@@ -217,7 +216,7 @@ fn portals(stage: &mut Stage) -> Result<()> {
     stage.node.ok("multipathd del path $(ls /sys/class/iscsi_session/session2/device/target*/*/block)")?;
     says(stage, "health", &[", a path of the LUN: run `etcd-lun apply`"])?;
     says(stage, "apply", &["take sd", ", which lacks this path of the LUN"])?;
-    stage.wait_until(&format!("[ $({WORKING}) = 2 ]"))?;
+    paths::works(stage, 2)?;
     says(stage, "plan", &["Nothing to do"])?;
 
     stage.configure(&at(&[Path::B]))?;
@@ -250,7 +249,7 @@ fn portals(stage: &mut Stage) -> Result<()> {
     has(stage, 2, 2)?;
     stage.bed.net.repair()?;
     stage.wait_until("[ $(grep -l LOGGED_IN /sys/class/iscsi_session/session*/state | wc -l) = 2 ]")?;
-    stage.wait_until(&format!("[ $({WORKING}) = 2 ]"))?;
+    paths::works(stage, 2)?;
     says(stage, "apply", &["delete the node record of 10.77.0.1:3260"])?;
     has(stage, 1, 1)?;
     if end_writer(stage, "portals added and removed")? > 0 {

@@ -54,7 +54,6 @@ pub(super) const CUT_OFF: Fault = Fault {
 /// The same for a LIO target, whose machine loses its link.
 const LIO_CUT_OFF: Fault = Fault {
     begin: |bed, _| bed.net.link_of(Machine::Lio, Path::A, false),
-    repair: |bed, _| bed.net.repair(),
     says: &["10.77.0.3:3260", "is not connected", "see that the target answers this node"],
     ..CUT_OFF
 };

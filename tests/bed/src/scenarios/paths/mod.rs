@@ -63,11 +63,11 @@ fn prepare(stage: &Stage) -> Result<()> {
 
 /// How many of the map's paths work, as the kernel reports it: A is active, F failed. `multipath -ll` checks the paths
 /// itself, and prints that a check is pending.
-pub(super) const WORKING: &str =
+const WORKING: &str =
     "dmsetup status --target multipath | grep --only-matching '[0-9]:[0-9]* A ' | wc --lines";
 
 /// Waits until this number of paths works.
-fn works(stage: &Stage, paths: usize) -> Result<()> {
+pub(super) fn works(stage: &Stage, paths: usize) -> Result<()> {
     stage
         .wait_until(&format!("[ $({WORKING}) = {paths} ]"))
         .with_context(|| format!("of the map's paths {paths} should work"))

@@ -1,6 +1,6 @@
 //! A LUN with two paths, and multipathd, in the domain.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::super::boot::{self, NODES};
 use super::super::paths::{self, client::Client};
@@ -53,7 +53,7 @@ fn multipath(stage: &mut Stage) -> Result<()> {
 }
 
 /// Checks that etcd is on the map, which has this number of paths that work, and that nothing was denied.
-fn runs_on_the_map(stage: &Stage, paths: usize) -> Result<()> {
+fn runs_on_the_map(stage: &Stage, count: usize) -> Result<()> {
     let node = &stage.node;
     boot::ran_before_etcd(node)?;
     stage.is_on_lun()?;
@@ -63,15 +63,10 @@ fn runs_on_the_map(stage: &Stage, paths: usize) -> Result<()> {
     if !source.starts_with("/dev/mapper/mpath") || !label.contains(":etcd_lun_device_t:") {
         bail!("the data is on {source} with the label {label}");
     }
-    // The kernel's word on each path: A is active, F failed. `multipath -ll` checks the paths itself, and prints that a check
-    // is pending.
-    let working = "dmsetup status --target multipath | grep --only-matching '[0-9]:[0-9]* A ' | wc --lines";
-    stage
-        .wait_until(&format!("[ $({working}) = {paths} ]"))
-        .with_context(|| format!("of the map's paths {paths} should work"))?;
+    paths::works(stage, count)?;
     // The run of the timer's service asks for everything that the service of the boot does not ask for.
     node.run("systemctl start etcd-lun-health.service")?;
     nothing_denied(node)?;
-    println!("        {source}, {paths} of 2 paths work; SELinux denied nothing");
+    println!("        {source}, {count} of 2 paths work; SELinux denied nothing");
     Ok(())
 }
