@@ -167,6 +167,27 @@ fn what_contradicts_the_config_stops_the_script_before_it_changes_anything() {
     assert!(!insecure.status.success(), "curl must use TLS only");
 }
 
+/// curl of OpenSSL 3 says so after every answer of targetd, which ends a connection without TLS's notice.
+#[test]
+fn a_connection_that_ends_without_notice_is_an_error_only_after_part_of_an_answer() {
+    let dir = Dir::new("targetd-end");
+    let Some(appliance) = Appliance::start(&dir) else { return };
+    let text = script(&dir, CONFIG, &[]);
+    let ends = |answer: &str| {
+        let curl =
+            format!("curl() {{ command curl \"$@\" | {answer}; echo 'curl: (56) eof' >&2; return 56; }}\n");
+        appliance.run(&text.replacen("set -eu\n", &format!("set -eu\n{curl}"), 1))
+    };
+    for (answer, said) in [("head -c 9", "is no whole JSON"), ("head -c 0", "eof\nerror: vol_list: https://")]
+    {
+        let (code, out, err) = ends(answer);
+        assert!(code == 1 && out.is_empty() && err.contains(said), "{out}{err}");
+    }
+    assert_eq!(appliance.changes(), [""; 0]);
+    let (code, out, err) = ends("cat");
+    assert!(code == 0 && out.contains("wwid = ") && !err.contains("curl"), "{out}{err}");
+}
+
 #[test]
 fn names_that_targetd_does_not_have() {
     let dir = Dir::new("targetd-names");

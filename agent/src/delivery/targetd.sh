@@ -5,13 +5,19 @@ die() {
 
 # Calls a method of targetd: METHOD <PARAMETERS, prints the result. curl reads the request from its standard input, and
 # the account from the netrc file, so no secret is in an argument.
+#
+# targetd closes the connection after an answer without TLS's notice: an error, 56, to some curls. Part of an answer is no JSON.
 call() {
+    code=0
     reply=$(jq -c --arg method "$1" '{jsonrpc: "2.0", id: 1, method: $method, params: .}' |
         curl --silent --show-error --fail --proto =https --max-time 120 --netrc-file "$netrc" \
-            ${authority:+--cacert "$authority"} --header 'Content-Type: application/json' --data-binary @- "$url") ||
-        die "$1: $url gives no answer: see curl's line above (401: the account in $netrc is wrong; 60: name the CA's file)"
+            ${authority:+--cacert "$authority"} --header 'Content-Type: application/json' --data-binary @- "$url" 2>"$trouble") || code=$?
+    if [ "$code" != 0 ] && { [ "$code" != 56 ] || [ -z "$reply" ]; }; then
+        cat "$trouble" >&2
+        die "$1: $url gives no answer: see curl's line above (401: the account in $netrc is wrong; 60 or 77: name the CA's file)"
+    fi
     refusal=$(printf %s "$reply" | jq -r 'if .error then "\(.error.message) (error \(.error.code))" else "" end') ||
-        die "$1: the answer of $url is no JSON: is it targetd's address?"
+        die "$1: the answer of $url is no whole JSON: is it targetd's address?"
     [ -z "$refusal" ] || die "$1: targetd refuses: $refusal"
     printf %s "$reply" | jq -c .result
 }
@@ -79,6 +85,8 @@ show() {
 for tool in curl jq; do
     command -v "$tool" >/dev/null || die "there is no $tool: install the package $tool"
 done
+trouble=$(mktemp)
+trap 'rm -f "$trouble"' EXIT
 [ -r "$netrc" ] || die "$netrc: no such file, or it can't be read: write \`machine HOST login USER password SECRET\` there, with mode 0600"
 volumes=$(jq -n --arg pool "$pool" '$ARGS.named' | call vol_list)
 exports=$(jq -n '{}' | call export_list)
