@@ -31,11 +31,11 @@ pub enum CriError {
 
 /// Which of these containers run, by their names in their pods; none if crictl isn't on this machine. Containers that
 /// have ended or not started are not counted. All pods of the node are searched.
-pub fn running(host: &Host, names: &[&str]) -> Result<Option<Vec<String>>, CriError> {
+pub fn running(host: &Host, names: &[String]) -> Result<Option<Vec<String>>, CriError> {
     if !host.runner.has(Tool::Crictl) {
         return Ok(None);
     }
-    let ask = |name: &&str| {
+    let ask = |name: &String| {
         // Set by the kubelet on each container (kubernetes, `KubernetesContainerNameLabel`).
         let label = format!("io.kubernetes.container.name={name}");
         Invocation::new(Tool::Crictl, ["ps", "--label", &label, "-q"]).limit(LIMIT)
@@ -47,7 +47,7 @@ pub fn running(host: &Host, names: &[&str]) -> Result<Option<Vec<String>>, CriEr
         let ids = parse_ids(&answer)
             .map_err(|line| CriError::Answer { what: what.to_string(), said: one_line(line) })?;
         if ids > 0 {
-            running.push((*name).to_owned());
+            running.push(name.clone());
         }
     }
     Ok(Some(running))
@@ -75,7 +75,10 @@ mod tests {
         let (code, stdout, stderr) = answer;
         let runner =
             Transcript::default().on(&line("etcd"), code, stdout, stderr).on(&line("etcd-rev"), 0, "", "");
-        running(&Host::fixture(Root::new("/"), Box::new(runner)).unwrap(), &["etcd", "etcd-rev"])
+        running(
+            &Host::fixture(Root::new("/"), Box::new(runner)).unwrap(),
+            &["etcd".into(), "etcd-rev".into()],
+        )
     }
 
     #[test]
@@ -103,6 +106,6 @@ mod tests {
     #[test]
     fn without_crictl_nothing_is_asked() {
         let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
-        assert!(running(&host, &["etcd"]).unwrap().is_none());
+        assert!(running(&host, &["etcd".into()]).unwrap().is_none());
     }
 }
