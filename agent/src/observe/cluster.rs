@@ -127,7 +127,7 @@ fn own(host: &Host, config: &Config, hostname: &str) -> Result<Own, String> {
     match answer {
         Ok(status) => Ok(Own { url, port, with, status }),
         Err(error) => Err(format!(
-            "this node's member at {url}: {error}; see that etcd runs, and that {} in the config are right",
+            "this node's member at {url}: {error}; see that etcd runs, and check {} in the config",
             error.keys()
         )),
     }

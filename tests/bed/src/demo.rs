@@ -106,11 +106,11 @@ fn heading(text: &str) {
     println!("\n=== {text}");
 }
 
-/// Prints a command, runs it in the node, and prints its output. The command must succeed.
+/// Prints a command, runs it in the node, and prints its output, as a terminal would show it. The command must succeed.
 fn show(node: &Node, command: &str) -> Result<String> {
     println!("\nnode# {command}");
-    let output = node.run_within(command, scene::LIMIT)?;
-    for line in output.stdout.lines().chain(output.stderr.lines()) {
+    let output = node.run_within(&format!("{{ {command}; }} 2>&1"), scene::LIMIT)?;
+    for line in output.stdout.lines() {
         println!("  {line}");
     }
     if output.code != 0 {
