@@ -2,7 +2,7 @@
 //! records can be, and for every plan what it may do.
 
 use super::*;
-use etcd_lun::plan::step::{AddPath, RemovePath};
+use etcd_lun::plan::step::{AddPath, AttachLun, RemovePath};
 
 const KEPT: &str = "10.77.0.1";
 const NEW: &str = "10.78.0.1";
@@ -112,7 +112,7 @@ fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static st
                     return Err("a log-in only at portals that answer and have no session");
                 }
             }
-            Step::AttachLun(_) if mapped => {}
+            Step::AttachLun(AttachLun { everywhere: true, .. }) if mapped => {}
             Step::AddPath(AddPath { map, path, .. }) if mapped => {
                 let used = sessions.iter().any(|one| one.in_use.contains(path));
                 if used || !lun.paths.contains(path) || *map != lun.device {

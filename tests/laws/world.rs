@@ -119,15 +119,13 @@ impl World {
             Step::LogIn(LogIn { portals, .. }) if matches!(self.node.mount, Fact::Known(Some(_))) => {
                 for portal in portals {
                     let sid = known(&mut self.node.sessions).iter().map(|one| one.sid).max().unwrap_or(0) + 1;
-                    let path = format!("new{sid}");
                     known(&mut self.node.sessions).push(Session {
                         sid,
                         portal: portal.to_string(),
                         configured: Some(portal.clone()),
-                        in_use: vec![path.clone()],
+                        in_use: Vec::new(),
                         ..session()
                     });
-                    seen(&mut self.node).paths.push(path);
                 }
             }
             Step::LogIn(_) => {
@@ -154,7 +152,7 @@ impl World {
             }
             Step::RemovePath(step) => self.remove_path(step),
             Step::AddPath(step) => self.add_path(step),
-            Step::AttachLun(_) if matches!(self.node.mount, Fact::Known(Some(_))) => {}
+            Step::AttachLun(_) if matches!(self.node.mount, Fact::Known(Some(_))) => self.scan(),
             Step::AttachLun(_) | Step::AwaitDisk { .. } => {
                 self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
             }
@@ -352,6 +350,23 @@ impl World {
         assert_eq!(leaves.in_use, std::slice::from_ref(path), "taking away a path that somebody else uses");
         leaves.in_use.clear();
         seen(&mut self.node).paths.retain(|one| one != path);
+    }
+
+    /// Each session without a disk has one then, which the map takes.
+    fn scan(&mut self) {
+        let sessions = known(&mut self.node.sessions).clone();
+        let is_ours = |one: &&mut Session| one.interface.as_deref() == Some("etcd-lun") && one.is_logged_in();
+        let outside = seen(&mut self.node).outside_map(&sessions).len();
+        let idle =
+            known(&mut self.node.sessions).iter_mut().filter(is_ours).filter(|one| one.in_use.is_empty());
+        let paths: Vec<_> = idle
+            .skip(outside)
+            .map(|one| {
+                one.in_use.push(format!("scanned{}", one.sid));
+                one.in_use[0].clone()
+            })
+            .collect();
+        seen(&mut self.node).paths.extend(paths);
     }
 
     /// The path is the LUN's, and no session has it in use.

@@ -32,6 +32,8 @@ struct Path {
     session: bool,
     /// Whether the kernel takes the session for logged in. It notices later that a target is silent.
     up: bool,
+    /// Whether the kernel has its disk: the session was scanned.
+    disk: bool,
     /// Whether the map has its disk.
     in_map: bool,
     /// Whether there is a node record.
@@ -87,7 +89,7 @@ enum Event {
 impl World {
     fn works(&self, which: usize) -> bool {
         let path = self.paths[which];
-        path.alive && path.session && path.up && (path.in_map || !self.mapped)
+        path.alive && path.session && path.up && path.disk && (path.in_map || !self.mapped)
     }
 
     fn after(mut self, event: Event) -> Option<Self> {
@@ -100,7 +102,7 @@ impl World {
                 self.paths[which].alive = true;
                 self.paths[which].up = self.paths[which].session;
             }
-            Event::Taken(which) => self.paths[which].in_map |= self.mapped && self.paths[which].session,
+            Event::Taken(which) => self.paths[which].in_map |= self.mapped && self.paths[which].disk,
             // Without a map a second session is a fault of whoever makes it.
             Event::SomebodyLogsIn(which) => {
                 let path = &mut self.paths[which];
@@ -135,7 +137,11 @@ impl World {
             configured: self.config[which].then(|| portal(which)),
             state: if self.paths[which].up { "LOGGED_IN" } else { "FAILED" }.into(),
             recovery_timeout: Some(3600),
-            in_use: if self.paths[which].in_map || !self.mapped { vec![disk(which)] } else { Vec::new() },
+            in_use: if self.paths[which].in_map || !self.mapped && self.paths[which].disk {
+                vec![disk(which)]
+            } else {
+                Vec::new()
+            },
             ..support::session()
         };
         node.sessions = Fact::Known(sessions.clone().map(fact).collect());
@@ -147,7 +153,7 @@ impl World {
         node.answering = BOTH.into_iter().filter(answers).map(portal).collect();
         node.initiator.multipathd_active = Fact::Known(self.mapped || without == Without::Map);
         let LunView::Seen(lun) = support::known(&mut node.lun) else { panic!("the LUN is seen") };
-        lun.paths = sessions.map(disk).collect();
+        lun.paths = sessions.filter(|which| self.paths[*which].disk).map(disk).collect();
         lun.multipath =
             if self.mapped || without == Without::Map { Multipath::Mapped } else { Multipath::Unclaimed };
         (lun.size, lun.path_size) = (size(self.map), size(self.lun));
@@ -246,7 +252,11 @@ impl Run {
             }
             Step::AttachLun(_) => {
                 for path in &mut world.paths {
-                    path.in_map |= world.mapped && path.session;
+                    // A scan over a silent path ends when the kernel has noticed it.
+                    path.up &= path.alive;
+                    if path.up && !path.disk {
+                        (path.disk, path.in_map) = (true, world.mapped);
+                    }
                 }
                 Ok(true)
             }
@@ -269,7 +279,7 @@ impl Run {
             }
             Step::AddPath(step) => {
                 let comes = BOTH.into_iter().find(|which| step.path == format!("sd{which}")).unwrap();
-                if !world.paths[comes].session || world.paths[comes].in_map {
+                if !world.paths[comes].disk || world.paths[comes].in_map {
                     return Ok(false);
                 }
                 world.paths[comes].in_map = true;
@@ -281,7 +291,7 @@ impl Run {
                 if used && without != Without::Free {
                     return Ok(false);
                 }
-                (path.session, path.up) = (false, false);
+                (path.session, path.up, path.disk) = (false, false, false);
                 if used { Err("law 8: a session in use is logged out".into()) } else { Ok(true) }
             }
             Step::DeleteRecord { portal: of, .. } => {
@@ -319,7 +329,7 @@ fn follows(world: &World) -> bool {
 }
 
 fn search(without: Without) -> Result<(usize, usize), String> {
-    let one = Path { alive: true, session: true, up: true, in_map: true, record: true };
+    let one = Path { alive: true, session: true, up: true, disk: true, in_map: true, record: true };
     let other = Path { alive: true, ..Path::default() };
     let mut queue = VecDeque::new();
     let mut seen = HashSet::new();

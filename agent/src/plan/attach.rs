@@ -64,7 +64,7 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
         steps.push(Step::LogIn(log_in_at(iscsi, target.portals.clone(), all, limit)));
     }
     let (target, initiator) = (target.iqn.clone(), initiator.clone());
-    steps.push(Step::AttachLun(AttachLun { target, initiator, lun: *lun, limit }));
+    steps.push(Step::AttachLun(AttachLun { target, initiator, lun: *lun, everywhere: false, limit }));
     Ok(Some(Plan::until(steps, Horizon::Lun)))
 }
 

@@ -33,40 +33,46 @@ pub(super) fn follow(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         return Ok(nothing);
     }
     let Iscsi { target, initiator, lun } = iscsi;
-    let ours: Vec<_> = require("iSCSI sessions", &input.node.sessions)?
-        .iter()
-        .filter(|session| session.is_of(&target.iqn, initiator))
-        .collect();
+    let all = require("iSCSI sessions", &input.node.sessions)?;
+    let ours: Vec<_> = all.iter().filter(|session| session.is_of(&target.iqn, initiator)).collect();
     let has = |portal: &Portal, is: fn(&Session) -> bool| {
         ours.iter().any(|session| session.configured.as_ref() == Some(portal) && is(session))
     };
     // At a portal that does not answer nothing is tried: a run that ends well leaves nothing to do.
     let is_new = |portal: &&Portal| !has(portal, |_| true) && input.node.answering.contains(portal);
     let new: Vec<_> = target.portals.iter().filter(is_new).cloned().collect();
-    if !new.is_empty() {
-        let log_in = attach::log_in_at(iscsi, new, true, LIMIT);
+    // A run that ends between log-in and scan leaves a session without a disk.
+    let idle = ours.iter().filter(|one| stays(one) && one.in_use.is_empty()).count();
+    let outside = seen.outside_map(all);
+    if !new.is_empty() || idle > outside.len() {
+        let mut steps = Vec::new();
+        if !new.is_empty() {
+            steps.push(Step::LogIn(attach::log_in_at(iscsi, new, true, LIMIT)));
+        }
         let (target, initiator) = (target.iqn.clone(), initiator.clone());
-        let attach = AttachLun { target, initiator, lun: *lun, limit: LIMIT };
-        return Ok(Plan::until(vec![Step::LogIn(log_in), Step::AttachLun(attach)], Horizon::Sessions));
+        let attach = AttachLun { target, initiator, lun: *lun, everywhere: true, limit: LIMIT };
+        steps.push(Step::AttachLun(attach));
+        return Ok(Plan::until(steps, Horizon::Sessions));
     }
     let all_up = target.portals.iter().all(|portal| has(portal, Session::is_logged_in));
     let leaving = if all_up { leave(seen, &ours) } else { Vec::new() };
-    Ok(Plan::complete(if leaving.is_empty() { take_back(input, seen, &ours)? } else { leaving }))
+    let take_back = leaving.is_empty() && idle > 0;
+    Ok(Plan::complete(if take_back { add(seen, outside)? } else { leaving }))
 }
 
-/// The paths that a portal of the config has and the map lacks. multipathd forgets a path that it is made to remove, and does
-/// not take it back by itself when a run ends before the log-out and the portal is in the config again.
-fn take_back(input: &PlanInput<'_>, seen: &Lun, ours: &[&Session]) -> Result<Vec<Step>, Refusal> {
-    let stays = |one: &&&Session| one.configured.is_some() && one.is_logged_in();
-    if !ours.iter().filter(stays).any(|one| one.in_use.is_empty()) {
-        return Ok(Vec::new());
-    }
+/// At a portal of the config, and logged in.
+fn stays(session: &Session) -> bool {
+    session.configured.is_some() && session.is_logged_in()
+}
+
+/// Takes paths into the map that it lacks. multipathd forgets a path that it is made to remove, and does not take it back by
+/// itself when a run ends before the log-out and the portal is in the config again.
+fn add(seen: &Lun, paths: Vec<&String>) -> Result<Vec<Step>, Refusal> {
     let wwid = require("the LUN's WWID", &seen.wwid)?;
     let step = |path: &String| {
         Step::AddPath(AddPath { map: seen.device.clone(), path: path.clone(), wwid: wwid.clone() })
     };
-    let sessions = require("iSCSI sessions", &input.node.sessions)?;
-    Ok(seen.outside_map(sessions).into_iter().map(step).collect())
+    Ok(paths.into_iter().map(step).collect())
 }
 
 /// Ends the sessions at portals that the config does not name. multipathd first takes their paths out of the map, so that
@@ -75,7 +81,7 @@ fn leave(seen: &Lun, ours: &[&Session]) -> Vec<Step> {
     let is_path = |session: &Session| {
         matches!(session.in_use.as_slice(), [disk] if seen.paths.contains(disk)) && seen.holders.is_empty()
     };
-    let stays = ours.iter().any(|one| one.configured.is_some() && one.is_logged_in() && is_path(one));
+    let stays = ours.iter().any(|one| stays(one) && is_path(one));
     let mut steps = Vec::new();
     // A session that is just being made has no portal yet.
     for session in ours.iter().filter(|one| one.configured.is_none() && one.at().is_some()) {

@@ -64,16 +64,16 @@ const NEXT_SCAN: Duration = Duration::from_secs(2);
 /// state.
 const RECONNECT: Duration = Duration::from_millis(200);
 
-/// The sessions on which the kernel knows the LUN after a scan. A session that loses its connection during the scan
-/// gives no answer. Then iscsid reconnects it, and the scan is repeated. It is also repeated if the target shows no such
-/// LUN, because the LUN may be mapped a moment later.
+/// The sessions on which the kernel knows the LUN after a scan: at least one, or all. A session that loses its connection
+/// during the scan gives no answer. Then iscsid reconnects it, and the scan is repeated. It is also repeated if the target
+/// shows no such LUN, because the LUN may be mapped a moment later.
 fn scan(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyhow::Result<Vec<iscsi::Session>> {
-    let AttachLun { target, initiator, lun, limit } = step;
+    let AttachLun { target, initiator, lun, everywhere, limit } = step;
     let deadline = Instant::now() + limit.0;
     let mut waiting = Waiting::default();
     loop {
         let sessions = iscsi::sessions_of(host, target, initiator)?;
-        let mut known = Vec::new();
+        let (mut known, mut lacks) = (Vec::new(), None);
         for session in sessions.iter().filter(|session| session.is_logged_in()) {
             sysfs::scan(host, session, *lun)
                 .with_context(|| format!("scanning for LUN {lun} on session {}", session.sid))?;
@@ -82,22 +82,25 @@ fn scan(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyhow::Res
                 && block::is_known(host, session.host_no, target_id, *lun)?
             {
                 known.push(session.clone());
+            } else {
+                lacks = session.portal.as_ref();
             }
         }
-        if !known.is_empty() {
+        if !known.is_empty() && (lacks.is_none() || !everywhere) {
             return Ok(known);
         }
         let has_answered = |session: &iscsi::Session| session.is_logged_in();
         let answered = sessions.iter().chain(&iscsi::sessions_of(host, target, initiator)?).all(has_answered);
         let left = deadline.saturating_duration_since(Instant::now());
+        let at = lacks.map_or("any portal".into(), ToString::to_string);
         let (why, pause) = if answered {
             if left.is_zero() {
                 bail!(
-                    "{target} shows this initiator no LUN {lun}, for {limit} (`boot.attach_timeout`): map it to {initiator} at the \
-                     target, or correct `node.lun`"
+                    "{target} shows this initiator no LUN {lun} at {at}, for {limit} (`boot.attach_timeout`): map it to {initiator} \
+                     there, or correct `node.lun` or `target.portals`"
                 );
             }
-            (format!("{target} shows this initiator no LUN {lun}, map it to {initiator}"), NEXT_SCAN)
+            (format!("{target} shows this initiator no LUN {lun} at {at}, map it to {initiator}"), NEXT_SCAN)
         } else {
             if left.is_zero() {
                 bail!(

@@ -103,6 +103,8 @@ pub struct AttachLun {
     pub initiator: Iqn,
     /// The number of the LUN.
     pub lun: LunNumber,
+    /// Whether every session that is logged in has to show it, because each is a path of etcd's LUN. Else one is enough.
+    pub everywhere: bool,
     /// How long to wait for it.
     pub limit: Span,
 }

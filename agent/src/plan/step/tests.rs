@@ -46,6 +46,7 @@ fn json_of_a_step_is_flat() {
             target: term("iqn.2024-01.com.example:etcd"),
             initiator: term("iqn.2024-01.com.example:node-1"),
             lun: LunNumber(0),
+            everywhere: false,
             limit,
         }),
         Step::Format(Format { wwid: wwid.clone(), uuid, label: term("etcd") }),

@@ -219,6 +219,16 @@ fn portals(stage: &mut Stage) -> Result<()> {
     paths::works(stage, 2)?;
     says(stage, "plan", &["Nothing to do"])?;
 
+    // As after a run that was killed between log-in and scan.
+    stage.node.ok(
+        "disk=$(ls /sys/class/iscsi_session/session2/device/target*/*/block) && multipathd del path $disk &&
+         echo 1 >/sys/block/$disk/device/delete",
+    )?;
+    says(stage, "apply", &["attach LUN 1", "LUN 1 is sd"])?;
+    has(stage, 2, 2)?;
+    paths::works(stage, 2)?;
+    says(stage, "plan", &["Nothing to do"])?;
+
     stage.configure(&at(&[Path::B]))?;
     says(stage, "health", &["which the config does not name: run `etcd-lun apply`"])?;
     says(
