@@ -105,6 +105,8 @@ fn an_appliance_gets_the_luns_of_the_config() {
     let (code, out, err) = appliance.run(&text);
     assert_eq!(code, 0, "{err}");
     assert!(err.contains("made volume etcd-lun-master-0 in vg-etcd, 8589934592 bytes"), "{err}");
+    let cure = "targetcli /iscsi/iqn.2024-02.com.example:etcd/tpg1 set attribute authentication=1\n";
+    assert!(err.contains(cure), "{err}");
     let wwids: Vec<_> = out.lines().filter(|line| line.starts_with("wwid = \"naa.6001405")).collect();
     assert_eq!(wwids.len(), 2, "{out}");
     let state = appliance.state();

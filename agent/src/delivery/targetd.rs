@@ -78,12 +78,18 @@ size={size}
         }
     }
     if let Some(chap) = &target.chap {
-        script.push_str(
-            "# targetd lets an initiator authenticate, and demands it of none (`authentication=0` in its export_create). On the\n# appliance, `targetcli` can demand it: /iscsi/TARGET/tpg1 set attribute authentication=1\n",
-        );
         for node in nodes {
             let _ = writeln!(script, "credentials {} {}", node.initiator, arguments("chap", chap));
         }
+        // An initiator with credentials offers CHAP only, and LIO accepts none then (`authentication=0`, in targetd's
+        // `export_create`).
+        let _ = writeln!(
+            script,
+            "echo 'note: targetd turns CHAP off at each new export, and nodes cannot log in until it is on. On the appliance run:
+    targetcli /iscsi/{}/tpg1 set attribute authentication=1
+    targetcli saveconfig' >&2",
+            target.iqn
+        );
     }
     if target.discovery_chap.is_some() {
         script.push_str(

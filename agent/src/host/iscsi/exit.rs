@@ -108,10 +108,11 @@ impl IscsiExit {
             ),
             Self::FatalLogin => {
                 // The same code is also returned when the target fails to authenticate itself in mutual CHAP, and when it
-                // knows none of the algorithms.
+                // knows none of the algorithms. LIO
+                // answers so to an initiator that offers CHAP, if it demands none (`authentication=0`).
                 Some(
-                    "check `target.iqn`, mutual CHAP, that the target allows this node's initiator name, and that it \
-                     accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
+                    "check `target.iqn`, mutual CHAP, that the target allows this node's initiator name, that it demands \
+                     CHAP if the config has it, and that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
                 )
             }
             // LIO's answer to an initiator name without an ACL is this code too: iscsid has only one code for both.
