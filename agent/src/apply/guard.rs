@@ -121,9 +121,9 @@ pub fn local_is_authoritative(run: &Run<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// etcd is stopped.
+/// etcd is stopped, by what runs it and by the lock on its database.
 pub fn etcd_is_stopped(run: &Run<'_>) -> anyhow::Result<()> {
-    let etcd = observe::etcd(run.host, run.config)
+    let etcd = observe::etcd_by_lock(run.host, run.config)
         .require()
         .cloned()
         .map_err(|why| anyhow!("whether etcd runs cannot be determined: {why}"))?;

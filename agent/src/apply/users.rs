@@ -2,7 +2,11 @@
 
 use crate::{
     config::Runtime,
-    host::{Host, cgroup, filelock, mountinfo},
+    host::{
+        Host, cgroup,
+        filelock::{self, Holder},
+        mountinfo,
+    },
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail};
@@ -35,18 +39,21 @@ pub fn list(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<User>> {
 
 /// The processes that hold the database's lock, or have anything open below the data directory.
 pub fn with_files(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<User>> {
-    let database = data_dir.join("member/snap/db");
-    let locks = filelock::holders(host, database.as_path())
-        .with_context(|| format!("looking for holders of {database}"))?;
     let open = filelock::open_below(host, data_dir.as_path())
         .with_context(|| format!("looking for users of {data_dir}"))?;
-    let locks = locks.into_iter().map(|holder| (holder, format!("has {database} open")));
-    let open = open.into_iter().map(|open| (open.holder, format!("has {} open", open.path.display())));
-    let users = locks
-        .chain(open)
-        .filter(|(holder, _)| holder.pid != Some(std::process::id())) // we read the directory ourselves
-        .map(|(holder, how)| User { pid: holder.pid, name: holder.to_string(), how });
-    Ok(once_each(users))
+    // After the files, so that a lock that was taken meanwhile is found.
+    let database = data_dir.join("member/snap/db");
+    let locks = filelock::lock_holders(host, database.as_path())
+        .with_context(|| format!("looking for holders of {database}"))?;
+    let is_other = |holder: &Holder| holder.pid != Some(std::process::id()); // we read the directory ourselves
+    let user = |holder: Holder, how| User { pid: holder.pid, name: holder.to_string(), how };
+    let open: Vec<_> = open.into_iter().filter(|open| is_other(&open.holder)).collect();
+    // A process that inherited the lock of one that can't be seen has the database open.
+    let nobody = open.is_empty();
+    let locks = locks.into_iter().filter(|holder| is_other(holder) && (nobody || holder.pid.is_some()));
+    let locks = locks.map(|holder| user(holder, format!("has {database} open")));
+    let open = open.into_iter().map(|open| user(open.holder, format!("has {} open", open.path.display())));
+    Ok(once_each(locks.chain(open)))
 }
 
 /// How long another verb of this program may have the data directory open. It reads names and sizes only.

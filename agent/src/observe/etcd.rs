@@ -2,14 +2,32 @@
 
 use crate::{
     config::{Config, Runtime, parked},
-    host::{Host, filelock, manifest, systemd},
+    host::{
+        Host,
+        filelock::{self, Holder},
+        manifest, systemd,
+    },
     node::{ActiveState, Etcd, EtcdState, Fact, KUBELET, PodState, layout::ETCD_STOPPED},
     terms::AbsPath,
 };
+use std::io;
 
-/// etcd, as what runs it reports it.
+/// etcd, as what runs it reports it, and who has its database open.
 pub(crate) fn etcd(host: &Host, config: &Config) -> Fact<Etcd> {
-    let lock_holders = match filelock::holders(host, config.etcd.data_dir.join("member/snap/db").as_path()) {
+    of_holders(host, config, filelock::holders(host, database(config).as_path()))
+}
+
+/// The same, without those who have the database open but not locked, which takes a look at every process.
+pub(crate) fn etcd_by_lock(host: &Host, config: &Config) -> Fact<Etcd> {
+    of_holders(host, config, filelock::lock_holders(host, database(config).as_path()))
+}
+
+fn database(config: &Config) -> AbsPath {
+    config.etcd.data_dir.join("member/snap/db")
+}
+
+fn of_holders(host: &Host, config: &Config, holders: io::Result<Vec<Holder>>) -> Fact<Etcd> {
+    let lock_holders = match holders {
         Ok(holders) => holders.iter().map(ToString::to_string).collect(),
         Err(error) => return Fact::Unknown(error.to_string()),
     };

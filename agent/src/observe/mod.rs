@@ -17,7 +17,7 @@ mod selinux;
 
 pub use cluster::cluster;
 pub(crate) use cluster::{Serving, cluster_now, own_member};
-pub(crate) use etcd::etcd;
+pub(crate) use etcd::{etcd, etcd_by_lock};
 pub use health_facts::health_facts;
 pub use iscsi::answering;
 pub(crate) use iscsi::session_users;

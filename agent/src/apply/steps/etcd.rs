@@ -222,7 +222,7 @@ pub fn start(host: &Host, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> 
 fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
     let database = data_dir.join("member/snap/db");
     let deadline = Instant::now() + START_LIMIT;
-    while filelock::holders(host, database.as_path())?.is_empty() {
+    while filelock::lock_holders(host, database.as_path())?.is_empty() {
         if Instant::now() >= deadline {
             bail!(
                 "etcd has not opened {database} within {} s: see `crictl ps -a` and `journalctl -u {KUBELET}`",

@@ -101,6 +101,9 @@ fn by_lock() {
     ] {
         machine.lock(before, "data/member/db");
         assert_eq!(machine.holders(), holders, "{before}");
+        let locked = lock_holders(&machine.host, "/data/member/db").unwrap();
+        assert_eq!(locked.first().map(Holder::to_string).unwrap_or_default(), holders, "{before}");
+        assert_eq!(lock_holders(&machine.host, "/data/member/absent").unwrap(), []);
     }
     // If a process is known to have the file open, a lock without an owner counts as that process's lock.
     machine.open(7, 10, "data/member/db", &format!("{READ}lock:\t1: OFDLCK ADVISORY  READ -1 0:0:0 0 EOF\n"));
@@ -108,6 +111,7 @@ fn by_lock() {
     assert_eq!(machine.holders(), "etcd (pid 7)");
     machine.lock("OFDLCK ADVISORY  WRITE -1", "elsewhere");
     assert_eq!(machine.holders(), "etcd (pid 7)");
+    assert_eq!(lock_holders(&machine.host, "/data/member/db").unwrap(), []);
     fs::remove_file(machine.path("proc/locks")).unwrap();
     assert!(holders(&machine.host, "/data/member/db").is_err());
 }

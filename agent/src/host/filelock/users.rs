@@ -48,6 +48,7 @@ pub struct Open {
 /// too. On btrfs and overlayfs it is not: there a lock is only found by the open file that it belongs to. On a
 /// filesystem that has shut down every process that has anything open there is listed.
 pub fn holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holder>> {
+    let path = path.as_ref();
     let full = host.root.locate(path);
     if xfs::is_shut_down(&full) {
         return Ok(left_open(host)?.into_iter().map(|open| open.holder).collect());
@@ -60,21 +61,37 @@ pub fn holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holder>> {
         }
         Ok(())
     })?;
-    // After the processes, so that a lock that was taken meanwhile is found.
-    for pid in lockers(host, file)? {
-        match pid.map(|pid| holder(host, pid)).transpose()?.flatten() {
-            Some(holder) => drop(found.insert(holder)),
-            // The process that took the lock has ended or is in another PID namespace. A process that inherited the
-            // lock has the file open, and is listed already.
-            None if found.is_empty() => drop(found.insert(Holder { pid: None, command: String::new() })),
-            None => {}
-        }
+    // After the processes, so that a lock that was taken meanwhile is found. A process that inherited the lock of one that
+    // has ended, or that can't be seen, has the file open, and is listed already.
+    let locked = lock_holders(host, path)?;
+    let nobody = found.is_empty();
+    found.extend(locked.into_iter().filter(|holder| nobody || holder.pid.is_some()));
+    Ok(found.into_iter().collect())
+}
+
+/// The processes that have locked a file, which takes much less time than a look at what every process has open. If none of
+/// them can be seen from here, it is one [`Holder`] without an id.
+///
+/// etcd locks its database for as long as it has it open (bbolt `bolt_unix.go`, `flock`); whoever only reads the file has no
+/// lock. On a filesystem that has shut down nobody is found.
+pub fn lock_holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holder>> {
+    let full = host.root.locate(path);
+    if xfs::is_shut_down(&full) {
+        return Ok(Vec::new());
+    }
+    let Some(file) = FileId::of(&full)? else { return Ok(Vec::new()) };
+    let lockers = lockers(host, file)?;
+    let mut found = BTreeSet::new();
+    for pid in lockers.iter().flatten() {
+        found.extend(holder(host, *pid)?);
+    }
+    if found.is_empty() && !lockers.is_empty() {
+        found.insert(Holder { pid: None, command: String::new() });
     }
     Ok(found.into_iter().collect())
 }
 
-/// The process that has locked a file, if it can be seen from here and is the only one. etcd locks its database for as long
-/// as it has it open (bbolt `bolt_unix.go`, `flock`); whoever only reads the file has no lock.
+/// The process that has locked a file, if it can be seen from here and is the only one: see [`lock_holders`].
 pub fn locker(host: &Host, path: impl AsRef<Path>) -> io::Result<Option<u32>> {
     let Some(file) = FileId::of(&host.root.locate(path))? else { return Ok(None) };
     let mut lockers = lockers(host, file)?.into_iter().flatten();
