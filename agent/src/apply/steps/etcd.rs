@@ -31,8 +31,8 @@ const START_LIMIT: Duration = Duration::from_secs(300);
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 /// A process may close its files, or a mount may go, without an end of that process.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The time that CRI-O gets to note that a container's processes have ended.
-const NOTED: Duration = Duration::from_millis(200);
+/// CRI-O notes a moment later that a container's processes have ended, and is asked again after this time.
+const NOTED: Duration = Duration::from_millis(50);
 /// The container in which etcd itself runs.
 const ETCD: &str = "etcd";
 /// The containers of OpenShift's etcd pod: openshift/cluster-etcd-operator `bindata/etcd/disable-etcd.sh`.
