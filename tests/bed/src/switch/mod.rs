@@ -36,8 +36,8 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, sizes: &[u64], runtimes: &[Runtime], wa
         for runtime in runtimes {
             lab.run_by(*runtime)?;
             for way in Way::ALL.into_iter().filter(|way| ways.contains(way)) {
-                for time in 0..way.times(bytes) {
-                    if way.begins_anew(time) {
+                for _ in 0..way.times(bytes) {
+                    if way.begins_anew() {
                         lab.begin()?;
                     }
                     let measured = lab.measure(way)?;
