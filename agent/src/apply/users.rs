@@ -114,8 +114,10 @@ pub fn beside_etcd(
         Runtime::Systemd { unit } => Box::new(move |group| group.split('/').any(|name| name == unit)),
         Runtime::StaticPod { .. } => {
             let database = data_dir.join("member/snap/db");
-            let locker = filelock::locker(host, database.as_path()).context("looking for etcd's process")?;
-            let Some(of_etcd) = locker.map(group).transpose()?.flatten() else { return Ok(Vec::new()) };
+            let lockers =
+                filelock::lock_holders(host, database.as_path()).context("looking for etcd's process")?;
+            let [Holder { pid: Some(etcd), .. }] = lockers.as_slice() else { return Ok(Vec::new()) };
+            let Some(of_etcd) = group(*etcd)? else { return Ok(Vec::new()) };
             Box::new(move |group| pod_of(group) == pod_of(&of_etcd))
         }
     };

@@ -63,9 +63,8 @@ pub fn holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holder>> {
     })?;
     // After the processes, so that a lock that was taken meanwhile is found. A process that inherited the lock of one that
     // has ended, or that can't be seen, has the file open, and is listed already.
-    let locked = lock_holders(host, path)?;
     let nobody = found.is_empty();
-    found.extend(locked.into_iter().filter(|holder| nobody || holder.pid.is_some()));
+    found.extend(lock_holders(host, path)?.into_iter().filter(|holder| nobody || holder.pid.is_some()));
     Ok(found.into_iter().collect())
 }
 
@@ -89,13 +88,6 @@ pub fn lock_holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holde
         found.insert(Holder { pid: None, command: String::new() });
     }
     Ok(found.into_iter().collect())
-}
-
-/// The process that has locked a file, if it can be seen from here and is the only one: see [`lock_holders`].
-pub fn locker(host: &Host, path: impl AsRef<Path>) -> io::Result<Option<u32>> {
-    let Some(file) = FileId::of(&host.root.locate(path))? else { return Ok(None) };
-    let mut lockers = lockers(host, file)?.into_iter().flatten();
-    Ok(lockers.next().filter(|_| lockers.next().is_none()))
 }
 
 /// What processes have open of a directory and of everything below it, on the same filesystem:
