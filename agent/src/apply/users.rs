@@ -7,6 +7,7 @@ use crate::{
         filelock::{self, Holder},
         mountinfo,
     },
+    node,
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail};
@@ -41,16 +42,14 @@ pub fn list(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<User>> {
 pub fn with_files(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<User>> {
     let open = filelock::open_below(host, data_dir.as_path())
         .with_context(|| format!("looking for users of {data_dir}"))?;
-    // After the files, so that a lock that was taken meanwhile is found.
-    let database = data_dir.join("member/snap/db");
-    let locks = filelock::lock_holders(host, database.as_path())
-        .with_context(|| format!("looking for holders of {database}"))?;
     let is_other = |holder: &Holder| holder.pid != Some(std::process::id()); // we read the directory ourselves
     let user = |holder: Holder, how| User { pid: holder.pid, name: holder.to_string(), how };
     let open: Vec<_> = open.into_iter().filter(|open| is_other(&open.holder)).collect();
-    // A process that inherited the lock of one that can't be seen has the database open.
-    let nobody = open.is_empty();
-    let locks = locks.into_iter().filter(|holder| is_other(holder) && (nobody || holder.pid.is_some()));
+    // After the files, so that a lock that was taken meanwhile is found.
+    let database = node::database(data_dir);
+    let locks = filelock::lock_holders_beside(host, database.as_path(), !open.is_empty())
+        .with_context(|| format!("looking for holders of {database}"))?;
+    let locks = locks.into_iter().filter(is_other);
     let locks = locks.map(|holder| user(holder, format!("has {database} open")));
     let open = open.into_iter().map(|open| user(open.holder, format!("has {} open", open.path.display())));
     Ok(once_each(locks.chain(open)))
@@ -113,9 +112,8 @@ pub fn beside_etcd(
     let part: Box<dyn Fn(&str) -> bool> = match runtime {
         Runtime::Systemd { unit } => Box::new(move |group| group.split('/').any(|name| name == unit)),
         Runtime::StaticPod { .. } => {
-            let database = data_dir.join("member/snap/db");
-            let lockers =
-                filelock::lock_holders(host, database.as_path()).context("looking for etcd's process")?;
+            let lockers = filelock::lock_holders(host, node::database(data_dir).as_path())
+                .context("looking for etcd's process")?;
             let [Holder { pid: Some(etcd), .. }] = lockers.as_slice() else { return Ok(Vec::new()) };
             let Some(of_etcd) = group(*etcd)? else { return Ok(Vec::new()) };
             Box::new(move |group| pod_of(group) == pod_of(&of_etcd))

@@ -1,10 +1,16 @@
 //! etcd, as what runs it reports it.
 
+use crate::terms::AbsPath;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// The unit that runs static pods.
 pub const KUBELET: &str = "kubelet.service";
+
+/// Where etcd's database lies in its data directory (etcd 3.5 `server/datadir/datadir.go`, `ToBackendFileName`).
+pub fn database(data_dir: &AbsPath) -> AbsPath {
+    data_dir.join("member/snap/db")
+}
 
 /// etcd, as what runs it reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -13,7 +13,7 @@ mod sample;
 mod selinux;
 
 pub use cluster::{Cluster, Member, MemberHealth};
-pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState};
+pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState, database};
 pub use fact::Fact;
 pub use health_facts::{HealthFacts, Metrics, Path, Pressure, Route, UnitState, WriteCache};
 pub use iscsi::{Initiator, PortalRecord, RecordPart, Session};

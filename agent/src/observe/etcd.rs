@@ -7,23 +7,19 @@ use crate::{
         filelock::{self, Holder},
         manifest, systemd,
     },
-    node::{ActiveState, Etcd, EtcdState, Fact, KUBELET, PodState, layout::ETCD_STOPPED},
+    node::{self, ActiveState, Etcd, EtcdState, Fact, KUBELET, PodState, layout::ETCD_STOPPED},
     terms::AbsPath,
 };
 use std::io;
 
 /// etcd, as what runs it reports it, and who has its database open.
 pub(crate) fn etcd(host: &Host, config: &Config) -> Fact<Etcd> {
-    of_holders(host, config, filelock::holders(host, database(config).as_path()))
+    of_holders(host, config, filelock::holders(host, node::database(&config.etcd.data_dir).as_path()))
 }
 
 /// The same, without those who have the database open but not locked, which takes a look at every process.
 pub(crate) fn etcd_by_lock(host: &Host, config: &Config) -> Fact<Etcd> {
-    of_holders(host, config, filelock::lock_holders(host, database(config).as_path()))
-}
-
-fn database(config: &Config) -> AbsPath {
-    config.etcd.data_dir.join("member/snap/db")
+    of_holders(host, config, filelock::lock_holders(host, node::database(&config.etcd.data_dir).as_path()))
 }
 
 fn of_holders(host: &Host, config: &Config, holders: io::Result<Vec<Holder>>) -> Fact<Etcd> {

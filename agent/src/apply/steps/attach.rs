@@ -92,8 +92,8 @@ fn scan(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyhow::Res
         let has_answered = |session: &iscsi::Session| session.is_logged_in();
         let answered = sessions.iter().chain(&iscsi::sessions_of(host, target, initiator)?).all(has_answered);
         let left = deadline.saturating_duration_since(Instant::now());
-        let at = lacks.map_or("any portal".into(), ToString::to_string);
         let (why, pause) = if answered {
+            let at = lacks.map_or("any portal".into(), ToString::to_string);
             if left.is_zero() {
                 bail!(
                     "{target} shows this initiator no LUN {lun} at {at}, for {limit} (`boot.attach_timeout`): map it to {initiator} \

@@ -13,7 +13,7 @@ use crate::{
         manifest::{self, PutBack},
         process, systemd,
     },
-    node::{KUBELET, authority::Authority, layout::ETCD_STOPPED},
+    node::{self, KUBELET, authority::Authority, layout::ETCD_STOPPED},
     plan::step::StartEtcd,
     terms::AbsPath,
 };
@@ -134,8 +134,8 @@ impl PodEnd<'_> {
         if selinux::is_confined(host).context("reading this process's SELinux domain")? {
             return Ok(());
         }
-        // One that has ended is not asked for again: the kubelet restarts no container of a pod that it ends. If it had not seen
-        // the manifest go when this began, the look at all processes that follows finds what uses the data.
+        // One that has ended is not asked for again: the kubelet restarts no container of a pod that it ends. If it had not
+        // seen the manifest go when this began, the look at all processes that follows finds what uses the data.
         let mut left: Vec<_> = self.containers.iter().map(ToString::to_string).collect();
         loop {
             left = match cri::running(host, &left) {
@@ -220,7 +220,7 @@ pub fn start(host: &Host, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> 
 }
 
 fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
-    let database = data_dir.join("member/snap/db");
+    let database = node::database(data_dir);
     let deadline = Instant::now() + START_LIMIT;
     while filelock::lock_holders(host, database.as_path())?.is_empty() {
         if Instant::now() >= deadline {

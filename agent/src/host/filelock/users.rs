@@ -61,33 +61,37 @@ pub fn holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holder>> {
         }
         Ok(())
     })?;
-    // After the processes, so that a lock that was taken meanwhile is found. A process that inherited the lock of one that
-    // has ended, or that can't be seen, has the file open, and is listed already.
-    let nobody = found.is_empty();
-    found.extend(lock_holders(host, path)?.into_iter().filter(|holder| nobody || holder.pid.is_some()));
+    // After the processes, so that a lock that was taken meanwhile is found.
+    found.extend(lock_holders_beside(host, path, !found.is_empty())?);
     Ok(found.into_iter().collect())
 }
 
-/// The processes that have locked a file, which takes much less time than a look at what every process has open. If none of
-/// them can be seen from here, it is one [`Holder`] without an id.
+/// The processes that have locked a file. To find them takes much less time than to see what every process has open. If
+/// none of them can be seen from here, the list is one [`Holder`] without an id.
 ///
-/// etcd locks its database for as long as it has it open (bbolt `bolt_unix.go`, `flock`); whoever only reads the file has no
-/// lock. On a filesystem that has shut down nobody is found.
+/// etcd locks its database for as long as it has it open (bbolt `bolt_unix.go`, `flock`). A process that only reads the
+/// file has no lock. The list is empty if the filesystem has shut down.
 pub fn lock_holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holder>> {
+    lock_holders_beside(host, path, false)
+}
+
+/// The same, where it is known already whether a process has the file open. Then a holder that can't be seen is left out:
+/// a process that inherited its lock has the file open.
+pub fn lock_holders_beside(host: &Host, path: impl AsRef<Path>, is_open: bool) -> io::Result<Vec<Holder>> {
     let full = host.root.locate(path);
     if xfs::is_shut_down(&full) {
         return Ok(Vec::new());
     }
     let Some(file) = FileId::of(&full)? else { return Ok(Vec::new()) };
     let lockers = lockers(host, file)?;
-    let mut found = BTreeSet::new();
+    let mut found = Vec::new();
     for pid in lockers.iter().flatten() {
         found.extend(holder(host, *pid)?);
     }
-    if found.is_empty() && !lockers.is_empty() {
-        found.insert(Holder { pid: None, command: String::new() });
+    if found.is_empty() && !lockers.is_empty() && !is_open {
+        found.push(Holder { pid: None, command: String::new() });
     }
-    Ok(found.into_iter().collect())
+    Ok(found)
 }
 
 /// What processes have open of a directory and of everything below it, on the same filesystem:
