@@ -6,8 +6,7 @@ die() {
 # Calls a method of targetd: METHOD <PARAMETERS, prints the result. curl reads the request from its standard input, and
 # the account from the netrc file, so no secret is in an argument.
 #
-# targetd closes the connection after an answer without TLS's notice: an error, 56, to some curls. Part of an answer is no
-# JSON.
+# targetd closes the connection without TLS's notice, an error (56) to some curls. Part of an answer is no JSON.
 call() {
     code=0
     reply=$(jq -c --arg method "$1" '{jsonrpc: "2.0", id: 1, method: $method, params: .}' |

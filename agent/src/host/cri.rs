@@ -31,11 +31,11 @@ pub enum CriError {
 
 /// Which of these containers run, by their names in their pods; none if crictl isn't on this machine. Containers that
 /// have ended or not started are not counted. All pods of the node are searched.
-pub fn running(host: &Host, names: &[String]) -> Result<Option<Vec<String>>, CriError> {
+pub fn running<'a>(host: &Host, names: &[&'a str]) -> Result<Option<Vec<&'a str>>, CriError> {
     if !host.runner.has(Tool::Crictl) {
         return Ok(None);
     }
-    let ask = |name: &String| {
+    let ask = |name: &&str| {
         // Set by the kubelet on each container (kubernetes, `KubernetesContainerNameLabel`).
         let label = format!("io.kubernetes.container.name={name}");
         Invocation::new(Tool::Crictl, ["ps", "--label", &label, "-q"]).limit(LIMIT)
@@ -47,7 +47,7 @@ pub fn running(host: &Host, names: &[String]) -> Result<Option<Vec<String>>, Cri
         let ids = parse_ids(&answer)
             .map_err(|line| CriError::Answer { what: what.to_string(), said: one_line(line) })?;
         if ids > 0 {
-            running.push(name.clone());
+            running.push(*name);
         }
     }
     Ok(Some(running))
@@ -70,15 +70,12 @@ mod tests {
 
     const ID: &str = "3f4b8c0e6f0a4d2b9c1e7a5d8f6b3c2a1e0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b";
 
-    fn ask(answer: (i32, &str, &str)) -> Result<Option<Vec<String>>, CriError> {
+    fn ask(answer: (i32, &str, &str)) -> Result<Option<Vec<&'static str>>, CriError> {
         let line = |name: &str| format!("crictl ps --label io.kubernetes.container.name={name} -q");
         let (code, stdout, stderr) = answer;
         let runner =
             Transcript::default().on(&line("etcd"), code, stdout, stderr).on(&line("etcd-rev"), 0, "", "");
-        running(
-            &Host::fixture(Root::new("/"), Box::new(runner)).unwrap(),
-            &["etcd".into(), "etcd-rev".into()],
-        )
+        running(&Host::fixture(Root::new("/"), Box::new(runner)).unwrap(), &["etcd", "etcd-rev"])
     }
 
     #[test]
@@ -106,6 +103,6 @@ mod tests {
     #[test]
     fn without_crictl_nothing_is_asked() {
         let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
-        assert!(running(&host, &["etcd".into()]).unwrap().is_none());
+        assert!(running(&host, &["etcd"]).unwrap().is_none());
     }
 }

@@ -136,7 +136,7 @@ impl PodEnd<'_> {
         }
         // One that has ended is not asked for again: the kubelet restarts no container of a pod that it ends. If it had not
         // seen the manifest go when this began, the look at all processes that follows finds what uses the data.
-        let mut left: Vec<_> = self.containers.iter().map(ToString::to_string).collect();
+        let mut left = self.containers.to_vec();
         loop {
             left = match cri::running(host, &left) {
                 Ok(Some(running)) => running,
