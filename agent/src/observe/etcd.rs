@@ -63,10 +63,12 @@ fn of_static_pod(host: &Host, path: &AbsPath, lock_holders: Vec<String>) -> Fact
         Ok(places) => places,
         Err(error) => return Fact::Unknown(error.to_string()),
     };
-    let kubelet_up = match systemd::unit(host, KUBELET) {
-        Ok(unit) => !ActiveState::from(unit.active_state.as_str()).is_stopped(),
-        Err(error) => return Fact::from(Err(error)),
-    };
+    // Not asked without a manifest in place: the answer would change nothing, and a member that is away waits for it.
+    let kubelet_up = places.present
+        && match systemd::unit(host, KUBELET) {
+            Ok(unit) => !ActiveState::from(unit.active_state.as_str()).is_stopped(),
+            Err(error) => return Fact::from(Err(error)),
+        };
     let state = match (places.present, places.parked) {
         _ if !lock_holders.is_empty() => PodState::Running,
         (true, _) if kubelet_up => PodState::Starting,
