@@ -32,6 +32,8 @@ pub struct Run<'a> {
     pub proof: Option<Fingerprint>,
     /// The same while containers of etcd's pod may still write.
     pub provisional: Option<Provisional>,
+    /// This run has moved the local data out of the data directory, and nobody used it after that.
+    pub retired: bool,
 }
 
 /// A proof that counts if its source has not changed since.
@@ -56,6 +58,7 @@ impl<'a> Run<'a> {
             resting: None,
             proof: None,
             provisional: None,
+            retired: false,
         }
     }
 

@@ -3,9 +3,9 @@
 use super::{context::Run, place, record, sysfs, users};
 use crate::{
     config::NOT_IN_USE,
-    host::{Host, block, iscsi, mountinfo, multipath},
+    host::{Host, block, iscsi, mountinfo, multipath, staging::Staging},
     node::{
-        Content, Lun, LunView,
+        Content, Lun, LunView, User,
         authority::{Authority, Record},
     },
     observe,
@@ -18,15 +18,13 @@ use crate::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use std::time::{Duration, Instant};
 
-/// Reads the LUN again. Fails if it is not the LUN that the step names, or if someone uses it.
+/// Reads the LUN again. Fails if it is not the LUN that the step names, or if someone uses it. While this run has it
+/// mounted, what it holds is not read.
 pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     wait_for_connection(run)?;
     // The kernel caches what it read at login, so a LUN that was remapped since then shows only after a rescan.
     sysfs::rescan_lun(run.host, run.config)?;
-    let view = observe::lun(run.host, run.config, run.staging.as_ref())
-        .require()
-        .cloned()
-        .map_err(|why| anyhow!("{why}"))?;
+    let view = observe::lun(run.host, run.config, None).require().cloned().map_err(|why| anyhow!("{why}"))?;
     let LunView::Seen(lun) = view else { bail!("LUN {wwid} ({}) has gone", run.config.backing.place()) };
     let found = lun.wwid.require().map_err(|why| anyhow!("the LUN's WWID cannot be determined: {why}"))?;
     ensure!(
@@ -37,7 +35,8 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     ensure!(!lun.read_only, "LUN {wwid} is read-only now");
     ensure!(lun.holders.is_empty(), "LUN {wwid} is held by {} now", lun.holders.join(", "));
     let users = lun.users.require().map_err(|why| anyhow!("the LUN's users cannot be determined: {why}"))?;
-    if let Some(user) = users.first() {
+    let is_other = |user: &&User| run.staging.is_none() || user.pid != std::process::id();
+    if let Some(user) = users.iter().find(is_other) {
         bail!("LUN {wwid} is in use at {} by {} (pid {}) now", user.at, user.command, user.pid);
     }
     Ok(*lun)
@@ -87,23 +86,25 @@ pub fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<
             bail!("LUN {wwid} does not hold filesystem {uuid} any more")
         }
     }
-    match &run.staging {
-        // The kernel holds the device for our own mount. Other mounts and holders were looked for above.
-        Some(staging) => {
-            let (major, minor) = staging.device().context("looking at the staged LUN")?;
-            ensure!(
-                lun.devno == format!("{major}:{minor}"),
-                "device {major}:{minor} is staged, and LUN {wwid} is {} ({}) now",
-                lun.devno,
-                lun.device
-            );
-        }
-        None => ensure!(
-            block::nobody_holds(run.host, &lun.device)?,
-            "LUN {wwid} ({}) is in use by another program",
-            lun.device
-        ),
-    }
+    ensure!(
+        block::nobody_holds(run.host, &lun.device)?,
+        "LUN {wwid} ({}) is in use by another program",
+        lun.device
+    );
+    Ok(lun)
+}
+
+/// Like [`lun`] for one whose filesystem this run has mounted. The kernel has that filesystem in memory, and a mount of the
+/// same device is a mount of it.
+pub fn staged_lun(run: &Run<'_>, staging: &Staging, wwid: &Wwid) -> anyhow::Result<Lun> {
+    let lun = lun(run, wwid)?;
+    let (major, minor) = staging.device().context("looking at the staged LUN")?;
+    ensure!(
+        lun.devno == format!("{major}:{minor}"),
+        "device {major}:{minor} is staged, and LUN {wwid} is {} ({}) now",
+        lun.devno,
+        lun.device
+    );
     Ok(lun)
 }
 

@@ -24,9 +24,15 @@ pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
     if !run.staging.as_ref().is_some_and(Staging::can_be_shared) {
         run.drop_staging();
     }
-    guard::no_users_beneath(run, &step.at)?;
+    // Whoever opened the directory since this run has retired its data has nothing there that etcd could run on.
+    if !run.retired {
+        guard::no_users_beneath(run, &step.at)?;
+    }
     ensure!(place::is_fenced(run.host, &step.at)?, "{} is not fenced: nothing is mounted over it", step.at);
-    let lun = guard::lun_of_ours(run, &step.wwid, &step.uuid)?;
+    let lun = match &run.staging {
+        Some(staging) => guard::staged_lun(run, staging, &step.wwid)?,
+        None => guard::lun_of_ours(run, &step.wwid, &step.uuid)?,
+    };
     let leads_to = observe::label_leads_to(run.host, &step.label)?;
     ensure!(
         leads_to.as_deref() == Some(lun.device.as_str()),

@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail, ensure};
 ///
 /// A directory with the file [`BAR`] takes the data's place. Without that file etcd, if it is started before the
 /// directory is fenced, would find an empty directory and bootstrap a new cluster there.
-pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
+pub fn retire(run: &mut Run<'_>, step: &Retire) -> anyhow::Result<String> {
     let Retire { from, generation, fingerprint } = step;
     let host = run.host;
     let retired: AbsPath = RETIRED.parse()?;
@@ -60,6 +60,7 @@ pub fn retire(run: &Run<'_>, step: &Retire) -> anyhow::Result<String> {
             users.join(", ")
         );
     }
+    run.retired = true;
     inode::set_attribute(dir::open(&shelf, &name)?, RETIRED_MARK, name.as_bytes())
         .with_context(|| format!("marking {retired}/{name} as ours"))?;
     tracing::info!(GENERATION = *generation, "local data {copied} retired");
