@@ -64,18 +64,18 @@ pub(super) fn while_it_lives<T>(process: &Path, result: io::Result<T>) -> io::Re
     }
 }
 
-/// Waits until one of these processes has ended, by handles of them (`pidfd_open(2)`), or for this time. Returns an error if
-/// this process is asked to stop meanwhile. A kernel without such handles (before 5.3) waits for the whole time, but for no
-/// more than 200 ms.
-pub fn wait_for_an_end(host: &Host, pids: &[u32], limit: Duration) -> io::Result<()> {
+/// Waits until one of these processes has ended, by handles of them (`pidfd_open(2)`), or for this time. Says whether one is
+/// known to have ended, even if its parent has not waited for it yet. Returns an error if this process is asked to stop
+/// meanwhile. A kernel without such handles (before 5.3) waits for the whole time, but for no more than 200 ms.
+pub fn wait_for_an_end(host: &Host, pids: &[u32], limit: Duration) -> io::Result<bool> {
     let mut handles = Vec::new();
     for pid in pids {
         let pid = i32::try_from(*pid).ok().and_then(rustix::process::Pid::from_raw);
         let Some(pid) = pid else { continue };
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) => handles.push(handle),
-            Err(rustix::io::Errno::SRCH) => return Ok(()),
-            Err(_) => return host.pause(limit.min(Duration::from_millis(200))),
+            Err(rustix::io::Errno::SRCH) => return Ok(true),
+            Err(_) => return host.pause(limit.min(Duration::from_millis(200))).map(|()| false),
         }
     }
     let deadline = Instant::now() + limit;
@@ -89,7 +89,8 @@ pub fn wait_for_an_end(host: &Host, pids: &[u32], limit: Duration) -> io::Result
                 return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
             }
             Ok(0) | Err(Errno::EINTR) if Instant::now() < deadline => {}
-            Ok(_) | Err(Errno::EINTR) => return Ok(()),
+            Ok(ended) => return Ok(ended > 0),
+            Err(Errno::EINTR) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
     }
@@ -171,14 +172,17 @@ mod tests {
             ["60", "0.5"].map(|time| Command::new("sleep").arg(time).spawn().unwrap());
         let took = |pids: &[u32], limit: u64| {
             let begun = std::time::Instant::now();
-            wait_for_an_end(&host, pids, Duration::from_millis(limit)).unwrap();
-            begun.elapsed()
+            let ended = wait_for_an_end(&host, pids, Duration::from_millis(limit)).unwrap();
+            (ended, begun.elapsed())
         };
-        assert!(took(&[long.id(), short.id()], 30_000) < Duration::from_secs(20));
+        let soon = |(ended, span)| ended && span < Duration::from_secs(20);
+        let not_at_all = |(ended, span): (bool, Duration)| !ended && span >= Duration::from_millis(100);
+        assert!(soon(took(&[long.id(), short.id()], 30_000)));
+        assert!(soon(took(&[short.id()], 0)), "the test has not waited for it yet");
         short.wait().unwrap();
-        assert!(took(&[long.id(), short.id()], 30_000) < Duration::from_secs(20));
-        assert!(took(&[long.id()], 100) >= Duration::from_millis(100));
-        assert!(took(&[], 100) >= Duration::from_millis(100));
+        assert!(soon(took(&[long.id(), short.id()], 30_000)));
+        assert!(not_at_all(took(&[long.id()], 100)));
+        assert!(not_at_all(took(&[], 100)));
         terminate(long.id()).unwrap();
         long.wait().unwrap();
     }

@@ -114,7 +114,9 @@ impl PodEnd<'_> {
             Ok(())
         };
         let deadline = Instant::now() + POD_STOP_LIMIT;
-        self.containers_have_ended(host, data_dir, deadline, &is_away, watcher)?;
+        if self.containers_have_ended(host, data_dir, deadline, &is_away, watcher)? {
+            return Ok(());
+        }
         let left = deadline.saturating_duration_since(Instant::now());
         wait_until_free(host, data_dir, self.users, left, &is_away)
             .with_context(|| format!("{path} is moved aside (does {KUBELET} run?)"))
@@ -123,6 +125,9 @@ impl PodEnd<'_> {
     /// Waits until CRI-O runs none of the containers. Returns at once in three cases: without crictl, in the service's SELinux
     /// domain, which may not execute it, and if CRI-O doesn't answer. The caller then only waits for the processes and
     /// mounts of the containers: see [`users::of_data`].
+    ///
+    /// Says whether all users of the data that were seen meanwhile have ended. Then another look at all processes would only
+    /// keep the member away: whatever the caller does to the data begins with a look of its own.
     fn containers_have_ended(
         &self,
         host: &Host,
@@ -130,27 +135,32 @@ impl PodEnd<'_> {
         deadline: Instant,
         is_away: &dyn Fn() -> anyhow::Result<()>,
         watcher: &mut dyn Watcher,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<bool> {
         if selinux::is_confined(host).context("reading this process's SELinux domain")? {
-            return Ok(());
+            return Ok(false);
         }
         // One that has ended is not asked for again: the kubelet restarts no container of a pod that it ends. If it had not
         // seen the manifest go when this began, the look at all processes that follows finds what uses the data.
         let mut left = self.containers.to_vec();
+        // The users of the last look; none if one of them cannot be waited for.
+        let mut seen = None;
         loop {
             left = match cri::running(host, &left) {
                 Ok(Some(running)) => running,
-                Ok(None) => return Ok(()),
+                Ok(None) => return Ok(false),
                 Err(error) => {
                     let why = anyhow::Error::from(error);
                     watcher.noted(&format!(
                         "CRI-O cannot be asked for containers ({why:#}): waiting for their processes instead"
                     ));
-                    return Ok(());
+                    return Ok(false);
                 }
             };
             if left.is_empty() {
-                return Ok(());
+                let has_ended = |pid: &u32| process::wait_for_an_end(host, &[*pid], Duration::ZERO);
+                return Ok(seen.is_some_and(|pids: Vec<u32>| {
+                    pids.iter().all(|pid| matches!(has_ended(pid), Ok(true)))
+                }));
             }
             is_away()?;
             if Instant::now() >= deadline {
@@ -161,8 +171,10 @@ impl PodEnd<'_> {
                 );
             }
             // A container ends with its processes, and CRI-O notes it a moment later.
-            let pids: Vec<_> = (self.users)(host, data_dir)?.iter().filter_map(|user| user.pid).collect();
+            let users = (self.users)(host, data_dir)?;
+            let pids: Vec<_> = users.iter().filter_map(|user| user.pid).collect();
             process::wait_for_an_end(host, &pids, if pids.is_empty() { NOTED } else { LOOK_AGAIN })?;
+            seen = (pids.len() == users.len()).then_some(pids);
         }
     }
 }
