@@ -24,8 +24,7 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     wait_for_connection(run)?;
     // The kernel caches what it read at login, so a LUN that was remapped since then shows only after a rescan.
     sysfs::rescan_lun(run.host, run.config)?;
-    let view = observe::lun(run.host, run.config, None).require().cloned().map_err(|why| anyhow!("{why}"))?;
-    let LunView::Seen(lun) = view else { bail!("LUN {wwid} ({}) has gone", run.config.backing.place()) };
+    let lun = attached_lun(run)?;
     let found = lun.wwid.require().map_err(|why| anyhow!("the LUN's WWID cannot be determined: {why}"))?;
     ensure!(
         found == wwid,
@@ -39,7 +38,7 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     if let Some(user) = users.iter().find(is_other) {
         bail!("LUN {wwid} is in use at {} by {} (pid {}) now", user.at, user.command, user.pid);
     }
-    Ok(*lun)
+    Ok(lun)
 }
 
 /// Waits for a session that has just lost its connection: if the target was only restarted, iscsid reconnects within
@@ -230,8 +229,7 @@ pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> 
     let (Some(mount), None) = (here.next(), here.next()) else {
         bail!("{data_dir} is not mounted, or more than once");
     };
-    let view = observe::lun(run.host, run.config, None).require().cloned().map_err(|why| anyhow!("{why}"))?;
-    let LunView::Seen(lun) = view else { bail!("the LUN has gone") };
+    let lun = attached_lun(run)?;
     let devno = format!("{}:{}", mount.device.0, mount.device.1);
     ensure!(lun.devno == devno, "{data_dir} is on device {devno}, the LUN is {} ({})", lun.devno, lun.device);
     ensure!(
@@ -240,7 +238,17 @@ pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> 
         lun.wwid,
         record.wwid
     );
-    Ok(*lun)
+    Ok(lun)
+}
+
+fn attached_lun(run: &Run<'_>) -> anyhow::Result<Lun> {
+    let view = observe::lun(run.host, run.config, None).require().cloned().map_err(|why| anyhow!("{why}"))?;
+    match view {
+        LunView::Seen(lun) => Ok(*lun),
+        LunView::NoSession | LunView::NotAttached => {
+            bail!("the LUN has gone ({})", run.config.backing.place())
+        }
+    }
 }
 
 /// The other members of the cluster can do without this node's. Asked only by hand.

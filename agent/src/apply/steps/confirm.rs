@@ -11,8 +11,8 @@ use anyhow::Context as _;
 /// Takes the provisional proof for the proof if nobody has written to the source since it began. Otherwise copies and
 /// proves again: now nobody uses the source any more.
 ///
-/// A look at every process takes long on a node with many of them. The pod's end was seen by one, and a migration's commit
-/// takes the proof only after another one and a second look at the entries.
+/// A look at every process takes long on a node with many of them. A migration's commit takes the proof only after one, and
+/// after a second look at the entries.
 pub fn confirm(run: &mut Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     let from = &step.from;
     if step.way != Way::ToLun {
