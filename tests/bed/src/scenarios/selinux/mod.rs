@@ -4,6 +4,7 @@
 //! `guest/finish.sh`).
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
@@ -11,6 +12,7 @@ use super::boot::{self, NODES};
 use super::kubelet;
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::etcd::KeyHash;
+use crate::host;
 use crate::node::Node;
 use crate::scene::Wanted;
 use crate::stage::Stage;
@@ -170,9 +172,13 @@ fn runs_confined(stage: &Stage) -> Result<()> {
 
 /// Checks what domain the service ran in, since this boot.
 fn ran_in_its_domain(node: &Node) -> Result<()> {
-    let contexts = node.ok(
-        "journalctl --sync; journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u",
-    )?;
+    let script = "journalctl --sync; journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u";
+    // journalctl ignores a journal that journald is just making larger, and calls it truncated.
+    let contexts = host::poll(Duration::from_secs(60), Duration::from_secs(2), || {
+        let found = node.ok(script)?;
+        Ok((!found.is_empty()).then_some(found))
+    })?
+    .unwrap_or_default();
     if contexts.trim_end_matches('\0') != "system_u:system_r:etcd_lun_t:s0" {
         bail!("etcd-lun.service should run in etcd_lun_t, but ran as {contexts:?}");
     }
