@@ -140,7 +140,7 @@ impl PodEnd<'_> {
             return Ok(false);
         }
         // One that has ended is not asked for again: the kubelet restarts no container of a pod that it ends. If it had not
-        // seen the manifest go when this began, the look at all processes that follows finds what uses the data.
+        // seen the manifest go when this began, the caller's look at all processes finds what uses the data.
         let mut left = self.containers.to_vec();
         // The users of the last look; none if one of them cannot be waited for.
         let mut seen = None;
