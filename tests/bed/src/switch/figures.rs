@@ -22,15 +22,15 @@ struct Row {
 
 impl Row {
     /// The median of what a way has of this, where it was measured.
-    fn median(&self, way: Way, time: impl Fn(&Measured) -> Option<Duration>) -> Option<Duration> {
+    fn median(&self, way: Way, time: impl Fn(&Measured) -> Duration) -> Option<Duration> {
         let of_way = self.measured.iter().filter(|(of, _)| *of == way);
-        let mut times: Vec<Duration> = of_way.filter_map(|(_, measured)| time(measured)).collect();
+        let mut times: Vec<Duration> = of_way.map(|(_, measured)| time(measured)).collect();
         times.sort_unstable();
         times.get(times.len() / 2).copied()
     }
 
     fn gap(&self, way: Way) -> Option<Duration> {
-        self.median(way, |measured| Some(measured.gap))
+        self.median(way, |measured| measured.gap)
     }
 
     /// The time of a way, and how many plain restarts that is.
@@ -58,31 +58,27 @@ impl Figures {
 
     /// The table in Markdown: the longest time without an answer, and its ratio to a plain restart.
     pub fn table(&self) -> String {
-        self.rows(|row, way| Some(row.cell(way)))
+        self.rows(Row::cell)
     }
 
-    /// The table of etcd's own start: how long PID 1 waited for it. A static pod has none.
+    /// The table of etcd's own start.
     pub fn starts(&self) -> String {
         self.rows(|row, way| {
-            row.median(way, |measured| measured.start).map(|start| format!("{:.1} s", start.as_secs_f64()))
+            let start = row.median(way, |measured| measured.start.took);
+            start.map_or_else(|| "–".into(), |start| format!("{:.1} s", start.as_secs_f64()))
         })
     }
 
-    /// Leaves out a row without a cell.
-    fn rows(&self, cell: impl Fn(&Row, Way) -> Option<String>) -> String {
+    fn rows(&self, cell: impl Fn(&Row, Way) -> String) -> String {
         let mut text = String::from("| runtime | database |");
         for way in Way::ALL {
             write!(text, " {way} |").ok();
         }
         writeln!(text, "\n|---|---:|{}", "---:|".repeat(Way::ALL.len())).ok();
         for row in &self.0 {
-            let cells = Way::ALL.map(|way| cell(row, way));
-            if cells.iter().all(Option::is_none) {
-                continue;
-            }
             write!(text, "| {} | {} MiB |", row.runtime, row.bytes >> 20).ok();
-            for cell in cells {
-                write!(text, " {} |", cell.as_deref().unwrap_or("–")).ok();
+            for way in Way::ALL {
+                write!(text, " {} |", cell(row, way)).ok();
             }
             text.push('\n');
         }
@@ -110,14 +106,14 @@ impl Figures {
 
 #[cfg(test)]
 mod tests {
+    use super::super::start::Start;
     use super::*;
 
     #[test]
     fn ratios_and_bars() {
         let measured = |seconds| Measured {
             gap: Duration::from_secs(seconds),
-            start: Some(Duration::from_secs(seconds / 2)),
-            start_log: Vec::new(),
+            start: Start { took: Duration::from_secs(seconds / 2), log: Vec::new() },
             account: Vec::new(),
             before: [Duration::ZERO; 2],
             meanwhile: [Duration::ZERO; 2],
@@ -128,8 +124,7 @@ mod tests {
             figures.put(Runtime::Systemd, 100 << 20, way, measured(seconds));
         }
         for seconds in [40, 30, 2] {
-            let median = Measured { start: None, ..measured(seconds) };
-            figures.put(Runtime::StaticPod, 100 << 20, Way::Restart, median);
+            figures.put(Runtime::StaticPod, 100 << 20, Way::Restart, measured(seconds));
         }
         let table = figures.table();
         let rows: Vec<&str> = table.lines().skip(2).collect();
@@ -142,7 +137,10 @@ mod tests {
         );
         assert_eq!(
             figures.starts().lines().skip(2).collect::<Vec<_>>(),
-            ["| systemd | 100 MiB | 5.0 s | 10.0 s | 30.0 s | 6.0 s | 5.0 s |"]
+            [
+                "| systemd | 100 MiB | 5.0 s | 10.0 s | 30.0 s | 6.0 s | 5.0 s |",
+                "| static pod | 100 MiB | 15.0 s | – | – | – | – |"
+            ]
         );
         let plot = figures.plot();
         let bars: Vec<usize> = plot.lines().map(|line| line.matches('█').count()).collect();

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::start::Start;
 use super::way::{Runtime, Way};
 use crate::bed::Bed;
 use crate::compare::client::Client;
@@ -44,10 +45,8 @@ const SETTINGS: [&str; 2] = ["ETCD_QUOTA_BACKEND_BYTES=8589934592", "ETCD_SNAPSH
 pub struct Measured {
     /// The longest time without an answer.
     pub gap: Duration,
-    /// How long PID 1 waited for etcd's own start. A static pod is not started by it.
-    pub start: Option<Duration>,
-    /// Where that time went, by etcd's own log, and how much was read from disks.
-    pub start_log: Vec<String>,
+    /// etcd's own start at the end of that time.
+    pub start: Start,
     /// What etcd-lun says from the stop of etcd on: its steps, how long each took, and the sum.
     pub account: Vec<String>,
     /// Within this half of all writes, and 99 of 100, were acknowledged before anything was done.
@@ -75,8 +74,7 @@ impl Measured {
         let first = acknowledged.first().map_or(begun, |first| first.at);
         Ok(Self {
             gap: to - from,
-            start: None,
-            start_log: Vec::new(),
+            start: Start::default(),
             account: Vec::new(),
             before: within(first, begun),
             meanwhile: within(begun, from),
@@ -87,10 +85,8 @@ impl Measured {
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no answer for {:.1} s, {} writes lost", self.gap.as_secs_f64(), self.lost)?;
-        if let Some(start) = self.start {
-            write!(f, "; etcd started within {:.1} s", start.as_secs_f64())?;
-        }
+        let [gap, start] = [self.gap, self.start.took].map(|time| time.as_secs_f64());
+        write!(f, "no answer for {gap:.1} s, {} writes lost; etcd started within {start:.1} s", self.lost)?;
         if self.meanwhile[0] > Duration::ZERO {
             let ms = |times: [Duration; 2]| times.map(|time| time.as_millis());
             let ([half, most], [half_now, most_now]) = (ms(self.before), ms(self.meanwhile));
@@ -99,7 +95,7 @@ impl fmt::Display for Measured {
                 "; of its writes half took {half} ms before and {half_now} ms meanwhile, 99 of 100 {most} ms and {most_now} ms"
             )?;
         }
-        self.start_log.iter().chain(&self.account).try_for_each(|line| write!(f, "\n    {line}"))
+        self.start.log.iter().chain(&self.account).try_for_each(|line| write!(f, "\n    {line}"))
     }
 }
 
@@ -134,9 +130,6 @@ impl Lab {
         node.ok(&format!(
             "set -e; mkdir -p /etc/systemd/system/etcd.service.d
              printf '[Service]\\nTimeoutStartSec=infinity\\n{}\\n' >/etc/systemd/system/etcd.service.d/bench.conf
-             for when in Pre Post; do
-                 echo \"ExecStart$when=-+/bin/sh -c 'cat /sys/block/[sv]d*/stat >/run/start-$when'\"
-             done >>/etc/systemd/system/etcd.service.d/bench.conf
              mount -o remount,bind,rw /usr
              sed -i -e '/LISTEN_CLIENT_URLS/s/127.0.0.1/0.0.0.0/' -e '/^ENVIRONMENT = /a\\{}' /usr/libexec/kubelet-stand-in
              mount -o remount,bind,ro /usr
@@ -260,6 +253,7 @@ impl Lab {
             bail!("`{script}` failed: {output}");
         }
         self.answers()?;
+        let start = Start::of(&self.node)?;
         std::thread::sleep(AROUND);
         let acknowledged = writer.end()?;
         let numbers: Vec<u64> = acknowledged.iter().map(|one| one.number).collect();
@@ -270,50 +264,8 @@ impl Lab {
         let said = output.both();
         let account =
             said.lines().skip_while(|line| !STOPS.iter().any(|stop| line.contains(stop))).map(String::from);
-        let (start, start_log) = match self.runtime {
-            Runtime::Systemd => (Some(self.start()?), self.start_log()?),
-            Runtime::StaticPod => (None, Vec::new()),
-        };
         let account = account.collect();
-        Ok(Measured { start, start_log, account, lost, ..Measured::of(&acknowledged, begun)? })
-    }
-
-    /// How long PID 1 waited when it last started etcd.
-    fn start(&self) -> Result<Duration> {
-        let script = "systemctl show --property ExecMainStartTimestampMonotonic --value etcd.service
-             systemctl show --property ActiveEnterTimestampMonotonic --value etcd.service";
-        let said = self.node.ok(script)?;
-        let times: Vec<u64> = said.lines().map(str::parse).collect::<Result<_, _>>().context(said.clone())?;
-        let [begun, active] = times[..] else { bail!("`{script}` printed {said}") };
-        Ok(Duration::from_micros(active.checked_sub(begun).context("etcd is not active")?))
-    }
-
-    /// The messages of etcd's own start that came a while after the one before, and what disks read meanwhile.
-    fn start_log(&self) -> Result<Vec<String>> {
-        let script = "journalctl --no-pager --output cat _PID=$(systemctl show --property MainPID --value etcd.service)";
-        let said = self.node.ok(script)?;
-        let message = |line: &str| -> Option<(f64, String)> {
-            let line: Value = serde_json::from_str(line).ok()?;
-            let since_midnight = line["ts"].as_str()?.split_once('T')?.1.trim_end_matches('Z').split(':');
-            let ts = since_midnight
-                .map(str::parse::<f64>)
-                .try_fold(0.0, |sum, part| part.map(|part| sum * 60.0 + part));
-            Some((ts.ok()?, line["msg"].as_str()?.to_owned()))
-        };
-        let messages: Vec<_> = said.lines().filter_map(message).collect();
-        let until = messages.iter().position(|(_, text)| text.contains("ready to serve")).unwrap_or_default();
-        let pairs = messages.get(..=until).unwrap_or_default().windows(2);
-        let slow = pairs.filter(|pair| pair[1].0 - pair[0].0 > 0.3);
-        let mut log: Vec<_> =
-            slow.map(|pair| format!("{:.1} s before `{}`", pair[1].0 - pair[0].0, pair[1].1)).collect();
-        let read = |when| -> Result<u64> {
-            let stats = self.node.ok(&format!("cat /run/start-{when}"))?;
-            let sectors =
-                stats.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
-            Ok(sectors.sum())
-        };
-        log.push(format!("{:.1} MiB read from disks", (read("Post")? - read("Pre")?) as f64 / 2048.0));
-        Ok(log)
+        Ok(Measured { start, account, lost, ..Measured::of(&acknowledged, begun)? })
     }
 
     fn answers(&self) -> Result<()> {

@@ -41,13 +41,11 @@ impl Way {
     /// All of them, in the order of the table's columns.
     pub const ALL: [Way; 5] = [Way::Restart, Way::Cold, Way::ByHand, Way::Apply, Way::RestartOnLun];
 
-    /// How often it is measured with a database of so many bytes. What copies much takes long, and its gap is so long that
-    /// etcd's election, which takes up to a second more or less, hardly counts.
-    pub fn times(self, bytes: u64) -> usize {
+    /// How often it is measured: where a goal is set for it three times, because etcd's election makes up to a second of it.
+    pub fn times(self) -> usize {
         match self {
-            Way::Restart | Way::RestartOnLun => 3,
-            Way::Apply if bytes < 1 << 30 => 3,
-            Way::Cold | Way::ByHand | Way::Apply => 1,
+            Way::Restart | Way::Apply | Way::RestartOnLun => 3,
+            Way::Cold | Way::ByHand => 1,
         }
     }
 
