@@ -34,6 +34,8 @@ const VALUES: (usize, usize) = (64, 16 << 10);
 const LIMIT: Duration = Duration::from_secs(3600);
 /// What the step says that stops etcd, with each runtime.
 const STOPS: [&str; 2] = ["] stop ", "] move "];
+/// What the line says that sums up how long etcd was away.
+const SUM: &str = "etcd was away for";
 /// How long the client writes before and after.
 const AROUND: Duration = Duration::from_secs(15);
 
@@ -261,10 +263,9 @@ impl Lab {
         if way == Way::Apply && lost > 0 {
             bail!("etcd-lun has lost {lost} acknowledged writes");
         }
-        let said = output.both();
-        let account =
-            said.lines().skip_while(|line| !STOPS.iter().any(|stop| line.contains(stop))).map(String::from);
-        let account = account.collect();
+        let steps = output.stderr.lines().skip_while(|line| !STOPS.iter().any(|stop| line.contains(stop)));
+        let sum = output.stdout.lines().filter(|line| line.contains(SUM));
+        let account = steps.chain(sum).map(String::from).collect();
         Ok(Measured { start, account, lost, ..Measured::of(&acknowledged, begun)? })
     }
 
