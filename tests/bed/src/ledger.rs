@@ -192,12 +192,17 @@ impl Entry {
     }
 }
 
-/// State and start time (field 22) of a process. The name before them may contain blanks and brackets.
+/// State and start time of a process.
 fn stat(pid: i32) -> Option<(char, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
-    let words: Vec<&str> = rest.split_whitespace().collect();
-    Some((words.first()?.chars().next()?, words.get(19)?.parse().ok()?))
+    Some((stat_field(&text, 3)?.chars().next()?, stat_field(&text, 22)?.parse().ok()?))
+}
+
+/// A field of `/proc/PID/stat` by its number in proc_pid_stat(5), from the third on. The name before it may contain blanks
+/// and brackets.
+pub fn stat_field(line: &str, number: usize) -> Option<&str> {
+    let (_, rest) = line.rsplit_once(')')?;
+    rest.split_whitespace().nth(number.checked_sub(3)?)
 }
 
 #[cfg(test)]

@@ -371,3 +371,8 @@ impl Node {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 }
+
+/// When a journal entry was written, since the kernel's start. `None` if the entry does not tell.
+pub fn since_start(entry: &Value) -> Option<Duration> {
+    entry["__MONOTONIC_TIMESTAMP"].as_str()?.parse().ok().map(Duration::from_micros)
+}

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::host;
-use crate::node::Node;
+use crate::ledger;
+use crate::node::{Node, since_start};
 
 /// What etcd says as soon as it serves.
 const SERVES: &str = "ready to serve";
@@ -43,8 +44,7 @@ impl Start {
     fn read(cost: &Cost, entries: &[Value]) -> Result<Option<Self>> {
         let (mut log, mut before) = (Vec::new(), cost.begun);
         for entry in entries {
-            let at = entry["__MONOTONIC_TIMESTAMP"].as_str().context("an entry without a time")?;
-            let at = Duration::from_micros(at.parse()?);
+            let at = since_start(entry).context("an entry without a time")?;
             let line = entry["MESSAGE"].as_str().and_then(|line| serde_json::from_str::<Value>(line).ok());
             let text = line.as_ref().and_then(|line| line["msg"].as_str()).unwrap_or("another line");
             let since = at.saturating_sub(before);
@@ -62,7 +62,7 @@ impl Start {
 }
 
 /// What the kernel counts for a process.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Cost {
     /// Since the node's start.
     begun: Duration,
@@ -77,10 +77,8 @@ impl Cost {
     /// From `/proc/PID/stat`, one line, and `/proc/PID/io` after it.
     fn parse(text: &str) -> Result<Self> {
         let (stat, io) = text.split_once('\n').context("one line only")?;
-        // The second field is the program's name in parentheses, which may have blanks.
-        let (_, stat) = stat.rsplit_once(") ").context("no name in parentheses")?;
         let field = |number: usize| -> Result<u64> {
-            let field = stat.split(' ').nth(number - 3).with_context(|| format!("no field {number}"))?;
+            let field = ledger::stat_field(stat, number).with_context(|| format!("no field {number}"))?;
             field.parse().with_context(|| format!("field {number} is {field}"))
         };
         let time = |number| -> Result<Duration> { Ok(TICK * u32::try_from(field(number)?)?) };

@@ -145,7 +145,7 @@ fn logins_did_not_wait(node: &Node) -> Result<()> {
     let open = first_end(node, "systemd-user-sessions.service")?;
     let tried = first_end(node, "etcd-lun.service")?;
     if open > tried {
-        bail!("logins had to wait for etcd-lun.service: {open} us and {tried} us after the start");
+        bail!("logins had to wait for etcd-lun.service: {open:?} and {tried:?} after the start");
     }
     Ok(())
 }

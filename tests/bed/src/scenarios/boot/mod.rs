@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::host;
-use crate::node::Node;
+use crate::node::{Node, since_start};
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -183,13 +183,12 @@ pub(super) fn wait_for(node: &Node, name: &str, state: &str, limit: Duration) ->
     }
 }
 
-/// When a unit's first start in this boot ended, with or without success, in microseconds since the kernel's
-/// start.
-fn first_end(node: &Node, name: &str) -> Result<u64> {
+/// When a unit's first start in this boot ended, with or without success, since the kernel's start.
+fn first_end(node: &Node, name: &str) -> Result<Duration> {
     node.journal(&format!("UNIT={name}"))?
         .iter()
         .filter(|entry| entry.get("JOB_RESULT").is_some())
-        .find_map(|entry| entry["__MONOTONIC_TIMESTAMP"].as_str()?.parse().ok())
+        .find_map(since_start)
         .with_context(|| format!("the journal does not show that the start of {name} ended"))
 }
 
