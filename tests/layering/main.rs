@@ -98,6 +98,7 @@ fn only_host_touches_the_machine() {
         "rustix",
         "nix",
         "zbus",
+        "rtnetlink",
         "sys_mount",
     ];
     // Types that don't access anything.
