@@ -18,6 +18,7 @@ mod output;
 mod page;
 mod progress;
 mod render;
+mod render_target;
 mod retired;
 mod selinux;
 mod show;
@@ -26,9 +27,12 @@ mod view;
 
 pub use exit::Exit;
 
-use crate::plan::{Goal, Occasion};
+use crate::{
+    delivery,
+    plan::{Goal, Occasion},
+};
 use grammar::{Arguments, Parsed};
-use output::{OutputFormat, print_err, print_out};
+use output::{OutputFormat, print_document, print_err, print_out};
 use std::path::{Path, PathBuf};
 
 /// Runs the program with this process's arguments.
@@ -133,12 +137,17 @@ fn action(words: &[&str], given: &Arguments) -> Result<Action, String> {
             let options = render::Options::from(given)?;
             Box::new(move |file| render::butane(file, &options))
         }
+        ["render", "pinnedimageset"] => {
+            let (image, role, name) = render::pinned(given)?;
+            Box::new(move |_| print_document(&delivery::pinned_image_set(&image, &role, &name)))
+        }
+        ["render", "nodedisruptionpolicy"] => Box::new(|_| print_document(&delivery::disruption_policy())),
         ["render", "policy"] => Box::new(render::policy),
         ["render", "udev"] => Box::new(render::udev),
         ["render", "multipath"] => Box::new(render::multipath),
         ["render", "target"] => {
-            let kind = render::TargetKind::from(given)?;
-            Box::new(move |file| render::target(file, &kind))
+            let kind = render_target::TargetKind::from(given)?;
+            Box::new(move |file| render_target::target(file, &kind))
         }
         other => return Err(format!("`{}` is not a command", other.join(" "))),
     })
@@ -151,9 +160,17 @@ mod tests {
     #[test]
     fn every_command_of_the_table_has_an_action() {
         for command in grammar::COMMANDS {
-            let into = command.flags.iter().any(|flag| flag.name == "into").then_some("--into=/x");
+            let needed = [
+                ("into", "--into=/x"),
+                (
+                    "image",
+                    "--image=a.example/b@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+                ),
+            ];
+            let has = |name: &str| command.flags.iter().any(|flag| flag.name == name);
+            let options = needed.iter().filter(|(name, _)| has(name)).map(|(_, option)| *option);
             let operand = command.operand.filter(|operand| operand.required).map(|_| "1");
-            let line = command.words.iter().copied().chain(into).chain(operand).map(Into::into);
+            let line = command.words.iter().copied().chain(options).chain(operand).map(Into::into);
             let (found, given) = match grammar::parse(line).unwrap() {
                 Parsed::Command(found, given) => (found, given),
                 Parsed::Text(_) if matches!(command.words, ["help" | "version"]) => continue,

@@ -1,4 +1,4 @@
-//! `render`: prints or writes units, MachineConfig, Butane, policy, udev rule and the target's script.
+//! `render`: prints or writes units, MachineConfig, Butane, policy and udev rule.
 
 use super::{
     config::load_pool,
@@ -7,8 +7,8 @@ use super::{
     output::{print_document, print_err, print_out},
 };
 use crate::{
-    config::{ChapSource, ConfigError, MAIN_FILE, Nodes, Pool, SecretSource, Source},
-    delivery::{self, Appliance, Backstores, Delivery, DeliveryError, MachineConfig, ObjectName, Role},
+    config::{ChapSource, ConfigError, MAIN_FILE, Pool, SecretSource, Source},
+    delivery::{self, Delivery, DeliveryError, ImageRef, MachineConfig, ObjectName, Program, Role, Way},
     host::Host,
     observe::secrets,
     policy,
@@ -27,22 +27,41 @@ use std::{
 pub(super) struct Options {
     role: Role,
     name: Option<ObjectName>,
-    program: Option<PathBuf>,
-    without_program: bool,
+    by: By,
+    programs: Vec<PathBuf>,
+    beside: Option<PathBuf>,
     secrets_from: Option<PathBuf>,
     without_secrets: bool,
+}
+
+/// How the program reaches the nodes.
+#[derive(Debug)]
+enum By {
+    Image(ImageRef),
+    Object,
+    Package,
 }
 
 impl Options {
     /// As given on the command line.
     pub fn from(given: &Arguments) -> Result<Self, String> {
         let path = |name| given.value(name).map(PathBuf::from);
-        let master = || Role::from_str("master").map_err(|error| error.to_string());
+        let by = match (given.parsed("image")?, given.has("embed"), given.has("without-program")) {
+            (Some(image), false, false) => By::Image(image),
+            (None, true, false) => By::Object,
+            (None, false, true) => By::Package,
+            _ => {
+                return Err("give one of --image REGISTRY/REPOSITORY@sha256:DIGEST (each node fetches the program once), \
+                            --without-program (a package has brought it) and --embed (the object contains it)"
+                    .into());
+            }
+        };
         Ok(Self {
-            role: given.parsed("role")?.map_or_else(master, Ok)?,
+            role: role(given)?,
             name: given.parsed("name")?,
-            program: path("program"),
-            without_program: given.has("without-program"),
+            by,
+            programs: given.values("program").map(PathBuf::from).collect(),
+            beside: path("beside"),
             secrets_from: path("secrets-from"),
             without_secrets: given.has("without-secrets"),
         })
@@ -51,14 +70,19 @@ impl Options {
     fn object_name(&self) -> ObjectName {
         self.name.clone().unwrap_or_else(|| ObjectName::for_role(&self.role))
     }
+}
 
-    /// The path that the program is read from.
-    fn program(&self) -> anyhow::Result<PathBuf> {
-        match &self.program {
-            Some(path) => std::path::absolute(path).context("finding --program"),
-            None => Ok(OWN_PROGRAM.into()),
-        }
-    }
+fn role(given: &Arguments) -> Result<Role, String> {
+    let master = || Role::from_str("master").map_err(|error| error.to_string());
+    given.parsed("role")?.map_or_else(master, Ok)
+}
+
+/// The image, the role and the object's name of a PinnedImageSet, as given on the command line.
+pub(super) fn pinned(given: &Arguments) -> Result<(ImageRef, Role, ObjectName), String> {
+    let image = given.parsed("image")?.ok_or("--image <IMAGE> is missing")?;
+    let role = role(given)?;
+    let name = given.parsed("name")?.unwrap_or_else(|| ObjectName::for_role(&role));
+    Ok((image, role, name))
 }
 
 const OWN_PROGRAM: &str = "/proc/self/exe";
@@ -78,8 +102,7 @@ pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<
     }
     let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
     let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
-    let by =
-        if packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::MachineConfig };
+    let by = if packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::Hand };
     for rendered in unit::for_config_installed_by(&pool, by).map_err(anyhow::Error::from)? {
         let path = into.join(&rendered.name);
         let text = path.to_str().context("the directory's name is not UTF-8")?;
@@ -107,43 +130,13 @@ pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<()
             "a MachineConfig is too long for a terminal, and may hold secrets: write it to a file, `etcd-lun render machineconfig >{name}.yaml`"
         )));
     }
-    let (delivery, machine) = gather(file, options)?;
-    let MachineConfig { text, sizes } = delivery::machineconfig(&delivery, &options.role, &name);
-    let carries =
-        machine.map_or("without the program".into(), |machine| format!("with the program for {machine}"));
-    print_err(&format!("{name}, for the pool of role {}, {carries}:\n{sizes}", options.role));
-    for warning in sizes.warnings() {
-        print_err(&format!("warning: {warning}"));
-    }
-    if !sizes.fits() {
-        return Err(Exit::Error(anyhow::anyhow!(
-            "MachineConfig {name} would have {} bytes, and all MachineConfigs of a pool together may have {}: give a smaller build with --program, as packaging/build makes it",
-            sizes.whole,
-            delivery::POOL_LIMIT
-        )));
-    }
-    print_document(&text)
+    print_document(&gather(file, options)?.0.text())
 }
 
-/// Prints a Butane config, and on standard error how to run Butane.
+/// Prints a Butane config, and on standard error the size of the MachineConfig that Butane makes of it.
 pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
-    let (delivery, machine) = gather(file, options)?;
-    let mut program = options.program()?;
-    if options.program.is_none() {
-        let host = Host::machine().context("setting up")?;
-        program = host.root.read_link(&program).context("finding this program")?.unwrap_or(program);
-    }
-    let (dir, name) = (program.parent(), program.file_name().and_then(|name| name.to_str()));
-    let (Some(dir), Some(local)) = (dir, name) else {
-        return Err(Exit::Usage(format!("the name of {} is not UTF-8: rename it", program.display())));
-    };
-    if let Some(machine) = machine {
-        print_err(&format!(
-            "run `butane --strict --files-dir {}`, which reads the program for {machine} there",
-            dir.display()
-        ));
-    }
-    print_document(&delivery::butane(&delivery, &options.role, &options.object_name(), local))
+    let (_, delivery) = gather(file, options)?;
+    print_document(&delivery::butane(&delivery, &options.role, &options.object_name()))
 }
 
 /// Prints the SELinux policy module.
@@ -169,98 +162,100 @@ pub(super) fn multipath(file: Option<&Path>) -> Result<(), Exit> {
     })?)
 }
 
-/// What the target is made with.
-#[derive(Debug)]
-pub(super) enum TargetKind {
-    /// targetcli on a Linux machine.
-    Lio(Backstores),
-    /// The API of targetd.
-    Targetd(Appliance),
-}
-
-impl TargetKind {
-    /// As given on the command line.
-    pub fn from(given: &Arguments) -> Result<Self, String> {
-        let backstores = match given.parsed::<AbsPath>("backstore-dir")? {
-            _ if given.has("backstore-block") => Some(Backstores::Devices),
-            dir => dir.map(Backstores::Files),
-        };
-        let (kind, pool) = (given.parsed::<String>("kind")?, given.parsed::<String>("pool")?);
-        match (kind.as_deref().unwrap_or("lio"), pool, backstores) {
-            ("lio", None, Some(backstores)) => Ok(Self::Lio(backstores)),
-            ("lio", None, None) => {
-                Ok(Self::Lio(Backstores::Files(BACKSTORE_DIR.parse().map_err(|error| format!("{error}"))?)))
-            }
-            ("lio", Some(_), _) => Err("--pool: only --kind targetd has a pool".into()),
-            ("targetd", Some(pool), None) => Ok(Self::Targetd(Appliance { pool })),
-            ("targetd", None, _) => {
-                Err("--kind targetd: --pool must name the pool of the appliance (`block_pools` in /etc/target/targetd.yaml)".into())
-            }
-            ("targetd", Some(_), Some(_)) => Err("--backstore-…: targetd keeps the LUNs in its pool".into()),
-            (kind, ..) => Err(format!("--kind: `{kind}` is neither \"lio\" nor \"targetd\"")),
-        }
-    }
-}
-
-/// Where the target's machine keeps the LUNs by default.
-const BACKSTORE_DIR: &str = "/var/lib/etcd-lun-target";
-
-/// Prints the script that sets up the target.
-pub(super) fn target(file: Option<&Path>, kind: &TargetKind) -> Result<(), Exit> {
-    let (_, pool, _) = load_pool(file)?;
-    let Nodes::Iscsi { target, nodes } = pool.nodes()? else {
-        return Err(Exit::Usage(
-            "render target: the config has a [device] and no [target], so there is no target to set up: attach a disk to each node instead".into(),
-        ));
-    };
-    let least = pool.lun.min_size;
-    let script = match kind {
-        TargetKind::Lio(backstores) => delivery::target(target, &nodes, least, backstores),
-        TargetKind::Targetd(appliance) => delivery::targetd(target, &nodes, least, appliance),
-    };
-    print_document(&script.map_err(|error| Exit::Usage(error.to_string()))?)
-}
-
-/// Reads and checks all parts before anything is printed. The delivery, and the architecture of the program in it.
-fn gather(file: Option<&Path>, options: &Options) -> Result<(Delivery, Option<&'static str>), Exit> {
+/// Reads and checks all parts before anything is printed, and says whether the object fits.
+fn gather(file: Option<&Path>, options: &Options) -> Result<(MachineConfig, Delivery), Exit> {
     let (host, pool, sources) = load_pool(file)?;
     let nodes = pool.nodes()?;
     let secrets = secret_files(&host, &pool, options)?;
-    let (program, machine) = if options.without_program {
-        (None, None)
-    } else {
-        program(&host, options).map(|(bytes, machine)| (Some(bytes), Some(machine)))?
-    };
+    let way = way(&host, options)?;
     let delivered = sources.into_iter().map(|source| match file {
         // A file that the command line names becomes the main file on the nodes.
         Some(_) => Source { path: MAIN_FILE.into(), text: source.text },
         None => source,
     });
     let config: Vec<_> = delivered.collect();
-    let delivery = Delivery::new(program, &config, secrets, &pool, &nodes).map_err(|error| match error {
+    let delivery = Delivery::new(&way, &config, secrets, &pool, &nodes).map_err(|error| match error {
         DeliveryError::Twice { .. } | DeliveryError::Term(_) => Exit::Usage(error.to_string()),
-        DeliveryError::Unit(_) => Exit::Error(error.into()),
+        DeliveryError::Unit(_) | DeliveryError::Pack(_) => Exit::Error(error.into()),
     })?;
-    Ok((delivery, machine))
+    let object =
+        MachineConfig::new(&delivery, &options.role, &options.object_name()).map_err(anyhow::Error::from)?;
+    fits(&host, options, &way, &object)?;
+    Ok((object, delivery))
 }
 
-fn program(host: &Host, options: &Options) -> Result<(Vec<u8>, &'static str), Exit> {
-    let path = options.program()?;
-    let refuse = |why: &dyn std::fmt::Display| {
-        let (object, cure) = match &options.program {
-            Some(path) => (path.display().to_string(), "name a build of packaging/build"),
-            None => {
+/// Says on standard error how large the object is. Refuses an object that a cluster could not store.
+fn fits(host: &Host, options: &Options, way: &Way, object: &MachineConfig) -> Result<(), Exit> {
+    let rendered = match &options.beside {
+        Some(path) => {
+            let path = std::path::absolute(path).context("finding --beside")?;
+            Some(host.root.read(&path).map_err(|error| Exit::Usage(format!("--beside: {error}")))?)
+        }
+        None => None,
+    };
+    let fit = object.fit(rendered.as_deref()).ok_or_else(|| {
+        Exit::Usage(format!(
+            "--beside: the file is not a rendered MachineConfig in JSON: make it with `oc get machineconfig $(oc get machineconfigpool {} --output 'jsonpath={{.status.configuration.name}}') --output json`",
+            options.role
+        ))
+    })?;
+    let name = options.object_name();
+    if let Some(why) = fit.refusal() {
+        return Err(Exit::TooLarge(format!("MachineConfig {name}: {why}")));
+    }
+    print_err(&format!("{name}, for the pool of role {}, {way}:\n{fit}", options.role));
+    for warning in fit.warnings() {
+        print_err(&format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// How the program reaches the nodes, with the programs read and checked.
+fn way(host: &Host, options: &Options) -> Result<Way, Exit> {
+    if let By::Package = options.by {
+        return Ok(Way::Package);
+    }
+    let mut programs: Vec<Program> = Vec::new();
+    let own = [PathBuf::from(OWN_PROGRAM)];
+    let given = if options.programs.is_empty() { &own[..] } else { &options.programs };
+    for path in given {
+        let program = program(host, path)?;
+        if programs.iter().any(|other| other.machine() == program.machine()) {
+            return Err(Exit::Usage(format!(
+                "--program: two programs are for {}: give one for each architecture",
+                program.machine()
+            )));
+        }
+        programs.push(program);
+    }
+    match (&options.by, programs.pop()) {
+        (By::Image(image), Some(last)) => {
+            programs.push(last);
+            Ok(Way::Image { image: image.clone(), programs })
+        }
+        (_, Some(only)) if programs.is_empty() => Ok(Way::Embedded(only)),
+        _ => Err(Exit::Usage(
+            "--embed: the object contains one program: give one --program, and render an object for each pool".into(),
+        )),
+    }
+}
+
+fn program(host: &Host, path: &Path) -> Result<Program, Exit> {
+    let is_own = path == Path::new(OWN_PROGRAM);
+    let path = std::path::absolute(path).context("finding --program")?;
+    let bytes = host.root.read_bytes(&path).map_err(|error| match is_own {
+        false => Exit::Usage(format!("--program: {error}")),
+        true => Exit::Error(anyhow::Error::from(error).context("reading this program")),
+    })?;
+    Program::new(bytes).map_err(|why| {
+        let (object, cure) = match is_own {
+            false => (path.display().to_string(), "name a build of packaging/build"),
+            true => {
                 ("this program".into(), "name a static build with --program, as packaging/build makes it")
             }
         };
         Exit::Usage(format!("{object} {why}: {cure}"))
-    };
-    let bytes = host.root.read_bytes(&path).map_err(|error| match options.program {
-        Some(_) => Exit::Usage(format!("--program: {error}")),
-        None => Exit::Error(anyhow::Error::from(error).context("reading this program")),
-    })?;
-    let machine = delivery::check_program(&bytes).map_err(|error| refuse(&error))?;
-    Ok((bytes, machine))
+    })
 }
 
 /// The files of secrets with their texts; none if they are left out.

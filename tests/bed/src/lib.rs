@@ -10,7 +10,9 @@
 //! - `cluster`: the node's etcd as one of three members, and a client that checks its own history
 //! - `cache`: disks with a write cache, which lose unflushed data at a power cut
 //! - `scene`: the agent in the node, and a config for it
+//! - `object`: renders a MachineConfig
 //! - `delivery`: the real Ignition puts a MachineConfig on a node's disk
+//! - `registry`: brings the program's image to nodes
 //! - `kubelet`: the disk of a node whose etcd is a static pod of the real kubelet
 //! - `stage`, `suite`, `scenarios`: the scenarios; each begins on a node that was reset for it
 //! - `lanes`: several stages at the same time
@@ -36,8 +38,10 @@ pub mod lanes;
 pub mod ledger;
 pub mod net;
 pub mod node;
+pub mod object;
 pub mod packages;
 pub mod qmp;
+pub mod registry;
 pub mod release;
 pub mod roll;
 pub mod scenarios;

@@ -20,6 +20,13 @@ const NEEDED: &[(&str, &str)] = &[
     ("iptables", "iptables"),
     ("openssh-client", "ssh"),
     ("curl", "curl"),
+    ("openssl", "openssl"),
+    // The program's image: makes it, serves it, pushes it.
+    ("buildah", "buildah"),
+    ("docker-registry", "docker-registry"),
+    ("skopeo", "skopeo"),
+    ("jq", "jq"),
+    ("xz-utils", "xz"),
     // Unpacks the kubelet's source.
     ("dpkg-dev", "dpkg-source"),
     ("ignition", "ignition-validate"),

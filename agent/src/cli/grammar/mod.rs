@@ -34,6 +34,11 @@ impl Arguments {
         self.0.iter().find(|(given, _)| *given == name).map(|(_, value)| value)
     }
 
+    /// All values of an option that may be given more than once.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &OsString> {
+        self.0.iter().filter(move |(given, _)| *given == name).map(|(_, value)| value)
+    }
+
     /// The parsed value of an option or operand.
     pub fn parsed<T: FromStr<Err: fmt::Display>>(&self, name: &str) -> Result<Option<T>, String> {
         self.read(name, |text| text.parse().map_err(|error: T::Err| error.to_string()))
@@ -105,7 +110,7 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
                 continue;
             }
         };
-        if given.has(taken.name) {
+        if given.has(taken.name) && !taken.is_list {
             return Err(wrong(&format!("--{} is given twice", taken.name), &words, found));
         }
         let value = match taken.value {

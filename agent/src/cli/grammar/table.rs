@@ -15,6 +15,8 @@ pub struct Flag {
     pub help: &'static str,
     /// The option that excludes it, if there is one.
     pub conflicts_with: Option<&'static str>,
+    /// Whether it may be given more than once.
+    pub is_list: bool,
 }
 
 /// A word after the words of a command.
@@ -48,7 +50,7 @@ pub struct Command {
 }
 
 const fn switch(name: &'static str, help: &'static str) -> Flag {
-    Flag { name, short: None, value: None, help, conflicts_with: None }
+    Flag { name, short: None, value: None, help, conflicts_with: None, is_list: false }
 }
 
 const fn short(name: &'static str, short: char, help: &'static str) -> Flag {
@@ -81,27 +83,51 @@ pub const GLOBAL: [Flag; 3] = [
     short("version", 'V', "Print the version"),
 ];
 
+const ROLE: Flag = option("role", "ROLE", "The role that the MachineConfigPool selects [default: master]");
+
+const IMAGE: Flag = option(
+    "image",
+    "IMAGE",
+    "The image that brings the program to the nodes, as REGISTRY/REPOSITORY@sha256:DIGEST",
+);
+
 const DELIVERY: &[Flag] = &[
-    option("role", "ROLE", "The role that the MachineConfigPool selects [default: master]"),
+    ROLE,
     option("name", "NAME", "The name of the MachineConfig object [default: 98-ROLE-etcd-lun]"),
-    option(
-        "program",
-        "FILE",
-        "Deliver this build of etcd-lun instead of the running program; it may be for another architecture",
-    ),
+    Flag { conflicts_with: Some("embed"), ..IMAGE },
     Flag {
-        name: "without-program",
-        short: None,
-        value: None,
-        help: "Leave the program out, for nodes that have it from the package, in their image or installed",
-        conflicts_with: Some("program"),
+        conflicts_with: Some("without-program"),
+        is_list: true,
+        ..option(
+            "program",
+            "FILE",
+            "The program in the image, instead of the running program; once for each architecture of the pool",
+        )
     },
     Flag {
-        name: "secrets-from",
-        short: None,
-        value: Some("DIR"),
-        help: "Read the files of secrets from this directory instead of the paths in the config",
+        conflicts_with: Some("image"),
+        ..switch(
+            "without-program",
+            "Leave the program out, for nodes that have it from the package, in their image or installed",
+        )
+    },
+    Flag {
+        conflicts_with: Some("without-program"),
+        ..switch("embed", "Put the program into the object itself, for clusters without a registry at hand")
+    },
+    option(
+        "beside",
+        "FILE",
+        "Also check that the object fits into this rendered config of the pool, which `oc get machineconfig NAME \
+         --output json` has printed",
+    ),
+    Flag {
         conflicts_with: Some("without-secrets"),
+        ..option(
+            "secrets-from",
+            "DIR",
+            "Read the files of secrets from this directory instead of the paths in the config",
+        )
     },
     switch("without-secrets", "Leave the files of secrets out; you bring them to the nodes in another way"),
 ];
@@ -229,8 +255,8 @@ pub const COMMANDS: &[Command] = &[
             option("into", "DIR", "The directory, such as /etc/systemd/system"),
             switch(
                 "packaged",
-                "Use the package's path /usr/bin/etcd-lun instead of /usr/local/bin/etcd-lun; not needed if that is the \
-                 running program",
+                "Use the package's path /usr/bin/etcd-lun instead of /var/lib/etcd-lun/bin/etcd-lun; not needed if that \
+                 is the running program",
             ),
         ],
     ),
@@ -239,15 +265,28 @@ pub const COMMANDS: &[Command] = &[
         operand: None,
         about: "Print a MachineConfig that brings program, config, secrets and units to the nodes of a pool",
         flags: DELIVERY,
-        after_help: "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply --server-side`. \
-                     A plain `oc apply` keeps a copy of the object in an annotation, and the object is too large for \
-                     that.",
+        after_help: "One of --image, --without-program and --embed says how the program reaches the nodes. With --image, \
+                     each node fetches it once and accepts only the program that you render with, by its checksum.",
     },
+    plain(&["render", "butane"], "Print the same as a Butane config", DELIVERY),
     plain(
-        &["render", "butane"],
-        "Print the same as a Butane config; `butane --files-dir` reads the program from a file",
-        DELIVERY,
+        &["render", "pinnedimageset"],
+        "Print a PinnedImageSet, with which nodes fetch the image beforehand (OpenShift 4.20 and later)",
+        &[
+            IMAGE,
+            ROLE,
+            option("name", "NAME", "The name of the PinnedImageSet object [default: 98-ROLE-etcd-lun]"),
+        ],
     ),
+    Command {
+        words: &["render", "nodedisruptionpolicy"],
+        operand: None,
+        about: "Print a NodeDisruptionPolicy, with which nodes take a new program without a reboot (OpenShift 4.17 and \
+                later)",
+        flags: &[],
+        after_help: "Every cluster has one object with all such policies. If it has any, add this one to its list with \
+                     `oc edit machineconfiguration cluster`. Otherwise use `oc apply --server-side -f`.",
+    },
     plain(
         &["render", "policy"],
         "Print the SELinux policy module as CIL, for packages, for layered images, and for review",
@@ -275,12 +314,13 @@ pub const COMMANDS: &[Command] = &[
             ),
             option("pool", "NAME", "With targetd: the appliance's pool that the LUNs are made in"),
             Flag {
-                name: "backstore-dir",
-                short: None,
-                value: Some("DIR"),
-                help: "Keep the LUNs in files in this directory of the target's machine [default: \
-                       /var/lib/etcd-lun-target]",
                 conflicts_with: Some("backstore-block"),
+                ..option(
+                    "backstore-dir",
+                    "DIR",
+                    "Keep the LUNs in files in this directory of the target's machine [default: \
+                     /var/lib/etcd-lun-target]",
+                )
             },
             switch(
                 "backstore-block",

@@ -21,6 +21,7 @@ mod config;
 mod content;
 mod copy;
 pub(crate) mod cuts;
+mod delivered;
 mod device;
 mod faults;
 mod health;
@@ -45,6 +46,7 @@ pub fn all() -> Vec<Scenario> {
         // Scenarios that take minutes come first, so that all lanes end at about the same time.
         kubelet::scenarios(),
         boot::scenarios(),
+        delivered::scenarios(),
         selinux::scenarios(),
         cuts::scenarios(),
         beside::scenarios(),
