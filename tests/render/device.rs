@@ -1,6 +1,6 @@
 //! `render` for a config with a local disk.
 
-use crate::{Dir, content, files, tool};
+use crate::{Dir, IMAGE, content, files, tool};
 use std::fs;
 
 const DEVICE: &str = r#"[device]
@@ -37,7 +37,8 @@ fn units_have_nothing_of_the_network() {
             for word in ["network", "iscsi", "_netdev", "ovs-configuration", "br-ex", "etcd-lun-shutdown"] {
                 assert!(settings.iter().all(|line| !line.contains(word)), "{word} in {path}: {text}");
             }
-            fs::write(path, text.replace("/usr/local/bin/etcd-lun", env!("CARGO_BIN_EXE_etcd-lun"))).unwrap();
+            fs::write(path, text.replace("/var/lib/etcd-lun/bin/etcd-lun", env!("CARGO_BIN_EXE_etcd-lun")))
+                .unwrap();
         }
         let service = fs::read_to_string(dir.path("etcd-lun.service")).unwrap();
         for line in [
@@ -67,6 +68,8 @@ fn an_object_for_a_pool_of_its_own() {
         "machineconfig",
         "--config",
         &config,
+        "--image",
+        IMAGE,
         "--program",
         &dir.path("etcd-lun"),
         "--role",

@@ -1,6 +1,6 @@
 //! Wrong inputs of `render`, and the messages about them.
 
-use crate::{CONFIG, Dir, SECRET, tested_program};
+use crate::{CONFIG, Dir, IMAGE, SECRET, tested_program};
 use std::{
     fs,
     path::Path,
@@ -53,7 +53,8 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
     // Another program than that of this build is static.
     if !cfg!(target_feature = "crt-static") && tested_program() == Path::new(env!("CARGO_BIN_EXE_etcd-lun")) {
         let config = dir.path("pool.toml");
-        let (code, out, err) = dir.run(&["machineconfig", "--config", &config, "--without-secrets"]);
+        let (code, out, err) =
+            dir.run(&["machineconfig", "--config", &config, "--without-secrets", "--image", IMAGE]);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert!(err.contains("name a static build with --program"), "{err}");
     }
@@ -63,7 +64,8 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
 fn a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
     let dir = Dir::new("full");
     let render = |to: Stdio| {
-        let args = ["--config", "pool.toml", "--secrets-from", ".", "--program", "etcd-lun"];
+        let args =
+            ["--config", "pool.toml", "--secrets-from", ".", "--program", "etcd-lun", "--image", IMAGE];
         let mut command = Command::new(tested_program());
         command
             .args(["render", "machineconfig"])

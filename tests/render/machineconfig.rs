@@ -1,6 +1,6 @@
 //! `render machineconfig`.
 
-use crate::{CONFIG, Dir, SECRET, content, files, program, tool};
+use crate::{CONFIG, Dir, IMAGE, SECRET, content, files, program, tool};
 use serde_json::Value;
 use std::fs;
 
@@ -17,8 +17,13 @@ fn every_file_arrives_byte_for_byte() {
     let expected = [
         ("/etc/etcd-lun/chap.secret", 0o600, SECRET.as_bytes().to_vec()),
         ("/etc/etcd-lun/config.toml", 0o600, CONFIG.as_bytes().to_vec()),
+        ("/etc/etcd-lun/program", 0o644, order().into_bytes()),
         ("/etc/udev/rules.d/90-etcd-lun.rules", 0o644, rule.into_bytes()),
-        ("/usr/local/bin/etcd-lun", 0o755, program()),
+        (
+            "/usr/local/lib/etcd-lun/program.sh",
+            0o644,
+            include_bytes!("../../units/etcd-lun-program.sh").to_vec(),
+        ),
         (
             "/usr/local/lib/systemd/catalog/etcd-lun.catalog",
             0o644,
@@ -29,7 +34,6 @@ fn every_file_arrives_byte_for_byte() {
         files.iter().map(|(path, mode, _)| format!("{path} {mode:o}")).collect::<Vec<_>>()
     };
     assert_eq!(names(&found), names(&expected));
-    // Not compared as a whole, so that a failure does not print a whole program.
     for ((path, _, found), (_, _, expected)) in found.iter().zip(&expected) {
         assert!(found == expected, "{path} is not what it was rendered from");
     }
@@ -40,6 +44,8 @@ fn every_file_arrives_byte_for_byte() {
         ("etcd-lun-health.service", None),
         ("etcd-lun-health.timer", Some(&Value::Bool(true))),
         ("etcd-lun-park.service", None),
+        ("etcd-lun-program-fetch.service", None),
+        ("etcd-lun-program.service", None),
         ("etcd-lun-put-back.service", None),
         ("etcd-lun-selinux.service", None),
         ("etcd-lun-shutdown.service", None),
@@ -49,36 +55,60 @@ fn every_file_arrives_byte_for_byte() {
     ];
     for (unit, (name, enabled)) in units.iter().zip(expected) {
         assert_eq!((unit["name"].as_str().unwrap(), unit.get("enabled")), (name, enabled));
-        assert_eq!(unit["contents"], fs::read_to_string(dir.0.join(name)).unwrap());
+        // `render units` is for a program that a person has put in place.
+        let by_hand = fs::read_to_string(dir.0.join(name)).ok();
+        let text = match by_hand {
+            Some(text) => text,
+            None => fs::read_to_string(format!("{EXAMPLES}/{name}")).unwrap(),
+        };
+        assert_eq!(unit["contents"], text);
     }
     assert_eq!(units.len(), expected.len());
 }
 
-/// For nodes with the package: the object has neither program nor catalog, and its units are for the
-/// package's paths.
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../units/example");
+
+/// What the nodes read. sha256sum(1) computes the checksum, not our own code.
+fn order() -> String {
+    let sum = tool("sha256sum", &["-"], &program()).unwrap().stdout;
+    let sum = String::from_utf8(sum).unwrap();
+    format!(
+        "# The program of etcd-lun for each architecture, by its sha256. etcd-lun-program.service reads this file.\n\
+         image={IMAGE}\n{}={}\n",
+        std::env::consts::ARCH,
+        sum.split_whitespace().next().unwrap()
+    )
+}
+
+/// For nodes with the package: nothing in the object brings a program or the catalog, and its units are for the package's
+/// paths.
 #[test]
 fn without_the_program() {
     let dir = Dir::new("without-program");
     let (whole, object) =
         (dir.object("machineconfig", &[]), dir.object("machineconfig", &["--without-program"]));
-    let is_packages = |file: &&Value| file["path"].as_str().unwrap().starts_with("/usr/local/");
+    let is_packages = |file: &&Value| {
+        let path = file["path"].as_str().unwrap();
+        path.starts_with("/usr/local/") || path == "/etc/etcd-lun/program"
+    };
     let rest: Vec<_> = files(&whole).iter().filter(|file| !is_packages(file)).collect();
     assert_eq!(files(&object).iter().collect::<Vec<_>>(), rest);
-    assert_eq!(rest.len() + 2, files(&whole).len());
+    assert_eq!(rest.len() + 3, files(&whole).len());
     let units = |object: &Value| object["spec"]["config"]["systemd"]["units"].as_array().unwrap().clone();
-    for (unit, delivered) in units(&object).iter().zip(units(&whole)) {
-        let text = delivered["contents"].as_str().unwrap().replace("/usr/local/bin/", "/usr/bin/");
+    let is_program = |unit: &Value| unit["name"].as_str().unwrap().starts_with("etcd-lun-program");
+    let delivered: Vec<_> = units(&whole).into_iter().filter(|unit| !is_program(unit)).collect();
+    assert_eq!((delivered.len(), units(&whole).len()), (units(&object).len(), delivered.len() + 2));
+    for (unit, delivered) in units(&object).iter().zip(delivered) {
+        let text = delivered["contents"].as_str().unwrap().replace("/var/lib/etcd-lun/bin/", "/usr/bin/");
         assert_eq!(unit["contents"], text.replace("/usr/local/lib/", "/usr/lib/"));
         assert_eq!((&unit["name"], unit.get("enabled")), (&delivered["name"], delivered.get("enabled")));
     }
     let butane = dir.object("butane", &["--without-program"]);
     assert_eq!(butane["systemd"], object["spec"]["config"]["systemd"]);
     assert_eq!(butane["storage"]["files"].as_array().unwrap().len(), rest.len());
-    let (code, _, err) = dir.run(&["machineconfig", "--without-program", "--program", &dir.path("etcd-lun")]);
-    assert_eq!(code, 2, "{err}");
 }
 
-/// The complete text, except the program and the units' lines. They are long, and the tests above check them.
+/// The complete text, except long files and the units' lines. The tests above check them.
 #[test]
 fn the_same_text_every_time() {
     let dir = Dir::new("golden");
@@ -87,12 +117,8 @@ fn the_same_text_every_time() {
     let (mut short, mut of_unit) = (String::new(), false);
     for line in out.lines() {
         of_unit =
-            line.ends_with("contents: |") || of_unit && (line.is_empty() || line.starts_with("            "));
-        let long = [
-            ("data:;base64,H4sI", "PROGRAM"),
-            ("data:;base64,IyBMYWJlbHM", "RULE"),
-            ("data:;base64,IyBFeHBs", "CATALOG"),
-        ];
+            line.ends_with("contents: |") || of_unit && (line.is_empty() || line.starts_with("          "));
+        let long = [("data:;base64,H4sI", "GZIPPED"), ("data:;base64,IyBUaGUgcHJvZ3JhbSBv", "ORDER")];
         let short_of = |(begins, word)| Some(format!("{}{word}\"", line.split_once(begins)?.0));
         let line = &long.into_iter().find_map(short_of).unwrap_or_else(|| line.to_owned());
         if !of_unit || line.ends_with("contents: |") {
@@ -130,37 +156,6 @@ fn ignition_takes_it() {
 }
 
 #[test]
-fn its_size_is_told() {
-    let dir = Dir::new("size");
-    let (_, out, err) = dir.render("machineconfig", &[]);
-    let lines: Vec<_> = err.lines().collect();
-    let first = format!(
-        "98-master-etcd-lun, for the pool of role master, with the program for {}:",
-        std::env::consts::ARCH
-    );
-    assert_eq!(lines[0], first);
-    let bytes = |line: &str| line.split_whitespace().next().unwrap().parse::<usize>().unwrap();
-    assert_eq!(bytes(lines[1]), out.len());
-    assert_eq!(lines[2..].iter().map(|line| bytes(line)).sum::<usize>(), out.len());
-    // Random bytes, which cannot be compressed.
-    let mut state = 1u32;
-    let noise = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        state.to_be_bytes()[0]
-    });
-    let mut large = program();
-    large.extend(noise.take(800_000));
-    let (code, out, err) = dir.render("machineconfig", &["--program", &dir.write("large", &large)]);
-    assert_eq!((code, out.is_empty()), (0, false), "{err}");
-    assert!(err.contains("assisted installer") && !err.contains("80 %"), "{err}");
-    large.extend_from_within(4096..404_096);
-    let (code, out, err) = dir.render("machineconfig", &["--program", &dir.write("large", &large)]);
-    assert_eq!((code, out.as_str()), (1, ""), "{err}");
-    assert!(err.contains("\nerror: MachineConfig 98-master-etcd-lun would have 1"), "{err}");
-    assert!(err.contains("may have 1572864: give a smaller build"), "{err}");
-}
-
-#[test]
 fn secrets_can_be_left_out() {
     let dir = Dir::new("without");
     let object = dir.object("machineconfig", &["--without-secrets"]);
@@ -169,8 +164,9 @@ fn secrets_can_be_left_out() {
         paths,
         [
             "/etc/etcd-lun/config.toml",
+            "/etc/etcd-lun/program",
             "/etc/udev/rules.d/90-etcd-lun.rules",
-            "/usr/local/bin/etcd-lun",
+            "/usr/local/lib/etcd-lun/program.sh",
             "/usr/local/lib/systemd/catalog/etcd-lun.catalog"
         ]
     );
@@ -183,5 +179,5 @@ fn secrets_can_be_left_out() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("move the secret to a file"), "{err}");
     let object = dir.object("machineconfig", &["--config", &inline]);
-    assert_eq!(files(&object).len(), 4);
+    assert_eq!(files(&object).len(), 5);
 }

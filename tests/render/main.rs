@@ -5,13 +5,16 @@
 mod butane;
 mod device;
 mod errors;
+mod fit;
 mod machineconfig;
 mod multipath;
+mod script;
 mod target;
 mod targetd;
 #[path = "../support/tested.rs"]
 mod tested;
 mod units;
+mod ways;
 
 use serde_json::Value;
 use std::{
@@ -42,6 +45,9 @@ hostname = "master-1"
 initiator = "iqn.1994-05.com.redhat:master1"
 lun = 1
 "#;
+
+/// An image with a digest that nobody has.
+const IMAGE: &str = "registry.example.com/tools/etcd-lun@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 const SECRET: &str = "hunter2 hunter2\n";
 
@@ -77,18 +83,22 @@ impl Dir {
         (status.code().unwrap(), String::from_utf8(stdout).unwrap(), err)
     }
 
-    /// Runs `render` with the directory's own config, secrets and program, unless `more` has others.
+    /// Runs `render` with the directory's own config, secrets, image and program, unless `more` has others.
     fn render(&self, verb: &str, more: &[&str]) -> (i32, String, String) {
-        let mut args = vec![verb.to_owned()];
-        for (option, value) in [("--config", "pool.toml"), ("--program", "etcd-lun"), ("--secrets-from", "")]
-        {
-            let other = option == "--secrets-from" && more.contains(&"--without-secrets")
-                || option == "--program" && more.contains(&"--without-program");
-            if !more.contains(&option) && !other {
-                args.extend([option.to_owned(), self.path(value)]);
+        let has = |option: &str| more.contains(&option);
+        let (config, program, secrets) = (self.path("pool.toml"), self.path("etcd-lun"), self.path(""));
+        let mut args = vec![verb];
+        for (option, value, is_replaced) in [
+            ("--config", config.as_str(), false),
+            ("--image", IMAGE, has("--embed") || has("--without-program")),
+            ("--program", &program, has("--without-program")),
+            ("--secrets-from", &secrets, has("--without-secrets")),
+        ] {
+            if !has(option) && !is_replaced {
+                args.extend([option, value]);
             }
         }
-        let args: Vec<_> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        args.extend(more);
         self.run(&args)
     }
 
@@ -116,6 +126,16 @@ fn program() -> Vec<u8> {
     }
     file[64..68].copy_from_slice(&1u32.to_ne_bytes());
     file
+}
+
+/// Bytes that look random, so that nothing makes them shorter.
+fn noise(count: usize) -> Vec<u8> {
+    let mut state = 1u32;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    });
+    noise.take(count).collect()
 }
 
 /// Runs a tool and gives it some bytes as input. Returns `None` if the tool is not installed.

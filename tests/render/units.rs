@@ -20,8 +20,11 @@ fn systemd_takes_them() {
                 for path in &paths {
                     // systemd checks that the program exists. On this machine it has another path.
                     let text = fs::read_to_string(path).unwrap();
-                    fs::write(path, text.replace("/usr/local/bin/etcd-lun", env!("CARGO_BIN_EXE_etcd-lun")))
-                        .unwrap();
+                    fs::write(
+                        path,
+                        text.replace("/var/lib/etcd-lun/bin/etcd-lun", env!("CARGO_BIN_EXE_etcd-lun")),
+                    )
+                    .unwrap();
                 }
                 // man=no: the manual page of etcd-lun may not be installed here.
                 let args = [&["verify", "--man=no", "--recursive-errors=no"], &paths[..]].concat();

@@ -22,6 +22,8 @@ pub enum Exit {
     Usage(String),
     /// etcd-lun refuses to act, for this reason.
     Refused(Box<Refusal>),
+    /// etcd-lun refuses to render what could not be used.
+    TooLarge(String),
     /// The exit code and the last line of a run that this process has followed, and what `--json` prints of it.
     Followed(Box<RunResult>),
     /// These checks are not ok. Empty if they are in the journal already.
@@ -34,7 +36,7 @@ impl Exit {
             Self::Success => 0,
             Self::Error(_) => 1,
             Self::Usage(_) => 2,
-            Self::Refused(_) => 3,
+            Self::Refused(_) | Self::TooLarge(_) => 3,
             Self::Followed(result) => result.code,
             Self::Unhealthy(_) => 4,
         }
@@ -47,6 +49,7 @@ impl Exit {
             Self::Error(error) => Some(format!("error: {error:#}")),
             Self::Usage(text) => Some(format!("error: {text}")),
             Self::Refused(refusal) => Some(format!("refused: {refusal}")),
+            Self::TooLarge(text) => Some(format!("refused: {text}")),
             Self::Followed(result) => Some(result.text.clone()),
             Self::Unhealthy(text) if text.is_empty() => None,
             Self::Unhealthy(text) => Some(format!("unhealthy: {text}")),

@@ -5,7 +5,7 @@
 
 use super::{
     apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, health, man, output::OutputFormat, render,
-    retired,
+    render_target, retired,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
@@ -140,13 +140,21 @@ pub(super) enum Render {
     Units(render::UnitOptions),
     /// Print a MachineConfig that brings program, config, secrets and units to the nodes of a pool
     #[command(
-        after_help = "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply \
-                            --server-side`. A plain `oc apply` keeps a copy of the object in an annotation, and the \
-                            object is too large for that."
+        after_help = "One of --image, --without-program and --embed says how the program reaches the nodes. With \
+                            --image, each node fetches it once and accepts only the program that you render with, by \
+                            its checksum."
     )]
     Machineconfig(render::Options),
-    /// Print the same as a Butane config; `butane --files-dir` reads the program from a file
+    /// Print the same as a Butane config
     Butane(render::Options),
+    /// Print a PinnedImageSet, with which nodes fetch the image beforehand (OpenShift 4.20 and later)
+    Pinnedimageset(render::PinnedOptions),
+    /// Print a NodeDisruptionPolicy, with which nodes take a new program without a reboot (OpenShift 4.17 and later)
+    #[command(
+        after_help = "Every cluster has one object with all such policies. If it has any, add this one to its list \
+                            with `oc edit machineconfiguration cluster`. Otherwise use `oc apply --server-side -f`."
+    )]
+    Nodedisruptionpolicy,
     /// Print the SELinux policy module as CIL, for packages, for layered images, and for review
     Policy,
     /// Print the udev rule that labels the LUN for SELinux, for /etc/udev/rules.d/90-etcd-lun.rules
@@ -154,7 +162,7 @@ pub(super) enum Render {
     /// Print multipathd's settings for the LUNs, for /etc/multipath/conf.d/etcd-lun.conf
     Multipath,
     /// Print a script that sets up the target for this config
-    Target(render::TargetOptions),
+    Target(render_target::TargetOptions),
 }
 
 impl Verb {

@@ -20,6 +20,7 @@ mod output;
 mod page;
 mod progress;
 mod render;
+mod render_target;
 mod retired;
 mod selinux;
 mod show;
@@ -31,9 +32,12 @@ pub use env::ENVIRONMENT;
 pub use exit::{EXIT_CODES, Exit};
 pub use grammar::command;
 
-use crate::plan::{Goal, Occasion};
+use crate::{
+    delivery,
+    plan::{Goal, Occasion},
+};
 use grammar::{CommandLine, Config, Parsed, Render, Retired, Selinux, Verb};
-use output::{print_err, print_out};
+use output::{print_document, print_err, print_out};
 use std::path::Path;
 
 /// Runs the program with this process's arguments.
@@ -97,10 +101,12 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Render(Render::Units(options)) => render::units(file, options),
         Verb::Render(Render::Machineconfig(options)) => render::machineconfig(file, options),
         Verb::Render(Render::Butane(options)) => render::butane(file, options),
+        Verb::Render(Render::Pinnedimageset(options)) => render::pinned(options),
+        Verb::Render(Render::Nodedisruptionpolicy) => print_document(&delivery::disruption_policy()),
         Verb::Render(Render::Policy) => render::policy(file),
         Verb::Render(Render::Udev) => render::udev(file),
         Verb::Render(Render::Multipath) => render::multipath(file),
-        Verb::Render(Render::Target(options)) => render::target(file, options),
+        Verb::Render(Render::Target(options)) => render_target::target(file, options),
         Verb::Completion(options) => completion::script(options),
         Verb::Man(options) => man::write(options, grammar::command()),
         Verb::Version => {

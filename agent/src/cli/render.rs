@@ -1,4 +1,4 @@
-//! `render`: prints or writes units, MachineConfig, Butane, policy, udev rule and the target's script.
+//! `render`: prints or writes units, MachineConfig, Butane, policy and udev rule.
 
 use super::{
     config::load_pool,
@@ -7,8 +7,8 @@ use super::{
     values::absolute,
 };
 use crate::{
-    config::{ChapSource, ConfigError, MAIN_FILE, Nodes, Pool, SecretSource, Source},
-    delivery::{self, Appliance, Backstores, Delivery, DeliveryError, MachineConfig, ObjectName, Role},
+    config::{ChapSource, ConfigError, MAIN_FILE, Pool, SecretSource, Source},
+    delivery::{self, Delivery, DeliveryError, ImageRef, MachineConfig, ObjectName, Program, Role, Way},
     host::Host,
     observe::secrets,
     policy,
@@ -16,7 +16,7 @@ use crate::{
     unit,
 };
 use anyhow::Context as _;
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use std::{
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
@@ -25,18 +25,19 @@ use std::{
 /// What a delivery contains.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// The role that the MachineConfigPool selects
-    #[arg(long, value_name = "ROLE", default_value = "master")]
-    role: Role,
+    #[command(flatten)]
+    role: RoleOption,
     /// The name of the MachineConfig object [default: 98-ROLE-etcd-lun]
     #[arg(long, value_name = "NAME")]
     name: Option<ObjectName>,
-    /// Deliver this build of etcd-lun instead of the running program; it may be for another architecture
+    #[command(flatten)]
+    by: By,
+    /// The program in the image, instead of the running program; once for each architecture of the pool
+    #[arg(long = "program", value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute(), conflicts_with = "without_program")]
+    programs: Vec<PathBuf>,
+    /// Also check that the object fits into this rendered config of the pool, which `oc get machineconfig NAME --output json` has printed
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute())]
-    program: Option<PathBuf>,
-    /// Leave the program out, for nodes that have it from the package, in their image or installed
-    #[arg(long, conflicts_with = "program")]
-    without_program: bool,
+    beside: Option<PathBuf>,
     /// Read the files of secrets from this directory instead of the paths in the config
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute(), conflicts_with = "without_secrets")]
     secrets_from: Option<PathBuf>,
@@ -45,25 +46,56 @@ pub(super) struct Options {
     without_secrets: bool,
 }
 
+/// The role of a pool.
+#[derive(Debug, Args)]
+pub(super) struct RoleOption {
+    /// The role that the MachineConfigPool selects
+    #[arg(long, value_name = "ROLE", default_value = "master")]
+    role: Role,
+}
+
+/// How the program reaches the nodes: one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct By {
+    /// The image that brings the program to the nodes, as REGISTRY/REPOSITORY@sha256:DIGEST
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<ImageRef>,
+    /// Leave the program out, for nodes that have it from the package, in their image or installed
+    #[arg(long)]
+    without_program: bool,
+    /// Put the program into the object itself, for clusters without a registry at hand
+    #[arg(long)]
+    embed: bool,
+}
+
+/// What a PinnedImageSet is made for.
+#[derive(Debug, Args)]
+pub(super) struct PinnedOptions {
+    /// The image that brings the program to the nodes, as REGISTRY/REPOSITORY@sha256:DIGEST
+    #[arg(long, value_name = "IMAGE")]
+    image: ImageRef,
+    #[command(flatten)]
+    role: RoleOption,
+    /// The name of the PinnedImageSet object [default: 98-ROLE-etcd-lun]
+    #[arg(long, value_name = "NAME")]
+    name: Option<ObjectName>,
+}
+
 /// What `render units` is asked for.
 #[derive(Debug, Args)]
 pub(super) struct UnitOptions {
     /// The directory, such as /etc/systemd/system
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute())]
     into: PathBuf,
-    /// Use the package's path /usr/bin/etcd-lun instead of /usr/local/bin/etcd-lun; not needed if that is the running program
+    /// Use the package's path /usr/bin/etcd-lun instead of /var/lib/etcd-lun/bin/etcd-lun; not needed if that is the running program
     #[arg(long)]
     packaged: bool,
 }
 
 impl Options {
     fn object_name(&self) -> ObjectName {
-        self.name.clone().unwrap_or_else(|| ObjectName::for_role(&self.role))
-    }
-
-    /// The path that the program is read from.
-    fn program(&self) -> PathBuf {
-        self.program.clone().unwrap_or_else(|| OWN_PROGRAM.into())
+        self.name.clone().unwrap_or_else(|| ObjectName::for_role(&self.role.role))
     }
 }
 
@@ -75,7 +107,8 @@ const PACKAGED_UNITS: &str = "/usr/lib/systemd/system";
 /// that a newer package can replace it.
 pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOptions) -> Result<(), Exit> {
     let (host, pool, _) = load_pool(file)?;
-    if host.root.mode(into).context("looking for the directory of --into")?.is_none() {
+    let into = std::path::absolute(into).context("finding the directory")?;
+    if host.root.mode(&into).context("looking for the directory of --into")?.is_none() {
         let dir = into.display();
         return Err(Exit::Usage(format!(
             "--into: there is no directory {dir}: make it with `mkdir -p {dir}`"
@@ -83,8 +116,7 @@ pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOp
     }
     let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
     let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
-    let by =
-        if *packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::MachineConfig };
+    let by = if *packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::Hand };
     for rendered in unit::for_config_installed_by(&pool, by).map_err(anyhow::Error::from)? {
         let path = into.join(&rendered.name);
         let text = path.to_str().context("the directory's name is not UTF-8")?;
@@ -112,43 +144,19 @@ pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<()
             "a MachineConfig is too long for a terminal, and may hold secrets: write it to a file, `etcd-lun render machineconfig >{name}.yaml`"
         )));
     }
-    let (delivery, machine) = gather(file, options)?;
-    let MachineConfig { text, sizes } = delivery::machineconfig(&delivery, &options.role, &name);
-    let carries =
-        machine.map_or("without the program".into(), |machine| format!("with the program for {machine}"));
-    print_err(&format!("{name}, for the pool of role {}, {carries}:\n{sizes}", options.role));
-    for warning in sizes.warnings() {
-        print_err(&format!("warning: {warning}"));
-    }
-    if !sizes.fits() {
-        return Err(Exit::Error(anyhow::anyhow!(
-            "MachineConfig {name} would have {} bytes, and all MachineConfigs of a pool together may have {}: give a smaller build with --program, as packaging/build makes it",
-            sizes.whole,
-            delivery::POOL_LIMIT
-        )));
-    }
-    print_document(&text)
+    print_document(&gather(file, options)?.0.text())
 }
 
-/// Prints a Butane config, and on standard error how to run Butane.
+/// Prints a Butane config, and on standard error the size of the MachineConfig that Butane makes of it.
 pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
-    let (delivery, machine) = gather(file, options)?;
-    let mut program = options.program();
-    if options.program.is_none() {
-        let host = Host::machine().context("setting up")?;
-        program = host.root.read_link(&program).context("finding this program")?.unwrap_or(program);
-    }
-    let (dir, name) = (program.parent(), program.file_name().and_then(|name| name.to_str()));
-    let (Some(dir), Some(local)) = (dir, name) else {
-        return Err(Exit::Usage(format!("the name of {} is not UTF-8: rename it", program.display())));
-    };
-    if let Some(machine) = machine {
-        print_err(&format!(
-            "run `butane --strict --files-dir {}`, which reads the program for {machine} there",
-            dir.display()
-        ));
-    }
-    print_document(&delivery::butane(&delivery, &options.role, &options.object_name(), local))
+    let (_, delivery) = gather(file, options)?;
+    print_document(&delivery::butane(&delivery, &options.role.role, &options.object_name()))
+}
+
+/// Prints a PinnedImageSet.
+pub(super) fn pinned(PinnedOptions { image, role, name }: &PinnedOptions) -> Result<(), Exit> {
+    let name = name.clone().unwrap_or_else(|| ObjectName::for_role(&role.role));
+    print_document(&delivery::pinned_image_set(image, &role.role, &name))
 }
 
 /// Prints the SELinux policy module.
@@ -174,122 +182,96 @@ pub(super) fn multipath(file: Option<&Path>) -> Result<(), Exit> {
     })?)
 }
 
-/// What `render target` is asked for.
-#[derive(Debug, Args)]
-pub(super) struct TargetOptions {
-    /// lio: with targetcli, on a Linux machine; targetd: with curl and jq, at an appliance that runs targetd
-    #[arg(long, value_name = "KIND", value_enum, default_value_t = Kind::Lio)]
-    kind: Kind,
-    /// With targetd: the appliance's pool that the LUNs are made in
-    #[arg(long, value_name = "NAME")]
-    pool: Option<String>,
-    /// With lio: keep the LUNs in files in this directory of the target's machine [default: /var/lib/etcd-lun-target]
-    #[arg(long, value_name = "DIR", conflicts_with = "backstore_block")]
-    backstore_dir: Option<AbsPath>,
-    /// With lio: keep the LUNs on block devices; you name them when you run the script
-    #[arg(long)]
-    backstore_block: bool,
-}
-
-/// The software of a target.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Kind {
-    Lio,
-    Targetd,
-}
-
-/// What the target is made with.
-#[derive(Debug)]
-enum TargetKind {
-    /// targetcli on a Linux machine.
-    Lio(Backstores),
-    /// The API of targetd.
-    Targetd(Appliance),
-}
-
-impl TargetKind {
-    fn from(options: &TargetOptions) -> Result<Self, String> {
-        let backstores = match &options.backstore_dir {
-            _ if options.backstore_block => Some(Backstores::Devices),
-            dir => dir.clone().map(Backstores::Files),
-        };
-        match (options.kind, options.pool.clone(), backstores) {
-            (Kind::Lio, None, Some(backstores)) => Ok(Self::Lio(backstores)),
-            (Kind::Lio, None, None) => {
-                Ok(Self::Lio(Backstores::Files(BACKSTORE_DIR.parse().map_err(|error| format!("{error}"))?)))
-            }
-            (Kind::Lio, Some(_), _) => Err("--pool: only --kind targetd has a pool".into()),
-            (Kind::Targetd, Some(pool), None) => Ok(Self::Targetd(Appliance { pool })),
-            (Kind::Targetd, None, _) => {
-                Err("--kind targetd: --pool must name the pool of the appliance (`block_pools` in /etc/target/targetd.yaml)".into())
-            }
-            (Kind::Targetd, Some(_), Some(_)) => {
-                Err("--backstore-…: targetd keeps the LUNs in its pool".into())
-            }
-        }
-    }
-}
-
-/// Where the target's machine keeps the LUNs by default.
-const BACKSTORE_DIR: &str = "/var/lib/etcd-lun-target";
-
-/// Prints the script that sets up the target.
-pub(super) fn target(file: Option<&Path>, options: &TargetOptions) -> Result<(), Exit> {
-    let kind = TargetKind::from(options).map_err(Exit::Usage)?;
-    let (_, pool, _) = load_pool(file)?;
-    let Nodes::Iscsi { target, nodes } = pool.nodes()? else {
-        return Err(Exit::Usage(
-            "render target: the config has a [device] and no [target], so there is no target to set up: attach a disk to each node instead".into(),
-        ));
-    };
-    let least = pool.lun.min_size;
-    let script = match kind {
-        TargetKind::Lio(backstores) => delivery::target(target, &nodes, least, &backstores),
-        TargetKind::Targetd(appliance) => delivery::targetd(target, &nodes, least, &appliance),
-    };
-    print_document(&script.map_err(|error| Exit::Usage(error.to_string()))?)
-}
-
-/// Reads and checks all parts before anything is printed. The delivery, and the architecture of the program in it.
-fn gather(file: Option<&Path>, options: &Options) -> Result<(Delivery, Option<&'static str>), Exit> {
+/// Reads and checks all parts before anything is printed, and says whether the object fits.
+fn gather(file: Option<&Path>, options: &Options) -> Result<(MachineConfig, Delivery), Exit> {
     let (host, pool, sources) = load_pool(file)?;
     let nodes = pool.nodes()?;
     let secrets = secret_files(&host, &pool, options)?;
-    let (program, machine) = if options.without_program {
-        (None, None)
-    } else {
-        program(&host, options).map(|(bytes, machine)| (Some(bytes), Some(machine)))?
-    };
+    let way = way(&host, options)?;
     let delivered = sources.into_iter().map(|source| match file {
         // A file that the command line names becomes the main file on the nodes.
         Some(_) => Source { path: MAIN_FILE.into(), text: source.text },
         None => source,
     });
     let config: Vec<_> = delivered.collect();
-    let delivery = Delivery::new(program, &config, secrets, &pool, &nodes).map_err(|error| match error {
+    let delivery = Delivery::new(&way, &config, secrets, &pool, &nodes).map_err(|error| match error {
         DeliveryError::Twice { .. } | DeliveryError::Term(_) => Exit::Usage(error.to_string()),
-        DeliveryError::Unit(_) => Exit::Error(error.into()),
+        DeliveryError::Unit(_) | DeliveryError::Pack(_) => Exit::Error(error.into()),
     })?;
-    Ok((delivery, machine))
+    let object =
+        MachineConfig::new(&delivery, &options.role.role, &options.object_name()).map_err(anyhow::Error::from)?;
+    fits(&host, options, &way, &object)?;
+    Ok((object, delivery))
 }
 
-fn program(host: &Host, options: &Options) -> Result<(Vec<u8>, &'static str), Exit> {
-    let path = options.program();
-    let refuse = |why: &dyn std::fmt::Display| {
-        let (object, cure) = match &options.program {
-            Some(path) => (path.display().to_string(), "name a build of packaging/build"),
-            None => {
+/// Says on standard error how large the object is. Refuses an object that a cluster could not store.
+fn fits(host: &Host, options: &Options, way: &Way, object: &MachineConfig) -> Result<(), Exit> {
+    let rendered = match &options.beside {
+        Some(path) => Some(host.root.read(path).map_err(|error| Exit::Usage(format!("--beside: {error}")))?),
+        None => None,
+    };
+    let fit = object.fit(rendered.as_deref()).ok_or_else(|| {
+        Exit::Usage(format!(
+            "--beside: the file is not a rendered MachineConfig in JSON: make it with `oc get machineconfig $(oc get machineconfigpool {} --output 'jsonpath={{.status.configuration.name}}') --output json`",
+            options.role.role
+        ))
+    })?;
+    let name = options.object_name();
+    if let Some(why) = fit.refusal() {
+        return Err(Exit::TooLarge(format!("MachineConfig {name}: {why}")));
+    }
+    print_err(&format!("{name}, for the pool of role {}, {way}:\n{fit}", options.role.role));
+    for warning in fit.warnings() {
+        print_err(&format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// How the program reaches the nodes, with the programs read and checked.
+fn way(host: &Host, options: &Options) -> Result<Way, Exit> {
+    if options.by.without_program {
+        return Ok(Way::Package);
+    }
+    let mut programs: Vec<Program> = Vec::new();
+    let own = [PathBuf::from(OWN_PROGRAM)];
+    let given = if options.programs.is_empty() { &own[..] } else { &options.programs };
+    for path in given {
+        let program = program(host, path)?;
+        if programs.iter().any(|other| other.machine() == program.machine()) {
+            return Err(Exit::Usage(format!(
+                "--program: two programs are for {}: give one for each architecture",
+                program.machine()
+            )));
+        }
+        programs.push(program);
+    }
+    match (&options.by.image, programs.pop()) {
+        (Some(image), Some(last)) => {
+            programs.push(last);
+            Ok(Way::Image { image: image.clone(), programs })
+        }
+        (_, Some(only)) if programs.is_empty() => Ok(Way::Embedded(only)),
+        _ => Err(Exit::Usage(
+            "--embed: the object contains one program: give one --program, and render an object for each pool".into(),
+        )),
+    }
+}
+
+fn program(host: &Host, path: &Path) -> Result<Program, Exit> {
+    let is_own = path == Path::new(OWN_PROGRAM);
+    let bytes = host.root.read_bytes(path).map_err(|error| match is_own {
+        false => Exit::Usage(format!("--program: {error}")),
+        true => Exit::Error(anyhow::Error::from(error).context("reading this program")),
+    })?;
+    Program::new(bytes).map_err(|why| {
+        let (object, cure) = match is_own {
+            false => (path.display().to_string(), "name a build of packaging/build"),
+            true => {
                 ("this program".into(), "name a static build with --program, as packaging/build makes it")
             }
         };
         Exit::Usage(format!("{object} {why}: {cure}"))
-    };
-    let bytes = host.root.read_bytes(&path).map_err(|error| match options.program {
-        Some(_) => Exit::Usage(format!("--program: {error}")),
-        None => Exit::Error(anyhow::Error::from(error).context("reading this program")),
-    })?;
-    let machine = delivery::check_program(&bytes).map_err(|error| refuse(&error))?;
-    Ok((bytes, machine))
+    })
 }
 
 /// The files of secrets with their texts; none if they are left out.
@@ -312,7 +294,7 @@ fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsP
     let mut files = Vec::new();
     for path in paths {
         let from = match &options.secrets_from {
-            Some(dir) => dir.join(path.name()),
+            Some(dir) => std::path::absolute(dir).context("finding --secrets-from")?.join(path.name()),
             None => path.as_path().to_owned(),
         };
         let text = host.root.read(&from).map_err(|error| ConfigError::Secret {

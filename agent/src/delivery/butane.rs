@@ -1,7 +1,7 @@
 //! Renders the same objects as a Butane config, for clusters whose MachineConfigs are made with Butane.
 
 use super::{
-    Delivery, File, ObjectName, Part, Role,
+    Delivery, File, ObjectName, Part, Role, encode,
     machineconfig::{metadata, unit},
     yaml::Yaml,
 };
@@ -10,9 +10,9 @@ use super::{
 /// `render machineconfig` (<https://coreos.github.io/butane/config-openshift-v4_12>).
 const VERSION: &str = "4.12.0";
 
-/// Renders a Butane config. Butane itself reads the program, as `local` from its `--files-dir`.
-pub fn butane(delivery: &Delivery, role: &Role, name: &ObjectName, local: &str) -> String {
-    let files = delivery.files.iter().map(|of| file(of, local)).collect();
+/// Renders a Butane config.
+pub fn butane(delivery: &Delivery, role: &Role, name: &ObjectName) -> String {
+    let files = delivery.files.iter().map(file).collect();
     Yaml::Map(vec![
         ("variant", Yaml::text("openshift")),
         ("version", Yaml::text(VERSION)),
@@ -23,13 +23,16 @@ pub fn butane(delivery: &Delivery, role: &Role, name: &ObjectName, local: &str) 
     .document()
 }
 
-fn file(of: &File, local: &str) -> Yaml {
+fn file(of: &File) -> Yaml {
     let contents = match of.part {
-        // Butane compresses it.
-        Part::Program => ("local", Yaml::text(local)),
-        Part::Config | Part::Secret | Part::UdevRule | Part::Multipath | Part::Catalog => {
-            ("inline", Yaml::text(String::from_utf8_lossy(&of.content)))
-        }
+        Part::Packed => ("source", Yaml::Text(encode::data_url(&of.content))),
+        Part::Order
+        | Part::Script
+        | Part::Config
+        | Part::Secret
+        | Part::UdevRule
+        | Part::Multipath
+        | Part::Catalog => ("inline", Yaml::text(String::from_utf8_lossy(&of.content))),
     };
     Yaml::Map(vec![
         ("path", Yaml::text(of.path.as_str())),

@@ -1,6 +1,6 @@
 //! Renders a MachineConfig (`machineconfiguration.openshift.io/v1`), which contains an Ignition config.
 
-use super::{Delivery, File, ObjectName, Part, Role, Sizes, Unit, encode, yaml::Yaml};
+use super::{Delivery, DeliveryError, File, Fit, ObjectName, Part, Role, Unit, encode, fit, yaml::Yaml};
 
 /// The Ignition version that Butane writes for OpenShift 4.8 to 4.13. Newer releases accept it too.
 const IGNITION: &str = "3.2.0";
@@ -10,31 +10,45 @@ pub(super) const ROLE_LABEL: &str = "machineconfiguration.openshift.io/role";
 /// A rendered MachineConfig.
 #[derive(Debug)]
 pub struct MachineConfig {
-    /// The object in YAML, the same bytes for the same values.
-    pub text: String,
-    /// The size of the YAML text. The API server stores JSON, which is smaller.
-    pub sizes: Sizes,
+    object: Yaml,
+    packed: Option<usize>,
 }
 
-/// Renders a MachineConfig.
-pub fn machineconfig(delivery: &Delivery, role: &Role, name: &ObjectName) -> MachineConfig {
-    let mut sizes = Sizes::default();
-    let files = delivery.files.iter().map(|of| file(of, &mut sizes)).collect();
-    sizes.units += delivery.units.iter().map(|unit| unit.text.len()).sum::<usize>();
-    let config = Yaml::Map(vec![
-        ("ignition", Yaml::Map(vec![("version", Yaml::text(IGNITION))])),
-        ("storage", Yaml::Map(vec![("files", Yaml::List(files))])),
-        ("systemd", Yaml::Map(vec![("units", Yaml::List(delivery.units.iter().map(unit).collect()))])),
-    ]);
-    let text = Yaml::Map(vec![
-        ("apiVersion", Yaml::text("machineconfiguration.openshift.io/v1")),
-        ("kind", Yaml::text("MachineConfig")),
-        ("metadata", metadata(role, name)),
-        ("spec", Yaml::Map(vec![("config", config)])),
-    ])
-    .document();
-    sizes.whole = text.len();
-    MachineConfig { text, sizes }
+impl MachineConfig {
+    /// Renders a MachineConfig, the same for the same values.
+    pub fn new(delivery: &Delivery, role: &Role, name: &ObjectName) -> Result<Self, DeliveryError> {
+        let files = delivery.files.iter().map(file).collect::<Result<_, _>>()?;
+        let units = delivery.units.iter().map(unit).collect();
+        let config = Yaml::Map(vec![
+            ("ignition", Yaml::Map(vec![("version", Yaml::text(IGNITION))])),
+            ("storage", Yaml::Map(vec![("files", Yaml::List(files))])),
+            ("systemd", Yaml::Map(vec![("units", Yaml::List(units))])),
+        ]);
+        let object = Yaml::Map(vec![
+            ("apiVersion", Yaml::text("machineconfiguration.openshift.io/v1")),
+            ("kind", Yaml::text("MachineConfig")),
+            ("metadata", metadata(role, name)),
+            ("spec", Yaml::Map(vec![("config", config)])),
+        ]);
+        let packed =
+            delivery.files.iter().find(|file| file.part == Part::Packed).map(|file| file.content.len());
+        Ok(Self { object, packed })
+    }
+
+    /// The object in YAML.
+    pub fn text(&self) -> String {
+        self.object.document()
+    }
+
+    /// Its size, alone, and if a rendered config of the pool is given, beside everything in that. None if the text is no such
+    /// config.
+    pub fn fit(&self, rendered: Option<&str>) -> Option<Fit> {
+        let pool = match rendered {
+            Some(rendered) => Some(fit::beside(rendered, &self.object)?),
+            None => None,
+        };
+        Some(Fit { object: fit::stored(&self.object), packed: self.packed, pool })
+    }
 }
 
 pub(super) fn metadata(role: &Role, name: &ObjectName) -> Yaml {
@@ -44,26 +58,25 @@ pub(super) fn metadata(role: &Role, name: &ObjectName) -> Yaml {
     ])
 }
 
-/// After installation only data URLs work, and no compression but gzip (openshift/machine-config-operator
-/// `DecodeIgnitionFileContents`). Only the program is compressed, so that a person can read the config with `base64 -d`.
-fn file(of: &File, sizes: &mut Sizes) -> Yaml {
-    let (source, compression) = match of.part {
-        Part::Program => {
-            sizes.unpacked += of.content.len();
-            (encode::data_url(&encode::gzip(&of.content)), Some(("compression", Yaml::text("gzip"))))
+/// After installation only data URLs work, and no compression but gzip. The operator's controller accepts other sources, and
+/// then no node can apply the config (openshift/machine-config-operator `DecodeIgnitionFileContents`). Config and secrets are
+/// not compressed, so that a person can read them with `base64 -d`.
+fn file(of: &File) -> Result<Yaml, DeliveryError> {
+    let contents = match of.part {
+        Part::Order | Part::Packed | Part::Config | Part::Secret => {
+            vec![("source", Yaml::Text(encode::data_url(&of.content)))]
         }
-        Part::Config | Part::Secret | Part::UdevRule | Part::Multipath | Part::Catalog => {
-            (encode::data_url(&of.content), None)
-        }
+        Part::Script | Part::UdevRule | Part::Multipath | Part::Catalog => vec![
+            ("compression", Yaml::text("gzip")),
+            ("source", Yaml::Text(encode::data_url(&encode::gzip(&of.content)?))),
+        ],
     };
-    sizes.count(of.part, source.len());
-    let contents = compression.into_iter().chain([("source", Yaml::Text(source))]).collect();
-    Yaml::Map(vec![
+    Ok(Yaml::Map(vec![
         ("path", Yaml::text(of.path.as_str())),
         ("mode", Yaml::Plain(of.mode.to_string())),
         ("overwrite", Yaml::Plain("true".into())),
         ("contents", Yaml::Map(contents)),
-    ])
+    ]))
 }
 
 /// Leaves out `enabled` for a unit without an [Install] section: the operator would preset that unit.

@@ -5,23 +5,30 @@
 
 mod butane;
 mod encode;
+mod fit;
+mod image;
 mod machineconfig;
 mod multipath;
 mod name;
+mod objects;
+mod pack;
 mod program;
-mod size;
 mod target;
 mod targetd;
+mod way;
 mod yaml;
 
 pub use butane::butane;
-pub use machineconfig::{MachineConfig, machineconfig};
+pub use fit::{Fit, POOL_LIMIT};
+pub use image::{ImageError, ImageRef};
+pub use machineconfig::MachineConfig;
 pub use multipath::multipath;
 pub use name::{ObjectName, Role};
+pub use objects::{disruption_policy, pinned_image_set};
 pub use program::{NotDeliverable, check as check_program};
-pub use size::{MANIFEST_LIMIT, POOL_LIMIT, Sizes};
 pub use target::{Backstores, TargetError, target};
 pub use targetd::{Appliance, targetd};
+pub use way::{Program, Way};
 
 use crate::{
     config::{Nodes, Pool, SecretSource, Source, Target},
@@ -29,7 +36,7 @@ use crate::{
     terms::{AbsPath, TermError},
     unit::{self, UnitError},
 };
-use std::fmt;
+use std::{fmt, io};
 
 /// Everything that a node needs, the same for every node of a pool.
 #[derive(Debug)]
@@ -55,8 +62,12 @@ pub struct File {
 /// What a delivered file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// This program.
-    Program,
+    /// Which program the node needs, and the image that has it.
+    Order,
+    /// The script that brings the program.
+    Script,
+    /// The program itself, packed.
+    Packed,
     /// A file of the config.
     Config,
     /// A secret, in the file that the config names.
@@ -72,7 +83,9 @@ pub enum Part {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Program => "the program",
+            Self::Order => "the program's checksums",
+            Self::Script => "the script that brings the program",
+            Self::Packed => "the program",
             Self::Config => "the config",
             Self::Secret => "a secret",
             Self::UdevRule => "the udev rule",
@@ -103,6 +116,9 @@ impl fmt::Debug for File {
 /// Why nothing can be delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
+    /// A part can't be compressed.
+    #[error("compressing the delivery's files: {0}")]
+    Pack(#[from] io::Error),
     /// A unit can't be rendered.
     #[error(transparent)]
     Unit(#[from] UnitError),
@@ -125,33 +141,35 @@ pub enum DeliveryError {
 
 /// Readable by root only: the config, and the files that it names, can hold secrets.
 const PRIVATE: u32 = 0o600;
-const EXECUTABLE: u32 = 0o755;
 const READABLE: u32 = 0o644;
 
 impl Delivery {
-    /// Collects program, catalog, config, secrets, udev rule and units. The policy module is inside the program.
+    /// Collects what brings the program, and catalog, config, secrets, udev rule and units. The policy module is inside the
+    /// program.
     ///
-    /// `program` is none for nodes with the package, which also installs the catalog. Each file of the config is delivered
-    /// unchanged, at the path of its [`Source`].
+    /// A package installs the catalog too. Each file of the config is delivered unchanged, at the path of its [`Source`].
     pub fn new(
-        program: Option<Vec<u8>>,
+        way: &Way,
         config: &[Source],
         secrets: Vec<(AbsPath, String)>,
         pool: &Pool,
         nodes: &Nodes<'_>,
     ) -> Result<Self, DeliveryError> {
-        let by =
-            if program.is_some() { unit::InstalledBy::MachineConfig } else { unit::InstalledBy::Package };
+        let readable = |path: &str, content: Vec<u8>, part| -> Result<File, TermError> {
+            Ok(File { path: path.parse()?, mode: READABLE, content, part })
+        };
         let mut files = Vec::new();
-        if let Some(content) = program {
-            let path = unit::PROGRAM.parse()?;
-            files.push(File { path, mode: EXECUTABLE, content, part: Part::Program });
-            files.push(File {
-                path: unit::CATALOG_FILE.parse()?,
-                mode: READABLE,
-                content: unit::CATALOG.into(),
-                part: Part::Catalog,
-            });
+        let by = match way.order() {
+            Some(order) => {
+                files.push(readable(unit::PROGRAM_ORDER, order.into_bytes(), Part::Order)?);
+                files.push(readable(unit::PROGRAM_SCRIPT, unit::program_script().into(), Part::Script)?);
+                files.push(readable(unit::CATALOG_FILE, unit::CATALOG.into(), Part::Catalog)?);
+                unit::InstalledBy::MachineConfig
+            }
+            None => unit::InstalledBy::Package,
+        };
+        if let Way::Embedded(program) = way {
+            files.push(readable(unit::PROGRAM_PACKED, program.packed()?, Part::Packed)?);
         }
         let private =
             |path, text: String, part| File { path, mode: PRIVATE, content: text.into_bytes(), part };
@@ -159,17 +177,11 @@ impl Delivery {
             files.push(private(source.path.parse()?, source.text.clone(), Part::Config));
         }
         files.extend(secrets.into_iter().map(|(path, text)| private(path, text, Part::Secret)));
-        files.push(File {
-            path: policy::RULE.parse()?,
-            mode: READABLE,
-            content: policy::rule(nodes).into_bytes(),
-            part: Part::UdevRule,
-        });
+        files.push(readable(policy::RULE, policy::rule(nodes).into_bytes(), Part::UdevRule)?);
         let map = multipath(nodes);
         let is_mapped = map.is_some();
         if let Some(text) = map {
-            let path = multipath::DROP_IN.parse()?;
-            files.push(File { path, mode: READABLE, content: text.into_bytes(), part: Part::Multipath });
+            files.push(readable(multipath::DROP_IN, text.into_bytes(), Part::Multipath)?);
         }
         files.sort_by(|one, other| one.path.cmp(&other.path));
         let twice = files.iter().zip(files.iter().skip(1)).find(|(one, other)| one.path == other.path);

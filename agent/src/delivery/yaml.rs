@@ -1,5 +1,6 @@
 //! YAML as this program writes it: block style, keys in the order given, the same bytes for the same value.
 
+use serde_json::Value;
 use std::fmt::Write as _;
 
 /// A value.
@@ -25,6 +26,19 @@ impl Yaml {
         let mut out = String::new();
         self.write(&mut out, 0);
         out
+    }
+
+    /// The value as JSON, of which other programs make the same object.
+    pub(super) fn json(&self) -> Value {
+        match self {
+            Self::Text(text) => Value::from(text.as_str()),
+            // Whoever calls something plain has written a number or a boolean. Anything else would be a text.
+            Self::Plain(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str())),
+            Self::List(items) => items.iter().map(Self::json).collect(),
+            Self::Map(entries) => {
+                entries.iter().map(|(key, value)| ((*key).to_owned(), value.json())).collect()
+            }
+        }
     }
 
     /// Writes a value that starts on a line of its own.
@@ -69,7 +83,12 @@ impl Yaml {
             Self::Text(text) => {
                 let _ = writeln!(out, " {}", quoted(text));
             }
-            Self::List(_) | Self::Map(_) => {
+            // The dashes of a list stand below its key, as in what `oc get --output yaml` prints: the object is shorter.
+            Self::List(_) => {
+                out.push('\n');
+                self.write(out, indent);
+            }
+            Self::Map(_) => {
                 out.push('\n');
                 self.write(out, indent + 2);
             }
@@ -148,18 +167,19 @@ mod tests {
 kind: \"Sample\"
 inner:
   list:
-    - name: \"a\"
-      text: |
-        [x]
-        # y: z
+  - name: \"a\"
+    text: |
+      [x]
+      # y: z
 
-        b=\"c\"
-      enabled: true
-    - deep:
-        list:
-          - n: 7
+      b=\"c\"
+    enabled: true
+  - deep:
+      list:
+      - n: 7
 ";
         assert_eq!(sample().document(), expected);
+        assert_eq!(serde_norway::from_str::<Value>(expected).unwrap(), sample().json());
     }
 
     /// Every text comes back as it was, whatever form it got.

@@ -115,7 +115,12 @@ fn devices(node: &Node) -> io::Result<Vec<String>> {
 }
 
 fn units(host: &Host, config: &Config) -> Fact<Vec<UnitState>> {
-    let rendered = match unit::for_config(config) {
+    let by = match host.root.read_opt(unit::PROGRAM_ORDER) {
+        Ok(Some(_)) => unit::InstalledBy::MachineConfig,
+        Ok(None) => unit::InstalledBy::Hand,
+        Err(error) => return Fact::from(Err(error)),
+    };
+    let rendered = match unit::for_config_installed_by(config, by) {
         Ok(rendered) => rendered,
         Err(error) => return Fact::from(Err(error)),
     };

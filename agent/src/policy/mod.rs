@@ -158,7 +158,6 @@ pub fn labelled<'a>(input: impl Into<PolicyInput<'a>>) -> Vec<String> {
     let PolicyInput { etcd, health, .. } = input.into();
     let mount_unit = unit::mount_unit_name(&etcd.data_dir);
     let mut paths = vec![
-        unit::PROGRAM.to_owned(),
         unit::PACKAGED_PROGRAM.to_owned(),
         "/etc/etcd-lun".to_owned(),
         "/etc/iscsi".to_owned(),

@@ -2,8 +2,8 @@
 
 use super::{
     CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, health::health,
-    manifest::manifest_units, multipath_service, selinux_service, service, shutdown_service,
-    sysfs::sysfs_unit,
+    manifest::manifest_units, multipath_service, program::program_units, selinux_service, service,
+    shutdown_service, sysfs::sysfs_unit,
 };
 use crate::{
     config::{
@@ -68,8 +68,10 @@ pub fn data_mount_for<'a>(input: impl Into<UnitInput<'a>>) -> Result<Rendered, U
     })
 }
 
-/// Where a MachineConfig writes the program: the only directory for programs that is writable on Red Hat CoreOS.
-pub const PROGRAM: &str = "/usr/local/bin/etcd-lun";
+/// Where the program lies on a node, unless a package has brought it. No MachineConfig owns this path: if the pool's object
+/// brings the program in another way tomorrow, the program stays until the next one is in place, also for a shutdown.
+/// `/usr/local/bin/etcd-lun` is a link to it, for people.
+pub const PROGRAM: &str = "/var/lib/etcd-lun/bin/etcd-lun";
 
 /// Where a package installs the program, on a machine or in an image.
 pub const PACKAGED_PROGRAM: &str = "/usr/bin/etcd-lun";
@@ -79,8 +81,10 @@ const PACKAGED_CATALOG: &str = "/usr/lib/systemd/catalog/etcd-lun.catalog";
 /// How the program was installed on a node. The paths of program and catalog depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstalledBy {
-    /// By a MachineConfig or by hand, in `/usr/local`.
+    /// By a MachineConfig: two units bring it.
     MachineConfig,
+    /// By hand, at the same path.
+    Hand,
     /// By a package, in `/usr`.
     Package,
 }
@@ -88,14 +92,14 @@ pub enum InstalledBy {
 impl InstalledBy {
     fn program(self) -> &'static str {
         match self {
-            Self::MachineConfig => PROGRAM,
+            Self::MachineConfig | Self::Hand => PROGRAM,
             Self::Package => PACKAGED_PROGRAM,
         }
     }
 
     fn catalog(self) -> &'static str {
         match self {
-            Self::MachineConfig => CATALOG_FILE,
+            Self::MachineConfig | Self::Hand => CATALOG_FILE,
             Self::Package => PACKAGED_CATALOG,
         }
     }
@@ -133,6 +137,9 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     }
     if let Runtime::StaticPod { manifest } = &input.etcd.runtime {
         services.extend(manifest_units(manifest, &parked(manifest))?);
+    }
+    if by == InstalledBy::MachineConfig {
+        services.extend(program_units(&beneath));
     }
     services.push(selinux_service(&of));
     if of.on_network {
@@ -172,9 +179,9 @@ fn credentials(target: &Target) -> Vec<String> {
     names
 }
 
-/// Renders all units, in the order of their names, for a program that a MachineConfig installed.
+/// Renders all units, in the order of their names, for a program that was installed by hand.
 pub fn for_config<'a>(input: impl Into<UnitInput<'a>>) -> Result<Vec<Rendered>, UnitError> {
-    for_config_installed_by(input, InstalledBy::MachineConfig)
+    for_config_installed_by(input, InstalledBy::Hand)
 }
 
 /// Renders all units, in the order of their names, with the paths of that way of installation.
@@ -185,6 +192,7 @@ pub fn for_config_installed_by<'a>(
     let input = input.into();
     let mut units = services(input, by)?;
     units.push(data_mount_for(input)?);
+    units.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(units)
 }
 
@@ -193,7 +201,7 @@ mod tests {
     use super::*;
     use crate::config::Source;
 
-    /// The examples are what `etcd-lun render units` writes for OpenShift, with either gate.
+    /// The examples are the units of a MachineConfig for OpenShift, with either gate.
     #[test]
     fn examples() {
         let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = ";
@@ -204,17 +212,22 @@ mod tests {
         let put_back = include_str!("../../../units/example/etcd-lun-put-back.service");
         let health = include_str!("../../../units/example/etcd-lun-health.service");
         let timer = include_str!("../../../units/example/etcd-lun-health.timer");
+        let program = include_str!("../../../units/example/etcd-lun-program.service");
+        let fetch = include_str!("../../../units/example/etcd-lun-program-fetch.service");
         let sysfs = include_str!("../../../units/example/etcd-lun-sysfs@.service");
         for (gate, service) in [
             ("etcd", include_str!("../../../units/example/etcd-lun.service")),
             ("kubelet", include_str!("../../../units/example/kubelet/etcd-lun.service")),
         ] {
             let source = Source { path: "config.toml".into(), text: format!("{text}\"{gate}\"") };
-            let units = for_config(&Pool::load(&[source]).unwrap()).unwrap();
+            let pool = Pool::load(&[source]).unwrap();
+            let units = for_config_installed_by(&pool, InstalledBy::MachineConfig).unwrap();
             let expected = [
                 ("etcd-lun-health.service", health),
                 ("etcd-lun-health.timer", timer),
                 ("etcd-lun-park.service", park),
+                ("etcd-lun-program-fetch.service", fetch),
+                ("etcd-lun-program.service", program),
                 ("etcd-lun-put-back.service", put_back),
                 ("etcd-lun-selinux.service", selinux),
                 ("etcd-lun-shutdown.service", shutdown),
@@ -227,6 +240,10 @@ mod tests {
                 assert!(unit.text == example, "{}", unit.text);
             }
             assert_eq!(units.len(), expected.len());
+            // By hand there is nobody to bring the program.
+            let by_hand: Vec<_> =
+                units.into_iter().filter(|unit| !unit.name.starts_with("etcd-lun-program")).collect();
+            assert_eq!(for_config(&pool).unwrap(), by_hand);
         }
     }
 

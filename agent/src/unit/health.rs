@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn rendered() {
-        let program: AbsPath = "/usr/local/bin/etcd-lun".parse().unwrap();
+        let program: AbsPath = "/var/lib/etcd-lun/bin/etcd-lun".parse().unwrap();
         let of = |file: &str| {
             health(
                 &program,
@@ -78,7 +78,7 @@ mod tests {
             assert!(!unit.text.contains('@'), "{}", unit.text);
         }
         assert!(
-            service.text.contains("\nExecStart=/usr/local/bin/etcd-lun health --record\n"),
+            service.text.contains("\nExecStart=/var/lib/etcd-lun/bin/etcd-lun health --record\n"),
             "{}",
             service.text
         );

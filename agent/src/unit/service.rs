@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_is_empty_goes_with_its_reason() {
-        let (program, beneath) = (path("/usr/local/bin/etcd-lun"), [path("/var/lib")]);
+        let (program, beneath) = (path("/var/lib/etcd-lun/bin/etcd-lun"), [path("/var/lib")]);
         let before = ["kubelet.service".to_owned()];
         let plain = Service {
             program: &program,
@@ -151,7 +151,7 @@ mod tests {
         for absent in ["RequiredBy", "LoadCredential", "ExecStartPost", "gate = ", "=@"] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
-        assert!(text.contains("\nExecStart=/usr/local/bin/etcd-lun apply --boot\n"), "{text}");
+        assert!(text.contains("\nExecStart=/var/lib/etcd-lun/bin/etcd-lun apply --boot\n"), "{text}");
         assert!(text.ends_with("\nWantedBy=multi-user.target\n"), "{text}");
         let credentials = ["chap".to_owned(), "chap-in".to_owned()];
         let full = Service {

@@ -6,6 +6,7 @@
 //! systemctl enables the units.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use crate::bed::Bed;
 use crate::host;
 use crate::image::ETCD_POD;
+use crate::registry;
 use crate::release::Release;
 use crate::tree::Tree;
 
@@ -162,6 +164,23 @@ impl Root {
     pub fn mount_kernel_filesystems(&self) -> Result<()> {
         self.tree.add(&["-t", "proc", "proc"], "/proc")?;
         self.tree.add(&["--bind", "/dev"], "/dev")
+    }
+
+    /// Writes a file.
+    pub fn put(&self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
+        let file = self.path(path);
+        fs::create_dir_all(file.parent().unwrap_or(&file))?;
+        fs::write(&file, content)?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode))?;
+        Ok(())
+    }
+
+    /// Keeps a program as the copy that an earlier object would have left.
+    pub fn keep_program(&self, program: &Path) -> Result<()> {
+        let copy = format!("/var/lib/etcd-lun/program/{}", registry::sum(program)?);
+        self.put(&copy, 0o600, &fs::read(program)?)?;
+        self.run("chmod 0700 /var/lib/etcd-lun /var/lib/etcd-lun/program", &[])?;
+        self.label("/var/lib/etcd-lun")
     }
 
     /// Makes etcd run at each boot.

@@ -7,13 +7,18 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use crate::bed::Bed;
+use crate::delivery;
 use crate::etcd::{self, KeyHash};
 use crate::node::Node;
+use crate::object;
+use crate::registry::Registry;
 use crate::scene::{self, LUN_SIZE, Wanted};
 use crate::target::{self, Lun, Offer, Target};
 use crate::vm::Options;
 
 const KEYS: usize = 10_000;
+/// Writes an object's files and units on a running node. A stand-in.
+const DAEMON: &[u8] = include_bytes!("../guest/compare/machine-config-daemon");
 const DATA: &str = "/var/lib/etcd";
 
 /// Plays the demo and prints each step. Returns an error if anything is not as expected.
@@ -30,17 +35,35 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
 
     heading("A node boots, with etcd on its local disk");
     let mut node = Node::boot(bed, Options::default())?;
-    scene::install(&node, agent)?;
     etcd::start(&node)?;
     let took = etcd::put_keys(&node, KEYS)?;
     let before = etcd::hash_now(&node)?;
     println!("{KEYS} keys were written in {:.1} s. Hash of all keys: {before}", took.as_secs_f32());
     show(&node, &format!("findmnt --target {DATA}; ls -A {DATA}"))?;
 
-    heading("The node's config: a target that requires CHAP for sessions and for discovery");
-    scene::configure(&node, &Wanted { discovery_chap: Some(scene::discovery()), ..Wanted::default() })?;
-    show(&node, "cat /etc/etcd-lun/config.toml; ls -l /etc/etcd-lun")?;
-    show(&node, "etcd-lun render units --into /etc/systemd/system && systemctl daemon-reload")?;
+    heading(
+        "The object: config, secrets and units, and an image that has the program. It is rendered on your desk",
+    );
+    let wanted = Wanted { discovery_chap: Some(scene::discovery()), ..Wanted::default() };
+    let registry = Registry::start(bed)?;
+    let pushed = registry.push(agent)?;
+    let object = object::by_image(&bed.run.dir().join("render"), agent, &wanted, &pushed)?;
+    println!("\ndesk$ etcd-lun render machineconfig --image {}", pushed.image);
+    println!("  an object of {} bytes", object.len());
+    registry.introduce(&node)?;
+    node.put("/run/machine-config-daemon", 0o755, DAEMON)?;
+    node.put("/run/ignition.json", 0o600, delivery::ignition_of(&object)?.to_string().as_bytes())?;
+    node.ok("/run/machine-config-daemon /run/ignition.json")?;
+    // Each step is done by hand first, to be watched.
+    node.ok("systemctl --quiet disable etcd-lun.service etcd-lun-health.timer")?;
+    show(&node, "cat /etc/etcd-lun/config.toml /etc/etcd-lun/program; ls -l /etc/etcd-lun")?;
+
+    heading("The node fetches the program from the registry, and accepts it by its sha256");
+    show(
+        &node,
+        "systemctl start etcd-lun-program.service; journalctl --sync; journalctl -o cat -u etcd-lun-program.service",
+    )?;
+    show(&node, "ls -lR /var/lib/etcd-lun; ls -l /usr/local/bin/etcd-lun")?;
 
     heading("What etcd-lun would do, and why");
     show(&node, "etcd-lun plan")?;

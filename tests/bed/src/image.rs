@@ -50,6 +50,8 @@ const PACKAGES: &[&str] = &[
     "runc",
     "openssl",
     "curl",
+    "podman",
+    "xz-utils",
     "jq",
     "fio",
     "strace",

@@ -10,7 +10,9 @@
 //! - `cluster`: the node's etcd as one of three members, and a client that checks its own history
 //! - `cache`: disks with a write cache, which lose unflushed data at a power cut
 //! - `scene`: the agent in the node, and a config for it
+//! - `object`: renders a MachineConfig
 //! - `delivery`: the real Ignition puts a MachineConfig on a node's disk
+//! - `registry`: brings the program's image to nodes
 //! - `stage`, `suite`, `scenarios`: the scenarios; each begins on a node that was reset for it
 //! - `lanes`: several stages at the same time
 //! - `compare`: etcd-lun and other ways to move an etcd, in the same situations
@@ -34,8 +36,10 @@ pub mod lanes;
 pub mod ledger;
 pub mod net;
 pub mod node;
+pub mod object;
 pub mod packages;
 pub mod qmp;
+pub mod registry;
 pub mod release;
 pub mod roll;
 pub mod scenarios;

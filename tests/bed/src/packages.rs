@@ -20,6 +20,13 @@ const NEEDED: &[(&str, &str)] = &[
     ("iptables", "iptables"),
     ("openssh-client", "ssh"),
     ("curl", "curl"),
+    ("openssl", "openssl"),
+    // The program's image: makes it, serves it, pushes it.
+    ("buildah", "buildah"),
+    ("docker-registry", "docker-registry"),
+    ("skopeo", "skopeo"),
+    ("jq", "jq"),
+    ("xz-utils", "xz"),
     ("ignition", "ignition-validate"),
     // Ignition labels the files that it wrote with a program of the host.
     ("policycoreutils", "setfiles"),

@@ -169,9 +169,14 @@ impl Wanted {
     }
 }
 
-/// Puts the agent into the node.
+/// The program's path in a node.
+pub const PROGRAM: &str = "/var/lib/etcd-lun/bin/etcd-lun";
+
+/// Puts the agent into the node, as a person does.
 pub fn install(node: &Node, agent: &Path) -> Result<()> {
-    node.copy_in(agent, "/usr/local/bin/etcd-lun", 0o755)
+    node.ok("mkdir --mode 0700 /var/lib/etcd-lun")?;
+    node.copy_in(agent, PROGRAM, 0o755)?;
+    node.ok(&format!("ln -s {PROGRAM} /usr/local/bin/etcd-lun")).map(drop)
 }
 
 /// Writes the config and its secrets into the node.

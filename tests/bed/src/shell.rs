@@ -25,8 +25,8 @@ const LOST: i32 = 255;
 /// The options of `bed shell`.
 #[derive(Debug, Args)]
 pub struct ShellOptions {
-    /// The static etcd-lun binary. The bed copies it to /usr/local/bin/etcd-lun in the node. Not needed with
-    /// --object.
+    /// The static etcd-lun binary. The bed copies it into the node. With --object it is the copy that an object with an
+    /// image is looking for, so that the node needs no registry.
     #[arg(long)]
     agent: Option<PathBuf>,
     /// A rendered MachineConfig. Ignition writes it to the node's disk in place of the Machine Config Daemon,
@@ -132,6 +132,7 @@ fn deliver(bed: &Rc<Bed>, mut node: Node, object: &str, options: &ShellOptions) 
     let runs = if options.static_pod { EtcdRunner::StaticPod } else { EtcdRunner::Unit };
     let disk = delivery::deliver(bed, "delivered", node.vm().disk(), object, |root: &Root| {
         root.enable_etcd(runs)?;
+        options.agent.iter().try_for_each(|agent| root.keep_program(agent))?;
         root.label("/etc /var")
     })?;
     let selinux = if options.enforcing { Selinux::Enforcing } else { Selinux::Off };

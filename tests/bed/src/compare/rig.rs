@@ -65,7 +65,7 @@ impl Rig {
         stage.node.ok(&format!(
             // etcd must listen on the network, because the client is on another machine. The low dirty limits
             // send writes to the disk soon, as happens where a copy is larger than the memory.
-            "set -e; rm /usr/local/bin/etcd-lun; systemctl disable --quiet --now etcd.service
+            "set -e; systemctl disable --quiet --now etcd.service
              mount -o remount,bind,rw /usr
              sed -i '/LISTEN_CLIENT_URLS/s/127.0.0.1/0.0.0.0/' /usr/libexec/kubelet-stand-in
              mount -o remount,bind,ro /usr

@@ -21,6 +21,7 @@ mod config;
 mod content;
 mod copy;
 pub(crate) mod cuts;
+mod delivered;
 mod device;
 mod faults;
 mod health;
@@ -43,6 +44,7 @@ pub fn all() -> Vec<Scenario> {
     [
         // Scenarios that take minutes come first, so that all lanes end at about the same time.
         boot::scenarios(),
+        delivered::scenarios(),
         selinux::scenarios(),
         cuts::scenarios(),
         beside::scenarios(),

@@ -4,9 +4,7 @@
 //! copied.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +12,8 @@ use anyhow::{Context, Result, bail};
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::host;
 use crate::node::{Node, since_start};
+use crate::object;
+use crate::registry::Pushed;
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -50,11 +50,20 @@ fn initiator(number: usize) -> String {
     format!("iqn.1994-05.com.redhat:master{number}")
 }
 
-/// The MachineConfig for a config. The agent renders it on the host, which is not a node.
+/// An image that no registry has. The nodes have a copy of the program, except in `delivery/*`.
+const NOWHERE: &str =
+    "registry.invalid/etcd-lun@sha256:0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The MachineConfig for a config.
 pub(crate) fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
-    let secrets = stage.bed.run.dir().join("render");
-    let secrets = secrets.to_str().context("the run's directory is not UTF-8")?;
-    rendered(stage, wanted, &["machineconfig", "--secrets-from", secrets])
+    let dir = stage.bed.run.dir().join("render");
+    let secrets = dir.to_str().context("the run's directory is not UTF-8")?;
+    rendered(stage, wanted, &["machineconfig", "--image", NOWHERE, "--secrets-from", secrets])
+}
+
+/// The MachineConfig for a config, whose program is in this image.
+pub(super) fn object_with(stage: &Stage, wanted: &Wanted, of: &Pushed) -> Result<String> {
+    object::by_image(&stage.bed.run.dir().join("render"), &stage.binary, wanted, of)
 }
 
 /// The policy module for a config.
@@ -63,17 +72,7 @@ pub(super) fn module(stage: &Stage, wanted: &Wanted) -> Result<String> {
 }
 
 fn rendered(stage: &Stage, wanted: &Wanted, what: &[&str]) -> Result<String> {
-    let dir = stage.bed.run.dir().join("render");
-    fs::create_dir_all(&dir)?;
-    let (text, secrets) = wanted.render();
-    for (path, secret) in secrets {
-        let name = Path::new(&path).file_name().context("a secret's file has no name")?;
-        fs::write(dir.join(name), secret)?;
-    }
-    let config = dir.join("config.toml");
-    fs::write(&config, text)?;
-    let mut render = Command::new(&stage.binary);
-    host::ok(render.arg("--config").arg(&config).arg("render").args(what), LIMIT)
+    object::rendered(&stage.bed.run.dir().join("render"), &stage.binary, wanted, what)
 }
 
 /// A new disk with the object, and with the current etcd data of the stage's own node.
@@ -84,11 +83,23 @@ pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: EtcdRunner) -> Res
     if disk.exists() {
         return Ok(disk);
     }
-    let data = etcd_data(stage)?;
     let object = object(stage, wanted)?;
-    delivery::deliver(&stage.bed, &name, &stage.bed.image.disk, &object, |root: &Root| {
+    with_data(stage, &name, &object, runs, |root| root.keep_program(&stage.binary))
+}
+
+/// A new disk with this object, with the current etcd data of the stage's own node, and with what `finish` writes.
+pub(super) fn with_data(
+    stage: &Stage,
+    name: &str,
+    object: &str,
+    runs: EtcdRunner,
+    finish: impl FnOnce(&Root) -> Result<()> + Send,
+) -> Result<PathBuf> {
+    let data = etcd_data(stage)?;
+    delivery::deliver(&stage.bed, name, &stage.bed.image.disk, object, |root: &Root| {
         root.run("base64 --decode | tar -C /var/lib/etcd -xz", data.as_bytes())?;
         root.enable_etcd(runs)?;
+        finish(root)?;
         root.label("/etc/systemd /etc/kubernetes /var/lib/etcd")
     })
 }
@@ -110,21 +121,21 @@ pub(super) fn node(stage: &Stage, name: &'static str, disk: &Path) -> Result<Nod
 }
 
 /// The properties of a unit, as systemd reports them.
-struct Unit(HashMap<String, String>);
+pub(super) struct Unit(HashMap<String, String>);
 
 impl Unit {
-    fn of(node: &Node, name: &str) -> Result<Self> {
+    pub fn of(node: &Node, name: &str) -> Result<Self> {
         let text = node.ok(&format!("systemctl show {name}"))?;
         let lines = text.lines().filter_map(|line| line.split_once('='));
         Ok(Self(lines.map(|(key, value)| (key.to_string(), value.to_string())).collect()))
     }
 
-    fn get(&self, key: &str) -> &str {
+    pub fn get(&self, key: &str) -> &str {
         self.0.get(key).map(String::as_str).unwrap_or_default()
     }
 
     /// The time of an event, in microseconds since the kernel's start; 0 if it has not happened.
-    fn time(&self, what: &str) -> Result<u64> {
+    pub fn time(&self, what: &str) -> Result<u64> {
         let key = format!("{what}TimestampMonotonic");
         self.get(&key).parse().with_context(|| format!("{key} is {:?}", self.get(&key)))
     }

@@ -1,14 +1,11 @@
 //! The real Ignition delivers one object to every node of the pool. Each node that the object lists uses its
 //! own LUN.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 
 use super::{EtcdRunner, NODES, delivered, initiator, node, pool, ran_before_etcd, wait_for};
-use crate::delivery;
 use crate::host;
 use crate::scene::Wanted;
 use crate::stage::Stage;
@@ -16,42 +13,7 @@ use crate::suite::Scenario;
 use crate::target::fingerprint;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    vec![
-        Scenario::new("boot/form-of-the-object", |stage| {
-            let object = super::object(stage, &pool())?;
-            if super::object(stage, &pool())? != object {
-                bail!("rendering the object twice gives different results");
-            }
-            files_and_units_only(&delivery::ignition_of(&object)?)
-        }),
-        Scenario::new("boot/one-object-for-the-pool", one_object_for_the_pool),
-    ]
-}
-
-/// Checks that the object has only what the Machine Config Operator can apply to a running node (its
-/// `docs/MachineConfigDaemon.md`).
-fn files_and_units_only(config: &Value) -> Result<()> {
-    if config["ignition"]["version"] != "3.2.0" {
-        bail!("the Ignition config should have version 3.2.0, but has {}", config["ignition"]["version"]);
-    }
-    let keys = |value: &Value| -> BTreeSet<String> {
-        value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
-    };
-    let set = |words: &[&str]| -> BTreeSet<String> { words.iter().map(|word| (*word).to_string()).collect() };
-    if keys(config) != set(&["ignition", "storage", "systemd"])
-        || keys(&config["storage"]) != set(&["files"])
-        || keys(&config["systemd"]) != set(&["units"])
-    {
-        bail!("the config has more than files and units: {:?}, {:?}", keys(config), keys(&config["storage"]));
-    }
-    for file in config["storage"]["files"].as_array().into_iter().flatten() {
-        let mode = file["mode"].as_u64().unwrap_or(u64::MAX);
-        let source = file["contents"]["source"].as_str().unwrap_or_default();
-        if mode > 0o777 || !source.starts_with("data:") || file.get("append").is_some() {
-            bail!("the Machine Config Operator declines {} with mode {mode:o}", file["path"]);
-        }
-    }
-    Ok(())
+    vec![Scenario::new("boot/one-object-for-the-pool", one_object_for_the_pool)]
 }
 
 /// A node of the pool boots, and its host name comes late: DHCP sets it 20 s after the service began. Until then neither

@@ -47,7 +47,7 @@ for unit in var-lib-etcd.mount etcd.service; do
 done
 [ -z \"$(restorecon -nR -v /var/lib/etcd-lun /run/etcd-lun)\" ] || { echo 'failed: a file has the wrong label'; exit; }
 for verb in health 'bench --writes 100'; do
-    systemd-run --quiet --wait --collect --unit=etcd-lun-bed /usr/local/bin/etcd-lun $verb; code=$?
+    systemd-run --quiet --wait --collect --unit=etcd-lun-bed /var/lib/etcd-lun/bin/etcd-lun $verb; code=$?
     after \"$verb\"; [ $code = 0 ] || [ $code = 4 ] || { echo \"failed: $verb, $code\"; exit; }
 done
 systemctl start etcd.service; systemctl stop etcd.service; umount /var/lib/etcd; iscsiadm --mode node --logout >/dev/null

@@ -8,9 +8,9 @@ use crate::stage::Stage;
 
 /// The program has the label of its directory, as after someone replaced it who does not know the module.
 pub(super) fn without_the_label(node: &Node) -> Result<()> {
-    node.ok("chcon -t bin_t /usr/local/bin/etcd-lun")?;
+    node.ok("chcon -t bin_t /var/lib/etcd-lun/bin/etcd-lun")?;
     fails(node, "203", "EXEC")?;
-    node.ok("restorecon /usr/local/bin/etcd-lun; systemctl reset-failed etcd-lun.service").map(drop)
+    node.ok("restorecon /var/lib/etcd-lun/bin/etcd-lun; systemctl reset-failed etcd-lun.service").map(drop)
 }
 
 /// The module was removed, so the kernel does not know the context in the unit.

@@ -9,9 +9,11 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::boot::{self, NODES};
+use super::delivered;
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::host;
 use crate::node::Node;
+use crate::registry::Registry;
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -36,15 +38,20 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     scenarios
 }
 
-/// Two boots only, because boots take longest. The first one installs the policy and migrates. The second one
+/// Two boots only, because boots take longest. The first one fetches the program, installs the policy and migrates. The second one
 /// finds everything in place. The last tests damage the node, which is not used after them.
 fn enforcing(stage: &mut Stage) -> Result<()> {
-    let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
+    let registry = Registry::start(&stage.bed)?;
+    let object = boot::object_with(stage, &boot::pool(), &registry.push(&stage.binary)?)?;
+    let disk = boot::with_data(stage, "selinux-image", &object, EtcdRunner::Unit, |root| {
+        registry.introduce_on(root)
+    })?;
     stage.offer_luns(boot::NODES.len())?;
     stage.change_node(node(stage, &disk, &boot::pool(), Options::default().memory_mib)?);
     stage.node.power_on()?;
     runs_confined(stage)?;
     labels(&stage.node)?;
+    delivered::is_repaired(stage)?;
     let store = store(&stage.node)?;
 
     stage.node.reboot()?;
@@ -100,7 +107,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     // The transition sets the domain, because this unit has no SELinuxContext=. In a unit of this name,
     // `health` reports every other domain.
     let health = node.run_within(
-        "systemd-run --quiet --wait --unit=etcd-lun-bed /usr/local/bin/etcd-lun health; echo $?
+        "systemd-run --quiet --wait --unit=etcd-lun-bed /var/lib/etcd-lun/bin/etcd-lun health; echo $?
          journalctl --sync; journalctl -b --no-pager -o cat -u etcd-lun-bed",
         crate::scene::LIMIT,
     )?;
@@ -113,7 +120,7 @@ fn runs_confined(stage: &Stage) -> Result<()> {
     }
     // The verdict is ignored: an emulated disk may be too slow.
     let bench = node.run_within(
-        "systemd-run --quiet --wait --unit=etcd-lun-bench /usr/local/bin/etcd-lun bench --writes 100; echo $?
+        "systemd-run --quiet --wait --unit=etcd-lun-bench /var/lib/etcd-lun/bin/etcd-lun bench --writes 100; echo $?
          journalctl --sync; journalctl -b --no-pager -o cat -u etcd-lun-bench",
         crate::scene::LIMIT,
     )?;
@@ -156,7 +163,7 @@ fn writes_metrics(node: &Node) -> Result<()> {
     let early = node.ok("systemctl stop etcd-lun-health.timer
          while [ \"$(systemctl show --property ActiveState --value etcd-lun-health.service)\" = activating ]; do sleep 1; done
          mkdir -p /var/node_exporter/textfile
-         systemd-run --quiet --wait --collect --unit=etcd-lun-bed-early /usr/local/bin/etcd-lun health --record || [ $? = 4 ]
+         systemd-run --quiet --wait --collect --unit=etcd-lun-bed-early /var/lib/etcd-lun/bin/etcd-lun health --record || [ $? = 4 ]
          ls /var/node_exporter/textfile; journalctl --sync; journalctl -b -o cat -u etcd-lun-bed-early | grep 'no metrics are written'")?;
     if !early.starts_with("no metrics are written in this run: the label of /var/node_exporter/textfile is ")
     {
@@ -195,7 +202,9 @@ fn rollback_ends(stage: &Stage) -> Result<()> {
 /// Checks the label of every file that has one by the module.
 fn labels(node: &Node) -> Result<()> {
     let wanted = [
-        ("/usr/local/bin/etcd-lun", "etcd_lun_exec_t"),
+        ("/var/lib/etcd-lun/bin/etcd-lun", "etcd_lun_exec_t"),
+        ("/var/lib/etcd-lun/bin", "etcd_lun_exec_t"),
+        ("/var/lib/etcd-lun/program", "etcd_lun_exec_t"),
         ("/etc/etcd-lun/config.toml", "etcd_lun_conf_t"),
         ("/etc/iscsi/initiatorname.iscsi", "etcd_lun_iscsi_conf_t"),
         ("/etc/systemd/system/var-lib-etcd.mount", "etcd_lun_unit_file_t"),

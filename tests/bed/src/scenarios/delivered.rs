@@ -1,0 +1,270 @@
+//! How the program reaches a node: from an image in a registry, or inside the object.
+//!
+//! One node goes through all of it. The Machine Config Daemon is not available, so the bed writes what an object changes on
+//! the running node, and restarts what the rendered NodeDisruptionPolicy names. A stand-in for `crio-wipe.service` empties
+//! the storage of images at every boot, as the real one does after a power cut.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::boot::{self, NODES, Unit, pool, wait_for};
+use crate::delivery::{EtcdRunner, ignition_of};
+use crate::host;
+use crate::registry::{Pushed, Registry};
+use crate::scene::PROGRAM;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+const ORDER: &str = "/etc/etcd-lun/program";
+const PACKED: &str = "/usr/local/lib/etcd-lun/program.xz";
+const SERVICE: &str = "etcd-lun-program.service";
+const FETCH: &str = "etcd-lun-program-fetch.service";
+/// Longer than a fetch by an emulated node, and the 20 s before it.
+const COMES: Duration = Duration::from_secs(180);
+
+const CRIO_WIPE: &str = "[Unit]\nDescription=Stand-in for crio-wipe\nBefore=crio.service\nRequiresMountsFor=/var/lib/containers\n\
+     [Service]\nType=oneshot\nExecStart=/bin/sh -c 'sleep 2; rm -rf /var/lib/containers/storage'\n\
+     [Install]\nWantedBy=multi-user.target\n";
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![Scenario::new("delivery/image", |stage| {
+        let mut registry = Registry::start(&stage.bed)?;
+        let one = registry.push(&stage.binary)?;
+        let object = boot::object_with(stage, &pool(), &one)?;
+        let disk = boot::with_data(stage, "by-image", &object, EtcdRunner::Unit, |root| {
+            registry.introduce_on(root)?;
+            root.put("/etc/systemd/system/crio-wipe.service", 0o644, CRIO_WIPE.as_bytes())?;
+            root.run("systemctl --quiet enable crio-wipe.service", &[])
+        })?;
+        stage.offer_luns(NODES.len())?;
+        stage.change_node(boot::node(stage, NODES[0], &disk)?);
+        first_delivery(stage, &mut registry, &one).context("at the first delivery")?;
+        power_cut(stage, &mut registry).context("after a power cut")?;
+        is_repaired(stage).context("with a damaged program")?;
+        let two = registry.push(&longer(stage, 1)?)?;
+        another_program(stage, &mut registry, &one, &two).context("with another program in the image")?;
+        new_program(stage, &object, &two).context("with a new program")?;
+        old_object(stage, &mut registry, &one).context("with the old object")?;
+        other_way(stage, &mut registry, &two).context("from the object to an image")?;
+        removal(stage, &object).context("after the removal")
+    })]
+}
+
+/// The registry is away. etcd runs from the local disk, and one message says what is missing. When the registry is back, the
+/// node fetches the program by itself.
+fn first_delivery(stage: &mut Stage, registry: &mut Registry, one: &Pushed) -> Result<()> {
+    registry.stop();
+    stage.node.power_on()?;
+    stage.is_untouched()?;
+    let said = stage.node.said(SERVICE)?;
+    let told: Vec<&str> = said.lines().filter(|line| line.starts_with("etcd-lun-program: ")).collect();
+    let begins = format!("etcd-lun-program: cannot fetch the image {}: ", one.image);
+    let is_clear = |line: &str| line.starts_with(&begins) && line.contains("connection refused");
+    if told.is_empty() || !told.iter().all(|line| is_clear(line)) {
+        bail!("{SERVICE} does not say what it could not fetch, and why: {said}");
+    }
+    println!("        {}", told[0]);
+    if told.len() > said.matches("Failed to start").count()
+        || stage.node.said(FETCH)?.contains("cannot fetch")
+    {
+        bail!("the message should be in the journal once for each try: {said}");
+    }
+    registry.restart()?;
+    wait_for(&stage.node, SERVICE, "active", COMES)?;
+    has(stage, one)?;
+    println!("        the fetch took {:.1} s", took(stage, FETCH)?.as_secs_f32());
+    stage.node.ok("test /usr/local/bin/etcd-lun -ef /var/lib/etcd-lun/bin/etcd-lun && [ $(stat --format %a /var/lib/etcd-lun) = 700 ]")?;
+    // An attempt in the background does not stop an etcd that serves: the next boot migrates, or a person.
+    wait_for(&stage.node, "etcd-lun.service", "failed", COMES)?;
+    stage.node.ok("systemctl reset-failed etcd-lun.service")?;
+    stage.apply()?;
+    stage.is_on_lun()
+}
+
+/// Neither image nor registry: a later boot needs one checksum only, and does not wait for the network.
+fn power_cut(stage: &mut Stage, registry: &mut Registry) -> Result<()> {
+    stage.node.ok(
+        "podman image exists $(sed -n s/^image=//p /etc/etcd-lun/program) && etcdctl put /before/the/cut yes",
+    )?;
+    registry.stop();
+    stage.node.power_cut();
+    stage.node.power_on()?;
+    stage.is_on_lun()?;
+    stage.has_kept("/before/the/cut")?;
+    stage.node.ok("! podman image exists $(sed -n s/^image=//p /etc/etcd-lun/program)")?;
+    let (program, network) =
+        (Unit::of(&stage.node, SERVICE)?, Unit::of(&stage.node, "network-online.target")?);
+    if program.time("ActiveEnter")? > network.time("ActiveEnter")?
+        || Unit::of(&stage.node, FETCH)?.time("InactiveExit")? != 0
+    {
+        bail!("an ordinary boot waited for the network, or fetched the image");
+    }
+    println!("        an ordinary boot: {SERVICE} took {:.2} s", took(stage, SERVICE)?.as_secs_f32());
+    Ok(())
+}
+
+/// A damaged program, and then none at all, are replaced from the node's own copy.
+pub(super) fn is_repaired(stage: &Stage) -> Result<()> {
+    let fetched = invocation(stage)?;
+    for damage in ["dd if=/dev/urandom of=P bs=4096 count=4 seek=10 conv=notrunc status=none", "rm P"] {
+        stage.node.ok(&format!(
+            "sum=$(sha256sum <{PROGRAM}); label=$(stat --format %C {PROGRAM})
+             {}; systemctl restart {SERVICE}
+             [ \"$(sha256sum <{PROGRAM})\" = \"$sum\" ] && [ \"$(stat --format %C {PROGRAM})\" = \"$label\" ]",
+            damage.replace('P', PROGRAM)
+        ))?;
+    }
+    if invocation(stage)? != fetched {
+        bail!("the image was fetched although the node has a copy");
+    }
+    Ok(())
+}
+
+/// The order asks for a program that the image does not hold.
+fn another_program(stage: &Stage, registry: &mut Registry, one: &Pushed, two: &Pushed) -> Result<()> {
+    registry.restart()?;
+    let mixed = Pushed { sum: "0".repeat(64), ..two.clone() };
+    ask_for(stage, Some(&two.image), &mixed.sum)?;
+    stage.node.ok(&format!("! systemctl restart {SERVICE}"))?;
+    let said = stage.node.said(SERVICE)?;
+    let wanted = format!(
+        "the image {} holds another program (sha256 {}, expected {}). Nothing was installed.",
+        two.image, two.sum, mixed.sum
+    );
+    if !said.contains(&wanted) {
+        bail!("{SERVICE} does not say that the image holds another program: {said}");
+    }
+    has(stage, one)?;
+    stage.is_on_lun()
+}
+
+/// Both objects differ in one file, and a change of this file restarts units instead of the node.
+fn new_program(stage: &Stage, object: &str, two: &Pushed) -> Result<()> {
+    let (before, after) = (ignition_of(object)?, ignition_of(&boot::object_with(stage, &pool(), two)?)?);
+    let files = |config: &Value| config["storage"]["files"].as_array().cloned().unwrap_or_default();
+    let changed: Vec<_> = files(&after).into_iter().filter(|file| !files(&before).contains(file)).collect();
+    if changed.len() != 1 || changed[0]["path"] != ORDER || before["systemd"] != after["systemd"] {
+        bail!("a new program should change {ORDER} only, but changes {changed:?}");
+    }
+    let policy = host::ok(Command::new(&stage.binary).args(["render", "nodedisruptionpolicy"]), COMES)?;
+    let policy: Value = serde_norway::from_str(&policy)?;
+    let file = &policy["spec"]["nodeDisruptionPolicy"]["files"][0];
+    if file["path"] != ORDER {
+        bail!("the policy is about {}", file["path"]);
+    }
+    let pid = super::main_pid(stage)?;
+    ask_for(stage, Some(&two.image), &two.sum)?;
+    for action in file["actions"].as_array().into_iter().flatten() {
+        let name = action["restart"]["serviceName"].as_str().context("an action without a service")?;
+        stage.node.ok(&format!("systemctl restart {name}"))?;
+    }
+    has(stage, two)?;
+    stage.node.ok("etcd-lun plan | grep -qi 'nothing to do'")?;
+    if super::main_pid(stage)? != pid {
+        bail!("etcd was restarted");
+    }
+    Ok(())
+}
+
+/// The node has kept the program of the old object.
+fn old_object(stage: &Stage, registry: &mut Registry, one: &Pushed) -> Result<()> {
+    registry.stop();
+    let fetched = invocation(stage)?;
+    ask_for(stage, Some(&one.image), &one.sum)?;
+    stage.node.ok(&format!("podman rmi --all --force >/dev/null; systemctl restart {SERVICE}"))?;
+    has(stage, one)?;
+    if invocation(stage)? != fetched {
+        bail!("the image was fetched although the node has a copy");
+    }
+    Ok(())
+}
+
+/// The object brings the program itself, and later an image brings another one. Between both the node keeps a program, for
+/// the unit that ends a shutdown. xz of the host packs it here: an object with a program for tests would be too large.
+fn other_way(stage: &Stage, registry: &mut Registry, two: &Pushed) -> Result<()> {
+    let program = longer(stage, 2)?;
+    let sum = crate::registry::sum(&program)?;
+    let mut pack = Command::new("xz");
+    host::ok(pack.args(["--keep", "--force", "--x86", "--lzma2=preset=6"]).arg(&program), COMES)?;
+    let packed = program.with_extension("2.xz");
+    stage.node.copy_in(&packed, PACKED, 0o644)?;
+    ask_for(stage, None, &sum)?;
+    stage.node.ok(&format!("systemctl restart {SERVICE}"))?;
+    let inside = Pushed { image: String::new(), program, sum };
+    has(stage, &inside)?;
+    registry.restart()?;
+    stage.node.ok(&format!("rm {PACKED}"))?;
+    ask_for(stage, Some(&two.image), &two.sum)?;
+    has(stage, &inside)?;
+    stage.node.ok(&format!("systemctl restart {SERVICE}"))?;
+    has(stage, two)
+}
+
+/// After a rollback the object goes. Its files and units are gone, and people still have the program.
+fn removal(stage: &mut Stage, object: &str) -> Result<()> {
+    let output = stage.agent("rollback")?;
+    if output.code != 0 {
+        bail!("the rollback failed: {output}");
+    }
+    let config = ignition_of(object)?;
+    let names = |list: &str, key: &str, dir: &str| -> Vec<String> {
+        let list = config.pointer(list).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(|one| one[key].as_str()).map(|name| format!("{dir}{name}")).collect()
+    };
+    let units = names("/systemd/units", "name", "");
+    let files =
+        [names("/storage/files", "path", ""), names("/systemd/units", "name", "/etc/systemd/system/")];
+    stage.node.ok(&format!(
+        "systemctl disable {}; rm {}; systemctl daemon-reload",
+        units.join(" "),
+        files.concat().join(" ")
+    ))?;
+    stage.node.reboot()?;
+    stage.is_untouched()?;
+    stage.node.ok(&format!(
+        "etcd-lun --version && test -x {PROGRAM}
+         ! systemctl list-unit-files --no-legend 'etcd-lun*' | grep .
+         rm -r /var/lib/etcd-lun/bin /var/lib/etcd-lun/program /usr/local/bin/etcd-lun"
+    ))?;
+    Ok(())
+}
+
+/// A program with another checksum that does the same: bytes after the end of an ELF file are never loaded.
+fn longer(stage: &Stage, bytes: usize) -> Result<PathBuf> {
+    let path = stage.bed.run.dir().join(format!("program.{bytes}"));
+    let mut program = fs::read(&stage.binary)?;
+    program.resize(program.len() + bytes, 0);
+    fs::write(&path, program)?;
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    Ok(path)
+}
+
+/// Writes what a node reads, as the Machine Config Daemon does.
+fn ask_for(stage: &Stage, image: Option<&str>, sum: &str) -> Result<()> {
+    let image = image.map(|image| format!("image={image}\n")).unwrap_or_default();
+    stage.node.put(ORDER, 0o644, format!("{image}x86_64={sum}\n").as_bytes())
+}
+
+/// Checks that this program is in place, and that a copy is kept.
+fn has(stage: &Stage, program: &Pushed) -> Result<()> {
+    let found = stage.node.ok(&format!("sha256sum {PROGRAM} /var/lib/etcd-lun/program/{}", program.sum))?;
+    if found.matches(&format!("{}  ", program.sum)).count() != 2 {
+        bail!("{} should be in place, but found {found}", program.sum);
+    }
+    Ok(())
+}
+
+/// Which start of the fetch was the last one.
+fn invocation(stage: &Stage) -> Result<String> {
+    stage.node.ok(&format!("systemctl show --property ExecMainStartTimestampMonotonic {FETCH}"))
+}
+
+fn took(stage: &Stage, name: &str) -> Result<Duration> {
+    let unit = Unit::of(&stage.node, name)?;
+    Ok(Duration::from_micros(unit.time("ExecMainExit")?.saturating_sub(unit.time("ExecMainStart")?)))
+}
