@@ -3,8 +3,8 @@
 use super::{
     config::load_pool,
     exit::Exit,
-    grammar::Arguments,
     output::{print_document, print_err, print_out},
+    values::absolute,
 };
 use crate::{
     config::{ChapSource, ConfigError, MAIN_FILE, Pool, SecretSource, Source},
@@ -16,73 +16,87 @@ use crate::{
     unit,
 };
 use anyhow::Context as _;
+use clap::{Args, ValueHint};
 use std::{
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
-    str::FromStr as _,
 };
 
 /// What a delivery contains.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub(super) struct Options {
-    role: Role,
+    #[command(flatten)]
+    role: RoleOption,
+    /// The name of the MachineConfig object [default: 98-ROLE-etcd-lun]
+    #[arg(long, value_name = "NAME")]
     name: Option<ObjectName>,
+    #[command(flatten)]
     by: By,
+    /// The program in the image, instead of the running program; once for each architecture of the pool
+    #[arg(long = "program", value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute(), conflicts_with = "without_program")]
     programs: Vec<PathBuf>,
+    /// Also check that the object fits into this rendered config of the pool, which `oc get machineconfig NAME --output json` has printed
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute())]
     beside: Option<PathBuf>,
+    /// Read the files of secrets from this directory instead of the paths in the config
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute(), conflicts_with = "without_secrets")]
     secrets_from: Option<PathBuf>,
+    /// Leave the files of secrets out; you bring them to the nodes in another way
+    #[arg(long)]
     without_secrets: bool,
 }
 
-/// How the program reaches the nodes.
-#[derive(Debug)]
-enum By {
-    Image(ImageRef),
-    Object,
-    Package,
+/// The role of a pool.
+#[derive(Debug, Args)]
+pub(super) struct RoleOption {
+    /// The role that the MachineConfigPool selects
+    #[arg(long, value_name = "ROLE", default_value = "master")]
+    role: Role,
+}
+
+/// How the program reaches the nodes: one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct By {
+    /// The image that brings the program to the nodes, as REGISTRY/REPOSITORY@sha256:DIGEST
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<ImageRef>,
+    /// Leave the program out, for nodes that have it from the package, in their image or installed
+    #[arg(long)]
+    without_program: bool,
+    /// Put the program into the object itself, for clusters without a registry at hand
+    #[arg(long)]
+    embed: bool,
+}
+
+/// What a PinnedImageSet is made for.
+#[derive(Debug, Args)]
+pub(super) struct PinnedOptions {
+    /// The image that brings the program to the nodes, as REGISTRY/REPOSITORY@sha256:DIGEST
+    #[arg(long, value_name = "IMAGE")]
+    image: ImageRef,
+    #[command(flatten)]
+    role: RoleOption,
+    /// The name of the PinnedImageSet object [default: 98-ROLE-etcd-lun]
+    #[arg(long, value_name = "NAME")]
+    name: Option<ObjectName>,
+}
+
+/// What `render units` is asked for.
+#[derive(Debug, Args)]
+pub(super) struct UnitOptions {
+    /// The directory, such as /etc/systemd/system
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute())]
+    into: PathBuf,
+    /// Use the package's path /usr/bin/etcd-lun instead of /var/lib/etcd-lun/bin/etcd-lun; not needed if that is the running program
+    #[arg(long)]
+    packaged: bool,
 }
 
 impl Options {
-    /// As given on the command line.
-    pub fn from(given: &Arguments) -> Result<Self, String> {
-        let path = |name| given.value(name).map(PathBuf::from);
-        let by = match (given.parsed("image")?, given.has("embed"), given.has("without-program")) {
-            (Some(image), false, false) => By::Image(image),
-            (None, true, false) => By::Object,
-            (None, false, true) => By::Package,
-            _ => {
-                return Err("give one of --image REGISTRY/REPOSITORY@sha256:DIGEST (each node fetches the program once), \
-                            --without-program (a package has brought it) and --embed (the object contains it)"
-                    .into());
-            }
-        };
-        Ok(Self {
-            role: role(given)?,
-            name: given.parsed("name")?,
-            by,
-            programs: given.values("program").map(PathBuf::from).collect(),
-            beside: path("beside"),
-            secrets_from: path("secrets-from"),
-            without_secrets: given.has("without-secrets"),
-        })
-    }
-
     fn object_name(&self) -> ObjectName {
-        self.name.clone().unwrap_or_else(|| ObjectName::for_role(&self.role))
+        self.name.clone().unwrap_or_else(|| ObjectName::for_role(&self.role.role))
     }
-}
-
-fn role(given: &Arguments) -> Result<Role, String> {
-    let master = || Role::from_str("master").map_err(|error| error.to_string());
-    given.parsed("role")?.map_or_else(master, Ok)
-}
-
-/// The image, the role and the object's name of a PinnedImageSet, as given on the command line.
-pub(super) fn pinned(given: &Arguments) -> Result<(ImageRef, Role, ObjectName), String> {
-    let image = given.parsed("image")?.ok_or("--image <IMAGE> is missing")?;
-    let role = role(given)?;
-    let name = given.parsed("name")?.unwrap_or_else(|| ObjectName::for_role(&role));
-    Ok((image, role, name))
 }
 
 const OWN_PROGRAM: &str = "/proc/self/exe";
@@ -91,7 +105,7 @@ const PACKAGED_UNITS: &str = "/usr/lib/systemd/system";
 
 /// Writes the units that the config asks for into a directory. A unit that is the same as the package's is not written, so
 /// that a newer package can replace it.
-pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<(), Exit> {
+pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOptions) -> Result<(), Exit> {
     let (host, pool, _) = load_pool(file)?;
     let into = std::path::absolute(into).context("finding the directory")?;
     if host.root.mode(&into).context("looking for the directory of --into")?.is_none() {
@@ -102,7 +116,7 @@ pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<
     }
     let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
     let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
-    let by = if packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::Hand };
+    let by = if *packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::Hand };
     for rendered in unit::for_config_installed_by(&pool, by).map_err(anyhow::Error::from)? {
         let path = into.join(&rendered.name);
         let text = path.to_str().context("the directory's name is not UTF-8")?;
@@ -136,7 +150,13 @@ pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<()
 /// Prints a Butane config, and on standard error the size of the MachineConfig that Butane makes of it.
 pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     let (_, delivery) = gather(file, options)?;
-    print_document(&delivery::butane(&delivery, &options.role, &options.object_name()))
+    print_document(&delivery::butane(&delivery, &options.role.role, &options.object_name()))
+}
+
+/// Prints a PinnedImageSet.
+pub(super) fn pinned(PinnedOptions { image, role, name }: &PinnedOptions) -> Result<(), Exit> {
+    let name = name.clone().unwrap_or_else(|| ObjectName::for_role(&role.role));
+    print_document(&delivery::pinned_image_set(image, &role.role, &name))
 }
 
 /// Prints the SELinux policy module.
@@ -179,7 +199,7 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<(MachineConfig, Deli
         DeliveryError::Unit(_) | DeliveryError::Pack(_) => Exit::Error(error.into()),
     })?;
     let object =
-        MachineConfig::new(&delivery, &options.role, &options.object_name()).map_err(anyhow::Error::from)?;
+        MachineConfig::new(&delivery, &options.role.role, &options.object_name()).map_err(anyhow::Error::from)?;
     fits(&host, options, &way, &object)?;
     Ok((object, delivery))
 }
@@ -187,23 +207,20 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<(MachineConfig, Deli
 /// Says on standard error how large the object is. Refuses an object that a cluster could not store.
 fn fits(host: &Host, options: &Options, way: &Way, object: &MachineConfig) -> Result<(), Exit> {
     let rendered = match &options.beside {
-        Some(path) => {
-            let path = std::path::absolute(path).context("finding --beside")?;
-            Some(host.root.read(&path).map_err(|error| Exit::Usage(format!("--beside: {error}")))?)
-        }
+        Some(path) => Some(host.root.read(path).map_err(|error| Exit::Usage(format!("--beside: {error}")))?),
         None => None,
     };
     let fit = object.fit(rendered.as_deref()).ok_or_else(|| {
         Exit::Usage(format!(
             "--beside: the file is not a rendered MachineConfig in JSON: make it with `oc get machineconfig $(oc get machineconfigpool {} --output 'jsonpath={{.status.configuration.name}}') --output json`",
-            options.role
+            options.role.role
         ))
     })?;
     let name = options.object_name();
     if let Some(why) = fit.refusal() {
         return Err(Exit::TooLarge(format!("MachineConfig {name}: {why}")));
     }
-    print_err(&format!("{name}, for the pool of role {}, {way}:\n{fit}", options.role));
+    print_err(&format!("{name}, for the pool of role {}, {way}:\n{fit}", options.role.role));
     for warning in fit.warnings() {
         print_err(&format!("warning: {warning}"));
     }
@@ -212,7 +229,7 @@ fn fits(host: &Host, options: &Options, way: &Way, object: &MachineConfig) -> Re
 
 /// How the program reaches the nodes, with the programs read and checked.
 fn way(host: &Host, options: &Options) -> Result<Way, Exit> {
-    if let By::Package = options.by {
+    if options.by.without_program {
         return Ok(Way::Package);
     }
     let mut programs: Vec<Program> = Vec::new();
@@ -228,8 +245,8 @@ fn way(host: &Host, options: &Options) -> Result<Way, Exit> {
         }
         programs.push(program);
     }
-    match (&options.by, programs.pop()) {
-        (By::Image(image), Some(last)) => {
+    match (&options.by.image, programs.pop()) {
+        (Some(image), Some(last)) => {
             programs.push(last);
             Ok(Way::Image { image: image.clone(), programs })
         }
@@ -242,8 +259,7 @@ fn way(host: &Host, options: &Options) -> Result<Way, Exit> {
 
 fn program(host: &Host, path: &Path) -> Result<Program, Exit> {
     let is_own = path == Path::new(OWN_PROGRAM);
-    let path = std::path::absolute(path).context("finding --program")?;
-    let bytes = host.root.read_bytes(&path).map_err(|error| match is_own {
+    let bytes = host.root.read_bytes(path).map_err(|error| match is_own {
         false => Exit::Usage(format!("--program: {error}")),
         true => Exit::Error(anyhow::Error::from(error).context("reading this program")),
     })?;

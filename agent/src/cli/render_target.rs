@@ -1,16 +1,41 @@
 //! `render target`: prints the script that sets up the target.
 
-use super::{config::load_pool, exit::Exit, grammar::Arguments, output::print_document};
+use super::{config::load_pool, exit::Exit, output::print_document};
 use crate::{
     config::Nodes,
     delivery::{self, Appliance, Backstores},
     terms::AbsPath,
 };
+use clap::{Args, ValueEnum};
 use std::path::Path;
+
+/// What `render target` is asked for.
+#[derive(Debug, Args)]
+pub(super) struct TargetOptions {
+    /// lio: with targetcli, on a Linux machine; targetd: with curl and jq, at an appliance that runs targetd
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Kind::Lio)]
+    kind: Kind,
+    /// With targetd: the appliance's pool that the LUNs are made in
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// With lio: keep the LUNs in files in this directory of the target's machine [default: /var/lib/etcd-lun-target]
+    #[arg(long, value_name = "DIR", conflicts_with = "backstore_block")]
+    backstore_dir: Option<AbsPath>,
+    /// With lio: keep the LUNs on block devices; you name them when you run the script
+    #[arg(long)]
+    backstore_block: bool,
+}
+
+/// The software of a target.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Kind {
+    Lio,
+    Targetd,
+}
 
 /// What the target is made with.
 #[derive(Debug)]
-pub(super) enum TargetKind {
+enum TargetKind {
     /// targetcli on a Linux machine.
     Lio(Backstores),
     /// The API of targetd.
@@ -18,25 +43,24 @@ pub(super) enum TargetKind {
 }
 
 impl TargetKind {
-    /// As given on the command line.
-    pub fn from(given: &Arguments) -> Result<Self, String> {
-        let backstores = match given.parsed::<AbsPath>("backstore-dir")? {
-            _ if given.has("backstore-block") => Some(Backstores::Devices),
-            dir => dir.map(Backstores::Files),
+    fn from(options: &TargetOptions) -> Result<Self, String> {
+        let backstores = match &options.backstore_dir {
+            _ if options.backstore_block => Some(Backstores::Devices),
+            dir => dir.clone().map(Backstores::Files),
         };
-        let (kind, pool) = (given.parsed::<String>("kind")?, given.parsed::<String>("pool")?);
-        match (kind.as_deref().unwrap_or("lio"), pool, backstores) {
-            ("lio", None, Some(backstores)) => Ok(Self::Lio(backstores)),
-            ("lio", None, None) => {
+        match (options.kind, options.pool.clone(), backstores) {
+            (Kind::Lio, None, Some(backstores)) => Ok(Self::Lio(backstores)),
+            (Kind::Lio, None, None) => {
                 Ok(Self::Lio(Backstores::Files(BACKSTORE_DIR.parse().map_err(|error| format!("{error}"))?)))
             }
-            ("lio", Some(_), _) => Err("--pool: only --kind targetd has a pool".into()),
-            ("targetd", Some(pool), None) => Ok(Self::Targetd(Appliance { pool })),
-            ("targetd", None, _) => {
+            (Kind::Lio, Some(_), _) => Err("--pool: only --kind targetd has a pool".into()),
+            (Kind::Targetd, Some(pool), None) => Ok(Self::Targetd(Appliance { pool })),
+            (Kind::Targetd, None, _) => {
                 Err("--kind targetd: --pool must name the pool of the appliance (`block_pools` in /etc/target/targetd.yaml)".into())
             }
-            ("targetd", Some(_), Some(_)) => Err("--backstore-…: targetd keeps the LUNs in its pool".into()),
-            (kind, ..) => Err(format!("--kind: `{kind}` is neither \"lio\" nor \"targetd\"")),
+            (Kind::Targetd, Some(_), Some(_)) => {
+                Err("--backstore-…: targetd keeps the LUNs in its pool".into())
+            }
         }
     }
 }
@@ -45,7 +69,8 @@ impl TargetKind {
 const BACKSTORE_DIR: &str = "/var/lib/etcd-lun-target";
 
 /// Prints the script that sets up the target.
-pub(super) fn target(file: Option<&Path>, kind: &TargetKind) -> Result<(), Exit> {
+pub(super) fn target(file: Option<&Path>, options: &TargetOptions) -> Result<(), Exit> {
+    let kind = TargetKind::from(options).map_err(Exit::Usage)?;
     let (_, pool, _) = load_pool(file)?;
     let Nodes::Iscsi { target, nodes } = pool.nodes()? else {
         return Err(Exit::Usage(
@@ -54,8 +79,8 @@ pub(super) fn target(file: Option<&Path>, kind: &TargetKind) -> Result<(), Exit>
     };
     let least = pool.lun.min_size;
     let script = match kind {
-        TargetKind::Lio(backstores) => delivery::target(target, &nodes, least, backstores),
-        TargetKind::Targetd(appliance) => delivery::targetd(target, &nodes, least, appliance),
+        TargetKind::Lio(backstores) => delivery::target(target, &nodes, least, &backstores),
+        TargetKind::Targetd(appliance) => delivery::targetd(target, &nodes, least, &appliance),
     };
     print_document(&script.map_err(|error| Exit::Usage(error.to_string()))?)
 }

@@ -27,8 +27,6 @@ const NEEDED: &[(&str, &str)] = &[
     ("skopeo", "skopeo"),
     ("jq", "jq"),
     ("xz-utils", "xz"),
-    // Unpacks the kubelet's source.
-    ("dpkg-dev", "dpkg-source"),
     ("ignition", "ignition-validate"),
     // Ignition labels the files that it wrote with a program of the host.
     ("policycoreutils", "setfiles"),
