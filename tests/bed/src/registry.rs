@@ -163,12 +163,12 @@ impl Registry {
     pub fn introduce(&self, node: &Node) -> Result<()> {
         self.trust()?.iter().try_for_each(|(path, mode, text)| node.put(path, *mode, text.as_bytes()))
     }
+}
 
-    /// Writes these files on a node's disk.
-    pub fn introduce_on(&self, root: &Root) -> Result<()> {
-        self.trust()?.iter().try_for_each(|(path, mode, text)| root.put(path, *mode, text.as_bytes()))?;
-        root.label("/etc/containers /var/lib/kubelet")
-    }
+/// Writes the files of [`Registry::trust`] on a node's disk.
+pub fn introduce_on(root: &Root, trust: &[(String, u32, String)]) -> Result<()> {
+    trust.iter().try_for_each(|(path, mode, text)| root.put(path, *mode, text.as_bytes()))?;
+    root.label("/etc/containers /var/lib/kubelet")
 }
 
 impl Drop for Registry {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::boot::{self, NODES, Unit, pool, wait_for};
 use crate::delivery::{EtcdRunner, ignition_of};
 use crate::host;
-use crate::registry::{Pushed, Registry};
+use crate::registry::{Pushed, Registry, introduce_on};
 use crate::scene::PROGRAM;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -36,8 +36,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         let mut registry = Registry::start(&stage.bed)?;
         let one = registry.push(&stage.binary)?;
         let object = boot::object_with(stage, &pool(), &one)?;
+        let trust = registry.trust()?;
         let disk = boot::with_data(stage, "by-image", &object, EtcdRunner::Unit, |root| {
-            registry.introduce_on(root)?;
+            introduce_on(root, &trust)?;
             root.put("/etc/systemd/system/crio-wipe.service", 0o644, CRIO_WIPE.as_bytes())?;
             root.run("systemctl --quiet enable crio-wipe.service", &[])
         })?;

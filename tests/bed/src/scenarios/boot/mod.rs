@@ -84,7 +84,8 @@ pub(super) fn delivered(stage: &Stage, wanted: &Wanted, runs: EtcdRunner) -> Res
         return Ok(disk);
     }
     let object = object(stage, wanted)?;
-    with_data(stage, &name, &object, runs, |root| root.keep_program(&stage.binary))
+    let agent = stage.binary.clone();
+    with_data(stage, &name, &object, runs, move |root| root.keep_program(&agent))
 }
 
 /// A new disk with this object, with the current etcd data of the stage's own node, and with what `finish` writes.

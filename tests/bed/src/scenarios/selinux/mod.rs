@@ -13,7 +13,7 @@ use super::delivered;
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::host;
 use crate::node::Node;
-use crate::registry::Registry;
+use crate::registry::{Registry, introduce_on};
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -43,8 +43,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 fn enforcing(stage: &mut Stage) -> Result<()> {
     let registry = Registry::start(&stage.bed)?;
     let object = boot::object_with(stage, &boot::pool(), &registry.push(&stage.binary)?)?;
+    let trust = registry.trust()?;
     let disk = boot::with_data(stage, "selinux-image", &object, EtcdRunner::Unit, |root| {
-        registry.introduce_on(root)
+        introduce_on(root, &trust)
     })?;
     stage.offer_luns(boot::NODES.len())?;
     stage.change_node(node(stage, &disk, &boot::pool(), Options::default().memory_mib)?);
