@@ -1,4 +1,4 @@
-//! `config check` and `config example`
+//! `config check`, `config example` and `config schema`
 
 use super::{
     config::{credentials, load_pool},
@@ -20,6 +20,11 @@ use std::path::Path;
 pub(super) fn example() -> Result<(), Exit> {
     print_out(EXAMPLE);
     Ok(())
+}
+
+/// Prints the JSON schema of a config.
+pub(super) fn schema() -> Result<(), Exit> {
+    print_value(&crate::config::schema())
 }
 
 /// `config check`, for this host or for the node with this host name or machine id. On a machine that is no node it prints all

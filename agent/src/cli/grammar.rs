@@ -121,6 +121,8 @@ pub(super) enum Config {
     Check(Check),
     /// Print a config to begin with
     Example,
+    /// Print the JSON schema of a config, with which an editor completes and checks one
+    Schema,
 }
 
 /// `config check`
@@ -188,7 +190,7 @@ impl Verb {
             Self::Config(Config::Check(options)) => options.output.json,
             Self::Retired(Retired::Delete(_))
             | Self::Selinux(Selinux::Install | Selinux::Remove)
-            | Self::Config(Config::Example)
+            | Self::Config(Config::Example | Config::Schema)
             | Self::Render(_)
             | Self::Completion(_)
             | Self::Man(_)

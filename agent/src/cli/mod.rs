@@ -98,6 +98,7 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Selinux(Selinux::Remove) => selinux::remove(file),
         Verb::Config(Config::Check(options)) => check::check(file, options.node.as_deref(), options.output),
         Verb::Config(Config::Example) => check::example(),
+        Verb::Config(Config::Schema) => check::schema(),
         Verb::Render(Render::Units(options)) => render::units(file, options),
         Verb::Render(Render::Machineconfig(options)) => render::machineconfig(file, options),
         Verb::Render(Render::Butane(options)) => render::butane(file, options),

@@ -1,6 +1,11 @@
-//! The text of one file into a fragment, by `toml` and serde, and their errors in people's words.
+//! The texts of all files into tables, by `toml` and serde, and their errors in people's words.
 
-use super::{error::ConfigError, fragment::Fragment, source::Source};
+use super::{
+    error::ConfigError,
+    merge::Texts,
+    source::{Source, place},
+    tables::Tables,
+};
 use crate::terms::nearest;
 use serde::Deserialize as _;
 use std::ops::Range;
@@ -9,31 +14,46 @@ use toml::{
     de::{DeTable, DeValue, Error},
 };
 
-/// Reads the text of one file.
-pub(super) fn fragment(source: &Source) -> Result<Fragment, ConfigError> {
+/// Merges the texts of all files and reads them.
+pub(super) fn tables(sources: &[Source]) -> Result<Tables, ConfigError> {
+    let texts = Texts::new(sources);
+    let table = texts.merged(toml)?;
+    let lines = places_of_nodes(&texts, table.get_ref());
+    let mut tables = Tables::deserialize(toml::Deserializer::from(table)).map_err(|error| {
+        let (path, line, column) = texts.place(error.span().unwrap_or_default().start);
+        ConfigError::Toml { path: path.into(), line, column, said: not_a_config(&error) }
+    })?;
+    for (node, line) in tables.node.iter_mut().zip(lines) {
+        node.written_in = line;
+    }
+    Ok(tables)
+}
+
+/// Reads the text of one file as TOML.
+fn toml(source: &Source) -> Result<Spanned<DeTable<'_>>, ConfigError> {
     let text = source.text.as_str();
     let wrong = |span: Option<Range<usize>>, said: String| {
         let (line, column) = place(text, span.unwrap_or_default().start);
         ConfigError::Toml { path: source.path.clone(), line, column, said }
     };
     let table = DeTable::parse(text).map_err(|error| wrong(error.span(), not_toml(text, &error)))?;
-    if let Some(span) = table.get_ref().values().find_map(date) {
-        let said = "found a date or time, and no key of the config takes one; write a text in quotes";
-        return Err(wrong(Some(span), said.to_owned()));
+    match table.get_ref().values().find_map(date) {
+        None => Ok(table),
+        Some(span) => {
+            let said = "found a date or time, and no key of the config takes one; write a text in quotes";
+            Err(wrong(Some(span), said.to_owned()))
+        }
     }
-    let lines = lines_of_nodes(text, table.get_ref());
-    let mut fragment = Fragment::deserialize(toml::Deserializer::from(table))
-        .map_err(|error| wrong(error.span(), not_a_config(&error)))?;
-    for (node, line) in fragment.node.iter_mut().zip(lines) {
-        node.written_in = format!("{}, line {line}", source.path);
-    }
-    Ok(fragment)
 }
 
-/// The lines on which the `[[node]]` tables begin.
-fn lines_of_nodes(text: &str, table: &DeTable<'_>) -> Vec<usize> {
+/// The files of the `[[node]]` tables, and the lines on which they begin.
+fn places_of_nodes(texts: &Texts<'_>, table: &DeTable<'_>) -> Vec<String> {
+    let place = |item: &Spanned<DeValue<'_>>| {
+        let (path, line, _) = texts.place(item.span().start);
+        format!("{path}, line {line}")
+    };
     match table.get("node").map(Spanned::get_ref) {
-        Some(DeValue::Array(items)) => items.iter().map(|item| place(text, item.span().start).0).collect(),
+        Some(DeValue::Array(items)) => items.iter().map(place).collect(),
         _ => Vec::new(),
     }
 }
@@ -53,13 +73,6 @@ pub(super) fn whereabouts(sources: &[Source], key: &str) -> Option<String> {
     };
     let in_any = |key: &str| sources.iter().rev().find_map(|source| line(source, key));
     in_any(key).or_else(|| in_any(key.rsplit_once('.')?.0))
-}
-
-/// The line and column of a byte, both counted from 1; a column is a character.
-fn place(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let line = before.rsplit('\n').next().unwrap_or_default();
-    (1 + before.matches('\n').count(), 1 + line.chars().count())
 }
 
 /// The first date or time. serde has no such type, so `toml` hands one over as a table with a private key, and an error

@@ -49,7 +49,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "boot.attach_timeout = \"5 minutes\"",
-        "line 1, column 23: `boot.attach_timeout`: `5 minutes` is not a duration with a unit, such as \"5min\" (ms, s, min, h, d)",
+        "line 1, column 23: `boot.attach_timeout`: `5 minutes` is not a duration with a unit, such as \"5min\" (ms, s, min, h, d); did you mean `5min`?",
     ),
     (
         "lun.label = { etcd = 1 }",
