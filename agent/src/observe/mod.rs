@@ -24,7 +24,7 @@ pub(crate) use iscsi::session_users;
 pub(crate) use local::record;
 pub(crate) use lun::{
     answering_disks, carries_label, connected_disks, disk_of, disks, disks_of_device, has_map, is_settled,
-    label_leads_to, lun, sessions_to_target,
+    lun, sessions_to_target,
 };
 pub(crate) use mount::unit as mount_unit;
 pub(crate) use selinux::{in_force, selinux};

@@ -192,8 +192,7 @@ impl<'a> PlanInput<'a> {
             at: self.config.etcd.data_dir.clone(),
             wwid: record.wwid.clone(),
             uuid: record.uuid,
-            label: self.config.lun.label.clone(),
-            options: self.config.lun.mount_options.clone(),
+            options: self.config.lun.unit_options(false),
         })
     }
 }

@@ -18,7 +18,7 @@ pub use for_config::{
 };
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER};
 pub use manifest::{MANIFEST_UNITS, PARK_SERVICE, PUT_BACK_SERVICE};
-pub use mount::{DataMount, data_mount};
+pub use mount::{DataMount, VERIFIED, data_mount};
 pub use service::{
     SELINUX_CONTEXT, SERVICE, Service, multipath_service, selinux_service, service, shutdown_service,
 };
