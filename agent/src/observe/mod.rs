@@ -90,6 +90,16 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
     }
 }
 
+/// Observes only what decides which copy etcd may run on: the record, etcd itself, and the mount. It asks no target.
+pub fn local_side(host: &Host, config: &Config, identity: Identity) -> Node {
+    Node {
+        record: local::record(host),
+        etcd: etcd::etcd(host, config),
+        mount: mount::data(host, &config.etcd.data_dir),
+        ..Node::unseen(identity)
+    }
+}
+
 fn missing_tools(host: &Host, config: &Config) -> Vec<String> {
     let needed = |tool: &Tool| *tool != Tool::Iscsiadm || config.backing.iscsi().is_some();
     let missing = Tool::REQUIRED.into_iter().filter(|tool| needed(tool) && !host.runner.has(*tool));
