@@ -2,7 +2,10 @@
 //! nothing. Tests that need a node run in virtual machines.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod completions;
 mod lines;
+mod man;
+mod reference;
 #[path = "../support/schema.rs"]
 mod schema;
 mod schemas;
@@ -11,6 +14,8 @@ mod schemas;
 mod support;
 #[path = "../support/tested.rs"]
 mod tested;
+#[path = "../support/wrap.rs"]
+mod wrap;
 
 use std::{
     fs,
@@ -95,6 +100,10 @@ fn wrong_usage_is_2_and_says_how() {
         assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
         assert!(err.contains("Usage"), "{args:?}: {err}");
     }
+    let (code, out, err) = run(&["apply", "--json", "--bogus"]);
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &found["version"]), (2, &1.into()), "{err}");
+    assert_eq!(found["error"], "unexpected argument '--bogus' found", "{out}");
 }
 
 #[test]

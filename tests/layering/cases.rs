@@ -150,17 +150,3 @@ fn paths_of_other_crates_are_seen_in_full() {
         assert!(graph.outside.contains(&("a.rs".into(), path.into())), "{text}: {:?}", graph.outside);
     }
 }
-
-#[test]
-fn texts_are_seen_everywhere() {
-    for text in [
-        "const A: &str = \"{x:?}\";",
-        "fn f() { format!(\"{x:?}\") }",
-        "fn f() { vec![write!(w, \"{x:?}\", x = y)] }",
-        "#[error(\"{x:?}\")] struct E;",
-        "enum E { #[error(\"{x:?}\")] A }",
-    ] {
-        let graph = of(&[("lib.rs", text)]);
-        assert!(graph.texts.iter().any(|(_, text)| text.contains("{x:?}")), "{text}: {:?}", graph.texts);
-    }
-}

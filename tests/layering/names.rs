@@ -25,7 +25,6 @@ struct Module {
     imports: BTreeMap<String, Vec<Vec<String>>>,
     globs: Vec<Vec<String>>,
     uses: Vec<Use>,
-    texts: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -59,8 +58,6 @@ pub struct Graph {
     pub layers: BTreeMap<(String, String), BTreeSet<String>>,
     /// Paths of other crates, in full (`std::fs::File`), with the file that uses them. A macro ends with `!`.
     pub outside: BTreeSet<(String, String)>,
-    /// Texts between quotation marks, with their file.
-    pub texts: Vec<(String, String)>,
 }
 
 /// The graph of a crate's sources.
@@ -137,7 +134,6 @@ impl Modules {
     fn graph(&self) -> Graph {
         let mut graph = Graph::default();
         for (path, module) in &self.0 {
-            graph.texts.extend(module.texts.iter().map(|text| (module.file.clone(), text.clone())));
             for used in &module.uses {
                 let mut passed = Vec::new();
                 let target = self.start(path, &used.path, used.kind, &mut passed, 0);
@@ -332,7 +328,6 @@ impl Reader<'_> {
 
     /// A path within a text, as in some attributes.
     fn text(&mut self, literal: &str) {
-        self.module.texts.push(literal.to_owned());
         let text = literal.trim_matches('"');
         let path: Vec<_> = text.split("::").map(str::to_owned).collect();
         let is_name =
@@ -365,10 +360,6 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_path(&mut self, path: &'ast syn::Path) {
         self.add(path.segments.iter().map(|segment| segment.ident.to_string()).collect(), Kind::Body);
         visit::visit_path(self, path);
-    }
-
-    fn visit_lit_str(&mut self, literal: &'ast syn::LitStr) {
-        self.module.texts.push(literal.value());
     }
 
     fn visit_macro(&mut self, called: &'ast syn::Macro) {

@@ -6,7 +6,7 @@ use super::{
     follow, logging,
     output::{self, JSON_VERSION, OutputFormat, print_err},
     progress::Progress,
-    show,
+    show, view,
 };
 use crate::{
     apply::{
@@ -23,17 +23,47 @@ use crate::{
     policy,
 };
 use anyhow::Context as _;
+use clap::Args;
 use std::path::Path;
+
+/// What `apply` is asked for.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// Run as the service does at boot: do not stop an etcd that runs, and do not wait for etcd
+    #[arg(long)]
+    pub boot: bool,
+    #[command(flatten)]
+    pub by_hand: ByHand,
+}
+
+/// What every run by hand is asked for.
+#[derive(Debug, Args)]
+pub(super) struct ByHand {
+    /// Print the steps, or the reason of a refusal, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// If another run is under way, say so and exit with 1; without this, follow it to its end
+    #[arg(long)]
+    pub no_follow: bool,
+    #[command(flatten)]
+    pub output: OutputFormat,
+}
 
 /// Brings the node to what the config asks for, or etcd's data back to the local disk. If another run does something
 /// already, follows that one.
-pub(super) fn run(file: Option<&Path>, goal: Goal, follow: bool, output: OutputFormat) -> Result<(), Exit> {
+pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exit> {
+    let output = options.output;
+    if options.dry_run {
+        return view::plan(file, goal, output);
+    }
     let (host, identity, config) = config::load_with_host_name(file, goal == Goal::Lun(Occasion::Boot))?;
     let by_hand = goal != Goal::Lun(Occasion::Boot);
     let (lock, file) =
         match alone::turn(&host, verb(goal)).context("making sure that this is the only apply")? {
             Turn::Ours(lock, file) => (lock, file),
-            Turn::Taken(other) if by_hand => return follow::run(&host, verb(goal), *other, follow, output),
+            Turn::Taken(other) if by_hand => {
+                return follow::run(&host, verb(goal), *other, !options.no_follow, output);
+            }
             Turn::Taken(other) => {
                 return Err(Exit::Error(anyhow::anyhow!(
                     "`etcd-lun {}` runs already (process {}): the service tries again after its end",

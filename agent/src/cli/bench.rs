@@ -3,8 +3,8 @@
 use super::{
     config, env,
     exit::Exit,
-    grammar::Arguments,
     output::{OutputFormat, print_json, print_out},
+    values::absolute,
 };
 use crate::{
     bench::{self, Summary, Verdict, milliseconds},
@@ -15,8 +15,10 @@ use crate::{
     terms::{AbsPath, Bytes},
 };
 use anyhow::{Context as _, anyhow};
+use clap::{Args, ValueEnum, ValueHint, value_parser};
 use serde::Serialize;
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     io::{IsTerminal, Write as _},
     path::{Path, PathBuf},
@@ -24,34 +26,47 @@ use std::{
 };
 
 /// What is measured, and how long.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub(super) struct Options {
+    /// A directory on the disk to measure; without it, the disk that holds etcd's data now, from the config
+    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = absolute())]
     path: Option<PathBuf>,
+    /// Also measure this directory, in turns with the first one
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = absolute())]
     against: Option<PathBuf>,
-    sizes: Vec<u32>,
+    /// The size of a write; 8000,2300 measures both
+    #[arg(long, value_name = "BYTES", default_value = "8000", value_delimiter = ',')]
+    size: Vec<Size>,
+    /// The number of writes of each size, from 100 to 8000
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = bench::MAX_WRITES,
+        value_parser = value_parser!(u32).range(i64::from(bench::MIN_WRITES)..=i64::from(bench::MAX_WRITES))
+    )]
     writes: u32,
+    #[command(flatten)]
+    pub output: OutputFormat,
+}
+
+/// The size of a write, in bytes. The larger one is measured first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum Size {
+    #[value(name = "8000")]
+    Block,
+    #[value(name = "2300")]
+    SmallBlock,
 }
 
 impl Options {
-    /// As given on the command line.
-    pub fn from(given: &Arguments) -> Result<Self, String> {
-        let path = |name| given.value(name).map(std::path::absolute).transpose();
-        let path = |name| path(name).map_err(|error| format!("finding {name}: {error}"));
-        let writes = given.number("writes")?.unwrap_or(bench::MAX_WRITES);
-        if !(bench::MIN_WRITES..=bench::MAX_WRITES).contains(&writes) {
-            return Err(format!(
-                "--writes: {writes} is not from {} to {}",
-                bench::MIN_WRITES,
-                bench::MAX_WRITES
-            ));
-        }
-        let sizes = match given.parsed::<String>("size")?.as_deref() {
-            None | Some("8000") => vec![bench::BLOCK],
-            Some("2300") => vec![bench::SMALL_BLOCK],
-            Some("8000,2300" | "2300,8000") => vec![bench::BLOCK, bench::SMALL_BLOCK],
-            Some(other) => return Err(format!("--size: `{other}` is not 8000, 2300 or 8000,2300")),
+    /// The sizes of the writes, each once.
+    fn sizes(&self) -> Vec<u32> {
+        let sizes: BTreeSet<_> = self.size.iter().collect();
+        let bytes = |size| match size {
+            Size::Block => bench::BLOCK,
+            Size::SmallBlock => bench::SMALL_BLOCK,
         };
-        Ok(Self { path: path("PATH")?, against: path("against")?, sizes, writes })
+        sizes.into_iter().copied().map(bytes).collect()
     }
 }
 
@@ -79,7 +94,8 @@ struct Run {
 }
 
 /// Measures, and prints a verdict. The first directory decides the exit code.
-pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) -> Result<(), Exit> {
+pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
+    let sizes = options.sizes();
     let (host, path) = match &options.path {
         Some(path) => (config::machine_for_anybody()?, path.clone()),
         None => {
@@ -106,7 +122,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) 
         )));
     }
     let parts: Vec<(&Place, u32)> =
-        places.iter().flat_map(|place| options.sizes.iter().map(move |size| (place, *size))).collect();
+        places.iter().flat_map(|place| sizes.iter().map(move |size| (place, *size))).collect();
     for place in &places {
         check_place(place, parts.len())?;
     }
@@ -124,13 +140,13 @@ pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) 
         etcd_pids,
         series,
     };
-    if output.json {
+    if options.output.json {
         print_json("bench", &run)?;
     } else {
         print_out(&page(&run));
     }
     // The series of the first directory come first, one for each size.
-    let mut of_first = run.series.iter().take(options.sizes.len());
+    let mut of_first = run.series.iter().take(sizes.len());
     match of_first.find(|one| one.summary.verdict == Verdict::TooSlow) {
         Some(slow) => {
             let verdict = verdict_text(&slow.summary);

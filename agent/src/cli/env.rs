@@ -3,6 +3,12 @@
 
 use crate::host::notify;
 
+/// The environment variables, and what each does.
+pub const ENVIRONMENT: [(&str, &str); 2] = [
+    ("ETCD_LUN_LOG", "The level of the log: error, warn, info, debug, trace or off"),
+    ("NO_COLOR", "Print no colours if it is set and not empty; so does TERM=dumb"),
+];
+
 /// A variable's value, if it is set and UTF-8.
 pub(super) fn var(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -11,6 +17,11 @@ pub(super) fn var(name: &str) -> Option<String> {
 /// The arguments, without the program's name.
 pub(super) fn arguments() -> impl Iterator<Item = std::ffi::OsString> {
     std::env::args_os().skip(1)
+}
+
+/// The whole command line.
+pub(super) fn command_line() -> impl Iterator<Item = std::ffi::OsString> {
+    std::env::args_os()
 }
 
 /// True unless somebody asked for no colours (no-color.org), or the terminal has none.

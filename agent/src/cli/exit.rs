@@ -7,6 +7,10 @@ use crate::{
 };
 use std::process::{ExitCode, Termination};
 
+/// The meaning of the exit codes, from 0 on.
+pub const EXIT_CODES: [&str; 5] =
+    ["converged or healthy", "error", "usage or config", "refused", "unhealthy"];
+
 /// How the program ends.
 #[derive(Debug)]
 pub enum Exit {

@@ -3,8 +3,8 @@
 use super::{
     config, env,
     exit::Exit,
-    grammar::Arguments,
     output::{OutputFormat, print_json, print_out},
+    values::absolute,
 };
 use crate::{
     apply,
@@ -13,42 +13,49 @@ use crate::{
     host::{Host, selinux},
     node::{HealthFacts, Node, layout::VERDICTS},
     observe, policy,
-    terms::AbsPath,
+    terms::{AbsPath, TermError},
 };
 use anyhow::Context as _;
+use clap::{Args, ValueHint, builder::TypedValueParser as _};
 use std::{
     fmt::Write as _,
     io::IsTerminal as _,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// What to do with the report.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub(super) struct Options {
+    /// Print all checks, what each one protects, and the source of its limit
+    #[arg(long)]
+    list: bool,
+    /// Also write metrics for node-exporter; FILE must end with .prom
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute().try_map(textfile))]
     prometheus: Option<AbsPath>,
+    /// Run as the timer does: print nothing, keep the outcomes, log changes in the journal
+    #[arg(long)]
     record: bool,
+    #[command(flatten)]
+    pub output: OutputFormat,
 }
 
-impl Options {
-    /// As given on the command line.
-    pub fn from(given: &Arguments) -> Result<Self, String> {
-        let prometheus = given.value("prometheus").map(std::path::absolute).transpose();
-        let prometheus = prometheus.map_err(|error| format!("finding --prometheus: {error}"))?;
-        let text = prometheus.map(|path| path.to_str().map(str::to_owned).ok_or("--prometheus is not UTF-8"));
-        let path = text.transpose()?.map(|text| text.parse::<AbsPath>()).transpose();
-        let path = path.map_err(|error| format!("--prometheus: {error}"))?;
-        if let Some(other) = path.as_ref().filter(|path| !path.name().ends_with(".prom")) {
-            return Err(format!(
-                "--prometheus: node-exporter does not read {other}: the name must end with .prom"
-            ));
-        }
-        Ok(Self { prometheus: path, record: given.has("record") })
+/// A file that node-exporter reads.
+fn textfile(path: PathBuf) -> Result<AbsPath, String> {
+    let path: AbsPath =
+        path.to_str().ok_or("it is not UTF-8")?.parse().map_err(|error: TermError| error.to_string())?;
+    if !path.name().ends_with(".prom") {
+        return Err(format!("node-exporter does not read {path}: the name must end with .prom"));
     }
+    Ok(path)
 }
 
 /// Runs the checks, and prints or records their outcomes.
-pub(super) fn run(file: Option<&Path>, options: &Options, output: OutputFormat) -> Result<(), Exit> {
+pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
+    let output = options.output;
+    if options.list {
+        return list(output);
+    }
     let begun = Instant::now();
     let (host, identity, config) = config::load_to_look(file)?;
     let mut node = observe::node(&host, &config, identity, observe::Viewpoint::Reader);
@@ -157,7 +164,7 @@ fn write_textfile(host: &Host, config: &Config, text: &str) -> anyhow::Result<()
 }
 
 /// `health --list`
-pub(super) fn list(output: OutputFormat) -> Result<(), Exit> {
+fn list(output: OutputFormat) -> Result<(), Exit> {
     #[derive(serde::Serialize)]
     struct Listed {
         name: &'static str,

@@ -46,14 +46,23 @@ fn subscribe(level: LevelFilter, both: bool) {
 /// entry that a process sends just before it ends. `systemctl status` would then lack the reason (systemd.exec(5),
 /// `StandardError=`). The prefix is the level (sd-daemon(3)).
 pub(super) fn report_failure(exit: &Exit, json: bool) {
-    let Some(line) = exit.line().filter(|line| !line.trim_end_matches("error: ").is_empty()) else { return };
+    let Some(line) = exit.line() else { return };
     let level = if under_systemd() { "<3>" } else { "" };
     print_err(&format!("{level}{line}"));
     // A run that was followed has said this to the journal itself.
     if !matches!(exit, Exit::Followed(_)) {
         tracing::info!("ended: {line}");
     }
-    if json && let Some(document) = failure_json(exit, &line) {
+    if json {
+        report_failure_as_json(exit);
+    }
+}
+
+/// Prints why the program failed as JSON, on standard output.
+pub(super) fn report_failure_as_json(exit: &Exit) {
+    if let Some(line) = exit.line()
+        && let Some(document) = failure_json(exit, &line)
+    {
         print_out(&document.to_string());
     }
 }

@@ -9,8 +9,10 @@ use std::{
 };
 
 /// How facts are printed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct OutputFormat {
+    /// Print JSON
+    #[arg(long)]
     pub(super) json: bool,
 }
 

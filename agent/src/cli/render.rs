@@ -3,8 +3,8 @@
 use super::{
     config::load_pool,
     exit::Exit,
-    grammar::Arguments,
     output::{print_document, print_err, print_out},
+    values::absolute,
 };
 use crate::{
     config::{ChapSource, ConfigError, MAIN_FILE, Nodes, Pool, SecretSource, Source},
@@ -16,48 +16,54 @@ use crate::{
     unit,
 };
 use anyhow::Context as _;
+use clap::{Args, ValueEnum, ValueHint};
 use std::{
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
-    str::FromStr as _,
 };
 
 /// What a delivery contains.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub(super) struct Options {
+    /// The role that the MachineConfigPool selects
+    #[arg(long, value_name = "ROLE", default_value = "master")]
     role: Role,
+    /// The name of the MachineConfig object [default: 98-ROLE-etcd-lun]
+    #[arg(long, value_name = "NAME")]
     name: Option<ObjectName>,
+    /// Deliver this build of etcd-lun instead of the running program; it may be for another architecture
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute())]
     program: Option<PathBuf>,
+    /// Leave the program out, for nodes that have it from the package, in their image or installed
+    #[arg(long, conflicts_with = "program")]
     without_program: bool,
+    /// Read the files of secrets from this directory instead of the paths in the config
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute(), conflicts_with = "without_secrets")]
     secrets_from: Option<PathBuf>,
+    /// Leave the files of secrets out; you bring them to the nodes in another way
+    #[arg(long)]
     without_secrets: bool,
 }
 
-impl Options {
-    /// As given on the command line.
-    pub fn from(given: &Arguments) -> Result<Self, String> {
-        let path = |name| given.value(name).map(PathBuf::from);
-        let master = || Role::from_str("master").map_err(|error| error.to_string());
-        Ok(Self {
-            role: given.parsed("role")?.map_or_else(master, Ok)?,
-            name: given.parsed("name")?,
-            program: path("program"),
-            without_program: given.has("without-program"),
-            secrets_from: path("secrets-from"),
-            without_secrets: given.has("without-secrets"),
-        })
-    }
+/// What `render units` is asked for.
+#[derive(Debug, Args)]
+pub(super) struct UnitOptions {
+    /// The directory, such as /etc/systemd/system
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute())]
+    into: PathBuf,
+    /// Use the package's path /usr/bin/etcd-lun instead of /usr/local/bin/etcd-lun; not needed if that is the running program
+    #[arg(long)]
+    packaged: bool,
+}
 
+impl Options {
     fn object_name(&self) -> ObjectName {
         self.name.clone().unwrap_or_else(|| ObjectName::for_role(&self.role))
     }
 
     /// The path that the program is read from.
-    fn program(&self) -> anyhow::Result<PathBuf> {
-        match &self.program {
-            Some(path) => std::path::absolute(path).context("finding --program"),
-            None => Ok(OWN_PROGRAM.into()),
-        }
+    fn program(&self) -> PathBuf {
+        self.program.clone().unwrap_or_else(|| OWN_PROGRAM.into())
     }
 }
 
@@ -67,10 +73,9 @@ const PACKAGED_UNITS: &str = "/usr/lib/systemd/system";
 
 /// Writes the units that the config asks for into a directory. A unit that is the same as the package's is not written, so
 /// that a newer package can replace it.
-pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<(), Exit> {
+pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOptions) -> Result<(), Exit> {
     let (host, pool, _) = load_pool(file)?;
-    let into = std::path::absolute(into).context("finding the directory")?;
-    if host.root.mode(&into).context("looking for the directory of --into")?.is_none() {
+    if host.root.mode(into).context("looking for the directory of --into")?.is_none() {
         let dir = into.display();
         return Err(Exit::Usage(format!(
             "--into: there is no directory {dir}: make it with `mkdir -p {dir}`"
@@ -79,7 +84,7 @@ pub(super) fn units(file: Option<&Path>, into: &Path, packaged: bool) -> Result<
     let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
     let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
     let by =
-        if packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::MachineConfig };
+        if *packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::MachineConfig };
     for rendered in unit::for_config_installed_by(&pool, by).map_err(anyhow::Error::from)? {
         let path = into.join(&rendered.name);
         let text = path.to_str().context("the directory's name is not UTF-8")?;
@@ -128,7 +133,7 @@ pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<()
 /// Prints a Butane config, and on standard error how to run Butane.
 pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     let (delivery, machine) = gather(file, options)?;
-    let mut program = options.program()?;
+    let mut program = options.program();
     if options.program.is_none() {
         let host = Host::machine().context("setting up")?;
         program = host.root.read_link(&program).context("finding this program")?.unwrap_or(program);
@@ -169,9 +174,33 @@ pub(super) fn multipath(file: Option<&Path>) -> Result<(), Exit> {
     })?)
 }
 
+/// What `render target` is asked for.
+#[derive(Debug, Args)]
+pub(super) struct TargetOptions {
+    /// lio: with targetcli, on a Linux machine; targetd: with curl and jq, at an appliance that runs targetd
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Kind::Lio)]
+    kind: Kind,
+    /// With targetd: the appliance's pool that the LUNs are made in
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// With lio: keep the LUNs in files in this directory of the target's machine [default: /var/lib/etcd-lun-target]
+    #[arg(long, value_name = "DIR", conflicts_with = "backstore_block")]
+    backstore_dir: Option<AbsPath>,
+    /// With lio: keep the LUNs on block devices; you name them when you run the script
+    #[arg(long)]
+    backstore_block: bool,
+}
+
+/// The software of a target.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Kind {
+    Lio,
+    Targetd,
+}
+
 /// What the target is made with.
 #[derive(Debug)]
-pub(super) enum TargetKind {
+enum TargetKind {
     /// targetcli on a Linux machine.
     Lio(Backstores),
     /// The API of targetd.
@@ -179,25 +208,24 @@ pub(super) enum TargetKind {
 }
 
 impl TargetKind {
-    /// As given on the command line.
-    pub fn from(given: &Arguments) -> Result<Self, String> {
-        let backstores = match given.parsed::<AbsPath>("backstore-dir")? {
-            _ if given.has("backstore-block") => Some(Backstores::Devices),
-            dir => dir.map(Backstores::Files),
+    fn from(options: &TargetOptions) -> Result<Self, String> {
+        let backstores = match &options.backstore_dir {
+            _ if options.backstore_block => Some(Backstores::Devices),
+            dir => dir.clone().map(Backstores::Files),
         };
-        let (kind, pool) = (given.parsed::<String>("kind")?, given.parsed::<String>("pool")?);
-        match (kind.as_deref().unwrap_or("lio"), pool, backstores) {
-            ("lio", None, Some(backstores)) => Ok(Self::Lio(backstores)),
-            ("lio", None, None) => {
+        match (options.kind, options.pool.clone(), backstores) {
+            (Kind::Lio, None, Some(backstores)) => Ok(Self::Lio(backstores)),
+            (Kind::Lio, None, None) => {
                 Ok(Self::Lio(Backstores::Files(BACKSTORE_DIR.parse().map_err(|error| format!("{error}"))?)))
             }
-            ("lio", Some(_), _) => Err("--pool: only --kind targetd has a pool".into()),
-            ("targetd", Some(pool), None) => Ok(Self::Targetd(Appliance { pool })),
-            ("targetd", None, _) => {
+            (Kind::Lio, Some(_), _) => Err("--pool: only --kind targetd has a pool".into()),
+            (Kind::Targetd, Some(pool), None) => Ok(Self::Targetd(Appliance { pool })),
+            (Kind::Targetd, None, _) => {
                 Err("--kind targetd: --pool must name the pool of the appliance (`block_pools` in /etc/target/targetd.yaml)".into())
             }
-            ("targetd", Some(_), Some(_)) => Err("--backstore-…: targetd keeps the LUNs in its pool".into()),
-            (kind, ..) => Err(format!("--kind: `{kind}` is neither \"lio\" nor \"targetd\"")),
+            (Kind::Targetd, Some(_), Some(_)) => {
+                Err("--backstore-…: targetd keeps the LUNs in its pool".into())
+            }
         }
     }
 }
@@ -206,7 +234,8 @@ impl TargetKind {
 const BACKSTORE_DIR: &str = "/var/lib/etcd-lun-target";
 
 /// Prints the script that sets up the target.
-pub(super) fn target(file: Option<&Path>, kind: &TargetKind) -> Result<(), Exit> {
+pub(super) fn target(file: Option<&Path>, options: &TargetOptions) -> Result<(), Exit> {
+    let kind = TargetKind::from(options).map_err(Exit::Usage)?;
     let (_, pool, _) = load_pool(file)?;
     let Nodes::Iscsi { target, nodes } = pool.nodes()? else {
         return Err(Exit::Usage(
@@ -215,8 +244,8 @@ pub(super) fn target(file: Option<&Path>, kind: &TargetKind) -> Result<(), Exit>
     };
     let least = pool.lun.min_size;
     let script = match kind {
-        TargetKind::Lio(backstores) => delivery::target(target, &nodes, least, backstores),
-        TargetKind::Targetd(appliance) => delivery::targetd(target, &nodes, least, appliance),
+        TargetKind::Lio(backstores) => delivery::target(target, &nodes, least, &backstores),
+        TargetKind::Targetd(appliance) => delivery::targetd(target, &nodes, least, &appliance),
     };
     print_document(&script.map_err(|error| Exit::Usage(error.to_string()))?)
 }
@@ -245,7 +274,7 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<(Delivery, Option<&'
 }
 
 fn program(host: &Host, options: &Options) -> Result<(Vec<u8>, &'static str), Exit> {
-    let path = options.program()?;
+    let path = options.program();
     let refuse = |why: &dyn std::fmt::Display| {
         let (object, cure) = match &options.program {
             Some(path) => (path.display().to_string(), "name a build of packaging/build"),
@@ -283,7 +312,7 @@ fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsP
     let mut files = Vec::new();
     for path in paths {
         let from = match &options.secrets_from {
-            Some(dir) => std::path::absolute(dir).context("finding --secrets-from")?.join(path.name()),
+            Some(dir) => dir.join(path.name()),
             None => path.as_path().to_owned(),
         };
         let text = host.root.read(&from).map_err(|error| ConfigError::Secret {

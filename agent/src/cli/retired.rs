@@ -1,13 +1,25 @@
 //! `retired list` and `retired delete`
 
 use super::{
-    config,
+    completion, config,
     exit::Exit,
     output::{OutputFormat, print_json, print_out},
     show, view,
 };
 use crate::{apply::retired, node::layout::RETIRED};
+use clap::Args;
 use std::path::Path;
+
+/// What `retired delete` is asked for.
+#[derive(Debug, Args)]
+pub(super) struct DeleteOptions {
+    /// The generation, as `etcd-lun retired list` shows it
+    #[arg(value_name = "GENERATION", add = completion::generations())]
+    generation: u64,
+    /// Print what would be deleted, or the reason of a refusal, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
 
 /// Lists the retired data.
 pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
@@ -21,7 +33,8 @@ pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit
 }
 
 /// Deletes the retired data of a generation, or says what it would delete.
-pub(super) fn delete(file: Option<&Path>, generation: u64, dry_run: bool) -> Result<(), Exit> {
+pub(super) fn delete(file: Option<&Path>, options: &DeleteOptions) -> Result<(), Exit> {
+    let DeleteOptions { generation, dry_run } = *options;
     let (host, identity, config) = config::load_to_change(file)?;
     let gone = retired::delete(&host, &config, &identity, generation, dry_run)?;
     let did = if dry_run { "Would delete" } else { "Deleted" };

@@ -178,13 +178,16 @@ fn answer(output: Result<Output, ExecError>) -> Result<Value, ApiError> {
     value.filter(Value::is_object).ok_or(ApiError::Form("it is no JSON object"))
 }
 
-/// A text of another machine, fit for a message.
+/// A text of another machine, fit for a message. A path at its end is not cut before its last component, which is the part that
+/// tells one file from another.
 pub fn short(text: &str) -> String {
     let line = one_line(text);
-    match line.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    let Some((end, _)) = line.char_indices().nth(LONGEST) else { return line };
+    let begin = line[..end].rfind(' ').map_or(0, |space| space + 1);
+    let word = line[begin..].split(' ').next().unwrap_or_default();
+    // PATH_MAX (limits.h)
+    let end = if word.contains('/') && word.len() < 4096 { begin + word.len() } else { end };
+    if end == line.len() { line } else { format!("{}…", &line[..end]) }
 }
 
 /// A number of 64 bits. The gateway writes it as a text, as JSON of protobuf has it, and leaves out a zero.
@@ -249,6 +252,15 @@ fn name(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_ends_with_a_whole_path() {
+        let path = format!("/etc/{}/etcd-peer-master-0.example.com.crt", "static-pod-resources/".repeat(9));
+        let said = format!("could not load the certificate from {path}");
+        assert_eq!(short(&said), said);
+        assert_eq!(short(&format!("{said} and more")), format!("{said}…"));
+        assert_eq!(short(&"word ".repeat(90)).chars().count(), LONGEST + 1);
+    }
     use crate::{
         host::{Root, transcript::Transcript},
         terms::AbsPath,

@@ -1,34 +1,73 @@
-//! The interface for packets to an address: the kernel's main routing tables in /proc/net (proc_pid_net(5)). And whether
-//! somebody listens there.
+//! The interface for packets to an address, as the kernel's rules and routes have it (rtnetlink(7)). And whether somebody
+//! listens there.
 
 use super::Host;
 use crate::terms::Portal;
+use futures_util::TryStreamExt as _;
+use nix::errno::Errno;
+use rtnetlink::{
+    Error, Handle, RouteMessageBuilder,
+    packet_route::{link::LinkAttribute, route::RouteAttribute},
+};
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, ToSocketAddrs as _, UdpSocket},
+    net::{IpAddr, TcpStream, ToSocketAddrs as _, UdpSocket},
     time::Duration,
 };
 
-/// A route of IPv4 or IPv6.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Route {
-    to: IpAddr,
-    prefix: u32,
-    metric: u32,
-    interface: String,
-}
+/// How long the kernel may take for an answer. It answers at once; this only keeps a defect from blocking forever.
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// The interface for packets to an address; none if there is no route.
 ///
-/// Only the main table is read, because network tools put the routes to storage there. A rule that uses another table
-/// is not considered.
+/// The kernel decides as it would for a packet of this process: by its rules first (`ip rule`), then by the tables that
+/// these name. Not considered are rules for a mark, because iscsid sets none.
 pub fn interface_to(host: &Host, address: IpAddr) -> io::Result<Option<String>> {
-    let address = address.to_canonical();
-    let routes = match address {
-        IpAddr::V4(_) => parse_v4(&host.root.read_opt("/proc/net/route")?.unwrap_or_default()),
-        IpAddr::V6(_) => parse_v6(&host.root.read_opt("/proc/net/ipv6_route")?.unwrap_or_default()),
+    let failed =
+        |what: String| io::Error::other(format!("asking the kernel for the route to {address}: {what}"));
+    host.wait(async {
+        let (connection, handle, _unasked) = rtnetlink::new_connection()?;
+        // In this task and not in one of its own, so that nothing is left when the answer is here.
+        tokio::select! {
+            () = connection => Err(failed("the connection ended".into())),
+            () = tokio::time::sleep(LIMIT) => Err(failed(format!("no answer within {} s", LIMIT.as_secs()))),
+            found = ask(&handle, address.to_canonical()) => found.map_err(|error| failed(error.to_string())),
+        }
+    })
+}
+
+async fn ask(handle: &Handle, address: IpAddr) -> Result<Option<String>, Error> {
+    let prefix = if address.is_ipv4() { 32 } else { 128 };
+    let wanted = RouteMessageBuilder::<IpAddr>::new().destination_prefix(address, prefix);
+    let wanted = wanted.map_err(|error| Error::InvalidNla(error.to_string()))?.build();
+    let route = match handle.route().get(wanted).execute().try_next().await {
+        Ok(route) => route,
+        Err(Error::NetlinkError(error)) if leads_nowhere(error.raw_code()) => return Ok(None),
+        Err(error) => return Err(error),
     };
-    Ok(best(&routes, address).map(|route| route.interface.clone()))
+    let leaves_by = |attribute: &RouteAttribute| match attribute {
+        RouteAttribute::Oif(index) => Some(*index),
+        _ => None,
+    };
+    let Some(index) = route.and_then(|route| route.attributes.iter().find_map(leaves_by)) else {
+        return Ok(None);
+    };
+    let link = handle.link().get().match_index(index).execute().try_next().await?;
+    Ok(link.and_then(|link| link.attributes.into_iter().find_map(name)))
+}
+
+/// Whether the kernel's answer means that it drops such a packet: no route, or an `unreachable`, `prohibit` or `blackhole`
+/// one (ip-route(8)). Any other error says nothing about the route.
+fn leads_nowhere(code: i32) -> bool {
+    let nowhere = [Errno::ENETUNREACH, Errno::EHOSTUNREACH, Errno::EACCES, Errno::EINVAL];
+    nowhere.contains(&Errno::from_raw(-code))
+}
+
+fn name(attribute: LinkAttribute) -> Option<String> {
+    match attribute {
+        LinkAttribute::IfName(name) => Some(name),
+        _ => None,
+    }
 }
 
 /// Whether all addresses of this name, or this address itself, are this machine's own. Only such an address can be bound.
@@ -52,93 +91,72 @@ pub fn accepts(portal: &Portal, limit: Duration) -> bool {
     addresses.is_ok_and(|mut addresses| addresses.any(connects))
 }
 
-/// The route with the longest prefix; if there are several, the one with the smallest metric.
-fn best(routes: &[Route], address: IpAddr) -> Option<&Route> {
-    let fitting = routes.iter().filter(|route| shares(route.to, address, route.prefix));
-    fitting.min_by_key(|route| (u32::MAX - route.prefix, route.metric))
-}
-
-fn shares(one: IpAddr, other: IpAddr, prefix: u32) -> bool {
-    match (one, other) {
-        (IpAddr::V4(one), IpAddr::V4(other)) => {
-            (one.to_bits() ^ other.to_bits()).checked_shr(32 - prefix).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(one), IpAddr::V6(other)) => {
-            (one.to_bits() ^ other.to_bits()).checked_shr(128 - prefix).unwrap_or(0) == 0
-        }
-        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
-    }
-}
-
-/// `RTF_UP`, and `RTF_REJECT` (kernel `include/uapi/linux/route.h`).
-const UP: u32 = 1;
-const REJECT: u32 = 0x200;
-
-/// `Iface Destination Gateway Flags RefCnt Use Metric Mask ...`; addresses in the processor's byte order.
-fn parse_v4(text: &str) -> Vec<Route> {
-    let route = |line: &str| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let hex = |at: usize| u32::from_str_radix(words.get(at)?, 16).ok();
-        let flags = hex(3)?;
-        (flags & UP != 0 && flags & REJECT == 0).then_some(())?;
-        Some(Route {
-            to: Ipv4Addr::from(hex(1)?.to_ne_bytes()).into(),
-            prefix: hex(7)?.count_ones(),
-            metric: words.get(6)?.parse().ok()?,
-            interface: (*words.first()?).to_owned(),
-        })
-    };
-    text.lines().skip(1).filter_map(route).collect()
-}
-
-/// `DESTINATION PREFIX SOURCE PREFIX NEXTHOP METRIC REFCNT USE FLAGS INTERFACE`, in hexadecimal.
-fn parse_v6(text: &str) -> Vec<Route> {
-    let route = |line: &str| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let hex = |at: usize| u32::from_str_radix(words.get(at)?, 16).ok();
-        let flags = hex(8)?;
-        (flags & UP != 0 && flags & REJECT == 0).then_some(())?;
-        Some(Route {
-            to: Ipv6Addr::from_bits(u128::from_str_radix(words.first()?, 16).ok()?).into(),
-            prefix: hex(1).filter(|prefix| *prefix <= 128)?,
-            metric: hex(5)?,
-            interface: (*words.get(9)?).to_owned(),
-        })
-    };
-    text.lines().filter_map(route).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::{Root, transcript::NoTools};
+    use nix::{sched::CloneFlags, unistd::Uid};
+    use std::process::Command;
 
-    #[cfg(target_endian = "little")]
-    const V4: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
-        br-ex\t00000000\t0100A8C0\t0003\t0\t0\t48\t00000000\t0\t0\t0\n\
-        ens4\t000A4D0A\t00000000\t0001\t0\t0\t101\t00FFFFFF\t0\t0\t0\n\
-        ens5\t000A4D0A\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0\n\
-        ens6\t00004D0A\t00000000\t0000\t0\t0\t1\t0000FFFF\t0\t0\t0\n";
-
-    #[cfg(target_endian = "little")]
-    #[test]
-    fn the_nearest_route_of_ipv4() {
-        let routes = parse_v4(V4);
-        let leads = |to: &str| best(&routes, to.parse().unwrap()).map(|route| route.interface.as_str());
-        assert_eq!(leads("10.77.10.5"), Some("ens5"), "the lesser metric");
-        assert_eq!(leads("10.77.11.5"), Some("br-ex"), "one that is down doesn't count");
-        assert_eq!(best(&routes[1..], "8.8.8.8".parse().unwrap()), None);
-        assert_eq!(best(&routes, "::1".parse().unwrap()), None);
+    fn leads(to: &str) -> Option<String> {
+        let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
+        interface_to(&host, to.parse().unwrap()).unwrap()
     }
 
     #[test]
-    fn the_nearest_route_of_ipv6() {
-        let text = "20010db8000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     ens4\n\
-            00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003    br-ex\n\
-            00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n";
-        let routes = parse_v6(text);
-        let leads = |to: &str| best(&routes, to.parse().unwrap()).map(|route| route.interface.as_str());
-        assert_eq!(leads("2001:db8::5"), Some("ens4"));
-        assert_eq!(leads("2001:db8:1::5"), Some("br-ex"));
-        assert_eq!(routes.len(), 2, "a route that rejects leads nowhere");
+    fn to_this_machine() {
+        assert_eq!(leads("127.0.0.1").as_deref(), Some("lo"));
+    }
+
+    /// Needs root: it makes a network namespace for its thread.
+    #[test]
+    fn rules_count() {
+        if !Uid::effective().is_root() {
+            eprintln!("skipped: not root");
+            return;
+        }
+        nix::sched::unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        assert_eq!((leads("10.9.0.5"), leads("2001:db8::5")), (None, None));
+        for line in [
+            "link set lo up",
+            "link add ens4 type veth peer name far4",
+            "link add ens5 type veth peer name far5",
+            "link set ens4 up",
+            "link set far4 up",
+            "link set ens5 up",
+            "link set far5 up",
+            "address add 10.8.0.1/24 dev ens4",
+            "route add 10.9.0.0/16 via 10.8.0.2",
+            "route add 10.9.0.0/16 dev ens5 metric 100",
+            "route add 10.9.0.0/24 dev ens5 table 100",
+            "rule add to 10.9.0.5 lookup 100",
+            "route add unreachable 10.9.1.0/24",
+            "route add prohibit 10.9.2.0/24",
+            "route add blackhole 10.9.3.0/24",
+            "address add 2001:db8::1/64 dev ens4 nodad",
+            "route add unreachable 2001:db8:1::/64",
+            "route add 2001:db8:2::/64 dev ens5 table 100",
+            "-6 rule add to 2001:db8:2::/64 lookup 100",
+        ] {
+            let family = if line.contains("2001:") { "-6" } else { "-4" };
+            let status = Command::new("ip").arg(family).args(line.split(' ')).status().unwrap();
+            assert!(status.success(), "ip {line}");
+        }
+        for (to, by) in [
+            ("10.8.0.7", Some("ens4")),
+            ("10.9.0.6", Some("ens4")),
+            ("10.9.0.5", Some("ens5")),
+            ("::ffff:10.9.0.5", Some("ens5")),
+            ("10.9.1.1", None),
+            ("10.9.2.1", None),
+            ("10.9.3.1", None),
+            ("10.10.0.1", None),
+            ("2001:db8::5", Some("ens4")),
+            ("2001:db8:1::5", None),
+            ("2001:db8:2::5", Some("ens5")),
+            ("2001:db8:3::5", None),
+        ] {
+            assert_eq!(leads(to).as_deref(), by, "{to}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Observes the etcd cluster: asks this node's member for the list of members, and then each of the others.
 
-use super::certificates::certificates;
+use super::certificates::{Keys, certificates};
 use crate::{
     config::{ClusterConfig, Config, Runtime},
     host::{
@@ -32,7 +32,7 @@ pub fn cluster(host: &Host, config: &Config, node: &Node) -> Option<Fact<Cluster
         &node.selinux,
         Fact::Known(Selinux::On { context, .. }) if policy::type_of(context) == Some(policy::DOMAIN)
     );
-    (runs && !is_confined).then(|| cluster_now(host, config, &node.identity.hostname))
+    (runs && !is_confined).then(|| cluster_now(host, config))
 }
 
 /// How often the members are asked while they do not agree on their leader. An election ends within a few of its time-outs:
@@ -43,10 +43,10 @@ const ELECTION: Duration = Duration::from_secs(2);
 
 /// The cluster, asked now. The members are asked one after the other, so an election meanwhile makes them name different
 /// leaders, or none. Then all are asked again.
-pub(crate) fn cluster_now(host: &Host, config: &Config, hostname: &str) -> Fact<Cluster> {
+pub(crate) fn cluster_now(host: &Host, config: &Config) -> Fact<Cluster> {
     let mut looks = 1;
     loop {
-        match ask(host, config, hostname) {
+        match ask(host, config) {
             Ok((_, Agreement::Differ)) if looks < LOOKS && host.pause(ELECTION).is_ok() => looks += 1,
             Ok((cluster, _)) => return Fact::Known(cluster),
             Err(why) => return Fact::Unknown(why),
@@ -71,8 +71,8 @@ pub(crate) enum Serving {
 }
 
 /// Whether this node's member serves. The error says what it waits for.
-pub(crate) fn own_member(host: &Host, config: &Config, hostname: &str) -> Result<Serving, String> {
-    let own = own(host, config, hostname)?;
+pub(crate) fn own_member(host: &Host, config: &Config) -> Result<Serving, String> {
+    let own = own(host, config)?;
     if own.status.leader == 0 {
         return Err(format!("the member at {} sees no leader", own.url));
     }
@@ -95,7 +95,7 @@ struct Own {
     status: Status,
 }
 
-fn own(host: &Host, config: &Config, hostname: &str) -> Result<Own, String> {
+fn own(host: &Host, config: &Config) -> Result<Own, String> {
     let ClusterConfig { client_url, http_port, .. } = &config.cluster;
     let name = client_url.host();
     match route::is_own(name) {
@@ -112,7 +112,8 @@ fn own(host: &Host, config: &Config, hostname: &str) -> Result<Own, String> {
         }
     }
     let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
-    let with = certificates(&config.cluster.certificates, is_pod, hostname)?;
+    let keys = Keys("cluster.cert", "cluster.key");
+    let with = certificates(host, config, &config.cluster.certificates, is_pod, keys)?;
     let status = |port: Option<u16>| {
         let url = port.map_or_else(|| client_url.clone(), |port| client_url.at_port(port));
         let answer = etcd_api::statuses(host, std::slice::from_ref(&url), &with).pop();
@@ -133,8 +134,8 @@ fn own(host: &Host, config: &Config, hostname: &str) -> Result<Own, String> {
     }
 }
 
-fn ask(host: &Host, config: &Config, hostname: &str) -> Result<(Cluster, Agreement), String> {
-    let own = own(host, config, hostname)?;
+fn ask(host: &Host, config: &Config) -> Result<(Cluster, Agreement), String> {
+    let own = own(host, config)?;
     // A linearizable list needs a quorum. Without one the member's own list is as good: whether the listed members serve is
     // asked of each of them.
     let own_list = || etcd_api::members(host, &own.url, false, &own.with);

@@ -1,7 +1,7 @@
 //! Observes what only `health` needs: figures of disks, sessions, units and etcd, some of them over a few seconds.
 
 use super::{
-    certificates::certificates,
+    certificates::{Keys, certificates},
     lun::{disks, sessions_to_target},
 };
 use crate::{
@@ -190,6 +190,7 @@ fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::An
             policy::DOMAIN
         )));
     }
-    let with = certificates(&config.etcd.certificates, true, &node.identity.hostname).map_err(said)?;
+    let keys = Keys("etcd.metrics_cert", "etcd.metrics_key");
+    let with = certificates(host, config, &config.etcd.certificates, true, keys).map_err(said)?;
     http::get(host, &url.with(path), &with)
 }

@@ -11,7 +11,6 @@
 //! - `cache`: disks with a write cache, which lose unflushed data at a power cut
 //! - `scene`: the agent in the node, and a config for it
 //! - `delivery`: the real Ignition puts a MachineConfig on a node's disk
-//! - `kubelet`: the disk of a node whose etcd is a static pod of the real kubelet
 //! - `stage`, `suite`, `scenarios`: the scenarios; each begins on a node that was reset for it
 //! - `lanes`: several stages at the same time
 //! - `compare`: etcd-lun and other ways to move an etcd, in the same situations
@@ -31,7 +30,6 @@ pub mod etcd;
 pub mod gateway;
 pub mod host;
 pub mod image;
-pub mod kubelet;
 pub mod lanes;
 pub mod ledger;
 pub mod net;

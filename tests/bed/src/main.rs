@@ -12,7 +12,7 @@ use bed::node::Node;
 use bed::release::Release;
 use bed::shell::{self, ShellOptions};
 use bed::stage::Stage;
-use bed::{compare, demo, kubelet, ledger, packages, roll, scenarios, suite, switch};
+use bed::{compare, demo, ledger, packages, roll, scenarios, suite, switch};
 use clap::{Parser, Subcommand};
 
 /// Sets up a real node in a virtual machine with a real iSCSI target and a real etcd, and tests etcd-lun
@@ -92,8 +92,8 @@ enum Verb {
         #[arg(long, hide = true)]
         claims: Option<PathBuf>,
     },
-    /// Install the packages, make the node's images, build the kubelet, and find out which accelerator boots a
-    /// node. Later runs reuse all of this. For another release, make the image only.
+    /// Install the packages, make the node's image, and find out which accelerator boots a node. Later runs reuse
+    /// all of this. For another release, make the image only.
     Prepare,
     /// End everything that killed runs left behind.
     Clean,
@@ -131,20 +131,13 @@ fn main() -> ExitCode {
     })
 }
 
-/// Builds the kubelet beside the node's image, because its build mostly needs processors, and the image mostly
-/// waits for the network. The kubelet's scenarios are for the default node only.
+/// Installs the packages, makes the image, and finds out which accelerator boots a node with it.
 fn prepare() -> Result<()> {
     packages::ensure()?;
     if Release::chosen() != Release::Trixie {
         return Image::ensure().map(drop);
     }
-    std::thread::scope(|scope| {
-        let program = scope.spawn(kubelet::program);
-        let bed = Bed::make()?;
-        Node::try_accelerator(&bed)?;
-        program.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        kubelet::disk(&bed).map(drop)
-    })
+    Node::try_accelerator(&Bed::make()?)
 }
 
 fn shell(options: &ShellOptions) -> Result<ExitCode> {
@@ -156,9 +149,7 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
 /// because they test what no longer changes:
 ///
 /// - `tests/cluster.rs` has the refusals of a cluster on real members, without a node and in seconds.
-/// - Under emulation a real kubelet takes many minutes to start OpenShift's pod, again and again. The suite has it in
-///   `selinux/kubelet`, and the stand-in plays the rest.
-/// - `selinux/kubelet` is a boot with a static pod too, and `selinux/enforcing` one of a node of the pool.
+/// - `selinux/static-pod` is a boot with a static pod too, and `selinux/enforcing` one of a node of the pool.
 /// - `target/lio` has another session too, at the same target.
 /// - `cuts/recorded` has power cuts, `faults/target-away-for-three-minutes` the target's loss in use, and
 ///   `cluster/migrate-and-roll-back` the cluster.
@@ -167,14 +158,13 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
 /// - `storage/portal-dies` shows what a person can do, not what etcd-lun does.
 /// - `target/lio-cut-off` plays `faults/cut-off` with another target.
 /// - `storage/silent` waits for the kernel to notice that a target is silent.
-const BY_NAME: [&str; 14] = [
+const BY_NAME: [&str; 13] = [
     "beside/",
     "boot/one-object",
     "boot/static-pod",
     "cluster/power-cut",
     "cluster/refusals",
     "cluster/target-lost",
-    "kubelet/",
     "paths/boot",
     "paths/daemon-ends",
     "paths/without-a-map",

@@ -20,8 +20,6 @@ const NEEDED: &[(&str, &str)] = &[
     ("iptables", "iptables"),
     ("openssh-client", "ssh"),
     ("curl", "curl"),
-    // Unpacks the kubelet's source.
-    ("dpkg-dev", "dpkg-source"),
     ("ignition", "ignition-validate"),
     // Ignition labels the files that it wrote with a program of the host.
     ("policycoreutils", "setfiles"),

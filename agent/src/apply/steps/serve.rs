@@ -31,7 +31,7 @@ pub fn await_member(run: &Run<'_>, step: &AwaitMember, watcher: &mut dyn Watcher
     let deadline = Instant::now() + step.limit.0;
     let mut said = String::new();
     loop {
-        let waits_for = match observe::own_member(run.host, run.config, &run.identity.hostname) {
+        let waits_for = match observe::own_member(run.host, run.config) {
             Ok(Serving::Voter) => return Ok("the member serves, and has caught up with its leader".into()),
             Ok(Serving::Learner) if step.may_be_learner => {
                 return Ok("the member serves, as a learner: it has no vote".into());

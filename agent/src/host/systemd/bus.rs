@@ -3,13 +3,18 @@
 use super::{
     conversation::Conversation,
     error::{Broken, SystemdError},
-    proxies::{BusProxy, ManagerProxy, ObjectPropertiesProxy},
+    proxies::ManagerProxy,
     socket,
 };
 use crate::host::Host;
 use std::collections::HashMap;
 use tokio::net::UnixStream;
-use zbus::{Connection, ObjectPath, OwnedVariant, connection::Builder, names::OwnedUniqueName};
+use zbus::{
+    Connection, ObjectPath, OwnedVariant,
+    connection::Builder,
+    fdo::{DBusProxy, PropertiesProxy},
+    names::{BusName, InterfaceName, OwnedUniqueName},
+};
 
 /// systemd's name on the bus.
 pub(super) const SYSTEMD: &str = "org.freedesktop.systemd1";
@@ -52,21 +57,29 @@ impl<'h> Bus<'h> {
         interface: &str,
     ) -> Result<HashMap<String, OwnedVariant>, SystemdError> {
         self.conversation.wait(async {
-            let object = ObjectPropertiesProxy::builder(&self.connection).path(path).build().await?;
-            object.get_all(interface).await
+            let object = self.object(path).await?;
+            Ok(object.get_all(InterfaceName::try_from(interface)?).await?)
         })
     }
 
     /// The manager's property `SystemState`: `running`, `stopping` and others.
     pub(super) fn system_state(&self) -> Result<String, SystemdError> {
         self.conversation.wait(async {
-            let manager = ObjectPropertiesProxy::new(&self.connection).await?;
-            String::try_from(manager.get(MANAGER, "SystemState").await?)
+            let path = ObjectPath::try_from(MANAGER_PATH)?;
+            let manager = self.object(&path).await?;
+            String::try_from(manager.get(InterfaceName::try_from(MANAGER)?, "SystemState").await?)
         })
+    }
+
+    /// The properties of an object of systemd's. `GetAll` gives those of one moment; a proxy with a property for each would
+    /// ask for each apart, or keep a copy that PID 1's signals bring up to date.
+    async fn object<'a>(&self, path: &'a ObjectPath<'a>) -> zbus::Result<PropertiesProxy<'a>> {
+        PropertiesProxy::builder(&self.connection).destination(SYSTEMD).path(path).build().await
     }
 
     /// The connection that is PID 1's now, as the bus names it.
     pub(super) async fn owner_of_systemd(&self) -> zbus::Result<OwnedUniqueName> {
-        BusProxy::new(&self.connection).await?.get_name_owner(SYSTEMD).await
+        let bus = DBusProxy::new(&self.connection).await?;
+        Ok(bus.get_name_owner(BusName::try_from(SYSTEMD)?).await?)
     }
 }

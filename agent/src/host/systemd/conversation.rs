@@ -7,7 +7,6 @@ use super::{
 use crate::host::{Interrupt, exec::one_line};
 use std::{
     future::{Future, pending},
-    pin::{Pin, pin},
     time::Duration,
 };
 use tokio::{
@@ -57,28 +56,16 @@ impl<'h> Conversation<'h> {
 
     /// Waits for work, for the limit or for the interrupt, whichever is first.
     pub(super) fn wait<T>(&self, work: impl Future<Output = zbus::Result<T>>) -> Result<T, SystemdError> {
-        self.wait_beside(work, pin!(pending()))
+        self.wait_beside(work, pending())
     }
 
     /// Waits for work as [`Conversation::wait`] does, and for an error of what must go on meanwhile.
     pub(super) fn wait_beside<T>(
         &self,
         work: impl Future<Output = zbus::Result<T>>,
-        beside: Pin<&mut dyn Future<Output = SystemdError>>,
+        beside: impl Future<Output = SystemdError>,
     ) -> Result<T, SystemdError> {
-        // The answer as long as the work has not ended.
-        let mut answer =
-            Err(SystemdError::TimedOut { doing: self.doing, unit: self.unit.to_owned(), limit: self.limit });
-        self.run(pin!(async { answer = work.await.map_err(|error| self.explain(error)) }), beside)?;
-        answer
-    }
-
-    /// Runs until the work or the time has ended. Not generic: the program has this once for all types of work.
-    fn run(
-        &self,
-        work: Pin<&mut dyn Future<Output = ()>>,
-        beside: Pin<&mut dyn Future<Output = SystemdError>>,
-    ) -> Result<(), SystemdError> {
+        let (doing, unit) = (self.doing, self.unit.to_owned());
         let interrupted = async {
             match self.interrupt {
                 Some(interrupt) => interrupt.requested().await,
@@ -88,11 +75,11 @@ impl<'h> Conversation<'h> {
         self.runtime.block_on(async {
             tokio::select! {
                 biased; // an interrupt that is already there leaves nothing queued
-                () = interrupted => {
-                    Err(SystemdError::Interrupted { doing: self.doing, unit: self.unit.to_owned() })
+                () = interrupted => Err(SystemdError::Interrupted { doing, unit }),
+                () = tokio::time::sleep_until(self.end) => {
+                    Err(SystemdError::TimedOut { doing, unit, limit: self.limit })
                 }
-                () = tokio::time::sleep_until(self.end) => Ok(()),
-                () = work => Ok(()),
+                done = work => done.map_err(|error| self.explain(error)),
                 error = beside => Err(error),
             }
         })

@@ -6,14 +6,8 @@ use super::{
     error::{Broken, SystemdError},
     proxies::JobRemoved,
 };
-use futures_core::Stream;
-use std::{
-    collections::VecDeque,
-    future::{Future, poll_fn},
-    io,
-    pin::{Pin, pin},
-    sync::Arc,
-};
+use futures_util::StreamExt as _;
+use std::{collections::VecDeque, future::Future, io, sync::Arc};
 use zbus::{MatchRule, Message, MessageStream, message::Type};
 
 /// The limit, in bytes, of the signals that are kept while a call waits. It is dbus-daemon's limit for one message
@@ -22,8 +16,9 @@ pub(super) const KEPT_MAX: usize = 32 << 20;
 
 /// The signals `JobRemoved` that come over a connection.
 ///
-/// zbus queues 64 signals and then stops reading its socket, so the answer to a call would never arrive. At boot more than
-/// 64 jobs end at the same time. So signals are taken and kept while a call waits.
+/// zbus's own stream of a signal (`receive_job_removed`) queues 64 and then stops reading the socket, so the answer to a call
+/// would never arrive (zbus 6.2, `socket_reader.rs`). At boot more than 64 jobs end at the same time. A longer queue would be
+/// limited by number, and any process on the bus can send large signals. So they are taken and kept while a call waits.
 #[derive(Debug)]
 pub(super) struct Removals<'b> {
     conversation: &'b Conversation<'b>,
@@ -48,7 +43,7 @@ impl<'b> Removals<'b> {
         &mut self,
         call: impl Future<Output = zbus::Result<T>>,
     ) -> Result<T, SystemdError> {
-        self.conversation.wait_beside(call, pin!(self.keep()))
+        self.conversation.wait_beside(call, self.keep())
     }
 
     /// The next signal. The caller must check the sender: any process on the bus can send it, and zbus does not compare the
@@ -86,7 +81,6 @@ impl<'b> Removals<'b> {
 }
 
 async fn next(stream: &mut MessageStream) -> zbus::Result<Message> {
-    let signal = poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await;
     let closed = || Err(zbus::Error::InputOutput(Arc::new(io::ErrorKind::BrokenPipe.into())));
-    signal.unwrap_or_else(closed)
+    stream.next().await.unwrap_or_else(closed)
 }

@@ -1,8 +1,9 @@
-//! The socket of a connection to the bus.
+//! The socket of a connection to the bus, in place of zbus's own, for three reasons:
 //!
-//! This socket differs from zbus's own in three ways. It limits the first line of the handshake, because zbus 6.2 keeps
-//! an endless line in memory and panics at a line that begins with a line feed. It accepts no file descriptors, which any
-//! process on the bus could send. It does not call shutdown(2), because the confined domain has no right to it.
+//! - zbus 6.2 panics at a first line that begins with a line feed (`recv_buffer[lf_index - 1]` in its
+//!   `connection/handshake/common.rs`, `read_commands`), and keeps an endless line in memory. A broken bus must be an error.
+//! - zbus accepts file descriptors, which any process on the bus could send.
+//! - zbus calls shutdown(2) when it closes the socket, and the confined domain has no right to it.
 
 use std::{io, os::fd::BorrowedFd, os::fd::OwnedFd, sync::Arc};
 use tokio::net::UnixStream;

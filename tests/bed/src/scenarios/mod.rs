@@ -26,7 +26,6 @@ mod exposure;
 mod faults;
 mod health;
 mod held;
-mod kubelet;
 mod lio;
 mod login;
 mod lun;
@@ -44,7 +43,6 @@ mod tools;
 pub fn all() -> Vec<Scenario> {
     [
         // Scenarios that take minutes come first, so that all lanes end at about the same time.
-        kubelet::scenarios(),
         boot::scenarios(),
         selinux::scenarios(),
         cuts::scenarios(),

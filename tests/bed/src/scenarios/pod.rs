@@ -1,5 +1,4 @@
-//! etcd as a static pod under the kubelet's stand-in: what the real one cannot play, because there is no operator. The
-//! real one is in `kubelet`.
+//! etcd as a static pod under the kubelet's stand-in.
 
 use std::time::Duration;
 

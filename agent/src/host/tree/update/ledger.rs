@@ -5,13 +5,14 @@ use crate::{
     terms::{BLOCK, block_hash},
 };
 use rustix::rand::{GetRandomFlags, getrandom};
+use std::collections::HashMap;
 
 /// What the device of a copy was seen to hold. It lives for one run.
 #[derive(Debug)]
 pub struct Ledger {
     seed: u64,
-    /// By path. There are few: a map would cost more of the program's size than it saves time.
-    files: Vec<(Vec<u8>, Seen)>,
+    /// By path.
+    files: HashMap<Vec<u8>, Seen>,
     pass: u32,
 }
 
@@ -47,7 +48,7 @@ impl Ledger {
         let mut seed = [0; 8];
         getrandom(&mut seed, GetRandomFlags::empty())
             .map_err(|error| Side::Only.unreadable(b"", error.into()))?;
-        Ok(Self { seed: u64::from_ne_bytes(seed), files: Vec::new(), pass: 0 })
+        Ok(Self { seed: u64::from_ne_bytes(seed), files: HashMap::new(), pass: 0 })
     }
 
     /// The seed of its hashes.
@@ -66,34 +67,31 @@ impl Ledger {
 
     pub(super) fn end(&mut self) {
         let pass = self.pass;
-        self.files.retain(|(_, seen)| seen.pass == pass);
+        self.files.retain(|_, seen| seen.pass == pass);
     }
 
     /// Takes out what is known of a file; nothing if the name is another file's now. [`Self::put`] brings it back.
     pub(super) fn take(&mut self, path: &[u8], inode: u64) -> Seen {
-        let found =
-            self.files.iter().position(|(known, _)| known == path).map(|at| self.files.swap_remove(at));
-        match found {
-            Some((_, seen)) if seen.inode == inode => Seen { at_rest: None, pass: self.pass, ..seen },
+        match self.files.remove(path) {
+            Some(seen) if seen.inode == inode => Seen { at_rest: None, pass: self.pass, ..seen },
             _ => Seen { inode, blocks: Vec::new(), at_rest: None, pass: self.pass },
         }
     }
 
     pub(super) fn put(&mut self, path: Vec<u8>, seen: Seen) {
-        self.files.push((path, seen));
+        self.files.insert(path, seen);
     }
 
     /// Notes that the metadata of a file of the copy was changed by giving it another name, or taking one.
     pub(super) fn changed_by_us(&mut self, path: &[u8], now: Meta) {
-        let found = self.files.iter_mut().find(|(known, _)| known == path);
-        if let Some(at_rest) = found.and_then(|(_, seen)| seen.at_rest.as_mut()) {
+        if let Some(at_rest) = self.files.get_mut(path).and_then(|seen| seen.at_rest.as_mut()) {
             at_rest.copy = now;
         }
     }
 
     /// What is known of a file.
     pub(super) fn get(&self, path: &[u8]) -> Option<&Seen> {
-        self.files.iter().find(|(known, _)| known == path).map(|(_, seen)| seen)
+        self.files.get(path)
     }
 }
 

@@ -9,9 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::boot::{self, NODES};
-use super::kubelet;
 use crate::delivery::{self, EtcdRunner, Root};
-use crate::etcd::KeyHash;
 use crate::host;
 use crate::node::Node;
 use crate::scene::Wanted;
@@ -26,11 +24,11 @@ mod grants;
 mod misuse;
 mod multipath;
 mod portal;
+mod static_pod;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut scenarios = vec![
-        Scenario::new("selinux/kubelet", |stage| real_kubelet(stage).map(drop)),
-        Scenario::new("kubelet/enforcing-without-the-target", late_lun),
+        Scenario::new("selinux/static-pod", static_pod::migrated_then_late),
         Scenario::new("selinux/enforcing", enforcing),
         multipath::scenario(),
     ];
@@ -63,40 +61,6 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
     closed::without_the_label(&stage.node)?;
     closed::removed(stage)?;
     closed::without_the_module(&stage.node)
-}
-
-/// etcd is a static pod of the real kubelet. A portal with unusual options, and a manifest that a killed run has
-/// parked: the service migrates the data and puts the manifest back. Returns the hash of all keys.
-fn real_kubelet(stage: &mut Stage) -> Result<KeyHash> {
-    let pod = kubelet::wanted();
-    let wanted = Wanted { etcd: pod.etcd, cluster: pod.cluster, ..portal::wanted() };
-    let disk = portal::delivered(stage, &kubelet::delivered(stage, &wanted)?)?;
-    let disk = installed(stage, &disk, &wanted)?;
-    let _names = portal::NameServer::serve(stage)?;
-    portal::offer(stage)?;
-    stage.change_node(node(stage, &disk, &wanted, kubelet::MEMORY_MIB)?);
-    stage.node.power_on()?;
-    boot::ran_before_etcd(&stage.node)?;
-    let before = kubelet::pod::keys(&stage.node)?;
-    kubelet::pod::is_on_lun(stage, before)?;
-    ran_in_its_domain(&stage.node)?;
-    println!(
-        "        a boot that migrates and puts the manifest back: {}",
-        kubelet::boots::Times::of(&stage.node)?.told()?
-    );
-    stage.node.ok("grep -q redhat:master0 /sys/class/iscsi_session/*/initiatorname")?;
-    stage.node.ok("! test -e /etc/kubernetes/etcd-lun-parked")?;
-    writes_metrics(&stage.node)?;
-    audit::nothing_denied(&stage.node)?;
-    Ok(before)
-}
-
-/// The same, and then a boot whose LUN comes late: the service must end a pod whose etcd failed, and start it again.
-fn late_lun(stage: &mut Stage) -> Result<()> {
-    let before = real_kubelet(stage)?;
-    kubelet::boots::without_the_target(stage, before)?;
-    ran_in_its_domain(&stage.node)?;
-    audit::nothing_denied(&stage.node)
 }
 
 /// A copy of a disk with the policy module in its store. `selinux/enforcing` tests that the service installs

@@ -1,0 +1,267 @@
+//! The command line. clap makes the parser, the help, the errors, the completions and the man pages from these types. A
+//! test makes `docs/commands.md` from them.
+//!
+//! The first paragraph of a comment on a verb or an option is its help.
+
+use super::{
+    apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, health, man, output::OutputFormat, render,
+    retired,
+};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
+use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
+
+/// The widest help, in columns: the width of a terminal that nobody has made wider.
+const WIDTH: usize = 80;
+/// Puts an option behind a verb's own, and before `--help`, which clap puts at 999.
+const LAST: usize = 900;
+
+/// Moves a node's etcd to an iSCSI LUN of its own, without ever losing a write
+#[derive(Debug, Parser)]
+#[command(name = "etcd-lun", version, propagate_version = true, arg_required_else_help = false, max_term_width = WIDTH, after_help = codes_and_variables())]
+pub(super) struct CommandLine {
+    /// Read this file instead of /etc/etcd-lun/config.toml and config.d/*.toml; - is standard input
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, display_order = LAST)]
+    pub config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What the program is asked to do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Bring the node to the state that the config asks for; idempotent
+    Apply(apply::Options),
+    /// Move etcd's data from the LUN back to the local disk, to stay there; by hand only
+    #[command(
+        after_help = "Run it before you remove the MachineConfig or the target. Afterwards the service does not \
+                            move the data at boot. `etcd-lun apply` by hand moves it to the LUN again."
+    )]
+    Rollback(apply::ByHand),
+    /// Take back this node's own LUN after its machine id has changed; by hand only
+    #[command(
+        after_help = "It refuses unless WWID, filesystem, generation, use counter and node name are those of this \
+                            node's record. Make sure that no machine has the old id any more, such as the original of a \
+                            cloned disk."
+    )]
+    Claim(apply::ByHand),
+    /// Print the steps that `apply` would take, or the reason of a refusal; changes nothing
+    Plan(OutputFormat),
+    /// Show sessions, LUN, filesystem, mount, authoritative copy and etcd on one page
+    Status(OutputFormat),
+    /// Check this node's etcd storage; exit with 4 unless every check is ok
+    Health(health::Options),
+    /// List or delete retired data, the local data of earlier migrations
+    #[command(subcommand)]
+    Retired(Retired),
+    /// Measure a disk with etcd's write pattern; exit with 4 if it is too slow for etcd
+    #[command(
+        after_help = "A run writes up to 64 MB into a file without a name, which disappears when the run ends in \
+                            any way. It ends after the last write, or after a minute for each directory and size. An \
+                            etcd on the same disk is slower meanwhile: do not measure two members at the same time."
+    )]
+    Bench(bench::Options),
+    /// Install, show or remove the SELinux policy module
+    #[command(subcommand)]
+    Selinux(Selinux),
+    /// Check a config, or begin with one
+    #[command(subcommand)]
+    Config(Config),
+    /// Make what is brought to nodes, and the script that sets up a target
+    #[command(subcommand)]
+    Render(Render),
+    /// Print the script with which a shell completes this program's command line
+    #[command(
+        after_help = "For the shell that runs: `source <(etcd-lun completion bash)`, the same with zsh, or \
+                            `etcd-lun completion fish | source`. The script asks this program at each Tab, so it also \
+                            offers the nodes of the config."
+    )]
+    Completion(completion::Options),
+    /// Write the man pages into a directory
+    Man(man::Options),
+    /// Print the version
+    Version,
+    /// Advance the LUN's use counter, which detects restored snapshots (internal)
+    #[command(
+        after_help = "etcd-lun-health.service runs it. A snapshot that the array took earlier has a lower use \
+                            counter from then on, and `apply` refuses to mount it. If etcd's data is not on the LUN, or \
+                            while `apply` runs, this does nothing and exits with 0."
+    )]
+    Mark,
+    /// Stop waiting for an unreachable target at shutdown (internal; run by etcd-lun-shutdown.service)
+    LetGo,
+}
+
+/// `retired`
+#[derive(Debug, Subcommand)]
+pub(super) enum Retired {
+    /// List retired data, the local data of earlier migrations, with size and age
+    List(OutputFormat),
+    /// Delete the retired data of this generation, if etcd has run on the LUN for long enough
+    #[command(
+        after_help = "Refuses until `lun.keep_retired` (7d) is over, and while etcd does not run on the LUN."
+    )]
+    Delete(retired::DeleteOptions),
+}
+
+/// `selinux`
+#[derive(Debug, Subcommand)]
+pub(super) enum Selinux {
+    /// Install the SELinux policy module and label the files; does nothing if that is done
+    Install,
+    /// Show whether SELinux enforces, which module is in force, and which files have other labels
+    Status(OutputFormat),
+    /// Remove the policy module, and relabel the files without it
+    Remove,
+}
+
+/// `config`
+#[derive(Debug, Subcommand)]
+pub(super) enum Config {
+    /// Print the merged config without secrets, the files that were read, and the node entry for this host; on a machine that is no node, all entries
+    Check(Check),
+    /// Print a config to begin with
+    Example,
+}
+
+/// `config check`
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// Check the entry of the node with this host name or machine id instead, without reading secrets
+    #[arg(long, value_name = "NAME", add = completion::nodes())]
+    pub node: Option<String>,
+    #[command(flatten)]
+    pub output: OutputFormat,
+}
+
+/// `render`
+#[derive(Debug, Subcommand)]
+pub(super) enum Render {
+    /// Write the systemd units into a directory
+    Units(render::UnitOptions),
+    /// Print a MachineConfig that brings program, config, secrets and units to the nodes of a pool
+    #[command(
+        after_help = "Create it with `oc create -f`, change it with `oc replace -f`, or use `oc apply \
+                            --server-side`. A plain `oc apply` keeps a copy of the object in an annotation, and the \
+                            object is too large for that."
+    )]
+    Machineconfig(render::Options),
+    /// Print the same as a Butane config; `butane --files-dir` reads the program from a file
+    Butane(render::Options),
+    /// Print the SELinux policy module as CIL, for packages, for layered images, and for review
+    Policy,
+    /// Print the udev rule that labels the LUN for SELinux, for /etc/udev/rules.d/90-etcd-lun.rules
+    Udev,
+    /// Print multipathd's settings for the LUNs, for /etc/multipath/conf.d/etcd-lun.conf
+    Multipath,
+    /// Print a script that sets up the target for this config
+    Target(render::TargetOptions),
+}
+
+impl Verb {
+    /// Whether it may change where etcd's data is.
+    pub fn is_run(&self) -> bool {
+        match self {
+            Self::Apply(options) => !options.by_hand.dry_run,
+            Self::Rollback(options) | Self::Claim(options) => !options.dry_run,
+            _ => false,
+        }
+    }
+
+    /// Whether its output is JSON.
+    pub fn json(&self) -> bool {
+        match self {
+            Self::Apply(options) => options.by_hand.output.json,
+            Self::Rollback(options) | Self::Claim(options) => options.output.json,
+            Self::Plan(output) | Self::Status(output) => output.json,
+            Self::Health(options) => options.output.json,
+            Self::Retired(Retired::List(output)) => output.json,
+            Self::Bench(options) => options.output.json,
+            Self::Selinux(Selinux::Status(output)) => output.json,
+            Self::Config(Config::Check(options)) => options.output.json,
+            Self::Retired(Retired::Delete(_))
+            | Self::Selinux(Selinux::Install | Selinux::Remove)
+            | Self::Config(Config::Example)
+            | Self::Render(_)
+            | Self::Completion(_)
+            | Self::Man(_)
+            | Self::Version
+            | Self::Mark
+            | Self::LetGo => false,
+        }
+    }
+}
+
+/// The grammar as a value, for completions, man pages and `docs/commands.md`.
+pub fn command() -> clap::Command {
+    CommandLine::command()
+}
+
+/// A parsed command line.
+#[derive(Debug)]
+pub(super) enum Parsed {
+    /// Do what it says.
+    CommandLine(Box<CommandLine>),
+    /// Print this text.
+    Text(String),
+}
+
+/// A wrong command line.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    /// What is wrong, a hint where there is one, and the usage.
+    pub text: String,
+    /// What is wrong, in one line and without `error: `.
+    pub line: String,
+    /// Whether JSON was asked for.
+    pub json: bool,
+}
+
+/// Parses a command line without the program's name.
+pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Parsed, Mistake> {
+    let words: Vec<OsString> = line.into_iter().collect();
+    let json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    let named = std::iter::once(OsString::from("etcd-lun")).chain(words);
+    let error = match CommandLine::try_parse_from(named) {
+        Ok(parsed) => return Ok(Parsed::CommandLine(Box::new(parsed))),
+        Err(error) => error,
+    };
+    let text = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp => Ok(Parsed::Text(text)),
+        ErrorKind::DisplayVersion => Ok(Parsed::Text(version())),
+        _ => {
+            let said = text.split("\n\nUsage: ").next().unwrap_or(&text).trim_start_matches("error: ");
+            let parts: Vec<_> = said.split("\n\n").map(one_line).collect();
+            Err(Mistake { line: parts.join("; "), text, json })
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The version. A build of `packaging/build` adds a line each for its commit and its tools.
+pub(super) fn version() -> String {
+    let version = concat!("etcd-lun ", env!("CARGO_PKG_VERSION"));
+    match option_env!("ETCD_LUN_BUILD") {
+        Some(build) => format!("{version}\n{build}"),
+        None => version.into(),
+    }
+}
+
+/// The end of the program's help.
+fn codes_and_variables() -> String {
+    let mut text = String::from("Exit codes:\n");
+    for (code, means) in EXIT_CODES.iter().enumerate() {
+        let _ = writeln!(text, "  {code} {means}");
+    }
+    text.push_str("\nEnvironment:\n");
+    for (name, means) in ENVIRONMENT {
+        let _ = writeln!(text, "  {name:<13} {means}");
+    }
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests;
