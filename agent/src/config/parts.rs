@@ -194,12 +194,15 @@ impl Target {
 }
 
 impl LunConfig {
-    /// The mount options of the unit: for a LUN on the network `_netdev` comes first.
+    /// The mount options of the unit: for a LUN on the network `_netdev` comes first, and what takes their effect from
+    /// device nodes and programs on the LUN comes last. An option of the config that says otherwise wins.
     pub fn unit_options(&self, on_network: bool) -> Vec<String> {
-        if !on_network {
-            return self.mount_options.clone();
-        }
-        let own = self.mount_options.iter().filter(|option| *option != "_netdev").cloned();
-        std::iter::once("_netdev".to_owned()).chain(own).collect()
+        const WITHOUT_EFFECT: [(&str, &str); 3] = [("nodev", "dev"), ("nosuid", "suid"), ("noexec", "exec")];
+        let asked = |name: &str| self.mount_options.iter().any(|option| option == name);
+        let first = on_network.then_some("_netdev");
+        let own = self.mount_options.iter().filter(|option| !on_network || *option != "_netdev").cloned();
+        let last = WITHOUT_EFFECT.into_iter().filter(|(option, other)| !asked(option) && !asked(other));
+        let last = last.map(|(option, _)| option.to_owned());
+        first.into_iter().map(str::to_owned).chain(own).chain(last).collect()
     }
 }

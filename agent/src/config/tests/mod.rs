@@ -82,15 +82,15 @@ fn defaults() {
     let config = load(&[GOOD], ID, "master-0").unwrap();
     assert_eq!(config.etcd.data_dir.as_str(), "/var/lib/etcd");
     assert_eq!(config.etcd.runtime, Runtime::Systemd { unit: "etcd.service".into() });
-    assert_eq!(config.lun.unit_options(true), ["_netdev", "prjquota"]);
-    assert_eq!(config.lun.unit_options(false), ["prjquota"]);
+    assert_eq!(config.lun.unit_options(true), ["_netdev", "prjquota", "nodev", "nosuid", "noexec"]);
+    assert_eq!(config.lun.unit_options(false), ["prjquota", "nodev", "nosuid", "noexec"]);
     assert_eq!(config.boot.gate, Gate::Etcd);
     assert_eq!(config.boot.attach_timeout.to_string(), "5min");
     assert_eq!(config.lun.label.as_str(), "etcd-lun");
-    let asked = format!("{GOOD}\n[lun]\nmount_options = [\"prjquota\", \"_netdev\", \"noatime\"]");
+    let asked = format!("{GOOD}\n[lun]\nmount_options = [\"prjquota\", \"_netdev\", \"noexec\", \"suid\"]");
     assert_eq!(
         load(&[&asked], ID, "master-0").unwrap().lun.unit_options(true),
-        ["_netdev", "prjquota", "noatime"]
+        ["_netdev", "prjquota", "noexec", "suid", "nodev"]
     );
 }
 
