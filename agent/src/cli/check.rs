@@ -37,7 +37,14 @@ pub(super) fn check(file: Option<&Path>, node: Option<&str>, output: OutputForma
     warnings.extend(readable_by_others(&host, &pool, &sources));
     let (whose, config) = match node {
         Some(node) => {
-            (format!("{node}, not this one; secrets were not read"), Some(pool.for_node(node, node)?))
+            let config = pool.for_node(node, node).map_err(|error| match error {
+                ConfigError::NoEntry { .. } => {
+                    let known = rows.iter().map(|row| row.name.clone()).collect();
+                    ConfigError::NoSuchNode { asked: node.into(), known }
+                }
+                error => error,
+            })?;
+            (format!("{node}, not this one; secrets were not read"), Some(config))
         }
         None => {
             let identity = crate::observe::identity(&host, false)?;

@@ -83,7 +83,10 @@ pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeTable]) -> Result<Nod
             let nodes = entries.iter().map(|entry| with_device(path.as_ref(), entry));
             Ok(Nodes::Device(nodes.collect::<Result<_, _>>()?))
         }
-        Storage::Iscsi(_) if entries.is_empty() => Err(ConfigError::missing("node.hostname", "\"master-0\"")),
+        Storage::Iscsi(_) if entries.is_empty() => {
+            let expected = "one table for each node: `[[node]]`, and below it hostname, initiator and lun";
+            Err(ConfigError::value("node", "there is none", expected))
+        }
         Storage::Iscsi(target) => {
             let nodes =
                 entries.iter().map(|entry| at_target(target, entry)).collect::<Result<Vec<_>, _>>()?;

@@ -18,6 +18,7 @@ mod mount_options;
 mod node_config;
 mod parse;
 mod parts;
+mod plain_tables;
 mod pool;
 mod schema;
 mod source;
@@ -29,10 +30,9 @@ pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, S
 pub use chap::{ChapSource, SecretSource};
 pub use error::ConfigError;
 pub use node_config::{Config, NodeRow};
-pub use parts::{
-    Boot, Certificates, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Runtime, Target,
-    parked,
-};
+pub use parse::utf8;
+pub use parts::{Certificates, ClusterConfig, EtcdConfig, NodeEntry, Runtime, Target, parked};
+pub use plain_tables::{Boot, HealthConfig, LunConfig};
 pub use pool::Pool;
 pub use schema::schema;
 pub use source::{FRAGMENTS, MAIN_FILE, Source};

@@ -58,6 +58,24 @@ fn places_of_nodes(texts: &Texts<'_>, table: &DeTable<'_>) -> Vec<String> {
     }
 }
 
+/// One file's text. A file that is not UTF-8 is an error at the first byte that is wrong.
+pub fn utf8(path: String, bytes: Vec<u8>) -> Result<Source, ConfigError> {
+    let wrong = match String::from_utf8(bytes) {
+        Ok(text) => return Ok(Source { path, text }),
+        Err(wrong) => wrong,
+    };
+    let (bytes, at) = (wrong.as_bytes(), wrong.utf8_error().valid_up_to());
+    let said = if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        "the file is UTF-16: save it as UTF-8".to_owned()
+    } else {
+        let byte = bytes.get(at).copied().unwrap_or_default();
+        format!("the byte 0x{byte:02x} is not UTF-8, but may be Latin-1: save the file as UTF-8")
+    };
+    let before = String::from_utf8_lossy(bytes.get(..at).unwrap_or_default());
+    let (line, column) = place(&before, at);
+    Err(ConfigError::Toml { path, line, column, said })
+}
+
 /// The file and line of a key in the last file that has it, or of the table that lacks it. None where the texts are not valid or
 /// have neither. Only an error asks for this, so the texts are read once more.
 pub(super) fn whereabouts(sources: &[Source], key: &str) -> Option<String> {
@@ -90,12 +108,29 @@ fn date(value: &Spanned<DeValue<'_>>) -> Option<Range<usize>> {
 /// the text unless it is in quotes itself, for then it could be anything.
 fn not_toml(text: &str, error: &Error) -> String {
     let said = one_line(error.message());
+    if let Some(quote) = typographic_quote(text, error) {
+        return format!("found the typographic quote {quote}: write straight quotes, as in \"text\"");
+    }
     let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
     let is_bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     if said == "duplicate key" && is_bare {
         return format!("duplicate key `{key}`: keep one of the two");
     }
     said
+}
+
+/// Quotes that word processors and chat programs put in the place of straight ones.
+const TYPOGRAPHIC: &str = "“”„‟‘’‚‛«»″′";
+
+/// The typographic quote at the place of an error, or in the line of a text that does not end. No more of the line is shown:
+/// it may hold a secret.
+fn typographic_quote(text: &str, error: &Error) -> Option<char> {
+    let at = error.span()?.start;
+    let is_quote = |letter: &char| TYPOGRAPHIC.contains(*letter);
+    let here = text.get(at..)?.chars().next().filter(is_quote);
+    let open = error.message().contains("basic string");
+    let line = text.get(..at)?.rsplit('\n').next().unwrap_or_default();
+    here.or_else(|| line.chars().find(is_quote).filter(|_| open))
 }
 
 /// The error of serde for a text that isn't a valid config, with the key first.
@@ -138,6 +173,9 @@ fn in_words(message: &str) -> String {
     }
     if let Some(rest) = said.strip_suffix("a string") {
         said = format!("{rest}a text in quotes");
+    }
+    if let Some(rest) = said.strip_suffix("a boolean") {
+        said = format!("{rest}true or false, without quotes");
     }
     if let Some(meant) = suggestion(&said) {
         said = format!("{said}; did you mean `{meant}`?");

@@ -8,7 +8,8 @@ use super::{
     mount_options,
     node_config::{Config, NodeRow},
     parse,
-    parts::{Boot, Certificates, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, Runtime, Target},
+    parts::{Certificates, ClusterConfig, EtcdConfig, Runtime, Target},
+    plain_tables::{Boot, HealthConfig, LunConfig},
     source::Source,
     tables::{EtcdTable, NodeTable, RuntimeName, TargetTable},
     timeouts,
@@ -61,6 +62,13 @@ impl Pool {
         let etcd = etcd(merged.etcd)?;
         check_lun(&merged.lun)?;
         check_health(&merged.health)?;
+        for (key, span) in
+            [("boot.attach_timeout", merged.boot.attach_timeout), ("lun.max_switch", merged.lun.max_switch)]
+        {
+            if span.0.is_zero() {
+                return Err(ConfigError::value(key, "0s", "a time, such as \"5min\""));
+            }
+        }
         Ok(Self {
             storage,
             cluster: cluster::validate(merged.cluster, &etcd.runtime)?,
@@ -112,7 +120,7 @@ impl Pool {
     }
 }
 
-const EITHER: &str = "one of the two: an iSCSI target, or a local or cloud disk";
+const EITHER: &str = "one of the two: an iSCSI target, or a local or cloud disk; `etcd-lun config example` prints a config to begin with";
 
 fn target(written: TargetTable) -> Result<Target, ConfigError> {
     let timeouts = timeouts::validate(&written)?;

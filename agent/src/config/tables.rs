@@ -1,5 +1,5 @@
 //! The config as it is written: one struct for each table. A table whose keys are the same in the program is in
-//! [`parts`](super::parts).
+//! [`plain_tables`](super::plain_tables).
 //!
 //! serde reads them, with the defaults of `impl Default`. The comments on the fields are also the descriptions in the JSON
 //! schema, which `config schema` prints, and in `docs/config.md`, which a test makes from it.
@@ -7,7 +7,7 @@
 use super::{
     defaults,
     form::{self, Word},
-    parts::{Boot, HealthConfig, LunConfig},
+    plain_tables::{Boot, HealthConfig, LunConfig},
     words::Discovery,
 };
 use crate::terms::{AbsPath, ChapAlg, ClientUrl, DiskLink, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};

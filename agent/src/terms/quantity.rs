@@ -93,10 +93,9 @@ const TOO_LONG: &str = "a duration of ten years at most";
 
 /// The error of a text with an unknown unit, with the text that was probably meant.
 fn meant(text: &str, form: &str, number: u64, unit: Option<&str>) -> TermError {
-    match unit {
-        Some(unit) => TermError::new(text, format!("{form}; did you mean `{number}{unit}`?")),
-        None => TermError::new(text, form.to_owned()),
-    }
+    let meant = unit.map(|unit| format!("; did you mean `{number}{unit}`?")).unwrap_or_default();
+    let wanted = format!("{form}{meant}");
+    TermError::new(text, wanted)
 }
 
 /// The unit of a size as Kubernetes, lsblk and people write it.

@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod merging;
 mod mistakes;
 
 const GOOD: &str = r#"
@@ -210,7 +211,11 @@ fn a_pool_has_all_its_nodes() {
         assert!(error.contains(said), "{error}");
     }
     let none = GOOD.split("[[node]]").next().unwrap();
-    assert!(nodes(none).unwrap_err().contains("`node.hostname` is missing"));
+    assert!(
+        nodes(none)
+            .unwrap_err()
+            .contains("`node` in the config: there is none, expected one table for each node")
+    );
 }
 
 #[test]
