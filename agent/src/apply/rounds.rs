@@ -144,7 +144,7 @@ fn put_back(
     let result = match goal {
         Goal::Lun(occasion) => back_on_local(run, occasion, watcher),
         Goal::Local => back_on_lun(run, failure, watcher),
-        Goal::Claim => Ok(()), // it stops nothing
+        Goal::Claim | Goal::ClaimLocal => Ok(()), // they stop nothing that served
     };
     // After etcd was put back: with a dead target the unmount can take as long as open-iscsi's replacement timeout.
     run.drop_staging();

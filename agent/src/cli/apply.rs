@@ -96,7 +96,7 @@ fn result_of(goal: Goal, outcome: Result<&Done, &Exit>) -> RunResult {
             let kind = match goal {
                 Goal::Lun(_) => "apply",
                 Goal::Local => "rollback",
-                Goal::Claim => "claim",
+                Goal::Claim | Goal::ClaimLocal => "claim",
             };
             let json = serde_json::json!({ "version": JSON_VERSION, kind: done });
             RunResult { code: 0, text: summary(goal, done), json }
@@ -128,6 +128,7 @@ fn verb(goal: Goal) -> &'static str {
         Goal::Lun(Occasion::Boot) => "apply --boot",
         Goal::Local => "rollback",
         Goal::Claim => "claim",
+        Goal::ClaimLocal => "claim --local",
     }
 }
 

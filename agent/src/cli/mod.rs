@@ -80,6 +80,7 @@ fn action(words: &[&str], given: &Arguments) -> Result<Action, String> {
     let output = OutputFormat { json: given.has("json") };
     let goal = match words {
         ["rollback"] => Goal::Local,
+        ["claim"] if given.has("local") => Goal::ClaimLocal,
         ["claim"] => Goal::Claim,
         _ if given.has("boot") => Goal::Lun(Occasion::Boot),
         _ => Goal::Lun(Occasion::ByHand),

@@ -136,16 +136,5 @@ fn verify(run: &Run<'_>, step: &MountData, devno: &str) -> anyhow::Result<()> {
     let root = tree::open(&run.host.root.locate(step.at.as_path()))?;
     let stamp = place::stamp_of(&root)?;
     let record = record::read(run.host)?;
-    ensure!(
-        stamp.generation == record.generation
-            && stamp.machine_id == run.identity.machine_id
-            && stamp.activations >= record.activations,
-        "the mounted filesystem is stamped for {}, generation {}, use {}; the record says generation {}, use {}: etcd is not started on it",
-        stamp.node,
-        stamp.generation,
-        stamp.activations,
-        record.generation,
-        record.activations
-    );
-    Ok(())
+    guard::same_moment(run, &record, &stamp)
 }

@@ -136,14 +136,15 @@ pub const COMMANDS: &[Command] = &[
     Command {
         words: &["claim"],
         operand: None,
-        about: "Take back this node's own LUN after its machine id has changed; by hand only",
+        about: "Take this node's LUN though it is newer than the record, or after a new machine id; by hand only",
         flags: &[
+            switch("local", "Return to the local data that was barred, and give up what only the LUN holds"),
             switch("dry-run", "Print the steps, or the reason of a refusal, and change nothing"),
             NO_FOLLOW,
             JSON,
         ],
-        after_help: "It refuses unless WWID, filesystem, generation, use counter and node name are those of this node's \
-                     record. Make sure that no machine has the old id any more, such as the original of a cloned disk.",
+        after_help: "Switch off every other computer that could use the LUN first, such as a clone of this node. It looks at \
+                     the LUN for longer than two periods of `health.interval`, and refuses if the use counter moves.",
     },
     plain(
         &["plan"],
