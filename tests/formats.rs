@@ -4,8 +4,8 @@
 
 use etcd_lun::{
     config::{Config, Nodes, Pool, Source},
-    node::authority::{Authority, Record, Stamp},
-    terms::RecordedFingerprint,
+    node::authority::{Authority, LunUse, Record, Stamp},
+    terms::{Nonce, RecordedFingerprint},
 };
 use std::{fs, path::Path};
 
@@ -43,11 +43,19 @@ fn records() {
         // Kept as it is, and known to be another kind.
         let older = record.fingerprint.map(|print| matches!(print, RecordedFingerprint::Older(_)));
         let kept = record.authority == Authority::Lun || record.rolled_back;
-        assert_eq!(older, kept.then_some(!name.contains("record-3")), "{name}");
-        assert_eq!(record.activations, if record.authority == Authority::Lun { 7 } else { 0 }, "{name}");
+        let is_ours = name.contains("record-3") || name.contains("record-4");
+        assert_eq!(older, kept.then_some(!is_ours), "{name}");
+        // Until format 4 a rollback forgot the last use of the LUN.
+        let knows_nonces = name.contains("record-4");
+        let counts = record.authority == Authority::Lun || record.rolled_back && knows_nonces;
+        assert_eq!(record.activations, if counts { 7 } else { 0 }, "{name}");
+        assert_eq!(record.nonce.is_some(), counts && knows_nonces, "{name}");
+        assert_eq!(record.is_of_older_format(), !knows_nonces, "{name}");
+        let announces = knows_nonces && !record.rolled_back && !name.contains("used");
+        assert_eq!(record.announced.is_some(), announces, "{name}");
     }
     let first = Record::parse(&texts[0].1).unwrap();
-    let written = Record::begin(1, first.uuid, first.wwid, first.data_dir).to_text().unwrap();
+    let written = Record::begin(1, first.uuid, first.wwid, first.data_dir, Nonce([0; 16])).to_text().unwrap();
     assert!(!newest(&texts, &version_of(&written)).is_empty());
     // The older ones, too: what is only counted stays in its format, with its fingerprint.
     for (name, text) in &texts {
@@ -62,8 +70,15 @@ fn stamps() {
         let stamp = Stamp::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((stamp.generation, stamp.activations), (3, 7), "{name}");
         assert_eq!((stamp.node.as_str(), stamp.machine_id.len()), ("master-0", 32), "{name}");
+        assert_eq!(
+            (stamp.nonce.is_some(), stamp.released),
+            (!name.contains("-1"), name.contains("released"))
+        );
     }
-    let written = Stamp::new(1, String::new(), String::new(), 1).to_text().unwrap();
+    let written =
+        Stamp::new(1, String::new(), String::new(), LunUse { activations: 1, nonce: Nonce([0; 16]) })
+            .to_text()
+            .unwrap();
     for (name, text) in newest(&texts, &version_of(&written)) {
         assert_eq!(&Stamp::parse(text).unwrap().to_text().unwrap(), text, "{name}");
     }

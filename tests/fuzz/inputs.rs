@@ -141,8 +141,10 @@ wwid = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"
     }
 }
 
-const RECORDS: [&str; 2] = [
+const RECORDS: [&str; 4] = [
     include_str!("../formats/record-1-lun.json"),
+    include_str!("../formats/record-4-lun-announcing.json"),
+    include_str!("../formats/record-4-local-rolled-back.json"),
     "{\"version\":1,\"authority\":\"local\",\"generation\":7,\"uuid\":\"0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b\",\"wwid\":\"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\",\"data_dir\":\"/var/lib/etcd\",\"activations\":0}",
 ];
 
@@ -159,10 +161,12 @@ pub(super) fn record() -> Input {
 }
 
 pub(super) fn stamp() -> Input {
-    let stamp = Stamp::new(3, "0123456789abcdef0123456789abcdef".into(), "master-0".into(), 9);
     Input {
         name: "stamp",
-        corpus: texts(&[&stamp.to_text().unwrap()]),
+        corpus: texts(&[
+            include_str!("../formats/stamp-1.json"),
+            include_str!("../formats/stamp-2-released.json"),
+        ]),
         holds: Box::new(|text| {
             let Some(Ok(stamp)) = utf8(text).map(Stamp::parse) else { return false };
             assert_eq!(Stamp::parse(&stamp.to_text().unwrap()).unwrap(), stamp);

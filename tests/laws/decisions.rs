@@ -14,6 +14,8 @@ whose cluster has two other members, both healthy, and the LUN is attached and m
 Of a static pod that `apply` stops, `prove` is followed by `await-pod-end` and `confirm`.
 
 - `…` means that `apply` observes the node again and plans the next steps.
+- *LUN newer* means that the LUN has a use which the record does not know: this node's disk went back in time, or another
+  computer uses the LUN. See [recovery.md](recovery.md#a-disk-that-was-restored-or-cloned).
 - *refused* means that `apply` changes nothing: it neither stops nor starts etcd. The message says what to do.
 
 A test makes this page from the function that decides. `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it.
@@ -25,13 +27,14 @@ fn records() -> Vec<(&'static str, Option<Record>)> {
         ("none", None),
         ("local disk: a migration was begun", Some(record())),
         ("local disk: rolled back on purpose", Some(rolled_back(DATA))),
-        ("LUN", Some(record().commit(Some(DATA)).activated(2))),
+        ("LUN", Some(used(2))),
+        ("LUN, committed and never used", Some(record().commit(Some(DATA)))),
     ]
 }
 
 fn views() -> Vec<(&'static str, Option<Lun>)> {
     let stamped = |stamp| Some(lun(xfs(OURS, Some(stamp), true)));
-    let other = Stamp::new(1, OTHER_MACHINE.into(), "master-1".into(), 2);
+    let other = foreign_stamp(2);
     let good = lun(xfs(OURS, Some(stamp(1, 2)), true));
     vec![
         ("not reachable: no session", None),
@@ -42,9 +45,15 @@ fn views() -> Vec<(&'static str, Option<Lun>)> {
         ),
         ("our filesystem, without a stamp", Some(lun(xfs(OURS, None, true)))),
         ("our filesystem, with the right stamp", Some(good.clone())),
-        ("the same, use counter one ahead of the record", stamped(stamp(1, 3))),
+        ("LUN newer: the same, a use that the record did not announce", stamped(stamp(1, 3))),
         ("the same, use counter one behind the record (restored snapshot)", stamped(stamp(1, 1))),
-        ("our filesystem, another generation", stamped(stamp(7, 2))),
+        ("LUN newer: our filesystem, a later generation", stamped(stamp(7, 2))),
+        ("our filesystem, the stamp of this attempt, never used", stamped(stamp(1, 0))),
+        ("our filesystem, released by a rollback", stamped(stamp(1, 2).release())),
+        (
+            "LUN newer: another filesystem that this node has used",
+            Some(lun(xfs(FOREIGN, Some(stamp(7, 2)), false))),
+        ),
         ("our filesystem, stamped by another node", stamped(other.clone())),
         ("another XFS, stamped by another node", Some(lun(xfs(FOREIGN, Some(other), false)))),
         ("something else", Some(lun(Content::Foreign { found: "an ext4 filesystem".into() }))),

@@ -144,7 +144,7 @@ fn runs_to_the_same_end() {
 #[test]
 fn what_is_wrong_with_a_disk_is_said_of_the_disk() {
     let config = device_config_for("systemd");
-    let committed = Fact::Known(Some(record().commit(Some(DATA))));
+    let committed = Fact::Known(Some(used(1)));
     let said = |node: Node| plan(&config, &with_device(node), Occasion::ByHand).unwrap_err().to_string();
     let other = |wwid| Fact::Known(LunView::Seen(Box::new(Lun { wwid, ..lun(Content::Blank) })));
     let fenced = Fact::Known(dir(&[], true));

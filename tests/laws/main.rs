@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod authority;
 mod beside;
 mod by_law;
 mod census;
@@ -43,27 +44,28 @@ fn unknown<T>() -> Fact<T> {
 }
 
 fn records() -> Vec<Fact<Option<Record>>> {
-    let committed = record().commit(Some(DATA));
     vec![
         Fact::Known(None),
         Fact::Known(Some(record())),
-        Fact::Known(Some(committed.clone())),
-        Fact::Known(Some(record().commit(None))),
-        Fact::Known(Some(committed.activated(5))),
+        Fact::Known(Some(record().commit(Some(DATA)))),
+        Fact::Known(Some(record().commit(None).used(nth(1)))),
+        Fact::Known(Some(used(1))),
+        Fact::Known(Some(used(5))),
         Fact::Known(Some(rolled_back(DATA))),
-        Fact::Known(Some(of_older_version(&record().commit(Some(DATA))))),
+        Fact::Known(Some(of_older_version(&used(1)))),
         Fact::Known(Some(of_older_version(&rolled_back(DATA)))),
         unknown(),
     ]
 }
 
 fn stamps() -> Vec<Fact<Option<Stamp>>> {
-    let foreign = Stamp::new(1, OTHER_MACHINE.into(), "master-1".into(), 1);
     vec![
         Fact::Known(None),
+        Fact::Known(Some(stamp(1, 0))),
         Fact::Known(Some(stamp(1, 1))),
+        Fact::Known(Some(stamp(1, 1).used(clones(2)))),
         Fact::Known(Some(stamp(2, 9))),
-        Fact::Known(Some(foreign)),
+        Fact::Known(Some(foreign_stamp(1))),
         unknown(),
     ]
 }
@@ -291,7 +293,7 @@ fn a_lun_is_measured_before_anything_is_stopped() {
 #[test]
 fn a_boot_does_not_hold_the_kubelet_back_for_a_target_that_only_etcd_needs() {
     let mut config = support::config();
-    let on_lun = record().commit(Some(DATA));
+    let on_lun = used(1);
     let fenced = Node {
         record: Fact::Known(Some(on_lun)),
         local: Fact::Known(dir(&[], true)),

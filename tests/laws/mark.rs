@@ -35,11 +35,14 @@ fn only_a_mounted_authoritative_lun_is_marked() {
             assert_eq!(stamp.machine_id, MACHINE);
             assert_eq!(stamp.generation, record.generation);
             assert!(stamp.activations >= record.activations, "back in time: {node:#?}");
-            // The new value is above both counters. Otherwise a run that is interrupted between stamp and record would
-            // leave a state that looks current.
-            assert_eq!(to.activations, stamp.activations + 1);
-            assert_eq!((to.clone().activated(0), noted.activations), (stamp.activated(0), to.activations));
-            assert_eq!(noted.activated(0), record.activated(0));
+            assert!(!stamp.released, "{node:#?}");
+            // The new value is above all counters that were ever written. Otherwise a run that is interrupted between stamp
+            // and record would leave a state that looks current.
+            let announced = record.announced.map_or(0, |next| next.activations);
+            let next = to.last_use().unwrap();
+            assert_eq!(next.activations, stamp.activations.max(announced) + 1);
+            assert_eq!((next.nonce, &stamp.clone().used(next)), (DRAWN, &to));
+            assert_eq!(noted, record.announcing(&stamp, next));
         }
         Ok(MarkPlan::Skip(_)) => idle += 1,
         Err(refusal) => {
@@ -71,7 +74,7 @@ fn what_is_not_a_fault_is_not_refused() {
 
 #[test]
 fn a_lun_that_went_back_in_time_is_refused() {
-    let ahead = Fact::Known(Some(record().commit(Some(DATA)).activated(2)));
+    let ahead = Fact::Known(Some(used(2)));
     let refusal = mark(&config(), &Node { record: ahead, ..migrated() }).unwrap_err().to_string();
     assert!(
         refusal.contains("it has gone back in time: the use counter is 1 in its stamp and 2 in the record"),

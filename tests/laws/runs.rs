@@ -224,7 +224,7 @@ fn with_selinux_the_data_directory_lies_where_the_service_can_exchange_it() {
         beside: label.map(String::from),
         unit: None,
     };
-    for record in [None, Some(record()), Some(record().commit(Some(DATA)))] {
+    for record in [None, Some(record()), Some(used(1))] {
         let seen = |selinux| Node { selinux, record: Fact::Known(record.clone()), ..node() };
         let plan = |selinux| plan(&config(), &seen(selinux), Occasion::ByHand);
         let good = Fact::Known(beside(Some("system_u:object_r:var_lib_t:s0")));
@@ -283,7 +283,7 @@ fn a_directory_that_holds_only_the_fences_file_is_not_migrated() {
 /// Whatever is there, and whatever its fingerprint is: it is not retired, and no message says that it has changed.
 #[test]
 fn data_that_an_older_version_has_copied_is_not_compared() {
-    let committed = of_older_version(&record().commit(Some(DATA)));
+    let committed = of_older_version(&used(1));
     let mut node = attached(xfs(OURS, Some(stamp(1, 1)), true));
     node.record = Fact::Known(Some(committed));
     for found in [None, Some(DATA), Some(OTHER_DATA)] {

@@ -3,7 +3,8 @@
 use super::*;
 use etcd_lun::plan::{Undo, undo};
 
-const GOALS: [Goal; 4] = [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Local, Goal::Claim];
+const GOALS: [Goal; 5] =
+    [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Local, Goal::Claim, Goal::ClaimLocal];
 
 fn stopped_by_us(mut node: Node) -> Node {
     node.etcd = Fact::Known(Etcd { stopped_by_us: true, ..etcd("inactive") });

@@ -1,9 +1,10 @@
 //! A simulated node: what each step does to its facts, and what a run keeps in memory.
 
 use super::*;
+use etcd_lun::node::BarredData;
 use etcd_lun::plan::{
     Way,
-    step::{AddPath, CatchUp, Copy, Format, Grow, LogIn, Mark, RemovePath},
+    step::{AddPath, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, RemovePath},
 };
 
 pub fn seen(node: &mut Node) -> &mut Lun {
@@ -228,10 +229,49 @@ impl World {
                 assert!(local.is_empty(), "fencing data");
                 *local = dir(&[], true);
             }
-            Step::Activate { stamp, record } => {
+            Step::Activate { stamp } => {
+                assert!(self.memory.staged, "counting a use of a LUN that is not staged");
+                let record = known(&mut self.node.record).clone().unwrap();
+                assert_eq!(record.authority, Authority::Lun, "counting a use without a commit");
                 self.set_stamp(Some(stamp.clone()));
+                self.node.record = Fact::Known(Some(record.used(stamp.last_use().unwrap())));
+            }
+            Step::TakeBack { record } => {
+                assert!(self.memory.staged && self.is_unused(), "taking back a commit that served");
                 self.node.record = Fact::Known(Some(record.clone()));
+            }
+            Step::Bar { .. } => {
+                let local = known(&mut self.node.local);
+                assert!(!running && !local.is_empty(), "barring what is used, or nothing");
+                *local = barred(true);
+                self.node.barred_data = Fact::Known(Some(BarredData { returns_as: None }));
+            }
+            Step::WatchLun(_) => assert!(!self.memory.staged, "looking at a LUN that is written to"),
+            Step::Claim(Claim { stamp, record, .. }) => {
+                assert!(self.memory.staged && known(&mut self.node.local).is_fenced(), "claiming too early");
+                self.set_stamp(Some(stamp.clone()));
+                self.node.record = Fact::Known(Some(record.clone().used(stamp.last_use().unwrap())));
+                self.node.barred_data = Fact::Known(None);
                 self.memory.staged = false;
+            }
+            Step::KeepLocal { record } => {
+                assert!(known(&mut self.node.local).is_fenced(), "deciding while etcd can start");
+                self.node.record = Fact::Known(Some(record.clone().roll_back(DATA)));
+                let returns_as = Some(record.generation);
+                self.node.barred_data = Fact::Known(Some(BarredData { returns_as }));
+            }
+            Step::Unbar { generation } => {
+                assert_eq!(self.node.rolled_back(), Some(*generation), "unbarring what is not authoritative");
+                self.node.barred_data = Fact::Known(None);
+                *known(&mut self.node.rollback_staging) = staged(None);
+                self.shelf_is_copy = true;
+                self.fingerprint();
+            }
+            Step::Release { stamp } => {
+                assert!(self.memory.staged && self.node.rolled_back().is_some(), "releasing a LUN in use");
+                self.set_stamp(Some(stamp.clone()));
+                self.memory.staged = false;
+                self.settle(false);
             }
             Step::UnmountShutDown { .. } => {
                 let shut = known(&mut self.node.mount).as_ref().is_some_and(|mount| mount.io_error);
@@ -244,7 +284,7 @@ impl World {
                 assert!(self.authoritative_lun_is_mounted(), "counting what is not mounted");
                 self.set_stamp(Some(stamp.clone()));
                 self.node.mounted_stamp = Fact::Known(Some(stamp.clone()));
-                self.node.record = Fact::Known(Some(record.clone()));
+                self.node.record = Fact::Known(Some(record.clone().used(stamp.last_use().unwrap())));
             }
             Step::MountData(_) => {
                 assert!(!running, "mounting over a running etcd");
@@ -429,6 +469,13 @@ impl World {
         assert!(self.authoritative_lun_is_mounted(), "copying from a copy that is not authoritative");
         *known(&mut self.node.rollback_staging) = staged(None);
         self.shelf_is_copy = is_copy;
+    }
+
+    fn is_unused(&mut self) -> bool {
+        matches!(
+            &seen(&mut self.node).content,
+            Fact::Known(Content::Xfs { stamp: Fact::Known(Some(stamp)), .. }) if stamp.is_unused()
+        )
     }
 
     fn set_stamp(&mut self, new: Option<Stamp>) {

@@ -7,8 +7,10 @@ use crate::{
 };
 use etcd_lun::{
     config::Config,
-    node::{Content, Fact, LunView, MemberHealth, Node, StagedCopy, authority},
-    terms::{Bytes, Fingerprint, FsUuid},
+    node::{
+        BarredData, Content, Fact, LunView, MemberHealth, Node, StagedCopy, authority, authority::LunUse,
+    },
+    terms::{Bytes, Fingerprint, FsUuid, Nonce},
 };
 use std::sync::LazyLock;
 
@@ -38,17 +40,40 @@ fn print(writes: Writes) -> Fingerprint {
     Fingerprint { seed: 0, hash: [writes; 16] }
 }
 
+fn a_use(activations: u8, nonce: u8) -> LunUse {
+    LunUse { activations: activations.into(), nonce: Nonce([nonce; 16]) }
+}
+
 pub fn record(of: Record) -> authority::Record {
+    let first = of.nonce.or(of.announced.map(|(_, nonce)| nonce)).unwrap();
     let begun = authority::Record::begin(
         of.generation.into(),
         uuid(of.id),
         support::wwid(),
         config(Runtime::Unit).etcd.data_dir.clone(),
+        Nonce([first; 16]),
     );
-    match (of.lun, of.print) {
-        (true, taken) => begun.commit(taken.map(print)).activated(of.activations.into()),
-        (false, Some(taken)) if of.rolled_back => begun.roll_back(print(taken)),
+    let used = |record: authority::Record| match of.activations {
+        0 => record,
+        activations => record.used(a_use(activations, of.nonce.unwrap())),
+    };
+    // The stamp of the record's last use.
+    let last = |generation: u8| {
+        let last = a_use(of.activations, of.nonce.unwrap());
+        authority::Stamp::new(generation.into(), support::MACHINE.into(), "master".into(), last)
+    };
+    let record = match (of.lun, of.print) {
+        (true, taken) => used(begun.commit(taken.map(print))),
+        (false, Some(taken)) if of.rolled_back => used(begun.commit(None))
+            .leave(of.generation.into(), &last(of.generation - 1))
+            .roll_back(print(taken)),
         (false, _) => begun,
+    };
+    match of.announced {
+        Some((activations, nonce)) if of.lun => {
+            record.announcing(&last(of.generation), a_use(activations, nonce))
+        }
+        _ => record,
     }
 }
 
@@ -58,12 +83,15 @@ fn stamp(of: Stamp, world: &World, guards: Guards) -> authority::Stamp {
         _ => value,
     };
     let machine = if of.ours || !guards.owner { support::MACHINE } else { support::OTHER_MACHINE };
-    authority::Stamp::new(
+    let activations = of_record(of.activations, guards.counter, |record| record.activations);
+    let nonce = of_record(of.nonce, guards.counter, |record| record.nonce.unwrap_or(0));
+    let stamp = authority::Stamp::new(
         of_record(of.generation, guards.generation, |record| record.generation).into(),
         machine.into(),
         "master".into(),
-        of_record(of.activations, guards.counter, |record| record.activations).into(),
-    )
+        a_use(activations, nonce),
+    );
+    if of.released { stamp.release() } else { stamp }
 }
 
 fn content(world: &World, staged: bool, guards: Guards) -> Content {
@@ -126,6 +154,8 @@ pub fn node(world: &World, staged: bool, guards: Guards) -> Node {
         node.lun = Fact::Known(LunView::NoSession);
     }
     node.fresh_uuid = uuid(fresh);
+    node.fresh_nonce = Fact::Known(Nonce([world.nonce; 16]));
+    node.barred_data = Fact::Known(world.barred.map(|_| BarredData { returns_as: None }));
     node.record = Fact::Known(
         world
             .record

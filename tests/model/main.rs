@@ -19,6 +19,7 @@ mod mutants;
 mod outside;
 mod paths;
 mod planner;
+mod restored;
 mod run;
 #[path = "../support/say.rs"]
 mod say;

@@ -111,13 +111,16 @@ impl World {
             if let Some(record) = self.record {
                 let other = |id, ours| {
                     let activations = record.activations + 1;
-                    let stamp = Some(Stamp { generation: record.generation, activations, ours });
+                    let (generation, nonce, released) = (record.generation, OTHERS, false);
+                    let stamp = Some(Stamp { generation, activations, nonce, released, ours });
                     Disk::Xfs { id, tree: Tree::Whole(0), stamp }
                 };
                 // The LUN is blank; it holds other data; it is the LUN of this node's earlier installation;
                 // it is our LUN after another node has used it.
                 let changes = [Disk::Blank, Disk::Foreign, other(OTHERS, true), other(record.id, false)];
                 next.extend(changes.map(|disk| self.changed(disk)));
+                // A clone of this node has used the LUN. Only a person can say whose data is right.
+                next.push(Self { robbed: true, ..self.changed(other(record.id, true)) });
             }
         }
         Ok(next)
@@ -138,5 +141,7 @@ impl World {
     }
 }
 
-/// The UUID of a filesystem that another machine made.
+/// The UUID of a filesystem that another machine made, and the nonce of its uses.
 pub const OTHERS: u8 = 200;
+/// The nonce of this node's uses.
+pub const OWN: u8 = 1;

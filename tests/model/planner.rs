@@ -37,6 +37,7 @@ impl Planner {
             Goal::Lun(Occasion::Boot) => 1,
             Goal::Local => 2,
             Goal::Claim => 3,
+            Goal::ClaimLocal => 5,
         };
         self.once((*world, staged, verb), || {
             let plan = goal.plan(config(self.runtime), &node(world, staged, self.guards));

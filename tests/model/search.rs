@@ -1,7 +1,7 @@
 //! A breadth-first search over every reachable state.
 
 use crate::{
-    outside::OTHERS,
+    outside::{OTHERS, OWN},
     planner::Planner,
     run::{End, Event, Run, Runtime, Verb},
     world::{Disk, Etcd, Guards, Local, Stamp, Tree, World},
@@ -33,6 +33,7 @@ fn beginnings() -> Vec<World> {
         local: Local::Data(1),
         record: None,
         shelf: None,
+        barred: None,
         disk: Disk::Blank,
         snapshot: None,
         counted: false,
@@ -46,12 +47,13 @@ fn beginnings() -> Vec<World> {
         etcd: Etcd::OnLocal,
         stopped_by_us: false,
         others: true,
+        nonce: OWN,
         sidecars: false,
     };
     let stamped = |ours| Disk::Xfs {
         id: OTHERS,
         tree: Tree::Whole(0),
-        stamp: Some(Stamp { generation: 1, activations: 1, ours }),
+        stamp: Some(Stamp { generation: 1, activations: 1, nonce: OTHERS, released: false, ours }),
     };
     let new_member = World { truth: 0, local: Local::Absent, etcd: Etcd::Failed, ..node };
     [Disk::Blank, Disk::Foreign, stamped(false), stamped(true)]
@@ -89,13 +91,27 @@ fn is_ours_to_mend(world: &World, verb: Verb) -> bool {
         Disk::Blank => true,
         Disk::Foreign => false,
         Disk::Unfinished(id) | Disk::Xfs { id, stamp: None, .. } => ours(id),
-        Disk::Xfs { id, stamp: Some(stamp), .. } => ours(id) && stamp.ours,
+        Disk::Xfs { id, stamp: Some(stamp), .. } => ours(id) && stamp.ours && !is_old(world, stamp),
     };
     is_our_disk && world.reachable && !world.robbed && !world.meddled
 }
 
+/// Whether the local copy is authoritative, and the array has restored a snapshot: the stamp is neither that of the last attempt
+/// nor what a rollback has left.
+fn is_old(world: &World, stamp: Stamp) -> bool {
+    let Some(record) = world.record.filter(|record| !record.lun) else { return false };
+    let of_attempt = stamp.generation == record.generation && stamp.activations == 0;
+    let left = (stamp.activations, Some(stamp.nonce)) == (record.activations, record.nonce);
+    !of_attempt && !left && !stamp.released
+}
+
 /// Visits every state from every initial state. An error shows the way to the state that breaks an invariant.
 pub fn search(guards: Guards, generations: u8, runtime: Runtime) -> Result<Seen, String> {
+    visit(guards, generations, runtime).map(|search| search.seen)
+}
+
+/// The same, and what was visited.
+pub fn visit(guards: Guards, generations: u8, runtime: Runtime) -> Result<Search, String> {
     let mut search = Search {
         planner: Rc::new(Planner::new(guards, runtime)),
         generations,
@@ -111,11 +127,12 @@ pub fn search(guards: Guards, generations: u8, runtime: Runtime) -> Result<Seen,
         search.look(world)?;
     }
     search.seen.states = search.from.len();
-    Ok(search.seen)
+    Ok(search)
 }
 
-struct Search {
-    planner: Rc<Planner>,
+/// What a search knows.
+pub struct Search {
+    pub planner: Rc<Planner>,
     generations: u8,
     /// How each state was reached: from which state, and by what.
     from: HashMap<World, Option<(World, &'static str)>>,
@@ -241,7 +258,15 @@ impl Search {
         Ok(())
     }
 
-    fn broken(&self, world: World, why: &str) -> String {
+    /// Every visited world, with the worlds before it, the latest first.
+    pub fn histories(&self) -> impl Iterator<Item = (World, Vec<World>)> {
+        self.from.keys().map(|world| {
+            let before = |world: &World| self.from.get(world).copied().flatten().map(|(before, _)| before);
+            (*world, std::iter::successors(before(world), before).collect())
+        })
+    }
+
+    pub fn broken(&self, world: World, why: &str) -> String {
         let mut way = vec![format!("  {world}")];
         let mut at = world;
         while let Some(Some((before, how))) = self.from.get(&at) {
@@ -267,7 +292,7 @@ fn is_done(world: World, verb: Verb) -> Result<(), String> {
         // A boot does not change a finished rollback.
         Verb::Run(Goal::Lun(Occasion::Boot)) => on_lun || on_local,
         Verb::Run(Goal::Local) => on_local,
-        Verb::Run(Goal::Claim) | Verb::Mark => true,
+        Verb::Run(Goal::Claim | Goal::ClaimLocal) | Verb::Mark => true,
     };
     if right { Ok(()) } else { Err(format!("the run reports success with {world}")) }
 }

@@ -10,7 +10,7 @@ use etcd_lun::{
     node::authority,
     plan::{
         Step, Way,
-        step::{CatchUp, Copy, Format, Mark, Retire, StartEtcd},
+        step::{CatchUp, Claim, Copy, Format, Mark, Retire, StartEtcd},
     },
     terms::RecordedFingerprint,
 };
@@ -102,9 +102,15 @@ impl Run<'_> {
                 self.effect(|world| world.disk = Disk::Unfinished(id))?;
                 self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Whole(0), stamp: None })
             }
-            Step::Stage { .. } => {
+            Step::Stage { uuid, .. } => {
                 self.memory.staged = false;
-                self.lun_of_ours()?;
+                match self.world.disk {
+                    _ if !self.world.session || !self.world.reachable => {
+                        return Self::fail("the LUN has gone");
+                    }
+                    Disk::Xfs { id, .. } if id == number(uuid) || !self.guards.uuid => {}
+                    _ => return Self::fail("the LUN holds another filesystem"),
+                }
                 self.memory.staged = true;
                 Ok(())
             }
@@ -188,7 +194,10 @@ impl Run<'_> {
                 self.at_rest()?;
                 self.happen()?;
                 self.still_holds(proven, self.local_writes())?;
-                let record = Record { lun: true, print: Some(proven), activations: 1, ..small(record) };
+                let begun = small(record);
+                let nonce = begun.announced.map(|(_, nonce)| nonce);
+                let committed = Record { lun: true, print: Some(proven), activations: 0, ..begun };
+                let record = Record { nonce, announced: None, ..committed };
                 self.effect(|world| world.record = Some(record))
             }
             Step::Retire(Retire { fingerprint, .. }) => self.retire(fingerprint.is_some()),
@@ -234,10 +243,39 @@ impl Run<'_> {
                 self.effect(|world| world.record = Some(record))
             }
             Step::Return { generation, .. } => self.put_in_place(*generation),
-            Step::Activate { stamp, record } => self.activate(small_stamp(stamp), small(record)),
-            Step::Mark(Mark { stamp, record, .. }) => {
+            Step::Activate { stamp } => {
+                self.lun_of_ours()?;
+                self.count(small_stamp(stamp), false)
+            }
+            Step::TakeBack { record } => {
+                let record = small(record);
+                self.effect(|world| world.record = Some(record))
+            }
+            Step::Bar { .. } => self.bar(),
+            // Nobody else uses the LUN while this is run.
+            Step::WatchLun(_) => Ok(()),
+            Step::Claim(Claim { stamp, record, .. }) => {
+                if self.world.local != Local::Fenced || !self.memory.staged {
+                    return Self::fail("the local disk is not fenced, or the LUN not staged");
+                }
+                self.effect(|world| world.barred = None)?;
+                let record = small(record);
+                self.effect(|world| world.record = Some(record))?;
+                self.count(small_stamp(stamp), false)?;
+                self.memory.staged = false;
+                Ok(())
+            }
+            Step::KeepLocal { .. } | Step::Unbar { .. } => Self::fail("nobody runs `claim --local` here"),
+            Step::Release { stamp } => {
+                let (id, tree, _) = self.lun_of_ours()?;
+                let stamp = Some(small_stamp(stamp));
+                self.effect(|world| world.disk = Disk::Xfs { id, tree, stamp })?;
+                self.memory.staged = false;
+                Ok(())
+            }
+            Step::Mark(Mark { stamp, .. }) => {
                 self.data_is_on_lun()?;
-                self.count(small_stamp(stamp), small(record), true)
+                self.count(small_stamp(stamp), true)
             }
             Step::MountData(_) => {
                 self.happen()?;
@@ -450,19 +488,25 @@ impl Run<'_> {
         self.effect(|world| world.local = Local::Fenced)
     }
 
-    fn activate(&mut self, stamp: Stamp, record: Record) -> Result<(), Stop> {
-        self.lun_of_ours()?;
-        self.count(stamp, record, false)
-    }
-
-    fn count(&mut self, mut stamp: Stamp, mut record: Record, mark: bool) -> Result<(), Stop> {
-        let now = self.world.record.map_or(0, |record| record.activations);
-        if let (false, Disk::Xfs { stamp: Some(found), .. }) = (self.guards.counts_on, self.world.disk) {
-            stamp.activations = found.activations.max(now + 1);
-            record.activations = stamp.activations;
+    /// The three writes that begin a use.
+    fn count(&mut self, mut stamp: Stamp, mark: bool) -> Result<(), Stop> {
+        let Some(record) = self.world.record else { return Self::fail("there is no record") };
+        if !self.guards.counts_on {
+            stamp.activations = record.activations + 1;
         }
-        let note = |world: &mut World| world.record = Some(record);
+        let next = (stamp.activations, stamp.nonce);
+        let used = Record { activations: next.0, nonce: Some(next.1), announced: None, ..record };
+        let note = |world: &mut World| world.record = Some(used);
         let (on_stamp, in_record) = (!mark || self.guards.mark_on_stamp, !mark || self.guards.mark_in_record);
+        if self.guards.announces {
+            let now = match self.world.disk {
+                Disk::Xfs { stamp: Some(now), .. } => now,
+                _ => return Self::fail("the LUN has no stamp"),
+            };
+            let (activations, nonce) = (now.activations, Some(now.nonce));
+            let announcing = Record { activations, nonce, announced: Some(next), ..record };
+            self.effect(|world| world.record = Some(announcing))?;
+        }
         if !self.guards.stamp_before_record {
             self.effect(note)?;
         }
@@ -478,6 +522,23 @@ impl Run<'_> {
         self.world.counted = true;
         Ok(())
     }
+
+    /// One exchange, and then the flag. Whoever opened the data meanwhile is found, and the exchange is reversed.
+    fn bar(&mut self) -> Result<(), Stop> {
+        self.not_the_truth()?;
+        self.at_rest()?;
+        let Local::Data(writes) = self.world.local else { return Self::fail("there is no data") };
+        if self.world.barred.is_some() {
+            return Self::fail("there is barred data already");
+        }
+        self.happen()?;
+        self.at_rest()?;
+        self.take(|world| {
+            world.local = Local::Barred;
+            world.barred = Some(writes);
+        })?;
+        self.effect(|world| world.local = Local::Fenced)
+    }
 }
 
 fn small(record: &authority::Record) -> Record {
@@ -490,6 +551,8 @@ fn small(record: &authority::Record) -> Record {
             RecordedFingerprint::Older(_) => panic!("no older version takes part"),
         }),
         activations: u8::try_from(record.activations).unwrap(),
+        nonce: record.nonce.map(|nonce| nonce.0[0]),
+        announced: record.announced.map(|next| (u8::try_from(next.activations).unwrap(), next.nonce.0[0])),
         rolled_back: record.rolled_back,
     }
 }
@@ -498,6 +561,8 @@ fn small_stamp(stamp: &authority::Stamp) -> Stamp {
     Stamp {
         generation: u8::try_from(stamp.generation).unwrap(),
         activations: u8::try_from(stamp.activations).unwrap(),
+        nonce: stamp.nonce.unwrap().0[0],
+        released: stamp.released,
         ours: stamp.machine_id == support::MACHINE,
     }
 }

@@ -19,6 +19,10 @@ pub enum Tree {
 pub struct Stamp {
     pub generation: u8,
     pub activations: u8,
+    /// The nonce of that use.
+    pub nonce: u8,
+    /// Whether a rollback has released the LUN.
+    pub released: bool,
     /// Whether it names this node.
     pub ours: bool,
 }
@@ -46,6 +50,10 @@ pub struct Record {
     pub id: u8,
     pub print: Option<Writes>,
     pub activations: u8,
+    /// The nonce of that use; none before the commit point.
+    pub nonce: Option<u8>,
+    /// Number and nonce of the use that the record announces.
+    pub announced: Option<(u8, u8)>,
     /// Whether an administrator has rolled back.
     pub rolled_back: bool,
 }
@@ -89,6 +97,8 @@ pub struct World {
     pub local: Local,
     pub record: Option<Record>,
     pub shelf: Option<Shelf>,
+    /// Local data that a bar has put aside.
+    pub barred: Option<Writes>,
     pub disk: Disk,
     /// A snapshot that the array keeps.
     pub snapshot: Option<Disk>,
@@ -114,6 +124,8 @@ pub struct World {
     pub stopped_by_us: bool,
     /// Whether the other members of the cluster are a quorum without this one. Between two runs they always are.
     pub others: bool,
+    /// The nonce that this node draws for a use. Another history of the same node, and a clone, draw another one.
+    pub nonce: u8,
     /// Whether etcd of a static pod has ended, and other containers of the pod have not: they still see the directory.
     pub sidecars: bool,
 }
@@ -157,6 +169,8 @@ pub struct Guards {
     pub mark_in_record: bool,
     /// A mount or a mark raises the higher of both use counters.
     pub counts_on: bool,
+    /// The record announces a use before the stamp gets it.
+    pub announces: bool,
     /// A rollback unmounts the LUN before its commit point.
     pub unmount_first: bool,
     /// Whether the mounted filesystem has shut down is checked.
@@ -195,6 +209,7 @@ impl Guards {
         mark_on_stamp: true,
         mark_in_record: true,
         counts_on: true,
+        announces: true,
         unmount_first: true,
         shut: true,
         rolled_back: true,
@@ -274,7 +289,8 @@ impl World {
         let on_local = matches!(self.local, Local::Data(writes) if writes == self.truth) || self.truth == 0;
         let on_lun = matches!(self.disk, Disk::Xfs { tree: Tree::Whole(writes), .. } if writes == self.truth);
         let on_shelf = self.shelf.is_some_and(|shelf| shelf.tree == Tree::Whole(self.truth));
-        if !on_local && !on_lun && !on_shelf && !self.robbed {
+        let aside = self.barred == Some(self.truth);
+        if !on_local && !on_lun && !on_shelf && !aside && !self.robbed {
             return Err("no copy holds the last write".into());
         }
         Ok(())
@@ -285,11 +301,12 @@ impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "truth {}, local {:?}, record {:?}, shelf {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}{}etcd {:?}{}",
+            "truth {}, local {:?}, record {:?}, shelf {:?}, barred {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}{}etcd {:?}{}",
             self.truth,
             self.local,
             self.record,
             self.shelf,
+            self.barred,
             self.disk,
             self.snapshot,
             if self.reachable { "reachable, " } else { "" },

@@ -6,9 +6,9 @@ use etcd_lun::{
         Cluster, Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun,
         LunView, Member, MemberHealth, Metrics, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging,
         Route, Sample, Selinux, Session, StagedCopy, UnitState, WriteCache,
-        authority::{Record, Stamp},
+        authority::{LunUse, Record, Stamp},
     },
-    terms::{Bytes, Fingerprint, FsUuid, Wwid},
+    terms::{Bytes, Fingerprint, FsUuid, Nonce, Wwid},
 };
 
 pub const MACHINE: &str = "0123456789abcdef0123456789abcdef";
@@ -62,12 +62,53 @@ pub fn with_device(mut node: Node) -> Node {
     node
 }
 
+/// The nonce that a run of these tests draws. Nothing has it before.
+pub const DRAWN: Nonce = Nonce([0xdd; 16]);
+
+/// The use with this number, and a nonce that is the same each time.
+pub fn nth(activations: u64) -> LunUse {
+    LunUse { activations, nonce: Nonce(u128::from(activations).to_be_bytes()) }
+}
+
+/// Another use with the same number: a clone of the node has counted it.
+pub fn clones(activations: u64) -> LunUse {
+    LunUse { activations, nonce: Nonce([0xcc; 16]) }
+}
+
 pub fn record() -> Record {
-    Record::begin(1, OURS, wwid(), config().etcd.data_dir)
+    Record::begin(1, OURS, wwid(), config().etcd.data_dir, nth(0).nonce)
+}
+
+/// The record of a node whose LUN was used so often.
+pub fn used(activations: u64) -> Record {
+    record().commit(Some(DATA)).used(nth(activations))
 }
 
 pub fn stamp(generation: u64, activations: u64) -> Stamp {
-    Stamp::new(generation, MACHINE.into(), "master-0".into(), activations)
+    Stamp::new(generation, MACHINE.into(), "master-0".into(), nth(activations))
+}
+
+/// The stamp of another node.
+pub fn foreign_stamp(activations: u64) -> Stamp {
+    Stamp::new(1, OTHER_MACHINE.into(), "master-1".into(), nth(activations))
+}
+
+/// Stamp and record in the formats of the last release, which knew no nonces.
+pub fn old_stamp(generation: u64, activations: u64) -> Stamp {
+    let text = format!(
+        r#"{{"version":1,"generation":{generation},"machine_id":"{MACHINE}","node":"master-0","activations":{activations}}}"#
+    );
+    Stamp::parse(&text).unwrap()
+}
+
+pub fn old_record(authority: &str, generation: u64, activations: u64, rolled_back: bool) -> Record {
+    let print =
+        if authority == "lun" || rolled_back { format!(r#""fingerprint":"{DATA}","#) } else { String::new() };
+    let text = format!(
+        r#"{{"version":3,"authority":"{authority}","generation":{generation},"uuid":"{OURS}","wwid":"{}","data_dir":"/var/lib/etcd",{print}"activations":{activations},"rolled_back":{rolled_back}}}"#,
+        wwid()
+    );
+    Record::parse(&text).unwrap()
 }
 
 pub fn xfs(uuid: FsUuid, stamp: Option<Stamp>, settled: bool) -> Content {
@@ -139,15 +180,19 @@ pub fn staged(fingerprint: Option<Fingerprint>) -> RollbackStaging {
 
 /// The record of a node that was rolled back to generation 2 with this data.
 pub fn rolled_back(data: Fingerprint) -> Record {
-    Record::begin(2, OURS, wwid(), config().etcd.data_dir).roll_back(data)
+    used(1).leave(2, &stamp(1, 1)).roll_back(data)
 }
 
-/// The same record as an older version of etcd-lun has written it: with a fingerprint of another hash.
+/// The same record as an older version of etcd-lun has written it: with a fingerprint of another hash, and without nonces.
 pub fn of_older_version(record: &Record) -> Record {
-    let text = record.to_text().unwrap().replace("\"version\": 2", "\"version\": 1");
-    let older = text.replace(&DATA.to_string(), &"07".repeat(32));
-    assert_ne!(older, text);
-    Record::parse(&older).unwrap()
+    let mut text: serde_json::Value = serde_json::from_str(&record.to_text().unwrap()).unwrap();
+    let keys = text.as_object_mut().unwrap();
+    keys.remove("nonce");
+    keys.remove("announced");
+    keys["version"] = 1.into();
+    assert_eq!(keys["fingerprint"].as_str(), Some(DATA.to_string().as_str()));
+    keys["fingerprint"] = "07".repeat(32).into();
+    Record::parse(&text.to_string()).unwrap()
 }
 
 /// A node after a migration.
@@ -158,7 +203,7 @@ pub fn migrated() -> Node {
     let session = Session { in_use: vec!["sdb".into()], recovery_timeout: Some(3600), ..session() };
     Node {
         sessions: Fact::Known(vec![session]),
-        record: Fact::Known(Some(record().commit(Some(DATA)))),
+        record: Fact::Known(Some(used(1))),
         mount: Fact::Known(Some(mount)),
         mounted_stamp: Fact::Known(Some(stamp.clone())),
         local: Fact::Known(dir(&[], true)),
@@ -248,6 +293,7 @@ pub fn node() -> Node {
         local: Fact::Known(dir(&["member"], false)),
         rollback_staging: Fact::Known(RollbackStaging { free: Bytes(40 << 30), copy: None }),
         retired: Fact::Known(Vec::new()),
+        barred_data: Fact::Known(None),
         mount: Fact::Known(None),
         mounted_stamp: Fact::Known(None),
         mount_unit: Fact::Known(MountUnit::Right),
@@ -255,6 +301,7 @@ pub fn node() -> Node {
         cluster: Some(Fact::Known(cluster(3))),
         selinux: Fact::Known(Selinux::Off),
         fresh_uuid: FRESH,
+        fresh_nonce: Fact::Known(DRAWN),
     }
 }
 

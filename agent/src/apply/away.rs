@@ -72,6 +72,13 @@ impl Clock {
             | Step::Retire(_)
             | Step::Fence { .. }
             | Step::Activate { .. }
+            | Step::TakeBack { .. }
+            | Step::Bar { .. }
+            | Step::WatchLun(_)
+            | Step::Claim(_)
+            | Step::KeepLocal { .. }
+            | Step::Unbar { .. }
+            | Step::Release { .. }
             | Step::Mark(_)
             | Step::CommitLocal { .. }
             | Step::Return { .. }

@@ -3,8 +3,8 @@
 use super::{
     context::Run,
     steps::{
-        attach, catch_up, commit, confirm, copy, etcd, fence, format, grow, login, measure, mount, portals,
-        preflight, prove, retire, returning, serve, stage, stamp,
+        attach, bar, catch_up, claim, commit, confirm, copy, etcd, fence, format, grow, login, measure,
+        mount, portals, preflight, prove, retire, returning, serve, stage, stamp,
     },
     watcher::Watcher,
 };
@@ -44,8 +44,17 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::Commit { record } => commit::commit(run, record),
         Step::Retire(step) => retire::retire(run, step),
         Step::Fence { at } => fence::fence(run.host, at),
-        Step::Activate { stamp, record } => stamp::activate(run, stamp, record),
-        Step::Mark(step) => stamp::mark_lun(run, step).and_then(|()| stamp::mark_record(run, step)),
+        Step::Activate { stamp } => stamp::activate(run, stamp),
+        Step::TakeBack { record } => commit::take_back(run, record),
+        Step::Bar { at } => bar::bar(run, at),
+        Step::WatchLun(step) => claim::watch(run, step, watcher),
+        Step::Claim(step) => claim::claim(run, step),
+        Step::KeepLocal { record } => bar::keep(run, record),
+        Step::Unbar { generation } => bar::unbar(run, *generation),
+        Step::Release { stamp } => stamp::release(run, stamp),
+        Step::Mark(step) => stamp::announce(run, step)
+            .and_then(|()| stamp::mark_lun(run, step))
+            .and_then(|()| stamp::mark_record(run, step)),
         Step::MountData(step) => mount::mount(run, step),
         Step::UnmountData { unit, at } => mount::unmount(run, unit, at),
         Step::UnmountShutDown { unit, at } => mount::unmount_shut_down(run, unit, at),

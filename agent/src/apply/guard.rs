@@ -5,8 +5,9 @@ use crate::{
     config::NOT_IN_USE,
     host::{Host, block, iscsi, mountinfo, multipath, staging::Staging},
     node::{
-        Content, Lun, LunView, User,
-        authority::{Authority, Record},
+        Content, Lun, LunView, Order, User,
+        authority::{Authority, Record, Stamp},
+        order,
     },
     observe,
     plan::{
@@ -77,6 +78,11 @@ pub fn blank_lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
 pub fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lun> {
     let record = record::read(run.host)?;
     ensure!(record.uuid == *uuid, "the record names filesystem {} now, not {uuid}", record.uuid);
+    lun_holds(run, wwid, uuid)
+}
+
+/// Like [`lun`], and the LUN holds this filesystem.
+pub fn lun_holds(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lun> {
     let lun = lun(run, wwid)?;
     match content(&lun)? {
         Content::Xfs { uuid: found, .. } if found == uuid => {}
@@ -109,6 +115,21 @@ pub fn staged_lun(run: &Run<'_>, staging: &Staging, wwid: &Wwid) -> anyhow::Resu
 
 fn content(lun: &Lun) -> anyhow::Result<&Content> {
     lun.content.require().map_err(|why| anyhow!("the LUN's content cannot be determined: {why}"))
+}
+
+/// The stamp of the filesystem that the record names is of the record's moment.
+pub fn same_moment(run: &Run<'_>, record: &Record, stamp: &Stamp) -> anyhow::Result<()> {
+    let order = order(Some(record), None, stamp, &run.identity.machine_id);
+    ensure!(
+        matches!(order, Order::Same { .. }),
+        "the filesystem is stamped for {}, generation {}, use {}; the record says generation {}, use {}: etcd is not started on it",
+        stamp.node,
+        stamp.generation,
+        stamp.activations,
+        record.generation,
+        record.activations
+    );
+    Ok(())
 }
 
 /// The record says that the local copy is authoritative: only then may the data on the LUN be replaced.

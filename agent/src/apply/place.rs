@@ -23,8 +23,14 @@ pub fn is_fenced(host: &Host, data_dir: &AbsPath) -> anyhow::Result<bool> {
     Ok(inode::is_immutable(&place)? == Some(true))
 }
 
-/// The stamp of the LUN that is mounted on the data directory, read from its root directory.
+/// The stamp of a filesystem, read from its root directory.
 pub fn stamp_of(root: &OwnedFd) -> anyhow::Result<Stamp> {
-    let text = inode::attribute(root, Stamp::ATTRIBUTE)?.context("the mounted filesystem has no stamp")?;
-    Stamp::parse(&String::from_utf8_lossy(&text)).context("reading the stamp of the mounted filesystem")
+    stamp_if_any(root)?.context("the mounted filesystem has no stamp")
+}
+
+/// The same; none if it has no stamp.
+pub fn stamp_if_any(root: &OwnedFd) -> anyhow::Result<Option<Stamp>> {
+    let Some(text) = inode::attribute(root, Stamp::ATTRIBUTE)? else { return Ok(None) };
+    let stamp = Stamp::parse(&String::from_utf8_lossy(&text));
+    stamp.map(Some).context("reading the stamp of the filesystem")
 }

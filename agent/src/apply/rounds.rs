@@ -173,7 +173,9 @@ fn undo(run: &mut Run<'_>, goal: Goal, begun: &[Step], watcher: &mut dyn Watcher
     for _ in 0..MAX_ROUNDS {
         let node = match goal {
             Goal::Local => observed(run, goal),
-            Goal::Lun(_) | Goal::Claim => observe::local_side(run.host, run.config, run.identity.clone()),
+            Goal::Lun(_) | Goal::Claim | Goal::ClaimLocal => {
+                observe::local_side(run.host, run.config, run.identity.clone())
+            }
         };
         match plan::undo(run.config, &node, goal, begun)? {
             Undo::Nothing => {

@@ -36,6 +36,16 @@ pub(super) struct Options {
     pub by_hand: ByHand,
 }
 
+/// What `claim` is asked for.
+#[derive(Debug, Args)]
+pub(super) struct ClaimOptions {
+    /// Return to the local data that was barred, and give up what only the LUN holds
+    #[arg(long)]
+    pub local: bool,
+    #[command(flatten)]
+    pub by_hand: ByHand,
+}
+
 /// What every run by hand is asked for.
 #[derive(Debug, Args)]
 pub(super) struct ByHand {
@@ -126,7 +136,7 @@ fn result_of(goal: Goal, outcome: Result<&Done, &Exit>) -> RunResult {
             let kind = match goal {
                 Goal::Lun(_) => "apply",
                 Goal::Local => "rollback",
-                Goal::Claim => "claim",
+                Goal::Claim | Goal::ClaimLocal => "claim",
             };
             let json = serde_json::json!({ "version": JSON_VERSION, kind: done });
             RunResult { code: 0, text: summary(goal, done), json }
@@ -158,6 +168,7 @@ fn verb(goal: Goal) -> &'static str {
         Goal::Lun(Occasion::Boot) => "apply --boot",
         Goal::Local => "rollback",
         Goal::Claim => "claim",
+        Goal::ClaimLocal => "claim --local",
     }
 }
 

@@ -37,13 +37,13 @@ pub(super) enum Verb {
                             move the data at boot. `etcd-lun apply` by hand moves it to the LUN again."
     )]
     Rollback(apply::ByHand),
-    /// Take back this node's own LUN after its machine id has changed; by hand only
+    /// Take this node's LUN though it is newer than the record, or after a new machine id; by hand only
     #[command(
-        after_help = "It refuses unless WWID, filesystem, generation, use counter and node name are those of this \
-                            node's record. Make sure that no machine has the old id any more, such as the original of a \
-                            cloned disk."
+        after_help = "Switch off every other computer that could use the LUN first, such as a clone of this node. It \
+                            looks at the LUN for longer than two periods of `health.interval`, and refuses if the use \
+                            counter moves."
     )]
-    Claim(apply::ByHand),
+    Claim(apply::ClaimOptions),
     /// Print the steps that `apply` would take, or the reason of a refusal; changes nothing
     Plan(OutputFormat),
     /// Show sessions, LUN, filesystem, mount, authoritative copy and etcd on one page
@@ -172,7 +172,8 @@ impl Verb {
     pub fn is_run(&self) -> bool {
         match self {
             Self::Apply(options) => !options.by_hand.dry_run,
-            Self::Rollback(options) | Self::Claim(options) => !options.dry_run,
+            Self::Rollback(options) => !options.dry_run,
+            Self::Claim(options) => !options.by_hand.dry_run,
             _ => false,
         }
     }
@@ -181,7 +182,8 @@ impl Verb {
     pub fn json(&self) -> bool {
         match self {
             Self::Apply(options) => options.by_hand.output.json,
-            Self::Rollback(options) | Self::Claim(options) => options.output.json,
+            Self::Rollback(options) => options.output.json,
+            Self::Claim(options) => options.by_hand.output.json,
             Self::Plan(output) | Self::Status(output) => output.json,
             Self::Health(options) => options.output.json,
             Self::Retired(Retired::List(output)) => output.json,

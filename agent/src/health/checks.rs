@@ -8,7 +8,7 @@ use super::report::{
 use crate::{
     config::{Backing, Config, Iscsi},
     node::{
-        EtcdState, KUBELET, Lun, LunView, MountUnit, Node, Session,
+        EtcdState, Fact, KUBELET, Lun, LunView, MountUnit, Node, Order, Session,
         authority::{Authority, Record},
     },
     terms::Bytes,
@@ -61,6 +61,14 @@ pub(super) fn iscsi(config: &Config) -> Result<&Iscsi, Outcome> {
 }
 
 pub(super) fn record(input: CheckInput<'_>) -> Outcome {
+    let is_on_lun = |record: &Record| record.authority == Authority::Lun;
+    if matches!(input.node.barred_data, Fact::Known(Some(_)))
+        && !input.node.record.known().is_some_and(|record| record.as_ref().is_some_and(is_on_lun))
+    {
+        return Outcome::Found(
+            "the local data is barred, because the LUN was newer than the record; see `etcd-lun plan`, and decide with `etcd-lun claim`".into(),
+        );
+    }
     if let Some(generation) = input.node.rolled_back() {
         return Outcome::Ok(format!(
             "rolled back to the local disk on purpose, generation {generation}; `etcd-lun apply` moves the data to the LUN again"
@@ -248,14 +256,22 @@ pub(super) fn stamp(input: CheckInput<'_>) -> Outcome {
         let Some(stamp) = known(&input.node.mounted_stamp)? else {
             return found("the mounted filesystem has no stamp, so it is not the migrated data; stop etcd");
         };
-        if stamp.machine_id != input.node.identity.machine_id {
-            return found(format!("it is stamped for {}; stop etcd", stamp.node));
-        }
-        if stamp.generation != record.generation || stamp.activations < record.activations {
-            return found(format!(
-                "its stamp has generation {}, use {}, the record has generation {}, use {}: the LUN was restored from a snapshot; stop etcd",
-                stamp.generation, stamp.activations, record.generation, record.activations
-            ));
+        let (of, used) = (stamp.generation, stamp.activations);
+        let both = format!(
+            "its stamp has generation {of}, use {used}, the record has generation {}, use {}",
+            record.generation, record.activations
+        );
+        match input.node.order(None, stamp) {
+            Some(Order::Same { .. }) => {}
+            Some(Order::OtherOwner) => return found(format!("it is stamped for {}; stop etcd", stamp.node)),
+            Some(Order::Older) => {
+                return found(format!("{both}: the LUN was restored from a snapshot; stop etcd"));
+            }
+            Some(Order::Newer | Order::Released | Order::OtherFilesystem) | None => {
+                return found(format!(
+                    "{both}, which has not announced that use: another computer uses the LUN, or this node's disk went back in time; stop etcd"
+                ));
+            }
         }
         ok(format!("{}, generation {}, use {}", stamp.node, stamp.generation, stamp.activations))
     }))

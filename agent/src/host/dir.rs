@@ -7,8 +7,8 @@ use crate::terms::AbsPath;
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{
-        AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, fsync, mkdirat, openat, stat, statat, syncfs,
-        unlinkat,
+        AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, fsync, mkdirat, openat, renameat_with,
+        stat, statat, syncfs, unlinkat,
     },
     io::Errno,
     mount::{OpenTreeFlags, open_tree},
@@ -63,6 +63,13 @@ pub fn is_empty_file(dir: impl AsFd, name: &str) -> io::Result<bool> {
 /// Removes a file. The caller makes that durable, because it writes more to the same directory.
 pub fn remove_file(dir: impl AsFd, name: &str) -> io::Result<()> {
     Ok(unlinkat(dir, name, AtFlags::empty())?)
+}
+
+/// Gives an entry another name in another directory of the same mount, durably. The new name must not be there.
+pub fn rename(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Result<()> {
+    renameat_with(&from, name, &to, new, RenameFlags::NOREPLACE)?;
+    fsync(to)?;
+    Ok(fsync(from)?)
 }
 
 /// Removes an empty directory, durably.

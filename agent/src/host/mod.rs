@@ -25,6 +25,7 @@ pub mod namespace;
 pub mod notify;
 pub mod pressure;
 pub mod process;
+pub mod random;
 pub mod root;
 pub mod route;
 pub mod rsync;

@@ -1,17 +1,36 @@
 //! Which copy is authoritative: the record on the node, and the stamp on the LUN.
 //!
 //! Both are small JSON texts with a `version`. A text with an unknown version or key was written by a newer etcd-lun. So it is
-//! an error, and never counts as absent.
+//! an error, and never counts as absent. [`super::order`] says how the two compare.
+//!
+//! Each use of the LUN has a number and a nonce. Three writes begin a use, and each is durable before the next one:
+//!
+//! 1. The record announces the use.
+//! 2. The stamp gets it.
+//! 3. The record takes it over.
+//!
+//! So a stamp that is ahead of its record is that of a run that was cut short, if the record has announced it. Otherwise the
+//! node's disk went back in time, or another computer uses the LUN.
 
-use crate::terms::{AbsPath, Fingerprint, FsUuid, RecordedFingerprint, Wwid};
+use crate::terms::{AbsPath, Fingerprint, FsUuid, Nonce, RecordedFingerprint, Wwid};
 use serde::{Deserialize, Serialize};
 use std::{ffi::CStr, fmt};
 
-/// The format of records that this program writes. Formats 1 and 2 had other fingerprints; a record in them stays in it
-/// until it gets a fingerprint of ours, so that the program that wrote it can still read it.
-const RECORD_VERSION: u32 = 3;
-/// The format of stamps that this program writes.
-const STAMP_VERSION: u32 = 1;
+/// The format of records that this program writes. Formats 1 to 3 have no nonce, and formats 1 and 2 had other fingerprints. A
+/// record in them stays in it until this program changes it.
+const RECORD_VERSION: u32 = 4;
+/// The format of stamps that this program writes. Format 1 has neither a nonce nor `released`.
+const STAMP_VERSION: u32 = 2;
+
+/// One use of the LUN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LunUse {
+    /// The use counter.
+    pub activations: u64,
+    /// What no other use has, also not one with the same number.
+    pub nonce: Nonce,
+}
 
 /// The copy that etcd may run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,9 +70,15 @@ pub struct Record {
     /// a rollback: the fingerprint of the proven copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<RecordedFingerprint>,
-    /// The use counter. Each mount for use advances it, and each `mark` while etcd runs. If the stamp has a lower one, the LUN
-    /// was restored from a snapshot.
+    /// The use counter. Each mount for use advances it, and each `mark` while etcd runs. It is 0 from the commit until the first
+    /// mount. After a rollback it is that of the last use before the rollback.
     pub activations: u64,
+    /// The nonce of that use. Formats 1 to 3 have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<Nonce>,
+    /// The use that is about to begin: the LUN may have it already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub announced: Option<LunUse>,
     /// Whether a rollback made the local disk authoritative. Then only an `apply` by hand moves the data again. Older texts do
     /// not have this key. An older program refuses a text that has it, and so does not move the data at the next boot.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -96,8 +121,9 @@ fn parse<T: for<'de> Deserialize<'de>>(text: &str, known: u32) -> Result<T, Form
 }
 
 impl Record {
-    /// The record of an attempt that begins. The local disk is authoritative.
-    pub fn begin(generation: u64, uuid: FsUuid, wwid: Wwid, data_dir: AbsPath) -> Self {
+    /// The record of an attempt that begins. The local disk is authoritative. `nonce` is that of the stamp which the attempt
+    /// will give to the LUN.
+    pub fn begin(generation: u64, uuid: FsUuid, wwid: Wwid, data_dir: AbsPath, nonce: Nonce) -> Self {
         Self {
             version: RECORD_VERSION,
             authority: Authority::Local,
@@ -106,27 +132,64 @@ impl Record {
             wwid,
             data_dir,
             fingerprint: None,
-            activations: 0,
+            activations: NEVER_USED,
+            nonce: None,
+            announced: Some(LunUse { activations: NEVER_USED, nonce }),
             rolled_back: false,
         }
     }
 
-    /// The record at the commit point. The LUN is authoritative and has its first use.
+    /// The record at the commit point. The LUN is authoritative, and was never used.
     pub fn commit(self, fingerprint: Option<Fingerprint>) -> Self {
         let fingerprint = fingerprint.map(RecordedFingerprint::Ours);
-        Self {
-            version: RECORD_VERSION,
-            authority: Authority::Lun,
-            fingerprint,
-            activations: FIRST_ACTIVATION,
-            ..self
-        }
+        let nonce = self.announced.map(|stamped| stamped.nonce);
+        let (activations, announced) = (NEVER_USED, None);
+        let version = RECORD_VERSION;
+        Self { version, authority: Authority::Lun, fingerprint, activations, nonce, announced, ..self }
+    }
+
+    /// The record of a commit that is taken back, because the LUN was never used and etcd has run on the local disk since.
+    pub fn take_back(self) -> Self {
+        let announced = self.nonce.map(|nonce| LunUse { activations: NEVER_USED, nonce });
+        let (fingerprint, nonce) = (None, None);
+        Self { version: RECORD_VERSION, authority: Authority::Local, fingerprint, nonce, announced, ..self }
+    }
+
+    /// The record that a rollback will commit, still without a fingerprint: the local disk is authoritative. It keeps the last use
+    /// of the LUN, so that a later use by another computer is detected.
+    pub fn leave(self, generation: u64, last: &Stamp) -> Self {
+        let (activations, nonce) = (last.activations, last.nonce);
+        let (fingerprint, announced, authority) = (None, None, Authority::Local);
+        let version = RECORD_VERSION;
+        Self { version, authority, generation, fingerprint, activations, nonce, announced, ..self }
     }
 
     /// The record at the commit point of a rollback. The copy on the local disk is authoritative.
     pub fn roll_back(self, fingerprint: Fingerprint) -> Self {
         let fingerprint = Some(RecordedFingerprint::Ours(fingerprint));
         Self { version: RECORD_VERSION, authority: Authority::Local, fingerprint, rolled_back: true, ..self }
+    }
+
+    /// The record of a node that takes the LUN of this stamp over. The stamp's use is its last one.
+    pub fn claim(uuid: FsUuid, wwid: Wwid, data_dir: AbsPath, stamp: &Stamp) -> Self {
+        Self {
+            version: RECORD_VERSION,
+            authority: Authority::Lun,
+            generation: stamp.generation,
+            uuid,
+            wwid,
+            data_dir,
+            fingerprint: None,
+            activations: stamp.activations,
+            nonce: stamp.nonce,
+            announced: None,
+            rolled_back: false,
+        }
+    }
+
+    /// True if the record was never changed by a program that knows nonces.
+    pub fn is_of_older_format(&self) -> bool {
+        self.version < 4
     }
 
     /// The generation that names the directory where a rollback stages the LUN's data; none if nothing can be staged.
@@ -137,9 +200,17 @@ impl Record {
         }
     }
 
-    /// The record with this use counter.
-    pub fn activated(self, activations: u64) -> Self {
-        Self { activations, ..self }
+    /// The record, written before the stamp, which is `now`, gets this use. It takes the stamp's present use over: that may be an
+    /// announced one, and only one use is announced at a time.
+    pub fn announcing(self, now: &Stamp, next: LunUse) -> Self {
+        let (activations, nonce) = (now.activations, now.nonce);
+        Self { version: RECORD_VERSION, activations, nonce, announced: Some(next), ..self }
+    }
+
+    /// The record, written after the stamp got this use.
+    pub fn used(self, next: LunUse) -> Self {
+        let LunUse { activations, nonce } = next;
+        Self { version: RECORD_VERSION, activations, nonce: Some(nonce), announced: None, ..self }
     }
 
     /// Reads the text of a record.
@@ -153,8 +224,10 @@ impl Record {
     }
 }
 
-/// The use counter after a migration: the commit is the first use.
-pub const FIRST_ACTIVATION: u64 = 1;
+/// The use counter after a migration, until the LUN is mounted for use.
+pub const NEVER_USED: u64 = 0;
+/// The use counter of the first mount for use.
+pub const FIRST_USE: u64 = 1;
 
 /// The stamp on the LUN: an extended attribute of the filesystem's root directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +242,12 @@ pub struct Stamp {
     pub node: String,
     /// The use counter. It is advanced here before it is in the record, so it is never below the record's.
     pub activations: u64,
+    /// The nonce of that use. Format 1 has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<Nonce>,
+    /// Whether a rollback has moved the data back to the local disk, and the LUN was not used since.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub released: bool,
 }
 
 impl Stamp {
@@ -177,13 +256,32 @@ impl Stamp {
     pub const ATTRIBUTE: &CStr = c"trusted.etcd-lun.stamp";
 
     /// A stamp in the format that this program writes.
-    pub fn new(generation: u64, machine_id: String, node: String, activations: u64) -> Self {
-        Self { version: STAMP_VERSION, generation, machine_id, node, activations }
+    pub fn new(generation: u64, machine_id: String, node: String, of: LunUse) -> Self {
+        let LunUse { activations, nonce } = of;
+        let (version, nonce, released) = (STAMP_VERSION, Some(nonce), false);
+        Self { version, generation, machine_id, node, activations, nonce, released }
     }
 
-    /// The stamp with this use counter.
-    pub fn activated(self, activations: u64) -> Self {
-        Self { activations, ..self }
+    /// The stamp of the next use. A LUN in use is not released.
+    pub fn used(self, next: LunUse) -> Self {
+        let LunUse { activations, nonce } = next;
+        Self { version: STAMP_VERSION, activations, nonce: Some(nonce), released: false, ..self }
+    }
+
+    /// The stamp after a rollback.
+    pub fn release(self) -> Self {
+        Self { version: STAMP_VERSION, released: true, ..self }
+    }
+
+    /// The use that the stamp is of; none in format 1, which has no nonce.
+    pub fn last_use(&self) -> Option<LunUse> {
+        let activations = self.activations;
+        self.nonce.map(|nonce| LunUse { activations, nonce })
+    }
+
+    /// True if the LUN was never mounted for use. A stamp of format 1 counted its commit as the first use, so it never says so.
+    pub fn is_unused(&self) -> bool {
+        self.activations == NEVER_USED && self.nonce.is_some()
     }
 
     /// The stamp with this machine id.
@@ -218,8 +316,8 @@ mod tests {
             (&RECORD_1.replace("\"generation\"", "\"generations\""), "not of the known form"),
             (&RECORD_1.replace("\"version\": 1", "\"version\": 0"), "written in format 0"),
             (
-                &RECORD_1.replace("\"version\": 1", "\"version\": 4"),
-                "written in format 4, this program knows 3:",
+                &RECORD_1.replace("\"version\": 1", "\"version\": 5"),
+                "written in format 5, this program knows 4:",
             ),
             (&RECORD_1.replace("00112233445566778899", "xxh3:"), "not of the known form"),
         ]
@@ -230,17 +328,23 @@ mod tests {
         }
     }
 
-    /// What an older program wrote stays readable to it, its fingerprint included, until a fingerprint of ours comes in.
+    /// What an older program wrote is kept as it is, its fingerprint included, until this program has something to add.
     #[test]
-    fn a_record_of_format_1_stays_one_until_it_gets_a_fingerprint_of_ours() {
+    fn a_record_of_format_1_stays_one_until_it_is_changed() {
         let record = Record::parse(RECORD_1).unwrap();
+        assert!(record.is_of_older_format());
         assert!(matches!(record.fingerprint, Some(RecordedFingerprint::Older(_))));
-        let counted = record.clone().activated(8).to_text().unwrap();
-        assert_eq!(counted, RECORD_1.replace("\"activations\": 7", "\"activations\": 8"));
+        assert_eq!(record.to_text().unwrap(), RECORD_1);
+        let next = LunUse { activations: 8, nonce: Nonce([8; 16]) };
+        let stamp = Stamp::parse(include_str!("../../../tests/formats/stamp-1.json")).unwrap();
+        let announced = record.clone().announcing(&stamp, next);
+        assert_eq!((announced.activations, announced.nonce, announced.announced), (7, None, Some(next)));
+        let used = announced.clone().used(next);
+        assert_eq!((used.activations, used.nonce, used.announced), (8, Some(next.nonce), None));
         let ours = Fingerprint { seed: 5, hash: [7; 16] };
-        for newer in [record.clone().commit(Some(ours)), record.roll_back(ours)] {
-            assert!(newer.to_text().unwrap().contains("\"version\": 3"));
-            assert_eq!(newer.fingerprint, Some(RecordedFingerprint::Ours(ours)));
+        for newer in [announced, used, record.clone().commit(Some(ours)), record.roll_back(ours)] {
+            assert!(newer.to_text().unwrap().contains("\"version\": 4"));
+            assert!(!newer.is_of_older_format());
         }
     }
 }

@@ -17,6 +17,13 @@ pub const RETURNING: &str = "/var/lib/etcd-lun/returning";
 pub const RETURNING_MARK: &CStr = c"trusted.etcd-lun.returning";
 /// Where the step `preflight` tries what the later steps do to directories. It exists only while that step runs.
 pub const PREFLIGHT: &str = "/var/lib/etcd-lun/preflight";
+/// Where a bar puts the local data: a directory, named [`BARRED_DATA`].
+pub const BARRED: &str = "/var/lib/etcd-lun/barred";
+/// The name of barred data in [`BARRED`]. There is only one, because only the data directory is barred.
+pub const BARRED_DATA: &str = "data";
+/// The attribute of that directory that tells it as ours. Its value is the generation that the data becomes, once a person has
+/// decided to return to it, and until then no number.
+pub const BARRED_MARK: &CStr = c"trusted.etcd-lun.barred";
 /// What keeps etcd out of the data directory from the moment of retiring on: an empty file where etcd must have a
 /// directory. In an empty directory etcd would bootstrap a new cluster.
 pub const BAR: &str = "member";

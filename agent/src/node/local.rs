@@ -71,6 +71,13 @@ pub struct StagedCopy {
     pub fingerprint: Option<Fingerprint>,
 }
 
+/// Local data that a bar has put aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct BarredData {
+    /// The generation that it becomes, once a person has decided to return to it.
+    pub returns_as: Option<u64>,
+}
+
 /// Retired data: the local data of an earlier migration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Retired {

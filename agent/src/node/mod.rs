@@ -9,6 +9,7 @@ mod iscsi;
 pub mod layout;
 mod local;
 mod lun;
+mod order;
 mod sample;
 mod selinux;
 
@@ -17,12 +18,13 @@ pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState, database};
 pub use fact::Fact;
 pub use health_facts::{HealthFacts, Metrics, Path, Pressure, Route, UnitState, WriteCache};
 pub use iscsi::{Initiator, PortalRecord, RecordPart, Session};
-pub use local::{DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
+pub use local::{BarredData, DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, User};
+pub use order::{Order, order};
 pub use sample::{Counted, Sample, counted};
 pub use selinux::{InForce, Selinux};
 
-use crate::terms::{FsUuid, Portal};
+use crate::terms::{FsUuid, Nonce, Portal};
 use authority::{Record, Stamp};
 use serde::Serialize;
 
@@ -57,6 +59,8 @@ pub struct Node {
     pub rollback_staging: Fact<RollbackStaging>,
     /// Retired data.
     pub retired: Fact<Vec<Retired>>,
+    /// The local data that a bar has put aside, so that etcd cannot start on it; none if there is none.
+    pub barred_data: Fact<Option<BarredData>>,
     /// What is mounted on the data directory.
     pub mount: Fact<Option<DataMount>>,
     /// The stamp, read through this mount.
@@ -74,6 +78,9 @@ pub struct Node {
     /// make one up.
     #[serde(skip)]
     pub fresh_uuid: FsUuid,
+    /// A random nonce for a use of the LUN that begins in this run; here for the same reason.
+    #[serde(skip)]
+    pub fresh_nonce: Fact<Nonce>,
 }
 
 impl Node {
@@ -95,6 +102,7 @@ impl Node {
             local: unknown(),
             rollback_staging: unknown(),
             retired: unknown(),
+            barred_data: unknown(),
             mount: unknown(),
             mounted_stamp: unknown(),
             mount_unit: unknown(),
@@ -102,6 +110,7 @@ impl Node {
             cluster: None,
             selinux: unknown(),
             fresh_uuid: FsUuid([0; 16]),
+            fresh_nonce: unknown(),
         }
     }
 
@@ -109,6 +118,11 @@ impl Node {
     pub fn rolled_back(&self) -> Option<u64> {
         let record = self.record.known()?.as_ref()?;
         record.rolled_back.then_some(record.generation)
+    }
+
+    /// How a stamp compares with the record; none if the record is unknown.
+    pub fn order(&self, uuid: Option<FsUuid>, stamp: &Stamp) -> Option<Order> {
+        Some(order(self.record.known()?.as_ref(), uuid, stamp, &self.identity.machine_id))
     }
 
     /// The generation that names the directory where a rollback stages the LUN's data.

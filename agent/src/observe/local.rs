@@ -3,9 +3,12 @@
 use crate::{
     host::{Host, dir, inode, staging, tree},
     node::{
-        Fact, LocalDir, Retired, RollbackStaging, StagedCopy,
+        BarredData, Fact, LocalDir, Retired, RollbackStaging, StagedCopy,
         authority::{Authority, Record},
-        layout::{BAR, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STATE},
+        layout::{
+            BAR, BARRED, BARRED_DATA, BARRED_MARK, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK,
+            STATE,
+        },
     },
     terms::{AbsPath, Bytes, Fingerprint, RecordedFingerprint, Span},
 };
@@ -121,6 +124,25 @@ fn staged_copy(
         size: Bytes(dir::size(&copy)?),
         fingerprint: authoritative.map(|record| fingerprint(host, &copy, record)).transpose()?,
     }))
+}
+
+/// The local data that a bar has put aside. A directory without data is what is left of a bar that was cut short, or of one
+/// that was opened again.
+pub(super) fn barred_data(host: &Host) -> Fact<Option<BarredData>> {
+    let read = || -> io::Result<Option<BarredData>> {
+        if !host.root.list_opt(BARRED)?.unwrap_or_default().iter().any(|name| name == BARRED_DATA) {
+            return Ok(None);
+        }
+        let data = dir::open(tree::open(&host.root.locate(BARRED))?, BARRED_DATA)?;
+        let names = dir::names(&data)?;
+        if names.is_empty() || is_barred(&data, &names)? {
+            return Ok(None);
+        }
+        let mark = inode::attribute(&data, BARRED_MARK)?;
+        let returns_as = mark.and_then(|mark| String::from_utf8(mark).ok()?.parse().ok());
+        Ok(Some(BarredData { returns_as }))
+    };
+    read().into()
 }
 
 /// The retired data.

@@ -31,7 +31,7 @@ pub(crate) use selinux::{in_force, selinux};
 
 use crate::{
     config::Config,
-    host::{Host, Tool, identity as host_identity, namespace, staging::Staging},
+    host::{Host, Tool, identity as host_identity, namespace, random, staging::Staging},
     node::{Fact, Identity, Node},
 };
 use anyhow::Context as _;
@@ -79,6 +79,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
         rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),
         retired: local::retired(host),
+        barred_data: local::barred_data(host),
         mounted_stamp: mount::stamp(host, &config.etcd.data_dir, &mount),
         mount,
         mount_unit: mount::unit(host, config),
@@ -87,6 +88,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         selinux: selinux::selinux(host, config),
         record,
         fresh_uuid: fresh_uuid(host),
+        fresh_nonce: random::nonce().into(),
     }
 }
 

@@ -8,21 +8,19 @@ use super::{
 };
 use crate::{
     config::{Backing, Gate, Iscsi},
-    node::{LunView, Multipath, PortalRecord, Session, authority::Authority},
+    node::{LunView, Multipath, PortalRecord, Session},
     terms::{Portal, Span, TermError},
 };
 use std::time::Duration;
 
-/// How long a boot waits for the target or the disk if nothing but etcd needs it: the record says LUN, so the fence keeps etcd
-/// down, and the gate is `etcd`. The kubelet is ordered after this run, and a node without a kubelet can be repaired by nobody.
-/// 30 s is time for two log-ins (`node.conn[0].timeo.login_timeout`, 15 s). The service tries again every 20 s (`RestartSec=`
+/// How long a boot waits for the target or the disk if nothing but etcd needs it: the fence keeps etcd down, and the gate is
+/// `etcd`. The kubelet is ordered after this run, and a node without a kubelet can be repaired by nobody. 30 s is time for two log-ins (`node.conn[0].timeo.login_timeout`, 15 s). The service tries again every 20 s (`RestartSec=`
 /// in `units/etcd-lun.service.in`), and starts etcd when the LUN is there.
 const WAIT_BEFORE_KUBELET: Span = Span(Duration::from_secs(30));
 
 fn time_limit(input: &PlanInput<'_>) -> Span {
     let limit = input.config.boot.attach_timeout;
-    let fenced =
-        input.record.is_some_and(|record| record.authority == Authority::Lun) && input.local.is_fenced();
+    let fenced = input.local.is_fenced();
     match (input.occasion, input.config.boot.gate) {
         (Occasion::Boot, Gate::Etcd) if fenced => limit.min(WAIT_BEFORE_KUBELET),
         (Occasion::Boot, Gate::Etcd | Gate::Kubelet) | (Occasion::ByHand, _) => limit,

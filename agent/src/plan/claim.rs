@@ -1,35 +1,48 @@
-//! Takes back the node's own LUN after the node's machine id has changed, by hand only.
+//! Takes this node's LUN, by hand only, where `apply` refuses it because the node could not be the only one that uses it.
 //!
-//! The stamp names the owner by machine id. A new `/etc/machine-id` on a disk that keeps `/var` so makes the node refuse its own
-//! LUN. The record is on that disk, and it names the LUN. If all that it says is true of the LUN, and the node's name is the
-//! stamp's, only the machine id differs, and a person can say that this is the same node.
+//! There are two cases, and they may come together:
 //!
-//! A clone of the node's disk has that record, too. As long as the original runs, it advances the LUN's use counter
-//! (`mark`), and the clone's record falls behind. So the counters must be equal. Taking the LUN back is a use, too.
+//! * The LUN is newer than the record, or there is no record. Then the node's disk went back in time, or another computer with
+//!   this node's identity uses the LUN.
+//! * The node's machine id has changed. The stamp names the owner by machine id, so the node refuses its own LUN. Record and
+//!   node name say that it is the same node, and so would those of a clone.
+//!
+//! So the LUN is looked at twice before anything is written to it, and its use counter must not move. A computer that uses the
+//! LUN moves it with every `mark`.
 
 use super::{
-    attach,
-    input::{Occasion, PlanInput},
+    attach, barred,
+    input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
-    recorded::{check_but_owner, check_filesystem, known_stamp},
+    recorded::{next_use, not_same, order_of, with_new_id},
     refusal::Refusal,
-    resume::advance_use,
-    step::Step,
+    resume,
+    step::{Claim, Step, WatchLun},
 };
 use crate::{
     config::Config,
-    node::{Fact, LunView, Node, authority::Authority},
+    node::{
+        Content, LunView, Node, Order,
+        authority::{Authority, Record, Stamp},
+    },
+    terms::{FsUuid, Span, Wwid},
 };
+use std::time::Duration;
 
-/// Decides which steps make the node the LUN's owner again. An empty plan if it is the owner.
+/// How long a use counter may take to get from the stamp in XFS's log to its place on the device, where it is read without
+/// replaying the log: XFS writes all changed metadata back every 30 s (`fs/xfs/xfs_log.c`, `xfs_log_worker`; the default of
+/// `fs.xfs.xfssyncd_centisecs`, xfs(5)). Twice that, because one such round may just have begun.
+const WRITTEN_BACK: Duration = Duration::from_secs(60);
+
+/// Decides which steps make the node the LUN's owner. An empty plan if it is the owner.
 pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     let input = PlanInput::new(config, node, Occasion::ByHand)?;
-    let record = input.record.filter(|record| record.authority == Authority::Lun);
-    let record = record.ok_or(Refusal::NothingToReturn { found: "the record does not name a LUN" })?;
-    let machine_id = &node.identity.machine_id;
-    if matches!(&node.mounted_stamp, Fact::Known(Some(stamp)) if stamp.machine_id == *machine_id) {
-        return Ok(Plan::complete(Vec::new()));
+    if let Some(mount) = require("what is mounted on the data directory", &node.mount)? {
+        return resume::verify_mounted(&input, mount).map(|_| Plan::complete(Vec::new()));
+    }
+    if !input.local.is_fenced() && (input.etcd.running || !input.etcd.lock_holders.is_empty()) {
+        return Err(Refusal::ClaimWhileRunning { name: input.etcd.name.clone(), at: input.data_dir() });
     }
     if let Some(plan) = attach::plan(&input)? {
         return Ok(plan);
@@ -38,18 +51,75 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         return Ok(Plan::until(Vec::new(), Horizon::Lun)); // `attach` has planned for it
     };
     let wwid = lun::usable_wwid(&input, seen)?;
-    let (settled, stamp) = check_filesystem(record, seen)?;
-    // Also looked at before the LUN is staged, because staging writes to it.
-    if let Some(Some(stamp)) = stamp.known() {
-        if stamp.machine_id == *machine_id {
+    let (uuid, settled, stamp) = match require("what the LUN holds", &seen.content)? {
+        Content::Xfs { uuid, settled, stamp, .. } => {
+            (*uuid, *settled, require("the LUN's stamp", stamp)?.as_ref())
+        }
+        Content::Blank | Content::Unfinished { .. } | Content::Foreign { .. } => {
+            return Err(nothing(wwid, "it holds no data of etcd-lun"));
+        }
+    };
+    let is_recorded = input.record.is_some_and(|record| record.uuid == uuid);
+    let Some(stamp) = stamp else {
+        return match is_recorded && !settled {
+            true => Ok(watch_and_stage(config, wwid, uuid, None)),
+            false => Err(nothing(wwid, "it has no stamp")),
+        };
+    };
+    let ours = match order_of(&input, Some(uuid), stamp) {
+        Order::Newer => stamp.clone(),
+        Order::OtherOwner => with_new_id(&input, Some(uuid), stamp).ok_or_else(|| match input.record {
+            Some(record) => not_same(&input, record, stamp),
+            None => nothing(wwid, "it is stamped for another node"),
+        })?,
+        Order::Same { .. } if input.record.is_some_and(|record| record.authority == Authority::Lun) => {
             return Ok(Plan::complete(Vec::new()));
         }
-        check_but_owner(&input, record, stamp)?;
-    }
+        Order::Same { .. } => return Err(nothing(wwid, "it was never used")),
+        // Its log may hold a later stamp.
+        Order::Older if is_recorded && !settled => {
+            return Ok(watch_and_stage(config, wwid, uuid, Some(stamp)));
+        }
+        Order::Older => return Err(nothing(wwid, "it is older than this node's record")),
+        Order::Released => return Err(nothing(wwid, "a rollback of this node has left it")),
+        Order::OtherFilesystem => return Err(nothing(wwid, "this node has not used its filesystem")),
+    };
     if !settled {
-        return Ok(Plan::stage(wwid, record.uuid));
+        return Ok(watch_and_stage(config, wwid, uuid, Some(stamp)));
     }
-    let stamp = known_stamp(record, stamp)?.clone().owned_by(machine_id.clone());
-    let (stamp, record) = advance_use(record, &stamp);
-    Ok(Plan::complete(vec![Step::Activate { stamp, record }]))
+    take(&input, wwid, uuid, stamp, ours)
+}
+
+fn nothing(wwid: &Wwid, found: &'static str) -> Refusal {
+    Refusal::NothingToClaim { wwid: wwid.clone(), found }
+}
+
+/// Looks at the LUN twice, and only then stages it, because that writes to it.
+fn watch_and_stage(config: &Config, wwid: &Wwid, uuid: FsUuid, stamp: Option<&Stamp>) -> Plan {
+    let stage = Step::Stage { wwid: wwid.clone(), uuid };
+    Plan::until(vec![watch(config, wwid, uuid, stamp), stage], Horizon::Stamp)
+}
+
+/// Looks at the LUN for longer than two periods of `mark`.
+pub(super) fn watch(config: &Config, wwid: &Wwid, uuid: FsUuid, stamp: Option<&Stamp>) -> Step {
+    let periods = config.health.interval.0.saturating_mul(2).saturating_add(WRITTEN_BACK);
+    Step::WatchLun(WatchLun { wwid: wwid.clone(), uuid, stamp: stamp.cloned(), span: Span(periods) })
+}
+
+/// The LUN is staged, and nobody has used it meanwhile.
+fn take(
+    input: &PlanInput<'_>,
+    wwid: &Wwid,
+    uuid: FsUuid,
+    from: &Stamp,
+    ours: Stamp,
+) -> Result<Plan, Refusal> {
+    let mut steps = match input.record {
+        Some(record) if record.authority == Authority::Lun => resume::retire_and_fence(input, record)?,
+        Some(_) | None => barred::put_aside(input)?.into_iter().collect(),
+    };
+    let record = Record::claim(uuid, wwid.clone(), input.config.etcd.data_dir.clone(), from);
+    let stamp = ours.used(next_use(input, input.record, from)?);
+    steps.push(Step::Claim(Claim { from: from.clone(), stamp, record }));
+    Ok(Plan::complete(steps))
 }

@@ -5,6 +5,7 @@
 
 use super::{
     input::{Occasion, PlanInput, RECORD_FACT, require},
+    recorded::next_use,
     refusal::Refusal,
     resume,
     step::{self, Step},
@@ -70,10 +71,10 @@ pub fn mark(config: &Config, node: &Node) -> Result<MarkPlan, Refusal> {
         return Ok(MarkPlan::Skip(SkipReason::Silent));
     }
     let (record, stamp) = resume::verify_mounted(&input, mount)?;
-    let (stamp, record) = resume::advance_use(record, stamp);
+    let next = next_use(&input, Some(record), stamp)?;
     Ok(MarkPlan::Advance(Box::new(Step::Mark(step::Mark {
         at: config.etcd.data_dir.clone(),
-        stamp,
-        record,
+        stamp: stamp.clone().used(next),
+        record: record.clone().announcing(stamp, next),
     }))))
 }

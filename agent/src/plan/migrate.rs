@@ -1,27 +1,31 @@
 //! Moves the data from the local disk to the LUN: there is no record, or it says that the local disk is authoritative.
 
 use super::{
-    attach,
+    attach, barred,
     input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
+    recorded::order_of,
     refusal::Refusal,
     resume,
     step::{Copy, Format, Retire, Step, Way},
 };
 use crate::{
     node::{
-        Content, LocalDir, Lun, LunView,
-        authority::{FIRST_ACTIVATION, Record, Stamp},
+        Content, LocalDir, Lun, LunView, Order,
+        authority::{FIRST_USE, LunUse, NEVER_USED, Record, Stamp},
         layout::{RECORD, STATE},
     },
-    terms::{FsUuid, Wwid},
+    terms::{FsUuid, Nonce, Wwid},
 };
 
 pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     let missing = &input.node.missing_tools;
     if !missing.is_empty() {
         return Err(Refusal::ToolMissing { tools: missing.join(", ") });
+    }
+    if let Some(plan) = barred::look_first(input)? {
+        return Ok(plan);
     }
     check_local_side(input)?;
     if input.occasion == Occasion::Boot && input.etcd.running {
@@ -40,6 +44,9 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         LunView::NoSession | LunView::NotAttached => return Ok(Plan::until(Vec::new(), Horizon::Lun)),
     };
     let wwid = lun::usable_wwid(input, seen)?;
+    if let Some(plan) = barred::plan_if_newer(input, seen)? {
+        return Ok(plan);
+    }
     lun::check_capacity(input, seen, wwid, input.local.size())?;
     lun::check_label_unique(input, seen)?;
     by_content(input, seen, wwid)
@@ -79,7 +86,8 @@ fn by_content(input: &PlanInput<'_>, lun: &Lun, wwid: &Wwid) -> Result<Plan, Ref
             Err(foreign_content(wwid, format!("an unfinished XFS with UUID {uuid}")))
         }
         Content::Xfs { uuid, settled: false, stamp, .. } if announced == Some(*uuid) => {
-            // Staging writes to the LUN. If the look without a mount shows another owner's stamp, that node may have it mounted.
+            // Staging writes to the LUN. If the look without a mount shows another owner's stamp, that node may have it mounted. A
+            // newer stamp was refused before.
             if let Some(Some(stamp)) = stamp.known() {
                 check_owner(input, wwid, stamp)?;
             }
@@ -123,7 +131,7 @@ fn foreign_content(wwid: &Wwid, found: String) -> Refusal {
 
 /// A new filesystem on a LUN that is blank, or is blank after the steps in `first`.
 fn onto_new_filesystem(input: &PlanInput<'_>, wwid: &Wwid, first: Vec<Step>) -> Result<Plan, Refusal> {
-    let record = record_of_attempt(input, input.node.fresh_uuid, wwid);
+    let record = record_of_attempt(input, input.node.fresh_uuid, wwid)?;
     let mut steps = first;
     steps.push(Step::BeginRecord { record: record.clone() });
     steps.push(Step::Format(Format {
@@ -145,22 +153,34 @@ fn onto_own_filesystem(
 ) -> Result<Plan, Refusal> {
     if let Some(stamp) = stamp {
         check_owner(input, wwid, stamp)?;
+        match order_of(input, Some(uuid), stamp) {
+            // The stamp of the last attempt, and a LUN that a rollback has left: this node holds all that they hold.
+            Order::Same { unused: true } | Order::Released => {}
+            Order::Same { .. } | Order::Older | Order::Newer | Order::OtherOwner | Order::OtherFilesystem => {
+                return Err(Refusal::OlderUse { wwid: wwid.clone(), generation: stamp.generation });
+            }
+        }
         // A stamp says that the LUN once held all data. If the local disk holds none now, the LUN may hold the only copy.
         if input.local.is_empty() && empty != Some(true) {
             let generation = stamp.generation;
             return Err(Refusal::LocalDataGone { at: input.data_dir(), wwid: wwid.clone(), generation });
         }
     }
-    let record = record_of_attempt(input, uuid, wwid);
+    let record = record_of_attempt(input, uuid, wwid)?;
     // The stamp is removed first, so that no state has the record of a new attempt beside the stamp of an old one.
     let mut steps = if stamp.is_some() { vec![Step::Unstamp] } else { Vec::new() };
     steps.push(Step::BeginRecord { record: record.clone() });
     copy_and_commit(input, record, steps, false)
 }
 
-fn record_of_attempt(input: &PlanInput<'_>, uuid: FsUuid, wwid: &Wwid) -> Record {
+fn record_of_attempt(input: &PlanInput<'_>, uuid: FsUuid, wwid: &Wwid) -> Result<Record, Refusal> {
     let generation = input.record.map_or(0, |record| record.generation).saturating_add(1);
-    Record::begin(generation, uuid, wwid.clone(), input.config.etcd.data_dir.clone())
+    let data_dir = input.config.etcd.data_dir.clone();
+    Ok(Record::begin(generation, uuid, wwid.clone(), data_dir, fresh_nonce(input)?))
+}
+
+fn fresh_nonce(input: &PlanInput<'_>) -> Result<Nonce, Refusal> {
+    Ok(*require("a random number from the kernel", &input.node.fresh_nonce)?)
 }
 
 /// The LUN is staged: copy, prove, stamp, commit, retire, fence, mount, start.
@@ -193,13 +213,19 @@ fn copy_and_commit(
     let onto_empty = new_filesystem && !pre_copy;
     let copy = Copy { from: from.clone(), way: Way::ToLun, size, onto_empty, provisional: false };
     steps.extend(input.copy_and_prove(copy));
-    steps.push(Step::Stamp { stamp: Stamp::new(record.generation, machine_id, node, FIRST_ACTIVATION) });
+    // Each use is a number and a nonce, so both can have the nonce of this attempt.
+    let nonce = fresh_nonce(input)?;
+    let unused = LunUse { activations: NEVER_USED, nonce };
+    let stamp = Stamp::new(record.generation, machine_id, node, unused);
+    steps.push(Step::Stamp { stamp: stamp.clone() });
     steps.push(Step::Commit { record: record.clone() });
     if !input.local.is_empty() {
         let generation = record.generation;
         steps.push(Step::Retire(Retire { from: from.clone(), generation, fingerprint: None }));
     }
     steps.push(Step::Fence { at: from });
+    let stamp = stamp.used(LunUse { activations: FIRST_USE, nonce });
+    steps.push(Step::Activate { stamp });
     steps.push(input.mount_data(&record));
     steps.extend(resume::serve_from_lun(input, stopped)?);
     Ok(Plan::complete(steps))

@@ -8,20 +8,24 @@
 //! * [`lun`]: whether it is the right LUN, and free
 //! * [`migrate`]: moves the data from the local disk to the LUN
 //! * [`resume`]: the LUN is authoritative: fence, advance the use counter, mount, start etcd
-//! * [`claim`]: takes back the node's own LUN after its machine id has changed
+//! * [`claim`]: takes the node's own LUN, which is newer than its record or names an earlier machine id
+//! * [`claim_local`]: returns to the local data that was barred
 //! * [`growth`]: the LUN has another size than the filesystem on it
 //! * [`portals`]: the config has other portals than the node has sessions
 //! * [`mark`]: advances the use counter while etcd runs on the LUN
 //! * [`quorum`]: whether etcd may be stopped by hand
 //! * [`outlook`]: what that means for the cluster, and the wait until its member serves again
 //! * [`retired`]: when retired data may be deleted
+//! * [`barred`]: the LUN is newer than a record that does not say LUN
 //! * [`recorded`]: whether a LUN holds what the record says
 //! * [`rollback`]: moves the data from the LUN back to the local disk
 //! * [`undo`]: what becomes of etcd after a run has failed
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod attach;
+mod barred;
 mod claim;
+mod claim_local;
 mod growth;
 mod input;
 mod lun;
@@ -40,6 +44,7 @@ pub mod step;
 mod undo;
 
 pub use claim::claim;
+pub use claim_local::claim_local;
 pub use input::Occasion;
 pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
@@ -63,8 +68,10 @@ pub enum Goal {
     Lun(Occasion),
     /// Back to the local disk: `rollback`, by hand only.
     Local,
-    /// Nowhere. The node becomes the owner of its LUN again, after its machine id has changed: `claim`, by hand only.
+    /// Nowhere. The node takes its LUN, which is newer than its record or names an earlier machine id: `claim`, by hand only.
     Claim,
+    /// Back to the local data that was barred, because the LUN is newer: `claim --local`, by hand only.
+    ClaimLocal,
 }
 
 impl Goal {
@@ -74,6 +81,7 @@ impl Goal {
             Self::Lun(occasion) => (plan(config, node, occasion)?, occasion),
             Self::Local => (rollback(config, node)?, Occasion::ByHand),
             Self::Claim => return claim(config, node),
+            Self::ClaimLocal => return claim_local(config, node),
         };
         planned.cluster = outlook::outlook(&PlanInput::new(config, node, occasion)?, &planned);
         Ok(planned)
@@ -83,7 +91,7 @@ impl Goal {
     pub fn asks_cluster(self) -> bool {
         match self {
             Self::Lun(Occasion::ByHand) | Self::Local => true,
-            Self::Lun(Occasion::Boot) | Self::Claim => false,
+            Self::Lun(Occasion::Boot) | Self::Claim | Self::ClaimLocal => false,
         }
     }
 }
@@ -100,6 +108,7 @@ pub fn plan(config: &Config, node: &Node, occasion: Occasion) -> Result<Plan, Re
     }
     match input.record {
         Some(record) if record.authority == Authority::Lun => resume::unmounted(&input, record),
+        Some(_) | None if barred::barred_data(&input)?.is_some() => barred::plan(&input),
         Some(_) | None => migrate::plan(&input),
     }
 }

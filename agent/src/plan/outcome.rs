@@ -27,7 +27,9 @@ pub enum Horizon {
     Stamp,
     /// The LUN, mounted where etcd uses it.
     Mount,
-    /// Which sessions are no longer used.
+    /// The local data, on its way back to the data directory.
+    Local,
+    /// Whether the LUN is released, and which sessions are no longer used.
     Sessions,
 }
 
@@ -37,7 +39,8 @@ impl fmt::Display for Horizon {
             Self::Lun => "further steps depend on what the LUN is and holds",
             Self::Stamp => "further steps depend on the LUN's stamp",
             Self::Mount => "further steps begin with the LUN mounted",
-            Self::Sessions => "then log out sessions that nobody uses any more",
+            Self::Local => "then put the local data back into its place",
+            Self::Sessions => "then release the LUN, and log out sessions that nobody uses any more",
         })
     }
 }

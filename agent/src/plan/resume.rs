@@ -6,7 +6,7 @@ use super::{
     lun,
     outcome::{Horizon, Plan},
     outlook, portals,
-    recorded::{check_filesystem, check_owner, check_stamp},
+    recorded::{check_filesystem, check_stamp, check_unsettled, next_use},
     refusal::Refusal,
     step::{Retire, Step},
 };
@@ -14,7 +14,7 @@ use crate::{
     config::{Backing, Runtime},
     node::{
         DataMount, LocalDir, Lun, LunView,
-        authority::{Authority, Record, Stamp},
+        authority::{Authority, NEVER_USED, Record, Stamp},
     },
     terms::RecordedFingerprint,
 };
@@ -102,24 +102,17 @@ pub(super) fn verify_mounted<'a>(
     }
     // Of a mounted LUN only the stamp counts. It is read through the mount, so it belongs to this very filesystem, whatever a
     // probe of the device would find beside it.
-    Ok((record, check_stamp(input, record, &input.node.mounted_stamp)?))
-}
-
-/// Stamp and record with the use counter advanced by one.
-pub(super) fn advance_use(record: &Record, stamp: &Stamp) -> (Stamp, Record) {
-    // Above both counters: if an earlier advance was cut short between stamp and record, the LUN has the higher one, and so may
-    // a snapshot of the LUN.
-    let activations = record.activations.max(stamp.activations).saturating_add(1);
-    (stamp.clone().activated(activations), record.clone().activated(activations))
+    Ok((record, check_stamp(input, record, &input.node.mounted_stamp)?.0))
 }
 
 /// Nothing is mounted on the data directory.
 pub(super) fn unmounted(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
     // First what needs no LUN. Whatever is wrong with the target, the LUN or the units, etcd must not find old data. So this is
     // a plan of its own, made before anything else can refuse.
-    let fence_first = retire_and_fence(input, record)?;
-    if !fence_first.is_empty() {
-        return Ok(Plan::until(fence_first, Horizon::Lun));
+    match retire_and_fence(input, record) {
+        Ok(steps) if steps.is_empty() => {}
+        Ok(steps) => return Ok(Plan::until(steps, Horizon::Lun)),
+        Err(two_histories) => return take_back(input, record, two_histories),
     }
     input.check_mount_unit()?;
     if let Some(plan) = attach::plan(input)? {
@@ -132,8 +125,33 @@ pub(super) fn unmounted(input: &PlanInput<'_>, record: &Record) -> Result<Plan, 
     }
 }
 
+/// The local directory holds other data than what was copied. If the LUN never served, that is what etcd has written since: the
+/// commit is taken back, and the next plan migrates again. Else there are two histories.
+fn take_back(input: &PlanInput<'_>, record: &Record, two_histories: Refusal) -> Result<Plan, Refusal> {
+    if record.activations != NEVER_USED || record.nonce.is_none() {
+        return Err(two_histories);
+    }
+    if let Some(plan) = attach::plan(input)? {
+        return Ok(plan);
+    }
+    let LunView::Seen(seen) = input.lun_view()? else { return Err(two_histories) };
+    let wwid = lun::usable_wwid(input, seen)?;
+    let (settled, stamp) = check_filesystem(record, seen)?;
+    if !settled {
+        check_unsettled(input, record, stamp)?;
+        return Ok(Plan::stage(wwid, record.uuid));
+    }
+    match check_stamp(input, record, stamp)? {
+        (_, true) => {
+            let step = Step::TakeBack { record: record.clone().take_back() };
+            Ok(Plan::until(vec![step], Horizon::Lun))
+        }
+        (_, false) => Err(two_histories),
+    }
+}
+
 /// The steps after which the local directory holds no data and is immutable.
-fn retire_and_fence(input: &PlanInput<'_>, record: &Record) -> Result<Vec<Step>, Refusal> {
+pub(super) fn retire_and_fence(input: &PlanInput<'_>, record: &Record) -> Result<Vec<Step>, Refusal> {
     let from = input.config.etcd.data_dir.clone();
     let mut steps = Vec::new();
     if let LocalDir::Present { entries, fingerprint, .. } = input.local
@@ -162,18 +180,15 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
     let wwid = lun::usable_wwid(input, seen)?;
     let (settled, stamp) = check_filesystem(record, seen)?;
     if !settled {
-        // Staging writes to the LUN. A look without a mount may miss what is still in the log. But an owner that it shows
-        // was there, and may have the LUN mounted now.
-        if let Some(Some(stamp)) = stamp.known() {
-            check_owner(input, record, stamp)?;
-        }
+        // Staging writes to the LUN, and another computer may have it mounted now.
+        check_unsettled(input, record, stamp)?;
         return Ok(Plan::stage(wwid, record.uuid));
     }
-    let stamp = check_stamp(input, record, stamp)?;
+    let (stamp, _) = check_stamp(input, record, stamp)?;
     growth::refuse_shrunk(input, seen)?;
     lun::check_label_unique(input, seen)?;
-    let (stamp, advanced) = advance_use(record, stamp);
-    let mut steps = vec![Step::Activate { stamp, record: advanced }];
+    let next = next_use(input, Some(record), stamp)?;
+    let mut steps = vec![Step::Activate { stamp: stamp.clone().used(next) }];
     let stop = stop_failing_etcd(input)?;
     if stop.is_none() && !input.etcd.lock_holders.is_empty() {
         return Err(input.database_held());

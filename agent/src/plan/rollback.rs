@@ -2,14 +2,18 @@
 //!
 //! Copy → proof → unmount → **record says local (commit)** → the copy replaces the fence → start. The LUN is unmounted before
 //! the commit point: whoever starts etcd between the two finds the fence, and neither copy. So the LUN's copy cannot take a
-//! write after the commit point. From then on its stamp is of an older generation than the record.
+//! write after the commit point. From then on its stamp is of an older generation than the record. Once etcd runs, the stamp
+//! also says that the LUN is released. It says so only after the commit point: a node whose record says LUN, and whose LUN is
+//! released, has an old record, so its disk went back in time.
 
 use super::{
+    barred,
     input::{Occasion, PlanInput, require},
-    lun::SPARE_SPACE,
+    lun::{self, SPARE_SPACE},
     migrate,
     outcome::{Horizon, Plan},
     outlook,
+    recorded::order_of,
     refusal::Refusal,
     resume,
     step::{Copy, Step, Way},
@@ -17,8 +21,8 @@ use super::{
 use crate::{
     config::{Backing, Config},
     node::{
-        DataMount, LocalDir, LunView, Node,
-        authority::{Authority, Record},
+        Content, DataMount, LocalDir, LunView, Node, Order,
+        authority::{Authority, Record, Stamp},
         layout::{RETIRED, RETURNING, STATE},
     },
     terms::{Bytes, RecordedFingerprint},
@@ -32,7 +36,7 @@ pub fn rollback(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         Some(record) if record.authority == Authority::Lun => from_lun(&input, record),
         Some(record) if record.rolled_back => {
             let plan = finish(&input, record)?;
-            if plan.is_empty() { log_out_unused(&input) } else { Ok(plan) }
+            if plan.is_empty() { release_and_log_out(&input, record) } else { Ok(plan) }
         }
         Some(_) => Err(Refusal::NothingToReturn {
             found: "the record says that the local disk is authoritative, and a migration was only begun",
@@ -54,7 +58,7 @@ pub(super) fn apply_after_rollback(input: &PlanInput<'_>, record: &Record) -> Re
 }
 
 /// After the commit point: the steps until etcd runs from the local disk.
-fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
+pub(super) fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
     let generation = record.generation;
     if let Some(mount) = require("what is mounted on the data directory", &input.node.mount)? {
         let (at, unit) = (input.data_dir(), input.mount_unit());
@@ -67,6 +71,7 @@ fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
         shelf: staging_dir(generation),
     };
     let copy = require(STAGED_FACT, &input.node.rollback_staging)?.copy.as_ref();
+    let barred = barred::barred_data(input)?;
     let mut steps = Vec::new();
     match copy {
         Some(_) if !input.local.is_empty() => return Err(gone("there is data in both places")),
@@ -83,14 +88,14 @@ fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
                     return Err(gone("the copy is not what was proven"));
                 }
             }
-            input.check_database_free()?;
-            let stop = resume::stop_failing_etcd(input)?;
-            let stopped = stop.is_some();
-            steps.extend(stop);
-            steps.push(Step::Return { at: input.config.etcd.data_dir.clone(), generation });
-            if stopped || input.etcd.needs_start() {
-                steps.extend(serve_from_local(input));
-            }
+            steps.extend(put_in_place(input, generation)?);
+        }
+        None if input.local.is_fenced() && barred.is_some_and(|data| data.returns_as != Some(generation)) => {
+            return barred::plan(input);
+        }
+        None if input.local.is_fenced() && barred.is_some() => {
+            steps.push(Step::Unbar { generation });
+            steps.extend(put_in_place(input, generation)?);
         }
         None if input.local.is_fenced() => return Err(gone("there is data in neither place")),
         // The rest of a run that was cut short. In all other cases etcd is no longer ours to start.
@@ -102,15 +107,42 @@ fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
     Ok(Plan::complete(steps))
 }
 
+/// The steps that put the proven copy in the place of the fence, and start etcd.
+fn put_in_place(input: &PlanInput<'_>, generation: u64) -> Result<Vec<Step>, Refusal> {
+    input.check_database_free()?;
+    let mut steps: Vec<_> = resume::stop_failing_etcd(input)?.into_iter().collect();
+    let stopped = !steps.is_empty();
+    steps.push(Step::Return { at: input.config.etcd.data_dir.clone(), generation });
+    if stopped || input.etcd.needs_start() {
+        steps.extend(serve_from_local(input));
+    }
+    Ok(steps)
+}
+
+/// Says on the LUN that its data was moved back, if the LUN is still there. A LUN that is not as the rollback has left it stays as
+/// it is. Its filesystem was unmounted before the commit point, so a look without replaying the log shows its last stamp.
+fn release(input: &PlanInput<'_>, record: &Record) -> Result<Vec<Step>, Refusal> {
+    let LunView::Seen(seen) = input.lun_view()? else { return Ok(Vec::new()) };
+    let Some(Content::Xfs { uuid, stamp, .. }) = seen.content.known() else { return Ok(Vec::new()) };
+    let Some(Some(stamp)) = stamp.known() else { return Ok(Vec::new()) };
+    if *uuid != record.uuid || stamp.released || order_of(input, Some(*uuid), stamp) != Order::Released {
+        return Ok(Vec::new());
+    }
+    let Ok(wwid) = lun::usable_wwid(input, seen) else { return Ok(Vec::new()) };
+    let stage = Step::Stage { wwid: wwid.clone(), uuid: *uuid };
+    Ok(vec![stage, Step::Release { stamp: stamp.clone().release() }])
+}
+
 /// The last steps onto the local disk.
 fn serve_from_local(input: &PlanInput<'_>) -> impl Iterator<Item = Step> {
     [input.start_etcd(Authority::Local)].into_iter().chain(input.await_member())
 }
 
-/// Waits until the member serves, if it does not. Logs out sessions that nobody uses, so that none of them retries when
+/// Waits until the member serves, if it does not. Releases the LUN. Logs out sessions that nobody uses, so that none of them retries when
 /// the target is removed. The target's node records stay, because nothing logs in by them.
-fn log_out_unused(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
+fn release_and_log_out(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
     let mut steps: Vec<_> = outlook::await_running(input).into_iter().collect();
+    steps.extend(release(input, record)?);
     let Some(iscsi) = input.config.backing.iscsi() else { return Ok(Plan::complete(steps)) };
     let sessions = require("iSCSI sessions", &input.node.sessions)?;
     let free = sessions
@@ -137,7 +169,8 @@ fn from_lun(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
     };
     check_local_space(input, record, mount)?;
     input.check_database_free()?;
-    copy_and_commit(input, record)
+    let (record, stamp) = resume::verify_mounted(input, mount)?;
+    copy_and_commit(input, record, stamp)
 }
 
 /// Refuses if the target or the disk is gone: a copy would block until it is back.
@@ -194,7 +227,7 @@ fn check_local_space(input: &PlanInput<'_>, record: &Record, mount: &DataMount) 
 }
 
 /// The LUN is mounted: copy, prove, unmount, commit, replace the fence, start.
-fn copy_and_commit(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
+fn copy_and_commit(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Result<Plan, Refusal> {
     let at = input.config.etcd.data_dir.clone();
     let generation = record.generation.saturating_add(1);
     let (way, size) = (Way::ToLocal { generation }, None);
@@ -210,16 +243,12 @@ fn copy_and_commit(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refus
     let copy = Copy { from: at.clone(), way, size, onto_empty, provisional: false };
     steps.extend(input.copy_and_prove(copy));
     steps.push(Step::UnmountData { unit: input.mount_unit(), at: at.clone() });
-    let next = Record::begin(generation, record.uuid, record.wwid.clone(), at.clone());
-    steps.push(Step::CommitLocal { record: next });
+    steps.push(Step::CommitLocal { record: record.clone().leave(generation, stamp) });
     steps.push(Step::Return { at, generation });
     if stopped || input.etcd.needs_start() {
         steps.extend(serve_from_local(input));
     }
-    Ok(match &input.config.backing {
-        Backing::Iscsi(_) => Plan::until(steps, Horizon::Sessions),
-        Backing::Device(_) => Plan::complete(steps),
-    })
+    Ok(Plan::until(steps, Horizon::Sessions))
 }
 
 /// What a rollback has staged, as a refusal names it.

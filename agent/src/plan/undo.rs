@@ -35,7 +35,7 @@ pub fn undo(config: &Config, node: &Node, goal: Goal, begun: &[Step]) -> Result<
     let on_lun = record.is_some_and(|record| record.authority == Authority::Lun);
     let rolled_back = record.is_some_and(|record| record.rolled_back);
     match goal {
-        Goal::Claim => Ok(Undo::Nothing), // it stops nothing
+        Goal::Claim | Goal::ClaimLocal => Ok(Undo::Nothing), // they stop nothing that served
         Goal::Lun(_) if !stopped => Ok(Undo::Nothing),
         Goal::Lun(_) if on_lun => Ok(Undo::Leave(APPLY_GOES_ON)),
         Goal::Lun(_) if rolled_back => Ok(Undo::Leave(ROLLBACK_GOES_ON)),

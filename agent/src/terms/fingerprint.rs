@@ -101,12 +101,12 @@ impl fmt::Display for RecordedFingerprint {
     }
 }
 
-fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
 /// Exactly as many bytes as are wanted, in lower case.
-fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub(super) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     if text.len() != 2 * N || !text.bytes().all(digit) {
         return None;

@@ -10,6 +10,7 @@ mod file;
 mod fingerprint;
 mod iscsi;
 mod lun;
+mod nonce;
 mod quantity;
 mod secret;
 mod spelling;
@@ -25,6 +26,7 @@ pub use fingerprint::{
 };
 pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, Portal};
 pub use lun::{LunNumber, Wwid};
+pub use nonce::Nonce;
 pub use quantity::{Bytes, Span};
 pub use secret::Secret;
 pub use spelling::nearest;

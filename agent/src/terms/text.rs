@@ -6,6 +6,7 @@ use super::{
     fingerprint::{Fingerprint, RecordedFingerprint},
     iscsi::{self, Iqn, Portal},
     lun::{self, Wwid},
+    nonce::{self, Nonce},
     quantity::{self, Bytes, Span},
     url::{self, ClientUrl, MetricsUrl},
 };
@@ -50,6 +51,7 @@ serde_as_text!(
     Iqn: iscsi::IQN_FORM,
     Portal: iscsi::PORTAL_FORM,
     Wwid: lun::WWID_FORM,
+    Nonce: nonce::NONCE_FORM,
     Bytes: quantity::SIZE_FORM,
     Span: quantity::SPAN_FORM,
     MetricsUrl: url::URL_FORM,

@@ -23,6 +23,16 @@ pub fn commit(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
     record::write(run.host, &record.clone().commit(Some(proof)))
 }
 
+/// Takes the commit back: the LUN was never used, and the local directory holds data. The next plan migrates again.
+pub fn take_back(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
+    let now = record::read(run.host)?;
+    ensure!(now.clone().take_back() == *record, "the record has changed: the commit stays");
+    let stamp = place::stamp_of(&run.staging()?.root()?)?;
+    guard::same_moment(run, &now, &stamp)?;
+    ensure!(stamp.is_unused(), "the LUN was used: the commit stays");
+    record::write(run.host, record)
+}
+
 /// The commit point of a rollback. The LUN is unmounted and the data directory fenced, so etcd can run on neither copy.
 ///
 /// The LUN is mounted once more for this program and compared with its copy: somebody may have started etcd, which wrote and

@@ -12,8 +12,10 @@
 //! * [`prove`]: the proof that it is complete
 //! * [`confirm`]: whether a proof holds that was made while containers could still write
 //! * [`stamp`]: the stamp, and the count of uses
+//! * [`claim`]: taking a LUN that is newer than the record
 //! * [`commit`]: the record, and the commit points
 //! * [`retire`], [`fence`]: the local data, and the data directory without it
+//! * [`bar`]: putting out-of-date local data aside
 //! * [`returning`]: the local copy of a rollback
 //! * [`mount`]: the LUN's mount for etcd
 //! * [`grow`]: the multipath map and the filesystem of a LUN that has grown
@@ -22,7 +24,9 @@
 //! * [`serve`]: whether the others can do without it, and whether it serves again
 
 pub mod attach;
+pub mod bar;
 pub mod catch_up;
+pub mod claim;
 pub mod commit;
 pub mod confirm;
 pub mod copy;

@@ -47,23 +47,11 @@ pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
     Ok(format!("{} is mounted on {}", lun.device, step.at))
 }
 
-/// Checks that the stamp of a mounted filesystem is this node's, and that the record knows no later one.
+/// Checks that the record says LUN, and that the stamp of a mounted filesystem is of the record's moment.
 fn is_authoritative(run: &Run<'_>, root: &OwnedFd) -> anyhow::Result<()> {
     let (stamp, record) = (place::stamp_of(root)?, record::read(run.host)?);
-    ensure!(
-        record.authority == Authority::Lun
-            && stamp.generation == record.generation
-            && stamp.machine_id == run.identity.machine_id
-            && stamp.activations >= record.activations,
-        "the mounted filesystem is stamped for {}, generation {}, use {}; the record says {}, generation {}, use {}: etcd is not started on it",
-        stamp.node,
-        stamp.generation,
-        stamp.activations,
-        record.authority,
-        record.generation,
-        record.activations
-    );
-    Ok(())
+    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    guard::same_moment(run, &record, &stamp)
 }
 
 /// Unmounts the LUN after its data is proven to be on the local disk, there and in every other mount namespace, and waits

@@ -1,10 +1,10 @@
-//! The stamp: removing it, writing it, and advancing the use counter.
+//! The stamp: removing it, writing it, advancing the use counter, and releasing the LUN.
 
 use crate::{
     apply::{context::Run, guard, place, record},
     host::{dir, inode, tree},
     node::{
-        authority::{Record, Stamp},
+        authority::{Authority, LunUse, Record, Stamp},
         layout::RECORD,
     },
     plan::step::Mark,
@@ -36,43 +36,79 @@ fn set_stamp(run: &Run<'_>, stamp: &Stamp) -> anyhow::Result<()> {
     staging.sync().context("syncing the LUN")
 }
 
-/// Advances the use counter before a mount: first on the stamp, then in the record. After an interruption between both
-/// the LUN is one use ahead, never behind.
-pub fn activate(run: &mut Run<'_>, stamp: &Stamp, record: &Record) -> anyhow::Result<String> {
+/// Begins a use of the staged LUN: the record announces it, the stamp gets it, the record takes it over. After an interruption
+/// the stamp is the record's, or the one that it has announced.
+pub fn activate(run: &Run<'_>, stamp: &Stamp) -> anyhow::Result<String> {
+    let record = record::read(run.host)?;
+    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    let now = place::stamp_of(&run.staging()?.root()?)?;
+    guard::same_moment(run, &record, &now)?;
+    let next = next_use(stamp)?;
+    ensure!(now.used(next) == *stamp, "the LUN's stamp has changed since it was read: no use begins");
+    begin_use(run, &record, stamp, next)
+}
+
+/// The three writes that begin a use of the staged LUN.
+pub fn begin_use(run: &Run<'_>, announcing: &Record, stamp: &Stamp, next: LunUse) -> anyhow::Result<String> {
+    record::write(run.host, announcing)?;
     set_stamp(run, stamp)?;
-    run.take_staging()?.unmount().context("unmounting the LUN")?;
-    record::write(run.host, record)?;
+    record::write(run.host, &announcing.clone().used(next))?;
     Ok(format!("use {} is counted on the LUN and in {}", stamp.activations, RECORD))
 }
 
-/// Advances the use counter of a LUN in use, on the stamp only, and syncs it to the device. [`mark_record`] comes after
-/// it. After an interruption between both the LUN is one use ahead.
+/// The use that a stamp of ours begins.
+pub fn next_use(stamp: &Stamp) -> anyhow::Result<LunUse> {
+    stamp.last_use().context("the planned stamp has no nonce")
+}
+
+/// Says on the stamp of the staged LUN that a rollback has moved its data back.
+pub fn release(run: &mut Run<'_>, stamp: &Stamp) -> anyhow::Result<String> {
+    guard::rolled_back(run)?;
+    let now = place::stamp_of(&run.staging()?.root()?)?;
+    ensure!(now.release() == *stamp, "the LUN's stamp has changed since it was read: it is not released");
+    set_stamp(run, stamp)?;
+    run.take_staging()?.unmount().context("unmounting the LUN")?;
+    Ok("the LUN is released".into())
+}
+
+/// Announces in the record the use that [`mark_lun`] gives to the stamp.
+pub fn announce(run: &Run<'_>, step: &Mark) -> anyhow::Result<()> {
+    let now = record::read(run.host)?;
+    let is_same =
+        |of: &Record| (of.authority, of.generation, of.uuid) == (now.authority, now.generation, now.uuid);
+    ensure!(
+        is_same(&step.record) && now.activations <= step.record.activations,
+        "the record has changed: nothing is counted"
+    );
+    record::write(run.host, &step.record).map(drop)
+}
+
+/// Advances the use counter of a LUN in use, on the stamp only, and syncs it to the device. [`announce`] comes before it,
+/// and [`mark_record`] after it.
 pub fn mark_lun(run: &Run<'_>, step: &Mark) -> anyhow::Result<()> {
     let Mark { at, stamp, record } = step;
     guard::data_is_on_lun(run, at)?;
     let root = tree::open(&run.host.root.locate(at.as_path()))?;
     let now = place::stamp_of(&root)?;
-    let recorded = record::read(run.host)?;
+    let next = next_use(stamp)?;
     ensure!(
-        now.clone().activated(stamp.activations) == *stamp
-            && recorded.clone().activated(record.activations) == *record
-            && (recorded.activations..stamp.activations).contains(&now.activations),
+        record::read(run.host)? == *record && now.clone().used(next) == *stamp,
         "the LUN's stamp or the record has changed: nothing is counted"
     );
+    guard::same_moment(run, record, &now)?;
     inode::set_attribute(&root, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
     dir::sync_filesystem(&root).context("syncing the LUN")
 }
 
-/// Advances the use counter in the record, if nothing else in the record has changed since the plan.
+/// Takes the use over into the record, if nothing else in the record has changed since it was announced.
 pub fn mark_record(run: &Run<'_>, step: &Mark) -> anyhow::Result<String> {
     let Mark { stamp, record, .. } = step;
-    let recorded = record::read(run.host)?;
+    let next = next_use(stamp)?;
     ensure!(
-        recorded.activations < record.activations
-            && recorded.clone().activated(record.activations) == *record,
+        record::read(run.host)? == *record,
         "the record has changed: use {} is counted on the LUN only",
         stamp.activations
     );
-    record::write(run.host, record)?;
+    record::write(run.host, &record.clone().used(next))?;
     Ok(format!("use {} is counted on the LUN and in {RECORD}", stamp.activations))
 }

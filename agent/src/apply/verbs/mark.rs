@@ -28,11 +28,11 @@ pub enum Marked {
 /// Advances the use counter if etcd's data is on the LUN and the LUN is mounted for etcd. It never mounts, logs in or
 /// starts anything, and never waits for a run of `apply`.
 ///
-/// It holds the lock of `apply` while it plans and while it writes the record, and not while it writes to the LUN: if the
+/// It holds the lock of `apply` while it plans and while it writes the record, before and after the stamp, and not while it writes to the LUN: if the
 /// target falls silent just then, that write cannot be ended until the target is back, and `apply` must be able to run.
 /// No run of `apply` can write to the stamp meanwhile: it does so only while the LUN is not mounted on the data
 /// directory, and the open directory keeps it mounted. The record is written only if it is still the one that was
-/// planned with; otherwise the LUN is one use ahead, as after an interruption.
+/// planned with; otherwise the LUN has the use that the record announces, as after an interruption.
 pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked, Failure> {
     // Two at a time could write a lower count over a higher one.
     let mark_lock: AbsPath = MARK_LOCK.parse().map_err(anyhow::Error::from)?;
@@ -52,6 +52,7 @@ pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked,
     let no_secrets = Secrets::default();
     let run = Run::new(host, config, &no_secrets, identity);
     let Step::Mark(step) = step else { return Err(anyhow!("the plan of `mark` has a step `{step}`").into()) };
+    stamp::announce(&run, &step).context("in step mark")?;
     drop(alone);
     stamp::mark_lun(&run, &step).context("in step mark")?;
     match take(host, &alone::lock_path()?)? {

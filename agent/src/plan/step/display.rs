@@ -3,8 +3,8 @@
 use super::{
     Step,
     payload::{
-        AddPath, AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight,
-        RemovePath, Retire, StartEtcd, UpdateRecord,
+        AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData,
+        Preflight, RemovePath, Retire, StartEtcd, UpdateRecord, WatchLun,
     },
 };
 use crate::{
@@ -123,7 +123,43 @@ impl fmt::Display for Step {
                 write!(f, "retire the data in {from} to {}/{generation}", layout::RETIRED)
             }
             Self::Fence { at } => write!(f, "fence {at}: without data and immutable beneath the mount"),
-            Self::Activate { stamp, .. } | Self::Mark(Mark { stamp, .. }) => {
+            Self::TakeBack { record } => write!(
+                f,
+                "take the commit of generation {} back: etcd has run on the local disk since, and the LUN was never used",
+                record.generation
+            ),
+            Self::Bar { at } => write!(
+                f,
+                "bar {at}: put its data aside, to {}/{}, because the LUN is newer",
+                layout::BARRED,
+                layout::BARRED_DATA
+            ),
+            Self::WatchLun(WatchLun { wwid, span, .. }) => {
+                write!(f, "look at LUN {wwid} twice, {span} apart: nobody may use it meanwhile")
+            }
+            Self::Claim(Claim { stamp, .. }) => write!(
+                f,
+                "take the LUN for this node: record generation {}, and begin use {}",
+                stamp.generation, stamp.activations
+            ),
+            Self::KeepLocal { record } => write!(
+                f,
+                "decide for the barred data: from here on generation {} on the local disk is authoritative",
+                record.generation
+            ),
+            Self::Unbar { generation } => write!(
+                f,
+                "move {}/{} to {}/{generation}",
+                layout::BARRED,
+                layout::BARRED_DATA,
+                layout::RETURNING
+            ),
+            Self::Release { stamp } => write!(
+                f,
+                "note on the LUN's stamp that its data, generation {}, was moved back to the local disk",
+                stamp.generation
+            ),
+            Self::Activate { stamp } | Self::Mark(Mark { stamp, .. }) => {
                 write!(
                     f,
                     "advance the use counter to {}, on the LUN's stamp and in the record",

@@ -35,6 +35,13 @@ impl Step {
             Self::Retire(_) => "retire",
             Self::Fence { .. } => "fence",
             Self::Activate { .. } => "activate",
+            Self::TakeBack { .. } => "take-back",
+            Self::Bar { .. } => "bar",
+            Self::WatchLun(_) => "watch-lun",
+            Self::Claim(_) => "claim",
+            Self::KeepLocal { .. } => "keep-local",
+            Self::Unbar { .. } => "unbar",
+            Self::Release { .. } => "release",
             Self::Mark(_) => "mark",
             Self::MountData(_) => "mount-data",
             Self::UnmountData { .. } => "unmount-data",
@@ -61,7 +68,12 @@ impl Step {
             | Self::Commit { .. }
             | Self::Retire(_)
             | Self::CommitLocal { .. }
-            | Self::Return { .. } => true,
+            | Self::Return { .. }
+            | Self::TakeBack { .. }
+            | Self::Bar { .. }
+            | Self::Claim(_)
+            | Self::KeepLocal { .. }
+            | Self::Unbar { .. } => true,
             Self::SetInitiatorName { .. }
             | Self::LogOut { .. }
             | Self::LogIn(_)
@@ -82,6 +94,8 @@ impl Step {
             | Self::Stamp { .. }
             | Self::Fence { .. }
             | Self::Activate { .. }
+            | Self::Release { .. }
+            | Self::WatchLun(_)
             | Self::Mark(_)
             | Self::MountData(_)
             | Self::UnmountData { .. }

@@ -9,8 +9,8 @@ mod id;
 mod payload;
 
 pub use payload::{
-    AddPath, AttachLun, AwaitMember, CatchUp, Copy, Format, Grow, LogIn, Mark, MountData, Preflight,
-    RemovePath, Retire, StartEtcd, UpdateRecord, Way,
+    AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData, Preflight,
+    RemovePath, Retire, StartEtcd, UpdateRecord, WatchLun, Way,
 };
 
 use crate::{
@@ -150,12 +150,40 @@ pub enum Step {
         /// The data directory.
         at: AbsPath,
     },
-    /// Counts a use of the LUN, on its stamp and then in the record.
+    /// Begins a use of the LUN: announces it in the record, gives it to the stamp, and takes it over into the record.
     Activate {
         /// The stamp as it will be.
         stamp: Stamp,
+    },
+    /// Takes a commit back, because the LUN was never used and etcd has run on the local disk since.
+    TakeBack {
         /// The record as it will be.
         record: Record,
+    },
+    /// Puts the local data aside and leaves the fence in its place, because the LUN is newer than the record. A person can undo
+    /// it.
+    Bar {
+        /// The data directory.
+        at: AbsPath,
+    },
+    /// Looks at the LUN twice, and fails if somebody has used it meanwhile.
+    WatchLun(WatchLun),
+    /// Makes this node the LUN's owner: the record names the LUN, and a use begins.
+    Claim(Claim),
+    /// Decides for the barred data: from here on it is authoritative, as after a rollback.
+    KeepLocal {
+        /// The record, still without the data's fingerprint.
+        record: Record,
+    },
+    /// Moves barred data to where a rollback stages its copy.
+    Unbar {
+        /// The generation that the data is.
+        generation: u64,
+    },
+    /// Says on the stamp that a rollback has moved the data back to the local disk.
+    Release {
+        /// The stamp as it will be.
+        stamp: Stamp,
     },
     /// The same while it is mounted and in use.
     Mark(Mark),

@@ -177,7 +177,31 @@ pub struct Mark {
     pub at: AbsPath,
     /// The stamp as it will be.
     pub stamp: Stamp,
-    /// The record as it will be.
+    /// The record while the use begins: it announces it.
+    pub record: Record,
+}
+
+/// The payload of `Step::WatchLun`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WatchLun {
+    /// The LUN.
+    pub wwid: Wwid,
+    /// The filesystem's UUID.
+    pub uuid: FsUuid,
+    /// The stamp that both looks must find, without replaying the log.
+    pub stamp: Option<Stamp>,
+    /// The time between both looks.
+    pub span: Span,
+}
+
+/// The payload of `Step::Claim`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    /// The stamp as it must be now.
+    pub from: Stamp,
+    /// The stamp as it will be.
+    pub stamp: Stamp,
+    /// The record that names the LUN and the stamp's last use.
     pub record: Record,
 }
 

@@ -3,8 +3,8 @@
 use super::*;
 use crate::{
     config::Discovery,
-    node::authority::Authority,
-    terms::{Bytes, LunNumber},
+    node::authority::{Authority, LunUse},
+    terms::{Bytes, LunNumber, Nonce},
 };
 use std::time::Duration;
 
@@ -28,8 +28,9 @@ fn json_of_a_step_is_flat() {
         onto_empty: true,
         provisional: true,
     };
-    let record = Record::begin(1, uuid, wwid.clone(), at.clone());
-    let stamp = Stamp::new(1, "cafe".into(), "node-1".into(), 3);
+    let record = Record::begin(1, uuid, wwid.clone(), at.clone(), Nonce([1; 16]));
+    let stamp =
+        Stamp::new(1, "cafe".into(), "node-1".into(), LunUse { activations: 3, nonce: Nonce([3; 16]) });
     let steps = [
         Step::LogOut { sid: 4 },
         Step::LogIn(LogIn {

@@ -67,27 +67,30 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     check(&stage.agent("apply")?, refused(&["only the empty file `member`", "rm /var/lib/etcd/member"]))?;
     stage.node.ok("rm /var/lib/etcd/member")?;
     declines(stage, &ours, refused(&["holds etcd data of master-0", &id, "no record of it"]))?;
-    by_hand(stage, &format!("mount $LUN /mnt/x; {}; umount /mnt/x", stamp(2)))?;
+    by_hand(stage, &format!("mount $LUN /mnt/x; {KEEP_STAMP}; {}; umount /mnt/x", stamp(2)))?;
     stage.node.ok("touch /var/lib/etcd/member; chattr +i /var/lib/etcd
          rm -rf /var/lib/etcd-lun; mv /var/lib/kept /var/lib/etcd-lun; umount /etc/machine-id")?;
     declines(stage, &ours, refused(&["is stamped for master-9", OTHER, "See at the target"]))?;
     // An administrator may do this who knows that etcd never ran on the other node.
-    by_hand(stage, &format!("mount $LUN /mnt/x; {}; umount /mnt/x", stamp_of(&id, "master-0", 2)))?;
+    by_hand(stage, &format!("mount $LUN /mnt/x; {RESTORE_STAMP}; umount /mnt/x"))?;
     stage.apply()?;
     stage.has_kept("/before/the/other")?;
     stage.is_on_lun()?;
     new_machine_id(stage, &ours)
 }
 
-/// The node itself gets another machine id. It takes its LUN back, but none whose use counter is another.
+const KEEP_STAMP: &str = "getfattr --only-values -n trusted.etcd-lun.stamp /mnt/x >/run/kept-stamp";
+const RESTORE_STAMP: &str = "setfattr -n trusted.etcd-lun.stamp -v \"$(cat /run/kept-stamp)\" /mnt/x";
+
+/// The node itself gets another machine id. It takes its LUN back, but none that is older than its record.
 fn new_machine_id(stage: &Stage, ours: &Path) -> Result<()> {
     stage.node.ok("mount --bind /run/other-id /etc/machine-id")?;
-    check(&stage.agent("claim")?, refused(&["is in use at /var/lib/etcd", "unmount it there first"]))?;
+    check(&stage.agent("claim")?, refused(&["is stamped for master-0", OTHER]))?;
     stage.node.ok(IDLE)?;
     declines(stage, ours, refused(&["is stamped for master-0", OTHER, "run `etcd-lun claim`"]))?;
     let record = "/var/lib/etcd-lun/authority.json";
     stage.node.ok(&format!("cp {record} /run/kept; sed -i 's/\"activations\": /&9/' {record}"))?;
-    check(&stage.agent("claim")?, refused(&["the use counter is", "another machine has used the LUN"]))?;
+    check(&stage.agent("claim")?, refused(&["is stamped for master-0", "See at the target"]))?;
     stage.node.ok(&format!("cp /run/kept {record}; {LOG_OUT}"))?;
     let before = fingerprint(ours)?;
     let plan = stage.agent("claim --dry-run")?;

@@ -1,0 +1,97 @@
+//! Barring: putting local data aside that is out of date, so that a person can return to it and etcd cannot start on it.
+
+use super::fence;
+use crate::{
+    apply::{context::Run, guard, place, record, users},
+    host::{dir, inode, tree},
+    node::{
+        Fact,
+        authority::{Authority, Record},
+        layout::{BAR, BARRED, BARRED_DATA, BARRED_MARK, RETURNING, RETURNING_MARK},
+    },
+    observe,
+    terms::AbsPath,
+};
+use anyhow::{Context as _, bail, ensure};
+
+/// Exchanges the data directory for one that holds only the file [`BAR`], and fences it. At no moment is there a directory in
+/// which etcd could begin without data.
+pub fn bar(run: &Run<'_>, at: &AbsPath) -> anyhow::Result<String> {
+    let host = run.host;
+    match observe::record(host) {
+        Fact::Known(None) => {}
+        Fact::Known(Some(record)) => ensure!(
+            record.authority == Authority::Local,
+            "the record says that the LUN's copy is authoritative: {at} is not barred"
+        ),
+        Fact::Unknown(why) => bail!("the record can't be read: {why}"),
+    }
+    guard::nothing_is_mounted(run, at)?;
+    guard::etcd_is_at_rest(run, at)?;
+    let barred: AbsPath = BARRED.parse()?;
+    host.root.make_dir_durably(barred.as_path(), 0o700).context("making the directory of barred data")?;
+    let (parent, aside) = dir::both_without_mounts(host, &at.parent(), &barred)?;
+    let data = dir::open(&parent, at.name()).with_context(|| format!("opening {at}"))?;
+    let place = match dir::names(&aside)?.iter().any(|name| name == BARRED_DATA) {
+        true => dir::open(&aside, BARRED_DATA)?,
+        false => inode::make_empty_dir_like(&aside, BARRED_DATA, &data)?,
+    };
+    match dir::names(&place)?.as_slice() {
+        [] => dir::make_file(&place, BAR)?,
+        [only] if only == BAR && dir::is_empty_file(&place, BAR)? => {} // left by an interrupted run
+        _ => bail!("{BARRED}/{BARRED_DATA} exists already and holds something: move it away"),
+    }
+    inode::exchange(&aside, BARRED_DATA, &parent, at.name())?;
+    // Whoever opened the data since the look would go on writing to it.
+    let users = users::of_data(host, &barred.join(BARRED_DATA))?;
+    if !users.is_empty() {
+        inode::exchange(&aside, BARRED_DATA, &parent, at.name()).with_context(|| {
+            format!("{} uses {at}, which lies in {BARRED}/{BARRED_DATA} now", users.join(", "))
+        })?;
+        bail!("{} opened {at} while it was barred: the data is back in its place", users.join(", "));
+    }
+    inode::set_attribute(dir::open(&aside, BARRED_DATA)?, BARRED_MARK, b"barred")
+        .with_context(|| format!("marking {BARRED}/{BARRED_DATA} as ours"))?;
+    fence::fence(host, at)?;
+    tracing::warn!("the local data was barred, because the LUN is newer");
+    Ok(format!("the data of {at} lies in {BARRED}/{BARRED_DATA}, and etcd cannot start"))
+}
+
+/// The commit point of a return to barred data. Nothing is mounted and the data directory is fenced, so etcd can run on neither
+/// copy. First the data says which generation it becomes: then a record of this generation can only mean this decision.
+pub fn keep(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
+    let at = &record.data_dir;
+    guard::nothing_is_mounted(run, at)?;
+    ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced: nothing is committed");
+    if let Fact::Known(Some(now)) = observe::record(run.host) {
+        ensure!(
+            now.authority == Authority::Local && now.generation < record.generation,
+            "the record has changed: nothing is committed"
+        );
+    }
+    let data = dir::open(tree::open(&run.host.root.locate(BARRED))?, BARRED_DATA)
+        .with_context(|| format!("opening {BARRED}/{BARRED_DATA}"))?;
+    let found = tree::fingerprint(&data, SEED, &run.host.interrupt, &mut |_| {})?.fingerprint;
+    inode::set_attribute(&data, BARRED_MARK, record.generation.to_string().as_bytes())?;
+    record::write(run.host, &record.clone().roll_back(found))
+}
+
+/// The seed of the fingerprint, which says only that the data has not changed until it is in its place.
+const SEED: u64 = 0;
+
+/// Moves barred data to where a rollback stages its copy. The record names it as authoritative.
+pub fn unbar(run: &Run<'_>, generation: u64) -> anyhow::Result<String> {
+    let host = run.host;
+    let record = guard::rolled_back(run)?;
+    ensure!(record.generation == generation, "the record is of generation {} now", record.generation);
+    host.root.make_dir_durably(RETURNING, 0o700).context("making the directory of a rollback's copy")?;
+    let aside = tree::open(&host.root.locate(BARRED))?;
+    let shelf = tree::open(&host.root.locate(RETURNING))?;
+    let name = generation.to_string();
+    let data = dir::open(&aside, BARRED_DATA).with_context(|| format!("opening {BARRED}/{BARRED_DATA}"))?;
+    inode::set_attribute(&data, RETURNING_MARK, name.as_bytes())?;
+    dir::rename(&aside, BARRED_DATA, &shelf, &name)
+        .with_context(|| format!("moving {BARRED}/{BARRED_DATA} to {RETURNING}/{name}"))?;
+    inode::remove_attribute(&data, BARRED_MARK)?;
+    Ok(format!("the data lies in {RETURNING}/{name}"))
+}

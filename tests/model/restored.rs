@@ -1,0 +1,153 @@
+//! The node's disk goes back to an earlier state, and the LUN stays: a snapshot of the root disk is restored. A clone of the disk
+//! on another computer sees the same.
+//!
+//! From every world that the search has visited, the disk goes back to every state that it had on the way there. Then the machine
+//! boots. etcd waits for the boot's run, which may be cut short by a power failure at any place. What must hold:
+//!
+//! * etcd can start on nothing that is older than the newest write that the node's disks hold.
+//! * No run replaces a newer write on a LUN that has served.
+//! * A person gets the node back with `claim` and `apply`, with the newest write.
+//!
+//! What cannot be detected is exempt, and each exemption is a function here.
+
+use crate::{
+    outside::OTHERS,
+    run::{End, Event, Run, Runtime, Verb},
+    say::say,
+    search::{Search, visit},
+    world::{Disk, Guards, Local, Stamp, Start, Tree, World, Writes},
+};
+use etcd_lun::plan::{Goal, Occasion};
+use std::collections::HashSet;
+
+/// The nonce that the node draws after its disk went back.
+const RESTORED: u8 = 2;
+
+/// The newest write that the node's disks hold.
+fn newest(world: &World) -> Writes {
+    let local = match world.local {
+        Local::Data(writes) => writes,
+        Local::Absent | Local::Empty | Local::Barred | Local::Fenced => 0,
+    };
+    let shelf = world.shelf.map_or(0, |shelf| whole(shelf.tree));
+    local.max(shelf).max(world.barred.unwrap_or(0)).max(on_lun(world))
+}
+
+fn whole(tree: Tree) -> Writes {
+    match tree {
+        Tree::Whole(writes) => writes,
+        Tree::Partial => 0,
+    }
+}
+
+fn on_lun(world: &World) -> Writes {
+    match world.disk {
+        Disk::Xfs { tree, stamp: Some(Stamp { ours: true, .. }), .. } => whole(tree),
+        _ => 0,
+    }
+}
+
+/// The world after its disk went back to what it was in `earlier`, and a boot.
+fn restored(now: &World, earlier: &World) -> World {
+    let World { local, record, shelf, barred, .. } = *earlier;
+    let world = World { local, record, shelf, barred, nonce: RESTORED, ..*now };
+    World { truth: newest(&world), ..world }.rebooted()
+}
+
+/// The LUN was mounted for use since its data was copied. Before, it holds a copy that no client ever wrote to, and its stamp is
+/// what a power cut right before the commit leaves: whether etcd has run locally since cannot be known.
+fn has_served(world: &World) -> bool {
+    matches!(world.disk, Disk::Xfs { stamp: Some(stamp), .. } if stamp.ours && stamp.activations > 0)
+}
+
+/// At a boot after a rollback the LUN is not looked at: the target may have been removed.
+fn is_rolled_back(world: &World) -> bool {
+    world.record.is_some_and(|record| record.rolled_back)
+}
+
+/// A rollback has moved the data back to the local disk, and that disk went back too. The LUN has the data of the rollback, and
+/// the node has no record of it.
+fn was_released(world: &World) -> bool {
+    world.record.is_none() && matches!(world.disk, Disk::Xfs { stamp: Some(stamp), .. } if stamp.released)
+}
+
+/// The ways in which a run can end, with a power cut and a new boot at every place, and no other event.
+fn ends(search: &Search, world: World, verb: Verb) -> Result<(World, End), String> {
+    let mut cuts = HashSet::new();
+    let mut keep = |cut: World| {
+        cuts.insert(cut.rebooted());
+    };
+    let mut run = Run::new(world, &search.planner, (usize::MAX, Event::Nothing), &mut keep);
+    run.unchecked = true;
+    let end = run.verb(verb);
+    let after = run.world;
+    for cut in cuts {
+        let mut ignore = |_| ();
+        let mut run = Run::new(cut, &search.planner, (usize::MAX, Event::Nothing), &mut ignore);
+        run.unchecked = true;
+        run.verb(verb);
+        is_safe(&world, &run.world, verb).map_err(|why| format!("{why}, after a cut at {cut}"))?;
+    }
+    is_safe(&world, &after, verb)?;
+    Ok((after, end))
+}
+
+/// What must hold after a run has ended, so that etcd may be started.
+fn is_safe(before: &World, after: &World, verb: Verb) -> Result<(), String> {
+    if has_served(before) && on_lun(after) < on_lun(before) && newest(after) < newest(before) {
+        return Err(format!("{verb:?} has lowered the newest write: {after}"));
+    }
+    if is_rolled_back(before) || was_released(before) || !has_served(before) {
+        return Ok(());
+    }
+    after.start().map(drop).map_err(|why| format!("after {verb:?}: {why}: {after}"))
+}
+
+fn check(search: &Search, world: World) -> Result<bool, String> {
+    let (booted, _) = ends(search, world, Verb::Run(Goal::Lun(Occasion::Boot)))?;
+    let (tried, _) = ends(search, booted, Verb::Run(Goal::Lun(Occasion::ByHand)))?;
+    // Where a person has to decide, the decision for the LUN leads to its newest write.
+    let is_claimable =
+        has_served(&world) && on_lun(&world) == world.truth && !tried.is_running() && !tried.mounted;
+    if !is_claimable || is_rolled_back(&world) || was_released(&world) {
+        return Ok(false);
+    }
+    let (claimed, end) = ends(search, tried, Verb::Run(Goal::Claim))?;
+    if end != End::Done {
+        return Err(format!("`claim` does not help: {end:?}: {claimed}"));
+    }
+    let (after, end) = ends(search, claimed, Verb::Run(Goal::Lun(Occasion::ByHand)))?;
+    match after.start() {
+        Ok(Start::Lun) if end == End::Done => Ok(true),
+        found => Err(format!("after `claim`, `apply` ends with {end:?}, {found:?}: {after}")),
+    }
+}
+
+#[test]
+fn a_disk_that_goes_back_in_time_loses_nothing_that_the_lun_holds() {
+    let search = visit(Guards::ALL, 2, Runtime::Unit).unwrap_or_else(|broken| panic!("{broken}"));
+    let mut done = HashSet::new();
+    let mut claimed = 0;
+    for (now, before) in search.histories() {
+        // What others have done to the LUN is the search's subject.
+        let foreign = matches!(now.disk, Disk::Xfs { id: OTHERS, .. } | Disk::Foreign);
+        if now.robbed || now.meddled || now.snapshot.is_some() || foreign || now.sidecars {
+            continue;
+        }
+        for earlier in before {
+            let world = World { reachable: true, counted: false, ..restored(&now, &earlier) };
+            if !done.insert(world) {
+                continue;
+            }
+            match check(&search, world) {
+                Ok(is_claimed) => claimed += usize::from(is_claimed),
+                Err(why) => panic!(
+                    "{why}\nfrom {world}\nthe disk is of {earlier}\nand the LUN of\n{}",
+                    search.broken(now, "the history:")
+                ),
+            }
+        }
+    }
+    say!("{} restored disks, {claimed} of them need a person", done.len());
+    assert!(done.len() > 1000 && claimed > 100);
+}
