@@ -13,6 +13,7 @@ mod follow;
 pub mod grammar;
 mod health;
 mod logging;
+mod luns;
 mod mark;
 mod output;
 mod page;
@@ -101,6 +102,7 @@ fn action(words: &[&str], given: &Arguments) -> Result<Action, String> {
         }
         ["mark"] => Box::new(mark::run),
         ["let-go"] => Box::new(mark::let_go),
+        ["luns"] => Box::new(move |file| luns::run(file, output)),
         ["plan"] => Box::new(move |file| view::plan(file, goal, output)),
         ["status"] => Box::new(move |file| view::status(file, output)),
         ["health"] if given.has("list") => Box::new(move |_| health::list(output)),

@@ -276,13 +276,15 @@ pub(super) struct NodeFragment {
     pub machine_id: Option<String>,
     /// The node's initiator name, by which the target identifies it. No two nodes have the same. With a target required, such as
     /// `"iqn.1994-05.com.redhat:master0"`.
+    #[serde(default, deserialize_with = "form::initiator")]
     pub initiator: Option<Iqn>,
-    /// The LUN's number at the target, from 0 to 16383, without quotes. With a target required, such as `1`.
+    /// The LUN's number as the array's administration shows it, without quotes. With a target this or `wwid` is required. A number
+    /// above 255 needs `wwid` too, because arrays address such LUNs in different ways. Such as `1`.
     pub lun: Option<LunNumber>,
     /// The node's disk, instead of `device.path`. Optional, such as `"/dev/disk/by-id/nvme-example_1"`.
     pub path: Option<DiskLink>,
-    /// The LUN's WWID, as `etcd-lun status` prints it. With it the first `apply` refuses any other LUN under that number; later
-    /// ones compare with the record. No two nodes have the same. `target.multipath = true` needs it. Optional, such as
+    /// The LUN's WWID, as `etcd-lun luns` prints it. It identifies the LUN, whatever its number is, and any other LUN is refused.
+    /// Without it the number is enough for the first `apply`; later ones compare with the record. No two nodes have the same. `target.multipath = true` needs it. Optional, such as
     /// `"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"`.
     pub wwid: Option<Wwid>,
     /// The file with this entry and its line; filled in after parsing.

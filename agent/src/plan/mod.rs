@@ -37,6 +37,7 @@ mod retired;
 mod rollback;
 pub mod step;
 
+pub use attach::single_log_in;
 pub use claim::claim;
 pub use input::Occasion;
 pub use mark::{MarkPlan, SkipReason, mark};

@@ -5,9 +5,9 @@ use super::{
     file::{self, AbsPath, FsLabel, FsUuid},
     fingerprint::{Fingerprint, RecordedFingerprint},
     iscsi::{self, Iqn, Portal},
-    lun::{self, Wwid},
     quantity::{self, Bytes, Span},
     url::{self, ClientUrl, MetricsUrl},
+    wwid::{self, Wwid},
 };
 use serde::de::Visitor;
 use std::fmt;
@@ -38,7 +38,7 @@ serde_as_text!(
     RecordedFingerprint: "a fingerprint in quotes",
     Iqn: iscsi::IQN_FORM,
     Portal: iscsi::PORTAL_FORM,
-    Wwid: lun::WWID_FORM,
+    Wwid: wwid::WWID_FORM,
     Bytes: quantity::SIZE_FORM,
     Span: quantity::SPAN_FORM,
     MetricsUrl: url::URL_FORM,

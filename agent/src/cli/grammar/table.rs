@@ -155,6 +155,14 @@ pub const COMMANDS: &[Command] = &[
         "Show sessions, LUN, filesystem, mount, authoritative copy and etcd on one page",
         &[JSON],
     ),
+    Command {
+        words: &["luns"],
+        operand: None,
+        about: "Print the LUNs that each portal of the target shows this node, with number, WWID, size and content; by hand only",
+        flags: &[JSON],
+        after_help: "It logs in at each portal, asks, and logs out. It writes to no LUN. While a LUN is in use it asks for \
+                     nothing and prints what the kernel knows.",
+    },
     plain(
         &["health"],
         "Check this node's etcd storage; exit with 4 unless every check is ok",
