@@ -278,8 +278,8 @@ pub(super) struct NodeFragment {
     /// `"iqn.1994-05.com.redhat:master0"`.
     #[serde(default, deserialize_with = "form::initiator")]
     pub initiator: Option<Iqn>,
-    /// The LUN's number as the array's administration shows it, without quotes. With a target this or `wwid` is required. A number
-    /// above 255 needs `wwid` too, because arrays address such LUNs in different ways. Such as `1`.
+    /// The LUN's number as the array's administration shows it, without quotes. A number above 255 needs `wwid` too, because arrays
+    /// address such LUNs in different ways. With a target and without `wwid` required, such as `1`.
     pub lun: Option<LunNumber>,
     /// The node's disk, instead of `device.path`. Optional, such as `"/dev/disk/by-id/nvme-example_1"`.
     pub path: Option<DiskLink>,
