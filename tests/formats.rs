@@ -94,6 +94,6 @@ fn configs() {
         let Nodes::Iscsi { nodes, .. } = pool.nodes().unwrap() else { panic!("{path} has a target") };
         assert_eq!(nodes.len(), 2);
         let config = Config::load(&sources, "", "master-0").unwrap();
-        assert_eq!(config.backing.iscsi().unwrap().lun.0, 1);
+        assert_eq!(config.backing.iscsi().unwrap().lun.number.unwrap().0, 1);
     }
 }

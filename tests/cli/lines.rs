@@ -176,12 +176,12 @@ const LINES: &[Line] = &[
     check(
         &[("lun = 1", "lun = \"1\"")],
         2,
-        &["line 13", "expected a whole number from 0 to 16383, such as 1, without quotes"],
+        &["line 13", "expected a whole number from 0 to 16777215, such as 1, without quotes"],
     ),
     check(
-        &[("lun = 1", "lun = 16384")],
+        &[("lun = 1", "lun = 16777216")],
         2,
-        &["line 13", "found the number `16384`, expected a whole number from 0 to 16383"],
+        &["line 13", "found the number `16777216`, expected a whole number from 0 to 16777215"],
     ),
     check(&[("[[node]]", "[node]")], 2, &["write [[node]], in two pairs of brackets"]),
     check(

@@ -96,6 +96,21 @@ fn plans_and_refusals_are_as_their_schemas_say() {
         checked("status", &json!({ "version": 1, "node": node }));
     }
     assert!(seen.0 > 2 && seen.1 > 2, "{seen:?}");
+    let lun = |number: Option<u32>| etcd_lun::apply::luns::VisibleLun {
+        number: number.map(etcd_lun::terms::LunNumber),
+        address: 16_684,
+        method: "flat",
+        wwid: number.map(|_| "naa.6001405123456789abcdef0123456789".parse().unwrap()),
+        size: number.map(|_| etcd_lun::terms::Bytes(1 << 30)),
+        content: "blank".into(),
+        is_wanted: true,
+    };
+    let portal = |problem: Option<String>| etcd_lun::apply::luns::PortalLuns {
+        portal: "10.0.0.1".parse().unwrap(),
+        luns: vec![lun(Some(300)), lun(None)],
+        problem,
+    };
+    checked("luns", &json!({ "version": 1, "portals": [portal(None), portal(Some("x".into()))] }));
     for verb in ["apply", "rollback", "claim"] {
         let away = Some(etcd_lun::apply::Away { total: 3.1, ..Default::default() });
         let done = etcd_lun::apply::Done { steps: 1, taken: vec!["stop-etcd"], rolled_back: Some(1), away };

@@ -40,11 +40,13 @@ fn sessions_of_others_are_neither_used_nor_ended() {
 }
 
 #[test]
-fn a_session_without_our_interface_is_used_if_it_has_the_name_of_the_config() {
-    let mut node = attached(Content::Blank);
-    known(&mut node.sessions)[0].interface = Some("default".into());
-    assert!(!ids(&node).contains(&"log-in"), "an earlier release made it");
-    assert!(!ids(&node).contains(&"log-out"));
+fn a_session_without_our_interface_is_not_ours_whatever_its_name_is() {
+    // A machine that boots from another LUN of the same target, with the name that the config has.
+    let mut node = node();
+    node.initiator.name = Fact::Known(Some("iqn.1994-05.com.redhat:node".into()));
+    let root = Session { interface: Some("default".into()), in_use: vec!["sda".into()], sid: 9, ..session() };
+    node.sessions = Fact::Known(vec![root]);
+    assert_eq!(ids(&node), ["log-in", "attach-lun"]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::{
     terms::Fingerprint,
 };
 use anyhow::anyhow;
+use std::time::Instant;
 
 /// One run. Nothing that it keeps between its steps survives an interruption.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Run<'a> {
     pub proof: Option<Proof>,
     /// The same while containers of etcd's pod may still write.
     pub provisional: Option<Provisional>,
+    /// When this run began to log in for the LUN that it attaches next.
+    pub attaching_since: Option<Instant>,
     /// This run has moved the local data out of the data directory, and nobody used it after that.
     pub retired: bool,
 }
@@ -68,6 +71,7 @@ impl<'a> Run<'a> {
             resting: None,
             proof: None,
             provisional: None,
+            attaching_since: None,
             retired: false,
         }
     }

@@ -21,7 +21,7 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::RemovePath(step) => portals::remove_path(run, step),
         Step::AddPath(step) => portals::add_path(run, step),
         Step::LogIn(step) => login::log_in(run, step, watcher),
-        Step::AttachLun(step) => attach::attach(run.host, step, watcher),
+        Step::AttachLun(step) => attach::attach(run, step, watcher),
         Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),
         Step::BeginRecord { record } => commit::begin(run, record),
         Step::ClearUnfinished { wwid, uuid } => format::clear_unfinished(run, wwid, uuid),

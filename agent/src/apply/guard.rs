@@ -193,7 +193,7 @@ pub fn another_path_works(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<St
     };
     let mut found = Vec::new();
     for session in sessions()?.iter().filter(|session| stays(session)) {
-        let Some(name) = observe::disk_of(host, session, iscsi.lun)?.filter(|name| name != path) else {
+        let Some(name) = observe::disk_of(host, session, &iscsi.lun)?.filter(|name| name != path) else {
             continue;
         };
         let works = || -> anyhow::Result<bool> {

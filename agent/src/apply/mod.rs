@@ -48,5 +48,5 @@ pub use away::Away;
 pub use outcome::{Done, Failure};
 pub use rounds::apply;
 pub use selinux::is_confined;
-pub use verbs::{confine, let_go, mark, retired};
+pub use verbs::{confine, let_go, luns, mark, retired};
 pub use watcher::Watcher;

@@ -10,7 +10,7 @@ use crate::{
         multipath, systemd,
     },
     observe,
-    terms::LunNumber,
+    terms::LunAddress,
     unit,
 };
 use anyhow::Context as _;
@@ -19,11 +19,19 @@ use std::time::Duration;
 /// Longer than the time that the unit has (`TimeoutStartSec=` in `units/etcd-lun-sysfs@.service.in`) and its end after that.
 const UNIT_LIMIT: Duration = Duration::from_secs(240);
 
-/// Scans for one LUN on a session: see [`iscsi::scan`].
-pub fn scan(host: &Host, session: &Session, lun: LunNumber) -> anyhow::Result<()> {
+/// Asks the target of a session for its LUNs: see [`iscsi::scan`].
+pub fn scan(host: &Host, session: &Session) -> anyhow::Result<()> {
     match (selinux::is_confined(host)?, session.target_id) {
-        (true, Some(target)) => start(host, &format!("scan:{}:{target}:{lun}", session.host_no)),
-        _ => Ok(iscsi::scan(host, session, lun)?),
+        (true, Some(target)) => start(host, &format!("scan:{}:{target}", session.host_no)),
+        _ => Ok(iscsi::scan(host, session)?),
+    }
+}
+
+/// Has the kernel forget a LUN of a SCSI target: see [`block::drop_lun`].
+pub fn drop_lun(host: &Host, host_no: u32, target_id: u32, lun: LunAddress) -> anyhow::Result<()> {
+    match selinux::is_confined(host)? {
+        true => start(host, &format!("drop:{host_no}:{target_id}:{lun}")),
+        false => Ok(block::drop_lun(host, host_no, target_id, lun)?),
     }
 }
 

@@ -48,6 +48,12 @@ pub(super) enum Verb {
     Plan(OutputFormat),
     /// Show sessions, LUN, filesystem, mount, authoritative copy and etcd on one page
     Status(OutputFormat),
+    /// Print the LUNs that each portal of the target shows this node, with number, WWID, size and content; by hand only
+    #[command(
+        after_help = "It logs in at each portal, asks, and logs out. It writes to no LUN. While a LUN is in use it \
+                            asks for nothing and prints what the kernel knows."
+    )]
+    Luns(OutputFormat),
     /// Check this node's etcd storage; exit with 4 unless every check is ok
     Health(health::Options),
     /// List or delete retired data, the local data of earlier migrations
@@ -184,7 +190,7 @@ impl Verb {
             Self::Apply(options) => options.by_hand.output.json,
             Self::Rollback(options) => options.output.json,
             Self::Claim(options) => options.by_hand.output.json,
-            Self::Plan(output) | Self::Status(output) => output.json,
+            Self::Plan(output) | Self::Status(output) | Self::Luns(output) => output.json,
             Self::Health(options) => options.output.json,
             Self::Retired(Retired::List(output)) => output.json,
             Self::Bench(options) => options.output.json,

@@ -14,6 +14,7 @@ mod follow;
 mod grammar;
 mod health;
 mod logging;
+mod luns;
 mod man;
 mod mark;
 mod output;
@@ -105,6 +106,7 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Claim(options) => apply::run(file, Goal::Claim, &options.by_hand),
         Verb::Plan(output) => view::plan(file, by_hand, *output),
         Verb::Status(output) => view::status(file, *output),
+        Verb::Luns(output) => luns::run(file, *output),
         Verb::Health(options) => health::run(file, options),
         Verb::Retired(Retired::List(output)) => retired::list(file, *output),
         Verb::Retired(Retired::Delete(options)) => retired::delete(file, options),

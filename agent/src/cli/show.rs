@@ -134,7 +134,7 @@ pub(super) fn status(config: &Config, node: &Node) -> String {
             format!("{initiator} at this target; the node's own name is {own}")
         });
         page.fact("sessions", &node.sessions, |sessions| {
-            let ours = sessions.iter().filter(|session| session.is_of(&target.iqn, initiator));
+            let ours = sessions.iter().filter(|session| session.is_of(&target.iqn));
             let lines: Vec<_> = ours.map(session).collect();
             if lines.is_empty() { format!("none to {}", target.iqn) } else { lines.join("\n") }
         });

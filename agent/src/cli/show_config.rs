@@ -35,7 +35,8 @@ pub(super) fn config(config: &Config, whose: &str, found: &Files) -> String {
     match &config.backing {
         Backing::Iscsi(iscsi) => {
             page.line("initiator", iscsi.initiator.as_str());
-            page.line("LUN", format!("number {}, {least}", iscsi.lun));
+            let number = iscsi.lun.number.map_or("any number".into(), |number| format!("number {number}"));
+            page.line("LUN", format!("{number}, {least}"));
             target(&mut page, &iscsi.target);
         }
         Backing::Device(device) => {

@@ -4,7 +4,7 @@
 //! variant `Iscsi`, so no code can ask a disk for it.
 
 use super::parts::{NodeEntry, Target};
-use crate::terms::{DiskLink, Iqn, LunNumber, Wwid};
+use crate::terms::{DiskLink, Iqn, LunNumber, WantedLun, Wwid};
 use serde::Serialize;
 use std::fmt;
 
@@ -24,8 +24,18 @@ pub struct Iscsi {
     pub target: Target,
     /// The initiator name of this node.
     pub initiator: Iqn,
-    /// The LUN's number at the target.
-    pub lun: LunNumber,
+    /// Which LUN of the target.
+    pub lun: WantedLun,
+}
+
+impl Iscsi {
+    /// How the LUN is found. Without a number there is a WWID: see `node.lun`.
+    pub fn place(&self) -> Place {
+        match (self.lun.number, &self.lun.wwid) {
+            (None, Some(wwid)) => Place::Wwid(wwid.clone()),
+            (number, _) => Place::Lun(number.unwrap_or(LunNumber(0))),
+        }
+    }
 }
 
 /// A local or cloud disk of this node.
@@ -35,12 +45,14 @@ pub struct Device {
     pub path: DiskLink,
 }
 
-/// How a node finds its LUN. This doesn't prove that it is the right LUN: only the WWID does.
+/// How a node finds its LUN. A number or a link doesn't prove that it is the right LUN: only the WWID does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Place {
     /// By its number at the target.
     Lun(LunNumber),
+    /// By its WWID at the target: the config has no number.
+    Wwid(Wwid),
     /// By a link in `/dev/disk`.
     Device(DiskLink),
 }
@@ -49,6 +61,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lun(number) => write!(f, "LUN {number}"),
+            Self::Wwid(wwid) => write!(f, "LUN {wwid}"),
             Self::Device(path) => path.fmt(f),
         }
     }
@@ -66,7 +79,7 @@ impl Backing {
     /// How the LUN is found.
     pub fn place(&self) -> Place {
         match self {
-            Self::Iscsi(iscsi) => Place::Lun(iscsi.lun),
+            Self::Iscsi(iscsi) => iscsi.place(),
             Self::Device(device) => Place::Device(device.path.clone()),
         }
     }
@@ -128,8 +141,8 @@ pub struct IscsiNode {
     pub entry: NodeEntry,
     /// The node's initiator name.
     pub initiator: Iqn,
-    /// The number of the node's LUN.
-    pub lun: LunNumber,
+    /// The number of the node's LUN; none if its WWID alone names it.
+    pub lun: Option<LunNumber>,
 }
 
 /// A node with a disk.

@@ -7,7 +7,7 @@ use super::{
     parts::{NodeEntry, Target},
     tables::NodeTable,
 };
-use crate::terms::{DiskLink, Wwid};
+use crate::terms::{DiskLink, LunNumber, WantedLun, Wwid};
 use std::collections::BTreeSet;
 
 /// Finds the one entry that matches this node: by machine id, or by host name, short or fully qualified. A short name in the
@@ -37,7 +37,7 @@ pub(super) fn choose(
             machine_id: machine_id.to_owned(),
             tried: names(&entries.iter().collect::<Vec<_>>()),
             wanted: match storage {
-                Storage::Iscsi(_) => "its initiator and lun",
+                Storage::Iscsi(_) => "its initiator, and its lun or wwid",
                 Storage::Device(_) => "its path, if that differs from the path of [device]",
             },
         }),
@@ -53,6 +53,7 @@ fn backing(storage: Storage, entry: &NodeTable) -> Result<(Backing, NodeEntry), 
     Ok(match storage {
         Storage::Iscsi(target) => {
             let IscsiNode { entry, initiator, lun } = at_target(&target, entry)?;
+            let lun = WantedLun { number: lun, wwid: entry.wwid.clone() };
             (Backing::Iscsi(Box::new(Iscsi { target: *target, initiator, lun })), entry)
         }
         Storage::Device(path) => {
@@ -92,6 +93,13 @@ pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeTable]) -> Result<Nod
                 entries.iter().map(|entry| at_target(target, entry)).collect::<Result<Vec<_>, _>>()?;
             let mut initiators = BTreeSet::new();
             for (node, entry) in nodes.iter().zip(entries) {
+                if let (Some(number), None) = (node.lun, &entry.wwid)
+                    && number.0 > LunNumber::ONE_BYTE
+                {
+                    let found = format!("{number} for {}, which has no `wwid`", node.entry.name);
+                    let error = ConfigError::value("node.lun", &found, ABOVE_ONE_BYTE);
+                    return Err(error.at(|_| Some(entry.written_in.clone())));
+                }
                 let wrong = |found: &str, expected| {
                     let found = format!("{}{found}", node.initiator);
                     Err(ConfigError::value("node.initiator", &found, expected)
@@ -120,6 +128,15 @@ pub(super) fn rows(storage: &Storage, entries: &[NodeTable]) -> Result<Vec<NodeR
     entries.iter().map(row).collect()
 }
 
+/// Arrays differ in how they address such a LUN, so only its WWID shows that it is the right one.
+const ABOVE_ONE_BYTE: &str =
+    "a number from 0 to 255, or `wwid` beside it: `etcd-lun luns` prints the WWID on the node";
+
+/// The entries of a target that have no WWID, as warnings name them.
+pub(super) fn without_wwid(entries: &[NodeTable]) -> Vec<String> {
+    entries.iter().filter(|entry| entry.wwid.is_none()).map(|entry| named(entry).name).collect()
+}
+
 /// Two nodes would share one LUN. A virtio disk has only the serial number that its machine's host gives it, so it is left out.
 fn each_with_its_own_wwid(entries: &[NodeTable]) -> Result<(), ConfigError> {
     let mut wwids = BTreeSet::new();
@@ -142,7 +159,12 @@ fn each_with_its_own_wwid(entries: &[NodeTable]) -> Result<(), ConfigError> {
 fn at_target(target: &Target, entry: &NodeTable) -> Result<IscsiNode, ConfigError> {
     let missing =
         |key, example| ConfigError::missing(key, example).at(|_| Some(format!("the entry {}", title(entry))));
-    absent("node.path", entry.path.is_some(), entry, "none with [target]: the LUN is found by `lun`")?;
+    absent(
+        "node.path",
+        entry.path.is_some(),
+        entry,
+        "none with [target]: the LUN is found by `wwid` or `lun`",
+    )?;
     if target.multipath && entry.wwid.as_ref().and_then(Wwid::multipath).is_none() {
         // multipath-tools names a LUN by its WWID alone.
         let found = match &entry.wwid {
@@ -159,7 +181,10 @@ fn at_target(target: &Target, entry: &NodeTable) -> Result<IscsiNode, ConfigErro
             .initiator
             .clone()
             .ok_or_else(|| missing("node.initiator", "\"iqn.1994-05.com.redhat:master0\""))?,
-        lun: entry.lun.ok_or_else(|| missing("node.lun", "1"))?,
+        lun: match (entry.lun, &entry.wwid) {
+            (None, None) => return Err(missing("node.lun", "1")),
+            (number, _) => number,
+        },
     })
 }
 

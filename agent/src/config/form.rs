@@ -3,7 +3,7 @@
 //! serde's derive also accepts a list where a table belongs, and fills the keys by position; `toml` also accepts a table
 //! where a word belongs. Both would hide a mistake, so the visitors here refuse them and say what to write instead.
 
-use crate::terms::{AbsPath, TextVisitor};
+use crate::terms::{AbsPath, Iqn, TextVisitor};
 use serde::de::{
     Deserialize, Deserializer, Error, IntoDeserializer as _, MapAccess, SeqAccess, Unexpected, Visitor,
     value::MapAccessDeserializer,
@@ -113,6 +113,13 @@ pub(super) fn host_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Str
         };
         name.len() <= 253 && name.strip_suffix('.').unwrap_or(name).split('.').all(label)
     })
+}
+
+/// An initiator's name, which a person invents: see [`Iqn::of_initiator`].
+pub(super) fn initiator<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Iqn>, D::Error> {
+    let form = "an iSCSI name in quotes, such as \"iqn.1994-05.com.redhat:master0\"";
+    let text = from.deserialize_str(TextVisitor { form })?;
+    Iqn::of_initiator(&text).map(Some).map_err(D::Error::custom)
 }
 
 /// A machine id.

@@ -79,7 +79,7 @@ impl Serialize for Config {
             name: &node.name,
             chosen_by: &node.chosen_by,
             initiator: iscsi.map(|iscsi| &iscsi.initiator),
-            lun: iscsi.map(|iscsi| iscsi.lun),
+            lun: iscsi.and_then(|iscsi| iscsi.lun.number),
             wwid: node.wwid.as_ref(),
         };
         let target = iscsi.map(|iscsi| &iscsi.target);

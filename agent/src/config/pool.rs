@@ -99,6 +99,22 @@ impl Pool {
                 found.push(SecretSource::short(table));
             }
         }
+        let unnamed = match &self.storage {
+            Storage::Iscsi(_) => entry::without_wwid(&self.entries),
+            Storage::Device(_) => Vec::new(),
+        };
+        let portals = self.storage.target().into_iter().flat_map(|target| &target.portals);
+        for portal in portals.filter(|portal| portal.is_loopback()) {
+            found.push(format!(
+                "`target.portals`: {portal} is the node itself, and etcd's data would not leave it: this is right for a test only"
+            ));
+        }
+        if !unnamed.is_empty() {
+            found.push(format!(
+                "`node.wwid`: there is none for {}, so only the number says which LUN is formatted: `etcd-lun luns` prints the WWID on the node",
+                unnamed.join(", ")
+            ));
+        }
         if self.storage.target().is_some_and(|target| target.multipath && !target.has_paths(true)) {
             found.push(
                 "`target.multipath`: there is one path, because `target.portals` has one portal".into(),

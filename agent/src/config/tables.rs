@@ -274,16 +274,19 @@ pub(super) struct NodeTable {
     #[schemars(example = &"648db89cc13440329143f5cf9e0700df")]
     pub machine_id: Option<String>,
     /// The node's initiator name, by which the target identifies it. No two nodes have the same. Required with a target.
+    #[serde(deserialize_with = "form::initiator")]
     #[schemars(example = "iqn.1994-05.com.redhat:master0")]
     pub initiator: Option<Iqn>,
-    /// The LUN's number at the target, from 0 to 16383, without quotes. Required with a target.
+    /// The LUN's number as the array's administration shows it, without quotes. A number above 255 needs `wwid` too, because
+    /// arrays address such LUNs in different ways. Required with a target and without `wwid`.
     #[schemars(example = 1)]
     pub lun: Option<LunNumber>,
     /// The node's disk, instead of `device.path`.
     #[schemars(example = "/dev/disk/by-id/nvme-example_1")]
     pub path: Option<DiskLink>,
-    /// The LUN's WWID, as `etcd-lun status` prints it. With it the first `apply` refuses any other LUN under that number; later
-    /// ones compare with the record. No two nodes have the same. `target.multipath = true` needs it.
+    /// The LUN's WWID, as `etcd-lun luns` prints it. It identifies the LUN, whatever its number is, and any other LUN is refused.
+    /// Without it the number is enough for the first `apply`; later ones compare with the record. No two nodes have the same.
+    /// `target.multipath = true` needs it.
     #[schemars(example = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4")]
     pub wwid: Option<Wwid>,
     /// The file with this entry and its line; filled in after parsing.

@@ -5,7 +5,7 @@
 
 use crate::{
     config::{ChapSource, IscsiNode, NodeEntry, SecretSource, Target},
-    terms::{AbsPath, Bytes, Portal, Wwid},
+    terms::{AbsPath, Bytes, LunNumber, Portal, Wwid},
 };
 use std::{collections::BTreeSet, fmt::Write as _, net::IpAddr};
 
@@ -37,6 +37,14 @@ pub enum TargetError {
     Pool {
         /// The text.
         pool: String,
+    },
+    /// The script has to give the LUN a number.
+    #[error(
+        "the entry of {node} has no `lun`: add the number that the LUN is to have at the target, such as `lun = 1`"
+    )]
+    Number {
+        /// The node.
+        node: String,
     },
     /// A WWID that LIO can't give to a LUN.
     #[error(
@@ -72,7 +80,7 @@ pub fn target(
     attributes(&mut script, target.chap.is_some());
     portals(&mut script, &target.portals);
     for node in nodes {
-        grant(&mut script, node, backstores, target.chap.as_ref());
+        grant(&mut script, node, backstores, target.chap.as_ref())?;
     }
     if let Some(chap) = &target.discovery_chap {
         discovery(&mut script, chap);
@@ -223,8 +231,19 @@ fn portals(script: &mut String, portals: &[Portal]) {
     }
 }
 
-fn grant(script: &mut String, node: &IscsiNode, backstores: &Backstores, chap: Option<&ChapSource>) {
-    let IscsiNode { entry: NodeEntry { name, wwid, .. }, initiator, lun } = node;
+/// The number that the node's LUN is to have.
+pub(super) fn number(node: &IscsiNode) -> Result<LunNumber, TargetError> {
+    node.lun.ok_or_else(|| TargetError::Number { node: node.entry.name.clone() })
+}
+
+fn grant(
+    script: &mut String,
+    node: &IscsiNode,
+    backstores: &Backstores,
+    chap: Option<&ChapSource>,
+) -> Result<(), TargetError> {
+    let IscsiNode { entry: NodeEntry { name, wwid, .. }, initiator, .. } = node;
+    let lun = number(node)?;
     let wwid = wwid.as_ref().map(|wwid| format!(" {wwid}")).unwrap_or_default();
     let _ = writeln!(
         script,
@@ -235,6 +254,7 @@ fn grant(script: &mut String, node: &IscsiNode, backstores: &Backstores, chap: O
     if let Some(chap) = chap {
         let _ = writeln!(script, "credentials \"$acl/auth\" {}", arguments("chap", chap));
     }
+    Ok(())
 }
 
 fn discovery(script: &mut String, chap: &ChapSource) {

@@ -2,7 +2,7 @@
 //!
 //! The fixed part of the script is `targetd.sh`. It needs curl and jq, and runs on any machine that reaches the appliance.
 
-use super::target::{TargetError, arguments, quoted, secret_files, serial};
+use super::target::{TargetError, arguments, number, quoted, secret_files, serial};
 use crate::{
     config::{IscsiNode, NodeEntry, Target},
     terms::Bytes,
@@ -74,7 +74,8 @@ size={size}
     }
     for verb in ["check", "make"] {
         for node in nodes {
-            let _ = writeln!(script, "{verb} {} {} {}", words(&node.entry), node.initiator, node.lun);
+            let lun = number(node)?;
+            let _ = writeln!(script, "{verb} {} {} {lun}", words(&node.entry), node.initiator);
         }
     }
     if let Some(chap) = &target.chap {

@@ -91,8 +91,8 @@ pub(super) fn record(input: CheckInput<'_>) -> Outcome {
 
 pub(super) fn session(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.sessions).and_then(|sessions| {
-        let Iscsi { target, initiator, .. } = iscsi(input.config)?;
-        let ours: Vec<_> = sessions.iter().filter(|session| session.is_of(&target.iqn, initiator)).collect();
+        let Iscsi { target, .. } = iscsi(input.config)?;
+        let ours: Vec<_> = sessions.iter().filter(|session| session.is_of(&target.iqn)).collect();
         let up: Vec<_> =
             ours.iter().filter(|session| session.is_logged_in()).map(|s| s.portal.clone()).collect();
         let down: Vec<_> = ours.iter().filter(|session| !session.is_logged_in()).collect();
@@ -120,8 +120,8 @@ pub(super) fn session(input: CheckInput<'_>) -> Outcome {
 pub(super) fn portals(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.sessions).and_then(|sessions| {
         let multipath = *known(&input.node.initiator.multipathd_active)?;
-        let Iscsi { target, initiator, .. } = iscsi(input.config)?;
-        let (wanted, ours) = (&target.portals, |s: &Session| s.is_of(&target.iqn, initiator));
+        let Iscsi { target, .. } = iscsi(input.config)?;
+        let (wanted, ours) = (&target.portals, |s: &Session| s.is_of(&target.iqn));
         let is_left = |s: &&Session| ours(s) && s.configured.is_none() && s.at().is_some();
         if let Some(left) = sessions.iter().find(is_left) {
             let cure = if multipath {
@@ -183,12 +183,12 @@ pub(super) fn device_identity(input: CheckInput<'_>) -> Outcome {
 
 /// Whether no session to the target is logged in.
 fn is_cut_off(input: CheckInput<'_>) -> bool {
-    let (Some(sessions), Some(Iscsi { target, initiator, .. })) =
+    let (Some(sessions), Some(Iscsi { target, .. })) =
         (input.node.sessions.known(), input.config.backing.iscsi())
     else {
         return false;
     };
-    !sessions.iter().any(|session| session.is_of(&target.iqn, initiator) && session.is_logged_in())
+    !sessions.iter().any(|session| session.is_of(&target.iqn) && session.is_logged_in())
 }
 
 pub(super) fn mount(input: CheckInput<'_>) -> Outcome {

@@ -90,8 +90,8 @@ pub(super) fn records(input: CheckInput<'_>) -> Outcome {
 
 pub(super) fn session_timeout(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.sessions).and_then(|sessions| {
-        let Iscsi { target, initiator, .. } = iscsi(input.config)?;
-        let ours: Vec<_> = sessions.iter().filter(|session| session.is_of(&target.iqn, initiator)).collect();
+        let Iscsi { target, .. } = iscsi(input.config)?;
+        let ours: Vec<_> = sessions.iter().filter(|session| session.is_of(&target.iqn)).collect();
         if ours.is_empty() {
             return Err(CannotTell("there is no session to the target".into()));
         }

@@ -66,23 +66,21 @@ pub struct Session {
     pub interface: Option<String>,
     /// How many seconds I/O waits after the connection is lost before it fails; none: I/O waits for ever.
     pub recovery_timeout: Option<u32>,
-    /// The kernel names of this session's disks that are in use: mounted, held or swapped on.
+    /// The kernel names of this session's disks that are in use: mounted, held or swapped on. Of another program's session nobody
+    /// has looked.
     pub in_use: Vec<String>,
 }
 
 impl Session {
-    /// True if it leads to this target and has this initiator name, or etcd-lun made it. Another program's session to the
-    /// same target has another name, and what it sees there are other LUNs.
-    pub fn is_of(&self, target: &Iqn, initiator: &Iqn) -> bool {
-        let is_ours = self.interface.as_deref() == Some(INTERFACE);
-        self.target == target.as_str()
-            && (is_ours || self.initiator.as_deref().is_none_or(|name| name == initiator.as_str()))
+    /// True if it leads to this target and etcd-lun made it, which its interface shows. Another program may have sessions to the
+    /// same target, even with the same initiator name, as a machine that boots from a LUN of it has.
+    pub fn is_of(&self, target: &Iqn) -> bool {
+        self.target == target.as_str() && self.interface.as_deref() == Some(INTERFACE)
     }
 
     /// True for such a session with another initiator name: the config had that name when etcd-lun made the session.
     pub fn has_former_name(&self, target: &Iqn, initiator: &Iqn) -> bool {
-        self.is_of(target, initiator)
-            && self.initiator.as_deref().is_some_and(|name| name != initiator.as_str())
+        self.is_of(target) && self.initiator.as_deref().is_some_and(|name| name != initiator.as_str())
     }
 
     /// The portal as the config would name it; none during the first log-in.

@@ -2,7 +2,11 @@
 
 use crate::{
     config::{Config, Iscsi, Target},
-    host::{Host, block, iscsi, mountinfo, route, systemd},
+    host::{
+        Host, block, iscsi,
+        mountinfo::{self, Everywhere},
+        route, systemd,
+    },
     node::{Fact, Initiator, Session},
     terms::Portal,
 };
@@ -28,10 +32,10 @@ fn active(host: &Host, unit: &str) -> Fact<bool> {
     systemd::unit(host, unit).map(|unit| unit.is_active()).into()
 }
 
-pub(super) fn all_sessions(host: &Host, config: &Config) -> Fact<Vec<Session>> {
+pub(super) fn all_sessions(host: &Host, config: &Config, mounts: &Everywhere<'_>) -> Fact<Vec<Session>> {
     let Some(Iscsi { target, .. }) = config.backing.iscsi() else { return Fact::Unknown(NO_TARGET.into()) };
     let read = || -> io::Result<Vec<Session>> {
-        iscsi::sessions(host)?.iter().map(|session| fact(host, target, session)).collect()
+        iscsi::sessions(host)?.iter().map(|session| fact(host, target, session, mounts)).collect()
     };
     read().into()
 }
@@ -43,13 +47,20 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// said.
 pub fn answering(host: &Host, config: &Config) -> Vec<Portal> {
     let Some(iscsi) = config.backing.iscsi() else { return Vec::new() };
-    let sessions = iscsi::sessions_of(host, &iscsi.target.iqn, &iscsi.initiator).unwrap_or_default();
+    let sessions = iscsi::sessions_of(host, &iscsi.target.iqn).unwrap_or_default();
     let is_up = |portal: &Portal| sessions.iter().any(|one| one.is_logged_in() && one.is_at(portal));
     let without = iscsi.target.portals.iter().filter(|portal| !is_up(portal));
     without.filter(|portal| route::accepts(portal, CONNECT)).cloned().collect()
 }
 
-fn fact(host: &Host, target: &Target, session: &iscsi::Session) -> io::Result<Session> {
+/// Of other programs' sessions nobody asks who uses their disks, because they are never ended. A node may have hundreds of them.
+fn fact(
+    host: &Host,
+    target: &Target,
+    session: &iscsi::Session,
+    mounts: &Everywhere<'_>,
+) -> io::Result<Session> {
+    let in_use = if session.is_of(&target.iqn) { users_of(host, session, mounts)? } else { Vec::new() };
     Ok(Session {
         sid: session.sid,
         target: session.target.clone(),
@@ -63,19 +74,23 @@ fn fact(host: &Host, target: &Target, session: &iscsi::Session) -> io::Result<Se
         initiator: session.initiator.clone(),
         interface: session.interface.clone(),
         recovery_timeout: session.recovery_timeout,
-        in_use: session_users(host, session)?,
+        in_use,
     })
 }
 
 /// The disks of a session that are in use: mounted in any mount namespace, swapped on, or held by another device.
 pub(crate) fn session_users(host: &Host, session: &iscsi::Session) -> io::Result<Vec<String>> {
+    users_of(host, session, &Everywhere::new(host))
+}
+
+fn users_of(host: &Host, session: &iscsi::Session, mounts: &Everywhere<'_>) -> io::Result<Vec<String>> {
     let mut used = Vec::new();
     for name in block::disks_of_host(host, session.host_no)? {
         let Some(disk) = block::disk(host, &name)? else { continue };
         let parts = disk.partitions.iter().filter_map(|part| block::disk(host, part).transpose());
         for part in std::iter::once(Ok(disk.clone())).chain(parts) {
             let part = part?;
-            let mounted = !mountinfo::holders_in_any_namespace(host, part.major, part.minor)?.is_empty();
+            let mounted = !mounts.holders(part.major, part.minor)?.is_empty();
             if mounted || !part.holders.is_empty() || is_swap(host, &part.name)? {
                 used.push(name.clone());
                 break;
@@ -89,4 +104,125 @@ pub(crate) fn session_users(host: &Host, session: &iscsi::Session) -> io::Result
 pub(super) fn is_swap(host: &Host, name: &str) -> io::Result<bool> {
     let node = format!("/dev/{name}");
     Ok(mountinfo::swaps(host)?.contains(&node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::Source,
+        host::{Root, transcript::Transcript},
+        node::LunView,
+        observe::lun::lun_among,
+    };
+    use nix::time::{ClockId, clock_gettime};
+    use std::{
+        fs,
+        os::unix::fs::symlink,
+        path::{Path, PathBuf},
+        time::Duration,
+    };
+
+    /// A machine with many mount namespaces and with many disks of other programs, as a node with a CSI driver has them.
+    struct Crowd(PathBuf);
+
+    impl Drop for Crowd {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    impl Crowd {
+        fn put(&self, path: &str, text: &str) {
+            let path = self.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn link(&self, to: &Path, at: &str) {
+            let at = self.0.join(at);
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            symlink(to, at).unwrap();
+        }
+
+        fn session(&self, sid: u32, target: &str, interface: &str, disks: std::ops::Range<u32>) {
+            let dir = format!("sys/class/iscsi_session/session{sid}");
+            for (name, text) in [
+                ("targetname", target),
+                ("ifacename", interface),
+                ("state", "LOGGED_IN"),
+                ("initiatorname", "iqn.1994-05.com.redhat:node"),
+                ("target_id", "0"),
+                ("tpgt", "1"),
+                ("recovery_tmo", "120"),
+            ] {
+                self.put(&format!("{dir}/{name}"), &format!("{text}\n"));
+            }
+            let device = self.0.join(format!("sys/devices/platform/host{sid}/session{sid}"));
+            fs::create_dir_all(&device).unwrap();
+            self.link(&device, &format!("{dir}/device"));
+            for (lun, disk) in disks.enumerate() {
+                let address = format!("sys/bus/scsi/devices/{sid}:0:0:{}", lun + 1);
+                self.put(&format!("{address}/type"), "0\n");
+                self.put(&format!("{address}/wwid"), &format!("naa.600140500000{disk:020}\n"));
+                fs::create_dir_all(self.0.join(format!("{address}/block/sd{disk}"))).unwrap();
+                let name = format!("sys/class/block/sd{disk}");
+                for (file, text) in
+                    [("dev", format!("8:{disk}")), ("size", "2097152".into()), ("ro", "0".into())]
+                {
+                    self.put(&format!("{name}/{file}"), &format!("{text}\n"));
+                }
+                self.put(&format!("{name}/stat"), "0 0 0 0 0 0 0 0 0 0 0\n");
+            }
+        }
+
+        fn process(&self, pid: u32, mounts: &str) {
+            self.link(Path::new(&format!("mnt:[{pid}]")), &format!("proc/{pid}/ns/mnt"));
+            self.link(Path::new("/"), &format!("proc/{pid}/root"));
+            self.put(&format!("proc/{pid}/mountinfo"), mounts);
+            self.put(&format!("proc/{pid}/comm"), "pause\n");
+        }
+    }
+
+    const CONFIG: &str = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"10.0.0.1\"]\n\
+        [etcd]\nruntime = \"systemd\"\n[[node]]\nhostname = \"a\"\n\
+        initiator = \"iqn.1994-05.com.redhat:node\"\nlun = 1\n";
+
+    /// 400 disks of other programs and 250 mount namespaces, of 68 mounts each. The health check does this each minute.
+    #[test]
+    fn disks_of_others_cost_next_to_nothing() {
+        let memory = PathBuf::from("/dev/shm");
+        let dir = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let crowd = Crowd(dir.join(format!("etcd-lun-crowd-{}", std::process::id())));
+        crowd.session(1, "iqn.2024-02.com.example:etcd", "etcd-lun", 0..1);
+        for sid in 2..=101 {
+            crowd.session(sid, &format!("iqn.2024-02.com.example:csi{sid}"), "default", sid * 4..sid * 4 + 4);
+        }
+        let container: String = (0..67)
+            .map(|at| format!("{} 22 0:{at} / /run/containers/{at} rw,nosuid shared:{at} - overlay overlay rw,lowerdir=/a\n", at + 100))
+            .collect();
+        for pid in 1..=250 {
+            // The last one is the only one that has our disk mounted.
+            let device = if pid == 250 { "8:0" } else { "253:7" };
+            crowd.process(pid, &format!("{container}90 22 {device} / /var/lib/etcd rw - xfs /dev/sd0 rw\n"));
+        }
+        let host = Host::fixture(Root::new(&crowd.0), Box::new(Transcript::default())).unwrap();
+        let source = Source { path: "config.toml".into(), text: CONFIG.into() };
+        let config = Config::load(&[source], "0123456789abcdef0123456789abcdef", "a").unwrap();
+
+        let spent = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
+        let before = spent();
+        let mounts = Everywhere::new(&host);
+        let sessions = all_sessions(&host, &config, &mounts);
+        let lun = lun_among(&host, &config, None, &mounts);
+        let took = spent() - before;
+
+        let sessions = sessions.require().unwrap();
+        assert_eq!((sessions.len(), sessions[0].in_use.clone()), (101, vec!["sd0".to_owned()]));
+        let LunView::Seen(lun) = lun.require().unwrap() else { panic!("the LUN is attached") };
+        assert_eq!(lun.users.require().unwrap()[0].pid, 250);
+        println!("sessions and LUN among 400 foreign disks and 250 mount namespaces: {took:?}");
+        // The release takes less than this build. One look at the namespaces for each disk took a minute.
+        assert!(took < Duration::from_millis(300), "{took:?}");
+    }
 }

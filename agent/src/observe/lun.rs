@@ -5,8 +5,9 @@ use crate::{
     config::{Backing, Config, Device, Iscsi},
     host::{
         Host,
-        block::{self, Disk},
-        dir, inode, iscsi, mountinfo,
+        block::{self, Disk, ShownLun},
+        dir, inode, iscsi,
+        mountinfo::{self, Everywhere},
         staging::{self, Staging},
     },
     node::{
@@ -14,15 +15,25 @@ use crate::{
         authority::{Authority, Stamp},
         layout::STAGING,
     },
-    terms::{FsLabel, LunNumber, Wwid},
+    terms::{Ambiguous, FsLabel, WantedLun, Wwid},
 };
 use std::io;
 
 /// Finds the LUN on the sessions to the target, or behind the device's link, and looks at what it holds.
 pub(crate) fn lun(host: &Host, config: &Config, staged: Option<&Staging>) -> Fact<LunView> {
+    lun_among(host, config, staged, &Everywhere::new(host))
+}
+
+/// The same with mounts that were read before.
+pub(super) fn lun_among(
+    host: &Host,
+    config: &Config,
+    staged: Option<&Staging>,
+    mounts: &Everywhere<'_>,
+) -> Fact<LunView> {
     let view = match &config.backing {
-        Backing::Iscsi(iscsi) => lun_at_target(host, config, iscsi, staged),
-        Backing::Device(device) => lun_at_link(host, config, device, staged),
+        Backing::Iscsi(iscsi) => lun_at_target(host, config, iscsi, staged, mounts),
+        Backing::Device(device) => lun_at_link(host, config, device, staged, mounts),
     };
     view.into()
 }
@@ -32,12 +43,13 @@ fn lun_at_target(
     config: &Config,
     iscsi: &Iscsi,
     staged: Option<&Staging>,
+    mounts: &Everywhere<'_>,
 ) -> io::Result<LunView> {
     let sessions = sessions_of(host, iscsi)?;
     let mut paths = Vec::new();
     let mut reachable = false;
     for session in &sessions {
-        if let Some(name) = disk_of(host, session, iscsi.lun)?
+        if let Some(name) = disk_of(host, session, &iscsi.lun)?
             && let Some(disk) = block::disk(host, &name)?
         {
             paths.push(disk);
@@ -46,7 +58,9 @@ fn lun_at_target(
     }
     paths.sort_by(|one, other| one.name.cmp(&other.name));
     match paths.first().cloned() {
-        Some(first) => Ok(LunView::Seen(Box::new(attached(host, config, &paths, first, reachable, staged)?))),
+        Some(first) => {
+            Ok(LunView::Seen(Box::new(attached(host, config, &paths, first, reachable, staged, mounts)?)))
+        }
         None if sessions.iter().any(iscsi::Session::is_logged_in) => Ok(LunView::NotAttached),
         None => Ok(LunView::NoSession),
     }
@@ -57,13 +71,16 @@ fn lun_at_link(
     config: &Config,
     device: &Device,
     staged: Option<&Staging>,
+    mounts: &Everywhere<'_>,
 ) -> io::Result<LunView> {
     // udev is not asked whether it has finished: it starts again after every write to the disk. It makes the links last, so a
     // link is enough.
     let disks = disks_of_device(host, device)?.into_iter().map(|name| block::disk(host, &name));
     let paths: Vec<_> = disks.filter_map(Result::transpose).collect::<io::Result<_>>()?;
     match paths.first().cloned() {
-        Some(first) => Ok(LunView::Seen(Box::new(attached(host, config, &paths, first, true, staged)?))),
+        Some(first) => {
+            Ok(LunView::Seen(Box::new(attached(host, config, &paths, first, true, staged, mounts)?)))
+        }
         None => Ok(LunView::NotAttached),
     }
 }
@@ -80,7 +97,7 @@ pub(crate) fn disks_of_device(host: &Host, device: &Device) -> io::Result<Vec<St
 fn disks_at<'a>(
     host: &Host,
     sessions: impl Iterator<Item = &'a iscsi::Session>,
-    lun: LunNumber,
+    lun: &WantedLun,
 ) -> io::Result<Vec<String>> {
     sessions.filter_map(|session| disk_of(host, session, lun).transpose()).collect()
 }
@@ -88,16 +105,61 @@ fn disks_at<'a>(
 /// The LUN's disks: one for each path.
 pub(crate) fn disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     match &config.backing {
-        Backing::Iscsi(iscsi) => disks_at(host, sessions_of(host, iscsi)?.iter(), iscsi.lun),
+        Backing::Iscsi(iscsi) => disks_at(host, sessions_of(host, iscsi)?.iter(), &iscsi.lun),
         Backing::Device(device) => disks_of_device(host, device),
     }
 }
 
-/// The disk of a LUN on a session; none as long as the kernel has not set up the session's target.
-pub(crate) fn disk_of(host: &Host, session: &iscsi::Session, lun: LunNumber) -> io::Result<Option<String>> {
-    match session.target_id {
-        Some(target) => block::lun_of_session(host, session.host_no, target, lun),
-        None => Ok(None),
+/// The disk of a LUN on a session; none as long as the kernel has not made it.
+pub(crate) fn disk_of(host: &Host, session: &iscsi::Session, lun: &WantedLun) -> io::Result<Option<String>> {
+    Ok(Shown::on(host, session)?.chosen(lun)?.and_then(|lun| lun.disk.clone()))
+}
+
+/// How many LUNs a message lists. An array may show hundreds.
+const LISTED: usize = 12;
+
+/// The LUNs that the kernel knows of a session.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    target: String,
+    pub(crate) luns: Vec<ShownLun>,
+}
+
+impl Shown {
+    /// Those of a session; none as long as the kernel has not set up the session's target.
+    pub(crate) fn on(host: &Host, session: &iscsi::Session) -> io::Result<Self> {
+        let luns = match session.target_id {
+            Some(target) => block::luns_of(host, session.host_no, target)?,
+            None => Vec::new(),
+        };
+        Ok(Self { target: session.target.clone(), luns })
+    }
+
+    /// The LUN that is meant; none if it is not among them. If several fit, that is an error: nothing shows which one is right.
+    pub(crate) fn chosen(&self, wanted: &WantedLun) -> io::Result<Option<&ShownLun>> {
+        let names: Vec<_> = self.luns.iter().map(|lun| (lun.address, lun.wwid.clone())).collect();
+        match wanted.choose(&names) {
+            Ok(at) => Ok(at.and_then(|at| self.luns.get(at))),
+            Err(Ambiguous(several)) => {
+                let several = several.iter().filter_map(|at| self.luns.get(*at)).map(ToString::to_string);
+                Err(io::Error::other(format!(
+                    "{} shows {wanted} more than once: {}; set `node.wwid` and `node.lun` so that only one fits",
+                    self.target,
+                    several.collect::<Vec<_>>().join(", ")
+                )))
+            }
+        }
+    }
+
+    /// All disks, as a list for a message.
+    pub(crate) fn list(&self) -> String {
+        let disks: Vec<_> = self.luns.iter().filter(|lun| lun.is_disk).map(ToString::to_string).collect();
+        let more = match disks.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!(" and {more} more, which `etcd-lun luns` lists"),
+        };
+        let first: Vec<_> = disks.into_iter().take(LISTED).collect();
+        if first.is_empty() { "no LUN".into() } else { format!("{}{more}", first.join(", ")) }
     }
 }
 
@@ -133,7 +195,7 @@ pub(crate) fn sessions_to_target(host: &Host, config: &Config) -> io::Result<Vec
 }
 
 fn sessions_of(host: &Host, of: &Iscsi) -> io::Result<Vec<iscsi::Session>> {
-    iscsi::sessions_of(host, &of.target.iqn, &of.initiator)
+    iscsi::sessions_of(host, &of.target.iqn)
 }
 
 /// The LUN's disks, without those of sessions that have no connection: a read of these would block.
@@ -141,7 +203,7 @@ pub(crate) fn connected_disks(host: &Host, config: &Config) -> io::Result<Vec<St
     match &config.backing {
         Backing::Iscsi(iscsi) => {
             let sessions = sessions_of(host, iscsi)?;
-            disks_at(host, sessions.iter().filter(|session| session.is_logged_in()), iscsi.lun)
+            disks_at(host, sessions.iter().filter(|session| session.is_logged_in()), &iscsi.lun)
         }
         Backing::Device(device) => disks_of_device(host, device),
     }
@@ -169,6 +231,7 @@ fn attached(
     first: Disk,
     reachable: bool,
     staged: Option<&Staging>,
+    mounts: &Everywhere<'_>,
 ) -> io::Result<Lun> {
     // Any path, because one may have been taken out of the map before its session is logged out.
     let map = paths.iter().find_map(block::multipath_of).map(|holder| holder.name.clone());
@@ -188,7 +251,7 @@ fn attached(
         .filter(|holder| Some(&holder.name) != map.as_ref())
         .chain(map.iter().flat_map(|_| &device.holders))
         .map(|holder| holder.dm_name.clone().unwrap_or_else(|| holder.name.clone()));
-    let users: Fact<Vec<User>> = users(host, &device, staged).into();
+    let users: Fact<Vec<User>> = users(host, &device, staged, mounts).into();
     let silent = is_silent(host, paths)?;
     let content = if !reachable {
         // A read would block for the whole replacement timeout.
@@ -258,9 +321,15 @@ fn wwid(backing: &Backing, paths: &[Disk]) -> Fact<Wwid> {
     }
 }
 
-fn users(host: &Host, device: &Disk, staged: Option<&Staging>) -> io::Result<Vec<User>> {
+fn users(
+    host: &Host,
+    device: &Disk,
+    staged: Option<&Staging>,
+    mounts: &Everywhere<'_>,
+) -> io::Result<Vec<User>> {
     let own = |at: &str| staged.is_some() && at == STAGING;
-    let mut users: Vec<_> = mountinfo::holders_in_any_namespace(host, device.major, device.minor)?
+    let mut users: Vec<_> = mounts
+        .holders(device.major, device.minor)?
         .into_iter()
         .filter(|holder| !(holder.pid == std::process::id() && own(&holder.mount_point)))
         .map(|holder| User { at: holder.mount_point, pid: holder.pid, command: holder.comm })

@@ -23,15 +23,17 @@ pub use iscsi::answering;
 pub(crate) use iscsi::session_users;
 pub(crate) use local::record;
 pub(crate) use lun::{
-    answering_disks, carries_label, connected_disks, disk_of, disks, disks_of_device, has_map, is_settled,
-    lun, sessions_to_target,
+    Shown, answering_disks, carries_label, connected_disks, disk_of, disks, disks_of_device, has_map,
+    is_settled, lun, sessions_to_target,
 };
 pub(crate) use mount::unit as mount_unit;
 pub(crate) use selinux::{in_force, selinux};
 
 use crate::{
     config::Config,
-    host::{Host, Tool, identity as host_identity, namespace, random, staging::Staging},
+    host::{
+        Host, Tool, identity as host_identity, mountinfo::Everywhere, namespace, random, staging::Staging,
+    },
     node::{Fact, Identity, Node},
 };
 use anyhow::Context as _;
@@ -67,15 +69,16 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
     let record = local::record(host);
     let mount = mount::data(host, &config.etcd.data_dir);
     let initiator = iscsi::initiator(host, config);
+    let mounts = Everywhere::new(host);
     Node {
         identity,
         missing_tools: missing_tools(host, config),
         in_host_namespace,
-        sessions: iscsi::all_sessions(host, config),
+        sessions: iscsi::all_sessions(host, config, &mounts),
         records: records::records(host, config, &initiator.multipathd_active),
         initiator,
         answering: Vec::new(),
-        lun: lun::lun(host, config, staged),
+        lun: lun::lun_among(host, config, staged, &mounts),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
         rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),
         retired: local::retired(host),

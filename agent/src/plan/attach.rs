@@ -48,22 +48,34 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
     let (Iscsi { target, initiator, lun }, node) = (iscsi, input.node);
     let sessions = require("iSCSI sessions", &node.sessions)?;
     let mut steps = log_out_former_name(iscsi, sessions)?;
-    let is_right = |session: &Session| {
-        session.is_of(&target.iqn, initiator) && !session.has_former_name(&target.iqn, initiator)
-    };
+    let is_right =
+        |session: &Session| session.is_of(&target.iqn) && !session.has_former_name(&target.iqn, initiator);
     let logged_in = sessions.iter().any(|session| is_right(session) && session.is_logged_in());
     if attached && logged_in && steps.is_empty() {
         return Ok(None);
     }
     let limit = time_limit(input);
+    let all = *require("whether multipathd runs", &node.initiator.multipathd_active)?;
+    let log_in = log_in_at(iscsi, target.portals.clone(), all, limit);
     if !logged_in {
         steps.extend(name_the_node(input)?);
-        let all = *require("whether multipathd runs", &node.initiator.multipathd_active)?;
-        steps.push(Step::LogIn(log_in_at(iscsi, target.portals.clone(), all, limit)));
+        steps.push(Step::LogIn(log_in.clone()));
     }
-    let (target, initiator) = (target.iqn.clone(), initiator.clone());
-    steps.push(Step::AttachLun(AttachLun { target, initiator, lun: *lun, everywhere: false, limit }));
+    // A log-in shows that a portal answers, and not that the LUN is there: an array may show it at other portals only.
+    steps.push(Step::AttachLun(AttachLun {
+        target: target.iqn.clone(),
+        initiator: initiator.clone(),
+        lun: lun.clone(),
+        everywhere: false,
+        elsewhere: Some(log_in),
+        limit,
+    }));
     Ok(Some(Plan::until(steps, Horizon::Lun)))
+}
+
+/// A single log-in at one portal, to look at what it shows.
+pub fn single_log_in(iscsi: &Iscsi, portal: Portal) -> LogIn {
+    log_in_at(iscsi, vec![portal], false, iscsi.target.timeouts.replacement)
 }
 
 /// A log-in at all or the first of these portals.
@@ -91,13 +103,13 @@ pub(super) fn log_in_at(iscsi: &Iscsi, portals: Vec<Portal>, all: bool, limit: S
 /// (`drivers/scsi/scsi_transport_iscsi.c`, `iscsi_priv_session_rw_attr`), and its timer already runs. Under a multipath
 /// map, multipathd sets the timeout (`fast_io_fail_tmo`); not so if it runs and leaves the LUN alone.
 pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refusal> {
-    let Some(Iscsi { target, initiator, .. }) = input.config.backing.iscsi() else { return Ok(Vec::new()) };
+    let Some(Iscsi { target, .. }) = input.config.backing.iscsi() else { return Ok(Vec::new()) };
     if !matches!(input.node.lun.known(), Some(LunView::Seen(lun)) if lun.multipath == Multipath::Unclaimed) {
         return Ok(Vec::new());
     }
     let replacement = target.timeouts.replacement;
     let differs = |session: &&Session| {
-        session.is_of(&target.iqn, initiator)
+        session.is_of(&target.iqn)
             && session.is_logged_in()
             && session.recovery_timeout.map(u64::from) != Some(replacement.0.as_secs())
     };

@@ -90,7 +90,7 @@ pub(super) fn wrong_lun(
 ) -> Refusal {
     let (found, wanted) = (found.clone(), wanted.clone());
     match &input.config.backing {
-        Backing::Iscsi(iscsi) => Refusal::WrongLun { lun: iscsi.lun.0, found, source_of_wish, wanted },
+        Backing::Iscsi(iscsi) => Refusal::WrongLun { lun: iscsi.place(), found, source_of_wish, wanted },
         Backing::Device(device) => {
             Refusal::WrongDisk { path: device.path.to_string(), found, source_of_wish, wanted }
         }

@@ -62,7 +62,7 @@ pub fn mark(config: &Config, node: &Node) -> Result<MarkPlan, Refusal> {
     };
     if let Some(iscsi) = config.backing.iscsi() {
         let sessions = require("iSCSI sessions", &node.sessions)?;
-        let mut ours = sessions.iter().filter(|session| session.is_of(&iscsi.target.iqn, &iscsi.initiator));
+        let mut ours = sessions.iter().filter(|session| session.is_of(&iscsi.target.iqn));
         if !mount.io_error && !ours.any(|session| session.is_logged_in()) {
             return Ok(MarkPlan::Skip(SkipReason::NoConnection));
         }

@@ -43,6 +43,7 @@ mod rollback;
 pub mod step;
 mod undo;
 
+pub use attach::single_log_in;
 pub use claim::claim;
 pub use claim_local::claim_local;
 pub use input::Occasion;

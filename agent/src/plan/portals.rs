@@ -34,7 +34,7 @@ pub(super) fn follow(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     }
     let Iscsi { target, initiator, lun } = iscsi;
     let all = require("iSCSI sessions", &input.node.sessions)?;
-    let ours: Vec<_> = all.iter().filter(|session| session.is_of(&target.iqn, initiator)).collect();
+    let ours: Vec<_> = all.iter().filter(|session| session.is_of(&target.iqn)).collect();
     let has = |portal: &Portal, is: fn(&Session) -> bool| {
         ours.iter().any(|session| session.configured.as_ref() == Some(portal) && is(session))
     };
@@ -50,7 +50,14 @@ pub(super) fn follow(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
             steps.push(Step::LogIn(attach::log_in_at(iscsi, new, true, LIMIT)));
         }
         let (target, initiator) = (target.iqn.clone(), initiator.clone());
-        let attach = AttachLun { target, initiator, lun: *lun, everywhere: true, limit: LIMIT };
+        let attach = AttachLun {
+            target,
+            initiator,
+            lun: lun.clone(),
+            everywhere: true,
+            elsewhere: None,
+            limit: LIMIT,
+        };
         steps.push(Step::AttachLun(attach));
         return Ok(Plan::until(steps, Horizon::Sessions));
     }

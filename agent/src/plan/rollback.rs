@@ -145,9 +145,8 @@ fn release_and_log_out(input: &PlanInput<'_>, record: &Record) -> Result<Plan, R
     steps.extend(release(input, record)?);
     let Some(iscsi) = input.config.backing.iscsi() else { return Ok(Plan::complete(steps)) };
     let sessions = require("iSCSI sessions", &input.node.sessions)?;
-    let free = sessions
-        .iter()
-        .filter(|session| session.is_of(&iscsi.target.iqn, &iscsi.initiator) && session.in_use.is_empty());
+    let free =
+        sessions.iter().filter(|session| session.is_of(&iscsi.target.iqn) && session.in_use.is_empty());
     steps.extend(free.map(|session| Step::LogOut { sid: session.sid }));
     Ok(Plan::complete(steps))
 }
@@ -186,12 +185,12 @@ fn check_lun_reachable(input: &PlanInput<'_>, record: &Record) -> Result<(), Ref
         Backing::Iscsi(iscsi) => {
             let target = &iscsi.target.iqn;
             let sessions = require("iSCSI sessions", &input.node.sessions)?;
-            let mut ours = sessions.iter().filter(|session| session.is_of(target, &iscsi.initiator));
+            let mut ours = sessions.iter().filter(|session| session.is_of(target));
             let found = match view {
                 LunView::Seen(_) if ours.any(|session| session.is_logged_in()) => return Ok(()),
                 LunView::Seen(_) => format!("the session to {target} has lost its connection"),
                 LunView::NoSession => format!("there is no session to {target}"),
-                LunView::NotAttached => format!("{target} shows no LUN {}", iscsi.lun),
+                LunView::NotAttached => format!("{target} shows no {}", iscsi.lun),
             };
             (found, "See that the target answers")
         }

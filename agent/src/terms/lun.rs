@@ -1,26 +1,33 @@
-//! How a LUN is identified: by its number at the target, and by its permanent WWID.
+//! Which LUN of a target: its number as the array gives it, and its address as the kernel prints it.
 
-use super::{error::TermError, file::FsUuid};
+use super::wwid::Wwid;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, Unexpected, Visitor},
 };
-use std::{fmt, str::FromStr};
+use std::fmt;
 
-/// The LUN's number at the target, in the form that sysfs and SCSI host scans use.
+/// The LUN's number as the array's administration shows it.
+///
+/// It is not what the kernel shows. The kernel prints the 8 bytes with which the array addresses the LUN as one number, without
+/// decoding them ([`LunAddress`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
-pub struct LunNumber(pub u16);
+pub struct LunNumber(pub u32);
 
 impl LunNumber {
-    /// The largest number in SCSI's flat addressing, which has 14 bits (SAM-5, section 4.7.7.3). A larger number would need the
-    /// extended form, which targets and the kernel's scan do not agree on.
-    pub const MAX: u16 = 16_383;
+    /// The largest number of the extended flat addressing with three bytes (SAM-5, section 4.7.7.5.4). No array is known that
+    /// has more LUNs.
+    pub const MAX: u32 = 0xff_ffff;
+
+    /// The largest number that every addressing method writes in the same way into its last byte, and that the kernel shows as
+    /// the array does (peripheral device addressing, SAM-5, section 4.7.7.2).
+    pub const ONE_BYTE: u32 = 255;
 }
 
 impl<'de> Deserialize<'de> for LunNumber {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_u16(NumberVisitor)
+        from.deserialize_u32(NumberVisitor)
     }
 }
 
@@ -38,7 +45,7 @@ impl schemars::JsonSchema for LunNumber {
     }
 }
 
-/// serde's own error for a number names a type of Rust, "u16". People need the range, and that quotes are wrong.
+/// serde's own error for a number names a type of Rust, "u32". People need the range, and that quotes are wrong.
 struct NumberVisitor;
 
 impl Visitor<'_> for NumberVisitor {
@@ -59,7 +66,7 @@ impl Visitor<'_> for NumberVisitor {
     }
 }
 
-fn number_from(number: impl TryInto<u16>) -> Option<LunNumber> {
+fn number_from(number: impl TryInto<u32>) -> Option<LunNumber> {
     number.try_into().ok().filter(|number| *number <= LunNumber::MAX).map(LunNumber)
 }
 
@@ -69,81 +76,115 @@ impl fmt::Display for LunNumber {
     }
 }
 
-/// The LUN's world wide identifier, in the kernel's form: `naa.…`, `eui.…` or `t10.…`
-/// (`/sys/block/*/device/wwid`, from VPD page 0x83; kernel `drivers/scsi/scsi_lib.c`, `scsi_vpd_lun_id`). The kernel pads
-/// `t10.` names, so each run of white space becomes one space.
+/// The address of a LUN at its target, as one number: what the kernel prints as the last part of `H:C:T:L`.
 ///
-/// NVMe has `eui.…`, `uuid.…` or `nvme.VENDOR-SERIAL-MODEL-NAMESPACE` (`/sys/block/*/wwid`; kernel
-/// `drivers/nvme/host/sysfs.c`, `wwid_show`). A virtio disk has only a serial number, which the hypervisor chooses: here it
-/// is written `virtio.…`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Wwid(String);
+/// SCSI has 8 bytes for it, whose first bits say how the rest is to be read (SAM-5, section 4.7). The kernel takes them as four
+/// words of 16 bits, the first word lowest, and decodes nothing (`scsilun_to_int`, drivers/scsi/scsi_common.c). So what an array
+/// calls LUN 300 is 300 here if the array uses peripheral addressing with the high bits in the first byte, as LIO does, and
+/// 16684 (0x4000 + 300) if it uses flat addressing. An address is only ever read: this program makes none of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LunAddress(pub u64);
 
-pub(super) const WWID_FORM: &str = "a WWID, such as \"naa.60014051…\", \"eui.…\", \"t10.…\", \"nvme.…\", \"uuid.…\", \"virtio.…\", or udev's and multipath's \"360014051…\"";
-
-impl Wwid {
-    /// The identifier as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
+impl LunAddress {
+    /// The number as the array shows it; none for a well-known LUN, and for forms that hold more than one number.
+    pub fn number(self) -> Option<LunNumber> {
+        let bytes = self.bytes();
+        let [first, second, third, fourth, ..] = bytes;
+        let used = match first {
+            0x00..=0x7f => 2, // peripheral device and flat space addressing: 14 bits
+            0xd2 => 4,        // extended flat space addressing: three bytes
+            0xe2 => 6,        // long extended flat space addressing: five bytes
+            _ => return None,
+        };
+        if bytes.iter().skip(used).any(|byte| *byte != 0) {
+            return None; // a LUN of a second level
+        }
+        let [_, _, _, _, fifth, sixth, ..] = bytes;
+        number_from(match used {
+            2 => u64::from_be_bytes([0, 0, 0, 0, 0, 0, first & 0x3f, second]),
+            4 => u64::from_be_bytes([0, 0, 0, 0, 0, second, third, fourth]),
+            _ => u64::from_be_bytes([0, 0, 0, second, third, fourth, fifth, sixth]),
+        })
     }
 
-    /// The form that multipath-tools uses in the UUID of a map: the designator's type as a digit, then the number. None for a
-    /// `t10.` name, which multipath-tools writes in another form.
-    pub fn multipath(&self) -> Option<String> {
-        let number = |kind| self.0.strip_prefix(kind);
-        number("naa.").map(|hex| format!("3{hex}")).or_else(|| number("eui.").map(|hex| format!("2{hex}")))
+    /// How the array addresses the LUN, in SCSI's words.
+    pub fn method(self) -> &'static str {
+        let [first, second, ..] = self.bytes();
+        match (first, second) {
+            (0x00, _) => "peripheral",
+            (0x01..=0x3f, _) => "peripheral, with a bus number",
+            (0x40..=0x7f, _) => "flat",
+            (0xd2 | 0xe2, _) => "extended",
+            (0xc1, _) => "a well-known LUN",
+            _ => "a form of its own",
+        }
     }
-}
 
-impl FromStr for Wwid {
-    type Err = TermError;
-
-    /// Also accepts the form of udev's `ID_SERIAL` and of multipath (a type digit, then hex), and `wwn-0x…`. So a name that
-    /// an administrator copies from `multipath -ll` or `/dev/disk/by-id` works.
-    fn from_str(text: &str) -> Result<Self, TermError> {
-        let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let wrong = || TermError::new(text, WWID_FORM);
-        let lower = folded.to_ascii_lowercase();
-        let is_hex =
-            |hex: &str| (hex.len() == 16 || hex.len() == 32) && hex.bytes().all(|b| b.is_ascii_hexdigit());
-        if let Some(hex) = lower.strip_prefix("naa.") {
-            return if is_hex(hex) { Ok(Self(lower)) } else { Err(wrong()) };
-        }
-        if let Some(hex) = lower.strip_prefix("eui.") {
-            let known = is_hex(hex) || (hex.len() == 24 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
-            return if known { Ok(Self(lower)) } else { Err(wrong()) };
-        }
-        if let Some(name) = folded.strip_prefix("t10.").or_else(|| folded.strip_prefix("virtio.")) {
-            let printable = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
-            return if printable { Ok(Self(folded)) } else { Err(wrong()) };
-        }
-        if let Some(uuid) = lower.strip_prefix("uuid.") {
-            return if uuid.parse::<FsUuid>().is_ok() { Ok(Self(lower)) } else { Err(wrong()) };
-        }
-        if let Some(name) = lower.strip_prefix("nvme.") {
-            let parts: Vec<_> = name.split('-').collect();
-            let hex = |part: &str| part.bytes().all(|b| b.is_ascii_hexdigit());
-            // Without a serial number every disk of that model would have this name.
-            let whole = matches!(parts.as_slice(), [vendor, serial, model, space]
-                if vendor.len() == 4 && !serial.is_empty() && space.len() == 8 && [vendor, serial, model, space].iter().all(|part| hex(part)));
-            return if whole { Ok(Self(lower)) } else { Err(wrong()) };
-        }
-        if let Some(hex) = lower.strip_prefix("wwn-0x").or_else(|| lower.strip_prefix("0x")) {
-            return if is_hex(hex) { Ok(Self(format!("naa.{hex}"))) } else { Err(wrong()) };
-        }
-        // scsi_id(8): the first digit is the designator's type, 3 for NAA, 2 for EUI-64.
-        let name = lower.strip_prefix("scsi-").unwrap_or(&lower);
-        match name.split_at_checked(1) {
-            Some(("3", hex)) if is_hex(hex) => Ok(Self(format!("naa.{hex}"))),
-            Some(("2", hex)) if is_hex(hex) => Ok(Self(format!("eui.{hex}"))),
-            _ => Err(wrong()),
-        }
+    /// The bytes as they are on the wire.
+    fn bytes(self) -> [u8; 8] {
+        let [a, b, c, d, e, f, g, h] = self.0.to_le_bytes();
+        [b, a, d, c, f, e, h, g]
     }
 }
 
-impl fmt::Display for Wwid {
+impl fmt::Display for LunAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        self.0.fmt(f)
+    }
+}
+
+/// Which LUN of the target the config means. The WWID identifies it; the number is what a person calls it, and is enough where
+/// the config has no WWID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedLun {
+    /// Its number at the array.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<LunNumber>,
+    /// Its WWID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wwid: Option<Wwid>,
+}
+
+/// More than one LUN fits, by their places in what was shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ambiguous(pub Vec<usize>);
+
+impl WantedLun {
+    /// The place of the one LUN that is meant, of all that a session shows; none if it is not among them.
+    ///
+    /// With a WWID the LUN of that WWID is meant, whatever its number is: an array may have given it another one. If there is
+    /// none, it is the LUN with the number, which is refused later for its WWID, with both WWIDs in the message. If an array
+    /// shows the LUN of that WWID twice, the number decides.
+    pub fn choose(&self, shown: &[(LunAddress, Option<Wwid>)]) -> Result<Option<usize>, Ambiguous> {
+        let places =
+            |fits: &dyn Fn(usize) -> bool| (0..shown.len()).filter(|at| fits(*at)).collect::<Vec<_>>();
+        let is_numbered =
+            |at: usize| self.number.is_some() && shown.get(at).and_then(|one| one.0.number()) == self.number;
+        let is_named = |at: usize| {
+            self.wwid.is_some() && shown.get(at).and_then(|one| one.1.as_ref()) == self.wwid.as_ref()
+        };
+        let named = places(&is_named);
+        let both = places(&|at| is_named(at) && is_numbered(at));
+        let found = match (named.len(), both.is_empty()) {
+            (0, _) => places(&is_numbered),
+            (1, _) | (_, true) => named,
+            (_, false) => both,
+        };
+        match found.as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some(*one)),
+            _ => Err(Ambiguous(found)),
+        }
+    }
+}
+
+impl fmt::Display for WantedLun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.number, &self.wwid) {
+            (Some(number), _) => write!(f, "LUN {number}"),
+            (None, Some(wwid)) => write!(f, "LUN {wwid}"),
+            (None, None) => f.write_str("a LUN without a name"),
+        }
     }
 }
 
@@ -151,49 +192,60 @@ impl fmt::Display for Wwid {
 mod tests {
     use super::*;
 
-    #[test]
-    fn one_name_for_every_form() {
-        let naa = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4";
-        for text in [
-            naa,
-            "NAA.60014051D8E4A3BD5A94F3F9A1A2B3C4",
-            "360014051d8e4a3bd5a94f3f9a1a2b3c4",
-            "scsi-360014051d8e4a3bd5a94f3f9a1a2b3c4",
-            "wwn-0x60014051d8e4a3bd5a94f3f9a1a2b3c4",
-            "0x60014051d8e4a3bd5a94f3f9a1a2b3c4",
-        ] {
-            assert_eq!(text.parse::<Wwid>().unwrap().as_str(), naa, "{text}");
-        }
-        for text in [
-            "eui.0025388b710116a1",
-            "uuid.0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b",
-            "nvme.1d0f-766f6c30313233343536373839616263-416d617a6f6e20456c617374696320426c6f636b2053746f7265-00000001",
-            "virtio.etcd0",
-        ] {
-            assert_eq!(format!("{text}\n").parse::<Wwid>().unwrap().as_str(), text);
-        }
-        assert_eq!("t10.IET     00010001  \n".parse::<Wwid>().unwrap().as_str(), "t10.IET 00010001");
+    fn address(bytes: [u8; 8]) -> LunAddress {
+        // As the kernel does it (`scsilun_to_int`).
+        let words = bytes.chunks(2).enumerate();
+        LunAddress(
+            words.map(|(at, two)| u64::from(two[0]) << (8 + 16 * at) | u64::from(two[1]) << (16 * at)).sum(),
+        )
     }
 
     #[test]
-    fn refused() {
-        for text in [
-            "",
-            "naa.",
-            "naa.xyz",
-            "naa.6001",
-            "t10.",
-            "sda",
-            "/dev/sda",
-            "t10.a\u{7}b",
-            "virtio.",
-            "virtio.a\u{7}b",
-            "uuid.1",
-            "nvme.1b36--51454d55-00000001",
-            "nvme.1b36-31-51454d55",
-            "nvme.1b36-zz-51454d55-00000001",
+    fn numbers_as_the_array_says_them() {
+        for (bytes, kernel, number, method) in [
+            ([0x00, 0x01, 0, 0, 0, 0, 0, 0], 1, Some(1), "peripheral"),
+            ([0x00, 0xff, 0, 0, 0, 0, 0, 0], 255, Some(255), "peripheral"),
+            ([0x01, 0x2c, 0, 0, 0, 0, 0, 0], 300, Some(300), "peripheral, with a bus number"),
+            ([0x41, 0x2c, 0, 0, 0, 0, 0, 0], 16_684, Some(300), "flat"),
+            ([0x40, 0x00, 0, 0, 0, 0, 0, 0], 16_384, Some(0), "flat"),
+            ([0x7f, 0xff, 0, 0, 0, 0, 0, 0], 32_767, Some(16_383), "flat"),
+            ([0xd2, 0x00, 0x01, 0x2c, 0, 0, 0, 0], 0x012c_d200, Some(300), "extended"),
+            ([0xd2, 0xff, 0xff, 0xff, 0, 0, 0, 0], 0xffff_d2ff, Some(LunNumber::MAX), "extended"),
+            ([0xe2, 0, 0, 0, 0x01, 0x2c, 0, 0], 0x012c_0000_e200, Some(300), "extended"),
+            // More than the config takes, a LUN behind a LUN, REPORT LUNS' own LUN, bus, target and LUN in one.
+            ([0xe2, 1, 0, 0, 0, 0, 0, 0], 0xe201, None, "extended"),
+            ([0x00, 0x01, 0x00, 0x02, 0, 0, 0, 0], 0x2_0001, None, "peripheral"),
+            ([0xc1, 0x01, 0, 0, 0, 0, 0, 0], 49_409, None, "a well-known LUN"),
+            ([0x81, 0x21, 0, 0, 0, 0, 0, 0], 0x8121, None, "a form of its own"),
         ] {
-            assert!(text.parse::<Wwid>().is_err(), "{text}");
+            let found = address(bytes);
+            assert_eq!(found, LunAddress(kernel), "{bytes:x?}");
+            assert_eq!((found.number(), found.method()), (number.map(LunNumber), method), "{bytes:x?}");
         }
+    }
+
+    #[test]
+    fn exactly_one_is_meant() {
+        let (a, b) = ("naa.6000000000000001", "naa.6000000000000002");
+        let wwid = |text: &str| -> Option<Wwid> { (!text.is_empty()).then(|| text.parse().unwrap()) };
+        let chosen = |number: Option<u32>, wanted: &str, shown: &[(u64, &str)]| {
+            let shown: Vec<_> = shown.iter().map(|(lun, name)| (LunAddress(*lun), wwid(name))).collect();
+            WantedLun { number: number.map(LunNumber), wwid: wwid(wanted) }.choose(&shown)
+        };
+        // tgt with LUNs 44 and 300: a scan for 300 would have led to 44.
+        let tgt = [(0, ""), (44, a), (16_684, b)];
+        assert_eq!(chosen(Some(300), "", &tgt), Ok(Some(2)));
+        assert_eq!(chosen(Some(44), "", &tgt), Ok(Some(1)));
+        assert_eq!(chosen(Some(16_684), "", &tgt), Ok(None), "the kernel's number is not the array's");
+        assert_eq!(chosen(Some(300), "", &[(300, a), (16_684, b)]), Err(Ambiguous(vec![0, 1])));
+        // The WWID identifies.
+        assert_eq!(chosen(None, b, &tgt), Ok(Some(2)));
+        assert_eq!(chosen(Some(44), b, &tgt), Ok(Some(2)), "renumbered at the array");
+        assert_eq!(chosen(Some(44), "naa.6000000000000003", &tgt), Ok(Some(1)), "refused for its WWID");
+        assert_eq!(chosen(None, "naa.6000000000000003", &tgt), Ok(None));
+        assert_eq!(chosen(None, a, &[(1, a), (5, a)]), Err(Ambiguous(vec![0, 1])));
+        assert_eq!(chosen(Some(5), a, &[(1, a), (5, a)]), Ok(Some(1)), "shown twice: the number decides");
+        assert_eq!(chosen(Some(7), a, &[(1, a), (5, a), (7, b)]), Err(Ambiguous(vec![0, 1])));
+        assert_eq!(chosen(None, "", &[(1, "")]), Ok(None), "no name is no wildcard");
     }
 }

@@ -16,6 +16,7 @@ mod secret;
 mod spelling;
 mod text;
 mod url;
+mod wwid;
 
 pub use chap::{Chap, ChapAlg, ChapError};
 pub use disk::DiskLink;
@@ -25,10 +26,11 @@ pub use fingerprint::{
     BLOCK, ContentHasher, Fingerprint, Hasher, OlderFingerprint, RecordedFingerprint, block_hash, checksum,
 };
 pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, Portal};
-pub use lun::{LunNumber, Wwid};
+pub use lun::{Ambiguous, LunAddress, LunNumber, WantedLun};
 pub use nonce::Nonce;
 pub use quantity::{Bytes, Span};
 pub use secret::Secret;
 pub use spelling::nearest;
 pub(crate) use text::TextVisitor;
 pub use url::{ClientUrl, MetricsUrl};
+pub use wwid::Wwid;

@@ -5,10 +5,10 @@ use super::{
     file::{self, AbsPath, FsLabel, FsUuid},
     fingerprint::{Fingerprint, RecordedFingerprint},
     iscsi::{self, Iqn, Portal},
-    lun::{self, Wwid},
     nonce::{self, Nonce},
     quantity::{self, Bytes, Span},
     url::{self, ClientUrl, MetricsUrl},
+    wwid::{self, Wwid},
 };
 use serde::de::Visitor;
 use std::fmt;
@@ -50,7 +50,7 @@ serde_as_text!(
     RecordedFingerprint: "a fingerprint in quotes",
     Iqn: iscsi::IQN_FORM,
     Portal: iscsi::PORTAL_FORM,
-    Wwid: lun::WWID_FORM,
+    Wwid: wwid::WWID_FORM,
     Nonce: nonce::NONCE_FORM,
     Bytes: quantity::SIZE_FORM,
     Span: quantity::SPAN_FORM,

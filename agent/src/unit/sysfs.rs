@@ -9,7 +9,9 @@ const TEMPLATE: &str = include_str!("../../../units/etcd-lun-sysfs@.service.in")
 /// The requests that only an iSCSI session needs, as lines of the unit's script.
 const AT_TARGET: &str = "\
 fail:2) d=/sys/class/block/$$2/dm; grep -q ^mpath- $$d/uuid && /usr/sbin/dmsetup message \"$$(cat $$d/name)\" 0 fail_if_no_path; exit;; \\
-scan:4) n=$$2$$3$$4; f=/sys/class/iscsi_host/host$$2/device/scsi_host/host$$2/scan; t=\"0 $$3 $$4\";; \\
+scan:3) n=$$2$$3; f=/sys/class/iscsi_host/host$$2/device/scsi_host/host$$2/scan; t=\"0 $$3 -\";; \\
+drop:4) n=$$2$$3$$4; d=$$2:0:$$3:$$4; f=/sys/bus/scsi/devices/$$d/delete; t=1; \\
+case $$(readlink -f \"/sys/bus/scsi/devices/$$d\") in */session[0-9]*/$$d) ;; *) exit 3;; esac;; \\
 timeout:3) n=$$2$$3; f=/sys/class/iscsi_session/session$$2/recovery_tmo; t=$$3;; \\
 remove:2) d=$$2; f=/sys/class/block/$$d/device/delete; t=1; \\
 case $$(readlink -f /sys/class/block/$$d) in */session[0-9]*/block/$$d) ;; *) exit 3;; esac;; \\
@@ -77,6 +79,9 @@ mod tests {
                 fs::create_dir_all(at.parent().unwrap()).unwrap();
                 std::os::unix::fs::symlink(sys.0.join(to), at).unwrap();
             };
+            for (disk, address) in [(SESSION, "2:0:0:1"), (LOCAL, "0:0:0:0")] {
+                link(disk, &format!("bus/scsi/devices/{address}"));
+            }
             for (disk, name) in [(SESSION, "sdb"), (LOCAL, "sda")] {
                 let block = format!("{disk}/block/{name}");
                 fs::create_dir_all(sys.0.join(&block)).unwrap();
@@ -132,7 +137,8 @@ mod tests {
     fn writes_what_the_name_says_and_nothing_else() {
         let sys = Sys::new();
         let one = |path: &str, text: &str| (true, vec![(path.to_owned(), format!("{text}\n"))]);
-        assert_eq!(sys.asked(true, "scan:2:0:1"), one(SCAN, "0 0 1"));
+        assert_eq!(sys.asked(true, "scan:2:0"), one(SCAN, "0 0 -"));
+        assert_eq!(sys.asked(true, "drop:2:0:1"), one(&format!("{SESSION}/delete"), "1"));
         assert_eq!(sys.asked(true, "timeout:1:3600"), one(TIMEOUT, "3600"));
         assert_eq!(sys.asked(true, "remove:sdb"), one(&format!("{SESSION}/delete"), "1"));
         for at_target in [true, false] {
@@ -144,15 +150,20 @@ mod tests {
             );
         }
         assert_eq!(sys.asked(true, "fail:dm-0"), one("dmsetup", "message\nmpath a\n0\nfail_if_no_path"));
-        // A local disk is never removed. Neither wildcards nor paths, nor names of other files.
+        // A local disk is never removed, nor forgotten. Neither wildcards nor paths, nor names of other files.
         for request in [
             "remove:sda",
-            "scan:2:0:-",
-            "scan:-:-:-",
-            "scan:2:0",
-            "scan:2:0:1:1",
-            "scan:0:0:1",
-            "scan:2:0:",
+            "drop:0:0:0",
+            "drop:2:0:2",
+            "drop:2:0:-",
+            "drop:2:0:",
+            "drop:2:0",
+            "scan:2:-",
+            "scan:-:-",
+            "scan:2",
+            "scan:2:0:1",
+            "scan:0:0",
+            "scan:2:",
             "timeout:1:-1",
             "timeout:1:off",
             "rescan:",
@@ -170,9 +181,9 @@ mod tests {
         ] {
             assert_eq!(sys.asked(true, request), (false, vec![]), "{request}");
         }
-        for request in ["scan:2:0:1", "timeout:1:3600", "remove:sdb", "fail:dm-0"] {
+        for request in ["scan:2:0", "drop:2:0:1", "timeout:1:3600", "remove:sdb", "fail:dm-0"] {
             assert_eq!(sys.asked(false, request), (false, vec![]), "{request}");
         }
-        assert_eq!(sysfs_service("scan:2:0:1"), "etcd-lun-sysfs@scan:2:0:1.service");
+        assert_eq!(sysfs_service("scan:2:0"), "etcd-lun-sysfs@scan:2:0.service");
     }
 }

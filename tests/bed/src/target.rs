@@ -110,6 +110,7 @@ impl Offer {
 #[derive(Debug)]
 pub struct Target {
     bed: Rc<Bed>,
+    portals: Vec<String>,
     socket: PathBuf,
     log: PathBuf,
     offer: Offer,
@@ -119,10 +120,18 @@ pub struct Target {
 impl Target {
     /// Starts tgtd on both storage networks and sets up the target.
     pub fn start(bed: &Rc<Bed>, offer: Offer) -> Result<Self> {
+        let all = [Path::A.portal(), Path::B.portal(), Path::A.portal_v6(), Path::A.other_portal_v6()];
+        Self::start_at(bed, "tgt", &all, offer)
+    }
+
+    /// Starts one more tgtd at these portals, like another controller of the array: what it offers may differ. Its name must not
+    /// be another one's.
+    pub fn start_at(bed: &Rc<Bed>, name: &str, portals: &[String], offer: Offer) -> Result<Self> {
         let mut target = Self {
             bed: Rc::clone(bed),
-            socket: bed.run.dir().join("tgt"),
-            log: bed.run.dir().join("tgtd.log"),
+            portals: portals.to_vec(),
+            socket: bed.run.dir().join(name),
+            log: bed.run.dir().join(format!("{name}d.log")),
             offer,
             process: None,
         };
@@ -130,12 +139,24 @@ impl Target {
         Ok(target)
     }
 
+    /// Starts tgtd again at these portals only.
+    pub fn only_at(&mut self, portals: &[String]) -> Result<()> {
+        self.portals = portals.to_vec();
+        self.restart()
+    }
+
+    /// Keeps a LUN known and lets no read of it succeed, as a standby controller does.
+    pub fn set_standby(&self, number: u32, standby: bool) -> Result<()> {
+        let parameters = format!("online={}", u8::from(!standby));
+        let number = number.to_string();
+        self.set("logicalunit", "update", &["--tid", "1", "--lun", &number, "--params", &parameters])
+    }
+
     /// Starts tgtd with the same offer again, also after it was killed.
     pub fn restart(&mut self) -> Result<()> {
         self.stop();
         let log = File::options().create(true).append(true).open(&self.log)?;
-        let portals = [Path::A.portal(), Path::B.portal(), Path::A.portal_v6(), Path::A.other_portal_v6()]
-            .map(|portal| format!("portal={portal}"));
+        let portals: Vec<_> = self.portals.iter().map(|portal| format!("portal={portal}")).collect();
         let mut tgtd = self.bed.net.command("tgtd");
         tgtd.args(["-f", "--iscsi", &portals.join(",")])
             .env("TGT_IPC_SOCKET", &self.socket)
@@ -170,10 +191,8 @@ impl Target {
             child.wait().ok();
         }
         // tgtd does not start while the socket of a killed tgtd exists.
-        if let Some(dir) = self.socket.parent() {
-            for port in ["tgt.0", "tgt.0.lock"] {
-                fs::remove_file(dir.join(port)).ok();
-            }
+        for port in ["0", "0.lock"] {
+            fs::remove_file(self.socket.with_extension(port)).ok();
         }
     }
 

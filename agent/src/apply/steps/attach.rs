@@ -3,16 +3,19 @@
 use crate::{
     apply::{
         context::Run,
-        sysfs,
+        steps::{
+            login,
+            look::{Found, Look, look},
+        },
         watcher::{Waiting, Watcher},
     },
     config::Device,
     host::{Host, block, iscsi, udev::Monitor},
     observe,
     plan::step::AttachLun,
-    terms::{DiskLink, Span},
+    terms::{DiskLink, Portal, Span},
 };
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use std::time::{Duration, Instant};
 
 /// The time for udev to process the new disk after a scan. udev's own limit for an event is 180 s
@@ -22,17 +25,190 @@ const UDEV_LIMIT: Duration = Duration::from_secs(180);
 /// after the paths are settled. Without the wait we would look at the LUN while the map appears.
 const MAP_LIMIT: Duration = Duration::from_secs(15);
 
-/// Scans for the LUN on every session to the target until the target shows it, and waits until udev has processed its
-/// disks.
-pub fn attach(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
-    let AttachLun { lun, limit, .. } = step;
-    let monitor = Monitor::open(host).context("listening to udev")?;
-    let known = scan(host, step, watcher)?;
-    let limit = UDEV_LIMIT.min(limit.0.max(Duration::from_secs(10)));
-    let settled_disks = || {
+/// Looks for the LUN on the sessions to the target, reads it, and goes on to the next portal where it is not: round and round
+/// until a portal leads to it. A session at a portal that shows nothing is logged out, unless somebody uses one of ours.
+pub fn attach(run: &mut Run<'_>, step: &AttachLun, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+    let deadline = run.attaching_since.take().unwrap_or_else(Instant::now) + step.limit.0;
+    let monitor = Monitor::open(run.host).context("listening to udev")?;
+    let mut waiting = Waiting::default();
+    let mut pause = NEXT_SCAN;
+    loop {
+        let why = match round(run, step, &monitor)? {
+            Round::Attached(disks) => return Ok(format!("{} is {}", step.lun, disks.join(", "))),
+            Round::Nowhere(findings) => findings,
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        let is_hopeless = why.iter().all(|finding| finding.is_final);
+        let said = told(step, &why);
+        if left.is_zero() || is_hopeless {
+            let patience = if is_hopeless {
+                String::new()
+            } else {
+                format!(", for {} (`boot.attach_timeout`)", step.limit)
+            };
+            bail!("{said}{patience}{}", cure(step, &why));
+        }
+        waiting.note(watcher, &said, left);
+        let is_lost = why.iter().any(|finding| matches!(finding.what, What::Lost));
+        run.host.pause(if is_lost { RECONNECT } else { pause }.min(left)).context("waiting for the LUN")?;
+        if !is_lost {
+            pause = (pause * 2).min(LAST_SCAN);
+        }
+    }
+}
+
+/// The pause before a target is asked again for a LUN that it has not shown. It grows, because each time the kernel may make
+/// disks of all other LUNs, and forgets them.
+const NEXT_SCAN: Duration = Duration::from_secs(2);
+const LAST_SCAN: Duration = Duration::from_secs(8);
+/// The pause before a session is looked at again that has lost its connection. The kernel announces no change of its
+/// state.
+const RECONNECT: Duration = Duration::from_millis(200);
+
+/// How one round over the portals ended.
+enum Round {
+    /// The LUN's disks, one for each path that works.
+    Attached(Vec<String>),
+    /// What was found at each portal. Never empty.
+    Nowhere(Vec<Finding>),
+}
+
+/// Why a portal does not lead to the LUN.
+#[derive(Debug)]
+struct Finding {
+    portal: String,
+    what: What,
+    /// Whether it stays so until a person changes something.
+    is_final: bool,
+}
+
+#[derive(Debug)]
+enum What {
+    /// The connection was lost before the target was asked.
+    Lost,
+    /// It shows others, which are listed.
+    Absent(String),
+    /// It shows the LUN, and the LUN cannot be used there.
+    Unusable(String),
+    /// No session.
+    NoSession(String),
+}
+
+fn round(run: &Run<'_>, step: &AttachLun, monitor: &Monitor) -> anyhow::Result<Round> {
+    let mut findings: Vec<Finding> = Vec::new();
+    let mut tried: Vec<Portal> = Vec::new();
+    loop {
+        let looks = look(run.host, step)?;
+        let known: Vec<_> = looks.iter().filter(|look| look.found == Found::Known).collect();
+        let lacks = looks.iter().any(|look| matches!(look.found, Found::Absent(_)));
+        let is_enough = !(known.is_empty() || step.everywhere && lacks);
+        let mut unusable = Vec::new();
+        if is_enough {
+            let disks = settled(run.host, step, monitor, &known)?;
+            let mut working = Vec::new();
+            for (look, disk) in known.iter().zip(disks) {
+                match disk.and_then(|disk| answers(run.host, look, disk)) {
+                    Ok(disk) => working.push(disk),
+                    Err(why) => unusable.push((look.session.sid, format!("{why:#}"))),
+                }
+            }
+            if !working.is_empty() && (unusable.is_empty() || !step.everywhere) {
+                leave_idle(run, step, &looks)?;
+                return Ok(Round::Attached(working));
+            }
+        }
+        for look in &looks {
+            let broken = unusable.iter().find(|(sid, _)| *sid == look.session.sid);
+            let what = match (&look.found, broken) {
+                (_, Some((_, why))) => What::Unusable(why.clone()),
+                (Found::NotAsked, None) => What::Lost,
+                (Found::Absent(others), None) => What::Absent(others.clone()),
+                (Found::Known, None) => continue,
+            };
+            let portal = at(&look.session);
+            findings.retain(|finding| finding.portal != portal);
+            findings.push(Finding { portal, what, is_final: false });
+        }
+        if !try_next(run, step, &looks, &mut tried, &mut findings)? {
+            if findings.is_empty() {
+                let what = What::NoSession(format!("there is no session to {}", step.target));
+                findings.push(Finding { portal: "any portal".into(), what, is_final: false });
+            }
+            return Ok(Round::Nowhere(findings));
+        }
+    }
+}
+
+/// Logs in at portals that this round has not tried. False if there is none, or if sessions of ours have to stay.
+fn try_next(
+    run: &Run<'_>,
+    step: &AttachLun,
+    looks: &[Look],
+    tried: &mut Vec<Portal>,
+    findings: &mut Vec<Finding>,
+) -> anyhow::Result<bool> {
+    let Some(log_in) = &step.elsewhere else { return Ok(false) };
+    tried.extend(
+        looks.iter().flat_map(|look| log_in.portals.iter().filter(|at| look.session.is_at(at)).cloned()),
+    );
+    let mut next: Vec<_> = log_in.portals.iter().filter(|portal| !tried.contains(portal)).cloned().collect();
+    if !log_in.all {
+        next.truncate(1);
+        if next.is_empty() || !log_out_all(run, looks)? {
+            return Ok(false);
+        }
+    }
+    if next.is_empty() {
+        return Ok(false);
+    }
+    tried.extend(next.iter().cloned());
+    for (portal, result) in next.iter().zip(login::attempt(run, log_in, &next)?) {
+        if let Err(error) = result {
+            let is_final = !error.is_transient();
+            let what = What::NoSession(login::told(error));
+            findings.push(Finding { portal: portal.to_string(), what, is_final });
+        }
+    }
+    Ok(true)
+}
+
+/// Without multipath a second session would show the LUN as a second disk, so the others end first. False if somebody uses one:
+/// then it is waited for.
+fn log_out_all(run: &Run<'_>, looks: &[Look]) -> anyhow::Result<bool> {
+    for look in looks {
+        if !observe::session_users(run.host, &look.session)?.is_empty() {
+            return Ok(false);
+        }
+    }
+    for look in looks {
+        login::log_out(run, look.session.sid)?;
+    }
+    Ok(true)
+}
+
+/// Logs out sessions that show other LUNs only and that nobody uses.
+fn leave_idle(run: &Run<'_>, step: &AttachLun, looks: &[Look]) -> anyhow::Result<()> {
+    let idle = looks.iter().filter(|look| matches!(look.found, Found::Absent(_)));
+    for look in idle.filter(|_| step.elsewhere.is_some()) {
+        if observe::session_users(run.host, &look.session)?.is_empty() {
+            login::log_out(run, look.session.sid)?;
+        }
+    }
+    Ok(())
+}
+
+/// The disk of the LUN on each session, as soon as udev has processed all of them; or why there is none.
+fn settled(
+    host: &Host,
+    step: &AttachLun,
+    monitor: &Monitor,
+    known: &[&Look],
+) -> anyhow::Result<Vec<anyhow::Result<String>>> {
+    let limit = UDEV_LIMIT.min(step.limit.0.max(Duration::from_secs(10)));
+    let disks = || {
         let mut disks = Vec::new();
-        for session in &known {
-            match observe::disk_of(host, session, *lun)? {
+        for look in known {
+            match observe::disk_of(host, &look.session, &step.lun)? {
                 Some(name) if observe::is_settled(host, &name)? => disks.push(name),
                 _ => return Ok(None),
             }
@@ -42,76 +218,66 @@ pub fn attach(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyho
     if known.len() > 1 {
         // Without a map the plan refuses several paths, and says so better.
         let mapped = || {
-            let disks = settled_disks()?.unwrap_or_default();
+            let disks = disks()?.unwrap_or_default();
             let Some(disk) = disks.first() else { return Ok(None) };
             Ok(observe::has_map(host, disk)?.then_some(()))
         };
         monitor.wait_until(host, Instant::now() + limit.min(MAP_LIMIT), mapped)?;
     }
-    let settled = monitor.wait_until(host, Instant::now() + limit, settled_disks)?;
-    match settled {
-        Some(disks) => Ok(format!("LUN {lun} is {}", disks.join(", "))),
-        None => bail!(
-            "LUN {lun} is attached, but udev has not processed its disk within {} s; see `lsscsi` and `journalctl -u systemd-udevd`",
-            limit.as_secs()
-        ),
+    Ok(match monitor.wait_until(host, Instant::now() + limit, disks)? {
+        Some(disks) => disks.into_iter().map(Ok).collect(),
+        None => {
+            let late = || {
+                anyhow!(
+                    "udev has not processed its disk within {} s; see `lsscsi` and `journalctl -u systemd-udevd`",
+                    limit.as_secs()
+                )
+            };
+            known.iter().map(|_| Err(late())).collect()
+        }
+    })
+}
+
+/// Reads the LUN over this path, unless somebody uses it: a LUN in use is not read.
+fn answers(host: &Host, look: &Look, disk: String) -> anyhow::Result<String> {
+    let used = observe::session_users(host, &look.session)?;
+    if used.contains(&disk) {
+        return Ok(disk);
+    }
+    match block::try_read(host, &disk) {
+        Ok(()) => Ok(disk),
+        Err(error) => Err(anyhow!(
+            "it cannot be read ({error}): the array may serve it over another portal only, or the network lose large packets"
+        )),
     }
 }
 
-/// The pause before a target is asked again for a LUN that it has not shown.
-const NEXT_SCAN: Duration = Duration::from_secs(2);
-/// The pause before a session is looked at again that has lost its connection. The kernel announces no change of its
-/// state.
-const RECONNECT: Duration = Duration::from_millis(200);
+/// The portal of a session, as the config would name it.
+fn at(session: &iscsi::Session) -> String {
+    let end = session.portal.as_ref().or(session.address.as_ref());
+    end.map_or_else(|| format!("session {}", session.sid), ToString::to_string)
+}
 
-/// The sessions on which the kernel knows the LUN after a scan: at least one, or all. A session that loses its connection
-/// during the scan gives no answer. Then iscsid reconnects it, and the scan is repeated. It is also repeated if the target
-/// shows no such LUN, because the LUN may be mapped a moment later.
-fn scan(host: &Host, step: &AttachLun, watcher: &mut dyn Watcher) -> anyhow::Result<Vec<iscsi::Session>> {
-    let AttachLun { target, initiator, lun, everywhere, limit } = step;
-    let deadline = Instant::now() + limit.0;
-    let mut waiting = Waiting::default();
-    loop {
-        let sessions = iscsi::sessions_of(host, target, initiator)?;
-        let (mut known, mut lacks) = (Vec::new(), None);
-        for session in sessions.iter().filter(|session| session.is_logged_in()) {
-            sysfs::scan(host, session, *lun)
-                .with_context(|| format!("scanning for LUN {lun} on session {}", session.sid))?;
-            // A scan ends after the target has answered.
-            if let Some(target_id) = session.target_id
-                && block::is_known(host, session.host_no, target_id, *lun)?
-            {
-                known.push(session.clone());
-            } else {
-                lacks = session.portal.as_ref();
-            }
+fn told(step: &AttachLun, findings: &[Finding]) -> String {
+    let AttachLun { target, lun, .. } = step;
+    let each = findings.iter().map(|Finding { portal, what, .. }| match what {
+        What::Lost => anyhow!("the connection to {portal} was lost before {target} was asked for {lun}"),
+        What::Absent(others) => {
+            anyhow!("{target} shows this initiator no {lun} at {portal}, and shows {others}")
         }
-        if !known.is_empty() && (lacks.is_none() || !everywhere) {
-            return Ok(known);
-        }
-        let has_answered = |session: &iscsi::Session| session.is_logged_in();
-        let answered = sessions.iter().chain(&iscsi::sessions_of(host, target, initiator)?).all(has_answered);
-        let left = deadline.saturating_duration_since(Instant::now());
-        let (why, pause) = if answered {
-            let at = lacks.map_or("any portal".into(), ToString::to_string);
-            if left.is_zero() {
-                bail!(
-                    "{target} shows this initiator no LUN {lun} at {at}, for {limit} (`boot.attach_timeout`): map it to {initiator} \
-                     there, or correct `node.lun` or `target.portals`"
-                );
-            }
-            (format!("{target} shows this initiator no LUN {lun} at {at}, map it to {initiator}"), NEXT_SCAN)
-        } else {
-            if left.is_zero() {
-                bail!(
-                    "the connection was lost before {target} was asked for LUN {lun}, and has not come back within {limit} \
-                     (`boot.attach_timeout`)"
-                );
-            }
-            (format!("the connection was lost before {target} was asked for LUN {lun}"), RECONNECT)
-        };
-        waiting.note(watcher, &why, left);
-        host.pause(pause.min(left)).context("waiting for the LUN")?;
+        What::Unusable(why) => anyhow!("{target} shows {lun} at {portal}, and {why}"),
+        What::NoSession(why) => anyhow!("{why}"),
+    });
+    each.map(|error| error.to_string()).collect::<Vec<_>>().join("; ")
+}
+
+fn cure(step: &AttachLun, findings: &[Finding]) -> String {
+    match findings.iter().any(|finding| matches!(finding.what, What::Absent(_))) {
+        true => format!(
+            ": map it to {} there, or correct `node.wwid`, `node.lun` or `target.portals`",
+            step.initiator
+        ),
+        false => String::new(),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
         iscsi::{self, IscsiError},
         systemd,
     },
+    observe,
     plan::step::{LogIn, UpdateRecord},
     terms::{ChapAlg, Iqn, Portal, Span},
 };
@@ -80,13 +81,24 @@ fn use_interface(run: &Run<'_>, initiator: &Iqn) -> anyhow::Result<()> {
     iscsi::use_interface(run.host, initiator).context("making open-iscsi's interface for this run")
 }
 
-/// Tries all portals, in rounds, while the failures may pass and time is left. One portal that works is enough.
-pub fn log_in(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+fn make_ready(run: &Run<'_>, step: &LogIn) -> anyhow::Result<()> {
     ready_iscsid(run.host)?;
     iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
-    use_interface(run, &step.initiator)?;
-    let deadline = Instant::now() + step.limit.0;
+    use_interface(run, &step.initiator)
+}
+
+/// Tries all portals, in rounds, while the failures may pass and time is left. One portal that works is enough.
+pub fn log_in(run: &mut Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+    make_ready(run, step)?;
+    let begun = Instant::now();
+    let deadline = begun + step.limit.0;
     let mut waiting = Waiting::default();
+    if end_lost(run, step, watcher)? == Kept::InUse && !step.all {
+        // Without multipath a second session would show the LUN as a second disk.
+        wait_logged_in(run, step, deadline)?;
+        run.attaching_since = Some(begun);
+        return Ok("the session is connected again".into());
+    }
     loop {
         let mut failures = Vec::new();
         let mut in_at = Vec::new();
@@ -109,6 +121,7 @@ pub fn log_in(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow:
                 ));
             }
             wait_logged_in(run, step, deadline)?;
+            run.attaching_since = Some(begun);
             return Ok(format!("logged in at {}", in_at.join(", ")));
         }
         let transient = failures.iter().any(|(_, error)| error.is_transient());
@@ -120,6 +133,33 @@ pub fn log_in(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow:
         waiting.note(watcher, &why.join("; "), left);
         run.host.pause(PAUSE).context("waiting for the target")?;
     }
+}
+
+/// What is left of our sessions before a log-in.
+#[derive(Debug, PartialEq, Eq)]
+enum Kept {
+    /// Somebody uses the disk of a session that has lost its connection.
+    InUse,
+    /// No such session.
+    Nothing,
+}
+
+/// Ends sessions of ours that have lost their connection and that nobody uses. iscsid may know nothing of them any more, or try
+/// for ever to reach a portal that the array does not serve the LUN at.
+fn end_lost(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow::Result<Kept> {
+    let mut kept = Kept::Nothing;
+    let sessions = iscsi::sessions_of(run.host, &step.target)?;
+    for session in sessions.iter().filter(|session| !session.is_logged_in()) {
+        if !observe::session_users(run.host, session)?.is_empty() {
+            kept = Kept::InUse;
+        } else if let Err(error) = log_out(run, session.sid) {
+            watcher.noted(&format!(
+                "session {} to {} is {} and cannot be ended ({error:#}): if it stays, run `systemctl restart {ISCSID}`",
+                session.sid, session.target, session.state
+            ));
+        }
+    }
+    Ok(kept)
 }
 
 /// With multipath all portals at once, otherwise one portal after the other.
@@ -135,7 +175,7 @@ fn all_failed(step: &LogIn, failures: Vec<(&Portal, IscsiError)>, transient: boo
 }
 
 /// An error with its cure. It names its portal.
-fn told(error: IscsiError) -> String {
+pub fn told(error: IscsiError) -> String {
     let cure = error.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
     format!("{:#}{cure}", anyhow!(error))
 }
@@ -145,12 +185,12 @@ fn told(error: IscsiError) -> String {
 /// A portal that has a session is left alone, whatever the state of the session: iscsid logs in again by itself after a
 /// lost connection. The session may be one that an earlier release made without our interface. open-iscsi would make a
 /// second session beside that one.
-fn attempt(
+pub(super) fn attempt(
     run: &Run<'_>,
     step: &LogIn,
     portals: &[Portal],
 ) -> anyhow::Result<Vec<Result<iscsi::LogIn, IscsiError>>> {
-    let sessions = iscsi::sessions_of(run.host, &step.target, &step.initiator)?;
+    let sessions = iscsi::sessions_of(run.host, &step.target)?;
     let has_session = |portal: &Portal| sessions.iter().any(|session| session.is_at(portal));
     let prepared: Vec<_> = portals
         .iter()
@@ -171,15 +211,23 @@ fn attempt(
     Ok(results.collect())
 }
 
+/// Makes sure that iscsid runs, and logs in at one portal, once.
+pub fn try_portal(run: &Run<'_>, step: &LogIn, portal: &Portal) -> anyhow::Result<Result<(), IscsiError>> {
+    make_ready(run, step)?;
+    let results = attempt(run, step, std::slice::from_ref(portal))?;
+    Ok(results.into_iter().collect::<Result<Vec<_>, _>>().map(drop))
+}
+
 fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiError> {
     let tpgt = match step.discovery {
         Discovery::Static => None,
         Discovery::SendTargets => {
             let found = iscsi::discover(run.host, portal, run.secrets.discovery.as_ref(), DISCOVERY_LIMIT)?;
-            let ours: Vec<_> = found.iter().filter(|one| one.target == step.target.as_str()).collect();
+            let ours: Vec<_> =
+                found.targets.iter().filter(|one| one.target == step.target.as_str()).collect();
             // A target may report portals that this node can't reach, and it reports addresses where the config has
             // names. So only the portals of the config are used, and the report only gives their portal group.
-            let here = ours.iter().find(|one| one.portal == *portal).or(ours.first());
+            let here = ours.iter().find(|one| one.portal.as_ref() == Some(portal)).or(ours.first());
             match here {
                 Some(one) => one.tpgt,
                 None => return Err(IscsiError::not_announced(portal, &step.target, &found)),
@@ -222,10 +270,7 @@ fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
 /// connection.
 fn wait_logged_in(run: &Run<'_>, step: &LogIn, deadline: Instant) -> anyhow::Result<()> {
     loop {
-        if iscsi::sessions_of(run.host, &step.target, &step.initiator)?
-            .iter()
-            .any(iscsi::Session::is_logged_in)
-        {
+        if iscsi::sessions_of(run.host, &step.target)?.iter().any(iscsi::Session::is_logged_in) {
             return Ok(());
         }
         if Instant::now() >= deadline {

@@ -35,6 +35,7 @@ pub mod fence;
 pub mod format;
 pub mod grow;
 pub mod login;
+pub mod look;
 pub mod measure;
 pub mod mount;
 pub mod portals;

@@ -41,7 +41,7 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
         if set {
             done.push(format!("session {sid} waits for its target no longer than {AT_SHUTDOWN} from now on"));
         }
-        let Some(disk) = observe::disk_of(host, session, *lun)? else { continue };
+        let Some(disk) = observe::disk_of(host, session, lun)? else { continue };
         let over = block::disk(host, &disk)?.and_then(|disk| block::multipath_of(&disk).cloned());
         if over.is_some() {
             map = over;

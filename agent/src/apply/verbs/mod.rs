@@ -4,8 +4,10 @@
 //! * [`retired`]: deleting retired data
 //! * [`confine`]: installing and removing the SELinux policy module, and labels
 //! * [`let_go`]: giving up an unreachable target at shutdown
+//! * [`luns`]: what each portal shows
 
 pub mod confine;
 pub mod let_go;
+pub mod luns;
 pub mod mark;
 pub mod retired;

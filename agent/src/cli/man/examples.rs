@@ -13,6 +13,11 @@ pub(super) const EXAMPLES: &[(&[&str], &str, &str)] = &[
     (&["claim"], "etcd-lun claim", "After a reinstallation that gave this node another machine id"),
     (&["plan"], "etcd-lun plan --json", "See the steps as JSON"),
     (&["status"], "etcd-lun status", "See sessions, LUN, mount and etcd on one page"),
+    (
+        &["luns"],
+        "etcd-lun luns",
+        "See which LUNs the target shows this node, and copy the WWID into the config",
+    ),
     (&["health"], "etcd-lun health", "Check this node"),
     (&["health"], "etcd-lun health --list --json", "See all checks and their limits as JSON"),
     (&["health"], "etcd-lun health --prometheus /tmp/etcd-lun.prom", "Also write metrics"),

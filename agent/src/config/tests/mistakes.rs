@@ -4,14 +4,17 @@ use super::{GOOD, ID, load};
 
 /// What is expected in the place of TABLE and NUMBER below.
 const TABLE: &str = "a table: write its name in brackets on a line of its own, and its keys below that line";
-const NUMBER: &str = "a whole number from 0 to 16383, such as 1, without quotes";
+const NUMBER: &str = "a whole number from 0 to 16777215, such as 1, without quotes";
 
 /// A text that is a whole file, and all that the error says after the file's name.
 const MISTAKES: &[(&str, &str)] = &[
     // A number.
     ("[[node]]\nlun = \"1\"", "line 2, column 7: `node.lun`: found the text \"1\", expected NUMBER"),
     ("[[node]]\nlun = 1.5", "line 2, column 7: `node.lun`: found the number `1.5`, expected NUMBER"),
-    ("[[node]]\nlun = 70000", "line 2, column 7: `node.lun`: found the number `70000`, expected NUMBER"),
+    (
+        "[[node]]\nlun = 16777216",
+        "line 2, column 7: `node.lun`: found the number `16777216`, expected NUMBER",
+    ),
     ("[[node]]\nlun = -1", "line 2, column 7: `node.lun`: found the number `-1`, expected NUMBER"),
     (
         "[[node]]\nlun = 99999999999999999999",

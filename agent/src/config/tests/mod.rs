@@ -48,7 +48,7 @@ fn entry_by_short_name_fqdn_and_machine_id() {
         [(ID, "master-0", 1), (ID, "master-0.cluster.example", 1), (ID, "MASTER-0", 1), (id, "anything", 2)]
     {
         let config = load(&[GOOD], machine_id, hostname).unwrap();
-        assert_eq!(iscsi(&config).lun, crate::terms::LunNumber(lun), "{hostname}");
+        assert_eq!(iscsi(&config).lun.number, Some(crate::terms::LunNumber(lun)), "{hostname}");
     }
     let fqdn = GOOD.replace("master-0\"", "master-0.a.example\"");
     assert!(load(&[&fqdn], ID, "master-0").is_ok());
@@ -75,7 +75,7 @@ fn later_fragments_win_key_by_key_and_add_entries() {
     assert_eq!(config.lun.min_size.to_string(), "20GiB");
     assert_eq!(iscsi(&config).target.portals.len(), 1);
     assert_eq!(iscsi(&config).target.iqn.as_str(), "iqn.2024-02.com.example:etcd");
-    assert_eq!(iscsi(&config).lun.0, 9);
+    assert_eq!(iscsi(&config).lun.number.unwrap().0, 9);
 }
 
 #[test]
@@ -195,7 +195,8 @@ fn a_pool_has_all_its_nodes() {
             Nodes::Device(_) => panic!("a target's nodes have no device"),
         }
     };
-    let names: Vec<_> = nodes(GOOD).unwrap().into_iter().map(|node| (node.entry.name, node.lun.0)).collect();
+    let names: Vec<_> =
+        nodes(GOOD).unwrap().into_iter().map(|node| (node.entry.name, node.lun.unwrap().0)).collect();
     assert_eq!(names, [("master-0".to_owned(), 1), ("0123456789abcdef0123456789abcdef".to_owned(), 2)]);
     for (from, to, said) in [
         ("master1\"", "master0\"", "iqn.1994-05.com.redhat:master0 in two entries"),
@@ -204,7 +205,7 @@ fn a_pool_has_all_its_nodes() {
             "hostname = \"Master-0\"",
             "two entries for Master-0",
         ),
-        ("lun = 2", "", "`node.lun` is missing"),
+        ("lun = 1", "", "`node.lun` is missing"),
         ("hostname = \"master-0\"", "", "neither hostname nor machine_id"),
     ] {
         let error = nodes(&GOOD.replace(from, to)).unwrap_err();
@@ -216,6 +217,37 @@ fn a_pool_has_all_its_nodes() {
             .unwrap_err()
             .contains("`node` in the config: there is none, expected one table for each node")
     );
+}
+
+#[test]
+fn the_wwid_identifies_and_the_number_is_a_hint() {
+    let second = "machine_id = \"0123456789abcdef0123456789abcdef\"";
+    let nodes = |text: &str| {
+        let pool = Pool::load(&[source("0.toml", text)]).unwrap();
+        pool.nodes().map(|_| pool.warnings()).map_err(|error| error.to_string())
+    };
+    // Without a number the WWID is enough, and is how the LUN is named.
+    let text = GOOD.replace("lun = 2", "").replace(second, "hostname = \"master-1\"");
+    let config = load(&[&text], ID, "master-1").unwrap();
+    assert_eq!(iscsi(&config).lun.number, None);
+    assert_eq!(config.backing.place().to_string(), "LUN naa.60014051d8e4a3bd5a94f3f9a1a2b3c4");
+    // One warning for all entries that have none.
+    let warnings = nodes(GOOD).unwrap();
+    assert!(warnings.len() == 1 && warnings[0].contains("none for master-0, so"), "{warnings:?}");
+    let named = GOOD.replace("lun = 1", "lun = 1\nwwid = \"360014051d8e4a3bd5a94f3f9a1a2b3c5\"");
+    assert_eq!(nodes(&named).unwrap(), [""; 0]);
+    // Above one byte arrays differ in the addressing.
+    for (number, is_right) in [(255, true), (256, false), (300, false)] {
+        let text = GOOD.replace("lun = 1", &format!("lun = {number}"));
+        let result = nodes(&text);
+        assert_eq!(result.is_ok(), is_right, "{number}: {result:?}");
+        if let Err(error) = result {
+            assert!(error.contains("`node.lun` in 0.toml") && error.contains("has no `wwid`"), "{error}");
+        }
+        // A node whose record names the WWID goes on.
+        assert_eq!(iscsi(&load(&[&text], ID, "master-0").unwrap()).lun.number.unwrap().0, number);
+        assert!(nodes(&named.replace("lun = 1", &format!("lun = {number}"))).is_ok());
+    }
 }
 
 #[test]

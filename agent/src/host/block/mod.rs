@@ -6,6 +6,7 @@
 mod activity;
 mod blkid;
 pub mod content;
+mod luns;
 mod medium;
 mod places;
 #[cfg(test)]
@@ -13,12 +14,13 @@ mod tests;
 
 pub use activity::is_silent;
 pub use content::{ClearError, Content, clear_unfinished, probe};
+pub use luns::{ShownLun, drop_lun, luns_of};
 
 use super::{
     Host,
     udev::{self, UdevRecord},
 };
-use crate::terms::{AbsPath, Bytes, FsLabel, LunNumber, Wwid};
+use crate::terms::{AbsPath, Bytes, FsLabel, Wwid};
 use std::{
     fs::{self, OpenOptions},
     io,
@@ -135,25 +137,6 @@ pub fn multipath_of(disk: &Disk) -> Option<&Holder> {
     disk.holders.iter().find(|holder| holder.dm_uuid.as_ref().is_some_and(|uuid| uuid.starts_with(MULTIPATH)))
 }
 
-/// Kernel name of the disk for this LUN of this session; none if the kernel knows no such LUN or has not made a disk
-/// for it (yet). iSCSI has one channel, 0.
-pub fn lun_of_session(
-    host: &Host,
-    host_no: u32,
-    target_id: u32,
-    lun: LunNumber,
-) -> io::Result<Option<String>> {
-    let dir = format!("/sys/bus/scsi/devices/{host_no}:0:{target_id}:{lun}/block");
-    let mut names = host.root.list_opt(&dir)?.unwrap_or_default();
-    match names.len() {
-        0 | 1 => Ok(names.pop()),
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("{dir}: more than one disk: {}", names.join(", ")),
-        )),
-    }
-}
-
 /// Kernel names of all disks of a SCSI host. With iSCSI over TCP each session is a host of its own
 /// (kernel `drivers/scsi/iscsi_tcp.c`, `iscsi_sw_tcp_session_create`).
 pub fn disks_of_host(host: &Host, host_no: u32) -> io::Result<Vec<String>> {
@@ -205,12 +188,6 @@ pub fn scsi(host: &Host, name: &str) -> io::Result<Option<Scsi>> {
 /// True if the SCSI layer sends commands to the disk, or if it is no SCSI disk.
 pub fn is_running(host: &Host, name: &str) -> io::Result<bool> {
     Ok(scsi(host, name)?.is_none_or(|scsi| scsi.state == "running"))
-}
-
-/// True if the kernel knows this LUN of this session. That is so as soon as a scan has ended. The kernel makes the disk
-/// a moment later (kernel `drivers/scsi/sd.c`, asynchronous probe).
-pub fn is_known(host: &Host, host_no: u32, target_id: u32, lun: LunNumber) -> io::Result<bool> {
-    Ok(host.root.list_opt(format!("/sys/bus/scsi/devices/{host_no}:0:{target_id}:{lun}"))?.is_some())
 }
 
 /// The devices with a label, and the device to which the label's link leads.
@@ -276,6 +253,17 @@ pub fn nobody_holds(host: &Host, name: &str) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
         Err(error) => Err(super::root::at(path.as_path(), &error)),
     }
+}
+
+/// Reads the first block of a disk from the disk itself, past the page cache. An error says that a path to it does not work: over
+/// a standby path of an array the kernel knows a LUN, and no read of it succeeds.
+///
+/// Over a session that has lost its connection this waits until the kernel gives up (the session's replacement timeout).
+pub fn try_read(host: &Host, name: &str) -> io::Result<()> {
+    let path = node(name)?;
+    let disk = medium::Medium::open(&host.root.locate(path.as_path()));
+    let read = disk.and_then(|disk| disk.read(0, medium::BLOCK as usize));
+    read.map(drop).map_err(|error| super::root::at(path.as_path(), &error))
 }
 
 /// Has the kernel remove a SCSI disk, even one in use. Pending I/O fails (`drivers/scsi/scsi_sysfs.c`). A scan attaches

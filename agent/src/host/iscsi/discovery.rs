@@ -22,22 +22,38 @@ use std::{collections::BTreeSet, io, net::Ipv6Addr, time::Duration};
 pub struct Discovered {
     /// The target's name, as text: it need not be a name that [`Iqn`] accepts.
     pub target: String,
-    /// Where it can be reached.
-    pub portal: Portal,
+    /// Where it can be reached; none if the address is none that this node could use, such as a link-local one.
+    pub portal: Option<Portal>,
     /// The portal group tag.
     pub tpgt: Option<u16>,
 }
 
 impl IscsiError {
     /// The error for a discovery that found other targets, or none.
-    pub fn not_announced(portal: &Portal, target: &Iqn, found: &[Discovered]) -> Self {
-        let names: BTreeSet<_> = found.iter().map(|one| one.target.as_str()).collect();
-        let announced = match names.is_empty() {
+    pub fn not_announced(portal: &Portal, target: &Iqn, found: &Announced) -> Self {
+        let names: BTreeSet<_> = found.targets.iter().map(|one| one.target.as_str()).collect();
+        let mut announced = match names.is_empty() {
             true => "none".to_owned(),
             false => names.into_iter().collect::<Vec<_>>().join(", "),
         };
+        if let Some(line) = found.skipped.first() {
+            announced += &format!(
+                " that can be read: {} of the answer's lines could not, such as {line}; `discovery = \"static\"` in [target] logs in without asking",
+                found.skipped.len()
+            );
+        }
         Self::NotAnnounced { portal: portal.clone(), target: target.clone(), announced }
     }
+}
+
+/// What a portal has answered.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Announced {
+    /// The targets, each at each of its portals.
+    pub targets: Vec<Discovered>,
+    /// The lines that could not be read, without control characters. A line may be odd and concern another target or a portal
+    /// that the config does not name.
+    pub skipped: Vec<String>,
 }
 
 /// Asks a portal for its targets, with the initiator name of our interface ([`super::use_interface`]), and with these
@@ -52,7 +68,7 @@ pub fn discover(
     portal: &Portal,
     chap: Option<&Chap>,
     limit: Duration,
-) -> Result<Vec<Discovered>, IscsiError> {
+) -> Result<Announced, IscsiError> {
     let doing = format!("asking {portal} for its targets");
     let text = portal.to_string();
     let run = |args: &[&str], limit| {
@@ -67,14 +83,16 @@ pub fn discover(
     }
     set_credentials(host, portal, chap).map_err(&io)?;
     let answer = match run(&["-I", INTERFACE, "-D", "-o", "nonpersistent"], limit) {
-        Ok(output) => parse_discovered(&output.stdout)
-            .map_err(|found| IscsiError::Unexpected { doing: doing.clone(), found }),
-        Err(IscsiError::Exit { exit: IscsiExit::NothingFound, .. }) => Ok(Vec::new()),
+        Ok(output) => Ok(parse_discovered(&output.stdout)),
+        Err(IscsiError::Exit { exit: IscsiExit::NothingFound, .. }) => Ok(Announced::default()),
         Err(error) => Err(error),
     };
     let restored = put_back(host, portal, before).map_err(&io);
     let found = answer?;
     restored?;
+    for line in &found.skipped {
+        tracing::debug!("{portal} announces {line}, which is skipped");
+    }
     Ok(found)
 }
 
@@ -106,8 +124,9 @@ fn put_back(host: &Host, portal: &Portal, before: Option<(RecordFile, String)>) 
     }
 }
 
-/// Parses `HOST:PORT,TAG NAME` lines; the error is what was found instead.
-pub fn parse_discovered(text: &str) -> Result<Vec<Discovered>, String> {
+/// Parses `HOST:PORT,TAG NAME` lines. Of a target the name and the tag are needed, and not its address: only the portals of the
+/// config are used.
+pub fn parse_discovered(text: &str) -> Announced {
     let parse = |line: &str| {
         let (address, target) = line.split_once(' ')?;
         let (address, tag) = address.rsplit_once(',')?;
@@ -115,9 +134,16 @@ pub fn parse_discovered(text: &str) -> Result<Vec<Discovered>, String> {
         let tpgt = if matches!(tag, "-1" | "4294967295") { None } else { Some(tag.parse().ok()?) };
         let name = !target.is_empty() && target.chars().all(|c| !c.is_control() && !c.is_whitespace());
         name.then_some(())?;
-        Some(Discovered { target: target.to_owned(), portal: parse_portal(address)?, tpgt })
+        Some(Discovered { target: target.to_owned(), portal: parse_portal(address), tpgt })
     };
-    text.lines().map(|line| parse(line).ok_or_else(|| format!("`{}`", line.escape_debug()))).collect()
+    let mut found = Announced::default();
+    for line in text.lines() {
+        match parse(line) {
+            Some(one) => found.targets.push(one),
+            None => found.skipped.push(format!("`{}`", line.escape_debug())),
+        }
+    }
+    found
 }
 
 /// iscsiadm puts brackets around every host without a dot: around IPv6 addresses, and also around short names
@@ -149,8 +175,10 @@ mod tests {
             [fd00:99::1]:3260,2 iqn.1992-08.com.NetApp:SN.1\n\
             [san1]:860,-1 iqn.2024-02.com.example:etcd\n\
             ::ffff:10.0.0.1:3260,4294967295 eui.02004567a425678d\n";
-        let found = parse_discovered(text).unwrap();
-        let shown: Vec<_> = found.iter().map(|one| (one.portal.to_string(), one.tpgt)).collect();
+        let Announced { targets: found, skipped } = parse_discovered(text);
+        assert_eq!(skipped, [""; 0]);
+        let shown: Vec<_> =
+            found.iter().map(|one| (one.portal.as_ref().unwrap().to_string(), one.tpgt)).collect();
         assert_eq!(
             shown,
             [
@@ -161,21 +189,47 @@ mod tests {
             ]
         );
         assert_eq!(found[1].target, "iqn.1992-08.com.NetApp:SN.1");
-        assert_eq!(parse_discovered("").unwrap(), []);
+        assert_eq!(parse_discovered(""), Announced::default());
         for text in [
             "No targets",
             "10.77.0.1:3260,1",
             "10.77.0.1:3260,1 ",
             "10.77.0.1:3260 iqn.2024-02.com.example:etcd",
             "10.77.0.1:3260,70000 iqn.2024-02.com.example:etcd",
-            "10.77.0.1:99999,1 iqn.2024-02.com.example:etcd",
             "10.77.0.1:3260,1 iqn.2024-02.com.example:\u{1b}[2J",
-            "10.77.0.1:3260,1 iqn.2024-02.com.example:etcd\n\n",
-            "7.0.1:3260,1 iqn.2024-02.com.example:etcd",
         ] {
-            let found = parse_discovered(text).unwrap_err();
-            assert!(!found.contains('\u{1b}'), "{found}");
+            let found = parse_discovered(text);
+            assert!(found.targets.is_empty() && found.skipped.len() == 1, "{text}: {found:?}");
+            assert!(!found.skipped[0].contains('\u{1b}'), "{found:?}");
         }
+    }
+
+    /// SCST and TrueNAS announce link-local addresses, others names with `_` or port 0.
+    #[test]
+    fn an_odd_line_hides_no_other() {
+        let ours = "10.77.0.1:3260,1 iqn.2024-02.com.example:etcd";
+        for odd in [
+            "[fe80::1%2]:3260,1 iqn.2024-02.com.example:other",
+            "[fe80::1%enp0s9]:3260,1 iqn.2024-02.com.example:etcd",
+            "san_1.example:3260,1 iqn.2024-02.com.example:etcd",
+            "10.77.0.9:0,1 iqn.2024-02.com.example:other",
+            "10.77.0.9:3260,1 iqn.2024-02.com.example:with a blank",
+            "",
+        ] {
+            for text in [format!("{odd}\n{ours}\n"), format!("{ours}\n{odd}\n")] {
+                let found = parse_discovered(&text);
+                let here: Vec<_> = found.targets.iter().filter(|one| one.portal.is_some()).collect();
+                assert_eq!(here.len(), 1, "{text}");
+                assert_eq!(
+                    (here[0].target.as_str(), here[0].tpgt),
+                    ("iqn.2024-02.com.example:etcd", Some(1))
+                );
+            }
+        }
+        let (portal, target): (Portal, Iqn) =
+            ("10.0.0.1".parse().unwrap(), "iqn.2024-02.com.example:etcd".parse().unwrap());
+        let error = IscsiError::not_announced(&portal, &target, &parse_discovered("garbage")).to_string();
+        assert!(error.contains("`garbage`") && error.contains("discovery = \"static\""), "{error}");
     }
 
     #[test]
@@ -198,7 +252,7 @@ mod tests {
             let result = discover(&fixture.host, &"10.0.0.1".parse().unwrap(), Some(&chap), LIMIT);
             match code {
                 24 => assert!(!result.unwrap_err().is_transient()),
-                code => assert_eq!(result.unwrap().len(), usize::from(code == 0)),
+                code => assert_eq!(result.unwrap().targets.len(), usize::from(code == 0)),
             }
             assert_eq!(fixture.host.root.read(path).unwrap(), text);
             assert_eq!(calls.borrow().len(), 1);

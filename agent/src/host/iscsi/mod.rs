@@ -19,7 +19,7 @@ mod record;
 mod session;
 
 pub use database::CHAP_ALGS;
-pub use discovery::{Discovered, discover, parse_discovered};
+pub use discovery::{Announced, Discovered, discover, parse_discovered};
 pub use exit::{IscsiError, IscsiExit};
 pub use initiator::{initiator_name, set_initiator_name};
 pub use interface::use_interface;

@@ -12,7 +12,7 @@
 use super::database::is_host;
 use crate::{
     host::{Host, root::absent_is_none},
-    terms::{INTERFACE, Iqn, LunNumber, Portal},
+    terms::{INTERFACE, Iqn, Portal},
 };
 use std::{fmt, io, net::Ipv6Addr, str::FromStr, time::Duration};
 
@@ -69,6 +69,24 @@ impl fmt::Display for Endpoint {
 }
 
 impl Session {
+    /// A session of which nothing but its number and its host is known.
+    fn unread(sid: u32, host_no: u32) -> Self {
+        Self {
+            sid,
+            target: String::new(),
+            state: UNKNOWN.into(),
+            initiator: None,
+            interface: None,
+            portal: None,
+            address: None,
+            connection: None,
+            host_no,
+            target_id: None,
+            tpgt: None,
+            recovery_timeout: None,
+        }
+    }
+
     /// True if the session is connected and accepts I/O, as far as the kernel knows. Only pings detect that a portal no
     /// longer answers.
     pub fn is_logged_in(&self) -> bool {
@@ -80,13 +98,10 @@ impl Session {
         self.state == "FAILED"
     }
 
-    /// True if the session has this target, and this initiator name or our interface. Other programs on the node may have
-    /// sessions to the same target, with the node's own name; what they see there are other LUNs. A session in its first
-    /// login has no name yet.
-    pub fn is_of(&self, target: &Iqn, initiator: &Iqn) -> bool {
-        let is_ours = self.interface.as_deref() == Some(INTERFACE);
-        self.target == target.as_str()
-            && (is_ours || self.initiator.as_deref().is_none_or(|name| name == initiator.as_str()))
+    /// True if the session has this target and our interface. Other programs on the node may have sessions to the same target;
+    /// what they see there are other LUNs.
+    pub fn is_of(&self, target: &Iqn) -> bool {
+        self.target == target.as_str() && self.interface.as_deref() == Some(INTERFACE)
     }
 
     /// True if the session was made for this portal, or is connected to its address. A portal's name is compared only
@@ -115,10 +130,10 @@ pub fn sessions(host: &Host) -> io::Result<Vec<Session>> {
     Ok(sessions)
 }
 
-/// The sessions to one target with one initiator name, or of our interface.
-pub fn sessions_of(host: &Host, target: &Iqn, initiator: &Iqn) -> io::Result<Vec<Session>> {
+/// The sessions of our interface to one target.
+pub fn sessions_of(host: &Host, target: &Iqn) -> io::Result<Vec<Session>> {
     let all = sessions(host)?;
-    Ok(all.into_iter().filter(|session| session.is_of(target, initiator)).collect())
+    Ok(all.into_iter().filter(|session| session.is_of(target)).collect())
 }
 
 /// Sets for how long a session without a connection keeps commands waiting. The session must be connected. Otherwise
@@ -156,22 +171,47 @@ fn read_session(host: &Host, name: &str) -> io::Result<Option<Session>> {
     let device = host.root.resolve(format!("{dir}/device"))?;
     let device = device.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{dir}/device")))?;
     let host_no = device.iter().rev().find_map(|part| number(part.to_str()?, "host"));
+    let host_no = host_no.ok_or_else(|| unknown(&dir, &device.display().to_string()))?;
+    let interface = absent_is_none(text(host, &dir, "ifacename"))?.flatten();
+    if interface.as_deref() != Some(INTERFACE) {
+        return Ok(Some(of_others(
+            host,
+            &dir,
+            Session { target, interface, ..Session::unread(sid, host_no) },
+        )));
+    }
     let connection = read_connection(host, sid)?;
     Ok(Some(Session {
-        sid,
         target,
-        state: text(host, &dir, "state")?.unwrap_or_else(|| "unknown".into()),
+        state: text(host, &dir, "state")?.unwrap_or_else(|| UNKNOWN.into()),
         initiator: text(host, &dir, "initiatorname")?,
-        // Offload cards have no such attribute.
-        interface: absent_is_none(text(host, &dir, "ifacename"))?.flatten(),
+        interface,
         portal: connection.portal,
         address: connection.address,
         connection: connection.state,
-        host_no: host_no.ok_or_else(|| unknown(&dir, &device.display().to_string()))?,
         target_id: absent_is_none(value(host, &dir, "target_id"))?.flatten(),
         tpgt: value(host, &dir, "tpgt")?,
         recovery_timeout: value(host, &dir, "recovery_tmo")?,
+        ..Session::unread(sid, host_no)
     }))
+}
+
+/// The state of a session whose state the kernel does not report.
+const UNKNOWN: &str = "unknown";
+
+/// The session of another program. What of it cannot be read is left out: the driver of an offload card shows no initiator name
+/// (drivers/scsi/qla4xxx/ql4_os.c, `qla4_attr_is_visible`), and nothing that concerns our LUN depends on it.
+fn of_others(host: &Host, dir: &str, known: Session) -> Session {
+    let read = |attribute| text(host, dir, attribute).ok().flatten();
+    let connection = read_connection(host, known.sid).unwrap_or_default();
+    Session {
+        state: read("state").unwrap_or_else(|| UNKNOWN.into()),
+        initiator: read("initiatorname"),
+        portal: connection.portal,
+        address: connection.address,
+        connection: connection.state,
+        ..known
+    }
 }
 
 #[derive(Debug, Default)]
@@ -230,12 +270,16 @@ fn unknown(path: &str, found: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{path}: found `{}`", found.escape_debug()))
 }
 
-/// Scans for one LUN on a session, and waits for the end of the scan.
+/// Has the kernel ask a session's target for its LUNs (REPORT LUNS), and waits for the end of the scan. The kernel then knows
+/// all LUNs that the target shows this initiator, by the addresses that the target has reported.
 ///
-/// This succeeds also if the target has no such LUN and if the session isn't connected, because the kernel reports no
-/// result (`iscsi_user_scan`, drivers/scsi/scsi_transport_iscsi.c). Look for the LUN's device to see whether the LUN
-/// was found. The channel is always 0. All three numbers are given, because `-` would mean all.
-pub fn scan(host: &Host, session: &Session, lun: LunNumber) -> io::Result<()> {
+/// A scan for one LUN would need its address, and the kernel sends a number as it is: for the 300 of an array with flat
+/// addressing it would ask for another LUN ([`LunAddress`](crate::terms::LunAddress)).
+///
+/// This succeeds also if the target has no LUN and if the session isn't connected, because the kernel reports no result
+/// (`iscsi_user_scan`, drivers/scsi/scsi_transport_iscsi.c). The channel is always 0. Host and target are given, so no other
+/// session is scanned.
+pub fn scan(host: &Host, session: &Session) -> io::Result<()> {
     let path = format!("/sys/class/scsi_host/host{}/scan", session.host_no);
     let target_id = session.target_id.ok_or_else(|| {
         io::Error::other(format!(
@@ -243,7 +287,7 @@ pub fn scan(host: &Host, session: &Session, lun: LunNumber) -> io::Result<()> {
             session.sid, session.target
         ))
     })?;
-    host.root.poke(path, &format!("0 {target_id} {lun}"))
+    host.root.poke(path, &format!("0 {target_id} -"))
 }
 
 #[cfg(test)]
@@ -320,10 +364,30 @@ pub(super) mod tests {
         assert_eq!(one.initiator.as_deref(), Some("iqn.1994-05.com.redhat:master0"));
         assert_eq!(one.interface.as_deref(), Some("etcd-lun"));
         let target: Iqn = "iqn.2024-02.com.example:etcd".parse().unwrap();
-        let of = |name: &str| sessions_of(&fixture.host, &target, &name.parse().unwrap()).unwrap().len();
-        assert_eq!(of("iqn.1994-05.com.redhat:master1"), 3, "the config had another name");
+        let ours =
+            || -> Vec<_> { sessions_of(&fixture.host, &target).unwrap().iter().map(|one| one.sid).collect() };
+        assert_eq!(ours(), [9, 10, 11]);
+        // A machine that boots from a LUN of the same target, with the same initiator name.
         fixture.file(&format!("{SESSIONS}/session10/ifacename"), "default\n");
-        assert_eq!((of("iqn.1994-05.com.redhat:master0"), of("iqn.1994-05.com.redhat:master1")), (3, 2));
+        assert_eq!(ours(), [9, 11]);
+    }
+
+    #[test]
+    fn a_session_of_an_offload_card_hides_no_other() {
+        let fixture = Fixture::new("offload");
+        session(&fixture, 1, "10.77.0.1", None);
+        session(&fixture, 2, "10.77.0.2", None);
+        let dir = format!("{SESSIONS}/session2");
+        for attribute in ["ifacename", "initiatorname", "tpgt", "recovery_tmo", "state"] {
+            fs::remove_file(fixture.host.root.locate(format!("{dir}/{attribute}"))).unwrap();
+        }
+        fixture.file(&format!("{CONNECTIONS}/connection2:0/port"), "none\n");
+        let found = sessions(&fixture.host).unwrap();
+        assert_eq!(found.iter().map(|one| one.sid).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(
+            (found[1].state.as_str(), &found[1].initiator, &found[1].portal),
+            ("unknown", &None, &None)
+        );
     }
 
     #[test]
@@ -339,7 +403,7 @@ pub(super) mod tests {
         let found = sessions(&fixture.host).unwrap().remove(0);
         assert_eq!((found.recovery_timeout, found.target_id, found.initiator.as_ref()), (None, None, None));
         assert!(!found.is_logged_in());
-        assert!(scan(&fixture.host, &found, LunNumber(1)).is_err());
+        assert!(scan(&fixture.host, &found).is_err());
         for (name, text) in [
             ("recovery_tmo", "soon\n"),
             ("tpgt", "70000\n"),
@@ -364,12 +428,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn scan_asks_for_one_lun() {
+    fn scan_names_no_lun_and_no_other_session() {
         let fixture = Fixture::new("scan");
         session(&fixture, 1, "10.77.0.1", None);
         fixture.file("/sys/class/scsi_host/host2/scan", "");
         let found = sessions(&fixture.host).unwrap().remove(0);
-        scan(&fixture.host, &found, LunNumber(7)).unwrap();
-        assert_eq!(fixture.host.root.read("/sys/class/scsi_host/host2/scan").unwrap(), "0 0 7");
+        scan(&fixture.host, &found).unwrap();
+        assert_eq!(fixture.host.root.read("/sys/class/scsi_host/host2/scan").unwrap(), "0 0 -");
     }
 }

@@ -72,7 +72,7 @@ mod tests {
 ";
 
     fn on(text: &str, dir: &str) -> Option<(u32, u32, String)> {
-        let found = on_filesystem(&parse_mounts(text.as_bytes()).unwrap(), Path::new(dir));
+        let found = on_filesystem(&parse_mounts(text.as_bytes(), |_| true).unwrap(), Path::new(dir));
         found.map(|((major, minor), path)| (major, minor, path.to_str().unwrap().to_owned()))
     }
 

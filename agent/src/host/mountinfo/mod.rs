@@ -7,9 +7,11 @@
 //! ```
 
 mod bind;
+mod everywhere;
 mod unmount;
 
 pub use bind::bind_holders;
+pub use everywhere::Everywhere;
 pub use unmount::unmount_in_namespace_of;
 
 use super::{
@@ -75,7 +77,8 @@ pub fn of_pid1(host: &Host) -> io::Result<Vec<Mount>> {
 /// A mount that was detached lazily, or that lives in a namespace without processes, is in no such
 /// list: opening the device exclusively finds those too (`block::nobody_holds`).
 pub fn holders_in_any_namespace(host: &Host, major: u32, minor: u32) -> io::Result<Vec<Holder>> {
-    holders(host, &[], |mount| mount.device == (major, minor))
+    let all = holders_by(host, &[], |device| device == (major, minor), |_| Some(()))?;
+    Ok(all.into_iter().map(|((), holder)| holder).collect())
 }
 
 /// The processes that would keep a device mounted after PID 1 has unmounted it: their mount is private, so the unmount does
@@ -94,6 +97,18 @@ pub fn holders_of_place(host: &Host, place: &str) -> io::Result<Vec<Holder>> {
 
 /// `spared` are mount namespaces, as `/proc/<pid>/ns/mnt` names them, that are not looked at.
 fn holders(host: &Host, spared: &[PathBuf], wanted: impl Fn(&Mount) -> bool) -> io::Result<Vec<Holder>> {
+    let all = holders_by(host, spared, |_| true, |mount| wanted(mount).then_some(()))?;
+    Ok(all.into_iter().map(|((), holder)| holder).collect())
+}
+
+/// The same for mounts of these devices, with a value for each mount that is wanted. Of other devices a line is read only as far as
+/// its device number, because there are tens of thousands of lines.
+fn holders_by<T>(
+    host: &Host,
+    spared: &[PathBuf],
+    devices: impl Fn((u32, u32)) -> bool,
+    wanted: impl Fn(&Mount) -> Option<T>,
+) -> io::Result<Vec<(T, Holder)>> {
     let mut seen = HashSet::new();
     let mut holders = Vec::new();
     for name in host.root.list("/proc")? {
@@ -109,11 +124,17 @@ fn holders(host: &Host, spared: &[PathBuf], wanted: impl Fn(&Mount) -> bool) -> 
         let Some(bytes) = unless_ended(&list, &process, fs::read(host.root.locate(&list)))? else {
             continue;
         };
-        let comm = of("comm");
-        let comm = unless_ended(&comm, &process, fs::read(host.root.locate(&comm)))?.unwrap_or_default();
-        let comm = String::from_utf8_lossy(comm.trim_ascii()).into_owned();
-        let here = mounts(&list, &bytes)?.into_iter().filter(&wanted);
-        holders.extend(here.map(|mount| Holder { pid, comm: comm.clone(), mount_point: mount.mount_point }));
+        let here: Vec<_> = mounts_of(&list, &bytes, &devices)?
+            .into_iter()
+            .filter_map(|mount| Some((wanted(&mount)?, mount.mount_point)))
+            .collect();
+        if !here.is_empty() {
+            let comm = of("comm");
+            let comm = unless_ended(&comm, &process, fs::read(host.root.locate(&comm)))?.unwrap_or_default();
+            let comm = String::from_utf8_lossy(comm.trim_ascii()).into_owned();
+            let holder = |mount_point| Holder { pid, comm: comm.clone(), mount_point };
+            holders.extend(here.into_iter().map(|(value, mount_point)| (value, holder(mount_point))));
+        }
         seen.insert(view);
     }
     Ok(holders)
@@ -135,14 +156,30 @@ fn unless_ended<T>(path: &Path, process: &Path, result: io::Result<T>) -> io::Re
 }
 
 fn mounts(path: &Path, bytes: &[u8]) -> io::Result<Vec<Mount>> {
-    let wrong = |line: &[u8]| format!("{}: no mount: {}", path.display(), line.escape_ascii());
-    parse_mounts(bytes).map_err(|line| io::Error::new(io::ErrorKind::InvalidData, wrong(line)))
+    mounts_of(path, bytes, |_| true)
 }
 
-/// All mounts, or an error for the first line that can't be parsed: a list without it could say "not mounted".
-fn parse_mounts(bytes: &[u8]) -> Result<Vec<Mount>, &[u8]> {
-    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    lines.map(|line| parse_mount(line).ok_or(line)).collect()
+fn mounts_of(path: &Path, bytes: &[u8], devices: impl Fn((u32, u32)) -> bool) -> io::Result<Vec<Mount>> {
+    let wrong = |line: &[u8]| format!("{}: no mount: {}", path.display(), line.escape_ascii());
+    parse_mounts(bytes, devices).map_err(|line| io::Error::new(io::ErrorKind::InvalidData, wrong(line)))
+}
+
+/// All mounts of these devices, or an error for the first line that can't be parsed, or whose device can't: a list without it
+/// could say "not mounted".
+fn parse_mounts(bytes: &[u8], devices: impl Fn((u32, u32)) -> bool) -> Result<Vec<Mount>, &[u8]> {
+    let mut found = Vec::new();
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let device = line.split(|byte| *byte == b' ').nth(2).and_then(|field| parse_device(&unescape(field)));
+        if devices(device.ok_or(line)?) {
+            found.push(parse_mount(line).ok_or(line)?);
+        }
+    }
+    Ok(found)
+}
+
+fn parse_device(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 fn parse_mount(line: &[u8]) -> Option<Mount> {
@@ -150,8 +187,7 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
     let mut next = || fields.next().map(unescape);
     let id = next()?.parse().ok()?;
     let parent = next()?.parse().ok()?;
-    let device = next()?;
-    let (major, minor) = device.split_once(':')?;
+    let device = parse_device(&next()?)?;
     let (root, mount_point, options) = (next()?, next()?, next()?);
     let mut private = true;
     loop {
@@ -165,7 +201,7 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
     Some(Mount {
         id,
         parent,
-        device: (major.parse().ok()?, minor.parse().ok()?),
+        device,
         root,
         mount_point,
         options: split(&options),
@@ -209,7 +245,7 @@ mod tests {
 99 22 0:44 /a\\040b /mnt/with\\040blank\\134\\011x rw - tmpfs  rw
 100 22 8:16 /member /srv rw - xfs /dev/disk/by-label/etcd-lun rw
 ";
-        let mounts = parse_mounts(text).unwrap();
+        let mounts = parse_mounts(text, |_| true).unwrap();
         assert_eq!(mounts.len(), 4);
         assert_eq!(mounts[1].device, (8, 16));
         assert_eq!((mounts[1].fs_type.as_str(), mounts[1].source.as_str()), ("xfs", "/dev/sdb"));
@@ -237,7 +273,7 @@ mod tests {
         ];
         for line in wrong {
             let text = format!("{good}\n{line}\n{good}\n");
-            assert_eq!(parse_mounts(text.as_bytes()), Err(line.as_bytes()), "{line}");
+            assert_eq!(parse_mounts(text.as_bytes(), |_| true), Err(line.as_bytes()), "{line}");
         }
     }
 

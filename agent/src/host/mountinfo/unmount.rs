@@ -31,7 +31,7 @@ pub fn unmount_in_namespace_of(host: &Host, pid: u32, device: (u32, u32)) -> io:
         File::from(openat(&proc, "thread-self/mountinfo", read_only, Mode::empty())?)
             .read_to_end(&mut list)?;
         let wrong = |line: &[u8]| io::Error::other(format!("no mount: {}", line.escape_ascii()));
-        let mounts = parse_mounts(&list).map_err(wrong)?;
+        let mounts = parse_mounts(&list, |_| true).map_err(wrong)?;
         let mut unmounted = Vec::new();
         // The last mount is unmounted first: it may be on top of another one.
         for mount in mounts.into_iter().rev().filter(|mount| mount.device == device) {

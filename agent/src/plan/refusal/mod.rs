@@ -173,11 +173,11 @@ pub enum Refusal {
     },
     /// The LUN is not the one that the config or the record names.
     #[error(
-        "LUN {lun} at the target is {found}, {source_of_wish} {wanted}: correct the mapping at the target, or `node.lun` and `node.wwid` in the config"
+        "{lun} at the target is {found}, {source_of_wish} {wanted}: correct the mapping at the target, or `node.lun` and `node.wwid` in the config"
     )]
     WrongLun {
-        /// The LUN number.
-        lun: u16,
+        /// How the LUN was found.
+        lun: Place,
         /// Its WWID.
         found: Wwid,
         /// `the config wants` or `the record names`.

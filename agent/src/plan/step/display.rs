@@ -51,7 +51,7 @@ impl fmt::Display for Step {
                 write!(f, "take {path} into {map}, which lacks this path of the LUN")
             }
             Self::AttachLun(AttachLun { target, lun, .. }) => {
-                write!(f, "attach LUN {lun} of {target}, and no other")
+                write!(f, "attach {lun} of {target}, and no other")
             }
             Self::AwaitDisk { path, limit } => write!(f, "wait for {path}, for up to {limit}"),
             Self::BeginRecord { record } => {

@@ -7,7 +7,7 @@ use crate::{
         authority::{Authority, Record, Stamp},
         layout,
     },
-    terms::{AbsPath, Bytes, ClientUrl, Fingerprint, FsLabel, FsUuid, Iqn, LunNumber, Portal, Span, Wwid},
+    terms::{AbsPath, Bytes, ClientUrl, Fingerprint, FsLabel, FsUuid, Iqn, Portal, Span, WantedLun, Wwid},
 };
 use serde::Serialize;
 use std::fmt;
@@ -101,11 +101,13 @@ pub struct AttachLun {
     pub target: Iqn,
     /// The initiator name of the sessions to scan.
     pub initiator: Iqn,
-    /// The number of the LUN.
-    pub lun: LunNumber,
+    /// Which LUN of the target.
+    pub lun: WantedLun,
     /// Whether every session that is logged in has to show it, because each is a path of etcd's LUN. Else one is enough.
     pub everywhere: bool,
-    /// How long to wait for it.
+    /// How to log in at other portals if no session leads to the LUN; none if only the sessions that exist are looked at.
+    pub elsewhere: Option<LogIn>,
+    /// How long to wait for it, together with the log-in before.
     pub limit: Span,
 }
 

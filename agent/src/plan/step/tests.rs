@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     config::Discovery,
     node::authority::{Authority, LunUse},
-    terms::{Bytes, LunNumber, Nonce},
+    terms::{Bytes, LunNumber, Nonce, WantedLun},
 };
 use std::time::Duration;
 
@@ -46,8 +46,9 @@ fn json_of_a_step_is_flat() {
         Step::AttachLun(AttachLun {
             target: term("iqn.2024-01.com.example:etcd"),
             initiator: term("iqn.2024-01.com.example:node-1"),
-            lun: LunNumber(0),
+            lun: WantedLun { number: Some(LunNumber(0)), wwid: None },
             everywhere: false,
+            elsewhere: None,
             limit,
         }),
         Step::Format(Format { wwid: wwid.clone(), uuid, label: term("etcd") }),

@@ -10,7 +10,7 @@ use crate::net::{Cut, Path};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::target::{self, Account, Lun, Offer};
+use crate::target::{self, Account, Lun, Offer, Target};
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut scenarios = vec![
@@ -87,6 +87,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.is_on_lun()
         }),
         Scenario::new("login/what-passes-by-itself", passes_by_itself),
+        Scenario::new("login/lun-at-another-portal", lun_at_another_portal),
     ];
     scenarios.extend(WORKS.iter().map(|(name, set)| {
         Scenario::new(&format!("login/{name}"), move |stage: &mut Stage| {
@@ -139,6 +140,44 @@ fn passes_by_itself(stage: &mut Stage) -> Result<()> {
         bail!("everything came within attach_timeout: {output}");
     }
     stage.is_on_lun()
+}
+
+/// The first portal lets the node in, and the LUN is not there: as at the controller that an array has not mapped a volume to.
+/// Then it is there, and cannot be read, as over a standby controller. So it is at the migration, and at a boot.
+fn lun_at_another_portal(stage: &mut Stage) -> Result<()> {
+    let portals = vec![Path::A.portal(), Path::B.portal()];
+    let wanted = Wanted { portals, attach_timeout: "1min".into(), ..Wanted::default() };
+    stage.target.only_at(&[Path::B.portal()])?;
+    let other = Lun { volume: 7, ..Lun::new(7, stage.lun_file(7)) };
+    target::blank(&other.file, scene::LUN_SIZE)?;
+    let empty = Offer { luns: vec![other], ..stage.target.offered().clone() };
+    let mut first = Target::start_at(&stage.bed, "tgt-a", &[Path::A.portal()], empty)?;
+    let is_at_b = |stage: &Stage| -> Result<()> {
+        let at = stage.node.ok("cat /sys/class/iscsi_connection/connection*/persistent_address")?;
+        if at.trim() != Path::B.target() {
+            bail!("the sessions are at {at:?}, and the LUN is at {}", Path::B.target());
+        }
+        stage.is_on_lun()
+    };
+    stage.configure(&wanted)?;
+    stage.apply()?;
+    is_at_b(stage)?;
+    // At a boot the first portal shows the LUN, and a read of it fails.
+    let luns = stage.target.offered().luns.clone();
+    first.offer(Offer { luns, ..stage.target.offered().clone() })?;
+    first.set_standby(1, true)?;
+    stage.node.reboot()?;
+    stage.node.ok("etcd-lun apply")?;
+    is_at_b(stage)?;
+    // Nowhere: the message names each portal.
+    stage.node.ok("systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node --logout")?;
+    stage.target.offer(Offer { luns: Vec::new(), ..stage.target.offered().clone() })?;
+    stage.configure(&Wanted { attach_timeout: "10s".into(), ..wanted })?;
+    let says =
+        ["LUN 1 at 10.77.0.1:3260, and it cannot be read", "no LUN 1 at 10.78.0.1:3260, and shows no LUN"];
+    super::check(&stage.agent("apply")?, failed(&says))?;
+    first.stop();
+    Ok(())
 }
 
 /// Checks that the agent reaches the LUN. After that a migration is the same for all cases, and other

@@ -1,11 +1,12 @@
 //! LUNs that are blank but not the right one.
 
-use anyhow::Context;
+use anyhow::{Context, Result, bail};
 
 use super::{Declined, declines, each, failed, refused};
 use crate::scene::{LUN_SIZE, Wanted};
+use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::target::{Lun, Offer, blank};
+use crate::target::{Lun, Offer, blank, fingerprint};
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
@@ -28,7 +29,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 (
                     "no such LUN",
                     Wanted { lun: 9, attach_timeout: "10s".into(), ..ours() },
-                    failed(&["LUN 9"]),
+                    failed(&["shows this initiator no LUN 9 at 10.77.0.1:3260, and shows LUN 1 (naa."]),
                 ),
             ];
             each(&cases, |(name, wanted, how)| declines(stage, wanted, *how).context(*name))
@@ -42,5 +43,49 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.apply()?;
             stage.is_on_lun()
         }),
+        Scenario::new("lun/number-of-the-array", number_of_the_array),
     ]
+}
+
+/// tgtd addresses LUN 300 as arrays do from 256 on, in flat addressing, which Linux shows as 16684. Asked for the kernel's 300
+/// it answers for LUN 44. Both are blank.
+fn number_of_the_array(stage: &mut Stage) -> Result<()> {
+    let lun = |number| Lun::new(number, stage.lun_file(number));
+    let luns = vec![lun(44), lun(300)];
+    for lun in &luns {
+        blank(&lun.file, LUN_SIZE)?;
+    }
+    let (other, right) = (luns[0].clone(), luns[1].clone());
+    stage.target.offer(Offer { luns, ..stage.target.offered().clone() })?;
+    let short = |lun| Wanted { lun, attach_timeout: "10s".into(), ..Wanted::default() };
+    let list = [
+        "no LUN 16684 at 10.77.0.1:3260, and shows LUN 44 (naa.",
+        "LUN 300 (naa.",
+        "flat addressing, 16684 in the kernel",
+    ];
+    declines(stage, &short(16_684), failed(&list))?;
+    // The WWID alone names it, and a number that is another LUN's does not mislead.
+    let before = fingerprint(&other.file)?;
+    stage.configure(&Wanted { wwid: Some(right.wwid()), ..short(44) })?;
+    stage.apply()?;
+    stage.is_on_lun()?;
+    stage.agent("rollback")?;
+    stage.node.ok("test ! -e /var/lib/etcd/lost && ! mountpoint -q /var/lib/etcd")?;
+    blank(&right.file, LUN_SIZE)?;
+    stage.node.ok("rm -rf /var/lib/etcd-lun")?;
+    // The number alone.
+    stage.configure(&short(300))?;
+    stage.apply()?;
+    stage.is_on_lun()?;
+    let wwid =
+        stage.node.ok("cat /sys/class/block/$(basename $(findmnt -no SOURCE /var/lib/etcd))/device/wwid")?;
+    if wwid.trim() != right.wwid() || fingerprint(&other.file)? != before {
+        bail!("etcd is on {wwid}, and LUN 300 is {}", right.wwid());
+    }
+    // What else the target shows is not left attached.
+    let disks = stage.node.ok("ls /sys/class/iscsi_session/session*/device/target*/*/block | grep -c ^sd")?;
+    if disks.trim() != "1" {
+        bail!("{disks} disks of the target are attached");
+    }
+    Ok(())
 }

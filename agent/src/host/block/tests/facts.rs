@@ -147,16 +147,32 @@ fn absent_and_wrong() {
 
 #[test]
 fn sessions() {
-    let lun = LunNumber(3);
+    // tgt with LUN 44 and 300: a controller, peripheral and flat addressing. The disk of the last one is not made yet.
     let tree = tree(&[
-        ("sys/bus/scsi/devices/2:0:0:3/block/sdc/dev", "8:32"),
-        ("sys/bus/scsi/devices/2:0:0:4/x", ""),
+        ("sys/bus/scsi/devices/2:0:0:0/type", "12\n"),
+        ("sys/bus/scsi/devices/2:0:0:44/type", "0\n"),
+        ("sys/bus/scsi/devices/2:0:0:44/wwid", "naa.60000000000000000bed000000000044\n"),
+        ("sys/bus/scsi/devices/2:0:0:44/block/sdc/dev", "8:32"),
+        ("sys/class/block/sdc/size", "2097152\n"),
+        ("sys/bus/scsi/devices/2:0:0:16684/type", "0\n"),
+        ("sys/bus/scsi/devices/2:0:1:1/type", "0\n"),
+        ("sys/bus/scsi/devices/22:0:0:1/type", "0\n"),
+        ("sys/bus/scsi/devices/target2:0:0/x", ""),
     ]);
-    assert_eq!(lun_of_session(&tree.host, 2, 0, lun).unwrap().as_deref(), Some("sdc"));
-    assert_eq!(lun_of_session(&tree.host, 2, 0, LunNumber(4)).unwrap(), None);
-    assert_eq!(lun_of_session(&tree.host, 3, 0, lun).unwrap(), None);
-    tree.put("sys/bus/scsi/devices/2:0:0:3/block/sdd/dev", b"8:48");
-    assert!(lun_of_session(&tree.host, 2, 0, lun).is_err());
+    let shown = luns_of(&tree.host, 2, 0).unwrap();
+    let facts: Vec<_> = shown.iter().map(|lun| (lun.address.0, lun.disk.as_deref(), lun.is_disk)).collect();
+    assert_eq!(facts, [(0, None, false), (44, Some("sdc"), true), (16_684, None, true)]);
+    assert_eq!(
+        shown[1].to_string(),
+        "LUN 44 (naa.60000000000000000bed000000000044, 1GiB, peripheral addressing, 44 in the kernel)"
+    );
+    assert_eq!(shown[2].to_string(), "LUN 300 (without a WWID, flat addressing, 16684 in the kernel)");
+    assert_eq!(luns_of(&tree.host, 3, 0).unwrap(), []);
+    tree.put("sys/bus/scsi/devices/2:0:0:16684/delete", b"");
+    drop_lun(&tree.host, 2, 0, shown[2].address).unwrap();
+    assert_eq!(tree.host.root.read("/sys/bus/scsi/devices/2:0:0:16684/delete").unwrap(), "1");
+    tree.put("sys/bus/scsi/devices/2:0:0:44/block/sdd/dev", b"8:48");
+    assert!(luns_of(&tree.host, 2, 0).is_err());
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! A LUN's permanent name.
+
+use super::{error::TermError, file::FsUuid};
+use std::{fmt, str::FromStr};
+
+/// The LUN's world wide identifier, in the kernel's form: `naa.…`, `eui.…` or `t10.…`
+/// (`/sys/block/*/device/wwid`, from VPD page 0x83; kernel `drivers/scsi/scsi_lib.c`, `scsi_vpd_lun_id`). The kernel pads
+/// `t10.` names, so each run of white space becomes one space.
+///
+/// NVMe has `eui.…`, `uuid.…` or `nvme.VENDOR-SERIAL-MODEL-NAMESPACE` (`/sys/block/*/wwid`; kernel
+/// `drivers/nvme/host/sysfs.c`, `wwid_show`). A virtio disk has only a serial number, which the hypervisor chooses: here it
+/// is written `virtio.…`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Wwid(String);
+
+pub(super) const WWID_FORM: &str = "a WWID, such as \"naa.60014051…\", \"eui.…\", \"t10.…\", \"nvme.…\", \"uuid.…\", \"virtio.…\", or udev's and multipath's \"360014051…\"";
+
+impl Wwid {
+    /// The identifier as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The form that multipath-tools uses in the UUID of a map: the designator's type as a digit, then the number. None for a
+    /// `t10.` name, which multipath-tools writes in another form.
+    pub fn multipath(&self) -> Option<String> {
+        let number = |kind| self.0.strip_prefix(kind);
+        number("naa.").map(|hex| format!("3{hex}")).or_else(|| number("eui.").map(|hex| format!("2{hex}")))
+    }
+}
+
+impl FromStr for Wwid {
+    type Err = TermError;
+
+    /// Also accepts the form of udev's `ID_SERIAL` and of multipath (a type digit, then hex), and `wwn-0x…`. So a name that
+    /// an administrator copies from `multipath -ll` or `/dev/disk/by-id` works.
+    fn from_str(text: &str) -> Result<Self, TermError> {
+        let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let wrong = || TermError::new(text, WWID_FORM);
+        let lower = folded.to_ascii_lowercase();
+        let is_hex =
+            |hex: &str| (hex.len() == 16 || hex.len() == 32) && hex.bytes().all(|b| b.is_ascii_hexdigit());
+        if let Some(hex) = lower.strip_prefix("naa.") {
+            return if is_hex(hex) { Ok(Self(lower)) } else { Err(wrong()) };
+        }
+        if let Some(hex) = lower.strip_prefix("eui.") {
+            let known = is_hex(hex) || (hex.len() == 24 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+            return if known { Ok(Self(lower)) } else { Err(wrong()) };
+        }
+        if let Some(name) = folded.strip_prefix("t10.").or_else(|| folded.strip_prefix("virtio.")) {
+            let printable = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
+            return if printable { Ok(Self(folded)) } else { Err(wrong()) };
+        }
+        if let Some(uuid) = lower.strip_prefix("uuid.") {
+            return if uuid.parse::<FsUuid>().is_ok() { Ok(Self(lower)) } else { Err(wrong()) };
+        }
+        if let Some(name) = lower.strip_prefix("nvme.") {
+            let parts: Vec<_> = name.split('-').collect();
+            let hex = |part: &str| part.bytes().all(|b| b.is_ascii_hexdigit());
+            // Without a serial number every disk of that model would have this name.
+            let whole = matches!(parts.as_slice(), [vendor, serial, model, space]
+                if vendor.len() == 4 && !serial.is_empty() && space.len() == 8 && [vendor, serial, model, space].iter().all(|part| hex(part)));
+            return if whole { Ok(Self(lower)) } else { Err(wrong()) };
+        }
+        if let Some(hex) = lower.strip_prefix("wwn-0x").or_else(|| lower.strip_prefix("0x")) {
+            return if is_hex(hex) { Ok(Self(format!("naa.{hex}"))) } else { Err(wrong()) };
+        }
+        // scsi_id(8): the first digit is the designator's type, 3 for NAA, 2 for EUI-64.
+        let name = lower.strip_prefix("scsi-").unwrap_or(&lower);
+        match name.split_at_checked(1) {
+            Some(("3", hex)) if is_hex(hex) => Ok(Self(format!("naa.{hex}"))),
+            Some(("2", hex)) if is_hex(hex) => Ok(Self(format!("eui.{hex}"))),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Wwid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_name_for_every_form() {
+        let naa = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4";
+        for text in [
+            naa,
+            "NAA.60014051D8E4A3BD5A94F3F9A1A2B3C4",
+            "360014051d8e4a3bd5a94f3f9a1a2b3c4",
+            "scsi-360014051d8e4a3bd5a94f3f9a1a2b3c4",
+            "wwn-0x60014051d8e4a3bd5a94f3f9a1a2b3c4",
+            "0x60014051d8e4a3bd5a94f3f9a1a2b3c4",
+        ] {
+            assert_eq!(text.parse::<Wwid>().unwrap().as_str(), naa, "{text}");
+        }
+        for text in [
+            "eui.0025388b710116a1",
+            "uuid.0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b",
+            "nvme.1d0f-766f6c30313233343536373839616263-416d617a6f6e20456c617374696320426c6f636b2053746f7265-00000001",
+            "virtio.etcd0",
+        ] {
+            assert_eq!(format!("{text}\n").parse::<Wwid>().unwrap().as_str(), text);
+        }
+        assert_eq!("t10.IET     00010001  \n".parse::<Wwid>().unwrap().as_str(), "t10.IET 00010001");
+    }
+
+    #[test]
+    fn refused() {
+        for text in [
+            "",
+            "naa.",
+            "naa.xyz",
+            "naa.6001",
+            "t10.",
+            "sda",
+            "/dev/sda",
+            "t10.a\u{7}b",
+            "virtio.",
+            "virtio.a\u{7}b",
+            "uuid.1",
+            "nvme.1b36--51454d55-00000001",
+            "nvme.1b36-31-51454d55",
+            "nvme.1b36-zz-51454d55-00000001",
+        ] {
+            assert!(text.parse::<Wwid>().is_err(), "{text}");
+        }
+    }
+}
