@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::world::seen;
-use etcd_lun::node::{BarredData, Order, order};
+use etcd_lun::{
+    node::{BarredData, Order, order},
+    plan::AuthorityRefusal,
+};
 
 const SAME: Order = Order::Same { unused: false };
 const UNUSED: Order = Order::Same { unused: true };
@@ -155,12 +158,18 @@ fn a_lun_that_is_newer_is_never_overwritten_and_the_local_data_is_barred() {
                     assert_eq!(step.id(), "bar", "{what}");
                 })
                 .unwrap_err();
-                assert!(matches!(refusal, Refusal::LunNewer { .. }), "{what}: {refusal}");
+                assert!(
+                    matches!(refusal, Refusal::Authority(AuthorityRefusal::LunNewer { .. })),
+                    "{what}: {refusal}"
+                );
                 assert!(world.node.local.known().unwrap().is_fenced(), "{what}");
                 assert_eq!(world.node.barred_data.known().unwrap(), &Some(BarredData { returns_as: None }));
                 // So it stays, also at a boot whose target is away.
                 let again = plan(&config(), &world.node, Occasion::Boot).unwrap_err();
-                assert!(matches!(again, Refusal::LunNewer { .. }), "{what}: {again}");
+                assert!(
+                    matches!(again, Refusal::Authority(AuthorityRefusal::LunNewer { .. })),
+                    "{what}: {again}"
+                );
                 world.node.lun = Fact::Known(LunView::NotAttached);
                 let later = plan(&config(), &world.node, Occasion::Boot).unwrap();
                 assert_eq!(later.steps.iter().map(Step::id).collect::<Vec<_>>(), ["attach-lun"], "{what}");
@@ -202,7 +211,10 @@ fn a_clone_that_uses_the_lun_is_found() {
                 node.local = Fact::Known(dir(&[], true));
                 for occasion in [Occasion::ByHand, Occasion::Boot] {
                     let refusal = plan(&config(), &node, occasion).unwrap_err();
-                    assert!(matches!(refusal, Refusal::LunNewer { .. }), "{refusal}");
+                    assert!(
+                        matches!(refusal, Refusal::Authority(AuthorityRefusal::LunNewer { .. })),
+                        "{refusal}"
+                    );
                 }
             }
         }

@@ -5,7 +5,7 @@ use crate::say::say;
 use etcd_lun::{
     node::{BarredData, Order, order},
     plan::{
-        claim,
+        AuthorityRefusal, claim,
         step::{Claim, WatchLun},
     },
 };
@@ -163,7 +163,10 @@ fn nothing_is_claimed_beside_an_etcd_that_runs() {
     for state in ["active", "activating"] {
         let node = Node { etcd: Fact::Known(etcd(state)), ..claimable(None, stamp(2, 7), false) };
         let refusal = claim(&config, &node).unwrap_err();
-        assert!(matches!(refusal, Refusal::ClaimWhileRunning { .. }), "{refusal}");
+        assert!(
+            matches!(refusal, Refusal::Authority(AuthorityRefusal::ClaimWhileRunning { .. })),
+            "{refusal}"
+        );
         // One that fails against the fence harms nothing.
         let fenced = Node { local: Fact::Known(dir(&[], true)), ..node };
         assert!(claim(&config, &fenced).is_ok());
@@ -200,5 +203,5 @@ fn a_person_returns_to_the_local_data() {
     }
     let refusal =
         Goal::ClaimLocal.plan(&config(), &claimable(Some(used(1)), stamp(1, 1), false)).unwrap_err();
-    assert_eq!(refusal, Refusal::NothingBarred);
+    assert_eq!(refusal, AuthorityRefusal::NothingBarred.into());
 }

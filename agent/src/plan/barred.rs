@@ -10,7 +10,7 @@ use super::{
     lun,
     outcome::{Horizon, Plan},
     recorded::{lun_newer, order_of},
-    refusal::Refusal,
+    refusal::{AuthorityRefusal, Refusal},
     step::Step,
 };
 use crate::{
@@ -74,7 +74,8 @@ pub(super) fn put_aside(input: &PlanInput<'_>) -> Result<Option<Step>, Refusal> 
             Ok(Some(Step::Bar { at }))
         }
         LocalDir::Present { .. } | LocalDir::Absent => {
-            Err(Refusal::NotBarred { at: at.to_string(), to: format!("{BARRED}/{BARRED_DATA}") })
+            Err(AuthorityRefusal::NotBarred { at: at.to_string(), to: format!("{BARRED}/{BARRED_DATA}") }
+                .into())
         }
     }
 }
@@ -107,5 +108,10 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
             return Ok(plan);
         }
     }
-    Err(Refusal::Barred { at: input.data_dir(), data: format!("{BARRED}/{BARRED_DATA}"), state: STATE })
+    Err(AuthorityRefusal::Barred {
+        at: input.data_dir(),
+        data: format!("{BARRED}/{BARRED_DATA}"),
+        state: STATE,
+    }
+    .into())
 }

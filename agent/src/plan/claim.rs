@@ -16,7 +16,7 @@ use super::{
     lun,
     outcome::{Horizon, Plan},
     recorded::{next_use, not_same, order_of, with_new_id},
-    refusal::Refusal,
+    refusal::{AuthorityRefusal, Refusal},
     resume,
     step::{Claim, Step, WatchLun},
 };
@@ -42,7 +42,11 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         return resume::verify_mounted(&input, mount).map(|_| Plan::complete(Vec::new()));
     }
     if !input.local.is_fenced() && (input.etcd.running || !input.etcd.lock_holders.is_empty()) {
-        return Err(Refusal::ClaimWhileRunning { name: input.etcd.name.clone(), at: input.data_dir() });
+        return Err(AuthorityRefusal::ClaimWhileRunning {
+            name: input.etcd.name.clone(),
+            at: input.data_dir(),
+        }
+        .into());
     }
     if let Some(plan) = attach::plan(&input)? {
         return Ok(plan);
@@ -91,7 +95,7 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
 }
 
 fn nothing(wwid: &Wwid, found: &'static str) -> Refusal {
-    Refusal::NothingToClaim { wwid: wwid.clone(), found }
+    AuthorityRefusal::NothingToClaim { wwid: wwid.clone(), found }.into()
 }
 
 /// Looks at the LUN twice, and only then stages it, because that writes to it.

@@ -8,7 +8,7 @@ use super::{
     input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
-    refusal::Refusal,
+    refusal::{AuthorityRefusal, Refusal},
     rollback,
     step::Step,
 };
@@ -30,7 +30,7 @@ pub fn claim_local(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         return rollback::finish(&input, record);
     }
     if barred.is_none() || input.record.is_some_and(|record| record.authority == Authority::Lun) {
-        return Err(Refusal::NothingBarred);
+        return Err(AuthorityRefusal::NothingBarred.into());
     }
     if let Some(plan) = attach::plan(&input)? {
         return Ok(plan);
@@ -42,14 +42,19 @@ pub fn claim_local(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     let (uuid, stamp) = match require("what the LUN holds", &seen.content)? {
         Content::Xfs { uuid, stamp, .. } => (*uuid, require("the LUN's stamp", stamp)?.as_ref()),
         Content::Blank | Content::Unfinished { .. } | Content::Foreign { .. } => {
-            return Err(Refusal::NothingToClaim {
+            return Err(AuthorityRefusal::NothingToClaim {
                 wwid: wwid.clone(),
                 found: "it holds no data of etcd-lun",
-            });
+            }
+            .into());
         }
     };
     let Some(stamp) = stamp.filter(|stamp| stamp.machine_id == node.identity.machine_id) else {
-        return Err(Refusal::NothingToClaim { wwid: wwid.clone(), found: "it does not name this node" });
+        return Err(AuthorityRefusal::NothingToClaim {
+            wwid: wwid.clone(),
+            found: "it does not name this node",
+        }
+        .into());
     };
     // Above every generation that was ever written, so that the LUN is what this node has left behind.
     let recorded = input.record.map_or(0, |record| record.generation);

@@ -6,7 +6,7 @@ use super::{
     lun,
     outcome::{Horizon, Plan},
     recorded::order_of,
-    refusal::Refusal,
+    refusal::{AuthorityRefusal, Refusal},
     resume,
     step::{Copy, Format, Retire, Step, Way},
 };
@@ -157,7 +157,9 @@ fn onto_own_filesystem(
             // The stamp of the last attempt, and a LUN that a rollback has left: this node holds all that they hold.
             Order::Same { unused: true } | Order::Released => {}
             Order::Same { .. } | Order::Older | Order::Newer | Order::OtherOwner | Order::OtherFilesystem => {
-                return Err(Refusal::OlderUse { wwid: wwid.clone(), generation: stamp.generation });
+                return Err(
+                    AuthorityRefusal::OlderUse { wwid: wwid.clone(), generation: stamp.generation }.into()
+                );
             }
         }
         // A stamp says that the LUN once held all data. If the local disk holds none now, the LUN may hold the only copy.

@@ -2,7 +2,7 @@
 
 use super::{
     input::{PlanInput, require},
-    refusal::Refusal,
+    refusal::{AuthorityRefusal, Refusal},
 };
 use crate::{
     node::{
@@ -143,7 +143,12 @@ const FENCED: &str = "etcd stays down, because the fence keeps it from the local
 
 /// The refusal of a LUN that is newer than the record. `local` says why etcd cannot start, or what the person has to do first.
 pub(super) fn lun_newer(input: &PlanInput<'_>, wwid: &Wwid, stamp: &Stamp, local: &str) -> Refusal {
-    Refusal::LunNewer { wwid: wwid.clone(), found: found(input.record, stamp), local: local.to_owned() }
+    AuthorityRefusal::LunNewer {
+        wwid: wwid.clone(),
+        found: found(input.record, stamp),
+        local: local.to_owned(),
+    }
+    .into()
 }
 
 fn found(record: Option<&Record>, stamp: &Stamp) -> String {

@@ -90,10 +90,10 @@ pub(super) fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Ref
             }
             steps.extend(put_in_place(input, generation)?);
         }
-        None if input.local.is_fenced() && barred.is_some_and(|data| data.returns_as != Some(generation)) => {
+        None if input.local.is_empty() && barred.is_some_and(|data| data.returns_as != Some(generation)) => {
             return barred::plan(input);
         }
-        None if input.local.is_fenced() && barred.is_some() => {
+        None if input.local.is_empty() && barred.is_some() => {
             steps.push(Step::Unbar { generation });
             steps.extend(put_in_place(input, generation)?);
         }
