@@ -78,6 +78,15 @@ fn in_a_terminal(shell: &str, name: &str) {
     }
 }
 
+/// A variable that somebody has set to something else ends with its reason.
+#[test]
+fn an_unknown_shell_is_an_error() {
+    let output = Command::new(tested_program()).env("ETCD_LUN_COMPLETE", "csh").output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.starts_with("error: completing a command line: unknown shell `csh`"), "{err}");
+}
+
 #[test]
 fn bash() {
     in_a_terminal("bash", "etcd-lun");

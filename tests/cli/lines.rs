@@ -61,7 +61,7 @@ const LINES: &[Line] = &[
         2,
         &["error: unrecognized subcommand 'confg'", "a similar subcommand exists: 'config'"],
     ),
-    line("config chek", 2, &["a similar subcommand exists: 'check'"]),
+    line("config chek", 2, &["similar subcommands exist: 'schema', 'check'"]),
     line("plan --jsn", 2, &["unexpected argument '--jsn'", "a similar argument exists: '--json'"]),
     line("plan extra", 2, &["error: unexpected argument 'extra'", "Usage: etcd-lun plan [OPTIONS]"]),
     line(
@@ -198,6 +198,38 @@ const LINES: &[Line] = &[
         &[("lun = 1", "lun = 1\nwwn = \"x\"")],
         2,
         &["line 14", "unknown key `wwn`", "did you mean `wwid`?"],
+    ),
+    // What people write by habit, or paste.
+    check(&[("[etcd]", "[lun]\nmin_size = \"8Gi\"\n[etcd]")], 2, &["line 9", "did you mean `8GiB`?"]),
+    check(&[("[etcd]", "[boot]\nattach_timeout = \"5m\"\n[etcd]")], 2, &["line 9", "did you mean `5min`?"]),
+    check(
+        &[("[etcd]", "[boot]\nattach_timeout = \"0s\"\n[etcd]")],
+        2,
+        &["`boot.attach_timeout` in ", "line 9: 0s, expected a time, such as \"5min\""],
+    ),
+    check(
+        &[("[etcd]", "[boot]\nattach_timeout = \"999999999999h\"\n[etcd]")],
+        2,
+        &["line 9", "`999999999999h` is not a duration of ten years at most"],
+    ),
+    check(
+        &[("\"systemd\"", "“systemd”")],
+        2,
+        &["line 9", "found the typographic quote “: write straight quotes"],
+    ),
+    check(&[("[target.chap]", "multipath = \"yes\"\n[target.chap]")], 2, &["true or false, without quotes"]),
+    check(
+        &[(
+            "[[node]]\nhostname = \"somebody\"\ninitiator = \"iqn.1994-05.com.redhat:master0\"\nlun = 1\n",
+            "",
+        )],
+        2,
+        &["`node` in the config: there is none", "`[[node]]`, and below it hostname, initiator and lun"],
+    ),
+    line(
+        "config check --node somebodi --config config.toml",
+        2,
+        &["--node: no [[node]] entry has the host name or machine id `somebodi`; did you mean `somebody`?"],
     ),
     // Two nodes.
     check(
@@ -345,6 +377,70 @@ fn files_that_are_not_read_are_listed() {
         "/etc/etcd-lun/config.d/.hidden.toml: it is hidden: its name begins with a dot\n",
     ] {
         assert!(out.contains(part), "{part}: {out}");
+    }
+}
+
+/// A pool of hundreds of nodes does not fill the screen, and a file in another encoding has its line.
+#[test]
+fn an_error_is_short_and_has_its_line() {
+    let dir = Dir::new("bad");
+    let path = dir.0.join("config.toml");
+    let check = |args: &[&str]| {
+        crate::run(&[&["config", "check", "--config", path.to_str().unwrap()], args].concat())
+    };
+    let (all, node) = GOOD.split_once("[[node]]").unwrap();
+    let nodes = (0..300).map(|at| {
+        let node =
+            node.replace("HOST", &format!("master-{at}")).replace("redhat:master0", &format!("redhat:{at}"));
+        format!("[[node]]{node}")
+    });
+    fs::write(&path, format!("{all}{}", nodes.collect::<String>())).unwrap();
+    let (code, _, err) = check(&["--node", "master0"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("did you mean `master-0`?") && err.contains("and 292 more"), "{err}");
+    assert!(err.len() < 400, "{err}");
+    for (bytes, said) in [
+        (&b"# caf\xe9\n[lun]\n"[..], "config.toml, line 1, column 6: the byte 0xe9 is not UTF-8"),
+        (b"[lun]\nlabel = \"\xe9\"", "config.toml, line 2, column 10: the byte 0xe9"),
+        (b"\xff\xfe[\0l\0", "line 1, column 1: the file is UTF-16: save it as UTF-8"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let (code, _, err) = check(&[]);
+        assert!(code == 2 && err.contains(said), "{said}: {code}: {err}");
+    }
+    // What Windows' editors put in front of UTF-8.
+    fs::write(&path, format!("\u{feff}{}", GOOD.replace("HOST", "somebody"))).unwrap();
+    let (code, _, err) = check(&[]);
+    assert_eq!(code, 0, "{err}");
+}
+
+/// Half an output looks like a whole one, so it is an error. A reader that has enough is none.
+#[test]
+fn an_output_that_is_lost_is_an_error() {
+    let dir = Dir::new("full");
+    let config = dir.config(GOOD);
+    for line in [
+        "config check",
+        "config check --json",
+        "config example",
+        "config schema",
+        "health --list",
+        "--help",
+        "version",
+    ] {
+        let ended = |to: Stdio| {
+            let mut command = Command::new(tested_program());
+            command.args(line.split(' ')).args(["--config", &config]).stdout(to);
+            let output = command.output().unwrap();
+            (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        let (code, err) = ended(fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into());
+        assert_eq!(code, Some(1), "{line}: {err}");
+        assert!(err.contains("error: printing to standard output: No space left"), "{line}: {err}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, err) = ended(writer.into());
+        assert_eq!(code, Some(0), "{line}: {err}");
     }
 }
 

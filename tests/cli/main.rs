@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod completions;
+mod keys;
 mod lines;
 mod man;
 mod reference;

@@ -21,6 +21,7 @@ mod rollback;
 mod runs;
 #[path = "../support/say.rs"]
 mod say;
+mod undo;
 mod world;
 
 use etcd_lun::{

@@ -53,14 +53,22 @@ impl World {
             }
             // Without the target, etcd cannot read its data.
             Start::Lun if !self.reachable => Self { etcd: Etcd::Failed, ..alone },
-            Start::Lun => Self { etcd: Etcd::OnLun, ..alone },
+            Start::Lun => Self { etcd: Etcd::OnLun, mounted: true, ..alone },
         }))
+    }
+
+    /// Something starts etcd, which accepts a write and ends. Returns `None` if it cannot.
+    pub fn flickered(self) -> Result<Option<Self>, String> {
+        let running = self.etcd_started()?.filter(World::is_running);
+        let written = running.and_then(World::written);
+        Ok(written.map(|after| Self { etcd: Etcd::Down, meddled: true, ..after }))
     }
 
     /// The power fails and comes back.
     pub fn rebooted(self) -> Self {
         // The note that etcd-lun stopped etcd is in /run.
-        let none = Self { session: false, mounted: false, shut: false, sidecars: false, ..self };
+        let none =
+            Self { session: false, token: false, mounted: false, shut: false, sidecars: false, ..self };
         Self { etcd: Etcd::Queued, stopped_by_us: false, ..none }
     }
 
@@ -96,7 +104,9 @@ impl World {
         {
             next.push(Self { snapshot: Some(self.disk), counted: false, ..self });
         }
-        if !self.mounted && !self.robbed {
+        // A run that was killed while PID 1 mounted leaves the link until the next run or boot. The LUN that it has verified
+        // is not replaced in that time.
+        if !self.mounted && !self.robbed && !self.token {
             next.extend(self.restored());
             if let Some(record) = self.record {
                 let other = |id, ours| {

@@ -6,7 +6,10 @@ use crate::{
     run::Runtime,
     world::{Guards, World},
 };
-use etcd_lun::plan::{Goal, MarkPlan, Occasion, Step, mark};
+use etcd_lun::{
+    node::Fact,
+    plan::{Goal, MarkPlan, Occasion, Refusal, Step, Undo, mark, undo},
+};
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 /// The steps of a plan, or the text of a refusal.
@@ -48,6 +51,15 @@ impl Planner {
             Ok(MarkPlan::Skip(_)) => Ok([].into()),
             Err(refusal) => Err(refusal.to_string()),
         })
+    }
+
+    /// What is put back after a failure. `begun` are the steps that have begun, as far as that depends on them.
+    pub fn undo(&self, goal: Goal, world: &World, staged: bool, begun: &[Step]) -> Result<Undo, Refusal> {
+        let mut node = node(world, staged, self.guards);
+        if !self.guards.put_back && goal != Goal::Local {
+            node.record = Fact::Known(None);
+        }
+        undo(config(self.runtime), &node, goal, begun)
     }
 
     fn once(&self, key: Key, plan: impl FnOnce() -> Planned) -> Planned {

@@ -5,7 +5,7 @@ use crate::{
     planner::Planner,
     world::{Etcd, Guards, Start, World, Writes},
 };
-use etcd_lun::plan::{Goal, Occasion};
+use etcd_lun::plan::{Goal, Step, Undo};
 
 /// What runs etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub enum Event {
     TargetGone,
     ShutDown,
     EtcdStarted,
+    /// Something starts etcd, which accepts a write and ends.
+    EtcdFlickered,
     Written,
     /// A container of etcd's pod, but not etcd, writes to the directory.
     SidecarWrites,
@@ -87,6 +89,8 @@ pub struct Run<'a> {
     /// Events that are possible, with their places.
     pub possible: Vec<(usize, Event)>,
     place: usize,
+    /// The step that unmounts the LUN, once it has begun.
+    unmounted: Vec<Step>,
 }
 
 impl<'a> Run<'a> {
@@ -110,6 +114,7 @@ impl<'a> Run<'a> {
             event,
             possible: Vec::new(),
             place: 0,
+            unmounted: Vec::new(),
         }
     }
 
@@ -136,6 +141,8 @@ impl<'a> Run<'a> {
 
     /// Runs to the end as `apply` does: observes, plans and acts until nothing is left.
     pub fn whole(&mut self, goal: Goal) -> End {
+        // A killed run may have left it.
+        self.world.token &= !self.guards.token;
         self.by_hand = goal.asks_cluster();
         for _round in 0..8 {
             let steps = match self.planner.plan(goal, &self.world, self.memory.staged) {
@@ -146,6 +153,9 @@ impl<'a> Run<'a> {
             for step in steps.iter() {
                 if self.interrupted {
                     return self.ended(goal, End::Failed("interrupted".into()));
+                }
+                if let Step::UnmountData { .. } = step {
+                    self.unmounted = vec![step.clone()];
                 }
                 let acted = self.step(step).and_then(|()| self.effect(|_| ()));
                 match acted {
@@ -160,32 +170,27 @@ impl<'a> Run<'a> {
         End::Broken("plans without end".into())
     }
 
-    /// After a failure before the commit point, etcd is put back where it was.
+    /// After a failure, what the run has changed is put back as the program decides.
     fn ended(&mut self, goal: Goal, end: End) -> End {
         self.memory = Memory::default();
         self.interrupted = false;
-        let record = self.world.record;
-        let (is_lun, rolled_back) = record.map_or((false, false), |record| (record.lun, record.rolled_back));
-        match goal {
-            _ if !self.world.stopped_by_us => {}
-            // `apply` does this.
-            Goal::Local if is_lun => {
-                if let End::Broken(why) = self.whole(Goal::Lun(Occasion::ByHand)) {
-                    return End::Broken(format!("putting etcd back on the LUN: {why}"));
+        for _round in 0..8 {
+            let undo = match self.planner.undo(goal, &self.world, self.memory.staged, &self.unmounted) {
+                Ok(undo) => undo,
+                Err(_) => return end,
+            };
+            let Undo::PutBack(plan, _) = undo else { return end };
+            for step in &plan.steps {
+                match self.step(step).and_then(|()| self.effect(|_| ())) {
+                    Ok(()) => {}
+                    Err(Stop::Failed(_)) => return end,
+                    Err(Stop::Broken(why)) => {
+                        return End::Broken(format!("putting etcd back: {}: {why}", step.id()));
+                    }
                 }
             }
-            Goal::Local | Goal::Claim => {}
-            Goal::Lun(_) if self.guards.put_back && (is_lun || rolled_back) => {}
-            Goal::Lun(_) => match self.world.etcd_started() {
-                Ok(started) => {
-                    // etcd-lun started etcd itself, so nobody meddled.
-                    let meddled = self.world.meddled;
-                    self.world = World { stopped_by_us: false, meddled, ..started.unwrap_or(self.world) };
-                }
-                Err(why) => return End::Broken(format!("putting etcd back: {why}")),
-            },
         }
-        end
+        End::Broken("putting etcd back without end".into())
     }
 
     /// Does one effect. The run may be cut short after it. The event of this place comes before the effect,
@@ -217,6 +222,7 @@ impl<'a> Run<'a> {
                 (Event::TargetGone, world.reachable),
                 (Event::ShutDown, world.shut_down().is_some()),
                 (Event::EtcdStarted, can_start),
+                (Event::EtcdFlickered, matches!(world.flickered(), Ok(Some(_)) | Err(_))),
                 (Event::Written, world.written().is_some()),
                 (Event::SidecarWrites, world.written_by_sidecar().is_some()),
                 (Event::CopyLies, self.copying),
@@ -235,6 +241,7 @@ impl<'a> Run<'a> {
                 Event::TargetGone => Ok(Some(self.world.lost_target())),
                 Event::ShutDown => Ok(self.world.shut_down()),
                 Event::EtcdStarted => self.world.etcd_started(),
+                Event::EtcdFlickered => self.world.flickered(),
                 Event::Written => Ok(self.world.written()),
                 Event::SidecarWrites => Ok(self.world.written_by_sidecar()),
                 Event::CopyLies => {

@@ -40,6 +40,7 @@ fn beginnings() -> Vec<World> {
         meddled: false,
         reachable: true,
         session: false,
+        token: false,
         mounted: false,
         shut: false,
         etcd: Etcd::OnLocal,
@@ -104,7 +105,7 @@ pub fn search(guards: Guards, generations: u8, runtime: Runtime) -> Result<Seen,
         seen: Seen::default(),
     };
     for world in beginnings() {
-        search.add(world, None);
+        search.add(World { token: !guards.token, ..world }, None);
     }
     while let Some(world) = search.queue.pop_front() {
         search.look(world)?;

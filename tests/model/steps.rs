@@ -30,6 +30,11 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Nobody has written to the source since it was proven.
+    fn still_holds(&self, proven: Writes, now: Writes) -> Result<(), Stop> {
+        if proven == now { Ok(()) } else { Self::fail("somebody has written since the proof") }
+    }
+
     fn not_the_truth(&self) -> Result<(), Stop> {
         if self.world.record_says_lun() { Self::fail("the LUN's copy is authoritative") } else { Ok(()) }
     }
@@ -181,12 +186,21 @@ impl Run<'_> {
                 let Some(proven) = self.memory.proven else { return Self::fail("not proven") };
                 self.not_the_truth()?;
                 self.at_rest()?;
+                self.happen()?;
+                self.still_holds(proven, self.local_writes())?;
                 let record = Record { lun: true, print: Some(proven), activations: 1, ..small(record) };
                 self.effect(|world| world.record = Some(record))
             }
             Step::Retire(Retire { fingerprint, .. }) => self.retire(fingerprint.is_some()),
             Step::Fence { .. } => self.fence(),
             Step::UnmountData { .. } => {
+                let Some(proven) = self.memory.proven else { return Self::fail("not proven") };
+                self.happen()?;
+                self.at_rest()?;
+                self.happen()?;
+                if self.guards.compare_lun {
+                    self.still_holds(proven, self.lun_writes())?;
+                }
                 self.happen()?;
                 // A filesystem that is in use cannot be unmounted.
                 self.at_rest()?;
@@ -211,6 +225,11 @@ impl Run<'_> {
                 if self.guards.unmount_first && (self.world.mounted || self.world.local != Local::Fenced) {
                     return Self::fail("the LUN is mounted, or the fence is not up");
                 }
+                self.happen()?;
+                self.lun_of_ours()?;
+                if self.guards.compare_lun {
+                    self.still_holds(proven, self.lun_writes())?;
+                }
                 let record = Record { rolled_back: true, print: Some(proven), ..small(record) };
                 self.effect(|world| world.record = Some(record))
             }
@@ -225,7 +244,13 @@ impl Run<'_> {
                 // If the LUN does not answer, the mount fails.
                 self.lun_of_ours()?;
                 self.at_rest()?;
-                self.take(|world| world.mounted = true)
+                self.effect(|world| world.token = true)?;
+                self.happen()?;
+                let there = self.world.reachable;
+                self.take(|world| world.mounted |= there)?;
+                let kept = !self.guards.token;
+                self.effect(|world| world.token = kept)?;
+                if self.world.mounted { Ok(()) } else { Self::fail("the LUN has gone") }
             }
             Step::StartEtcd(StartEtcd { wait, on, .. }) => {
                 match on {
@@ -400,6 +425,10 @@ impl Run<'_> {
         self.happen()?;
         if self.guards.rest_after_retire {
             self.at_rest()?;
+        }
+        if self.guards.compare_after_retire {
+            let expected = expected.unwrap_or(self.memory.proven).unwrap_or(self.local_writes());
+            self.still_holds(expected, self.local_writes())?;
         }
         self.take(|world| world.local = left)
     }

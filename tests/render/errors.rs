@@ -33,7 +33,7 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
         (&["--program", "/nonexistent/etcd-lun"], "--program: /nonexistent/etcd-lun: No such file"),
         (&["--program", dynamic.to_str().unwrap()], "is linked dynamically"),
         (&["--config", "/nonexistent/pool.toml"], "/nonexistent/pool.toml: No such file"),
-        (&["--config", &none], "`node.hostname` is missing"),
+        (&["--config", &none], "`node` in the config: there is none, expected one table for each node"),
         (&["--config", &same], "iqn.1994-05.com.redhat:master0 in two entries"),
         (&["--config", &twice], "two files of the delivery have the path /etc/etcd-lun/config.toml"),
         (&["--config", &missing], "--secrets-from, or leave it out with --without-secrets"),
@@ -41,7 +41,7 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
         (&["--name", "98-Master"], "`98-Master` is not an object's name"),
         (&["--role", "master/worker"], "`master/worker` is not the role"),
         (&["--role", ""], "`` is not the role"),
-        (&["--secrets-from", "/x", "--without-secrets"], "exclude each other"),
+        (&["--secrets-from", "/x", "--without-secrets"], "cannot be used with"),
     ];
     for verb in ["machineconfig", "butane"] {
         for (more, said) in cases {

@@ -1,7 +1,7 @@
 //! The passes that bring a copy up to date, and what they find out about its device.
 
 use super::*;
-use etcd_lun::host::tree::{Ledger, Moved, Progress, Source};
+use etcd_lun::host::tree::{Audit, Ledger, Moved, Progress, Source};
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -48,7 +48,7 @@ impl Copy {
         tree::settle(source, copy, &self.ledger, &Interrupt::never())
     }
 
-    fn audit(&self) -> Result<u64, TreeError> {
+    fn audit(&self) -> Result<Audit, TreeError> {
         let (_, copy) = self.roots();
         tree::audit(copy, &self.ledger, FOREVER, &Interrupt::never())
     }
@@ -260,7 +260,8 @@ fn what_the_device_has_not_kept_of_a_large_file_is_found() {
 fn what_the_device_changes_later_is_found() {
     let Some(mut copy) = Copy::new("later") else { return };
     copy.update(Source::InUse);
-    copy.audit().unwrap();
+    let whole = copy.audit().unwrap();
+    assert!(whole.read == whole.of && whole.of > 0, "{whole:?}");
     let at = find(&copy.bench.image(), MARKER);
     fs::read(copy.bench.path("staging/member/snap/db")).unwrap();
     flip(&copy.bench.image(), at);
@@ -274,7 +275,9 @@ fn what_the_device_changes_later_is_found() {
     assert_eq!(&cached[3 * MIB..3 * MIB + MARKER.len()], MARKER);
     // Within no time nothing is read.
     let (_, root) = copy.roots();
-    assert_eq!(tree::audit(root, &copy.ledger, Duration::ZERO, &Interrupt::never()).unwrap(), 0);
+    // An end at the limit says how much was left out.
+    let cut = tree::audit(root, &copy.ledger, Duration::ZERO, &Interrupt::never()).unwrap();
+    assert_eq!((cut.read, cut.of), (0, whole.of));
     // Who knows nothing reads the device, and writes what differs.
     copy.ledger = Ledger::new().unwrap();
     assert_eq!(copy.update(Source::InUse).written, 64 << 10);

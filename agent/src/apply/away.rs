@@ -43,13 +43,40 @@ impl Clock {
         }
         let Some(since) = self.since else { return };
         let away = &mut self.away;
-        let part = match step.id() {
-            "stop-etcd" => &mut away.stopping,
-            "await-pod-end" => &mut away.containers,
-            "copy" | "prove" | "confirm" => &mut away.last_blocks,
-            "mount-data" | "unmount-data" | "unmount-shut-down" => &mut away.mount,
-            "start-etcd" | "set-timeout" | "await-member" => &mut away.starting,
-            _ => &mut away.commit,
+        let part = match step {
+            Step::StopEtcd { .. } => &mut away.stopping,
+            Step::AwaitPodEnd { .. } => &mut away.containers,
+            Step::Copy(_) | Step::Prove { .. } | Step::Confirm(_) => &mut away.last_blocks,
+            Step::MountData(_) | Step::UnmountData { .. } | Step::UnmountShutDown { .. } => &mut away.mount,
+            Step::StartEtcd(_) | Step::SetTimeout { .. } | Step::AwaitMember(_) => &mut away.starting,
+            Step::SetInitiatorName { .. }
+            | Step::LogOut { .. }
+            | Step::UpdateRecord(_)
+            | Step::DeleteRecord { .. }
+            | Step::RemovePath(_)
+            | Step::AddPath(_)
+            | Step::LogIn(_)
+            | Step::AttachLun(_)
+            | Step::AwaitDisk { .. }
+            | Step::BeginRecord { .. }
+            | Step::ClearUnfinished { .. }
+            | Step::Format(_)
+            | Step::Stage { .. }
+            | Step::Unstamp
+            | Step::PreCopy(_)
+            | Step::CatchUp(_)
+            | Step::Preflight(_)
+            | Step::Measure { .. }
+            | Step::Stamp { .. }
+            | Step::Commit { .. }
+            | Step::Retire(_)
+            | Step::Fence { .. }
+            | Step::Activate { .. }
+            | Step::Mark(_)
+            | Step::CommitLocal { .. }
+            | Step::Return { .. }
+            | Step::ResizeMap { .. }
+            | Step::Grow(_) => &mut away.commit,
         };
         *part += start.elapsed().as_secs_f64();
         if let Step::StartEtcd(_) | Step::AwaitMember(_) = step {

@@ -9,6 +9,7 @@ use crate::{
     },
     node::Identity,
     observe::secrets::Secrets,
+    plan::Way,
     terms::Fingerprint,
 };
 use anyhow::anyhow;
@@ -28,12 +29,21 @@ pub struct Run<'a> {
     pub written: u64,
     /// The state of the source right before a copy that somebody might still write to, or why there is none.
     pub resting: Option<Result<State, String>>,
-    /// The fingerprint of both trees, once the proof has found them to be the same.
-    pub proof: Option<Fingerprint>,
+    /// Both trees were found to be the same.
+    pub proof: Option<Proof>,
     /// The same while containers of etcd's pod may still write.
     pub provisional: Option<Provisional>,
     /// This run has moved the local data out of the data directory, and nobody used it after that.
     pub retired: bool,
+}
+
+/// A copy was found to be the same as its source, with nobody writing to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Proof {
+    /// The fingerprint of both trees.
+    pub fingerprint: Fingerprint,
+    /// Which copy it is.
+    pub way: Way,
 }
 
 /// A proof that counts if its source has not changed since.

@@ -274,9 +274,14 @@ pub fn nothing_is_mounted(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<(
     }
 }
 
-/// The data directory holds the local data that a rollback has put there.
+/// The local copy is authoritative, or the only one, and lies in the data directory.
 pub fn data_is_local(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
-    rolled_back(run)?;
+    let record = observe::record(run.host);
+    let record = record.require().map_err(|why| anyhow!("the record can't be read: {why}"))?;
+    ensure!(
+        record.as_ref().is_none_or(|record| record.authority == Authority::Local),
+        "the record says that the LUN's copy is authoritative: etcd is not started on the local one"
+    );
     nothing_is_mounted(run, data_dir)?;
     ensure!(
         !place::is_fenced(run.host, data_dir)?,

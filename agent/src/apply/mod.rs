@@ -7,6 +7,7 @@
 //! * [`dispatch`]: one `match` from each step to the function that does it
 //! * [`steps`]: what each step does, in a file for each thing that steps touch
 //! * [`cause`]: why a step has failed
+//! * [`exposure`]: having PID 1 mount the LUN, so that nothing is mounted that was not verified
 //! * [`guard`]: the preconditions that a destructive step reads again just before it acts
 //! * [`views`]: where else the LUN is mounted, as in a debug pod
 //! * [`quiet`]: the state of the source with which a provisional proof begins
@@ -25,6 +26,7 @@ mod away;
 mod cause;
 mod context;
 mod dispatch;
+mod exposure;
 mod guard;
 mod outcome;
 mod parking;

@@ -5,23 +5,20 @@ use super::{
     away::Clock,
     cause,
     context::Run,
-    dispatch,
+    dispatch, exposure,
     outcome::{Done, Failure},
-    steps::{etcd, preflight},
+    steps::preflight,
     sysfs,
     watcher::Watcher,
 };
 use crate::{
     config::Config,
     host::{Host, filelock::Lock, kmsg, namespace},
-    node::{
-        Fact, Identity,
-        authority::{Authority, Record},
-    },
+    node::{Identity, Node},
     observe::{self, Viewpoint, secrets::Secrets},
-    plan::{Goal, Occasion, Refusal},
+    plan::{self, Goal, Occasion, Plan, Refusal, Step, Undo},
 };
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use std::time::{Duration, Instant};
 
 /// How many plans one run may need. A migration takes one each for the local side, the login, the stamp and the rest,
@@ -55,21 +52,28 @@ pub fn apply(
         return Err(Refusal::OtherNamespace.into());
     }
     alone::wait_for_leftovers(host, watcher)?;
+    exposure::withdraw(host)?; // left by a run that was killed while PID 1 mounted
     // At boot nothing is tried before a stop, and the service's SELinux domain has no right to touch what it left.
     if goal != Goal::Lun(Occasion::Boot) {
         preflight::clear(host, config)?;
     }
     let mut run = Run::new(host, config, secrets, identity);
-    let result = rounds(&mut run, goal, watcher);
+    let mut begun = Vec::new();
+    let result = rounds(&mut run, goal, &mut begun, watcher);
     let Err(failure) = result else { return result };
-    Err(match put_back(&mut run, goal, &failure, watcher) {
+    Err(match put_back(&mut run, goal, &begun, watcher) {
         Ok(()) => failure,
         Err(second) => Failure::Error(failure.into_error().context(format!("{second:#}; after this"))),
     })
 }
 
-fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Done, Failure> {
-    let mut taken = Vec::new();
+/// Observes, plans and carries out until nothing is left to do. Adds each step to `begun` when it begins.
+fn rounds(
+    run: &mut Run<'_>,
+    goal: Goal,
+    begun: &mut Vec<Step>,
+    watcher: &mut dyn Watcher,
+) -> Result<Done, Failure> {
     let mut looked_again = false;
     // The kernel keeps the size that a LUN had at login. Only by hand can a filesystem grow.
     if goal == Goal::Lun(Occasion::ByHand) {
@@ -77,20 +81,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
     }
     let mut clock = Clock::default();
     for _ in 0..MAX_ROUNDS {
-        let mut node = observe::node(
-            run.host,
-            run.config,
-            run.identity.clone(),
-            Viewpoint::Apply { staged: run.staging.as_ref() },
-        );
-        if goal.asks_cluster() {
-            node.cluster = observe::cluster(run.host, run.config, &node);
-            node.answering = observe::answering(run.host, run.config);
-        }
-        // In the format of `status --json`.
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            tracing::debug!("observed {}", serde_json::to_value(&node).unwrap_or_default());
-        }
+        let node = observed(run, goal);
         let plan = match goal.plan(run.config, &node) {
             // The kernel caches what it read at login, and someone may have corrected the target since then.
             Err(refusal) if refusal.depends_on_login() && !looked_again => {
@@ -106,101 +97,101 @@ fn rounds(run: &mut Run<'_>, goal: Goal, watcher: &mut dyn Watcher) -> Result<Do
             if let Some(away) = away {
                 away.log();
             }
+            let taken: Vec<_> = begun.iter().map(Step::id).collect();
             return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back(), away });
         }
-        for (at, step) in plan.steps.iter().enumerate() {
-            if run.host.interrupt.is_requested() {
-                return Err(Failure::Error(anyhow!("interrupted before the step `{step}`")));
-            }
-            watcher.started(at + 1, plan.steps.len(), step);
-            let (start, log) = (Instant::now(), kmsg::Mark::now(run.host));
-            let outcome = dispatch::step(run, step, watcher).map_err(|error| cause::beside(run, error, log));
-            let outcome = outcome.with_context(|| format!("in step {}", step.id()));
-            let shown = outcome.as_ref().map(|done| done.as_str()).map_err(|error| format!("{error:#}"));
-            watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
-            // A step may refuse because of something that no plan could know.
-            outcome.map_err(|error| match error.downcast::<Refusal>() {
-                Ok(refusal) => Failure::from(refusal),
-                Err(error) => Failure::Error(error),
-            })?;
-            clock.ended(step, start);
-            taken.push(step.id());
-        }
+        carry_out(run, &plan, begun, &mut clock, watcher)?;
     }
-    Err(Failure::Error(anyhow!(
-        "{MAX_ROUNDS} plans were carried out and there is still something to do; see `etcd-lun plan`"
-    )))
+    Err(without_end().into())
 }
 
-/// Puts etcd back to where it ran, if the failed attempt has not reached its commit point.
-fn put_back(
+fn without_end() -> anyhow::Error {
+    anyhow!("{MAX_ROUNDS} plans were carried out and there is still something to do; see `etcd-lun plan`")
+}
+
+/// The node, for a plan to this goal.
+fn observed(run: &Run<'_>, goal: Goal) -> Node {
+    let mut node = observe::node(
+        run.host,
+        run.config,
+        run.identity.clone(),
+        Viewpoint::Apply { staged: run.staging.as_ref() },
+    );
+    if goal.asks_cluster() {
+        node.cluster = observe::cluster(run.host, run.config, &node);
+        node.answering = observe::answering(run.host, run.config);
+    }
+    // In the format of `status --json`.
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        tracing::debug!("observed {}", serde_json::to_value(&node).unwrap_or_default());
+    }
+    node
+}
+
+/// Does the steps of a plan, in their order, until one fails.
+fn carry_out(
     run: &mut Run<'_>,
-    goal: Goal,
-    failure: &Failure,
+    plan: &Plan,
+    begun: &mut Vec<Step>,
+    clock: &mut Clock,
     watcher: &mut dyn Watcher,
-) -> anyhow::Result<()> {
+) -> Result<(), Failure> {
+    for (at, step) in plan.steps.iter().enumerate() {
+        if run.host.interrupt.is_requested() {
+            return Err(Failure::Error(anyhow!("interrupted before the step `{step}`")));
+        }
+        watcher.started(at + 1, plan.steps.len(), step);
+        begun.push(step.clone());
+        let (start, log) = (Instant::now(), kmsg::Mark::now(run.host));
+        let outcome = dispatch::step(run, step, watcher).map_err(|error| cause::beside(run, error, log));
+        let outcome = outcome.with_context(|| format!("in step {}", step.id()));
+        let shown = outcome.as_ref().map(|done| done.as_str()).map_err(|error| format!("{error:#}"));
+        watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
+        // A step may refuse because of something that no plan could know.
+        outcome.map_err(|error| match error.downcast::<Refusal>() {
+            Ok(refusal) => Failure::from(refusal),
+            Err(error) => Failure::Error(error),
+        })?;
+        clock.ended(step, start);
+    }
+    Ok(())
+}
+
+/// Puts back what a failed run has changed, as [`plan::undo`] decides.
+fn put_back(run: &mut Run<'_>, goal: Goal, begun: &[Step], watcher: &mut dyn Watcher) -> anyhow::Result<()> {
     run.host.interrupt.ignore(); // putting etcd back must not be interrupted
     watcher.returning(RETURN_LIMIT);
-    let result = match goal {
-        Goal::Lun(occasion) => back_on_local(run, occasion, watcher),
-        Goal::Local => back_on_lun(run, failure, watcher),
-        Goal::Claim => Ok(()), // it stops nothing
-    };
+    let result =
+        undo(run, goal, begun, watcher).map_err(|failure| failure.into_error().context("putting etcd back"));
     // After etcd was put back: with a dead target the unmount can take as long as open-iscsi's replacement timeout.
     run.drop_staging();
     result
 }
 
-fn back_on_local(run: &Run<'_>, occasion: Occasion, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
-    if !etcd::was_stopped_by_us(run.host, run.config)? {
-        return Ok(());
-    }
-    let record = known_record(run)?;
-    if record.as_ref().is_some_and(|record| record.authority == Authority::Lun) {
-        watcher.noted("etcd stays stopped: its data is on the LUN now; `etcd-lun apply` goes on from here");
-        return Ok(());
-    }
-    if record.is_some_and(|record| record.rolled_back) {
-        watcher.noted(ROLLBACK_GOES_ON);
-        return Ok(());
-    }
-    let wait = occasion == Occasion::ByHand;
-    let wish = &run.config.etcd;
-    etcd::start(run.host, &wish.runtime, &wish.data_dir, wait)
-        .context("putting etcd back on the local disk")?;
-    watcher.noted(if wait {
-        "etcd runs from the local disk again, as before"
-    } else {
-        "etcd starts from the local disk, as before"
-    });
-    Ok(())
-}
-
-const ROLLBACK_GOES_ON: &str =
-    "etcd stays as it is: its data is on the local disk now; `etcd-lun rollback` goes on from here";
-
-/// Before the commit point of a rollback the LUN's copy is still authoritative: the rounds of `apply` mount the LUN and
-/// start etcd.
-fn back_on_lun(run: &mut Run<'_>, failure: &Failure, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
-    // A refused run has changed nothing, unless an earlier run stopped etcd and was killed.
-    if matches!(failure, Failure::Refused(_)) && !etcd::was_stopped_by_us(run.host, run.config)? {
-        return Ok(());
-    }
-    if !known_record(run)?.is_some_and(|record| record.authority == Authority::Lun) {
-        watcher.noted(ROLLBACK_GOES_ON);
-        return Ok(());
-    }
-    rounds(run, Goal::Lun(Occasion::ByHand), watcher)
-        .map_err(|failure| failure.into_error().context("putting etcd back on the LUN"))?;
-    watcher.noted("etcd runs from the LUN again, as before");
-    Ok(())
-}
-
-fn known_record(run: &Run<'_>) -> anyhow::Result<Option<Record>> {
-    match observe::record(run.host) {
-        Fact::Known(record) => Ok(record),
-        Fact::Unknown(why) => {
-            bail!("etcd stays stopped, because it cannot be determined which copy is authoritative ({why})")
+fn undo(run: &mut Run<'_>, goal: Goal, begun: &[Step], watcher: &mut dyn Watcher) -> Result<(), Failure> {
+    let mut done = None;
+    for _ in 0..MAX_ROUNDS {
+        let node = match goal {
+            Goal::Local => observed(run, goal),
+            Goal::Lun(_) | Goal::Claim => observe::local_side(run.host, run.config, run.identity.clone()),
+        };
+        match plan::undo(run.config, &node, goal, begun)? {
+            Undo::Nothing => {
+                if let Some(done) = done {
+                    watcher.noted(done);
+                }
+                return Ok(());
+            }
+            Undo::Leave(why) => {
+                watcher.noted(why);
+                return Ok(());
+            }
+            Undo::PutBack(plan, then) => {
+                watcher.planned(&plan);
+                carry_out(run, &plan, &mut Vec::new(), &mut Clock::default(), watcher)?;
+                done = Some(then);
+            }
         }
     }
+    Err(without_end().into())
 }

@@ -1,4 +1,4 @@
-//! `config check` and `config example`
+//! `config check`, `config example` and `config schema`
 
 use super::{
     config::{credentials, load_pool},
@@ -22,6 +22,11 @@ pub(super) fn example() -> Result<(), Exit> {
     Ok(())
 }
 
+/// Prints the JSON schema of a config.
+pub(super) fn schema() -> Result<(), Exit> {
+    print_value(&crate::config::schema())
+}
+
 /// `config check`, for this host or for the node with this host name or machine id. On a machine that is no node it prints all
 /// entries. All entries must be valid. Secrets are read only on their own node, because no other machine has them.
 pub(super) fn check(file: Option<&Path>, node: Option<&str>, output: OutputFormat) -> Result<(), Exit> {
@@ -32,7 +37,14 @@ pub(super) fn check(file: Option<&Path>, node: Option<&str>, output: OutputForma
     warnings.extend(readable_by_others(&host, &pool, &sources));
     let (whose, config) = match node {
         Some(node) => {
-            (format!("{node}, not this one; secrets were not read"), Some(pool.for_node(node, node)?))
+            let config = pool.for_node(node, node).map_err(|error| match error {
+                ConfigError::NoEntry { .. } => {
+                    let known = rows.iter().map(|row| row.name.clone()).collect();
+                    ConfigError::NoSuchNode { asked: node.into(), known }
+                }
+                error => error,
+            })?;
+            (format!("{node}, not this one; secrets were not read"), Some(config))
         }
         None => {
             let identity = crate::observe::identity(&host, false)?;

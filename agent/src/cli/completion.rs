@@ -5,12 +5,12 @@
 
 use super::{config::load_pool, env, exit::Exit, output::print_document};
 use crate::{host::Host, node::layout::RETIRED};
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use clap_complete::{
     CompleteEnv,
     engine::{ArgValueCandidates, CompletionCandidate},
-    env::Shells,
+    env::{Bash, Fish, Shells, Zsh},
 };
 use std::path::PathBuf;
 
@@ -18,6 +18,9 @@ use std::path::PathBuf;
 const VARIABLE: &str = "ETCD_LUN_COMPLETE";
 /// The program's name, by which a script also calls it.
 const NAME: &str = "etcd-lun";
+
+/// The shells that a test drives.
+const SHELLS: Shells<'static> = Shells(&[&Bash, &Zsh, &Fish]);
 
 /// What `completion` is asked for.
 #[derive(Debug, Args)]
@@ -49,7 +52,7 @@ pub(super) fn script(options: &Options) -> Result<(), Exit> {
         Shell::Zsh => ("zsh", ZSH_FIRST_TAB),
         Shell::Fish => ("fish", ""),
     };
-    let shell = Shells::builtins();
+    let shell = SHELLS;
     let shell = shell.completer(name).context("finding the script of this shell")?;
     let mut script = Vec::new();
     shell.write_registration(VARIABLE, NAME, NAME, NAME, &mut script).context("writing the script")?;
@@ -60,9 +63,11 @@ pub(super) fn script(options: &Options) -> Result<(), Exit> {
 /// Answers a script that asks for completions. False if no script asks.
 pub(super) fn answer(grammar: fn() -> clap::Command) -> Result<bool, Exit> {
     let here = std::env::current_dir().ok();
-    let asked =
-        CompleteEnv::with_factory(grammar).var(VARIABLE).try_complete(env::command_line(), here.as_deref());
-    Ok(asked.context("completing a command line")?)
+    let asked = CompleteEnv::with_factory(grammar).var(VARIABLE).shells(SHELLS);
+    asked.try_complete(env::command_line(), here.as_deref()).map_err(|error| {
+        let said = error.to_string();
+        Exit::Error(anyhow!("completing a command line: {}", said.trim_start_matches("error: ").trim()))
+    })
 }
 
 /// The nodes of the config, by host name or machine id.

@@ -2,7 +2,7 @@
 
 use super::{env, exit::Exit};
 use crate::{
-    config::{Config, ConfigError, FRAGMENTS, MAIN_FILE, Pool, Source},
+    config::{self, Config, ConfigError, FRAGMENTS, MAIN_FILE, Pool, Source},
     host::{
         Host, identity,
         namespace::{self, Joined},
@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use std::{
-    io,
+    io::{self, Read as _},
     path::{self, Path},
     sync::OnceLock,
     time::{Duration, Instant},
@@ -130,31 +130,34 @@ pub(super) fn load_pool(file: Option<&Path>) -> Result<(Host, Pool, Vec<Source>)
 /// The name of a config file that stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// The text of standard input. It can be read only once, and a verb that waits for the host name asks again.
-fn standard_input() -> io::Result<String> {
-    static TEXT: OnceLock<String> = OnceLock::new();
-    if let Some(text) = TEXT.get() {
-        return Ok(text.clone());
+/// What standard input has. It can be read only once, and a verb that waits for the host name asks again.
+fn standard_input() -> io::Result<Vec<u8>> {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(bytes) = BYTES.get() {
+        return Ok(bytes.clone());
     }
-    let text = io::read_to_string(io::stdin())?;
-    Ok(TEXT.get_or_init(|| text).clone())
+    let mut bytes = Vec::new();
+    io::stdin().read_to_end(&mut bytes)?;
+    Ok(BYTES.get_or_init(|| bytes).clone())
 }
 
 /// The source texts of the config, in the order in which they are merged.
 fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError> {
     let read = |path: &Path| -> Result<Source, ConfigError> {
-        Ok(Source { path: path.display().to_string(), text: host.root.read(path)? })
+        config::utf8(path.display().to_string(), host.root.read_bytes(path)?)
     };
     if file == Some(Path::new(STANDARD_INPUT)) {
-        return Ok(vec![Source { path: "standard input".into(), text: standard_input()? }]);
+        return Ok(vec![config::utf8("standard input".into(), standard_input()?)?]);
     }
     if let Some(file) = file {
         // A person means the working directory. `Root` would resolve the path from its own base.
         return Ok(vec![read(&path::absolute(file)?)?]);
     }
     let mut sources = Vec::new();
-    if let Some(text) = host.root.read_opt(MAIN_FILE)? {
-        sources.push(Source { path: MAIN_FILE.into(), text });
+    match read(Path::new(MAIN_FILE)) {
+        Ok(source) => sources.push(source),
+        Err(ConfigError::Read(error)) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
     for name in host.root.list_opt(FRAGMENTS)?.unwrap_or_default() {
         if name.ends_with(".toml") && !name.starts_with('.') {

@@ -121,6 +121,8 @@ pub(super) enum Config {
     Check(Check),
     /// Print a config to begin with
     Example,
+    /// Print the JSON schema of a config, with which an editor completes and checks one
+    Schema,
 }
 
 /// `config check`
@@ -188,7 +190,7 @@ impl Verb {
             Self::Config(Config::Check(options)) => options.output.json,
             Self::Retired(Retired::Delete(_))
             | Self::Selinux(Selinux::Install | Selinux::Remove)
-            | Self::Config(Config::Example)
+            | Self::Config(Config::Example | Config::Schema)
             | Self::Render(_)
             | Self::Completion(_)
             | Self::Man(_)
@@ -228,8 +230,17 @@ pub(super) struct Mistake {
 pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Parsed, Mistake> {
     let words: Vec<OsString> = line.into_iter().collect();
     let json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    // clap takes the last one of an option that may stand before and after the verb. `apply` must not guess its config.
+    let is_config = |word: &&OsString| {
+        word.to_str().is_some_and(|word| word == "--config" || word.starts_with("--config="))
+    };
+    let configs = words.iter().take_while(|word| *word != "--").filter(is_config).count();
     let named = std::iter::once(OsString::from("etcd-lun")).chain(words);
     let error = match CommandLine::try_parse_from(named) {
+        Ok(_) if configs > 1 => {
+            let said = "the argument '--config <FILE>' cannot be used multiple times";
+            command().error(ErrorKind::ArgumentConflict, said)
+        }
         Ok(parsed) => return Ok(Parsed::CommandLine(Box::new(parsed))),
         Err(error) => error,
     };

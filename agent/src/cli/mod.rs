@@ -45,13 +45,16 @@ pub fn main() -> Exit {
     match completion::answer(grammar::command) {
         Ok(false) => {}
         Ok(true) => return Exit::Success,
-        Err(exit) => return exit,
+        Err(exit) => {
+            logging::report_failure(&exit, false);
+            return exit;
+        }
     }
     let CommandLine { config, verb } = match grammar::parse(env::arguments()) {
         Ok(Parsed::CommandLine(line)) => *line,
         Ok(Parsed::Text(text)) => {
             print_out(&text);
-            return Exit::Success;
+            return whole(Exit::Success);
         }
         Err(mistake) => {
             print_err(&mistake.text);
@@ -76,7 +79,19 @@ pub fn main() -> Exit {
         }
     };
     output::finish();
-    exit
+    whole(exit)
+}
+
+/// The end of a run whose output was lost, such as on a full disk, is an error: somebody would take half of it for the whole.
+fn whole(exit: Exit) -> Exit {
+    match (exit, output::lost()) {
+        (Exit::Success | Exit::Unhealthy(_), Some(why)) => {
+            let exit = Exit::Error(anyhow::anyhow!("printing to standard output: {why}"));
+            logging::report_failure(&exit, false);
+            exit
+        }
+        (exit, _) => exit,
+    }
 }
 
 /// Does what the command line asks for, with the config that it names.
@@ -98,6 +113,7 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Selinux(Selinux::Remove) => selinux::remove(file),
         Verb::Config(Config::Check(options)) => check::check(file, options.node.as_deref(), options.output),
         Verb::Config(Config::Example) => check::example(),
+        Verb::Config(Config::Schema) => check::schema(),
         Verb::Render(Render::Units(options)) => render::units(file, options),
         Verb::Render(Render::Machineconfig(options)) => render::machineconfig(file, options),
         Verb::Render(Render::Butane(options)) => render::butane(file, options),

@@ -52,12 +52,28 @@ fn write(stream: Stream, text: &str) -> io::Result<()> {
 /// Writes a text, and waits until it is written. An error means that nobody reads it any more.
 fn write_now(stream: Stream, text: &str) -> io::Result<()> {
     match stream {
-        Stream::Out => io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()),
+        Stream::Out => {
+            let written = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
+            if let Err(error) = &written
+                && error.kind() != io::ErrorKind::BrokenPipe
+            {
+                LOST.get_or_init(|| error.to_string());
+            }
+            written
+        }
         Stream::Err => io::stderr().write_all(text.as_bytes()),
     }
 }
 
-/// Prints to standard output. A reader that has gone away (`| head`) is not an error.
+/// Why standard output could not be written.
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Why standard output could not be written. A reader that has gone away (`| head`) is no reason.
+pub(super) fn lost() -> Option<&'static str> {
+    LOST.get().map(String::as_str)
+}
+
+/// Prints to standard output. If that fails, [`lost`] says why at the end of the run.
 pub(super) fn print_out(text: &str) {
     let _ = write(Stream::Out, &format!("{}\n", text.trim_end()));
 }

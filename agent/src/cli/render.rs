@@ -198,8 +198,8 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<(MachineConfig, Deli
         DeliveryError::Twice { .. } | DeliveryError::Term(_) => Exit::Usage(error.to_string()),
         DeliveryError::Unit(_) | DeliveryError::Pack(_) => Exit::Error(error.into()),
     })?;
-    let object =
-        MachineConfig::new(&delivery, &options.role.role, &options.object_name()).map_err(anyhow::Error::from)?;
+    let object = MachineConfig::new(&delivery, &options.role.role, &options.object_name())
+        .map_err(anyhow::Error::from)?;
     fits(&host, options, &way, &object)?;
     Ok((object, delivery))
 }

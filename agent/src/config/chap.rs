@@ -1,6 +1,6 @@
 //! Where CHAP credentials come from.
 
-use super::{error::ConfigError, fragment::ChapFragment};
+use super::{error::ConfigError, tables::ChapTable};
 use crate::terms::{AbsPath, ChapAlg, Secret};
 use serde::{Serialize, Serializer};
 
@@ -50,7 +50,7 @@ fn hidden<S: Serializer>(_: &Secret, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str("***")
 }
 
-pub(super) fn validate(table: &'static str, written: ChapFragment) -> Result<ChapSource, ConfigError> {
+pub(super) fn validate(table: &'static str, written: ChapTable) -> Result<ChapSource, ConfigError> {
     let missing = |what: &str| format!("{what} is missing");
     let form = "username with one of password, password_file, credential";
     let form_in = "username_in with one of password_in, password_in_file, credential_in";

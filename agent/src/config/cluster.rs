@@ -3,12 +3,12 @@
 use super::{
     defaults,
     error::ConfigError,
-    fragment::ClusterFragment,
     parts::{Certificates, ClusterConfig, Runtime},
+    tables::ClusterTable,
 };
 
 /// Validates the table `[cluster]`. Which defaults apply depends on what runs etcd.
-pub(super) fn validate(written: ClusterFragment, runtime: &Runtime) -> Result<ClusterConfig, ConfigError> {
+pub(super) fn validate(written: ClusterTable, runtime: &Runtime) -> Result<ClusterConfig, ConfigError> {
     let client_url = match (written.client_url, runtime) {
         (Some(url), _) => url,
         (None, Runtime::StaticPod { .. }) => {
@@ -25,15 +25,14 @@ pub(super) fn validate(written: ClusterFragment, runtime: &Runtime) -> Result<Cl
         (None, Some(_)) => return alone("cluster.cert", "`cluster.key` is set alone"),
         (Some(_), Some(_)) | (None, None) => {}
     }
-    let serve_timeout = written.serve_timeout.unwrap_or(defaults::SERVE_TIMEOUT);
-    if serve_timeout.0.is_zero() {
+    if written.serve_timeout.0.is_zero() {
         return Err(ConfigError::value("cluster.serve_timeout", "0ms", "a time, such as \"5min\""));
     }
     Ok(ClusterConfig {
         client_url,
         http_port: written.http_port,
         certificates: Certificates { authority: written.ca, certificate: written.cert, key: written.key },
-        without_quorum: written.without_quorum.unwrap_or(false),
-        serve_timeout,
+        without_quorum: written.without_quorum,
+        serve_timeout: written.serve_timeout,
     })
 }

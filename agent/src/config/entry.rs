@@ -3,9 +3,9 @@
 use super::{
     backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Storage},
     error::ConfigError,
-    fragment::NodeFragment,
     node_config::NodeRow,
     parts::{NodeEntry, Target},
+    tables::NodeTable,
 };
 use crate::terms::{DiskLink, Wwid};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 /// `[device]`.
 pub(super) fn choose(
     storage: Storage,
-    entries: &[NodeFragment],
+    entries: &[NodeTable],
     machine_id: &str,
     hostname: &str,
 ) -> Result<(Backing, NodeEntry), ConfigError> {
@@ -29,7 +29,7 @@ pub(super) fn choose(
         return Ok((Backing::Device(Device { path: shared(path.as_ref())? }), entry));
     }
     let matching: Vec<_> = entries.iter().filter(|entry| matches(entry, machine_id, hostname)).collect();
-    let names = |entries: &[&NodeFragment]| entries.iter().map(|entry| title(entry)).collect::<Vec<_>>();
+    let names = |entries: &[&NodeTable]| entries.iter().map(|entry| title(entry)).collect::<Vec<_>>();
     match matching.as_slice() {
         [entry] => backing(storage, entry),
         [] => Err(ConfigError::NoEntry {
@@ -49,7 +49,7 @@ pub(super) fn choose(
     }
 }
 
-fn backing(storage: Storage, entry: &NodeFragment) -> Result<(Backing, NodeEntry), ConfigError> {
+fn backing(storage: Storage, entry: &NodeTable) -> Result<(Backing, NodeEntry), ConfigError> {
     Ok(match storage {
         Storage::Iscsi(target) => {
             let IscsiNode { entry, initiator, lun } = at_target(&target, entry)?;
@@ -63,7 +63,7 @@ fn backing(storage: Storage, entry: &NodeFragment) -> Result<(Backing, NodeEntry
 }
 
 /// Validates all entries: each must be complete, and no node may have two.
-pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeFragment]) -> Result<Nodes<'a>, ConfigError> {
+pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeTable]) -> Result<Nodes<'a>, ConfigError> {
     named_once(entries)?;
     let mut names = BTreeSet::new();
     for node in entries {
@@ -83,7 +83,10 @@ pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeFragment]) -> Result<
             let nodes = entries.iter().map(|entry| with_device(path.as_ref(), entry));
             Ok(Nodes::Device(nodes.collect::<Result<_, _>>()?))
         }
-        Storage::Iscsi(_) if entries.is_empty() => Err(ConfigError::missing("node.hostname", "\"master-0\"")),
+        Storage::Iscsi(_) if entries.is_empty() => {
+            let expected = "one table for each node: `[[node]]`, and below it hostname, initiator and lun";
+            Err(ConfigError::value("node", "there is none", expected))
+        }
         Storage::Iscsi(target) => {
             let nodes =
                 entries.iter().map(|entry| at_target(target, entry)).collect::<Result<Vec<_>, _>>()?;
@@ -108,8 +111,8 @@ pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeFragment]) -> Result<
 }
 
 /// All entries as a table; none for a config with `[device]` that serves every node.
-pub(super) fn rows(storage: &Storage, entries: &[NodeFragment]) -> Result<Vec<NodeRow>, ConfigError> {
-    let row = |entry: &NodeFragment| {
+pub(super) fn rows(storage: &Storage, entries: &[NodeTable]) -> Result<Vec<NodeRow>, ConfigError> {
+    let row = |entry: &NodeTable| {
         let (backing, NodeEntry { name, chosen_by, wwid }) = backing(storage.clone(), entry)?;
         let initiator = backing.iscsi().map(|iscsi| iscsi.initiator.clone());
         Ok(NodeRow { name, chosen_by, initiator, place: backing.place(), wwid })
@@ -118,7 +121,7 @@ pub(super) fn rows(storage: &Storage, entries: &[NodeFragment]) -> Result<Vec<No
 }
 
 /// Two nodes would share one LUN. A virtio disk has only the serial number that its machine's host gives it, so it is left out.
-fn each_with_its_own_wwid(entries: &[NodeFragment]) -> Result<(), ConfigError> {
+fn each_with_its_own_wwid(entries: &[NodeTable]) -> Result<(), ConfigError> {
     let mut wwids = BTreeSet::new();
     for entry in entries {
         let Some(wwid) = entry.wwid.as_ref().filter(|wwid| !wwid.as_str().starts_with("virtio.")) else {
@@ -136,7 +139,7 @@ fn each_with_its_own_wwid(entries: &[NodeFragment]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn at_target(target: &Target, entry: &NodeFragment) -> Result<IscsiNode, ConfigError> {
+fn at_target(target: &Target, entry: &NodeTable) -> Result<IscsiNode, ConfigError> {
     let missing =
         |key, example| ConfigError::missing(key, example).at(|_| Some(format!("the entry {}", title(entry))));
     absent("node.path", entry.path.is_some(), entry, "none with [target]: the LUN is found by `lun`")?;
@@ -160,7 +163,7 @@ fn at_target(target: &Target, entry: &NodeFragment) -> Result<IscsiNode, ConfigE
     })
 }
 
-fn with_device(path: Option<&DiskLink>, entry: &NodeFragment) -> Result<DeviceNode, ConfigError> {
+fn with_device(path: Option<&DiskLink>, entry: &NodeTable) -> Result<DeviceNode, ConfigError> {
     absent("node.initiator", entry.initiator.is_some(), entry, "none with [device]: there is no target")?;
     absent("node.lun", entry.lun.is_some(), entry, "none with [device]: the disk is found by `path`")?;
     let path = entry.path.as_ref().or(path);
@@ -174,7 +177,7 @@ fn shared(path: Option<&DiskLink>) -> Result<DiskLink, ConfigError> {
 fn absent(
     key: &'static str,
     given: bool,
-    entry: &NodeFragment,
+    entry: &NodeTable,
     expected: &'static str,
 ) -> Result<(), ConfigError> {
     if given {
@@ -185,7 +188,7 @@ fn absent(
     }
 }
 
-fn named(entry: &NodeFragment) -> NodeEntry {
+fn named(entry: &NodeTable) -> NodeEntry {
     NodeEntry {
         name: entry.hostname.clone().or_else(|| entry.machine_id.clone()).unwrap_or_default(),
         chosen_by: title(entry),
@@ -193,7 +196,7 @@ fn named(entry: &NodeFragment) -> NodeEntry {
     }
 }
 
-fn named_once(entries: &[NodeFragment]) -> Result<(), ConfigError> {
+fn named_once(entries: &[NodeTable]) -> Result<(), ConfigError> {
     for entry in entries {
         let named = [entry.hostname.is_some(), entry.machine_id.is_some()];
         if named.iter().filter(|given| **given).count() != 1 {
@@ -210,7 +213,7 @@ fn named_once(entries: &[NodeFragment]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn matches(entry: &NodeFragment, machine_id: &str, hostname: &str) -> bool {
+fn matches(entry: &NodeTable, machine_id: &str, hostname: &str) -> bool {
     if let Some(wanted) = &entry.machine_id {
         return wanted.eq_ignore_ascii_case(machine_id);
     }
@@ -224,7 +227,7 @@ fn matches(entry: &NodeFragment, machine_id: &str, hostname: &str) -> bool {
 }
 
 /// The name of an entry in messages.
-fn title(entry: &NodeFragment) -> String {
+fn title(entry: &NodeTable) -> String {
     let file = &entry.written_in;
     match (&entry.hostname, &entry.machine_id) {
         (Some(name), _) => format!("hostname = \"{name}\" in {file}"),

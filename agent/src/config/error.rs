@@ -1,7 +1,7 @@
 //! Errors of the config: where, what was found, and what was expected.
 
 use super::source::MAIN_FILE;
-use crate::terms::TermError;
+use crate::terms::{TermError, nearest};
 
 /// Why a config is refused.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,11 @@ pub enum ConfigError {
         said: String,
     },
     /// A required key is missing.
-    #[error("`{key}` is missing from {place}, expected for example `{key} = {example}`")]
+    #[error(
+        "`{key}` is missing from {place}: write for example `{} = {example}` below {}",
+        last(key),
+        heading(key)
+    )]
     Missing {
         /// The key, with its table.
         key: &'static str,
@@ -57,6 +61,18 @@ pub enum ConfigError {
         tried: Vec<String>,
         /// What an entry needs besides the node's name.
         wanted: &'static str,
+    },
+    /// No `[[node]]` entry has the name that was asked for.
+    #[error(
+        "--node: no [[node]] entry has the host name or machine id `{asked}`{}; the entries are {}",
+        did_you_mean(asked, known),
+        list(known)
+    )]
+    NoSuchNode {
+        /// The name.
+        asked: String,
+        /// The names of all entries.
+        known: Vec<String>,
     },
     /// More than one entry matches this host.
     #[error(
@@ -112,6 +128,34 @@ impl ConfigError {
 /// The place of an error before its line is known.
 const WHOLE: &str = "the config";
 
+/// The name of a key without its table.
+fn last(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+/// The table of a key as a file has it.
+fn heading(key: &str) -> String {
+    match key.rsplit_once('.') {
+        Some(("node", _)) => "[[node]]".into(),
+        Some((table, _)) => format!("[{table}]"),
+        None => "no table".into(),
+    }
+}
+
+fn did_you_mean(asked: &str, known: &[String]) -> String {
+    let meant = nearest(asked, known.iter().map(String::as_str));
+    meant.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+}
+
+/// How many entries an error lists. A pool can have hundreds, and the line would hide what is wrong.
+const LISTED: usize = 8;
+
 fn list(items: &[String]) -> String {
-    if items.is_empty() { "none: the config has no [[node]] entry".into() } else { items.join(", ") }
+    match items {
+        [] => "none: the config has no [[node]] entry".into(),
+        [first @ .., _] if first.len() >= LISTED => {
+            format!("{} and {} more", items[..LISTED].join(", "), items.len() - LISTED)
+        }
+        all => all.join(", "),
+    }
 }

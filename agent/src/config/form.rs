@@ -40,9 +40,9 @@ pub(super) fn portals<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 /// Options of a mount.
-pub(super) fn mount_options<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+pub(super) fn mount_options<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let form = "a list, such as [\"prjquota\", \"noatime\"]";
-    from.deserialize_seq(ListVisitor { form, items: PhantomData }).map(Some)
+    from.deserialize_seq(ListVisitor { form, items: PhantomData })
 }
 
 /// Algorithms of CHAP. No error quotes one: somebody may have put the secret here.
@@ -68,9 +68,14 @@ pub(super) trait Word: for<'de> Deserialize<'de> {
 }
 
 /// One of a few words.
-pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::Error> {
+pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<T, D::Error> {
     let word = from.deserialize_str(TextVisitor { form: T::WORDS })?;
-    T::deserialize(word.into_deserializer()).map(Some)
+    T::deserialize(word.into_deserializer())
+}
+
+/// One of a few words, without a default.
+pub(super) fn optional_word<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::Error> {
+    word(from).map(Some)
 }
 
 const SECRET: &str = "the value is not shown because it may be a secret; expected a text in quotes";

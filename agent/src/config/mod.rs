@@ -1,9 +1,10 @@
 //! The config, validated and immutable: what is wanted. Pure: the caller reads the files.
 //!
-//! 1. [`parse`] reads the text of each file into a [`fragment`]: first `/etc/etcd-lun/config.toml`, then
-//!    `/etc/etcd-lun/config.d/*.toml` in the order of their names.
-//! 2. [`pool`] merges the fragments, adds the [`defaults`] and validates. The result is a [`Pool`], the same for all nodes.
-//! 3. [`entry`] finds the entry of this node. The result is a [`Config`].
+//! 1. [`merge`] makes one TOML table of all files: first `/etc/etcd-lun/config.toml`, then `/etc/etcd-lun/config.d/*.toml`
+//!    in the order of their names.
+//! 2. [`parse`] reads it into [`tables`], with the [`defaults`].
+//! 3. [`pool`] validates. The result is a [`Pool`], the same for all nodes.
+//! 4. [`entry`] finds the entry of this node. The result is a [`Config`].
 
 mod backing;
 mod chap;
@@ -12,27 +13,31 @@ pub mod defaults;
 mod entry;
 mod error;
 mod form;
-mod fragment;
+mod merge;
 mod mount_options;
 mod node_config;
 mod parse;
 mod parts;
+mod plain_tables;
 mod pool;
+mod schema;
 mod source;
+mod tables;
 mod timeouts;
+mod words;
 
 pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage};
 pub use chap::{ChapSource, SecretSource};
 pub use error::ConfigError;
-pub use fragment::{Discovery, Gate};
 pub use node_config::{Config, NodeRow};
-pub use parts::{
-    Boot, Certificates, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Runtime, Target,
-    parked,
-};
+pub use parse::utf8;
+pub use parts::{Certificates, ClusterConfig, EtcdConfig, NodeEntry, Runtime, Target, parked};
+pub use plain_tables::{Boot, HealthConfig, LunConfig};
 pub use pool::Pool;
+pub use schema::schema;
 pub use source::{FRAGMENTS, MAIN_FILE, Source};
 pub use timeouts::{NOT_IN_USE, PATH_FAILS_AFTER, Timeouts, record_settings};
+pub use words::{Discovery, Gate};
 
 /// A config to begin with, as `config example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");

@@ -2,7 +2,8 @@
 
 use super::{
     backing::{Backing, Device, Place},
-    parts::{Boot, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, NodeEntry, Target},
+    parts::{ClusterConfig, EtcdConfig, NodeEntry, Target},
+    plain_tables::{Boot, HealthConfig, LunConfig},
 };
 use crate::terms::{Iqn, LunNumber, Wwid};
 use serde::{Serialize, Serializer};

@@ -1,6 +1,11 @@
-//! The text of one file into a fragment, by `toml` and serde, and their errors in people's words.
+//! The texts of all files into tables, by `toml` and serde, and their errors in people's words.
 
-use super::{error::ConfigError, fragment::Fragment, source::Source};
+use super::{
+    error::ConfigError,
+    merge::Texts,
+    source::{Source, place},
+    tables::Tables,
+};
 use crate::terms::nearest;
 use serde::Deserialize as _;
 use std::ops::Range;
@@ -9,33 +14,66 @@ use toml::{
     de::{DeTable, DeValue, Error},
 };
 
-/// Reads the text of one file.
-pub(super) fn fragment(source: &Source) -> Result<Fragment, ConfigError> {
+/// Merges the texts of all files and reads them.
+pub(super) fn tables(sources: &[Source]) -> Result<Tables, ConfigError> {
+    let texts = Texts::new(sources);
+    let table = texts.merged(toml)?;
+    let lines = places_of_nodes(&texts, table.get_ref());
+    let mut tables = Tables::deserialize(toml::Deserializer::from(table)).map_err(|error| {
+        let (path, line, column) = texts.place(error.span().unwrap_or_default().start);
+        ConfigError::Toml { path: path.into(), line, column, said: not_a_config(&error) }
+    })?;
+    for (node, line) in tables.node.iter_mut().zip(lines) {
+        node.written_in = line;
+    }
+    Ok(tables)
+}
+
+/// Reads the text of one file as TOML.
+fn toml(source: &Source) -> Result<Spanned<DeTable<'_>>, ConfigError> {
     let text = source.text.as_str();
     let wrong = |span: Option<Range<usize>>, said: String| {
         let (line, column) = place(text, span.unwrap_or_default().start);
         ConfigError::Toml { path: source.path.clone(), line, column, said }
     };
     let table = DeTable::parse(text).map_err(|error| wrong(error.span(), not_toml(text, &error)))?;
-    if let Some(span) = table.get_ref().values().find_map(date) {
-        let said = "found a date or time, and no key of the config takes one; write a text in quotes";
-        return Err(wrong(Some(span), said.to_owned()));
+    match table.get_ref().values().find_map(date) {
+        None => Ok(table),
+        Some(span) => {
+            let said = "found a date or time, and no key of the config takes one; write a text in quotes";
+            Err(wrong(Some(span), said.to_owned()))
+        }
     }
-    let lines = lines_of_nodes(text, table.get_ref());
-    let mut fragment = Fragment::deserialize(toml::Deserializer::from(table))
-        .map_err(|error| wrong(error.span(), not_a_config(&error)))?;
-    for (node, line) in fragment.node.iter_mut().zip(lines) {
-        node.written_in = format!("{}, line {line}", source.path);
-    }
-    Ok(fragment)
 }
 
-/// The lines on which the `[[node]]` tables begin.
-fn lines_of_nodes(text: &str, table: &DeTable<'_>) -> Vec<usize> {
+/// The files of the `[[node]]` tables, and the lines on which they begin.
+fn places_of_nodes(texts: &Texts<'_>, table: &DeTable<'_>) -> Vec<String> {
+    let place = |item: &Spanned<DeValue<'_>>| {
+        let (path, line, _) = texts.place(item.span().start);
+        format!("{path}, line {line}")
+    };
     match table.get("node").map(Spanned::get_ref) {
-        Some(DeValue::Array(items)) => items.iter().map(|item| place(text, item.span().start).0).collect(),
+        Some(DeValue::Array(items)) => items.iter().map(place).collect(),
         _ => Vec::new(),
     }
+}
+
+/// One file's text. A file that is not UTF-8 is an error at the first byte that is wrong.
+pub fn utf8(path: String, bytes: Vec<u8>) -> Result<Source, ConfigError> {
+    let wrong = match String::from_utf8(bytes) {
+        Ok(text) => return Ok(Source { path, text }),
+        Err(wrong) => wrong,
+    };
+    let (bytes, at) = (wrong.as_bytes(), wrong.utf8_error().valid_up_to());
+    let said = if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        "the file is UTF-16: save it as UTF-8".to_owned()
+    } else {
+        let byte = bytes.get(at).copied().unwrap_or_default();
+        format!("the byte 0x{byte:02x} is not UTF-8, but may be Latin-1: save the file as UTF-8")
+    };
+    let before = String::from_utf8_lossy(bytes.get(..at).unwrap_or_default());
+    let (line, column) = place(&before, at);
+    Err(ConfigError::Toml { path, line, column, said })
 }
 
 /// The file and line of a key in the last file that has it, or of the table that lacks it. None where the texts are not valid or
@@ -55,13 +93,6 @@ pub(super) fn whereabouts(sources: &[Source], key: &str) -> Option<String> {
     in_any(key).or_else(|| in_any(key.rsplit_once('.')?.0))
 }
 
-/// The line and column of a byte, both counted from 1; a column is a character.
-fn place(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let line = before.rsplit('\n').next().unwrap_or_default();
-    (1 + before.matches('\n').count(), 1 + line.chars().count())
-}
-
 /// The first date or time. serde has no such type, so `toml` hands one over as a table with a private key, and an error
 /// would name that key.
 fn date(value: &Spanned<DeValue<'_>>) -> Option<Range<usize>> {
@@ -77,12 +108,29 @@ fn date(value: &Spanned<DeValue<'_>>) -> Option<Range<usize>> {
 /// the text unless it is in quotes itself, for then it could be anything.
 fn not_toml(text: &str, error: &Error) -> String {
     let said = one_line(error.message());
+    if let Some(quote) = typographic_quote(text, error) {
+        return format!("found the typographic quote {quote}: write straight quotes, as in \"text\"");
+    }
     let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
     let is_bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     if said == "duplicate key" && is_bare {
         return format!("duplicate key `{key}`: keep one of the two");
     }
     said
+}
+
+/// Quotes that word processors and chat programs put in the place of straight ones.
+const TYPOGRAPHIC: &str = "“”„‟‘’‚‛«»″′";
+
+/// The typographic quote at the place of an error, or in the line of a text that does not end. No more of the line is shown:
+/// it may hold a secret.
+fn typographic_quote(text: &str, error: &Error) -> Option<char> {
+    let at = error.span()?.start;
+    let is_quote = |letter: &char| TYPOGRAPHIC.contains(*letter);
+    let here = text.get(at..)?.chars().next().filter(is_quote);
+    let open = error.message().contains("basic string");
+    let line = text.get(..at)?.rsplit('\n').next().unwrap_or_default();
+    here.or_else(|| line.chars().find(is_quote).filter(|_| open))
 }
 
 /// The error of serde for a text that isn't a valid config, with the key first.
@@ -125,6 +173,9 @@ fn in_words(message: &str) -> String {
     }
     if let Some(rest) = said.strip_suffix("a string") {
         said = format!("{rest}a text in quotes");
+    }
+    if let Some(rest) = said.strip_suffix("a boolean") {
+        said = format!("{rest}true or false, without quotes");
     }
     if let Some(meant) = suggestion(&said) {
         said = format!("{said}; did you mean `{meant}`?");

@@ -1,11 +1,11 @@
-//! The validated parts of the config. Each is a table of the config file, with the defaults filled in.
+//! The validated parts of the config whose form differs from that of the file.
 
 use super::{
     chap::{ChapSource, SecretSource},
-    fragment::{Discovery, Gate},
     timeouts::Timeouts,
+    words::Discovery,
 };
-use crate::terms::{AbsPath, Bytes, ClientUrl, FsLabel, Iqn, MetricsUrl, Portal, Span, Wwid};
+use crate::terms::{AbsPath, ClientUrl, Iqn, MetricsUrl, Portal, Span, Wwid};
 use serde::Serialize;
 
 /// The iSCSI target.
@@ -90,41 +90,6 @@ pub fn parked(manifest: &AbsPath) -> AbsPath {
     manifest.parent().parent().join("etcd-lun-parked").join(manifest.name())
 }
 
-/// Requirements for the LUN, and its filesystem.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LunConfig {
-    /// The smallest size; a smaller LUN is refused.
-    pub min_size: Bytes,
-    /// Mount options. For iSCSI the unit also has `_netdev`.
-    pub mount_options: Vec<String>,
-    /// The filesystem's label.
-    pub label: FsLabel,
-    /// The limit for 99 of 100 `fdatasync` calls; a slower LUN is refused. Without it the LUN isn't measured.
-    pub require_fsync_p99: Option<Span>,
-    /// How long the old local data is kept at least.
-    pub keep_retired: Span,
-    /// The longest time that the last blocks may take while etcd is stopped; a longer one is refused before the stop.
-    pub max_switch: Span,
-}
-
-/// Behaviour at boot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Boot {
-    /// What waits for the LUN.
-    pub gate: Gate,
-    /// How long `apply` waits for the first login and for the LUN.
-    pub attach_timeout: Span,
-}
-
-/// The health check that the timer starts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct HealthConfig {
-    /// How often the check runs.
-    pub interval: Span,
-    /// The file for node-exporter; the check writes it if its directory exists.
-    pub textfile: AbsPath,
-}
-
 /// The entry of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeEntry {
@@ -152,16 +117,5 @@ impl Target {
     pub fn chaps(&self) -> impl Iterator<Item = (&'static str, &ChapSource)> {
         let all = [("target.chap", &self.chap), ("target.discovery_chap", &self.discovery_chap)];
         all.into_iter().filter_map(|(table, chap)| Some((table, chap.as_ref()?)))
-    }
-}
-
-impl LunConfig {
-    /// The mount options of the unit: for a LUN on the network `_netdev` comes first.
-    pub fn unit_options(&self, on_network: bool) -> Vec<String> {
-        if !on_network {
-            return self.mount_options.clone();
-        }
-        let own = self.mount_options.iter().filter(|option| *option != "_netdev").cloned();
-        std::iter::once("_netdev".to_owned()).chain(own).collect()
     }
 }

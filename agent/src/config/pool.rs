@@ -5,14 +5,13 @@ use super::{
     chap::{self, SecretSource},
     cluster, defaults, entry,
     error::ConfigError,
-    fragment::{
-        EtcdFragment, Fragment, HealthFragment, LunFragment, NodeFragment, RuntimeName, TargetFragment,
-    },
     mount_options,
     node_config::{Config, NodeRow},
     parse,
-    parts::{Boot, Certificates, ClusterConfig, EtcdConfig, HealthConfig, LunConfig, Runtime, Target},
+    parts::{Certificates, ClusterConfig, EtcdConfig, Runtime, Target},
+    plain_tables::{Boot, HealthConfig, LunConfig},
     source::Source,
+    tables::{EtcdTable, NodeTable, RuntimeName, TargetTable},
     timeouts,
 };
 use crate::terms::{AbsPath, Bytes, Span};
@@ -33,7 +32,7 @@ pub struct Pool {
     pub boot: Boot,
     /// The health check that the timer starts.
     pub health: HealthConfig,
-    entries: Vec<NodeFragment>,
+    entries: Vec<NodeTable>,
 }
 
 /// mkfs.xfs refuses less (xfsprogs 5.19 and later: "Filesystem must be larger than 300MB").
@@ -46,7 +45,10 @@ impl Pool {
     }
 
     fn validate(sources: &[Source]) -> Result<Self, ConfigError> {
-        let merged = merge(sources)?;
+        if sources.is_empty() {
+            return Err(ConfigError::NoFile);
+        }
+        let merged = parse::tables(sources)?;
         let storage = match (merged.target, merged.device) {
             (Some(written), None) => Storage::Iscsi(Box::new(target(written)?)),
             (None, Some(device)) => Storage::Device(device.path),
@@ -58,16 +60,22 @@ impl Pool {
             }
         };
         let etcd = etcd(merged.etcd)?;
+        check_lun(&merged.lun)?;
+        check_health(&merged.health)?;
+        for (key, span) in
+            [("boot.attach_timeout", merged.boot.attach_timeout), ("lun.max_switch", merged.lun.max_switch)]
+        {
+            if span.0.is_zero() {
+                return Err(ConfigError::value(key, "0s", "a time, such as \"5min\""));
+            }
+        }
         Ok(Self {
             storage,
             cluster: cluster::validate(merged.cluster, &etcd.runtime)?,
             etcd,
-            lun: lun(merged.lun)?,
-            boot: Boot {
-                gate: merged.boot.gate.unwrap_or(defaults::GATE),
-                attach_timeout: merged.boot.attach_timeout.unwrap_or(defaults::ATTACH_TIMEOUT),
-            },
-            health: health(merged.health)?,
+            lun: merged.lun,
+            boot: merged.boot,
+            health: merged.health,
             entries: merged.node,
         })
     }
@@ -112,9 +120,9 @@ impl Pool {
     }
 }
 
-const EITHER: &str = "one of the two: an iSCSI target, or a local or cloud disk";
+const EITHER: &str = "one of the two: an iSCSI target, or a local or cloud disk; `etcd-lun config example` prints a config to begin with";
 
-fn target(written: TargetFragment) -> Result<Target, ConfigError> {
+fn target(written: TargetTable) -> Result<Target, ConfigError> {
     let timeouts = timeouts::validate(&written)?;
     let portals =
         written.portals.ok_or_else(|| ConfigError::missing("target.portals", "[\"192.168.10.5:3260\"]"))?;
@@ -127,12 +135,12 @@ fn target(written: TargetFragment) -> Result<Target, ConfigError> {
     }
     Ok(Target {
         timeouts,
-        multipath: written.multipath == Some(true),
+        multipath: written.multipath,
         iqn: written
             .iqn
             .ok_or_else(|| ConfigError::missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,
         portals,
-        discovery: written.discovery.unwrap_or(defaults::DISCOVERY),
+        discovery: written.discovery,
         chap: written.chap.map(|table| chap::validate("target.chap", table)).transpose()?,
         discovery_chap: written
             .discovery_chap
@@ -141,22 +149,8 @@ fn target(written: TargetFragment) -> Result<Target, ConfigError> {
     })
 }
 
-fn merge(sources: &[Source]) -> Result<Fragment, ConfigError> {
-    if sources.is_empty() {
-        return Err(ConfigError::NoFile);
-    }
-    let mut merged = Fragment::default();
-    for source in sources {
-        merged.merge(parse::fragment(source)?);
-    }
-    Ok(merged)
-}
-
-fn etcd(written: EtcdFragment) -> Result<EtcdConfig, ConfigError> {
-    let data_dir = match written.data_dir {
-        Some(dir) => dir,
-        None => defaults::DATA_DIR.parse().map_err(ConfigError::Term)?,
-    };
+fn etcd(written: EtcdTable) -> Result<EtcdConfig, ConfigError> {
+    let data_dir = written.data_dir;
     if data_dir.as_str() == "/" || data_dir.parent().as_str() == "/" {
         return Err(ConfigError::value(
             "etcd.data_dir",
@@ -204,10 +198,7 @@ fn etcd(written: EtcdFragment) -> Result<EtcdConfig, ConfigError> {
 /// The manifest of the static pod. `apply` moves it to a directory beside its own and back, so its directory needs a parent
 /// other than the root. The kubelet ignores a file whose name begins with a dot (kubernetes `pkg/kubelet/config/file.go`).
 fn manifest(written: Option<AbsPath>) -> Result<AbsPath, ConfigError> {
-    let path = match written {
-        Some(path) => path,
-        None => defaults::MANIFEST.parse().map_err(ConfigError::Term)?,
-    };
+    let path = written.unwrap_or_else(|| AbsPath::of_source(defaults::MANIFEST));
     let dir = path.parent();
     let hidden = path.as_str().rsplit('/').next().is_some_and(|name| name.starts_with('.'));
     if hidden || dir.as_str() == "/" || dir.parent().as_str() == "/" {
@@ -220,15 +211,10 @@ fn manifest(written: Option<AbsPath>) -> Result<AbsPath, ConfigError> {
 /// A check takes a few seconds, so a shorter interval would keep it running all the time.
 const SHORTEST_INTERVAL: Span = Span(Duration::from_secs(15));
 
-fn health(written: HealthFragment) -> Result<HealthConfig, ConfigError> {
-    let interval = written.interval.unwrap_or(defaults::INTERVAL);
-    if interval < SHORTEST_INTERVAL {
+fn check_health(HealthConfig { interval, textfile }: &HealthConfig) -> Result<(), ConfigError> {
+    if *interval < SHORTEST_INTERVAL {
         return Err(ConfigError::value("health.interval", &interval.to_string(), "at least 15s"));
     }
-    let textfile = match written.textfile {
-        Some(path) => path,
-        None => defaults::TEXTFILE.parse().map_err(ConfigError::Term)?,
-    };
     // node-exporter reads only files with this suffix. The directory gets an SELinux label of ours, so it must not be a
     // directory that others share, such as /var.
     let parent = textfile.parent();
@@ -236,42 +222,20 @@ fn health(written: HealthFragment) -> Result<HealthConfig, ConfigError> {
         let wanted = "a file whose name ends with .prom, two directories deep or deeper, such as \"/var/node_exporter/textfile/etcd-lun.prom\"";
         return Err(ConfigError::value("health.textfile", textfile.as_str(), wanted));
     }
-    Ok(HealthConfig { interval, textfile })
+    Ok(())
 }
 
-fn lun(written: LunFragment) -> Result<LunConfig, ConfigError> {
-    let min_size = written.min_size.unwrap_or(defaults::MIN_SIZE);
-    if min_size < SMALLEST_XFS {
-        let given = min_size.to_string();
-        return Err(ConfigError::value(
-            "lun.min_size",
-            &given,
-            "at least 300MiB, the smallest XFS that mkfs.xfs makes",
-        ));
+fn check_lun(lun: &LunConfig) -> Result<(), ConfigError> {
+    if lun.min_size < SMALLEST_XFS {
+        let wanted = "at least 300MiB, the smallest XFS that mkfs.xfs makes";
+        return Err(ConfigError::value("lun.min_size", &lun.min_size.to_string(), wanted));
     }
-    let mount_options = written
-        .mount_options
-        .unwrap_or_else(|| defaults::MOUNT_OPTIONS.iter().map(ToString::to_string).collect());
-    for option in &mount_options {
-        if mount_options::is_refused(option) {
-            let wanted = "mount options of xfs(5) or mount(8), one per item, and none of ro, norecovery, nouuid, nobarrier, bind, noauto, nofail, user, users, remount";
-            return Err(ConfigError::value("lun.mount_options", option, wanted));
-        }
+    if let Some(option) = lun.mount_options.iter().find(|option| mount_options::is_refused(option)) {
+        let wanted = "mount options of xfs(5) or mount(8), one per item, and none of ro, norecovery, nouuid, nobarrier, bind, noauto, nofail, user, users, remount";
+        return Err(ConfigError::value("lun.mount_options", option, wanted));
     }
-    let label = match written.label {
-        Some(label) => label,
-        None => defaults::LABEL.parse().map_err(ConfigError::Term)?,
-    };
-    if written.require_fsync_p99.is_some_and(|limit| limit.0.is_zero()) {
+    if lun.require_fsync_p99.is_some_and(|limit| limit.0.is_zero()) {
         return Err(ConfigError::value("lun.require_fsync_p99", "0ms", "a time, such as \"10ms\""));
     }
-    let keep_retired = written.keep_retired.unwrap_or(defaults::KEEP_RETIRED);
-    Ok(LunConfig {
-        min_size,
-        mount_options,
-        label,
-        keep_retired,
-        require_fsync_p99: written.require_fsync_p99,
-        max_switch: written.max_switch.unwrap_or(defaults::MAX_SWITCH),
-    })
+    Ok(())
 }

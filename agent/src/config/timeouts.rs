@@ -10,7 +10,7 @@
 //! With several paths, a path must fail soon, so that writes go over another one (section 8.1). multipathd then decides how
 //! long writes wait while no path works (`no_path_retry`, which `render multipath` sets to the same time).
 
-use super::{defaults, error::ConfigError, fragment::TargetFragment};
+use super::{defaults, error::ConfigError, tables::TargetTable};
 use crate::terms::Span;
 use serde::Serialize;
 use std::time::Duration;
@@ -60,19 +60,19 @@ impl Timeouts {
     }
 }
 
-pub(super) fn validate(written: &TargetFragment) -> Result<Timeouts, ConfigError> {
+pub(super) fn validate(written: &TargetTable) -> Result<Timeouts, ConfigError> {
     const DAY: u64 = 86_400;
-    let seconds = |key, written: Option<Span>| match written {
-        Some(span) if span.0.subsec_nanos() != 0 || !(1..=DAY).contains(&span.0.as_secs()) => {
-            Err(ConfigError::value(key, &span.to_string(), "whole seconds, from 1s to a day"))
+    let seconds = |key, span: Span| {
+        if span.0.subsec_nanos() != 0 || !(1..=DAY).contains(&span.0.as_secs()) {
+            return Err(ConfigError::value(key, &span.to_string(), "whole seconds, from 1s to a day"));
         }
-        written => Ok(written),
+        Ok(span)
     };
+    let optional = |key, span: Option<Span>| span.map(|span| seconds(key, span)).transpose();
     let timeouts = Timeouts {
-        replacement: seconds("target.replacement_timeout", written.replacement_timeout)?
-            .unwrap_or(defaults::REPLACEMENT_TIMEOUT),
-        noop_interval: seconds("target.noop_interval", written.noop_interval)?,
-        noop_timeout: seconds("target.noop_timeout", written.noop_timeout)?,
+        replacement: seconds("target.replacement_timeout", written.replacement_timeout)?,
+        noop_interval: optional("target.noop_interval", written.noop_interval)?,
+        noop_timeout: optional("target.noop_timeout", written.noop_timeout)?,
     };
     // The defaults with multipath are shorter.
     let [noop_interval, noop_timeout] = timeouts.pings(false);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn of(keys: &str) -> Result<Timeouts, String> {
-        let fragment: TargetFragment = toml::from_str(keys).unwrap();
+        let fragment: TargetTable = toml::from_str(keys).unwrap();
         validate(&fragment).map_err(|error| error.to_string())
     }
 

@@ -77,6 +77,34 @@ pub struct Node {
 }
 
 impl Node {
+    /// A node of which nothing was looked at. Every fact is unknown.
+    pub fn unseen(identity: Identity) -> Self {
+        fn unknown<T>() -> Fact<T> {
+            Fact::Unknown("it was not looked at".into())
+        }
+        Self {
+            identity,
+            missing_tools: Vec::new(),
+            in_host_namespace: unknown(),
+            initiator: Initiator { name: unknown(), multipathd_active: unknown() },
+            sessions: unknown(),
+            records: unknown(),
+            answering: Vec::new(),
+            lun: unknown(),
+            record: unknown(),
+            local: unknown(),
+            rollback_staging: unknown(),
+            retired: unknown(),
+            mount: unknown(),
+            mounted_stamp: unknown(),
+            mount_unit: unknown(),
+            etcd: unknown(),
+            cluster: None,
+            selinux: unknown(),
+            fresh_uuid: FsUuid([0; 16]),
+        }
+    }
+
     /// The generation that a rollback made authoritative on the local disk; none if there was no rollback.
     pub fn rolled_back(&self) -> Option<u64> {
         let record = self.record.known()?.as_ref()?;

@@ -86,6 +86,7 @@ fn below(path: &str) -> Result<AbsPath, String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test makes the node's files")]
 mod tests {
     use super::*;
     use crate::host::{Root, transcript::NoTools};

@@ -282,7 +282,7 @@ pub(crate) fn carries_label(host: &Host, device: &str, label: &FsLabel) -> io::R
 }
 
 /// The kernel name of the device that `/dev/disk/by-label` leads to.
-pub(crate) fn label_leads_to(host: &Host, label: &FsLabel) -> io::Result<Option<String>> {
+fn label_leads_to(host: &Host, label: &FsLabel) -> io::Result<Option<String>> {
     Ok(block::devices_with_label(host, label)?.link)
 }
 

@@ -24,7 +24,7 @@ pub(crate) use iscsi::session_users;
 pub(crate) use local::record;
 pub(crate) use lun::{
     answering_disks, carries_label, connected_disks, disk_of, disks, disks_of_device, has_map, is_settled,
-    label_leads_to, lun, sessions_to_target,
+    lun, sessions_to_target,
 };
 pub(crate) use mount::unit as mount_unit;
 pub(crate) use selinux::{in_force, selinux};
@@ -87,6 +87,16 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         selinux: selinux::selinux(host, config),
         record,
         fresh_uuid: fresh_uuid(host),
+    }
+}
+
+/// Observes only what decides which copy etcd may run on: the record, etcd itself, and the mount. It asks no target.
+pub fn local_side(host: &Host, config: &Config, identity: Identity) -> Node {
+    Node {
+        record: local::record(host),
+        etcd: etcd::etcd(host, config),
+        mount: mount::data(host, &config.etcd.data_dir),
+        ..Node::unseen(identity)
     }
 }
 

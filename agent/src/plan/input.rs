@@ -139,11 +139,16 @@ impl<'a> PlanInput<'a> {
 
     /// Starts etcd. By hand [`Self::await_member`] comes after it.
     pub(super) fn start_etcd(&self, on: Authority) -> Step {
+        Self::start_etcd_of(self.config, on, self.occasion)
+    }
+
+    /// The same, where not all facts are known.
+    pub(super) fn start_etcd_of(config: &Config, on: Authority, occasion: Occasion) -> Step {
         Step::StartEtcd(StartEtcd {
-            runtime: self.config.etcd.runtime.clone(),
-            data_dir: self.config.etcd.data_dir.clone(),
+            runtime: config.etcd.runtime.clone(),
+            data_dir: config.etcd.data_dir.clone(),
             on,
-            wait: self.occasion == Occasion::ByHand,
+            wait: occasion == Occasion::ByHand,
         })
     }
 
@@ -192,8 +197,7 @@ impl<'a> PlanInput<'a> {
             at: self.config.etcd.data_dir.clone(),
             wwid: record.wwid.clone(),
             uuid: record.uuid,
-            label: self.config.lun.label.clone(),
-            options: self.config.lun.mount_options.clone(),
+            options: self.config.lun.unit_options(false),
         })
     }
 }

@@ -17,6 +17,7 @@
 //! * [`retired`]: when retired data may be deleted
 //! * [`recorded`]: whether a LUN holds what the record says
 //! * [`rollback`]: moves the data from the LUN back to the local disk
+//! * [`undo`]: what becomes of etcd after a run has failed
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod attach;
@@ -36,6 +37,7 @@ mod resume;
 mod retired;
 mod rollback;
 pub mod step;
+mod undo;
 
 pub use claim::claim;
 pub use input::Occasion;
@@ -46,6 +48,7 @@ pub use refusal::Refusal;
 pub use retired::may_delete;
 pub use rollback::rollback;
 pub use step::{Step, Way};
+pub use undo::{Undo, undo};
 
 use crate::{
     config::Config,

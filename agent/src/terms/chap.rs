@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 /// An algorithm of CHAP (RFC 7143, section 12.1.3; IANA, PPP Authentication Algorithms), in open-iscsi's spelling
 /// (`chap_algs`, usr/idbm.c).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, schemars::JsonSchema,
+)]
 pub enum ChapAlg {
     /// MD5, which no FIPS mode has.
     #[serde(rename = "MD5")]

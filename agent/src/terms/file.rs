@@ -15,6 +15,11 @@ pub(super) const PATH_FORM: &str =
     "an absolute path without \".\", \"..\" or a trailing slash, such as \"/var/lib/etcd\"";
 
 impl AbsPath {
+    /// A path that stands in this program's source. It is not checked here, and so must be in plain form.
+    pub(crate) fn of_source(path: &'static str) -> Self {
+        Self(path.to_owned())
+    }
+
     /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -75,6 +80,11 @@ pub(super) const LABEL_FORM: &str =
     "a filesystem label of 1 to 12 letters, digits, \"-\", \"_\" or \".\", such as \"etcd-lun\"";
 
 impl FsLabel {
+    /// A label that stands in this program's source. It is not checked here, and so must be valid.
+    pub(crate) fn of_source(label: &'static str) -> Self {
+        Self(label.to_owned())
+    }
+
     /// The label as text.
     pub fn as_str(&self) -> &str {
         &self.0

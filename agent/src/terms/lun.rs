@@ -24,6 +24,20 @@ impl<'de> Deserialize<'de> for LunNumber {
     }
 }
 
+impl schemars::JsonSchema for LunNumber {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "LunNumber".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "integer", "minimum": 0, "maximum": Self::MAX })
+    }
+}
+
 /// serde's own error for a number names a type of Rust, "u16". People need the range, and that quotes are wrong.
 struct NumberVisitor;
 

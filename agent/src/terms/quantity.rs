@@ -28,7 +28,10 @@ impl FromStr for Bytes {
     fn from_str(text: &str) -> Result<Self, TermError> {
         let wrong = || TermError::new(text, SIZE_FORM);
         let (number, unit) = split_unit(text).ok_or_else(wrong)?;
-        let (_, factor) = SIZE_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let (_, factor) = SIZE_UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .ok_or_else(|| meant(text, SIZE_FORM, number, size_unit(unit)))?;
         number.checked_mul(*factor).map(Bytes).ok_or_else(wrong)
     }
 }
@@ -62,9 +65,12 @@ impl FromStr for Span {
     fn from_str(text: &str) -> Result<Self, TermError> {
         let wrong = || TermError::new(text, SPAN_FORM);
         let (number, unit) = split_unit(text).ok_or_else(wrong)?;
-        let (_, factor) = SPAN_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-        let millis = number.checked_mul(*factor).ok_or_else(wrong)?;
-        Ok(Span(Duration::from_millis(millis)))
+        let (_, factor) = SPAN_UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .ok_or_else(|| meant(text, SPAN_FORM, number, span_unit(unit)))?;
+        let millis = number.checked_mul(*factor).filter(|millis| *millis <= LONGEST_MILLIS);
+        Ok(Span(Duration::from_millis(millis.ok_or_else(|| TermError::new(text, TOO_LONG))?)))
     }
 }
 
@@ -79,6 +85,45 @@ impl fmt::Display for Span {
             None => write!(f, "{millis}ms"),
         }
     }
+}
+
+/// Ten years, in milliseconds. Nothing here lasts longer, so a longer time is a mistake.
+const LONGEST_MILLIS: u64 = 3650 * 86_400_000;
+const TOO_LONG: &str = "a duration of ten years at most";
+
+/// The error of a text with an unknown unit, with the text that was probably meant.
+fn meant(text: &str, form: &str, number: u64, unit: Option<&str>) -> TermError {
+    let meant = unit.map(|unit| format!("; did you mean `{number}{unit}`?")).unwrap_or_default();
+    let wanted = format!("{form}{meant}");
+    TermError::new(text, wanted)
+}
+
+/// The unit of a size as Kubernetes, lsblk and people write it.
+fn size_unit(unit: &str) -> Option<&'static str> {
+    Some(match unit.to_ascii_lowercase().as_str() {
+        "ti" | "t" | "tib" => "TiB",
+        "gi" | "g" | "gib" => "GiB",
+        "mi" | "m" | "mib" => "MiB",
+        "ki" | "k" | "kib" => "KiB",
+        "tb" => "TB",
+        "gb" => "GB",
+        "mb" => "MB",
+        "kb" => "kB",
+        "b" | "byte" | "bytes" => "B",
+        _ => return None,
+    })
+}
+
+/// The unit of a duration as Go and people write it.
+fn span_unit(unit: &str) -> Option<&'static str> {
+    Some(match unit.to_ascii_lowercase().as_str() {
+        "day" | "days" | "d" => "d",
+        "hour" | "hours" | "hr" | "hrs" | "h" => "h",
+        "m" | "mins" | "minute" | "minutes" | "min" => "min",
+        "sec" | "secs" | "second" | "seconds" | "s" => "s",
+        "msec" | "millisecond" | "milliseconds" | "ms" => "ms",
+        _ => return None,
+    })
 }
 
 /// Splits `8GiB` or `8 GiB` into number and unit.
@@ -119,6 +164,26 @@ mod tests {
             let span: Span = text.parse().unwrap();
             assert_eq!((span.0.as_millis(), span.to_string().as_str()), (millis, shown), "{text}");
         }
+    }
+
+    #[test]
+    fn a_common_spelling_is_refused_and_told_the_right_one() {
+        for (text, right) in [("8Gi", "8GiB"), ("8G", "8GiB"), ("8gib", "8GiB"), ("500 mb", "500MB")] {
+            let said = text.parse::<Bytes>().unwrap_err().to_string();
+            assert!(said.ends_with(&format!("; did you mean `{right}`?")), "{said}");
+            assert!(right.parse::<Bytes>().is_ok(), "{right}");
+        }
+        for (text, right) in [("5m", "5min"), ("5 minutes", "5min"), ("90sec", "90s"), ("2 Hours", "2h")] {
+            let said = text.parse::<Span>().unwrap_err().to_string();
+            assert!(said.ends_with(&format!("; did you mean `{right}`?")), "{said}");
+            assert!(right.parse::<Span>().is_ok(), "{right}");
+        }
+        for text in ["8 parsecs", "1h30m"] {
+            assert!(!text.parse::<Span>().unwrap_err().to_string().contains("did you mean"), "{text}");
+        }
+        assert!("3650d".parse::<Span>().is_ok());
+        let said = "3651d".parse::<Span>().unwrap_err().to_string();
+        assert_eq!(said, "`3651d` is not a duration of ten years at most");
     }
 
     #[test]

@@ -60,7 +60,6 @@ impl<'a> From<&'a Pool> for UnitInput<'a> {
 pub fn data_mount_for<'a>(input: impl Into<UnitInput<'a>>) -> Result<Rendered, UnitError> {
     let input = input.into();
     data_mount(&DataMount {
-        label: &input.lun.label,
         place: &input.etcd.data_dir,
         options: &input.lun.unit_options(input.target.is_some()),
         before: &users(input),

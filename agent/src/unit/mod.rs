@@ -19,7 +19,7 @@ pub use for_config::{
 };
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER};
 pub use manifest::{MANIFEST_UNITS, PARK_SERVICE, PUT_BACK_SERVICE};
-pub use mount::{DataMount, data_mount};
+pub use mount::{DataMount, VERIFIED, data_mount};
 pub use program::{PROGRAM_ORDER, PROGRAM_PACKED, PROGRAM_SCRIPT, PROGRAM_SERVICE, program_script};
 pub use service::{
     SELINUX_CONTEXT, SELINUX_SERVICE, SERVICE, Service, multipath_service, selinux_service, service,

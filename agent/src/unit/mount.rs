@@ -4,16 +4,18 @@ use super::{
     Rendered, UnitError, mount_unit_name,
     template::{self, NAME_MAX, is_unit_name, unfit},
 };
-use crate::terms::{AbsPath, FsLabel, Span};
+use crate::terms::{AbsPath, Span};
 
 /// The template.
 const TEMPLATE: &str = include_str!("../../../units/data.mount.in");
 
+/// The link to the device that a run of this boot has verified. The mount unit mounts what it leads to, and does nothing
+/// without it. It is below `/run`, so no boot finds that of an earlier one.
+pub const VERIFIED: &str = "/run/etcd-lun/verified";
+
 /// The values of the mount unit that depend on the config.
 #[derive(Debug, Clone, Copy)]
 pub struct DataMount<'a> {
-    /// The label by which systemd finds the filesystem.
-    pub label: &'a FsLabel,
     /// The directory that it is mounted on.
     pub place: &'a AbsPath,
     /// Mount options in order, with `_netdev` for a LUN on the network.
@@ -55,7 +57,7 @@ pub fn data_mount(of: &DataMount<'_>) -> Result<Rendered, UnitError> {
         return refuse("TimeoutSec=", &of.limit.to_string(), "0 means no limit to systemd");
     }
     let values = [
-        ("@LABEL@", of.label.as_str().to_owned()),
+        ("@VERIFIED@", VERIFIED.to_owned()),
         ("@BEFORE@", of.before.join(" ")),
         ("@WHERE@", of.place.as_str().to_owned()),
         ("@OPTIONS@", of.options.join(",")),
@@ -72,7 +74,6 @@ mod tests {
     fn render(place: &str, options: &[&str], before: &[&str]) -> Result<Rendered, UnitError> {
         let own = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         data_mount(&DataMount {
-            label: &"etcd-lun".parse().unwrap(),
             place: &place.parse().unwrap(),
             options: &own(options),
             before: &own(before),
@@ -83,7 +84,8 @@ mod tests {
     #[test]
     fn golden() {
         let before = ["kubelet-dependencies.target", "crio.service", "kubelet.service"];
-        let rendered = render("/var/lib/etcd", &["_netdev", "prjquota"], &before).unwrap();
+        let options = ["_netdev", "prjquota", "nodev", "nosuid", "noexec"];
+        let rendered = render("/var/lib/etcd", &options, &before).unwrap();
         assert_eq!(rendered.name, "var-lib-etcd.mount");
         let golden = include_str!("../../../units/example/var-lib-etcd.mount");
         assert!(rendered.text == golden, "{}", rendered.text);
@@ -101,6 +103,17 @@ mod tests {
         }
         assert!(!text.contains('@'), "{text}");
         assert!(!text.contains("\n[Install]"));
+    }
+
+    /// systemd.mount(5): a `What=` below `/dev` or `/sys` makes the mount depend on a device unit, for which systemd waits 90 s.
+    #[test]
+    fn mounts_nothing_but_what_was_verified() {
+        let text = render("/srv/e", &["prjquota"], &[]).unwrap().text;
+        let set = |key: &str| text.lines().filter_map(|line| line.strip_prefix(key)).collect::<Vec<_>>();
+        assert_eq!(set("ConditionPathExists="), [VERIFIED]);
+        assert_eq!(set("What="), [VERIFIED]);
+        assert!(VERIFIED.starts_with("/run/"));
+        assert_eq!(set("StartLimitIntervalSec="), ["0"]);
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn catch_up(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) ->
     let audit = Instant::now();
     let to = Destination::open(run, from, *way)?;
     tree::warm(&to.root, &run.host.interrupt).context("reading the copy into memory")?;
-    prove::audit(run, &to, LIMIT)?;
+    let audited = prove::audit(run, &to, LIMIT)?;
     if audit.elapsed() > SHORT || rounds == 1 {
         (last, took) = round(run, step, watcher)?;
         rounds += 1;
@@ -60,7 +60,7 @@ pub fn catch_up(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) ->
         return Err(Refusal::SwitchTooLong { found, limit: *limit }.into());
     }
     Ok(format!(
-        "{found}: copying what is left takes about {:.0} s of the time that etcd is away",
+        "{found}: copying what is left takes about {:.0} s of the time that etcd is away; {audited}",
         took.as_secs_f64().ceil()
     ))
 }

@@ -2,7 +2,11 @@
 
 use super::{copy, prove};
 use crate::{
-    apply::{context::Run, guard, watcher::Watcher},
+    apply::{
+        context::{Proof, Run},
+        guard,
+        watcher::Watcher,
+    },
     host::tree,
     plan::{Way, step::Copy},
 };
@@ -24,7 +28,7 @@ pub fn confirm(run: &mut Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> any
         let now = tree::state(&source, &run.host.interrupt)
             .with_context(|| format!("looking for changes in {from}"))?;
         let Some(change) = proof.source.difference(&now) else {
-            run.proof = Some(proof.fingerprint);
+            run.proof = Some(Proof { fingerprint: proof.fingerprint, way: step.way });
             return Ok(format!("nobody has written to {from} since it was compared: {}", proof.fingerprint));
         };
         watcher.noted(&format!("{from} has changed since it was compared ({change}): it is copied again"));

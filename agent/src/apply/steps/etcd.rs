@@ -1,4 +1,4 @@
-//! Stopping etcd, starting it, and whether etcd-lun was the one who stopped it.
+//! Stopping etcd and starting it.
 
 use crate::{
     apply::{
@@ -37,14 +37,6 @@ const NOTED: Duration = Duration::from_millis(50);
 const ETCD: &str = "etcd";
 /// The containers of OpenShift's etcd pod: openshift/cluster-etcd-operator `bindata/etcd/disable-etcd.sh`.
 const CONTAINERS: [&str; 5] = [ETCD, "etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
-
-/// Whether a run of etcd-lun stopped etcd and has not started it again.
-pub fn was_stopped_by_us(host: &Host, config: &Config) -> anyhow::Result<bool> {
-    match &config.etcd.runtime {
-        Runtime::Systemd { .. } => Ok(host.root.read_opt(ETCD_STOPPED)?.is_some()),
-        Runtime::StaticPod { manifest: path } => Ok(manifest::look(host, path, &parked(path))?.parked),
-    }
-}
 
 /// Stops etcd and waits until nobody holds the database. Of a static pod it waits for all containers, or for etcd itself.
 pub fn stop(

@@ -1,52 +1,69 @@
-//! Having PID 1 mount the LUN for etcd and checking what it mounted, and having PID 1 unmount it.
+//! Having PID 1 mount the LUN for etcd, verified before and after, and having PID 1 unmount it.
 
+use super::{prove, stage};
 use crate::{
-    apply::{context::Run, guard, place, record, views},
-    host::{block, mountinfo, staging::Staging, systemd, tree, xfs},
+    apply::{context::Run, exposure, guard, place, record, views},
+    host::{block, mountinfo, tree, xfs},
     node::authority::Authority,
-    observe,
     plan::step::MountData,
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail, ensure};
-use std::time::{Duration, Instant};
+use std::{
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
 
-/// systemd waits for the device (90 s), then for mount(8), which may have to replay a large log.
-const MOUNT_LIMIT: Duration = Duration::from_secs(300);
-
-/// The unit's own limit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).
-const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
 /// The time for processes that are ending and still have the filesystem mounted in their mount namespace.
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 
+/// Verifies the LUN in a mount of this run's own, keeps that while PID 1 mounts the same device for etcd, and verifies again.
 pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
-    // A mount of the same filesystem finds in the page cache what this run has written.
-    if !run.staging.as_ref().is_some_and(Staging::can_be_shared) {
-        run.drop_staging();
-    }
+    guard::nothing_is_mounted(run, &step.at)?;
     // Whoever opened the directory since this run has retired its data has nothing there that etcd could run on.
     if !run.retired {
         guard::no_users_beneath(run, &step.at)?;
     }
     ensure!(place::is_fenced(run.host, &step.at)?, "{} is not fenced: nothing is mounted over it", step.at);
-    let lun = match &run.staging {
-        Some(staging) => guard::staged_lun(run, staging, &step.wwid)?,
-        None => guard::lun_of_ours(run, &step.wwid, &step.uuid)?,
-    };
-    let leads_to = observe::label_leads_to(run.host, &step.label)?;
-    ensure!(
-        leads_to.as_deref() == Some(lun.device.as_str()),
-        "/dev/disk/by-label/{} leads to {}, the LUN is {}",
-        step.label,
-        leads_to.as_deref().unwrap_or("nothing"),
-        lun.device
-    );
-    systemd::start(run.host, &step.unit, MOUNT_LIMIT)?;
-    verify(run, step, &lun.devno)?;
+    if run.staging.is_none() {
+        stage::stage(run, &step.wwid, &step.uuid)?;
+    }
+    let staging = run.staging()?;
+    let mut lun = guard::staged_lun(run, staging, &step.wwid)?;
+    is_authoritative(run, &staging.root()?).context("nothing is mounted for etcd")?;
+    if !staging.can_be_shared() {
+        // Both mounts would be of one filesystem in memory, with the options of this one. So this one goes first.
+        run.take_staging()?.unmount().context("unmounting the LUN")?;
+        lun = guard::lun_of_ours(run, &step.wwid, &step.uuid)?;
+    }
+    let unit = exposure::ByName(run.host, &step.unit);
+    exposure::expose(run.host, &unit, step, &lun.device, || {
+        exposure::is_as_asked(run.host, step, &lun.devno)?;
+        is_authoritative(run, &tree::open(&run.host.root.locate(step.at.as_path()))?)
+    })?;
     if let Some(staging) = run.staging.take() {
         staging.leave().context("unmounting the LUN for this program")?;
     }
     Ok(format!("{} is mounted on {}", lun.device, step.at))
+}
+
+/// Checks that the stamp of a mounted filesystem is this node's, and that the record knows no later one.
+fn is_authoritative(run: &Run<'_>, root: &OwnedFd) -> anyhow::Result<()> {
+    let (stamp, record) = (place::stamp_of(root)?, record::read(run.host)?);
+    ensure!(
+        record.authority == Authority::Lun
+            && stamp.generation == record.generation
+            && stamp.machine_id == run.identity.machine_id
+            && stamp.activations >= record.activations,
+        "the mounted filesystem is stamped for {}, generation {}, use {}; the record says {}, generation {}, use {}: etcd is not started on it",
+        stamp.node,
+        stamp.generation,
+        stamp.activations,
+        record.authority,
+        record.generation,
+        record.activations
+    );
+    Ok(())
 }
 
 /// Unmounts the LUN after its data is proven to be on the local disk, there and in every other mount namespace, and waits
@@ -56,9 +73,12 @@ pub fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String
     ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced beneath the LUN, which stays mounted");
     let lun = guard::data_is_on_lun(run, at)?;
     guard::etcd_is_at_rest(run, at)?;
+    // After the look for users, so that what one of them wrote before it ended is found.
+    prove::still_holds(run, &tree::open(&run.host.root.locate(at.as_path()))?)
+        .context("the LUN stays mounted")?;
     let mount = place::mounted_on(run.host, at)?.with_context(|| format!("{at} is not mounted any more"))?;
     let device = mount.device;
-    systemd::stop(run.host, unit, UNMOUNT_LIMIT)?;
+    exposure::unmount(run.host, unit)?;
     guard::nothing_is_mounted(run, at)?;
     let deadline = Instant::now() + RELEASE_LIMIT;
     while !block::nobody_holds(run.host, &lun.device)? {
@@ -95,7 +115,7 @@ pub fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Res
         "the filesystem at {at} has not shut down"
     );
     guard::etcd_is_at_rest(run, at)?;
-    systemd::stop(run.host, unit, UNMOUNT_LIMIT)?;
+    exposure::unmount(run.host, unit)?;
     guard::nothing_is_mounted(run, at)?;
     // While the filesystem is mounted anywhere, mounting it again would attach the same instance, which has shut down.
     let deadline = Instant::now() + RELEASE_LIMIT;
@@ -112,40 +132,4 @@ pub fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Res
             Some(_) => run.host.pause(Duration::from_millis(200))?,
         }
     }
-}
-
-/// Checks what PID 1 mounted: it must be the LUN, with the options of the config, and its stamp must match the record.
-fn verify(run: &Run<'_>, step: &MountData, devno: &str) -> anyhow::Result<()> {
-    let mounts = mountinfo::of_pid1(run.host)?;
-    let here: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == step.at.as_str()).collect();
-    let [mount] = here.as_slice() else {
-        bail!("after the start of {} there are {} mounts on {}", step.unit, here.len(), step.at);
-    };
-    let found = format!("{}:{}", mount.device.0, mount.device.1);
-    ensure!(
-        found == devno,
-        "{} has mounted device {found}, not {devno}; stop it and see `systemctl cat {0}`",
-        step.unit
-    );
-    ensure!(mount.fs_type == "xfs", "{} has mounted {}, not xfs", step.unit, mount.fs_type);
-    let options: Vec<_> = mount.options.iter().chain(&mount.super_options).collect();
-    ensure!(!options.iter().any(|option| *option == "ro"), "{} has mounted read-only", step.unit);
-    for option in step.options.iter().filter(|option| *option != "_netdev") {
-        ensure!(options.contains(&option), "{} has mounted without {option}", step.unit);
-    }
-    let root = tree::open(&run.host.root.locate(step.at.as_path()))?;
-    let stamp = place::stamp_of(&root)?;
-    let record = record::read(run.host)?;
-    ensure!(
-        stamp.generation == record.generation
-            && stamp.machine_id == run.identity.machine_id
-            && stamp.activations >= record.activations,
-        "the mounted filesystem is stamped for {}, generation {}, use {}; the record says generation {}, use {}: etcd is not started on it",
-        stamp.node,
-        stamp.generation,
-        stamp.activations,
-        record.generation,
-        record.activations
-    );
-    Ok(())
 }

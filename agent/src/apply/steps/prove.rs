@@ -3,12 +3,13 @@
 use super::{copy::Destination, stage};
 use crate::{
     apply::{
-        context::{Provisional, Run},
+        context::{Proof, Provisional, Run},
         guard, users,
     },
-    host::tree::{self, Summary, TreeError},
+    host::tree::{self, Audit, Summary, TreeError},
+    node::layout::RETURNING,
     plan::Way,
-    terms::{AbsPath, Fingerprint},
+    terms::{AbsPath, Bytes, Fingerprint},
 };
 use anyhow::{Context as _, ensure};
 use std::{os::fd::OwnedFd, time::Duration};
@@ -31,19 +32,30 @@ pub fn prove(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) -> anyho
     if way != Way::ToLun {
         guard::etcd_is_at_rest(run, from)?;
     }
-    run.proof = Some(summary.fingerprint);
+    run.proof = Some(Proof { fingerprint: summary.fingerprint, way });
     Ok(described(&summary))
 }
 
-/// Checks that nobody has written to either side of a migration's proven copy since it was proven: by the times of all
-/// entries, so the caller first looks for processes that have files open there.
-pub fn still_holds(run: &Run<'_>, from: &AbsPath) -> anyhow::Result<Fingerprint> {
+/// Checks that nobody has written to either side of the proven copy since it was proven: by the names and times of all
+/// entries. The caller first looks for processes that have files open there, so that this finds what they wrote before they
+/// ended. `source` is the directory that was copied, wherever it lies now.
+pub fn still_holds(run: &Run<'_>, source: &OwnedFd) -> anyhow::Result<Fingerprint> {
     let proof = run.proof.context("the copy was not proven in this run")?;
-    // The LUN may be authoritative by now, so this is not opened as the destination of a copy.
-    let now = compare(run, from, &run.staging()?.root()?)?
-        .with_context(|| format!("{from} or its copy has changed since they were compared"))?;
-    ensure!(now.fingerprint == proof, "{from} or its copy has changed since they were compared");
-    Ok(proof)
+    // The copy may be authoritative by now, so this is not opened as the destination of a copy.
+    let copy = match proof.way {
+        Way::ToLun => run.staging()?.root()?,
+        Way::ToLocal { generation } => {
+            let path = format!("{RETURNING}/{generation}");
+            tree::open(&run.host.root.locate(&path)).with_context(|| format!("opening {path}"))?
+        }
+    };
+    let now = tree::settle(source, &copy, run.ledger()?, &run.host.interrupt)
+        .context("the data or its copy has changed since they were compared")?;
+    ensure!(
+        now.fingerprint == proof.fingerprint,
+        "the data or its copy has changed since they were compared"
+    );
+    Ok(proof.fingerprint)
 }
 
 /// The same while containers of etcd's pod may still write. Then it counts after `confirm`, and it is no error if the source
@@ -60,9 +72,9 @@ pub fn prove_provisionally(run: &mut Run<'_>, from: &AbsPath, way: Way) -> anyho
         Err(error) if error.is_a_change() => return Ok(not_yet(&error.to_string())),
         summary => summary.with_context(|| format!("the copy on {way} differs from {from}"))?,
     };
-    audit(run, &Destination::open(run, from, way)?, AUDIT_LIMIT)?;
+    let read = audit(run, &Destination::open(run, from, way)?, AUDIT_LIMIT)?;
     run.provisional = Some(Provisional { fingerprint: summary.fingerprint, source });
-    Ok(described(&summary))
+    Ok(format!("{}; {read}", described(&summary)))
 }
 
 fn settle(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Result<Summary, TreeError>> {
@@ -70,20 +82,24 @@ fn settle(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Result<Summ
     if way != Way::ToLun {
         users::nobody_in(run.host, &to.path)?;
     }
-    compare(run, from, &to.root)
-}
-
-/// Compares names and metadata, and takes what the passes of this run have seen for the content.
-fn compare(run: &Run<'_>, from: &AbsPath, copy: &OwnedFd) -> anyhow::Result<Result<Summary, TreeError>> {
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
-    Ok(tree::settle(&source, copy, run.ledger()?, &run.host.interrupt))
+    Ok(tree::settle(&source, &to.root, run.ledger()?, &run.host.interrupt))
 }
 
-/// Reads the copy from the device once more, for this time at most. It must hold what the passes have seen.
-pub fn audit(run: &Run<'_>, to: &Destination, limit: Duration) -> anyhow::Result<()> {
-    tree::audit(&to.root, run.ledger()?, limit, &run.host.interrupt)
+/// Reads the copy from the device once more, for this time at most. It must hold what the passes have seen. Says how much was
+/// read.
+pub fn audit(run: &Run<'_>, to: &Destination, limit: Duration) -> anyhow::Result<String> {
+    let Audit { read, of } = tree::audit(&to.root, run.ledger()?, limit, &run.host.interrupt)
         .context("reading the copy from the device once more")?;
-    Ok(())
+    Ok(match read < of {
+        false => format!("all {} were read from the device once more", Bytes(of)),
+        true => format!(
+            "{} of {} were read from the device once more: the time for it, {} s, was over; each block was read back when it was written",
+            Bytes(read),
+            Bytes(of),
+            limit.as_secs()
+        ),
+    })
 }
 
 fn described(summary: &Summary) -> String {

@@ -40,7 +40,7 @@ pub fn put_in_place(run: &Run<'_>, at: &AbsPath, generation: u64) -> anyhow::Res
     let Some(RecordedFingerprint::Ours(proven)) = record.fingerprint else {
         bail!("the record has no fingerprint of {RETURNING}/{name} that this version can compare")
     };
-    if run.proof != Some(proven) {
+    if run.proof.map(|proof| proof.fingerprint) != Some(proven) {
         let found = tree::fingerprint(&copy, proven.seed, &host.interrupt, &mut |_| {})?.fingerprint;
         ensure!(
             found == proven,

@@ -70,6 +70,8 @@ fn wrong_lines_say_what_and_how() {
         ("apply -f", "unexpected argument '-f'", "etcd-lun apply"),
         ("--json status", "unexpected argument '--json'", "etcd-lun"),
         ("plan --json --json", "cannot be used multiple times", "etcd-lun plan"),
+        ("--config a plan --config=b", "'--config <FILE>' cannot be used multiple times", "etcd-lun"),
+        ("plan --config a --config a", "'--config <FILE>' cannot be used multiple times", "etcd-lun"),
         ("bench /a /b", "unexpected argument '/b'", "etcd-lun bench"),
         ("retired delete", "<GENERATION>", "etcd-lun retired delete"),
         ("render units", "--into <DIR>", "etcd-lun render units"),

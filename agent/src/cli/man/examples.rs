@@ -34,6 +34,7 @@ pub(super) const EXAMPLES: &[(&[&str], &str, &str)] = &[
         "Check a pool's config on a desk: prints all nodes",
     ),
     (&["config", "check"], "etcd-lun config check --config - <pool.toml", "The same, from standard input"),
+    (&["config", "schema"], "etcd-lun config schema >etcd-lun.schema.json", "Let an editor check a config"),
     (&["config", "example"], "etcd-lun config example >config.toml", "Begin with a config"),
     (
         &["render", "units"],

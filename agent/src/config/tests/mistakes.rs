@@ -49,7 +49,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "boot.attach_timeout = \"5 minutes\"",
-        "line 1, column 23: `boot.attach_timeout`: `5 minutes` is not a duration with a unit, such as \"5min\" (ms, s, min, h, d)",
+        "line 1, column 23: `boot.attach_timeout`: `5 minutes` is not a duration with a unit, such as \"5min\" (ms, s, min, h, d); did you mean `5min`?",
     ),
     (
         "lun.label = { etcd = 1 }",
@@ -122,6 +122,18 @@ const MISTAKES: &[(&str, &str)] = &[
     ("[lun]\nlabel = \"a\"\nlabel = \"b\"", "line 3, column 1: duplicate key `label`: keep one of the two"),
     ("[lun]\n[boot]\n[lun]", "line 3, column 2: duplicate key `lun`: keep one of the two"),
     ("[lun", "line 1, column 5: unclosed table, expected `]`"),
+    (
+        "lun.label = “etcd”",
+        "line 1, column 13: found the typographic quote “: write straight quotes, as in \"text\"",
+    ),
+    (
+        "lun.label = \"etcd”",
+        "line 1, column 19: found the typographic quote ”: write straight quotes, as in \"text\"",
+    ),
+    (
+        "target.multipath = \"yes\"",
+        "line 1, column 20: `target.multipath`: found the text \"yes\", expected true or false, without quotes",
+    ),
     ("lun.label = etcd", "line 1, column 13: string values must be quoted, expected literal string"),
 ];
 

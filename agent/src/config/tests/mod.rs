@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod merging;
 mod mistakes;
 
 const GOOD: &str = r#"
@@ -82,15 +83,15 @@ fn defaults() {
     let config = load(&[GOOD], ID, "master-0").unwrap();
     assert_eq!(config.etcd.data_dir.as_str(), "/var/lib/etcd");
     assert_eq!(config.etcd.runtime, Runtime::Systemd { unit: "etcd.service".into() });
-    assert_eq!(config.lun.unit_options(true), ["_netdev", "prjquota"]);
-    assert_eq!(config.lun.unit_options(false), ["prjquota"]);
+    assert_eq!(config.lun.unit_options(true), ["_netdev", "prjquota", "nodev", "nosuid", "noexec"]);
+    assert_eq!(config.lun.unit_options(false), ["prjquota", "nodev", "nosuid", "noexec"]);
     assert_eq!(config.boot.gate, Gate::Etcd);
     assert_eq!(config.boot.attach_timeout.to_string(), "5min");
     assert_eq!(config.lun.label.as_str(), "etcd-lun");
-    let asked = format!("{GOOD}\n[lun]\nmount_options = [\"prjquota\", \"_netdev\", \"noatime\"]");
+    let asked = format!("{GOOD}\n[lun]\nmount_options = [\"prjquota\", \"_netdev\", \"noexec\", \"suid\"]");
     assert_eq!(
         load(&[&asked], ID, "master-0").unwrap().lun.unit_options(true),
-        ["_netdev", "prjquota", "noatime"]
+        ["_netdev", "prjquota", "noexec", "suid", "nodev"]
     );
 }
 
@@ -210,7 +211,11 @@ fn a_pool_has_all_its_nodes() {
         assert!(error.contains(said), "{error}");
     }
     let none = GOOD.split("[[node]]").next().unwrap();
-    assert!(nodes(none).unwrap_err().contains("`node.hostname` is missing"));
+    assert!(
+        nodes(none)
+            .unwrap_err()
+            .contains("`node` in the config: there is none, expected one table for each node")
+    );
 }
 
 #[test]

@@ -48,6 +48,12 @@ impl State {
         })
     }
 
+    /// The state without the root itself, whose `ctime` changes when the tree is moved.
+    pub fn beneath(mut self) -> Self {
+        self.entries.remove(&b""[..]);
+        self
+    }
+
     /// The first entry that a later state has not, or has otherwise, and what has become of it.
     pub fn difference(&self, later: &Self) -> Option<String> {
         let changed = self.entries.iter().find_map(|(path, meta)| match later.entries.get(path) {

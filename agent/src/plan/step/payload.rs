@@ -192,8 +192,6 @@ pub struct MountData {
     pub wwid: Wwid,
     /// The filesystem's UUID.
     pub uuid: FsUuid,
-    /// Its label.
-    pub label: FsLabel,
     /// Options that must be in effect afterwards.
     pub options: Vec<String>,
 }

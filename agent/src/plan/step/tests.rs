@@ -64,7 +64,6 @@ fn json_of_a_step_is_flat() {
             at: at.clone(),
             wwid,
             uuid,
-            label: term("etcd"),
             options: vec!["_netdev".into()],
         }),
         Step::StopEtcd { runtime: runtime.clone(), needs_quorum: true, whole_pod: false },

@@ -17,17 +17,27 @@ const LAST_COPY: &str = r"*\]\ copy\ *\ to\ *";
 /// Lets a held run go on, as a script in the node.
 pub(super) const RELEASE: &str = "rm /run/held";
 
-/// Runs `apply`. At the first line that matches the first shell pattern of `at`, `apply` is stopped. It continues after
-/// `meanwhile`. The same happens for each further pattern. `apply` prints the line before the step's first action, so
-/// `meanwhile` also runs before that, and before the step has child processes.
+/// Runs `apply`: see [`run`].
 pub(super) fn apply(
     stage: &mut Stage,
+    at: &[&str],
+    meanwhile: impl FnMut(&Node, &mut Target) -> Result<()>,
+) -> Result<Output> {
+    run(stage, "apply", at, meanwhile)
+}
+
+/// Runs a verb. At the first line that matches the first shell pattern of `at`, it is stopped. It continues after `meanwhile`.
+/// The same happens for each further pattern. A run prints the line before the step's first action, so `meanwhile` also runs
+/// before that, and before the step has child processes.
+pub(super) fn run(
+    stage: &mut Stage,
+    verb: &str,
     at: &[&str],
     mut meanwhile: impl FnMut(&Node, &mut Target) -> Result<()>,
 ) -> Result<Output> {
     let Stage { node, target, .. } = stage;
     let node = &*node;
-    let (output, reached) = node.run_while(&held(node, "apply", at)?, scene::LIMIT, || {
+    let (output, reached) = node.run_while(&held(node, verb, at)?, scene::LIMIT, || {
         for (number, pattern) in at.iter().enumerate() {
             if !is_held(node, scene::LIMIT)? {
                 return Ok(number);
@@ -39,7 +49,7 @@ pub(super) fn apply(
         Ok(at.len())
     })?;
     match at.get(reached) {
-        Some(pattern) => bail!("`apply` never printed a line that matches `{pattern}`: {output}"),
+        Some(pattern) => bail!("`{verb}` never printed a line that matches `{pattern}`: {output}"),
         None => Ok(output),
     }
 }

@@ -3,7 +3,6 @@
 use anyhow::{Result, bail};
 
 use super::{check, failed, refused};
-use crate::etcd;
 use crate::scene::{self, Wanted};
 use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
@@ -65,23 +64,6 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                  systemctl reset-failed etcd; systemctl start etcd; etcdctl put new history; systemctl stop etcd",
             )?;
             check(&stage.agent("apply")?, refused(&["two histories"]))
-        }),
-        Scenario::new("migrate/snapshot-of-the-lun-restored", |stage| {
-            stage.migrate()?;
-            stage.node.ok("systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node --logout && sync")?;
-            let old = stage.lun().with_extension("old");
-            std::fs::copy(stage.lun(), &old)?;
-            stage.apply()?;
-            stage.is_on_lun()?;
-            stage.node.ok("systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node --logout && sync")?;
-            stage.target.stop();
-            std::fs::rename(&old, stage.lun())?;
-            stage.target.restart()?;
-            check(&stage.agent("apply")?, refused(&["gone back in time"]))?;
-            if etcd::is_active(&stage.node)? {
-                bail!("etcd was started on a LUN that went back in time");
-            }
-            Ok(())
         }),
         Scenario::new("migrate/target-gone-afterwards", |stage| {
             stage.migrate()?;

@@ -23,6 +23,7 @@ mod copy;
 pub(crate) mod cuts;
 mod delivered;
 mod device;
+mod exposure;
 mod faults;
 mod health;
 mod held;
@@ -50,6 +51,7 @@ pub fn all() -> Vec<Scenario> {
         beside::scenarios(),
         cluster::scenarios(),
         device::scenarios(),
+        exposure::scenarios(),
         lio::scenarios(),
         paths::scenarios(),
         faults::scenarios(),

@@ -16,6 +16,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("rollback/cut-after-the-commit-then-a-boot", cut_then_boot),
         Scenario::new("rollback/killed-before-the-commit", killed),
+        Scenario::new("rollback/written-after-the-proof", written_after_the_proof),
         Scenario::new("rollback/refused", |stage| {
             stage.configure(&Wanted::default())?;
             check(&roll_back(stage)?, refused(&["there is no record"]))?;
@@ -138,6 +139,31 @@ fn killed(stage: &mut Stage) -> Result<()> {
         bail!("the plan or the result is not as expected: {plan}\n{said}");
     }
     is_back(stage, before)
+}
+
+/// Somebody starts etcd after the copy was proven. It acknowledges a write, and ends before the next look for users: before the
+/// unmount, and in another run before the commit, with the LUN mounted elsewhere for a moment. The LUN alone has that write,
+/// so etcd must be on the LUN afterwards.
+fn written_after_the_proof(stage: &mut Stage) -> Result<()> {
+    stage.migrate()?;
+    const WRITES: &str = "systemctl start etcd; etcdctl put acknowledged yes; systemctl stop etcd";
+    let output = held::run(stage, "rollback", &[r"*\]\ have\ systemd\ unmount\ *"], |node, _| {
+        node.ok(WRITES).map(drop)
+    })?;
+    check(&output, failed(&["has changed since they were compared", "the LUN stays mounted"]))?;
+    stage.is_on_lun()?;
+    stage.has_kept("acknowledged")?;
+
+    const ON_LUN: &str =
+        "mkdir -p /run/elsewhere; mount -o prjquota /dev/disk/by-label/etcd-lun /run/elsewhere
+         touch /run/elsewhere/member/wal; umount /run/elsewhere";
+    let output = held::run(stage, "rollback", &[r"*\]\ commit:\ *"], |node, _| node.ok(ON_LUN).map(drop))?;
+    check(&output, failed(&["has changed since they were compared", "nothing is committed"]))?;
+    stage.is_on_lun()?;
+    stage.has_kept("acknowledged")?;
+    ok(roll_back(stage)?)?;
+    stage.is_untouched()?;
+    stage.has_kept("acknowledged")
 }
 
 /// etcd-lun must see this before it stops etcd.

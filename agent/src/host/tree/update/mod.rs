@@ -149,29 +149,42 @@ fn same(before: &Meta, now: &Meta) -> bool {
     of(before) == of(now)
 }
 
-/// Reads everything that the ledger knows from the device again, which must hold the same as before. Stops at the limit,
-/// and returns how much was read.
+/// How much of a copy was read from its device once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Audit {
+    /// So many bytes were read.
+    pub read: u64,
+    /// Of so many; less was read only if the time was over.
+    pub of: u64,
+}
+
+/// Reads everything that the ledger knows from the device again, which must hold the same as before. Ends at the limit.
 pub fn audit(
     copy: impl AsFd,
     ledger: &Ledger,
     limit: Duration,
     interrupt: &Interrupt,
-) -> Result<u64, TreeError> {
+) -> Result<Audit, TreeError> {
     let until = Instant::now() + limit;
-    let mut read = 0;
+    let mut done = Audit { read: 0, of: 0 };
     let mut buffer = Buffer::new(CHUNK);
     let mut walk = Walk::new(copy.as_fd(), Side::Copy, interrupt)?;
     while let Some(entry) = walk.next()? {
         let Some(seen) = ledger.get(&entry.path).filter(|seen| seen.inode == entry.meta.inode) else {
             continue;
         };
+        // After the limit the walk goes on, for the sizes.
+        done.of += entry.meta.size;
+        if Instant::now() >= until {
+            continue;
+        }
         let unreadable = |error| Side::Copy.unreadable(&entry.path, error);
         let device = open_again(&copy, &entry.path).map_err(unreadable)?;
         device.forget_pages().map_err(unreadable)?;
         for (nth, blocks) in seen.blocks.chunks(CHUNK / BLOCK).enumerate() {
             walk.stop_if_asked()?;
             if Instant::now() >= until {
-                return Ok(read);
+                break;
             }
             let at = (nth * CHUNK) as u64;
             let rest = entry.meta.size.saturating_sub(at);
@@ -182,10 +195,10 @@ pub fn audit(
                     return Err(not_kept(&entry.path, at + (block * BLOCK) as u64));
                 }
             }
-            read += count as u64;
+            done.read += count as u64;
         }
     }
-    Ok(read)
+    Ok(done)
 }
 
 fn open_again(copy: impl AsFd, path: &[u8]) -> std::io::Result<Device> {

@@ -1,0 +1,120 @@
+//! Having PID 1 mount the LUN on the data directory, so that nothing is there that was not verified.
+//!
+//! The mount unit mounts what the link [`VERIFIED`] leads to, and does nothing without it. Other units may require that unit,
+//! as etcd's does with `WorkingDirectory=`, and may be started at any moment. So the link exists only while a run has the
+//! verified filesystem mounted for itself, and has PID 1 mount the same device. XFS refuses a second filesystem of the same
+//! UUID meanwhile. If anything fails, the mount goes before the run goes on.
+
+use super::place;
+use crate::{
+    host::{
+        Host, mountinfo,
+        systemd::{self, SystemdError},
+    },
+    plan::step::MountData,
+    unit::VERIFIED,
+};
+use anyhow::{Context as _, bail, ensure};
+use std::time::Duration;
+
+/// mount(8) may have to replay a large log; the unit's own limit of 90 s is reached before this one.
+const MOUNT_LIMIT: Duration = Duration::from_secs(300);
+/// The unit's own limit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).
+const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
+
+/// What PID 1 does with the mount unit. Tests have a PID 1 of their own.
+pub trait MountUnit {
+    /// Starts it, and waits for the end of that.
+    fn start(&self) -> Result<(), SystemdError>;
+    /// Stops and starts it, and waits for the end of that.
+    fn restart(&self) -> Result<(), SystemdError>;
+}
+
+/// The mount unit of this name, by systemd.
+#[derive(Debug)]
+pub struct ByName<'a>(pub &'a Host, pub &'a str);
+
+impl MountUnit for ByName<'_> {
+    fn start(&self) -> Result<(), SystemdError> {
+        systemd::start(self.0, self.1, MOUNT_LIMIT)
+    }
+
+    fn restart(&self) -> Result<(), SystemdError> {
+        systemd::restart(self.0, self.1, UNMOUNT_LIMIT)
+    }
+}
+
+/// Has PID 1 mount the device on the data directory, then has the caller verify the mount. `device` is its kernel name, such
+/// as `sdb`. Nothing may be mounted there before. After an error nothing is mounted there, or the error says that something is.
+pub fn expose(
+    host: &Host,
+    unit: &dyn MountUnit,
+    step: &MountData,
+    device: &str,
+    verify: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    host.root
+        .make_link(VERIFIED, &format!("/dev/{device}"))
+        .context("naming the verified device to systemd")?;
+    let started = unit.start().map_err(anyhow::Error::from);
+    let withdrawn = withdraw(host);
+    let Err(error) = started.and(withdrawn).and_then(|()| verify()) else { return Ok(()) };
+    Err(match take_back(host, unit, step) {
+        Ok(()) => error.context(format!("nothing is mounted on {} now", step.at)),
+        Err(second) => error.context(format!(
+            "{} may still be mounted, and was not verified: run `systemctl stop {}` ({second:#})",
+            step.at, step.unit
+        )),
+    })
+}
+
+/// Removes the link, so that PID 1 mounts nothing by itself. Succeeds if there is none.
+pub fn withdraw(host: &Host) -> anyhow::Result<()> {
+    host.root.remove(VERIFIED).context("removing the link to the verified device")
+}
+
+/// Has PID 1 unmount the data directory. No start of the mount unit can come after it.
+pub fn unmount(host: &Host, unit: &str) -> anyhow::Result<()> {
+    withdraw(host)?;
+    Ok(systemd::stop(host, unit, UNMOUNT_LIMIT)?)
+}
+
+/// A restart of the unit unmounts, and without the link mounts nothing. For systemd it is a start, and the confined service has
+/// no right to stop a unit. An etcd that requires the mount is stopped with it.
+fn take_back(host: &Host, unit: &dyn MountUnit, step: &MountData) -> anyhow::Result<()> {
+    // An interruption may be the reason to be here, and must not keep the mount.
+    host.interrupt.ignore();
+    withdraw(host)?;
+    unit.restart()?;
+    match place::mounted_on(host, &step.at)? {
+        Some(mount) => bail!("{} is mounted on {}", mount.source, step.at),
+        None => Ok(()),
+    }
+}
+
+/// Checks what PID 1 has mounted: once, the verified device, as XFS, writable, with the options of the config. `devno` is the
+/// device's number, such as `8:16`.
+pub fn is_as_asked(host: &Host, step: &MountData, devno: &str) -> anyhow::Result<()> {
+    let mounts = mountinfo::of_pid1(host)?;
+    let here: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == step.at.as_str()).collect();
+    let [mount] = here.as_slice() else {
+        bail!(
+            "after the start of {} there are {} mounts on {}: see `systemctl status {0}`",
+            step.unit,
+            here.len(),
+            step.at
+        );
+    };
+    let found = format!("{}:{}", mount.device.0, mount.device.1);
+    ensure!(found == devno, "{} has mounted device {found}, not {devno}: see `systemctl cat {0}`", step.unit);
+    ensure!(mount.fs_type == "xfs", "{} has mounted {}, not xfs", step.unit, mount.fs_type);
+    let options: Vec<_> = mount.options.iter().chain(&mount.super_options).collect();
+    ensure!(!options.iter().any(|option| *option == "ro"), "{} has mounted read-only", step.unit);
+    for option in step.options.iter().filter(|option| *option != "_netdev") {
+        ensure!(options.contains(&option), "{} has mounted without {option}", step.unit);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

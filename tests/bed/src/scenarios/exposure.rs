@@ -1,0 +1,105 @@
+//! etcd's own unit requires the mount of its data directory, as many guides write it. PID 1 then asks for the mount whenever
+//! somebody starts etcd, before anything has looked at the LUN.
+
+use anyhow::{Context, Result, bail};
+
+use super::{check, refused};
+use crate::etcd;
+use crate::scene;
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![Scenario::new("exposure/etcd-requires-the-mount-of-its-directory", requires_the_mount)]
+}
+
+/// Each of these makes etcd's unit require the mount unit (systemd.exec(5), systemd.unit(5)).
+const REQUIRES: [&str; 3] = [
+    "[Service]\nWorkingDirectory=/var/lib/etcd",
+    "[Service]\nStateDirectory=etcd",
+    "[Unit]\nRequiresMountsFor=/var/lib/etcd",
+];
+
+fn drop_in(stage: &Stage, lines: &str) -> Result<()> {
+    stage
+        .node
+        .ok(&format!(
+            "mkdir -p /etc/systemd/system/etcd.service.d
+         printf '{}\\n' >/etc/systemd/system/etcd.service.d/bed.conf
+         systemctl daemon-reload; systemctl reset-failed etcd.service 2>/dev/null || true
+         systemctl show --property Requires etcd.service | grep var-lib-etcd.mount",
+            lines.replace('\n', "\\n")
+        ))
+        .map(drop)
+        .context("etcd's unit should require the mount unit")
+}
+
+fn requires_the_mount(stage: &mut Stage) -> Result<()> {
+    // A node that was never migrated: etcd starts on the local disk, at once.
+    for lines in REQUIRES {
+        drop_in(stage, lines)?;
+        stage
+            .node
+            .ok("timeout 45 systemctl restart etcd.service")
+            .with_context(|| format!("with {lines:?}"))?;
+        stage.is_untouched().with_context(|| format!("with {lines:?}"))?;
+    }
+    drop_in(stage, &REQUIRES.join("\n"))?;
+    stage.node.ok("systemctl enable --quiet etcd.service")?;
+    stage.node.reboot()?;
+    super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
+    stage.is_untouched()?;
+
+    stage.apply()?;
+    stage.is_on_lun()?;
+    if stage.node.run("ls /run/etcd-lun/verified")?.code == 0 {
+        bail!("the link to the verified device is still there, so PID 1 could mount by itself");
+    }
+
+    // The LUN goes back to an earlier state, and somebody starts etcd.
+    const REST: &str = "systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node --logout && sync";
+    stage.node.ok(REST)?;
+    let (old, new) = (stage.lun().with_extension("old"), stage.lun().with_extension("new"));
+    std::fs::copy(stage.lun(), &old)?;
+    stage.apply()?;
+    stage.node.ok("etcdctl put acknowledged yes")?;
+    stage.node.ok(REST)?;
+    stage.target.stop();
+    std::fs::copy(stage.lun(), &new)?;
+    std::fs::rename(&old, stage.lun())?;
+    stage.target.restart()?;
+    check(&stage.agent("apply")?, refused(&["gone back in time"]))?;
+    stage.node.ok("iscsiadm -m session; test -e /dev/disk/by-label/etcd-lun")?;
+    stage.node.run("systemctl reset-failed etcd; timeout 45 systemctl start etcd.service")?;
+    if etcd::is_active(&stage.node)? {
+        bail!("etcd was started on a LUN that went back in time");
+    }
+    stage.is_down_without_lun()?;
+
+    // The same at boot.
+    stage.node.ok("systemctl enable --quiet etcd-lun.service")?;
+    stage.node.reboot()?;
+    super::boot::wait_for(&stage.node, "etcd-lun.service", "failed", scene::LIMIT)?;
+    super::boot::wait_for(&stage.node, "etcd.service", "failed", scene::LIMIT)?;
+    stage.is_down_without_lun()?;
+
+    // The right LUN is back.
+    stage.node.ok("iscsiadm -m node --logout || true")?;
+    stage.target.stop();
+    std::fs::rename(&new, stage.lun())?;
+    stage.target.restart()?;
+    stage.node.reboot()?;
+    super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
+    super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
+    stage.is_on_lun()?;
+    stage.has_kept("acknowledged")?;
+
+    let rollback = stage.agent("rollback")?;
+    if rollback.code != 0 {
+        bail!("the rollback should have succeeded: {rollback}");
+    }
+    stage.is_untouched()?;
+    stage.node.ok("timeout 45 systemctl restart etcd.service")?;
+    stage.is_untouched()?;
+    stage.has_kept("acknowledged")
+}

@@ -1,0 +1,98 @@
+//! What is put back after a run has failed.
+
+use super::*;
+use etcd_lun::plan::{Undo, undo};
+
+const GOALS: [Goal; 4] = [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Local, Goal::Claim];
+
+fn stopped_by_us(mut node: Node) -> Node {
+    node.etcd = Fact::Known(Etcd { stopped_by_us: true, ..etcd("inactive") });
+    node
+}
+
+/// Where each start of etcd leads to.
+fn starts(undo: &Undo) -> Vec<Authority> {
+    let Undo::PutBack(plan, _) = undo else { return Vec::new() };
+    let start = |step: &Step| match step {
+        Step::StartEtcd(StartEtcd { on, .. }) => Some(*on),
+        _ => None,
+    };
+    plan.steps.iter().filter_map(start).collect()
+}
+
+/// Law 7: etcd is put back on the authoritative copy, or not at all.
+#[test]
+fn etcd_is_put_back_on_the_authoritative_copy_only() {
+    let (config, mut started) = (config(), 0);
+    every_node(|node| {
+        let node = stopped_by_us(node.clone());
+        for goal in GOALS {
+            let record = node.record.known();
+            let Ok(undo) = undo(&config, &node, goal, &[]) else {
+                continue;
+            };
+            for on in starts(&undo) {
+                started += 1;
+                let authority = record.unwrap().as_ref().map_or(Authority::Local, |record| record.authority);
+                assert_eq!(on, authority, "{goal:?}: {node:#?}");
+            }
+        }
+    });
+    assert!(started > 1000, "{started}");
+}
+
+/// What cannot be known is not decided.
+#[test]
+fn without_the_record_nothing_is_started() {
+    let node = Node { record: unknown(), ..stopped_by_us(node()) };
+    for goal in [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Local] {
+        let refused = undo(&config(), &node, goal, &[]).unwrap_err().to_string();
+        assert!(refused.contains("the record"), "{refused}");
+    }
+}
+
+/// A rollback that never stopped etcd has nothing to put back, whatever else `apply` would do on that node.
+#[test]
+fn a_rollback_that_did_not_stop_etcd_is_not_followed_by_an_apply() {
+    let mut node = migrated();
+    known(&mut node.sessions)[0].recovery_timeout = Some(1);
+    let more = plan(&config(), &node, Occasion::ByHand);
+    assert!(more.is_ok_and(|plan| !plan.is_empty()), "`apply` has something to do here");
+    assert_eq!(undo(&config(), &node, Goal::Local, &[]), Ok(Undo::Nothing));
+}
+
+/// A rollback that has unmounted the LUN mounts it again, also where etcd was down before.
+#[test]
+fn what_a_rollback_has_unmounted_is_mounted_again() {
+    let mut node = attached(xfs(OURS, Some(stamp(1, 1)), true));
+    node.record = Fact::Known(Some(record().commit(Some(DATA))));
+    node.local = Fact::Known(dir(&[], true));
+    node.etcd = Fact::Known(etcd("inactive"));
+    let unmount = Step::UnmountData { unit: "var-lib-etcd.mount".into(), at: config().etcd.data_dir.clone() };
+    assert_eq!(undo(&config(), &node, Goal::Local, &[]), Ok(Undo::Nothing));
+    let Ok(Undo::PutBack(plan, _)) = undo(&config(), &node, Goal::Local, &[unmount]) else {
+        panic!("the LUN stays unmounted");
+    };
+    assert!(plan.steps.iter().any(|step| matches!(step, Step::MountData(_))), "{plan:?}");
+}
+
+/// After the commit point the next run goes on; before it etcd starts again where it was.
+#[test]
+fn after_the_commit_point_nothing_is_taken_back() {
+    let with = |record: Option<Record>| Node { record: Fact::Known(record), ..stopped_by_us(node()) };
+    let committed = with(Some(record().commit(Some(DATA))));
+    let returned = with(Some(rolled_back(DATA)));
+    for (node, goal, says) in [
+        (&committed, Goal::Lun(Occasion::ByHand), "`etcd-lun apply` goes on"),
+        (&committed, Goal::Lun(Occasion::Boot), "`etcd-lun apply` goes on"),
+        (&returned, Goal::Local, "`etcd-lun rollback` goes on"),
+        (&returned, Goal::Lun(Occasion::ByHand), "`etcd-lun rollback` goes on"),
+    ] {
+        let Ok(Undo::Leave(why)) = undo(&config(), node, goal, &[]) else { panic!("{goal:?}: {node:#?}") };
+        assert!(why.contains(says), "{why}");
+    }
+    for record in [None, Some(record())] {
+        let undo = undo(&config(), &with(record), Goal::Lun(Occasion::ByHand), &[]).unwrap();
+        assert_eq!(starts(&undo), [Authority::Local]);
+    }
+}
