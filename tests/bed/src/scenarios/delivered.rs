@@ -98,9 +98,7 @@ fn power_cut(stage: &mut Stage, registry: &mut Registry) -> Result<()> {
     stage.is_on_lun()?;
     stage.has_kept("/before/the/cut")?;
     stage.node.ok("! podman image exists $(sed -n s/^image=//p /etc/etcd-lun/program)")?;
-    let (program, network) =
-        (Unit::of(&stage.node, SERVICE)?, Unit::of(&stage.node, "network-online.target")?);
-    if program.time("ActiveEnter")? > network.time("ActiveEnter")?
+    if Unit::of(&stage.node, SERVICE)?.get("After").contains("network")
         || Unit::of(&stage.node, FETCH)?.time("InactiveExit")? != 0
     {
         bail!("an ordinary boot waited for the network, or fetched the image");
