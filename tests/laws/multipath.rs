@@ -4,7 +4,10 @@ use super::{rollback::every_way_back, *};
 use etcd_lun::{
     config::{PATH_FAILS_AFTER, Source},
     node::{Initiator, PortalRecord, RecordPart},
+    plan::step::AttachLun,
+    terms::Span,
 };
+use std::time::Duration;
 
 fn text(keys: &str) -> String {
     format!(
@@ -29,6 +32,16 @@ fn is_on_lun(node: &Node) -> bool {
     record.is_some_and(|record| record.authority == Authority::Lun)
 }
 
+/// The pings of a log-in elsewhere follow the key too; see `pings_follow_multipathd`. That is no decision.
+fn without_pings(mut plan: Plan) -> Plan {
+    for step in &mut plan.steps {
+        if let Step::AttachLun(AttachLun { elsewhere: Some(log_in), .. }) = step {
+            (log_in.noop_interval, log_in.noop_timeout) = (Span(Duration::ZERO), Span(Duration::ZERO));
+        }
+    }
+    plan
+}
+
 /// No data is moved to a LUN that has no map, or while it is not known whether multipathd runs. A LUN that has the data
 /// already is used all the same. In all else the key changes no decision.
 #[test]
@@ -46,7 +59,8 @@ fn the_first_copy_needs_multipathd_and_a_map() {
                 if mapped && let Fact::Known(LunView::Seen(lun)) = &mut node.lun {
                     lun.multipath = Multipath::Mapped;
                 }
-                let [decided, without] = [&wanted, &free].map(|config| plan(config, &node, Occasion::ByHand));
+                let [decided, without] =
+                    [&wanted, &free].map(|config| plan(config, &node, Occasion::ByHand).map(without_pings));
                 let touches =
                     |plan: &Plan| ["format", "stage", "copy"].iter().any(|id| at(plan, id).is_some());
                 let seen = matches!(&node.lun, Fact::Known(LunView::Seen(_)));
