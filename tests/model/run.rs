@@ -227,7 +227,11 @@ impl<'a> Run<'a> {
                 (Event::TargetGone, world.reachable),
                 (Event::ShutDown, world.shut_down().is_some()),
                 (Event::EtcdStarted, can_start),
-                (Event::EtcdFlickered, matches!(world.flickered(), Ok(Some(_)) | Err(_))),
+                // Where no run has stopped etcd, this is the same as a start and a write before the run.
+                (
+                    Event::EtcdFlickered,
+                    world.stopped_by_us && matches!(world.flickered(), Ok(Some(_)) | Err(_)),
+                ),
                 (Event::Written, world.written().is_some()),
                 (Event::SidecarWrites, world.written_by_sidecar().is_some()),
                 (Event::CopyLies, self.copying),

@@ -30,7 +30,7 @@ pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
     }
     let staging = run.staging()?;
     let mut lun = guard::staged_lun(run, staging, &step.wwid)?;
-    is_authoritative(run, &staging.root()?).context("nothing is mounted for etcd")?;
+    is_authoritative(run, step, &staging.root()?).context("nothing is mounted for etcd")?;
     if !staging.can_be_shared() {
         // Both mounts would be of one filesystem in memory, with the options of this one. So this one goes first.
         run.take_staging()?.unmount().context("unmounting the LUN")?;
@@ -39,7 +39,7 @@ pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
     let unit = exposure::ByName(run.host, &step.unit);
     exposure::expose(run.host, &unit, step, &lun.device, || {
         exposure::is_as_asked(run.host, step, &lun.devno)?;
-        is_authoritative(run, &tree::open(&run.host.root.locate(step.at.as_path()))?)
+        is_authoritative(run, step, &tree::open(&run.host.root.locate(step.at.as_path()))?)
     })?;
     if let Some(staging) = run.staging.take() {
         staging.leave().context("unmounting the LUN for this program")?;
@@ -48,9 +48,10 @@ pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
 }
 
 /// Checks that the record says LUN, and that the stamp of a mounted filesystem is of the record's moment.
-fn is_authoritative(run: &Run<'_>, root: &OwnedFd) -> anyhow::Result<()> {
+fn is_authoritative(run: &Run<'_>, step: &MountData, root: &OwnedFd) -> anyhow::Result<()> {
     let (stamp, record) = (place::stamp_of(root)?, record::read(run.host)?);
     ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    ensure!(record.uuid == step.uuid, "the record names filesystem {} now, not {}", record.uuid, step.uuid);
     guard::same_moment(run, &record, &stamp)
 }
 
