@@ -107,6 +107,7 @@ pub(super) fn is_swap(host: &Host, name: &str) -> io::Result<bool> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the test makes a machine of files")]
 mod tests {
     use super::*;
     use crate::{
