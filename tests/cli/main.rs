@@ -204,9 +204,13 @@ fn units_are_rendered_the_same_every_time() {
         texts.push(fs::read_to_string(dir.0.join(r"srv-etcd\x2d1.mount")).unwrap());
     }
     assert_eq!(texts[0], texts[1]);
-    for line in
-        ["What=/dev/disk/by-label/etcd-lun", "Where=/srv/etcd-1", "Type=xfs", "Options=_netdev,prjquota"]
-    {
+    for line in [
+        "ConditionPathExists=/run/etcd-lun/verified",
+        "What=/run/etcd-lun/verified",
+        "Where=/srv/etcd-1",
+        "Type=xfs",
+        "Options=_netdev,prjquota,nodev,nosuid,noexec",
+    ] {
         assert!(texts[0].lines().any(|found| found == line), "{line}: {}", texts[0]);
     }
     let (code, _, err) = run(&["render", "units", "--into", "/nonexistent/dir", "--config", &config]);

@@ -150,10 +150,14 @@ pub(super) enum Render {
     #[command(
         after_help = "One of --image, --without-program and --embed says how the program reaches the nodes. With \
                             --image, each node fetches it once and accepts only the program that you render with, by \
-                            its checksum."
+                            its checksum.",
+        override_usage = "etcd-lun render machineconfig [OPTIONS] --image <IMAGE>\n       \
+                          etcd-lun render machineconfig [OPTIONS] <--without-program|--embed>"
     )]
     Machineconfig(render::Options),
     /// Print the same as a Butane config
+    #[command(override_usage = "etcd-lun render butane [OPTIONS] --image <IMAGE>\n       \
+                          etcd-lun render butane [OPTIONS] <--without-program|--embed>")]
     Butane(render::Options),
     /// Print a PinnedImageSet, with which nodes fetch the image beforehand (OpenShift 4.20 and later)
     Pinnedimageset(render::PinnedOptions),

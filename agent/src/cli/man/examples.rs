@@ -11,6 +11,11 @@ pub(super) const EXAMPLES: &[(&[&str], &str, &str)] = &[
     (&["rollback"], "etcd-lun rollback --dry-run", "See how the data would go back to the local disk"),
     (&["rollback"], "etcd-lun rollback", "Move the data back"),
     (&["claim"], "etcd-lun claim", "After a reinstallation that gave this node another machine id"),
+    (
+        &["claim"],
+        "etcd-lun claim --local",
+        "Return to the barred local data, where the LUN is not to be used",
+    ),
     (&["plan"], "etcd-lun plan --json", "See the steps as JSON"),
     (&["status"], "etcd-lun status", "See sessions, LUN, mount and etcd on one page"),
     (
@@ -48,15 +53,29 @@ pub(super) const EXAMPLES: &[(&[&str], &str, &str)] = &[
     ),
     (
         &["render", "machineconfig"],
-        "etcd-lun render machineconfig --config pool.toml >98-etcd-lun.yaml",
-        "Make an object for the pool of role master",
+        "etcd-lun render machineconfig --config pool.toml --image registry.example.com/etcd-lun@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef >98-etcd-lun.yaml",
+        "Make an object for the pool of role master, whose nodes fetch the program from this image",
     ),
     (
         &["render", "machineconfig"],
-        "etcd-lun render machineconfig --program ./etcd-lun-aarch64 >98-etcd-lun.yaml",
-        "For nodes of another architecture than this machine's",
+        "etcd-lun render machineconfig --embed --program ./etcd-lun-aarch64 >98-etcd-lun.yaml",
+        "Put the program into the object, for nodes of another architecture than this machine's",
     ),
-    (&["render", "butane"], "etcd-lun render butane --role etcd >98-etcd-lun.bu", "Make a Butane config"),
+    (
+        &["render", "butane"],
+        "etcd-lun render butane --role etcd --without-program >98-etcd-lun.bu",
+        "Make a Butane config for nodes that have the package",
+    ),
+    (
+        &["render", "pinnedimageset"],
+        "etcd-lun render pinnedimageset --image registry.example.com/etcd-lun@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef >pinned.yaml",
+        "Let the nodes fetch the image before the object comes",
+    ),
+    (
+        &["render", "nodedisruptionpolicy"],
+        "etcd-lun render nodedisruptionpolicy >policy.yaml",
+        "Let the nodes take a new program without a reboot",
+    ),
     (&["render", "policy"], "etcd-lun render policy >etcd_lun.cil", "Read the policy module"),
     (
         &["render", "multipath"],
