@@ -457,6 +457,8 @@ impl Run<'_> {
         if !by_record && self.memory.proven.is_none() {
             return Self::fail("not proven");
         }
+        // The second comparison is with what this one has seen, or with the proof of this run.
+        let before = self.memory.proven.filter(|_| !by_record).unwrap_or(self.local_writes());
         let left = if self.guards.bar { Local::Barred } else { Local::Empty };
         // If etcd opened the data at this moment, the check afterwards finds it, and the exchange is
         // reversed.
@@ -465,8 +467,7 @@ impl Run<'_> {
             self.at_rest()?;
         }
         if self.guards.compare_after_retire {
-            let expected = expected.unwrap_or(self.memory.proven).unwrap_or(self.local_writes());
-            self.still_holds(expected, self.local_writes())?;
+            self.still_holds(before, self.local_writes())?;
         }
         self.take(|world| world.local = left)
     }
