@@ -32,7 +32,7 @@ use etcd_lun::{
         Node, PortalRecord, RecordPart, Selinux, Session, User,
         authority::{Authority, Record, Stamp},
     },
-    plan::{Goal, Horizon, Occasion, Plan, Refusal, Step, plan, step::StartEtcd},
+    plan::{Goal, Occasion, Plan, Refusal, Step, plan, step::StartEtcd},
     terms::Bytes,
 };
 use say::say;

@@ -437,6 +437,10 @@ impl World {
     pub fn unmount(&mut self) {
         self.node.mount = Fact::Known(None);
         self.node.mounted_stamp = Fact::Known(None);
+        self.settle(false);
+        if let Fact::Known(LunView::Seen(lun)) = &self.node.lun {
+            self.behind = (**lun).clone();
+        }
         if let Fact::Known(sessions) = &mut self.node.sessions {
             sessions.iter_mut().for_each(|session| session.in_use.clear());
         }

@@ -119,8 +119,6 @@ impl World {
                 // it is our LUN after another node has used it.
                 let changes = [Disk::Blank, Disk::Foreign, other(OTHERS, true), other(record.id, false)];
                 next.extend(changes.map(|disk| self.changed(disk)));
-                // A clone of this node has used the LUN. Only a person can say whose data is right.
-                next.push(Self { robbed: true, ..self.changed(other(record.id, true)) });
             }
         }
         Ok(next)

@@ -27,7 +27,12 @@ pub fn claim_local(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     if let Some(record) = input.record.filter(|record| record.rolled_back)
         && barred.is_none_or(|data| data.returns_as == Some(record.generation))
     {
-        return rollback::finish(&input, record);
+        let plan = rollback::finish(&input, record)?;
+        // A run that was cut short right before the start: nothing else starts an etcd that has failed against the fence.
+        return match plan.is_empty() && input.etcd.needs_start() {
+            true => Ok(Plan::complete(rollback::serve_from_local(&input).collect())),
+            false => Ok(plan),
+        };
     }
     if barred.is_none() || input.record.is_some_and(|record| record.authority == Authority::Lun) {
         return Err(AuthorityRefusal::NothingBarred.into());

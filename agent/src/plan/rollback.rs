@@ -134,7 +134,7 @@ fn release(input: &PlanInput<'_>, record: &Record) -> Result<Vec<Step>, Refusal>
 }
 
 /// The last steps onto the local disk.
-fn serve_from_local(input: &PlanInput<'_>) -> impl Iterator<Item = Step> {
+pub(super) fn serve_from_local(input: &PlanInput<'_>) -> impl Iterator<Item = Step> {
     [input.start_etcd(Authority::Local)].into_iter().chain(input.await_member())
 }
 
