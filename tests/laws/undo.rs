@@ -66,7 +66,7 @@ fn a_rollback_that_did_not_stop_etcd_is_not_followed_by_an_apply() {
 #[test]
 fn what_a_rollback_has_unmounted_is_mounted_again() {
     let mut node = attached(xfs(OURS, Some(stamp(1, 1)), true));
-    node.record = Fact::Known(Some(record().commit(Some(DATA))));
+    node.record = Fact::Known(Some(used(1)));
     node.local = Fact::Known(dir(&[], true));
     node.etcd = Fact::Known(etcd("inactive"));
     let unmount = Step::UnmountData { unit: "var-lib-etcd.mount".into(), at: config().etcd.data_dir.clone() };
