@@ -8,11 +8,9 @@ mod retired;
 pub use authority::AuthorityRefusal;
 pub use retired::RetiredRefusal;
 
-use crate::{
-    config::Place,
-    node::User,
-    terms::{Bytes, Span, Wwid},
-};
+use crate::config::Place;
+use crate::node::User;
+use crate::terms::{Bytes, Span, Wwid};
 use serde::Serialize;
 
 /// Why etcd-lun refuses to act.

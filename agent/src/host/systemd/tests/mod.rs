@@ -228,7 +228,8 @@ impl Machine {
         };
         let mut machine = Self { base, host, daemon, systemd: None };
         let begun = Instant::now();
-        while !socket.exists() {
+        // The socket's name is there before the daemon listens.
+        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
             assert!(begun.elapsed() < LIMIT, "dbus-daemon doesn't listen");
             std::thread::sleep(Duration::from_millis(10));
         }
