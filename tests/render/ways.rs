@@ -67,10 +67,10 @@ fn images_that_nodes_cannot_use() {
         &["--program", "x", "--without-program"],
     ] {
         let (code, _, err) = dir.run(&[&["machineconfig"], more].concat());
-        assert!(code == 2 && err.contains("exclude each other"), "{more:?}: {err}");
+        assert!(code == 2 && err.contains("cannot be used with"), "{more:?}: {err}");
     }
     let (code, _, err) = dir.run(&["machineconfig", "--config", &dir.path("pool.toml")]);
-    assert!(code == 2 && err.contains("give one of --image"), "{err}");
+    assert!(code == 2 && err.contains("<--image <IMAGE>|--without-program|--embed>"), "{err}");
 }
 
 /// The node's xz gets the same program out of the object.
