@@ -80,7 +80,7 @@ fn base(bed: &Bed) -> Command {
         "UserKnownHostsFile=/dev/null",
         "LogLevel=ERROR",
         "BatchMode=yes",
-        "ConnectTimeout=3",
+        "ConnectTimeout=10",
         "ServerAliveInterval=20",
         "ServerAliveCountMax=6",
         "IdentitiesOnly=yes",
