@@ -85,12 +85,20 @@ fn the_first_copy_needs_multipathd_and_a_map() {
     assert!(refused > 100 && moved > 100, "{refused} refused, {moved} moved");
 }
 
-/// The way back does not depend on the key: a LUN that has lost its map must not hold the data.
+/// The way back does not depend on the key: a LUN that has lost its map must not hold the data. Only the last write to the LUN,
+/// its release, does: a LUN without the map that it needs is not written.
 #[test]
 fn the_way_back_is_the_same() {
     let (wanted, free) = (config_with("multipath = true"), config_with(""));
+    let without_release = |mut plan: Plan| {
+        if plan.steps.iter().any(|step| matches!(step, Step::Release { .. })) {
+            plan.steps.retain(|step| !matches!(step, Step::Stage { .. } | Step::Release { .. }));
+        }
+        without_pings(plan)
+    };
     every_way_back(|node| {
-        let [one, other] = [&wanted, &free].map(|config| etcd_lun::plan::rollback(config, node));
+        let [one, other] =
+            [&wanted, &free].map(|config| etcd_lun::plan::rollback(config, node).map(without_release));
         assert_eq!(one, other, "{node:#?}");
     });
 }

@@ -78,8 +78,8 @@ fn a_reboot_after_the_migration_counts_one_use() {
     let mut world = World::new(node());
     run(&mut world, None).unwrap();
     // The state after a boot: no session, no mount, and etcd has failed because of the fence.
+    world.unmount();
     world.crash();
-    world.node.mount = Fact::Known(None);
     world.node.sessions = Fact::Known(Vec::new());
     world.node.lun = Fact::Known(LunView::NoSession);
     world.node.etcd = Fact::Known(etcd("failed"));
@@ -284,7 +284,7 @@ fn a_directory_that_holds_only_the_fences_file_is_not_migrated() {
 #[test]
 fn data_that_an_older_version_has_copied_is_not_compared() {
     let committed = of_older_version(&used(1));
-    let mut node = attached(xfs(OURS, Some(stamp(1, 1)), true));
+    let mut node = attached(xfs(OURS, Some(old_stamp(1, 1)), true));
     node.record = Fact::Known(Some(committed));
     for found in [None, Some(DATA), Some(OTHER_DATA)] {
         node.local = Fact::Known(match dir(&["member"], false) {

@@ -100,7 +100,8 @@ impl World {
         }
         next.push(if self.reachable { self.lost_target() } else { Self { reachable: true, ..self } });
         // Only a snapshot that looks like ours matters. Other content is covered by the changes below.
-        if self.snapshot.is_none() && matches!(self.disk, Disk::Xfs { stamp: Some(stamp), .. } if stamp.ours)
+        if self.snapshot.is_none()
+            && matches!(self.disk, Disk::Xfs { stamp: Some(stamp), .. } if stamp.ours && !stamp.released)
         {
             next.push(Self { snapshot: Some(self.disk), counted: false, ..self });
         }

@@ -147,7 +147,7 @@ impl Search {
         // A run that is cut short between stamp and record again and again would raise the stamp's counter
         // without limit.
         let stamped = match world.disk {
-            Disk::Xfs { stamp: Some(stamp), .. } => stamp.activations <= MOST_ACTIVATIONS + 1,
+            Disk::Xfs { stamp: Some(stamp), .. } => stamp.activations <= MOST_ACTIVATIONS,
             _ => true,
         };
         stamped
