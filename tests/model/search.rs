@@ -156,7 +156,27 @@ impl Search {
             })
     }
 
+    /// The world without what no one can ever see again. This changes nothing but the number of worlds.
+    fn plain(&self, mut world: World) -> World {
+        // An announced use counts only where a stamp has it.
+        let has = |disk: Disk, next| matches!(disk, Disk::Xfs { stamp: Some(stamp), .. } if (stamp.activations, stamp.nonce) == next);
+        if let Some(record) = &mut world.record
+            && record.lun
+            && let Some(next) = record.announced
+            && !has(world.disk, next)
+            && !world.snapshot.is_some_and(|disk| has(disk, next))
+        {
+            record.announced = None;
+        }
+        // PID 1 can mount by the link only here, and a run removes it before it makes another session.
+        let leads_somewhere = world.session && world.reachable && !world.mounted;
+        world.token &= leads_somewhere || !self.planner.guards.token;
+        world.counted &= world.snapshot.is_some();
+        world
+    }
+
     fn add(&mut self, world: World, from: Option<(World, &'static str)>) {
+        let world = self.plain(world);
         if self.is_small(&world) && !self.from.contains_key(&world) {
             self.from.insert(world, from);
             self.queue.push_back(world);

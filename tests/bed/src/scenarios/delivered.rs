@@ -47,8 +47,10 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         first_delivery(stage, &mut registry, &one).context("at the first delivery")?;
         power_cut(stage, &mut registry).context("after a power cut")?;
         is_repaired(stage).context("with a damaged program")?;
+        // A boot without it is over.
+        registry.restart()?;
         let two = registry.push(&longer(stage, 1)?)?;
-        another_program(stage, &mut registry, &one, &two).context("with another program in the image")?;
+        another_program(stage, &one, &two).context("with another program in the image")?;
         new_program(stage, &object, &two).context("with a new program")?;
         old_object(stage, &mut registry, &one).context("with the old object")?;
         other_way(stage, &mut registry, &two).context("from the object to an image")?;
@@ -123,8 +125,7 @@ pub(super) fn is_repaired(stage: &Stage) -> Result<()> {
 }
 
 /// The order asks for a program that the image does not hold.
-fn another_program(stage: &Stage, registry: &mut Registry, one: &Pushed, two: &Pushed) -> Result<()> {
-    registry.restart()?;
+fn another_program(stage: &Stage, one: &Pushed, two: &Pushed) -> Result<()> {
     let mixed = Pushed { sum: "0".repeat(64), ..two.clone() };
     ask_for(stage, Some(&two.image), &mixed.sum)?;
     stage.node.ok(&format!("! systemctl restart {SERVICE}"))?;
