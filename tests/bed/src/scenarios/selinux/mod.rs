@@ -13,7 +13,6 @@ use super::delivered;
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::host;
 use crate::node::Node;
-use crate::registry::{Registry, introduce_on};
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -38,15 +37,10 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     scenarios
 }
 
-/// Two boots only, because boots take longest. The first one fetches the program, installs the policy and migrates. The second one
+/// Two boots only, because boots take longest. The first one installs the policy and migrates. The second one
 /// finds everything in place. The last tests damage the node, which is not used after them.
 fn enforcing(stage: &mut Stage) -> Result<()> {
-    let registry = Registry::start(&stage.bed)?;
-    let object = boot::object_with(stage, &boot::pool(), &registry.push(&stage.binary)?)?;
-    let trust = registry.trust()?;
-    let disk = boot::with_data(stage, "selinux-image", &object, EtcdRunner::Unit, |root| {
-        introduce_on(root, &trust)
-    })?;
+    let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
     stage.offer_luns(boot::NODES.len())?;
     stage.change_node(node(stage, &disk, &boot::pool(), Options::default().memory_mib)?);
     stage.node.power_on()?;
