@@ -13,8 +13,9 @@ use crate::scene::Wanted;
 use crate::stage::{FENCE_CONTENT, Stage};
 use crate::vm::Options;
 
-/// The service tries again every 20 s, and the pod's containers have a back-off of up to 10 s.
-const COMES_BACK: Duration = Duration::from_secs(180);
+/// The service tries again every 20 s, the pod's containers take their grace period of 30 s to end, and an emulated node that
+/// audits everything is slow.
+const COMES_BACK: Duration = Duration::from_secs(400);
 
 /// The first boot has a portal with unusual options and a manifest that a killed run has parked: the service migrates the
 /// data and puts the manifest back. At the second boot the target is away: etcd fails against the fence. When the target
