@@ -17,12 +17,13 @@ const PREFIX: &str = "etcd-peer-";
 pub(super) struct Keys(pub &'static str, pub &'static str);
 
 /// The certificates of the config. What it does not name is, on a node of OpenShift, where OpenShift has it, and otherwise left
-/// out. The error says that there is no pair, and which `keys` of the config can name one.
+/// out. For an address with TLS the error says that there is no pair, and which `keys` of the config can name one.
 pub(super) fn certificates(
     host: &Host,
     config: &Config,
     given: &config::Certificates,
     on_openshift: bool,
+    is_tls: bool,
     keys: Keys,
 ) -> Result<Certificates, String> {
     if !on_openshift {
@@ -36,13 +37,17 @@ pub(super) fn certificates(
         None => below("configmaps/etcd-all-bundles/server-ca-bundle.crt")?,
     };
     let client = match (&given.certificate, &given.key) {
-        (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
-        (certificate, key) => {
-            let (found, its_key) = pair(host, &config.etcd.runtime, keys)?;
-            (certificate.clone().unwrap_or(found), key.clone().unwrap_or(its_key))
-        }
+        (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
+        (certificate, key) => match pair(host, &config.etcd.runtime, keys) {
+            Ok((found, its_key)) => {
+                Some((certificate.clone().unwrap_or(found), key.clone().unwrap_or(its_key)))
+            }
+            // An etcd without TLS, which is not OpenShift's, asks for none.
+            Err(_) if !is_tls => None,
+            Err(why) => return Err(why),
+        },
     };
-    Ok(Certificates { authority: Some(authority), client: Some(client) })
+    Ok(Certificates { authority: Some(authority), client })
 }
 
 /// The pair that etcd's manifest names, also one that is parked. Without such a pair, any that is there. The host name says
@@ -122,6 +127,19 @@ mod tests {
             assert_eq!(certificate.name().replace(".crt", ".key"), key.name());
             certificate.name().to_owned()
         })
+    }
+
+    /// A static pod of another etcd talks plain HTTP, and has none of OpenShift's files.
+    #[test]
+    fn without_tls_no_pair_is_needed() {
+        let base = std::env::temp_dir().join(format!("etcd-lun-certificates-plain-{}", std::process::id()));
+        let host = Host::fixture(Root::new(&base), Box::new(NoTools)).unwrap();
+        let text = "[device]\npath = \"/dev/disk/by-id/x\"\n[etcd]\nruntime = \"static-pod\"\n";
+        let source = config::Source { path: "config.toml".into(), text: text.into() };
+        let config = Config::load(&[source], "0123456789abcdef0123456789abcdef", "master-0").unwrap();
+        let asked = |is_tls| certificates(&host, &config, &config.cluster.certificates, true, is_tls, KEYS);
+        assert_eq!(asked(false).unwrap().client, None);
+        assert!(asked(true).unwrap_err().contains("`cluster.cert`"));
     }
 
     /// The name of the node in the cluster is not its host name. No case here depends on this machine's name.

@@ -113,7 +113,7 @@ fn own(host: &Host, config: &Config) -> Result<Own, String> {
     }
     let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
     let keys = Keys("cluster.cert", "cluster.key");
-    let with = certificates(host, config, &config.cluster.certificates, is_pod, keys)?;
+    let with = certificates(host, config, &config.cluster.certificates, is_pod, client_url.is_tls(), keys)?;
     let status = |port: Option<u16>| {
         let url = port.map_or_else(|| client_url.clone(), |port| client_url.at_port(port));
         let answer = etcd_api::statuses(host, std::slice::from_ref(&url), &with).pop();

@@ -196,6 +196,7 @@ fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::An
         )));
     }
     let keys = Keys("etcd.metrics_cert", "etcd.metrics_key");
-    let with = certificates(host, config, &config.etcd.certificates, true, keys).map_err(said)?;
+    let with =
+        certificates(host, config, &config.etcd.certificates, true, url.is_tls(), keys).map_err(said)?;
     http::get(host, &url.with(path), &with)
 }
