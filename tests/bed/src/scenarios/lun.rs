@@ -72,7 +72,10 @@ fn number_of_the_array(stage: &mut Stage) -> Result<()> {
     stage.agent("rollback")?;
     stage.node.ok("test ! -e /var/lib/etcd/lost && ! mountpoint -q /var/lib/etcd")?;
     blank(&right.file, LUN_SIZE)?;
-    stage.node.ok("rm -rf /var/lib/etcd-lun")?;
+    // All but the program.
+    stage
+        .node
+        .ok("find /var/lib/etcd-lun -mindepth 1 -maxdepth 1 ! -name bin ! -name program -exec rm -rf {} +")?;
     // The number alone.
     stage.configure(&short(300))?;
     stage.apply()?;

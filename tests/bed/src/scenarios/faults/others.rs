@@ -63,7 +63,8 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     stage.node.ok(&format!("echo {OTHER} >/run/other-id; mount --bind /run/other-id /etc/machine-id"))?;
     declines(stage, &ours, refused(&["is stamped for master-0", &id, "run `etcd-lun claim`"]))?;
     // The record is gone too. Whoever then follows the first refusal's cure still does not get the other node's LUN.
-    stage.node.ok("mv /var/lib/etcd-lun /var/lib/kept; chattr -i /var/lib/etcd")?;
+    stage.node.ok("mv /var/lib/etcd-lun /var/lib/kept; mkdir --mode 0700 /var/lib/etcd-lun
+         cp -a /var/lib/kept/bin /var/lib/etcd-lun/; chattr -i /var/lib/etcd")?;
     check(&stage.agent("apply")?, refused(&["only the empty file `member`", "rm /var/lib/etcd/member"]))?;
     stage.node.ok("rm /var/lib/etcd/member")?;
     declines(stage, &ours, refused(&["holds etcd data of master-0", &id, "no record of it"]))?;
