@@ -158,7 +158,7 @@ fn each_source_in_its_turn() {
         "{labels}"
     );
     root.remove("registry");
-    // An ordinary boot: nothing changes, nothing is said, nobody is asked.
+    // An ordinary boot changes no file, prints nothing, and starts no fetch.
     let before = fs::metadata(root.0.join(PROGRAM)).unwrap();
     let begun = std::time::Instant::now();
     assert_eq!(root.places(b"one"), "");

@@ -160,12 +160,6 @@ impl Root {
         Ok(())
     }
 
-    /// Mounts what programs of the node need when they run on the disk, until the disk is unmounted.
-    pub fn mount_kernel_filesystems(&self) -> Result<()> {
-        self.tree.add(&["-t", "proc", "proc"], "/proc")?;
-        self.tree.add(&["--bind", "/dev"], "/dev")
-    }
-
     /// Writes a file.
     pub fn put(&self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
         let file = self.path(path);

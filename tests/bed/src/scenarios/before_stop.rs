@@ -132,7 +132,7 @@ fn static_pod(stage: &mut Stage) -> Result<()> {
 }
 
 /// Causes that end a migration before it stops etcd's static pod.
-pub(super) fn leaves_a_static_pod_alone(stage: &Stage) -> Result<()> {
+fn leaves_a_static_pod_alone(stage: &Stage) -> Result<()> {
     let process = || stage.node.ok("pgrep -x etcd");
     let before = process()?;
     let causes = [

@@ -183,7 +183,7 @@ fn pod_keeps_mount(stage: &mut Stage) -> Result<()> {
 }
 
 /// A rollback, and a debug pod that is opened after its preflight. The pod's view of the LUN must go.
-pub(super) fn rolls_back_beside_a_debug_pod(stage: &Stage) -> Result<()> {
+fn rolls_back_beside_a_debug_pod(stage: &Stage) -> Result<()> {
     let inside = "$(pgrep -f '^sleep 1000')";
     let (output, ()) = held::at_the_last_copy(stage, "rollback", LONG, || {
         stage.node.ok(&format!("{OPEN_POD} / >/dev/null 2>&1 &"))?;

@@ -14,7 +14,6 @@ use crate::delivery::{EtcdRunner, Root};
 use crate::scene::LIMIT;
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::vm::Options;
 
 const SNAPSHOT: &str = "unmigrated";
 /// Printed at the end if nothing failed.
@@ -85,7 +84,7 @@ fn blocks(stage: &mut Stage, wanted: &str) -> Result<()> {
         .map(|(form, _)| form)
         .collect();
     let disk = with_policies(stage, &disk, &module, &blocks)?;
-    stage.change_node(super::node(stage, &disk, &portal::wanted(), Options::default().memory_mib)?);
+    stage.change_node(super::node(stage, &disk, &portal::wanted())?);
     portal::offer(stage)?;
     stage.node.power_on()?;
     stage.node.ok("systemctl start etcd-lun-selinux.service")?;

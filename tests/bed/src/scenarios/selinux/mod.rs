@@ -42,7 +42,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 fn enforcing(stage: &mut Stage) -> Result<()> {
     let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
     stage.offer_luns(boot::NODES.len())?;
-    stage.change_node(node(stage, &disk, &boot::pool(), Options::default().memory_mib)?);
+    stage.change_node(node(stage, &disk, &boot::pool())?);
     stage.node.power_on()?;
     runs_confined(stage)?;
     labels(&stage.node)?;
@@ -81,10 +81,9 @@ fn install(root: &Root, name: &str, module: &str) -> Result<()> {
     root.label("/etc/selinux /var/lib/selinux /etc/audit /etc/systemd")
 }
 
-fn node(stage: &Stage, disk: &Path, wanted: &Wanted, memory_mib: u32) -> Result<Node> {
+fn node(stage: &Stage, disk: &Path, wanted: &Wanted) -> Result<Node> {
     let disk = grants::with_audit_module(stage, disk, wanted)?;
-    let options =
-        Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, memory_mib, ..Options::default() };
+    let options = Options { hostname: Some(NODES[0]), selinux: Selinux::Enforcing, ..Options::default() };
     Node::off(&stage.bed, NODES[0], &disk, options)
 }
 

@@ -9,7 +9,6 @@ use crate::delivery::{self, EtcdRunner, Root};
 use crate::net::{Cut, Path};
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::vm::Options;
 
 pub(super) fn scenario() -> Scenario {
     Scenario::new("selinux/multipath", multipath)
@@ -30,7 +29,7 @@ fn multipath(stage: &mut Stage) -> Result<()> {
         root.label("/etc/multipath /etc/multipath.conf /etc/systemd/system-preset")
     })?;
     stage.offer_luns(NODES.len())?;
-    stage.change_node(super::node(stage, &disk, &wanted, Options::default().memory_mib)?);
+    stage.change_node(super::node(stage, &disk, &wanted)?);
     stage.node.power_on()?;
     runs_on_the_map(stage, 2)?;
     stage.node.reboot()?;

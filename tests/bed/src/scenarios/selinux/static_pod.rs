@@ -11,7 +11,6 @@ use crate::delivery::{self, EtcdRunner, Root};
 use crate::image::ETCD_POD;
 use crate::scene::Wanted;
 use crate::stage::{FENCE_CONTENT, Stage};
-use crate::vm::Options;
 
 /// The service tries again every 20 s, the pod's containers take their grace period of 30 s to end, and an emulated node that
 /// audits everything is slow.
@@ -36,7 +35,7 @@ pub(super) fn migrated_then_late(stage: &mut Stage) -> Result<()> {
     let disk = installed(stage, &portal::delivered(stage, &disk)?, &wanted)?;
     let _names = portal::NameServer::serve(stage)?;
     portal::offer(stage)?;
-    stage.change_node(node(stage, &disk, &wanted, Options::default().memory_mib)?);
+    stage.change_node(node(stage, &disk, &wanted)?);
     stage.node.power_on()?;
     let took = boot::ran_before_etcd(&stage.node)?;
     boot::static_pod::runs_on_lun(stage)?;
