@@ -135,7 +135,10 @@ impl fmt::Display for Step {
                 layout::BARRED_DATA
             ),
             Self::WatchLun(WatchLun { wwid, span, .. }) => {
-                write!(f, "look at LUN {wwid} twice, {span} apart: nobody may use it meanwhile")
+                write!(
+                    f,
+                    "look at LUN {wwid} twice, {span} apart, and stop if somebody has used it in between"
+                )
             }
             Self::Claim(Claim { stamp, .. }) => write!(
                 f,
