@@ -12,8 +12,9 @@ use etcd_lun::{
     plan::{Goal, Occasion, Step, step::Grow},
     terms::{Bytes, Portal},
 };
+use rustc_hash::FxHashSet;
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::LazyLock,
 };
 
@@ -332,7 +333,7 @@ fn search(without: Without) -> Result<(usize, usize), String> {
     let one = Path { alive: true, session: true, up: true, disk: true, in_map: true, record: true };
     let other = Path { alive: true, ..Path::default() };
     let mut queue = VecDeque::new();
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     for mapped in [true, false] {
         let paths = [Path { in_map: mapped, ..one }, other];
         queue.push_back(World { paths, config: [true, false], mapped, lun: 1, map: 1, filesystem: 1 });

@@ -10,7 +10,8 @@ use etcd_lun::{
     node::Fact,
     plan::{Goal, MarkPlan, Occasion, Refusal, Step, Undo, mark, undo},
 };
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use rustc_hash::FxHashMap;
+use std::{cell::RefCell, rc::Rc};
 
 /// The steps of a plan, or the text of a refusal.
 pub type Planned = Result<Rc<[Step]>, String>;
@@ -22,7 +23,7 @@ type Key = (World, bool, u8);
 pub struct Planner {
     pub guards: Guards,
     pub runtime: Runtime,
-    plans: RefCell<HashMap<Key, Planned>>,
+    plans: RefCell<FxHashMap<Key, Planned>>,
 }
 
 impl Planner {

@@ -7,10 +7,8 @@ use crate::{
     world::{Disk, Etcd, Guards, Local, Stamp, Tree, World},
 };
 use etcd_lun::plan::{Goal, Occasion};
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    rc::Rc,
-};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::{collections::VecDeque, rc::Rc};
 
 /// States beyond this number of activations, or beyond the number of generations, are not visited. They
 /// differ from visited ones only in their numbers.
@@ -115,9 +113,9 @@ pub fn visit(guards: Guards, generations: u8, runtime: Runtime) -> Result<Search
     let mut search = Search {
         planner: Rc::new(Planner::new(guards, runtime)),
         generations,
-        from: HashMap::new(),
+        from: FxHashMap::default(),
         queue: VecDeque::new(),
-        left: HashMap::new(),
+        left: FxHashMap::default(),
         seen: Seen::default(),
     };
     for world in beginnings() {
@@ -135,10 +133,10 @@ pub struct Search {
     pub planner: Rc<Planner>,
     generations: u8,
     /// How each state was reached: from which state, and by what.
-    from: HashMap<World, Option<(World, &'static str)>>,
+    from: FxHashMap<World, Option<(World, &'static str)>>,
     queue: VecDeque<World>,
     /// The worlds that a run can leave, for each world and verb.
-    left: HashMap<(World, &'static str), Rc<HashSet<World>>>,
+    left: FxHashMap<(World, &'static str), Rc<FxHashSet<World>>>,
     seen: Seen,
 }
 
@@ -218,7 +216,7 @@ impl Search {
         let left = match self.left.get(&key) {
             Some(left) => Rc::clone(left),
             None => {
-                let left: Rc<HashSet<World>> =
+                let left: Rc<FxHashSet<World>> =
                     Rc::new(self.runs(plain, verb, name).map_err(|why| self.broken(world, &why))?);
                 self.left.insert(key, Rc::clone(&left));
                 left
@@ -238,7 +236,7 @@ impl Search {
 
     /// Runs the verb without an event, and with every possible event at every place. The run may be cut short
     /// at each place. Returns every world that it can leave.
-    fn runs(&mut self, world: World, verb: Verb, name: &str) -> Result<HashSet<World>, String> {
+    fn runs(&mut self, world: World, verb: Verb, name: &str) -> Result<FxHashSet<World>, String> {
         let planner = Rc::clone(&self.planner);
         let mut left = Vec::new();
         let mut keep = |world: World| left.push(world);

@@ -163,7 +163,7 @@ impl Run<'_> {
                 self.happen()?;
                 self.at_rest()?;
                 match self.memory.provisional.take() {
-                    Some(proven) if !self.guards.confirm || proven == self.writes(step.way) => {
+                    Some(proven) if proven == self.writes(step.way) => {
                         self.memory.proven = Some(proven);
                         Ok(())
                     }
@@ -295,10 +295,17 @@ impl Run<'_> {
                     authority::Authority::Lun
                         if self.world.mounted && !self.world.shut && self.world.reachable => {}
                     authority::Authority::Local
-                        if !self.world.mounted && self.world.local != Local::Fenced => {}
+                        if (!self.guards.put_back || !self.world.record_says_lun())
+                            && !self.world.mounted
+                            && self.world.local != Local::Fenced => {}
                     _ => return Self::fail("the authoritative copy is not in its place"),
                 }
                 let started = self.world.etcd_started().map_err(Stop::Broken)?.unwrap_or(self.world);
+                if started.etcd == Etcd::OnLocal && self.world.record_says_lun() {
+                    return Err(Stop::Broken(
+                        "a run starts etcd on the local disk, and the record says LUN".into(),
+                    ));
+                }
                 let etcd = if *wait || self.world.is_running() { started.etcd } else { Etcd::Queued };
                 self.effect(|world| *world = World { etcd, stopped_by_us: false, ..*world })
             }

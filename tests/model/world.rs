@@ -179,8 +179,6 @@ pub struct Guards {
     pub rolled_back: bool,
     /// Right before etcd is stopped by hand, the other members are asked again.
     pub quorum: bool,
-    /// What was proven while containers could write counts only if nobody has written since.
-    pub confirm: bool,
     /// What counts is done after all containers of the pod have ended.
     pub pod_end: bool,
     /// What was written to the copy is read back from its device.
@@ -214,7 +212,6 @@ impl Guards {
         shut: true,
         rolled_back: true,
         quorum: true,
-        confirm: true,
         pod_end: true,
         read_back: true,
         audit: true,
