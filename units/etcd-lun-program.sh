@@ -1,8 +1,7 @@
 #!/bin/bash
-# Puts the program etcd-lun in place. `etcd-lun render` writes this file; /etc/etcd-lun/program says which program.
+# Puts the program etcd-lun in place. Written by `etcd-lun render`. Trusts only the sha256 in /etc/etcd-lun/program.
 #
-# etcd-lun-program.service runs `place`. If this node has no copy, that starts etcd-lun-program-fetch.service, which runs
-# `fetch`. Nothing is trusted but the sha256 in /etc/etcd-lun/program.
+# etcd-lun-program.service runs `place`. Without a copy, that starts etcd-lun-program-fetch.service, which runs `fetch`.
 
 set -euo pipefail
 umask 022
@@ -11,7 +10,7 @@ export LC_ALL=C
 order=/etc/etcd-lun/program
 bin=/var/lib/etcd-lun/bin
 program=$bin/etcd-lun
-# The copies, named by their sha256: of this program, and of the one before it, so that an older object needs no registry.
+# Copies of this program and of the one before it, so that an older object needs no registry. Named by their sha256.
 kept=/var/lib/etcd-lun/program
 packed=/usr/local/lib/etcd-lun/program.xz
 link=/usr/local/bin/etcd-lun
@@ -37,20 +36,20 @@ sum_of() {
     echo "${sum%% *}"
 }
 
-# Without the policy module, or without SELinux, this changes nothing that matters.
+# Without SELinux or the policy module this changes nothing that matters.
 label() { ! command -v restorecon >/dev/null || restorecon -R "$@" || :; }
 
 # The state's directory is root's alone, as etcd-lun makes it.
 make() { (umask 077 && mkdir -p "$@"); }
 
-# Takes the file $kept/.new as this node's copy, if it is the right program.
+# Keeps $kept/.new if it is the right program.
 keep() {
     is_right "$kept/.new" || return
     sync "$kept/.new" && mv --no-target-directory "$kept/.new" "$kept/$wanted" && sync "$kept"
 }
 
-# A program in place that is neither the wanted one nor that of an earlier object is damaged. It must not run. Where no
-# object has brought a program yet, a person has put it there, and it may serve until the wanted one comes.
+# A program that is neither the wanted one nor that of an earlier object is damaged, and must not run. If no object has
+# brought one yet, a person has put it there, and it may serve until the wanted one comes.
 remove_damaged() {
     local found
     [ -f "$program" ] && [ -n "$(ls -A "$kept" 2>/dev/null)" ] || return 0
@@ -112,8 +111,7 @@ place() {
     fi
 }
 
-# Copies the program out of the image in this node's storage. It never runs from there: the storage is emptied after a
-# power cut.
+# Copies the program out of the image. It never runs from there: a power cut empties the storage of images.
 copy_out() {
     podman create --replace --name etcd-lun-program --pull=never --network=none "$image" /etcd-lun >/dev/null &&
         podman cp etcd-lun-program:/etcd-lun "$kept/.new" && podman rm --force etcd-lun-program >/dev/null || return

@@ -36,7 +36,7 @@ pub fn config(runtime: Runtime) -> &'static Config {
 /// The fingerprint of a copy that matches no moment.
 const NO_COPY: Writes = Writes::MAX;
 
-fn print(writes: Writes) -> Fingerprint {
+pub fn print(writes: Writes) -> Fingerprint {
     Fingerprint { seed: 0, hash: [writes; 16] }
 }
 
@@ -60,7 +60,7 @@ pub fn record(of: Record) -> authority::Record {
     // The stamp of the record's last use.
     let last = |generation: u8| {
         let last = a_use(of.activations, of.nonce.unwrap());
-        authority::Stamp::new(generation.into(), support::MACHINE.into(), "master".into(), last)
+        authority::Stamp::new(generation.into(), support::MACHINE.into(), "master-0".into(), last)
     };
     let record = match (of.lun, of.print) {
         (true, taken) => used(begun.commit(taken.map(print))),
@@ -77,7 +77,7 @@ pub fn record(of: Record) -> authority::Record {
     }
 }
 
-fn stamp(of: Stamp, world: &World, guards: Guards) -> authority::Stamp {
+pub fn stamp(of: Stamp, world: &World, guards: Guards) -> authority::Stamp {
     let of_record = |value: u8, seen: bool, get: fn(Record) -> u8| match world.record {
         Some(record) if !seen => get(record),
         _ => value,
@@ -88,7 +88,7 @@ fn stamp(of: Stamp, world: &World, guards: Guards) -> authority::Stamp {
     let stamp = authority::Stamp::new(
         of_record(of.generation, guards.generation, |record| record.generation).into(),
         machine.into(),
-        "master".into(),
+        "master-0".into(),
         a_use(activations, nonce),
     );
     if of.released { stamp.release() } else { stamp }

@@ -1,7 +1,13 @@
 //! The protocol breaks without any one of its guards, and the search detects that.
 
 use crate::say::say;
-use crate::{run::Runtime, search::search, world::Guards};
+use crate::{
+    machine::Look,
+    run::Runtime,
+    search::{search, visit},
+    world::Guards,
+};
+use std::collections::BTreeSet;
 
 type Mutant = (&'static str, fn(&mut Guards));
 
@@ -36,6 +42,32 @@ const MUTANTS: &[Mutant] = &[
 /// Guards that only a static pod needs.
 const MUTANTS_OF_A_POD: &[Mutant] =
     &[("the end of the pod's other containers is not awaited", |guards| guards.pod_end = false)];
+
+/// Looks of the protocol's steps that no event of the model makes necessary, each with its reason.
+const SPARE: &[(&str, Look, &str)] = &[];
+
+/// Each look of the program's own steps is left out, one after the other. Then something breaks.
+#[test]
+fn every_look_of_the_protocol_is_needed() {
+    let mut missed = Vec::new();
+    let mut looks = BTreeSet::new();
+    for runtime in [Runtime::Unit, Runtime::StaticPod] {
+        let found = visit(Guards::ALL, 2, runtime).unwrap_or_else(|broken| panic!("{broken}"));
+        looks.extend(found.planner.looks.borrow().iter().copied());
+    }
+    for (step, look) in looks {
+        let guards = Guards { blind: Some((step, look)), ..Guards::ALL };
+        let is_spare = SPARE.iter().any(|spare| (spare.0, spare.1) == (step, look));
+        let broken =
+            [Runtime::Unit, Runtime::StaticPod].into_iter().find_map(|of| search(guards, 2, of).err());
+        match broken {
+            Some(broken) => say!("{step} without {look:?}: {}", broken.lines().next().unwrap_or_default()),
+            None if is_spare => {}
+            None => missed.push((step, look)),
+        }
+    }
+    assert!(missed.is_empty(), "not seen to break anything: {missed:#?}");
+}
 
 #[test]
 fn every_guard_is_needed() {

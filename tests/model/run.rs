@@ -2,6 +2,7 @@
 //! putting etcd back.
 
 use crate::{
+    machine::Look,
     planner::Planner,
     world::{Etcd, Guards, Start, World, Writes},
 };
@@ -66,6 +67,7 @@ pub enum End {
 }
 
 /// Why a step stopped.
+#[derive(Debug)]
 pub enum Stop {
     Failed(String),
     Broken(String),
@@ -119,6 +121,11 @@ impl<'a> Run<'a> {
             place: 0,
             unmounted: Vec::new(),
         }
+    }
+
+    /// Notes that a step of the protocol has looked.
+    pub fn looked(&self, step: &'static str, look: Look) {
+        self.planner.looks.borrow_mut().insert((step, look));
     }
 
     pub fn verb(&mut self, verb: Verb) -> End {

@@ -1,4 +1,5 @@
-//! What each step does to the world, effect by effect, in the order in which `apply` makes them durable.
+//! What the steps beside the protocol's do to the world, effect by effect, in the order in which `apply` makes them durable. The
+//! steps of record and stamp are the program's own ([`machine`](crate::machine)).
 
 use crate::{
     facts::number,
@@ -10,7 +11,7 @@ use etcd_lun::{
     node::authority,
     plan::{
         Step, Way,
-        step::{CatchUp, Claim, Copy, Format, Mark, Retire, StartEtcd},
+        step::{CatchUp, Copy, Format, Retire, StartEtcd},
     },
     terms::RecordedFingerprint,
 };
@@ -40,7 +41,7 @@ impl Run<'_> {
     }
 
     /// Checks that the LUN answers and holds the filesystem that the record names.
-    fn lun_of_ours(&self) -> Result<(u8, Tree, Option<Stamp>), Stop> {
+    pub fn lun_of_ours(&self) -> Result<(u8, Tree, Option<Stamp>), Stop> {
         match (self.world.disk, self.world.record) {
             _ if !self.world.session || !self.world.reachable => Self::fail("the LUN has gone"),
             (Disk::Xfs { id, tree, stamp }, Some(record)) if id == record.id || !self.guards.uuid => {
@@ -81,10 +82,6 @@ impl Run<'_> {
                 Self::fail("the LUN has gone")
             }
             Step::AttachLun(_) | Step::AwaitDisk { .. } => Ok(()),
-            Step::BeginRecord { record } => {
-                let record = small(record);
-                self.effect(|world| world.record = Some(record))
-            }
             Step::ClearUnfinished { .. } => {
                 self.not_the_truth()?;
                 self.effect(|world| world.disk = Disk::Blank)
@@ -113,11 +110,6 @@ impl Run<'_> {
                 }
                 self.memory.staged = true;
                 Ok(())
-            }
-            Step::Unstamp => {
-                self.not_the_truth()?;
-                let (id, tree, _) = self.lun_of_ours()?;
-                self.effect(|world| world.disk = Disk::Xfs { id, tree, stamp: None })
             }
             Step::PreCopy(Copy { way: Way::ToLocal { generation }, .. }) => {
                 self.data_is_on_lun()?;
@@ -173,33 +165,6 @@ impl Run<'_> {
                     }
                 }
             }
-            Step::Stamp { stamp } => {
-                if self.memory.proven.is_none() {
-                    return Self::fail("not proven");
-                }
-                if self.guards.stamp_first {
-                    self.not_the_truth()?;
-                }
-                let (id, tree, _) = self.lun_of_ours()?;
-                let stamp = Some(small_stamp(stamp));
-                self.effect(|world| {
-                    world.disk = Disk::Xfs { id, tree, stamp };
-                    // The stamp has a new generation, so an older snapshot of the LUN is detected.
-                    world.counted = true;
-                })
-            }
-            Step::Commit { record } => {
-                let Some(proven) = self.memory.proven else { return Self::fail("not proven") };
-                self.not_the_truth()?;
-                self.at_rest()?;
-                self.happen()?;
-                self.still_holds(proven, self.local_writes())?;
-                let begun = small(record);
-                let nonce = begun.announced.map(|(_, nonce)| nonce);
-                let committed = Record { lun: true, print: Some(proven), activations: 0, ..begun };
-                let record = Record { nonce, announced: None, ..committed };
-                self.effect(|world| world.record = Some(record))
-            }
             Step::Retire(Retire { fingerprint, .. }) => self.retire(fingerprint.is_some()),
             Step::Fence { .. } => self.fence(),
             Step::UnmountData { .. } => {
@@ -229,54 +194,21 @@ impl Run<'_> {
                     world.shut = false;
                 })
             }
-            Step::CommitLocal { record } => {
-                let Some(proven) = self.memory.proven else { return Self::fail("not proven") };
-                if self.guards.unmount_first && (self.world.mounted || self.world.local != Local::Fenced) {
-                    return Self::fail("the LUN is mounted, or the fence is not up");
-                }
-                self.happen()?;
-                self.lun_of_ours()?;
-                if self.guards.compare_lun {
-                    self.still_holds(proven, self.lun_writes())?;
-                }
-                let record = Record { rolled_back: true, print: Some(proven), ..small(record) };
-                self.effect(|world| world.record = Some(record))
-            }
             Step::Return { generation, .. } => self.put_in_place(*generation),
-            Step::Activate { stamp } => {
-                self.lun_of_ours()?;
-                self.count(small_stamp(stamp), false)
-            }
-            Step::TakeBack { record } => {
-                let record = small(record);
-                self.effect(|world| world.record = Some(record))
-            }
             Step::Bar { .. } => self.bar(),
+            Step::BeginRecord { .. }
+            | Step::Unstamp
+            | Step::Stamp { .. }
+            | Step::Commit { .. }
+            | Step::CommitLocal { .. }
+            | Step::TakeBack { .. }
+            | Step::Activate { .. }
+            | Step::Claim(_)
+            | Step::Release { .. }
+            | Step::Mark(_) => self.protocol(step),
             // Nobody else uses the LUN while this is run.
             Step::WatchLun(_) => Ok(()),
-            Step::Claim(Claim { stamp, record, .. }) => {
-                if self.world.local != Local::Fenced || !self.memory.staged {
-                    return Self::fail("the local disk is not fenced, or the LUN not staged");
-                }
-                self.effect(|world| world.barred = None)?;
-                let record = small(record);
-                self.effect(|world| world.record = Some(record))?;
-                self.count(small_stamp(stamp), false)?;
-                self.memory.staged = false;
-                Ok(())
-            }
             Step::KeepLocal { .. } | Step::Unbar { .. } => Self::fail("nobody runs `claim --local` here"),
-            Step::Release { stamp } => {
-                let (id, tree, _) = self.lun_of_ours()?;
-                let stamp = Some(small_stamp(stamp));
-                self.effect(|world| world.disk = Disk::Xfs { id, tree, stamp })?;
-                self.memory.staged = false;
-                Ok(())
-            }
-            Step::Mark(Mark { stamp, .. }) => {
-                self.data_is_on_lun()?;
-                self.count(small_stamp(stamp), true)
-            }
             Step::MountData(_) => {
                 self.happen()?;
                 // If the LUN does not answer, the mount fails.
@@ -399,7 +331,7 @@ impl Run<'_> {
         self.take(|world| world.shelf = Some(Shelf { generation, tree }))
     }
 
-    fn data_is_on_lun(&self) -> Result<(), Stop> {
+    pub fn data_is_on_lun(&self) -> Result<(), Stop> {
         let world = &self.world;
         let right = world.mounted && !world.shut && world.record_says_lun() && world.reachable;
         if right { Ok(()) } else { Self::fail("the data is not on the LUN") }
@@ -496,41 +428,6 @@ impl Run<'_> {
         self.effect(|world| world.local = Local::Fenced)
     }
 
-    /// The three writes that begin a use.
-    fn count(&mut self, mut stamp: Stamp, mark: bool) -> Result<(), Stop> {
-        let Some(record) = self.world.record else { return Self::fail("there is no record") };
-        if !self.guards.counts_on {
-            stamp.activations = record.activations + 1;
-        }
-        let next = (stamp.activations, stamp.nonce);
-        let used = Record { activations: next.0, nonce: Some(next.1), announced: None, ..record };
-        let note = |world: &mut World| world.record = Some(used);
-        let (on_stamp, in_record) = (!mark || self.guards.mark_on_stamp, !mark || self.guards.mark_in_record);
-        if self.guards.announces {
-            let now = match self.world.disk {
-                Disk::Xfs { stamp: Some(now), .. } => now,
-                _ => return Self::fail("the LUN has no stamp"),
-            };
-            let (activations, nonce) = (now.activations, Some(now.nonce));
-            let announcing = Record { activations, nonce, announced: Some(next), ..record };
-            self.effect(|world| world.record = Some(announcing))?;
-        }
-        if !self.guards.stamp_before_record {
-            self.effect(note)?;
-        }
-        if on_stamp {
-            // etcd may write before this effect.
-            self.happen()?;
-            let (id, tree, _) = self.lun_of_ours()?;
-            self.take(|world| world.disk = Disk::Xfs { id, tree, stamp: Some(stamp) })?;
-        }
-        if self.guards.stamp_before_record && in_record {
-            self.effect(note)?;
-        }
-        self.world.counted = true;
-        Ok(())
-    }
-
     /// One exchange, and then the flag. Whoever opened the data meanwhile is found, and the exchange is reversed.
     fn bar(&mut self) -> Result<(), Stop> {
         self.not_the_truth()?;
@@ -549,7 +446,7 @@ impl Run<'_> {
     }
 }
 
-fn small(record: &authority::Record) -> Record {
+pub fn small(record: &authority::Record) -> Record {
     Record {
         lun: record.authority == authority::Authority::Lun,
         generation: u8::try_from(record.generation).unwrap(),
@@ -565,7 +462,7 @@ fn small(record: &authority::Record) -> Record {
     }
 }
 
-fn small_stamp(stamp: &authority::Stamp) -> Stamp {
+pub fn small_stamp(stamp: &authority::Stamp) -> Stamp {
     Stamp {
         generation: u8::try_from(stamp.generation).unwrap(),
         activations: u8::try_from(stamp.activations).unwrap(),

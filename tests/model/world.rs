@@ -1,5 +1,6 @@
 //! The state of the world, and what must hold in every state.
 
+use crate::machine::Look;
 use std::fmt;
 
 /// How many writes etcd has acknowledged. The number of a copy is the last write that it holds.
@@ -185,6 +186,8 @@ pub struct Guards {
     pub read_back: bool,
     /// The whole copy is read from its device once more, before etcd is stopped.
     pub audit: bool,
+    /// A look that a step of the protocol does not make.
+    pub blind: Option<(&'static str, Look)>,
 }
 
 impl Guards {
@@ -215,6 +218,7 @@ impl Guards {
         pod_end: true,
         read_back: true,
         audit: true,
+        blind: None,
     };
 }
 

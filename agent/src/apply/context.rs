@@ -13,7 +13,7 @@ use crate::{
     terms::Fingerprint,
 };
 use anyhow::anyhow;
-use std::time::Instant;
+use std::{os::fd::OwnedFd, time::Instant};
 
 /// One run. Nothing that it keeps between its steps survives an interruption.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct Run<'a> {
     pub identity: &'a Identity,
     /// The LUN's mount in this process's namespace.
     pub staging: Option<Staging>,
+    /// The directory on which the LUN is mounted for etcd. While it is open, the LUN stays mounted.
+    pub held: Option<OwnedFd>,
     /// What the device of the copy was seen to hold.
     pub ledger: Option<Ledger>,
     /// How much the last copy has written with etcd stopped.
@@ -66,6 +68,7 @@ impl<'a> Run<'a> {
             secrets,
             identity,
             staging: None,
+            held: None,
             ledger: None,
             written: 0,
             resting: None,

@@ -2,9 +2,10 @@
 
 use super::{
     context::Run,
+    protocol,
     steps::{
-        attach, bar, catch_up, claim, commit, confirm, copy, etcd, fence, format, grow, login, measure,
-        mount, portals, preflight, prove, retire, returning, serve, stage, stamp,
+        attach, bar, catch_up, claim, confirm, copy, etcd, fence, format, grow, login, measure, mount,
+        portals, preflight, prove, retire, returning, serve, stage,
     },
     watcher::Watcher,
 };
@@ -13,6 +14,16 @@ use crate::plan::Step;
 /// Does a step. The returned text says what changed, for the journal and the terminal.
 pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
     match step {
+        Step::BeginRecord { .. }
+        | Step::Unstamp
+        | Step::Stamp { .. }
+        | Step::Commit { .. }
+        | Step::CommitLocal { .. }
+        | Step::TakeBack { .. }
+        | Step::Activate { .. }
+        | Step::Claim(_)
+        | Step::Release { .. }
+        | Step::Mark(_) => protocol::step(run, step),
         Step::SetInitiatorName { name } => login::set_initiator_name(run.host, name),
         Step::LogOut { sid } => login::log_out(run, *sid),
         Step::SetTimeout { sid, replacement } => login::set_timeout(run.host, *sid, *replacement),
@@ -23,11 +34,9 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::LogIn(step) => login::log_in(run, step, watcher),
         Step::AttachLun(step) => attach::attach(run, step, watcher),
         Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),
-        Step::BeginRecord { record } => commit::begin(run, record),
         Step::ClearUnfinished { wwid, uuid } => format::clear_unfinished(run, wwid, uuid),
         Step::Format(step) => format::format(run, step),
         Step::Stage { wwid, uuid } => stage::stage(run, wwid, uuid),
-        Step::Unstamp => stamp::unstamp(run),
         Step::PreCopy(step) => copy::pre_copy(run, step, watcher),
         Step::CatchUp(step) => catch_up::catch_up(run, step, watcher),
         Step::Preflight(step) => preflight::preflight(run, step),
@@ -40,25 +49,15 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::Prove { from, way, provisional: false, afresh } => prove::prove(run, from, *way, *afresh),
         Step::AwaitPodEnd { manifest } => etcd::await_pod_end(run.host, run.config, manifest, watcher),
         Step::Confirm(step) => confirm::confirm(run, step, watcher),
-        Step::Stamp { stamp } => stamp::stamp(run, stamp),
-        Step::Commit { record } => commit::commit(run, record),
         Step::Retire(step) => retire::retire(run, step),
         Step::Fence { at } => fence::fence(run.host, at),
-        Step::Activate { stamp } => stamp::activate(run, stamp),
-        Step::TakeBack { record } => commit::take_back(run, record),
         Step::Bar { at } => bar::bar(run, at),
         Step::WatchLun(step) => claim::watch(run, step, watcher),
-        Step::Claim(step) => claim::claim(run, step),
         Step::KeepLocal { record } => bar::keep(run, record),
         Step::Unbar { generation } => bar::unbar(run, *generation),
-        Step::Release { stamp } => stamp::release(run, stamp),
-        Step::Mark(step) => stamp::announce(run, step)
-            .and_then(|()| stamp::mark_lun(run, step))
-            .and_then(|()| stamp::mark_record(run, step)),
         Step::MountData(step) => mount::mount(run, step),
         Step::UnmountData { unit, at } => mount::unmount(run, unit, at),
         Step::UnmountShutDown { unit, at } => mount::unmount_shut_down(run, unit, at),
-        Step::CommitLocal { record } => commit::commit_local(run, record),
         Step::Return { at, generation } => returning::put_in_place(run, at, *generation),
         Step::ResizeMap { map, to } => grow::resize_map(run.host, map, *to),
         Step::Grow(step) => grow::grow(run, step),

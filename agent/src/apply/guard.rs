@@ -1,6 +1,10 @@
 //! The preconditions that a destructive step reads again just before it acts: its plan may be out of date by then.
 
-use super::{context::Run, place, record, sysfs, users};
+use super::{
+    context::Run,
+    machine::{self, Machine},
+    place, record, sysfs, users,
+};
 use crate::{
     config::NOT_IN_USE,
     host::{Host, block, iscsi, mountinfo, multipath, staging::Staging},
@@ -118,8 +122,8 @@ fn content(lun: &Lun) -> anyhow::Result<&Content> {
 }
 
 /// The stamp of the filesystem that the record names is of the record's moment.
-pub fn same_moment(run: &Run<'_>, record: &Record, stamp: &Stamp) -> anyhow::Result<()> {
-    let order = order(Some(record), None, stamp, &run.identity.machine_id);
+pub fn same_moment(machine: &dyn Machine, record: &Record, stamp: &Stamp) -> anyhow::Result<()> {
+    let order = order(Some(record), None, stamp, machine.machine_id());
     ensure!(
         matches!(order, Order::Same { .. }),
         "the filesystem is stamped for {}, generation {}, use {}; the record says generation {}, use {}: etcd is not started on it",
@@ -133,8 +137,8 @@ pub fn same_moment(run: &Run<'_>, record: &Record, stamp: &Stamp) -> anyhow::Res
 }
 
 /// The record says that the local copy is authoritative: only then may the data on the LUN be replaced.
-pub fn local_is_authoritative(run: &Run<'_>) -> anyhow::Result<()> {
-    let record = record::read(run.host)?;
+pub fn local_is_authoritative(machine: &dyn Machine) -> anyhow::Result<()> {
+    let record = machine::record(machine)?;
     ensure!(
         record.authority == Authority::Local,
         "the record says that the LUN's copy is authoritative: nothing is copied over it"
@@ -142,20 +146,26 @@ pub fn local_is_authoritative(run: &Run<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The record does not say that the LUN's copy is authoritative, or there is none.
+pub fn lun_is_not_authoritative(machine: &dyn Machine) -> anyhow::Result<()> {
+    ensure!(
+        machine.record()?.is_none_or(|record| record.authority == Authority::Local),
+        "the record says that the LUN's copy is authoritative"
+    );
+    Ok(())
+}
+
 /// etcd is stopped, by what runs it and by the lock on its database.
-pub fn etcd_is_stopped(run: &Run<'_>) -> anyhow::Result<()> {
-    let etcd = observe::etcd_by_lock(run.host, run.config)
-        .require()
-        .cloned()
-        .map_err(|why| anyhow!("whether etcd runs cannot be determined: {why}"))?;
+pub fn etcd_is_stopped(machine: &dyn Machine) -> anyhow::Result<()> {
+    let etcd = machine.etcd()?;
     ensure!(!etcd.running, "{} is {} though it was stopped: somebody started it", etcd.name, etcd.state);
     Ok(())
 }
 
 /// etcd is stopped, and no process uses its data directory.
-pub fn etcd_is_at_rest(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
-    etcd_is_stopped(run)?;
-    let users = users::of_data(run.host, data_dir)?;
+pub fn etcd_is_at_rest(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
+    etcd_is_stopped(machine)?;
+    let users = machine.users(data_dir)?;
     ensure!(users.is_empty(), "{} has files open in {data_dir} though etcd is stopped", users.join(", "));
     Ok(())
 }
@@ -281,33 +291,25 @@ pub fn others_are_a_quorum(run: &Run<'_>) -> anyhow::Result<()> {
 }
 
 /// The record says that the data was rolled back to the local disk.
-pub fn rolled_back(run: &Run<'_>) -> anyhow::Result<Record> {
-    let record = record::read(run.host)?;
+pub fn rolled_back(machine: &dyn Machine) -> anyhow::Result<Record> {
+    let record = machine::record(machine)?;
     ensure!(record.rolled_back, "the record says {}, but nothing about a rollback", record.authority);
     Ok(record)
 }
 
 /// Nothing is mounted on the data directory.
-pub fn nothing_is_mounted(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
-    match place::mounted_on(run.host, data_dir)? {
-        Some(mount) => bail!("{} is mounted on {data_dir} now", mount.source),
+pub fn nothing_is_mounted(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
+    match machine.mounted_on(data_dir)? {
+        Some(source) => bail!("{source} is mounted on {data_dir} now"),
         None => Ok(()),
     }
 }
 
 /// The local copy is authoritative, or the only one, and lies in the data directory.
-pub fn data_is_local(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
-    let record = observe::record(run.host);
-    let record = record.require().map_err(|why| anyhow!("the record can't be read: {why}"))?;
-    ensure!(
-        record.as_ref().is_none_or(|record| record.authority == Authority::Local),
-        "the record says that the LUN's copy is authoritative: etcd is not started on the local one"
-    );
-    nothing_is_mounted(run, data_dir)?;
-    ensure!(
-        !place::is_fenced(run.host, data_dir)?,
-        "{data_dir} is fenced: the local data is not in its place"
-    );
+pub fn data_is_local(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
+    lun_is_not_authoritative(machine).context("etcd is not started on the local copy")?;
+    nothing_is_mounted(machine, data_dir)?;
+    ensure!(!machine.is_fenced(data_dir)?, "{data_dir} is fenced: the local data is not in its place");
     Ok(())
 }
 

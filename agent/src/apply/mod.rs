@@ -5,10 +5,13 @@
 //! * [`verbs`]: the verbs beside `apply` and `rollback`
 //! * [`rounds`]: the loop of `apply` and `rollback`
 //! * [`dispatch`]: one `match` from each step to the function that does it
+//! * [`performer`]: the node as a [`machine`]
+//! * [`protocol`]: the steps of record and stamp, on any machine
 //! * [`steps`]: what each step does, in a file for each thing that steps touch
 //! * [`cause`]: why a step has failed
 //! * [`exposure`]: having PID 1 mount the LUN, so that nothing is mounted that was not verified
 //! * [`guard`]: the preconditions that a destructive step reads again just before it acts
+//! * [`machine`]: what steps see of the machine and do to it, so that a model can drive them
 //! * [`views`]: where else the LUN is mounted, as in a debug pod
 //! * [`quiet`]: the state of the source with which a provisional proof begins
 //! * [`parking`]: moving a static pod's manifest, in the confined service by units of PID 1
@@ -28,9 +31,12 @@ mod context;
 mod dispatch;
 mod exposure;
 mod guard;
+pub mod machine;
 mod outcome;
 mod parking;
+mod performer;
 mod place;
+pub mod protocol;
 mod quiet;
 mod record;
 mod rounds;

@@ -10,16 +10,18 @@ use crate::{
 };
 use anyhow::{Context as _, anyhow};
 
+/// The record as it is now; none if there is none.
+pub fn find(host: &Host) -> anyhow::Result<Option<Record>> {
+    observe::record(host).require().cloned().map_err(|why| anyhow!("the record can't be read: {why}"))
+}
+
 /// The record as it is now; an error if there is none.
 pub fn read(host: &Host) -> anyhow::Result<Record> {
-    let record = observe::record(host);
-    let record = record.require().map_err(|why| anyhow!("the record can't be read: {why}"))?;
-    record.clone().context("the record is gone")
+    find(host)?.context("the record is gone")
 }
 
 /// Writes the record durably.
-pub fn write(host: &Host, record: &Record) -> anyhow::Result<String> {
+pub fn write(host: &Host, record: &Record) -> anyhow::Result<()> {
     host.root.make_dir_durably(STATE, 0o700).context("making the state directory")?;
-    host.root.write_durably(&RECORD.parse()?, &record.to_text()?, 0o600).context("writing the record")?;
-    Ok(format!("{RECORD} says {}, generation {}", record.authority, record.generation))
+    host.root.write_durably(&RECORD.parse()?, &record.to_text()?, 0o600).context("writing the record")
 }

@@ -1,8 +1,8 @@
 //! Barring: putting local data aside that is out of date, so that a person can return to it and etcd cannot start on it.
 
-use super::fence;
+use super::{commit, fence};
 use crate::{
-    apply::{context::Run, guard, place, record, users},
+    apply::{context::Run, guard, place, users},
     host::{dir, inode, tree},
     node::{
         Fact,
@@ -18,14 +18,7 @@ use anyhow::{Context as _, bail, ensure};
 /// which etcd could begin without data.
 pub fn bar(run: &Run<'_>, at: &AbsPath) -> anyhow::Result<String> {
     let host = run.host;
-    match observe::record(host) {
-        Fact::Known(None) => {}
-        Fact::Known(Some(record)) => ensure!(
-            record.authority == Authority::Local,
-            "the record says that the LUN's copy is authoritative: {at} is not barred"
-        ),
-        Fact::Unknown(why) => bail!("the record can't be read: {why}"),
-    }
+    guard::lun_is_not_authoritative(run).with_context(|| format!("{at} is not barred"))?;
     guard::nothing_is_mounted(run, at)?;
     guard::etcd_is_at_rest(run, at)?;
     let barred: AbsPath = BARRED.parse()?;
@@ -59,7 +52,7 @@ pub fn bar(run: &Run<'_>, at: &AbsPath) -> anyhow::Result<String> {
 
 /// The commit point of a return to barred data. Nothing is mounted and the data directory is fenced, so etcd can run on neither
 /// copy. First the data says which generation it becomes: then a record of this generation can only mean this decision.
-pub fn keep(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
+pub fn keep(run: &mut Run<'_>, record: &Record) -> anyhow::Result<String> {
     let at = &record.data_dir;
     guard::nothing_is_mounted(run, at)?;
     ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced: nothing is committed");
@@ -73,7 +66,7 @@ pub fn keep(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
         .with_context(|| format!("opening {BARRED}/{BARRED_DATA}"))?;
     let found = tree::fingerprint(&data, SEED, &run.host.interrupt, &mut |_| {})?.fingerprint;
     inode::set_attribute(&data, BARRED_MARK, record.generation.to_string().as_bytes())?;
-    record::write(run.host, &record.clone().roll_back(found))
+    commit::write(run, record.clone().roll_back(found))
 }
 
 /// The seed of the fingerprint, which says only that the data has not changed until it is in its place.

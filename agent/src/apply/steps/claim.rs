@@ -2,7 +2,13 @@
 
 use super::stamp;
 use crate::{
-    apply::{context::Run, guard, place, watcher::Watcher},
+    apply::{
+        context::Run,
+        guard,
+        machine::{self, Effect, Machine, Place},
+        place,
+        watcher::Watcher,
+    },
     host::{block, dir, inode, staging, tree},
     node::{
         authority::Stamp,
@@ -37,21 +43,21 @@ pub fn watch(run: &Run<'_>, step: &WatchLun, watcher: &mut dyn Watcher) -> anyho
 }
 
 /// Makes this node the owner of the staged LUN. The local data, if a bar has put it aside, becomes retired data.
-pub fn claim(run: &mut Run<'_>, step: &Claim) -> anyhow::Result<String> {
+pub fn claim(machine: &mut dyn Machine, step: &Claim) -> anyhow::Result<String> {
     let Claim { from, stamp, record } = step;
     let at = &record.data_dir;
-    ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced: the LUN is not taken");
-    let now = place::stamp_of(&run.staging()?.root()?)?;
+    ensure!(machine.is_fenced(at)?, "{at} is not fenced: the LUN is not taken");
+    let now = machine::stamp(machine, Place::Staging)?;
     ensure!(now == *from, "the LUN's stamp has changed since it was read: the LUN is not taken");
-    retire_barred(run, record.generation)?;
+    machine.perform(&Effect::RetireBarred { generation: record.generation })?;
     let next = stamp::next_use(stamp)?;
-    let done = stamp::begin_use(run, &record.clone().announcing(from, next), stamp, next)?;
-    run.take_staging()?.unmount().context("unmounting the LUN")?;
+    let done = stamp::begin_use(machine, &record.clone().announcing(from, next), stamp, next)?;
+    machine.perform(&Effect::Unstage)?;
     Ok(done)
 }
 
 /// Moves barred data to the retired data, so that it is listed there and deleted one day.
-fn retire_barred(run: &Run<'_>, generation: u64) -> anyhow::Result<()> {
+pub fn retire_barred(run: &Run<'_>, generation: u64) -> anyhow::Result<()> {
     let host = run.host;
     let barred: AbsPath = BARRED.parse()?;
     let retired: AbsPath = RETIRED.parse()?;

@@ -1,52 +1,63 @@
 //! The record of an attempt, and both commit points.
 
-use super::{prove, stage};
 use crate::{
-    apply::{context::Run, guard, place, record},
-    host::tree,
-    node::authority::Record,
+    apply::{
+        guard,
+        machine::{self, Effect, Machine, Place, Source},
+    },
+    node::{authority::Record, layout::RECORD},
 };
 use anyhow::{Context as _, ensure};
 
-/// Writes the record that announces an attempt.
-pub fn begin(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
-    record::write(run.host, record)
+/// Writes the record, and says what it says.
+pub fn write(machine: &mut dyn Machine, record: Record) -> anyhow::Result<String> {
+    let said = format!("{RECORD} says {}, generation {}", record.authority, record.generation);
+    machine.perform(&Effect::WriteRecord { record })?;
+    Ok(said)
+}
+
+/// Writes the record that announces an attempt. It replaces no record that says LUN.
+pub fn begin(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
+    guard::lun_is_not_authoritative(machine)?;
+    write(machine, record.clone())
 }
 
 /// The commit point of a migration.
-pub fn commit(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
-    guard::local_is_authoritative(run)?;
+pub fn commit(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
+    guard::local_is_authoritative(machine)?;
+    let stamp = machine::stamp(machine, Place::Staging)?;
+    let committed = record.clone().commit(machine.proof());
+    guard::same_moment(machine, &committed, &stamp).context("nothing is committed")?;
     // First: whoever could write after the look at the entries' times would be found here.
-    guard::etcd_is_at_rest(run, &record.data_dir)?;
-    let data = tree::open(&run.host.root.locate(record.data_dir.as_path()))?;
-    let proof = prove::still_holds(run, &data).context("nothing is committed")?;
-    record::write(run.host, &record.clone().commit(Some(proof)))
+    guard::etcd_is_at_rest(machine, &record.data_dir)?;
+    let proof = machine.still_holds(&Source::Dir(record.data_dir.clone())).context("nothing is committed")?;
+    write(machine, record.clone().commit(Some(proof)))
 }
 
 /// Takes the commit back: the LUN was never used, and the local directory holds data. The next plan migrates again.
-pub fn take_back(run: &Run<'_>, record: &Record) -> anyhow::Result<String> {
-    let now = record::read(run.host)?;
+pub fn take_back(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
+    let now = machine::record(machine)?;
     ensure!(now.clone().take_back() == *record, "the record has changed: the commit stays");
-    let stamp = place::stamp_of(&run.staging()?.root()?)?;
-    guard::same_moment(run, &now, &stamp)?;
+    let stamp = machine::stamp(machine, Place::Staging)?;
+    guard::same_moment(machine, &now, &stamp)?;
     ensure!(stamp.is_unused(), "the LUN was used: the commit stays");
-    record::write(run.host, record)
+    write(machine, record.clone())
 }
 
 /// The commit point of a rollback. The LUN is unmounted and the data directory fenced, so etcd can run on neither copy.
 ///
 /// The LUN is mounted once more for this program and compared with its copy: somebody may have started etcd, which wrote and
 /// ended, between the last look for users and the unmount.
-pub fn commit_local(run: &mut Run<'_>, record: &Record) -> anyhow::Result<String> {
-    let now = record::read(run.host)?;
+pub fn commit_local(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
+    let now = machine::record(machine)?;
     ensure!(now.returning() == Some(record.generation), "the record has changed: nothing is committed");
     let at = &record.data_dir;
-    guard::nothing_is_mounted(run, at)?;
-    ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced: nothing is committed");
-    stage::again(run).context("mounting the LUN for this program, to compare it with its copy")?;
-    let lun = run.staging()?.root()?;
-    let proof = prove::still_holds(run, &lun).context("nothing is committed")?;
-    drop(lun);
-    run.take_staging()?.unmount().context("unmounting the LUN")?;
-    record::write(run.host, &record.clone().roll_back(proof))
+    guard::nothing_is_mounted(machine, at)?;
+    ensure!(machine.is_fenced(at)?, "{at} is not fenced: nothing is committed");
+    machine
+        .perform(&Effect::Stage)
+        .context("mounting the LUN for this program, to compare it with its copy")?;
+    let proof = machine.still_holds(&Source::Staging).context("nothing is committed")?;
+    machine.perform(&Effect::Unstage)?;
+    write(machine, record.clone().roll_back(proof))
 }

@@ -1,58 +1,57 @@
-//! The stamp: removing it, writing it, advancing the use counter, and releasing the LUN.
+//! The stamp: removing it, writing it, beginning a use of the LUN, and releasing the LUN.
 
+use super::commit;
 use crate::{
-    apply::{context::Run, guard, place, record},
-    host::{dir, inode, tree},
+    apply::{
+        guard,
+        machine::{self, Effect, Machine, Place},
+    },
     node::{
         authority::{Authority, LunUse, Record, Stamp},
         layout::RECORD,
     },
     plan::step::Mark,
 };
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 
-pub fn unstamp(run: &Run<'_>) -> anyhow::Result<String> {
-    guard::local_is_authoritative(run)?;
-    let staging = run.staging()?;
-    inode::remove_attribute(staging.root()?, Stamp::ATTRIBUTE)?;
-    staging.sync().context("syncing the LUN")?;
+/// Removes the stamp of the staged LUN: it holds no copy any more.
+pub fn unstamp(machine: &mut dyn Machine) -> anyhow::Result<String> {
+    guard::local_is_authoritative(machine)?;
+    machine.perform(&Effect::RemoveStamp)?;
     Ok("the LUN has no stamp".into())
 }
 
 /// Stamps the LUN and syncs it. It stays mounted for this program until PID 1 has mounted it, so that what is in the page
 /// cache stays there.
-pub fn stamp(run: &Run<'_>, stamp: &Stamp) -> anyhow::Result<String> {
-    if run.proof.is_none() {
-        bail!("the copy was not proven in this run: it is not stamped");
-    }
-    guard::local_is_authoritative(run)?;
-    set_stamp(run, stamp)?;
+pub fn stamp(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String> {
+    ensure!(machine.proof().is_some(), "the copy was not proven in this run: it is not stamped");
+    guard::local_is_authoritative(machine)?;
+    machine.perform(&Effect::SetStamp { on: Place::Staging, stamp: stamp.clone() })?;
     Ok(format!("stamped with generation {}", stamp.generation))
-}
-
-fn set_stamp(run: &Run<'_>, stamp: &Stamp) -> anyhow::Result<()> {
-    let staging = run.staging()?;
-    inode::set_attribute(staging.root()?, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
-    staging.sync().context("syncing the LUN")
 }
 
 /// Begins a use of the staged LUN: the record announces it, the stamp gets it, the record takes it over. After an interruption
 /// the stamp is the record's, or the one that it has announced.
-pub fn activate(run: &Run<'_>, stamp: &Stamp) -> anyhow::Result<String> {
-    let record = record::read(run.host)?;
+pub fn activate(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String> {
+    let record = machine::record(machine)?;
     ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
-    let now = place::stamp_of(&run.staging()?.root()?)?;
-    guard::same_moment(run, &record, &now)?;
+    let now = machine::stamp(machine, Place::Staging)?;
+    guard::same_moment(machine, &record, &now)?;
     let next = next_use(stamp)?;
-    ensure!(now.used(next) == *stamp, "the LUN's stamp has changed since it was read: no use begins");
-    begin_use(run, &record, stamp, next)
+    ensure!(now.clone().used(next) == *stamp, "the LUN's stamp has changed since it was read: no use begins");
+    begin_use(machine, &record.announcing(&now, next), stamp, next)
 }
 
 /// The three writes that begin a use of the staged LUN.
-pub fn begin_use(run: &Run<'_>, announcing: &Record, stamp: &Stamp, next: LunUse) -> anyhow::Result<String> {
-    record::write(run.host, announcing)?;
-    set_stamp(run, stamp)?;
-    record::write(run.host, &announcing.clone().used(next))?;
+pub fn begin_use(
+    machine: &mut dyn Machine,
+    announcing: &Record,
+    stamp: &Stamp,
+    next: LunUse,
+) -> anyhow::Result<String> {
+    commit::write(machine, announcing.clone())?;
+    machine.perform(&Effect::SetStamp { on: Place::Staging, stamp: stamp.clone() })?;
+    commit::write(machine, announcing.clone().used(next))?;
     Ok(format!("use {} is counted on the LUN and in {}", stamp.activations, RECORD))
 }
 
@@ -62,53 +61,51 @@ pub fn next_use(stamp: &Stamp) -> anyhow::Result<LunUse> {
 }
 
 /// Says on the stamp of the staged LUN that a rollback has moved its data back.
-pub fn release(run: &mut Run<'_>, stamp: &Stamp) -> anyhow::Result<String> {
-    guard::rolled_back(run)?;
-    let now = place::stamp_of(&run.staging()?.root()?)?;
+pub fn release(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String> {
+    guard::rolled_back(machine)?;
+    let now = machine::stamp(machine, Place::Staging)?;
     ensure!(now.release() == *stamp, "the LUN's stamp has changed since it was read: it is not released");
-    set_stamp(run, stamp)?;
-    run.take_staging()?.unmount().context("unmounting the LUN")?;
+    machine.perform(&Effect::SetStamp { on: Place::Staging, stamp: stamp.clone() })?;
+    machine.perform(&Effect::Unstage)?;
     Ok("the LUN is released".into())
 }
 
 /// Announces in the record the use that [`mark_lun`] gives to the stamp.
-pub fn announce(run: &Run<'_>, step: &Mark) -> anyhow::Result<()> {
-    let now = record::read(run.host)?;
+pub fn announce(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
+    let now = machine::record(machine)?;
     let is_same =
         |of: &Record| (of.authority, of.generation, of.uuid) == (now.authority, now.generation, now.uuid);
     ensure!(
         is_same(&step.record) && now.activations <= step.record.activations,
         "the record has changed: nothing is counted"
     );
-    record::write(run.host, &step.record).map(drop)
+    commit::write(machine, step.record.clone()).map(drop)
 }
 
 /// Advances the use counter of a LUN in use, on the stamp only, and syncs it to the device. [`announce`] comes before it,
 /// and [`mark_record`] after it.
-pub fn mark_lun(run: &Run<'_>, step: &Mark) -> anyhow::Result<()> {
+pub fn mark_lun(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
     let Mark { at, stamp, record } = step;
-    guard::data_is_on_lun(run, at)?;
-    let root = tree::open(&run.host.root.locate(at.as_path()))?;
-    let now = place::stamp_of(&root)?;
+    machine.hold_lun(at)?;
+    let now = machine::stamp(machine, Place::Held)?;
     let next = next_use(stamp)?;
     ensure!(
-        record::read(run.host)? == *record && now.clone().used(next) == *stamp,
+        machine::record(machine)? == *record && now.clone().used(next) == *stamp,
         "the LUN's stamp or the record has changed: nothing is counted"
     );
-    guard::same_moment(run, record, &now)?;
-    inode::set_attribute(&root, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
-    dir::sync_filesystem(&root).context("syncing the LUN")
+    guard::same_moment(machine, record, &now)?;
+    machine.perform(&Effect::SetStamp { on: Place::Held, stamp: stamp.clone() })
 }
 
 /// Takes the use over into the record, if nothing else in the record has changed since it was announced.
-pub fn mark_record(run: &Run<'_>, step: &Mark) -> anyhow::Result<String> {
+pub fn mark_record(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<String> {
     let Mark { stamp, record, .. } = step;
     let next = next_use(stamp)?;
     ensure!(
-        record::read(run.host)? == *record,
+        machine::record(machine)? == *record,
         "the record has changed: use {} is counted on the LUN only",
         stamp.activations
     );
-    record::write(run.host, &record.clone().used(next))?;
+    commit::write(machine, record.clone().used(next))?;
     Ok(format!("use {} is counted on the LUN and in {RECORD}", stamp.activations))
 }

@@ -50,13 +50,13 @@ pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked,
         MarkPlan::Skip(why) => return Ok(Marked::Idle(why)),
     };
     let no_secrets = Secrets::default();
-    let run = Run::new(host, config, &no_secrets, identity);
+    let mut run = Run::new(host, config, &no_secrets, identity);
     let Step::Mark(step) = step else { return Err(anyhow!("the plan of `mark` has a step `{step}`").into()) };
-    stamp::announce(&run, &step).context("in step mark")?;
+    stamp::announce(&mut run, &step).context("in step mark")?;
     drop(alone);
-    stamp::mark_lun(&run, &step).context("in step mark")?;
+    stamp::mark_lun(&mut run, &step).context("in step mark")?;
     match take(host, &alone::lock_path()?)? {
-        Ok(_alone) => Ok(Marked::Counted(stamp::mark_record(&run, &step).context("in step mark")?)),
+        Ok(_alone) => Ok(Marked::Counted(stamp::mark_record(&mut run, &step).context("in step mark")?)),
         Err(_) => Ok(Marked::Counted(format!(
             "use {} is counted on the LUN, and in the record the next time, because another run has begun",
             step.stamp.activations

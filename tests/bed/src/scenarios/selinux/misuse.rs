@@ -20,8 +20,8 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ),
     (
         "change the program",
-        "open(my $f, '>>', '/var/usrlocal/bin/etcd-lun')",
-        ["append", "file", "etcd_lun_exec_t"],
+        "open(my $f, '>>', '/var/lib/etcd-lun/bin/etcd-lun')",
+        ["search", "dir", "etcd_lun_exec_t"],
     ),
     (
         "move a file among the kubelet's",

@@ -82,6 +82,7 @@ impl Machine {
             ("targetname", IQN),
             ("state", "LOGGED_IN"),
             ("initiatorname", scene::INITIATOR),
+            ("ifacename", "etcd-lun"),
             ("target_id", "0"),
             ("tpgt", "1"),
             ("recovery_tmo", "30"),
