@@ -56,10 +56,17 @@ impl Run<'_> {
     pub fn protocol(&mut self, step: &Step) -> Result<(), Stop> {
         let step = self.miscounted(step);
         let mut machine = Sim { name: step.id(), run: RefCell::new(self), shadow: None };
-        protocol::step(&mut machine, &step).map(drop).map_err(|error| match error.downcast::<Halt>() {
-            Ok(Halt(stop)) => stop,
-            Err(error) => Stop::Failed(format!("{error:#}")),
-        })
+        let counts = machine.begins_a_use();
+        match protocol::step(&mut machine, &step) {
+            Ok(_) => {
+                self.world.counted |= counts;
+                Ok(())
+            }
+            Err(error) => Err(match error.downcast::<Halt>() {
+                Ok(Halt(stop)) => stop,
+                Err(error) => Stop::Failed(format!("{error:#}")),
+            }),
+        }
     }
 
     /// The step of a program that counts on from the record alone, if the mutant asks for that.
