@@ -102,7 +102,6 @@ impl Sim<'_, '_> {
     /// An event may come before a look, and the mutant may leave the look out.
     fn looks(&self, look: Look) -> anyhow::Result<bool> {
         let mut run = self.run.borrow_mut();
-        run.looked(self.name, look);
         run.happen().map_err(halt)?;
         drop(run);
         Ok(!self.is_blind(look))

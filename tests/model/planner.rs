@@ -3,7 +3,6 @@
 
 use crate::{
     facts::{config, node},
-    machine::Look,
     run::Runtime,
     world::{Guards, World},
 };
@@ -12,7 +11,7 @@ use etcd_lun::{
     plan::{Goal, MarkPlan, Occasion, Refusal, Step, Undo, mark, undo},
 };
 use rustc_hash::FxHashMap;
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
+use std::{cell::RefCell, rc::Rc};
 
 /// The steps of a plan, or the text of a refusal.
 pub type Planned = Result<Rc<[Step]>, String>;
@@ -24,14 +23,12 @@ type Key = (World, bool, u8);
 pub struct Planner {
     pub guards: Guards,
     pub runtime: Runtime,
-    /// The looks that steps of the protocol have made.
-    pub looks: RefCell<BTreeSet<(&'static str, Look)>>,
     plans: RefCell<FxHashMap<Key, Planned>>,
 }
 
 impl Planner {
     pub fn new(guards: Guards, runtime: Runtime) -> Self {
-        Self { guards, runtime, looks: RefCell::default(), plans: RefCell::default() }
+        Self { guards, runtime, plans: RefCell::default() }
     }
 
     /// What `apply` or `rollback` would do.

@@ -2,7 +2,6 @@
 //! putting etcd back.
 
 use crate::{
-    machine::Look,
     planner::Planner,
     world::{Etcd, Guards, Start, World, Writes},
 };
@@ -121,11 +120,6 @@ impl<'a> Run<'a> {
             place: 0,
             unmounted: Vec::new(),
         }
-    }
-
-    /// Notes that a step of the protocol has looked.
-    pub fn looked(&self, step: &'static str, look: Look) {
-        self.planner.looks.borrow_mut().insert((step, look));
     }
 
     pub fn verb(&mut self, verb: Verb) -> End {

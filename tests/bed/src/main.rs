@@ -158,16 +158,23 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
 /// - `storage/portal-dies` shows what a person can do, not what etcd-lun does.
 /// - `target/lio-cut-off` plays `faults/cut-off` with another target.
 /// - `storage/silent` waits for the kernel to notice that a target is silent.
-const BY_NAME: [&str; 13] = [
+/// - `before-stop/migration` has the same tries as `before-stop/rollback`, the other way.
+/// - `tests/rooted_namespace.rs` and `tests/rooted_units.rs` have mounts elsewhere, without a node and in seconds.
+/// - `tests/model` ends a rollback at each place, and has somebody write at each; `cuts/recorded` cuts a real one.
+const BY_NAME: [&str; 17] = [
+    "before-stop/rollback",
     "beside/",
     "boot/one-object",
     "boot/static-pod",
     "cluster/power-cut",
     "cluster/refusals",
     "cluster/target-lost",
+    "faults/mounted-elsewhere",
     "paths/boot",
     "paths/daemon-ends",
     "paths/without-a-map",
+    "rollback/killed-before-the-commit",
+    "rollback/written-after-the-proof",
     "selinux/multipath",
     "storage/portal-dies",
     "storage/silent",
