@@ -159,9 +159,8 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
 /// - `target/lio-cut-off` plays `faults/cut-off` with another target.
 /// - `storage/silent` waits for the kernel to notice that a target is silent.
 /// - `before-stop/migration` has the same tries as `before-stop/rollback`, the other way.
-/// - `tests/rooted_namespace.rs` and `tests/rooted_units.rs` have mounts elsewhere, without a node and in seconds.
-/// - `tests/model` ends a rollback at each place, and has somebody write at each; `cuts/recorded` cuts a real one.
-const BY_NAME: [&str; 17] = [
+/// - `cuts/recorded` cuts a rollback at many places, and `pod/agent-killed-while-etcd-is-stopped` kills the other way.
+const BY_NAME: [&str; 15] = [
     "before-stop/rollback",
     "beside/",
     "boot/one-object",
@@ -169,12 +168,10 @@ const BY_NAME: [&str; 17] = [
     "cluster/power-cut",
     "cluster/refusals",
     "cluster/target-lost",
-    "faults/mounted-elsewhere",
     "paths/boot",
     "paths/daemon-ends",
     "paths/without-a-map",
     "rollback/killed-before-the-commit",
-    "rollback/written-after-the-proof",
     "selinux/multipath",
     "storage/portal-dies",
     "storage/silent",
