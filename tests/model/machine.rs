@@ -5,7 +5,7 @@ use crate::{
     run::{Run, Stop},
     steps::{small, small_stamp},
     support,
-    world::{Disk, Local, Stamp, Tree, Writes},
+    world::{Disk, Local, Stamp, Writes},
 };
 use anyhow::{anyhow, ensure};
 use etcd_lun::{
@@ -23,7 +23,7 @@ use etcd_lun::{
 use std::{cell::RefCell, fmt};
 
 /// A look of a step, which a mutant can leave out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     Etcd,
     Users,
@@ -95,16 +95,11 @@ struct Sim<'s, 'a> {
 }
 
 impl Sim<'_, '_> {
-    fn is_blind(&self, look: Look) -> bool {
-        self.run.borrow().guards.blind == Some((self.name, look))
-    }
-
     /// An event may come before a look, and the mutant may leave the look out.
     fn looks(&self, look: Look) -> anyhow::Result<bool> {
         let mut run = self.run.borrow_mut();
         run.happen().map_err(halt)?;
-        drop(run);
-        Ok(!self.is_blind(look))
+        Ok(run.guards.blind != Some((self.name, look)))
     }
 
     fn begins_a_use(&self) -> bool {
@@ -153,11 +148,9 @@ impl Sim<'_, '_> {
     }
 
     fn writes(&self, source: &Source) -> Writes {
-        let run = self.run.borrow();
-        match (source, run.world.local, run.world.disk) {
-            (Source::Dir(_), Local::Data(writes), _) => writes,
-            (Source::Staging, _, Disk::Xfs { tree: Tree::Whole(writes), .. }) => writes,
-            _ => 0,
+        match source {
+            Source::Dir(_) => self.run.borrow().local_writes(),
+            Source::Staging => self.run.borrow().lun_writes(),
         }
     }
 }

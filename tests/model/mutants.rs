@@ -39,9 +39,10 @@ const MUTANTS_OF_A_POD: &[Mutant] =
 
 /// Looks of the program's own steps without which the search finds a loss, one at a time.
 ///
-/// The others have a second one behind them, so that leaving out one of them loses nothing: behind all looks of `commit` come
-/// those of `retire`, which puts the data back; nothing mounts between `unmount-data`, which looks too, and `commit-local`; and
-/// nothing but a run removes a fence.
+/// Each of the others was left out too, and the search found no loss: behind all looks of `commit` come those of `retire`, which
+/// puts the data back; nothing mounts between `unmount-data`, which looks too, and `commit-local`; nothing but a run removes a
+/// fence; and without the mount that `mark` holds there is no stamp to read. `claim` is played by `restored` only, and its look
+/// at the fence was not left out.
 const NEEDED: &[(&str, Look)] = &[("commit-local", Look::Holds)];
 
 #[test]

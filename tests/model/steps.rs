@@ -51,7 +51,7 @@ impl Run<'_> {
         }
     }
 
-    fn local_writes(&self) -> Writes {
+    pub fn local_writes(&self) -> Writes {
         match self.world.local {
             Local::Data(writes) => writes,
             Local::Absent | Local::Empty | Local::Barred | Local::Fenced => 0,
@@ -196,16 +196,6 @@ impl Run<'_> {
             }
             Step::Return { generation, .. } => self.put_in_place(*generation),
             Step::Bar { .. } => self.bar(),
-            Step::BeginRecord { .. }
-            | Step::Unstamp
-            | Step::Stamp { .. }
-            | Step::Commit { .. }
-            | Step::CommitLocal { .. }
-            | Step::TakeBack { .. }
-            | Step::Activate { .. }
-            | Step::Claim(_)
-            | Step::Release { .. }
-            | Step::Mark(_) => self.protocol(step),
             // Nobody else uses the LUN while this is run.
             Step::WatchLun(_) => Ok(()),
             Step::KeepLocal { .. } | Step::Unbar { .. } => Self::fail("nobody runs `claim --local` here"),
@@ -245,6 +235,7 @@ impl Run<'_> {
                 self.happen()?;
                 if self.world.is_running() { Ok(()) } else { Self::fail("the member does not serve") }
             }
+            step => self.protocol(step),
         }
     }
 
@@ -337,7 +328,7 @@ impl Run<'_> {
         if right { Ok(()) } else { Self::fail("the data is not on the LUN") }
     }
 
-    fn lun_writes(&self) -> Writes {
+    pub fn lun_writes(&self) -> Writes {
         match self.world.disk {
             Disk::Xfs { tree: Tree::Whole(writes), .. } => writes,
             _ => 0,
