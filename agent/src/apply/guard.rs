@@ -3,7 +3,7 @@
 use super::{
     context::Run,
     machine::{self, Machine},
-    place, record, sysfs, users,
+    place, sysfs, users,
 };
 use crate::{
     config::NOT_IN_USE,
@@ -80,7 +80,7 @@ pub fn blank_lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
 
 /// Like [`lun`], and the LUN holds the filesystem that the record names.
 pub fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lun> {
-    let record = record::read(run.host)?;
+    let record = machine::record(run)?;
     ensure!(record.uuid == *uuid, "the record names filesystem {} now, not {uuid}", record.uuid);
     lun_holds(run, wwid, uuid)
 }
@@ -253,7 +253,7 @@ pub fn record_is_free(host: &Host, target: &Iqn, portal: &Portal) -> anyhow::Res
 
 /// The record says that the LUN's copy is authoritative, and that LUN is mounted on the data directory.
 pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> {
-    let record = record::read(run.host)?;
+    let record = machine::record(run)?;
     ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
     let mounts = mountinfo::of_pid1(run.host)?;
     let mut here = mounts.iter().filter(|mount| mount.mount_point == data_dir.as_str());

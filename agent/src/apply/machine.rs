@@ -14,8 +14,6 @@ use crate::{
     terms::{AbsPath, Fingerprint},
 };
 use anyhow::Context as _;
-use serde::Serialize;
-use std::fmt;
 
 /// A machine on which steps are carried out. Each look comes from the thing itself and never from a plan.
 ///
@@ -58,8 +56,7 @@ pub trait Machine {
 }
 
 /// Where a mounted filesystem with a stamp is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The LUN, mounted for this run only.
     Staging,
@@ -77,8 +74,7 @@ pub enum Source {
 }
 
 /// What a step does to the machine, and what outlives the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "effect", rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Replaces the record.
     WriteRecord {
@@ -103,23 +99,6 @@ pub enum Effect {
         /// The generation.
         generation: u64,
     },
-}
-
-impl fmt::Display for Effect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WriteRecord { record } => {
-                write!(f, "record: {}, generation {}", record.authority, record.generation)
-            }
-            Self::SetStamp { stamp, .. } => {
-                write!(f, "stamp: generation {}, use {}", stamp.generation, stamp.activations)
-            }
-            Self::RemoveStamp => f.write_str("stamp removed"),
-            Self::Stage => f.write_str("LUN mounted for this program"),
-            Self::Unstage => f.write_str("LUN unmounted for this program"),
-            Self::RetireBarred { generation } => write!(f, "barred data retired as {generation}"),
-        }
-    }
 }
 
 /// The record; an error if there is none.

@@ -26,7 +26,7 @@ impl Machine for Run<'_> {
     }
 
     fn record(&self) -> anyhow::Result<Option<Record>> {
-        record::find(self.host)
+        record::read(self.host)
     }
 
     fn stamp(&self, on: Place) -> anyhow::Result<Option<Stamp>> {

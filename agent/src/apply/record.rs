@@ -11,13 +11,8 @@ use crate::{
 use anyhow::{Context as _, anyhow};
 
 /// The record as it is now; none if there is none.
-pub fn find(host: &Host) -> anyhow::Result<Option<Record>> {
+pub fn read(host: &Host) -> anyhow::Result<Option<Record>> {
     observe::record(host).require().cloned().map_err(|why| anyhow!("the record can't be read: {why}"))
-}
-
-/// The record as it is now; an error if there is none.
-pub fn read(host: &Host) -> anyhow::Result<Record> {
-    find(host)?.context("the record is gone")
 }
 
 /// Writes the record durably.

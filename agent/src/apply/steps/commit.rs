@@ -30,8 +30,8 @@ pub fn commit(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<Stri
     guard::same_moment(machine, &committed, &stamp).context("nothing is committed")?;
     // First: whoever could write after the look at the entries' times would be found here.
     guard::etcd_is_at_rest(machine, &record.data_dir)?;
-    let proof = machine.still_holds(&Source::Dir(record.data_dir.clone())).context("nothing is committed")?;
-    write(machine, record.clone().commit(Some(proof)))
+    machine.still_holds(&Source::Dir(record.data_dir.clone())).context("nothing is committed")?;
+    write(machine, committed)
 }
 
 /// Takes the commit back: the LUN was never used, and the local directory holds data. The next plan migrates again.

@@ -2,7 +2,7 @@
 
 use super::{prove, stage};
 use crate::{
-    apply::{context::Run, exposure, guard, place, record, views},
+    apply::{context::Run, exposure, guard, machine, place, views},
     host::{block, mountinfo, tree, xfs},
     node::authority::Authority,
     plan::step::MountData,
@@ -49,7 +49,7 @@ pub fn mount(run: &mut Run<'_>, step: &MountData) -> anyhow::Result<String> {
 
 /// Checks that the record says LUN, and that the stamp of a mounted filesystem is of the record's moment.
 fn is_authoritative(run: &Run<'_>, step: &MountData, root: &OwnedFd) -> anyhow::Result<()> {
-    let (stamp, record) = (place::stamp_of(root)?, record::read(run.host)?);
+    let (stamp, record) = (place::stamp_of(root)?, machine::record(run)?);
     ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
     ensure!(record.uuid == step.uuid, "the record names filesystem {} now, not {}", record.uuid, step.uuid);
     guard::same_moment(run, &record, &stamp)
@@ -92,7 +92,7 @@ pub fn unmount(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String
 /// Unmounts a filesystem that has shut down. Nothing is lost: what etcd acknowledged is on the LUN, and later writes
 /// failed.
 pub fn unmount_shut_down(run: &Run<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
-    let record = record::read(run.host)?;
+    let record = machine::record(run)?;
     ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
     ensure!(
         place::is_fenced(run.host, at)?,

@@ -1,7 +1,7 @@
 //! Mounting the LUN for this process only.
 
 use crate::{
-    apply::{context::Run, guard, record, selinux},
+    apply::{context::Run, guard, machine, selinux},
     host::{
         block,
         staging::{Access, Staging},
@@ -31,7 +31,7 @@ pub fn remount(run: &mut Run<'_>) -> anyhow::Result<()> {
 
 /// Mounts the LUN of the record after all checks of its identity, and keeps what this run knows of the copy.
 pub fn again(run: &mut Run<'_>) -> anyhow::Result<()> {
-    let record = record::read(run.host)?;
+    let record = machine::record(run)?;
     let lun = guard::lun_of_ours(run, &record.wwid, &record.uuid)?;
     mount(run, &lun.device)
 }
