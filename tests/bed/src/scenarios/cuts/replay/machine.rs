@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use etcd_lun::terms::INTERFACE;
 
 use super::boot::DATA_DIR;
 use crate::host;
@@ -82,7 +83,7 @@ impl Machine {
             ("targetname", IQN),
             ("state", "LOGGED_IN"),
             ("initiatorname", scene::INITIATOR),
-            ("ifacename", "etcd-lun"),
+            ("ifacename", INTERFACE),
             ("target_id", "0"),
             ("tpgt", "1"),
             ("recovery_tmo", "30"),
