@@ -2,7 +2,8 @@
 //! list.
 //!
 //! An emulated node uses three quarters of one processor, so two processors are enough for three lanes. Lanes
-//! share only one file, which holds the number of the next scenario and the results so far.
+//! share one file, which holds the number of the next scenario and the results so far, and the node's snapshots,
+//! which the first lane that needs one takes (`stage`).
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -14,6 +15,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
 
 use crate::image::Image;
+use crate::ledger::Run;
 use crate::packages;
 use crate::suite::Tally;
 
@@ -92,7 +94,8 @@ pub fn play(lanes: usize, count: usize, arguments: &[&str]) -> Result<Tally> {
     // Done once here, so that the lanes do not each do it.
     packages::ensure()?;
     Image::ensure()?;
-    let file = std::env::temp_dir().join(format!("etcd-lun-bed-claims-{}", std::process::id()));
+    let run = Run::begin()?;
+    let file = run.dir().join("claims");
     File::create(&file).with_context(|| format!("cannot create {}", file.display()))?;
     let myself = std::env::current_exe().context("cannot find this program")?;
     let mut children = Vec::new();
@@ -108,7 +111,6 @@ pub fn play(lanes: usize, count: usize, arguments: &[&str]) -> Result<Tally> {
         }
     }
     let text = std::fs::read_to_string(&file)?;
-    std::fs::remove_file(&file).ok();
     let mut tally = State::parse(&text)?.tally;
     let lost = count.saturating_sub(tally.passed + tally.failed);
     if lost > 0 {

@@ -44,6 +44,7 @@ pub mod release;
 pub mod roll;
 pub mod scenarios;
 pub mod scene;
+pub mod shared;
 pub mod shell;
 pub mod signals;
 pub mod slow;

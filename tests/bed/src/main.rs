@@ -10,6 +10,7 @@ use bed::image::Image;
 use bed::lanes::{self, Claims};
 use bed::node::Node;
 use bed::release::Release;
+use bed::shared::Shared;
 use bed::shell::{self, ShellOptions};
 use bed::stage::Stage;
 use bed::{compare, demo, ledger, packages, roll, scenarios, suite, switch};
@@ -194,9 +195,10 @@ fn suite(
         scenarios.iter().for_each(|scenario| println!("{}", scenario.name));
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(claims) = claims {
-        let claims = Claims::open(claims)?;
-        suite::play(&mut Stage::build(&Bed::make()?, agent)?, &scenarios, &claims)?;
+    if let Some(file) = claims {
+        let claims = Claims::open(file)?;
+        let shared = Shared::at(file.with_extension("shared"))?;
+        suite::play(&mut Stage::build(&Bed::make()?, agent, shared)?, &scenarios, &claims)?;
         return Ok(ExitCode::SUCCESS);
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -301,6 +301,12 @@ impl Node {
         self.reconnect()
     }
 
+    /// Replaces the content of the node's disk, snapshots and all, by another one's. The node is off then.
+    pub fn take_disk(&mut self, from: &Path) -> Result<()> {
+        self.power_cut();
+        host::copy_sparse(from, self.vm.disk())
+    }
+
     fn reconnect(&mut self) -> Result<()> {
         match self.wait_for_ssh(Duration::from_secs(60), None)? {
             Boot::Up(ssh) => {

@@ -18,8 +18,10 @@ use anyhow::{Context, Result, bail};
 use crate::bed::Bed;
 use crate::etcd::{self, KeyHash};
 use crate::host::{self, Output};
+use crate::net::Machine;
 use crate::node::Node;
 use crate::scene::{self, LUN_SIZE, Wanted};
+use crate::shared::Shared;
 use crate::target::{self, Lun, Offer, Target};
 use crate::vm::Options;
 
@@ -29,6 +31,10 @@ const BARE: &str = "bare";
 const CONFIGURED: &str = "configured";
 /// The snapshot after a migration, with etcd running on the LUN.
 const MIGRATED: &str = "migrated";
+/// The node's disk, with the snapshots so far, among what stages share.
+const DISK: &str = "disk.qcow2";
+/// The LUN at the same time.
+const LUN: &str = "lun";
 /// Enough for several database pages of every kind. Few enough to write in seconds.
 const KEYS: usize = 2000;
 
@@ -56,23 +62,35 @@ pub struct Stage {
     own: Option<Node>,
     /// Whether the config is still the one of the snapshot.
     pristine: Cell<bool>,
+    /// The disks with the snapshots, which other stages have made or will use.
+    shared: Shared,
+    /// Whether the node's disk has the snapshot after a migration.
+    has_migrated: bool,
 }
 
 impl Stage {
-    /// Boots the node and takes the snapshots that scenarios begin on.
-    pub fn build(bed: &Rc<Bed>, agent: &Path) -> Result<Self> {
+    /// Boots the node and takes the snapshots that scenarios begin on, unless another stage that shares them has done so.
+    pub fn build(bed: &Rc<Bed>, agent: &Path, shared: Shared) -> Result<Self> {
         let begun = Instant::now();
         let file = bed.run.dir().join("lun1");
         target::blank(&file, LUN_SIZE)?;
         let target = Target::start(bed, Offer::open(vec![Lun::new(1, file)]))?;
-        let mut node = Node::boot(bed, Options::default())?;
-        scene::install(&node, agent)?;
-        etcd::start(&node)?;
-        etcd::put_keys(&node, KEYS)?;
+        let mut node = Node::off(bed, Machine::Node.name(), &bed.image.disk, Options::default())?;
+        let made = shared.once(CONFIGURED, |dir| {
+            node.power_on()?;
+            scene::install(&node, agent)?;
+            etcd::start(&node)?;
+            etcd::put_keys(&node, KEYS)?;
+            node.save(BARE)?;
+            scene::configure_with_units(&node, &Wanted::default())?;
+            let disk = node.vm().disk().to_path_buf();
+            node.save_with(CONFIGURED, || host::copy_sparse(&disk, &dir.join(DISK)))
+        })?;
+        if !made.now {
+            node.take_disk(&made.dir.join(DISK))?;
+            node.load(CONFIGURED)?;
+        }
         let before = etcd::hash_now(&node)?;
-        node.save(BARE)?;
-        scene::configure_with_units(&node, &Wanted::default())?;
-        node.save(CONFIGURED)?;
         println!("bed: a node with {KEYS} keys in its etcd, ready in {} s", begun.elapsed().as_secs());
         Ok(Self {
             bed: Rc::clone(bed),
@@ -82,6 +100,8 @@ impl Stage {
             binary: agent.into(),
             own: None,
             pristine: Cell::new(true),
+            shared,
+            has_migrated: false,
         })
     }
 
@@ -156,28 +176,40 @@ impl Stage {
         Ok(output)
     }
 
-    /// Migrates the node, with CHAP. This happens once per run. Later calls reset node and LUN to their state
-    /// after it.
+    /// Migrates the node, with CHAP. This happens once per run, for all stages that share it. Later calls reset node and LUN
+    /// to their state after it.
     pub fn migrate(&mut self) -> Result<()> {
-        let (lun, kept) = (self.lun(), self.bed.run.dir().join(MIGRATED));
-        if kept.exists() {
-            self.pristine.set(false);
-            self.target.stop();
-            host::copy_sparse(&kept, &lun)?;
-            self.target.restart()?;
-            self.node.load(MIGRATED)?;
-            // The connections in the snapshot are gone. The first request to the target detects that, and
-            // iscsid logs in again. The kernel's messages about it are cleared, because they are no fault of
-            // the node.
-            self.node.ok(
-                "dd if=/dev/disk/by-label/etcd-lun of=/dev/null count=1 iflag=direct status=none && dmesg --clear",
-            )?;
-            return self.is_on_lun();
+        let (lun, shared) = (self.lun(), self.shared.clone());
+        let made = shared.once(MIGRATED, |dir| {
+            self.configure(&Wanted::default())?;
+            self.apply()?;
+            self.is_on_lun()?;
+            let disk = self.node.vm().disk().to_path_buf();
+            self.node.save_with(MIGRATED, || {
+                host::copy_sparse(&lun, &dir.join(LUN))?;
+                host::copy_sparse(&disk, &dir.join(DISK))
+            })
+        })?;
+        if made.now {
+            self.has_migrated = true;
+            return Ok(());
         }
-        self.configure(&Wanted::default())?;
-        self.apply()?;
-        self.is_on_lun()?;
-        self.node.save_with(MIGRATED, || host::copy_sparse(&lun, &kept))
+        self.pristine.set(false);
+        self.target.stop();
+        host::copy_sparse(&made.dir.join(LUN), &lun)?;
+        self.target.restart()?;
+        if !self.has_migrated {
+            self.node.take_disk(&made.dir.join(DISK))?;
+            self.has_migrated = true;
+        }
+        self.node.load(MIGRATED)?;
+        // The connections in the snapshot are gone. The first request to the target detects that, and
+        // iscsid logs in again. The kernel's messages about it are cleared, because they are no fault of
+        // the node.
+        self.node.ok(
+            "dd if=/dev/disk/by-label/etcd-lun of=/dev/null count=1 iflag=direct status=none && dmesg --clear",
+        )?;
+        self.is_on_lun()
     }
 
     /// Changes the content of the LUNs from the node. There is one script for each LUN, in which `$LUN` is

@@ -16,6 +16,7 @@ use crate::image::ETCD_POD;
 use crate::net;
 use crate::scenarios::cuts::writer::Writer;
 use crate::scene::{self, LUN_SIZE};
+use crate::shared::Shared;
 use crate::stage::Stage;
 use crate::target::{self, Lun, Offer};
 use crate::vm::Disk;
@@ -52,7 +53,7 @@ pub struct Rig {
 impl Rig {
     /// Boots the node, prepares it for all ways, and takes the snapshot.
     pub fn build(bed: &Rc<Bed>, agent: &Path) -> Result<Self> {
-        let mut stage = Stage::build(bed, agent)?;
+        let mut stage = Stage::build(bed, agent, Shared::at(bed.run.dir().join("shared"))?)?;
         stage.strip()?;
         stage.node.put(
             "/var/usrlocal/bin/machine-config-daemon",
