@@ -17,7 +17,8 @@ use crate::vm::{Life, Options, Vm};
 
 /// The time limit of a command in the node, unless the caller sets another.
 pub const LIMIT: Duration = Duration::from_secs(120);
-const BOOT_LIMIT: Duration = Duration::from_secs(400);
+/// Of an emulated node with two neighbours on two processors, whose first boot fetches the program and installs the policy.
+const BOOT_LIMIT: Duration = Duration::from_secs(600);
 const KVM_LIMIT: Duration = Duration::from_secs(60);
 const BOOT_ATTEMPTS: usize = 4;
 

@@ -258,7 +258,7 @@ fn has(stage: &Stage, program: &Pushed) -> Result<()> {
 }
 
 /// How often the image was fetched in this boot. systemd forgets a unit that has ended; the journal does not.
-fn fetches(stage: &Stage) -> Result<usize> {
+pub(super) fn fetches(stage: &Stage) -> Result<usize> {
     Ok(stage.node.said(FETCH)?.lines().filter(|line| line.starts_with("Starting ")).count())
 }
 

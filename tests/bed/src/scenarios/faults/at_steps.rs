@@ -131,7 +131,7 @@ fn at_each(stage: &mut Stage, fault: &Fault, wanted: Wanted, steps: &[Step]) -> 
         None => steps.contains(step),
         Some(named) => named == "all" || named.split(',').any(|name| name == step.0),
     });
-    stage.configure(&Wanted { attach_timeout: "10s".into(), ..wanted })?;
+    stage.configure(&Wanted { attach_timeout: "20s".into(), ..wanted })?;
     stage.node.put("/etc/etcd-lun/config.d/50-timeouts.toml", 0o644, fault.timeouts.as_bytes())?;
     for (step, pattern) in chosen {
         let begun = Instant::now();

@@ -13,6 +13,7 @@ use super::delivered;
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::host;
 use crate::node::Node;
+use crate::registry::{Registry, introduce_on};
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -37,14 +38,19 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     scenarios
 }
 
-/// Two boots only, because boots take longest. The first one installs the policy and migrates. The second one
-/// finds everything in place. The last tests damage the node, which is not used after them.
+/// Two boots only, because boots take longest. The first one fetches the program, installs the policy and migrates. The second
+/// one finds everything in place. The last tests damage the node, which is not used after them.
 fn enforcing(stage: &mut Stage) -> Result<()> {
-    let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
+    let registry = Registry::start(&stage.bed)?;
+    let disk = by_image(stage, &registry)?;
     stage.offer_luns(boot::NODES.len())?;
     stage.change_node(node(stage, &disk, &boot::pool())?);
     stage.node.power_on()?;
     runs_confined(stage)?;
+    if delivered::fetches(stage)? != 1 {
+        bail!("the program should come from the image, once");
+    }
+    drop(registry);
     labels(&stage.node)?;
     delivered::is_repaired(stage)?;
     let store = store(&stage.node)?;
@@ -63,6 +69,18 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
     closed::without_the_label(&stage.node)?;
     closed::removed(stage)?;
     closed::without_the_module(&stage.node)
+}
+
+/// A disk with the object of an image. Debian's policy confines podman more than Red Hat's does, and denies it to have the
+/// kernel load overlayfs, which CRI-O has loaded on a node of OpenShift.
+fn by_image(stage: &Stage, registry: &Registry) -> Result<PathBuf> {
+    let pushed = registry.push(&stage.binary)?;
+    let (object, trust) = (boot::object_with(stage, &boot::pool(), &pushed)?, registry.trust()?);
+    boot::with_data(stage, "by-image-enforcing", &object, EtcdRunner::Unit, move |root| {
+        introduce_on(root, &trust)?;
+        root.put("/etc/modules-load.d/overlay.conf", 0o644, b"overlay\n")?;
+        root.label("/etc/modules-load.d")
+    })
 }
 
 /// A copy of a disk with the policy module in its store. `selinux/enforcing` tests that the service installs
