@@ -5,15 +5,18 @@ use crate::{
     run::{Run, Stop},
     steps::{small, small_stamp},
     support,
-    world::{Disk, Local, Stamp, Writes},
+    world::{Disk, Etcd, Local, Shelf, Stamp, Tree, World, Writes},
 };
-use anyhow::{anyhow, ensure};
+use anyhow::{anyhow, bail, ensure};
 use etcd_lun::{
     apply::{
-        machine::{Effect, Machine, Place, Source},
+        machine::{Aside, Effect, Machine, Place, Source},
         protocol,
     },
-    node::{self, authority},
+    node::{
+        self, authority,
+        layout::{RETIRED, RETURNING},
+    },
     plan::{
         Step,
         step::{Claim, Mark},
@@ -29,8 +32,12 @@ pub enum Look {
     Users,
     Mounted,
     Fenced,
-    Held,
+    OnLun,
     Holds,
+    Read,
+    ShutDown,
+    Unchanged,
+    Unfinished,
 }
 
 /// Why a step of the program stops, as one of its errors.
@@ -55,7 +62,7 @@ impl Run<'_> {
     /// Has the program do one of its steps in this world.
     pub fn protocol(&mut self, step: &Step) -> Result<(), Stop> {
         let step = self.miscounted(step);
-        let mut machine = Sim { name: step.id(), run: RefCell::new(self), shadow: None };
+        let mut machine = Sim { name: step.id(), run: RefCell::new(self), shadow: None, read: None };
         let counts = machine.begins_a_use();
         match protocol::step(&mut machine, &step) {
             Ok(_) => {
@@ -92,6 +99,8 @@ struct Sim<'s, 'a> {
     run: RefCell<&'s mut Run<'a>>,
     /// What a step believes that it has written, though a mutant has left the write out.
     shadow: Option<authority::Record>,
+    /// What was read of a directory.
+    read: Option<Writes>,
 }
 
 impl Sim<'_, '_> {
@@ -148,10 +157,39 @@ impl Sim<'_, '_> {
     }
 
     fn writes(&self, source: &Source) -> Writes {
+        let run = self.run.borrow();
         match source {
-            Source::Dir(_) => self.run.borrow().local_writes(),
-            Source::Staging => self.run.borrow().lun_writes(),
+            Source::Staging => run.lun_writes(),
+            Source::Dir(path) if path.as_str().starts_with(RETURNING) => match run.world.shelf {
+                Some(Shelf { tree: Tree::Whole(writes), .. }) => writes,
+                _ => NO_COPY,
+            },
+            Source::Mounted(_) => run.lun_writes(),
+            Source::Dir(path) if path.as_str().starts_with(RETIRED) => run.world.aside.unwrap_or(NO_COPY),
+            Source::Dir(_) => run.local_writes(),
         }
+    }
+
+    /// What takes the place of data that is put aside.
+    fn left(&self) -> Local {
+        if self.run.borrow().guards.bar { Local::Barred } else { Local::Empty }
+    }
+
+    fn act(&self, act: impl FnOnce(&mut World)) -> anyhow::Result<()> {
+        self.run.borrow_mut().effect(act).map_err(halt)
+    }
+
+    /// Starts etcd on what the data directory leads to.
+    fn start(&self, wait: bool) -> anyhow::Result<()> {
+        let world = self.run.borrow().world;
+        let started = world.etcd_started().map_err(|why| halt(Stop::Broken(why)))?.unwrap_or(world);
+        if started.etcd == Etcd::OnLocal && world.record_says_lun() {
+            return Err(halt(Stop::Broken(
+                "a run starts etcd on the local disk, and the record says LUN".into(),
+            )));
+        }
+        let etcd = if wait || world.is_running() { started.etcd } else { Etcd::Queued };
+        self.act(|world| *world = World { etcd, stopped_by_us: false, ..*world })
     }
 }
 
@@ -166,8 +204,9 @@ impl Machine for Sim<'_, '_> {
         }
         let run = self.run.borrow();
         let record = run.world.record.map(facts::record);
-        // A program that commits before it stamps does not ask here.
-        let is_blind = self.name == "stamp" && !run.guards.stamp_first;
+        // A program that commits before it stamps does not ask here, and one that puts etcd back whatever the record says.
+        let is_blind = self.name == "stamp" && !run.guards.stamp_first
+            || self.name == "start-etcd" && !run.guards.put_back;
         Ok(record.map(|record| if is_blind { record.take_back() } else { record }))
     }
 
@@ -175,7 +214,9 @@ impl Machine for Sim<'_, '_> {
         let run = self.run.borrow();
         match on {
             Place::Staging => ensure!(run.memory.staged, "the LUN is not staged"),
-            Place::Held => ensure!(run.world.mounted && !run.world.shut, "the LUN is not mounted"),
+            Place::Held | Place::Mounted => {
+                ensure!(run.world.mounted && !run.world.shut, "the LUN is not mounted")
+            }
         }
         if self.name == "commit" && !run.guards.stamp_first {
             let begun = run.world.record.unwrap();
@@ -203,20 +244,60 @@ impl Machine for Sim<'_, '_> {
     }
 
     fn mounted_on(&self, _data_dir: &AbsPath) -> anyhow::Result<Option<String>> {
-        let looks = self.looks(Look::Mounted)? && self.run.borrow().guards.unmount_first;
+        let may_be = self.name == "commit-local" && !self.run.borrow().guards.unmount_first;
+        let looks = self.looks(Look::Mounted)? && !may_be;
         Ok((looks && self.run.borrow().world.mounted).then(|| "/dev/sdb".into()))
     }
 
     fn is_fenced(&self, _data_dir: &AbsPath) -> anyhow::Result<bool> {
         let looks = self.looks(Look::Fenced)?;
-        Ok(!looks || self.run.borrow().world.local == Local::Fenced)
+        let is_fenced = self.run.borrow().world.local == Local::Fenced;
+        // What the step goes on with.
+        let expected = self.name != "start-etcd";
+        Ok(if looks { is_fenced } else { expected })
     }
 
-    fn hold_lun(&mut self, _data_dir: &AbsPath) -> anyhow::Result<()> {
-        match self.looks(Look::Held)? {
+    fn data_is_on_lun(&self, _data_dir: &AbsPath) -> anyhow::Result<()> {
+        match self.looks(Look::OnLun)? {
             true => self.run.borrow().data_is_on_lun().map_err(halt),
             false => Ok(()),
         }
+    }
+
+    fn is_unfinished(&self, aside: Aside) -> anyhow::Result<bool> {
+        let looks = self.looks(Look::Unfinished)?;
+        Ok(looks && matches!(aside, Aside::Retired { .. }) && self.run.borrow().world.aside.is_some())
+    }
+
+    fn is_shut_down(&self, _data_dir: &AbsPath) -> anyhow::Result<bool> {
+        Ok(!self.looks(Look::ShutDown)? || self.run.borrow().world.shut)
+    }
+
+    fn is_staged(&self) -> bool {
+        self.run.borrow().memory.staged
+    }
+
+    fn has_retired(&self) -> bool {
+        self.run.borrow().memory.retired
+    }
+
+    fn hold(&mut self, _data_dir: &AbsPath) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn fingerprint(&mut self, of: &Source, _seed: u64) -> anyhow::Result<Fingerprint> {
+        let looks = self.looks(Look::Read)?;
+        let writes = self.writes(of);
+        self.read = Some(writes);
+        let run = self.run.borrow();
+        let expected = run.world.record.and_then(|record| record.print);
+        Ok(print(if looks && run.guards.fingerprint { writes } else { expected.unwrap_or(writes) }))
+    }
+
+    fn unchanged(&self, of: &Source) -> anyhow::Result<()> {
+        let looks = self.looks(Look::Unchanged)?;
+        ensure!(!looks || self.read == Some(self.writes(of)), "somebody has written");
+        Ok(())
     }
 
     fn proof(&self) -> Option<Fingerprint> {
@@ -226,32 +307,137 @@ impl Machine for Sim<'_, '_> {
     fn still_holds(&self, source: &Source) -> anyhow::Result<Fingerprint> {
         let looks = self.looks(Look::Holds)?;
         let proven = self.run.borrow().memory.proven.ok_or_else(|| anyhow!("nothing is proven"))?;
-        let looks = looks && (*source != Source::Staging || self.run.borrow().guards.compare_lun);
+        let of_lun = matches!(source, Source::Staging | Source::Mounted(_));
+        let looks = looks && (!of_lun || self.run.borrow().guards.compare_lun);
         ensure!(!looks || proven == self.writes(source), "somebody has written since the proof");
         Ok(print(proven))
     }
 
-    fn perform(&mut self, effect: &Effect) -> anyhow::Result<()> {
+    fn perform(&mut self, effect: &Effect) -> anyhow::Result<String> {
         let guards = self.run.borrow().guards;
         match effect {
-            Effect::WriteRecord { record } => self.write(record),
-            Effect::SetStamp { on: Place::Held, .. } if !guards.mark_on_stamp => Ok(()),
-            Effect::SetStamp { stamp, .. } => self.restamp(Some(small_stamp(stamp))),
-            Effect::RemoveStamp => self.restamp(None),
-            Effect::Stage => {
+            Effect::WriteRecord { record } => self.write(record)?,
+            Effect::SetStamp { on: Place::Held, .. } if !guards.mark_on_stamp => {}
+            Effect::SetStamp { stamp, .. } => self.restamp(Some(small_stamp(stamp)))?,
+            Effect::RemoveStamp => self.restamp(None)?,
+            Effect::ClearUnfinished { .. } => self.act(|world| world.disk = Disk::Blank)?,
+            Effect::Format { format } => {
+                self.run.borrow_mut().happen().map_err(halt)?;
+                let world = self.run.borrow().world;
+                ensure!(world.session && world.reachable, "the LUN has gone");
+                ensure!(world.disk == Disk::Blank, "the LUN is not blank now");
+                let id = facts::number(&format.uuid);
+                // A mkfs that is cut short leaves parts of it.
+                self.act(|world| world.disk = Disk::Unfinished(id))?;
+                self.act(|world| world.disk = Disk::Xfs { id, tree: Tree::Whole(0), stamp: None })?;
+            }
+            Effect::Stage { uuid, .. } => {
+                let mut run = self.run.borrow_mut();
+                run.happen().map_err(halt)?;
+                run.memory.staged = false;
+                ensure!(run.world.session && run.world.reachable, "the LUN has gone");
+                let is_it = matches!(run.world.disk, Disk::Xfs { id, .. } if id == facts::number(uuid) || !guards.uuid);
+                ensure!(is_it, "the LUN holds another filesystem");
+                run.memory.staged = true;
+            }
+            Effect::StageAgain => {
                 let mut run = self.run.borrow_mut();
                 run.happen().map_err(halt)?;
                 run.lun_of_ours().map_err(halt)?;
                 run.memory.staged = true;
-                Ok(())
             }
-            Effect::Unstage => {
-                self.run.borrow_mut().memory.staged = false;
-                Ok(())
+            Effect::Unstage | Effect::LeaveStaging => self.run.borrow_mut().memory.staged = false,
+            Effect::Expose { .. } => {
+                self.run.borrow_mut().happen().map_err(halt)?;
+                self.run.borrow().lun_of_ours().map_err(halt)?;
+                self.act(|world| world.token = true)?;
+                let mut run = self.run.borrow_mut();
+                run.happen().map_err(halt)?;
+                let there = run.world.reachable;
+                run.take(|world| world.mounted |= there).map_err(halt)?;
+                run.effect(|world| world.token = !guards.token).map_err(halt)?;
+                ensure!(run.world.mounted, "the LUN has gone");
             }
-            Effect::RetireBarred { .. } => {
-                self.run.borrow_mut().effect(|world| world.barred = None).map_err(halt)
+            Effect::TakeBack { .. } => self.act(|world| {
+                world.mounted = false;
+                world.shut = false;
+                // An etcd that requires the mount is stopped with it.
+                if world.etcd == Etcd::OnLun {
+                    world.etcd = Etcd::Down;
+                }
+            })?,
+            Effect::Unmount { .. } => {
+                let mut run = self.run.borrow_mut();
+                run.happen().map_err(halt)?;
+                ensure!(run.world.mounted, "it is not mounted any more");
+                // A filesystem that is in use cannot be unmounted.
+                run.at_rest().map_err(halt)?;
+                run.take(|world| {
+                    world.mounted = false;
+                    world.shut = false;
+                })
+                .map_err(halt)?;
             }
+            Effect::RetireBarred { .. } => self.act(|world| world.barred = None)?,
+            Effect::PutAside { aside, .. } => {
+                // Somebody may open the data right before the exchange.
+                self.run.borrow_mut().happen().map_err(halt)?;
+                let (world, left) = (self.run.borrow().world, self.left());
+                let Local::Data(data) = world.local else { bail!("there is no data") };
+                ensure!(*aside != Aside::Barred || world.barred.is_none(), "there is barred data already");
+                let moved = |world: &mut World| {
+                    world.local = left;
+                    match aside {
+                        Aside::Retired { .. } => world.aside = Some(data),
+                        Aside::Barred => world.barred = Some(data),
+                    }
+                };
+                self.run.borrow_mut().take(moved).map_err(halt)?;
+            }
+            Effect::PutBack { aside, .. } => self.act(|world| {
+                let data = match aside {
+                    Aside::Retired { .. } => world.aside.take(),
+                    Aside::Barred => world.barred.take(),
+                };
+                world.local = Local::Data(data.unwrap());
+            })?,
+            Effect::MarkAside { aside: Aside::Barred, .. } => {}
+            Effect::MarkAside { aside: Aside::Retired { .. }, .. } => {
+                self.act(|world| world.aside = None)?;
+                self.run.borrow_mut().memory.retired = true;
+            }
+            Effect::Bar { .. } => {
+                self.run.borrow_mut().happen().map_err(halt)?;
+                let local = self.run.borrow().world.local;
+                ensure!(!matches!(local, Local::Data(_)), "only an empty directory is fenced");
+                let left = self.left();
+                if matches!(local, Local::Absent | Local::Empty) {
+                    self.run.borrow_mut().take(|world| world.local = left).map_err(halt)?;
+                }
+            }
+            Effect::MakeImmutable { .. } => {
+                if !guards.fence_is_atomic {
+                    self.act(|world| world.local = Local::Empty)?;
+                }
+                self.act(|world| world.local = Local::Fenced)?;
+            }
+            Effect::Return { generation, .. } => {
+                let shelf = self.run.borrow().world.shelf;
+                let copy = shelf.filter(|shelf| u64::from(shelf.generation) == *generation);
+                let Some(Shelf { tree: Tree::Whole(writes), .. }) = copy else { bail!("there is no copy") };
+                // First the flag goes, then the directories are exchanged. Nobody uses what is left of the fence.
+                let left = self.left();
+                self.act(|world| world.local = left)?;
+                self.act(|world| {
+                    world.local = Local::Data(writes);
+                    world.shelf = None;
+                })?;
+            }
+            Effect::StartEtcd { wait, .. } => self.start(*wait)?,
         }
+        Ok(String::new())
     }
 }
+
+/// What a fingerprint is of that is no copy of any moment.
+const NO_COPY: Writes = Writes::MAX;

@@ -1,8 +1,9 @@
 //! An exhaustive model of the protocol. It visits every reachable state and runs every step of `apply` and
 //! `rollback`, with a crash before, within and after each step.
 //!
-//! The program's own `plan` makes the decisions, and its own steps of record and stamp run on a simulated
-//! [`machine`]. [`steps`] restates the other steps, effect by effect, in the order in which `apply` makes them durable.
+//! The program's own `plan` makes the decisions, and its own steps (`apply/protocol.rs`) run on a simulated [`machine`].
+//! [`steps`] restates those that copy, prove, log in and stop etcd, effect by effect, in the order in which `apply` makes them
+//! durable.
 //! Between any two effects, any of these can happen: the run is killed, the power fails, someone else starts etcd, etcd
 //! writes, or the target is lost.
 //!

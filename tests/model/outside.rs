@@ -14,11 +14,20 @@ impl World {
         }
         let truth = self.truth + 1;
         match (self.etcd, self.disk) {
-            (Etcd::OnLocal, _) => Some(Self { truth, local: Local::Data(truth), ..self }),
+            (Etcd::OnLocal, _) => Some(Self { truth, ..self.with_local(truth) }),
             (Etcd::OnLun, Disk::Xfs { id, stamp, .. }) => {
                 Some(Self { truth, disk: Disk::Xfs { id, tree: Tree::Whole(truth), stamp }, ..self })
             }
             _ => None,
+        }
+    }
+
+    /// Another last write in the local data, which may have been moved under whoever has it open.
+    fn with_local(self, writes: Writes) -> Self {
+        match (self.local, self.aside) {
+            (Local::Data(_), _) => Self { local: Local::Data(writes), ..self },
+            (_, Some(_)) => Self { aside: Some(writes), ..self },
+            (_, None) => Self { barred: Some(writes), ..self },
         }
     }
 
@@ -28,11 +37,13 @@ impl World {
             return None;
         }
         let truth = self.truth + 1;
-        Some(match (self.mounted, self.disk, self.local) {
-            (true, Disk::Xfs { id, stamp, .. }, _) => {
+        Some(match (self.mounted, self.disk) {
+            (true, Disk::Xfs { id, stamp, .. }) => {
                 Self { truth, disk: Disk::Xfs { id, tree: Tree::Whole(truth), stamp }, ..self }
             }
-            (false, _, Local::Data(_)) => Self { truth, local: Local::Data(truth), ..self },
+            (false, _) if matches!(self.local, Local::Data(_)) || self.aside.is_some() => {
+                Self { truth, ..self.with_local(truth) }
+            }
             // What it sees was moved away or unmounted: nothing will read there again.
             _ => Self { truth, ..self },
         })

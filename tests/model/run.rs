@@ -5,7 +5,10 @@ use crate::{
     planner::Planner,
     world::{Etcd, Guards, Start, World, Writes},
 };
-use etcd_lun::plan::{Goal, Step, Undo};
+use etcd_lun::{
+    apply::MAX_ROUNDS,
+    plan::{Goal, Step, Undo},
+};
 
 /// What runs etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub enum Verb {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
     pub staged: bool,
+    /// The local data was retired, and nobody used it after that.
+    pub retired: bool,
     /// What the last copy was of, if its source did not change meanwhile.
     pub copied: Option<Writes>,
     /// A block of the copy has changed on its device since the ledger took it.
@@ -94,6 +99,8 @@ pub struct Run<'a> {
     place: usize,
     /// The step that unmounts the LUN, once it has begun.
     unmounted: Vec<Step>,
+    /// The plans so far.
+    last: Vec<Vec<&'static str>>,
 }
 
 impl<'a> Run<'a> {
@@ -119,6 +126,7 @@ impl<'a> Run<'a> {
             possible: Vec::new(),
             place: 0,
             unmounted: Vec::new(),
+            last: Vec::new(),
         }
     }
 
@@ -148,12 +156,13 @@ impl<'a> Run<'a> {
         // A killed run may have left it.
         self.world.token &= !self.guards.token;
         self.by_hand = goal.asks_cluster();
-        for _round in 0..8 {
+        for _round in 0..MAX_ROUNDS {
             let steps = match self.planner.plan(goal, &self.world, self.memory.staged) {
                 Ok(steps) if steps.is_empty() => return End::Done,
                 Ok(steps) => steps,
                 Err(refusal) => return self.ended(goal, End::Refused(refusal)),
             };
+            self.last.push(steps.iter().map(Step::id).collect());
             for step in steps.iter() {
                 if self.interrupted {
                     return self.ended(goal, End::Failed("interrupted".into()));
@@ -171,14 +180,14 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        End::Broken("plans without end".into())
+        End::Broken(format!("plans without end, in {:?}: {:?}", self.world, self.last))
     }
 
     /// After a failure, what the run has changed is put back as the program decides.
     fn ended(&mut self, goal: Goal, end: End) -> End {
         self.memory = Memory::default();
         self.interrupted = false;
-        for _round in 0..8 {
+        for _round in 0..MAX_ROUNDS {
             let undo = match self.planner.undo(goal, &self.world, self.memory.staged, &self.unmounted) {
                 Ok(undo) => undo,
                 Err(_) => return end,

@@ -31,6 +31,7 @@ fn beginnings() -> Vec<World> {
         local: Local::Data(1),
         record: None,
         shelf: None,
+        aside: None,
         barred: None,
         disk: Disk::Blank,
         snapshot: None,

@@ -1,17 +1,17 @@
-//! What the steps beside the protocol's do to the world, effect by effect, in the order in which `apply` makes them durable. The
-//! steps of record and stamp are the program's own ([`machine`](crate::machine)).
+//! What the steps that do not run on a [`machine`](crate::machine) do to the world, effect by effect, in the order in which
+//! `apply` makes them durable.
 
 use crate::{
     facts::number,
     run::{Run, Stop},
     support,
-    world::{Disk, Etcd, Local, Record, Shelf, Stamp, Tree, World, Writes},
+    world::{Disk, Etcd, Local, Record, Shelf, Stamp, Tree, Writes},
 };
 use etcd_lun::{
     node::authority,
     plan::{
         Step, Way,
-        step::{CatchUp, Copy, Format, Retire, StartEtcd},
+        step::{CatchUp, Copy},
     },
     terms::RecordedFingerprint,
 };
@@ -21,7 +21,7 @@ impl Run<'_> {
         Err(Stop::Failed(why.into()))
     }
 
-    fn at_rest(&self) -> Result<(), Stop> {
+    pub fn at_rest(&self) -> Result<(), Stop> {
         if self.world.is_running() {
             return Self::fail("somebody started etcd");
         }
@@ -29,11 +29,6 @@ impl Run<'_> {
             return Self::fail("a container of etcd's pod uses the directory");
         }
         Ok(())
-    }
-
-    /// Nobody has written to the source since it was proven.
-    fn still_holds(&self, proven: Writes, now: Writes) -> Result<(), Stop> {
-        if proven == now { Ok(()) } else { Self::fail("somebody has written since the proof") }
     }
 
     fn not_the_truth(&self) -> Result<(), Stop> {
@@ -82,35 +77,6 @@ impl Run<'_> {
                 Self::fail("the LUN has gone")
             }
             Step::AttachLun(_) | Step::AwaitDisk { .. } => Ok(()),
-            Step::ClearUnfinished { .. } => {
-                self.not_the_truth()?;
-                self.effect(|world| world.disk = Disk::Blank)
-            }
-            Step::Format(Format { uuid, .. }) => {
-                self.not_the_truth()?;
-                match self.world.disk {
-                    _ if !self.world.session || !self.world.reachable => {
-                        return Self::fail("the LUN has gone");
-                    }
-                    Disk::Blank => {}
-                    _ => return Self::fail("the LUN is not blank now"),
-                }
-                let id = number(uuid);
-                self.effect(|world| world.disk = Disk::Unfinished(id))?;
-                self.effect(|world| world.disk = Disk::Xfs { id, tree: Tree::Whole(0), stamp: None })
-            }
-            Step::Stage { uuid, .. } => {
-                self.memory.staged = false;
-                match self.world.disk {
-                    _ if !self.world.session || !self.world.reachable => {
-                        return Self::fail("the LUN has gone");
-                    }
-                    Disk::Xfs { id, .. } if id == number(uuid) || !self.guards.uuid => {}
-                    _ => return Self::fail("the LUN holds another filesystem"),
-                }
-                self.memory.staged = true;
-                Ok(())
-            }
             Step::PreCopy(Copy { way: Way::ToLocal { generation }, .. }) => {
                 self.data_is_on_lun()?;
                 self.shelve(*generation, Tree::Partial)
@@ -165,72 +131,9 @@ impl Run<'_> {
                     }
                 }
             }
-            Step::Retire(Retire { fingerprint, .. }) => self.retire(fingerprint.is_some()),
-            Step::Fence { .. } => self.fence(),
-            Step::UnmountData { .. } => {
-                let Some(proven) = self.memory.proven else { return Self::fail("not proven") };
-                self.happen()?;
-                self.at_rest()?;
-                self.happen()?;
-                if self.guards.compare_lun {
-                    self.still_holds(proven, self.lun_writes())?;
-                }
-                self.happen()?;
-                // A filesystem that is in use cannot be unmounted.
-                self.at_rest()?;
-                self.take(|world| {
-                    world.mounted = false;
-                    world.shut = false;
-                })
-            }
-            Step::UnmountShutDown { .. } => {
-                if !self.world.shut || !self.world.record_says_lun() {
-                    return Self::fail("it has not shut down, or is none of ours");
-                }
-                self.happen()?;
-                self.at_rest()?;
-                self.take(|world| {
-                    world.mounted = false;
-                    world.shut = false;
-                })
-            }
-            Step::Return { generation, .. } => self.put_in_place(*generation),
-            Step::Bar { .. } => self.bar(),
             // Nobody else uses the LUN while this is run.
             Step::WatchLun(_) => Ok(()),
             Step::KeepLocal { .. } | Step::Unbar { .. } => Self::fail("nobody runs `claim --local` here"),
-            Step::MountData(_) => {
-                self.happen()?;
-                // If the LUN does not answer, the mount fails.
-                self.lun_of_ours()?;
-                self.at_rest()?;
-                self.effect(|world| world.token = true)?;
-                self.happen()?;
-                let there = self.world.reachable;
-                self.take(|world| world.mounted |= there)?;
-                let kept = !self.guards.token;
-                self.effect(|world| world.token = kept)?;
-                if self.world.mounted { Ok(()) } else { Self::fail("the LUN has gone") }
-            }
-            Step::StartEtcd(StartEtcd { wait, on, .. }) => {
-                match on {
-                    authority::Authority::Lun
-                        if self.world.mounted && !self.world.shut && self.world.reachable => {}
-                    authority::Authority::Local
-                        if (!self.guards.put_back || !self.world.record_says_lun())
-                            && !self.world.mounted
-                            && self.world.local != Local::Fenced => {}
-                    _ => return Self::fail("the authoritative copy is not in its place"),
-                }
-                let started = self.world.etcd_started().map_err(Stop::Broken)?.unwrap_or(self.world);
-                if started.etcd == Etcd::OnLocal && self.world.record_says_lun() {
-                    return Err(Stop::Broken(
-                        "a run starts etcd on the local disk, and the record says LUN".into(),
-                    ));
-                }
-                let etcd = if *wait || self.world.is_running() { started.etcd } else { Etcd::Queued };
-                self.effect(|world| *world = World { etcd, stopped_by_us: false, ..*world })
-            }
             Step::AwaitMember(_) => {
                 self.happen()?;
                 if self.world.is_running() { Ok(()) } else { Self::fail("the member does not serve") }
@@ -335,26 +238,6 @@ impl Run<'_> {
         }
     }
 
-    /// First removes the fence's flag, then exchanges the directories. Nobody uses the rest of the fence.
-    fn put_in_place(&mut self, generation: u64) -> Result<(), Stop> {
-        let (Some(record), Some(shelf)) = (self.world.record, self.world.shelf) else {
-            return Self::fail("there is nothing to put in place");
-        };
-        if !record.rolled_back || self.world.mounted || u64::from(shelf.generation) != generation {
-            return Self::fail("the record has changed");
-        }
-        let Tree::Whole(writes) = shelf.tree else { return Self::fail("the copy has changed") };
-        if self.guards.fingerprint && record.print != Some(writes) {
-            return Self::fail("the copy has changed");
-        }
-        let open = if self.guards.bar { Local::Barred } else { Local::Empty };
-        self.effect(|world| world.local = open)?;
-        self.effect(|world| {
-            world.local = Local::Data(writes);
-            world.shelf = None;
-        })
-    }
-
     /// Compares the source with what the ledger says of the copy.
     fn prove(&mut self, way: Way, provisional: bool) -> Result<(), Stop> {
         match way {
@@ -375,65 +258,6 @@ impl Run<'_> {
         }
         self.memory.proven = Some(writes);
         Ok(())
-    }
-
-    fn retire(&mut self, by_record: bool) -> Result<(), Stop> {
-        self.at_rest()?;
-        // What this run has proven is not read again.
-        let expected = self.world.record.filter(|_| by_record).map(|record| record.print);
-        if self.guards.fingerprint && expected.is_some_and(|print| print != Some(self.local_writes())) {
-            return Self::fail("the local data has changed");
-        }
-        if !by_record && self.memory.proven.is_none() {
-            return Self::fail("not proven");
-        }
-        // The second comparison is with what this one has seen, or with the proof of this run.
-        let before = self.memory.proven.filter(|_| !by_record).unwrap_or(self.local_writes());
-        let left = if self.guards.bar { Local::Barred } else { Local::Empty };
-        // If etcd opened the data at this moment, the check afterwards finds it, and the exchange is
-        // reversed.
-        self.happen()?;
-        if self.guards.rest_after_retire {
-            self.at_rest()?;
-        }
-        if self.guards.compare_after_retire {
-            self.still_holds(before, self.local_writes())?;
-        }
-        self.take(|world| world.local = left)
-    }
-
-    fn fence(&mut self) -> Result<(), Stop> {
-        // The file `member` is made only where nothing has its name. In a data directory, etcd's directory
-        // has it.
-        self.happen()?;
-        match self.world.local {
-            Local::Data(_) => return Self::fail("only an empty directory is fenced"),
-            Local::Absent | Local::Empty if self.guards.bar => {
-                self.take(|world| world.local = Local::Barred)?
-            }
-            Local::Absent | Local::Empty | Local::Barred | Local::Fenced => {}
-        }
-        if !self.guards.fence_is_atomic {
-            self.effect(|world| world.local = Local::Empty)?;
-        }
-        self.effect(|world| world.local = Local::Fenced)
-    }
-
-    /// One exchange, and then the flag. Whoever opened the data meanwhile is found, and the exchange is reversed.
-    fn bar(&mut self) -> Result<(), Stop> {
-        self.not_the_truth()?;
-        self.at_rest()?;
-        let Local::Data(writes) = self.world.local else { return Self::fail("there is no data") };
-        if self.world.barred.is_some() {
-            return Self::fail("there is barred data already");
-        }
-        self.happen()?;
-        self.at_rest()?;
-        self.take(|world| {
-            world.local = Local::Barred;
-            world.barred = Some(writes);
-        })?;
-        self.effect(|world| world.local = Local::Fenced)
     }
 }
 

@@ -98,6 +98,8 @@ pub struct World {
     pub local: Local,
     pub record: Option<Record>,
     pub shelf: Option<Shelf>,
+    /// Retired data that was not looked at after that.
+    pub aside: Option<Writes>,
     /// Local data that a bar has put aside.
     pub barred: Option<Writes>,
     pub disk: Disk,
@@ -138,10 +140,6 @@ pub struct Guards {
     pub bar: bool,
     /// The fence makes the directory immutable before it removes anything from it.
     pub fence_is_atomic: bool,
-    /// Retiring checks whether someone has the retired data open, and then reverses the exchange.
-    pub rest_after_retire: bool,
-    /// Retiring compares the data once more after that, and reverses the exchange if somebody wrote to it.
-    pub compare_after_retire: bool,
     /// A rollback compares the LUN with its copy once more, before the unmount and before the commit.
     pub compare_lun: bool,
     /// The mount unit mounts only what a run has verified.
@@ -194,8 +192,6 @@ impl Guards {
     pub const ALL: Self = Self {
         bar: true,
         fence_is_atomic: true,
-        rest_after_retire: true,
-        compare_after_retire: true,
         compare_lun: true,
         token: true,
         proof: true,
@@ -272,6 +268,9 @@ impl World {
         self.start()?;
         match (self.etcd, self.local, self.disk) {
             (Etcd::OnLocal, Local::Data(writes), _) if writes == self.truth => {}
+            // It had opened the data before that was moved away.
+            (Etcd::OnLocal, Local::Barred | Local::Empty | Local::Fenced, _)
+                if self.aside.or(self.barred) == Some(self.truth) => {}
             (Etcd::OnLun, _, Disk::Xfs { tree: Tree::Whole(writes), .. }) if writes == self.truth => {}
             (Etcd::OnLocal | Etcd::OnLun, local, disk) => {
                 return Err(format!(
@@ -290,7 +289,7 @@ impl World {
         let on_local = matches!(self.local, Local::Data(writes) if writes == self.truth) || self.truth == 0;
         let on_lun = matches!(self.disk, Disk::Xfs { tree: Tree::Whole(writes), .. } if writes == self.truth);
         let on_shelf = self.shelf.is_some_and(|shelf| shelf.tree == Tree::Whole(self.truth));
-        let aside = self.barred == Some(self.truth);
+        let aside = self.barred == Some(self.truth) || self.aside == Some(self.truth);
         if !on_local && !on_lun && !on_shelf && !aside && !self.robbed {
             return Err("no copy holds the last write".into());
         }
@@ -302,11 +301,12 @@ impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "truth {}, local {:?}, record {:?}, shelf {:?}, barred {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}{}etcd {:?}{}",
+            "truth {}, local {:?}, record {:?}, shelf {:?}, aside {:?}, barred {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}{}etcd {:?}{}",
             self.truth,
             self.local,
             self.record,
             self.shelf,
+            self.aside,
             self.barred,
             self.disk,
             self.snapshot,

@@ -32,6 +32,8 @@ pub struct Run<'a> {
     pub written: u64,
     /// The state of the source right before a copy that somebody might still write to, or why there is none.
     pub resting: Option<Result<State, String>>,
+    /// The state of the directory that was read last, right before that.
+    pub read: Option<State>,
     /// Both trees were found to be the same.
     pub proof: Option<Proof>,
     /// The same while containers of etcd's pod may still write.
@@ -72,6 +74,7 @@ impl<'a> Run<'a> {
             ledger: None,
             written: 0,
             resting: None,
+            read: None,
             proof: None,
             provisional: None,
             attaching_since: None,

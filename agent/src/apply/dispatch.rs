@@ -4,8 +4,8 @@ use super::{
     context::Run,
     protocol,
     steps::{
-        attach, bar, catch_up, claim, confirm, copy, etcd, fence, format, grow, login, measure, mount,
-        portals, preflight, prove, retire, returning, serve, stage,
+        attach, bar, catch_up, claim, confirm, copy, etcd, grow, login, measure, portals, preflight, prove,
+        serve,
     },
     watcher::Watcher,
 };
@@ -23,7 +23,18 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         | Step::Activate { .. }
         | Step::Claim(_)
         | Step::Release { .. }
-        | Step::Mark(_) => protocol::step(run, step),
+        | Step::Mark(_)
+        | Step::Retire(_)
+        | Step::Fence { .. }
+        | Step::Bar { .. }
+        | Step::Return { .. }
+        | Step::StartEtcd(_)
+        | Step::ClearUnfinished { .. }
+        | Step::Format(_)
+        | Step::Stage { .. }
+        | Step::MountData(_)
+        | Step::UnmountData { .. }
+        | Step::UnmountShutDown { .. } => protocol::step(run, step),
         Step::SetInitiatorName { name } => login::set_initiator_name(run.host, name),
         Step::LogOut { sid } => login::log_out(run, *sid),
         Step::SetTimeout { sid, replacement } => login::set_timeout(run.host, *sid, *replacement),
@@ -34,9 +45,6 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::LogIn(step) => login::log_in(run, step, watcher),
         Step::AttachLun(step) => attach::attach(run, step, watcher),
         Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),
-        Step::ClearUnfinished { wwid, uuid } => format::clear_unfinished(run, wwid, uuid),
-        Step::Format(step) => format::format(run, step),
-        Step::Stage { wwid, uuid } => stage::stage(run, wwid, uuid),
         Step::PreCopy(step) => copy::pre_copy(run, step, watcher),
         Step::CatchUp(step) => catch_up::catch_up(run, step, watcher),
         Step::Preflight(step) => preflight::preflight(run, step),
@@ -49,19 +57,11 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::Prove { from, way, provisional: false, afresh } => prove::prove(run, from, *way, *afresh),
         Step::AwaitPodEnd { manifest } => etcd::await_pod_end(run.host, run.config, manifest, watcher),
         Step::Confirm(step) => confirm::confirm(run, step, watcher),
-        Step::Retire(step) => retire::retire(run, step),
-        Step::Fence { at } => fence::fence(run.host, at),
-        Step::Bar { at } => bar::bar(run, at),
         Step::WatchLun(step) => claim::watch(run, step, watcher),
         Step::KeepLocal { record } => bar::keep(run, record),
         Step::Unbar { generation } => bar::unbar(run, *generation),
-        Step::MountData(step) => mount::mount(run, step),
-        Step::UnmountData { unit, at } => mount::unmount(run, unit, at),
-        Step::UnmountShutDown { unit, at } => mount::unmount_shut_down(run, unit, at),
-        Step::Return { at, generation } => returning::put_in_place(run, at, *generation),
         Step::ResizeMap { map, to } => grow::resize_map(run.host, map, *to),
         Step::Grow(step) => grow::grow(run, step),
-        Step::StartEtcd(step) => etcd::start_on(run, step),
         Step::AwaitMember(step) => serve::await_member(run, step, watcher),
     }
 }

@@ -61,10 +61,7 @@ pub fn expose(
     let Err(error) = started.and(withdrawn).and_then(|()| verify()) else { return Ok(()) };
     Err(match take_back(host, unit, step) {
         Ok(()) => error.context(format!("nothing is mounted on {} now", step.at)),
-        Err(second) => error.context(format!(
-            "{} may still be mounted, and was not verified: run `systemctl stop {}` ({second:#})",
-            step.at, step.unit
-        )),
+        Err(second) => error.context(format!("{second:#}")),
     })
 }
 
@@ -81,15 +78,20 @@ pub fn unmount(host: &Host, unit: &str) -> anyhow::Result<()> {
 
 /// A restart of the unit unmounts, and without the link mounts nothing. For systemd it is a start, and the confined service has
 /// no right to stop a unit. An etcd that requires the mount is stopped with it.
-fn take_back(host: &Host, unit: &dyn MountUnit, step: &MountData) -> anyhow::Result<()> {
+pub fn take_back(host: &Host, unit: &dyn MountUnit, step: &MountData) -> anyhow::Result<()> {
     // An interruption may be the reason to be here, and must not keep the mount.
     host.interrupt.ignore();
-    withdraw(host)?;
-    unit.restart()?;
-    match place::mounted_on(host, &step.at)? {
+    let restarted = withdraw(host).and_then(|()| Ok(unit.restart()?));
+    let gone = restarted.and_then(|()| match place::mounted_on(host, &step.at)? {
         Some(mount) => bail!("{} is mounted on {}", mount.source, step.at),
         None => Ok(()),
-    }
+    });
+    gone.map_err(|error| {
+        error.context(format!(
+            "{} may still be mounted, and was not verified: run `systemctl stop {}`",
+            step.at, step.unit
+        ))
+    })
 }
 
 /// Checks what PID 1 has mounted: once, the verified device, as XFS, writable, with the options of the config. `devno` is the

@@ -3,7 +3,7 @@
 use super::{
     context::Run,
     machine::{self, Machine},
-    place, sysfs, users,
+    sysfs,
 };
 use crate::{
     config::NOT_IN_USE,
@@ -315,11 +315,11 @@ pub fn data_is_local(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Resul
 
 /// No process uses the local data directory. Not checked while the LUN is mounted over it: that path then leads to the
 /// LUN.
-pub fn no_users_beneath(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<()> {
-    if place::mounted_on(run.host, data_dir)?.is_some() {
+pub fn no_users_beneath(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
+    if machine.mounted_on(data_dir)?.is_some() {
         return Ok(());
     }
-    let users = users::of_data(run.host, data_dir)?;
+    let users = machine.users(data_dir)?;
     ensure!(users.is_empty(), "{} has files open in {data_dir}: end it first", users.join(", "));
     Ok(())
 }

@@ -7,13 +7,17 @@
 //! [`steps`]: super::steps
 
 use crate::{
+    config::Runtime,
     node::{
         Etcd,
         authority::{Record, Stamp},
+        layout::{BARRED, BARRED_DATA, BARRED_MARK, RETIRED, RETIRED_MARK},
     },
-    terms::{AbsPath, Fingerprint},
+    plan::step::{Format, MountData},
+    terms::{AbsPath, Fingerprint, FsUuid, Wwid},
 };
 use anyhow::Context as _;
+use std::ffi::CStr;
 
 /// A machine on which steps are carried out. Each look comes from the thing itself and never from a plan.
 ///
@@ -40,9 +44,30 @@ pub trait Machine {
     /// Whether the directory beneath the mount point is immutable.
     fn is_fenced(&self, data_dir: &AbsPath) -> anyhow::Result<bool>;
 
-    /// The record says that the LUN's copy is authoritative, and this very LUN is mounted on the data directory. The mount stays
-    /// for as long as this machine is held: [`Place::Held`] leads to it.
-    fn hold_lun(&mut self, data_dir: &AbsPath) -> anyhow::Result<()>;
+    /// The record says that the LUN's copy is authoritative, and this very LUN is mounted on the data directory.
+    fn data_is_on_lun(&self, data_dir: &AbsPath) -> anyhow::Result<()>;
+
+    /// Whether data lies there that no run has marked: it was put aside, and the run was cut short before it looked at it again.
+    fn is_unfinished(&self, aside: Aside) -> anyhow::Result<bool>;
+
+    /// Whether the filesystem at the data directory has shut down.
+    fn is_shut_down(&self, data_dir: &AbsPath) -> anyhow::Result<bool>;
+
+    /// Whether this run has the LUN mounted for itself.
+    fn is_staged(&self) -> bool;
+
+    /// Whether this run has retired the local data, and nobody used it after that.
+    fn has_retired(&self) -> bool;
+
+    /// Holds what is mounted on the data directory: it stays mounted for as long as this machine is held, and [`Place::Held`]
+    /// leads to it.
+    fn hold(&mut self, data_dir: &AbsPath) -> anyhow::Result<()>;
+
+    /// Reads a whole directory. The machine keeps the state of it before, for [`Machine::unchanged`].
+    fn fingerprint(&mut self, of: &Source, seed: u64) -> anyhow::Result<Fingerprint>;
+
+    /// Nothing in the directory has changed since the last [`Machine::fingerprint`], also if it lies elsewhere by now.
+    fn unchanged(&self, of: &Source) -> anyhow::Result<()>;
 
     /// The fingerprint that this run has proven for both copies.
     fn proof(&self) -> Option<Fingerprint>;
@@ -51,8 +76,9 @@ pub trait Machine {
     /// processes that use the source, so that this finds what they wrote before they ended.
     fn still_holds(&self, source: &Source) -> anyhow::Result<Fingerprint>;
 
-    /// Does something durable. It is durable when this returns.
-    fn perform(&mut self, effect: &Effect) -> anyhow::Result<()>;
+    /// Does something durable. It is durable when this returns. Says what has changed where only the machine knows it; else the
+    /// text is empty.
+    fn perform(&mut self, effect: &Effect) -> anyhow::Result<String>;
 }
 
 /// Where a mounted filesystem with a stamp is.
@@ -60,17 +86,73 @@ pub trait Machine {
 pub enum Place {
     /// The LUN, mounted for this run only.
     Staging,
-    /// The LUN, mounted for etcd, and held by [`Machine::hold_lun`].
+    /// The LUN, mounted for etcd, and held by [`Machine::hold`].
     Held,
+    /// What is mounted on the data directory of the config.
+    Mounted,
 }
 
-/// The source of a proven copy.
+/// The source of a copy, wherever it lies now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// This directory of the local disk.
+    /// This directory of the local disk, beneath whatever is mounted there.
     Dir(AbsPath),
+    /// What is mounted on this directory.
+    Mounted(AbsPath),
     /// The LUN, mounted for this run only.
     Staging,
+}
+
+/// What is waited for after an unmount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Free {
+    /// It is unmounted in every mount namespace, and nobody has the device open.
+    Device,
+    /// No mount namespace has the filesystem mounted.
+    Filesystem,
+}
+
+/// Where the content of the data directory is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aside {
+    /// To the retired data, as the one of this generation.
+    Retired {
+        /// The generation.
+        generation: u64,
+    },
+    /// To the barred data, until a person has decided.
+    Barred,
+}
+
+impl Aside {
+    /// The directory in which it lies then.
+    pub fn dir(self) -> &'static str {
+        match self {
+            Self::Retired { .. } => RETIRED,
+            Self::Barred => BARRED,
+        }
+    }
+
+    /// Its name in that directory.
+    pub fn name(self) -> String {
+        match self {
+            Self::Retired { generation } => generation.to_string(),
+            Self::Barred => BARRED_DATA.into(),
+        }
+    }
+
+    /// Its whole path.
+    pub fn path(self) -> String {
+        format!("{}/{}", self.dir(), self.name())
+    }
+
+    /// The attribute that says that it is ours, and the attribute's value.
+    pub fn mark(self) -> (&'static CStr, String) {
+        match self {
+            Self::Retired { generation } => (RETIRED_MARK, generation.to_string()),
+            Self::Barred => (BARRED_MARK, "barred".into()),
+        }
+    }
 }
 
 /// What a step does to the machine, and what outlives the run.
@@ -90,10 +172,99 @@ pub enum Effect {
     },
     /// Removes the stamp of the staged LUN, and syncs it.
     RemoveStamp,
-    /// Mounts the LUN of the record for this run, after all checks of its identity.
-    Stage,
+    /// Clears what an interrupted mkfs has left, after all checks of the LUN's identity.
+    ClearUnfinished {
+        /// The LUN.
+        wwid: Wwid,
+        /// The filesystem that it would have become.
+        uuid: FsUuid,
+    },
+    /// Makes the filesystem, after all checks of the LUN's identity, and if the LUN is provably blank.
+    Format {
+        /// Where, and which one.
+        format: Format,
+    },
+    /// Mounts the LUN for this run, after all checks of its identity, and labels its root directory.
+    Stage {
+        /// The LUN.
+        wwid: Wwid,
+        /// The filesystem on it.
+        uuid: FsUuid,
+    },
+    /// The same with the LUN of the record. What this run knows of a copy stays.
+    StageAgain,
     /// Unmounts the staged LUN.
     Unstage,
+    /// The same while PID 1 has it mounted for etcd.
+    LeaveStaging,
+    /// Has PID 1 mount the staged LUN for etcd, and checks that it has mounted this device, as asked. After an error nothing is
+    /// mounted there, or the error says that something is.
+    Expose {
+        /// What is mounted, and where.
+        mount: MountData,
+    },
+    /// Has PID 1 unmount what [`Effect::Expose`] has mounted.
+    TakeBack {
+        /// What was mounted, and where.
+        mount: MountData,
+    },
+    /// Has PID 1 unmount the data directory.
+    Unmount {
+        /// The mount unit.
+        unit: String,
+        /// The data directory.
+        data_dir: AbsPath,
+        /// What is waited for.
+        until: Free,
+    },
+    /// Exchanges the data directory for one that holds only the file `member`, beneath whatever is mounted there.
+    PutAside {
+        /// The data directory.
+        data: AbsPath,
+        /// Where its content goes.
+        aside: Aside,
+    },
+    /// Reverses [`Effect::PutAside`].
+    PutBack {
+        /// The data directory.
+        data: AbsPath,
+        /// Where its content lies.
+        aside: Aside,
+    },
+    /// Marks what was put aside as ours: it stays there.
+    MarkAside {
+        /// The data directory.
+        data: AbsPath,
+        /// Where its content lies.
+        aside: Aside,
+    },
+    /// Makes the directory beneath the mount point, if it is absent, and the file `member` in it, if it is empty. Anything else
+    /// in it is an error.
+    Bar {
+        /// The data directory.
+        data_dir: AbsPath,
+    },
+    /// Makes the directory beneath the mount point immutable, which holds only the file `member`.
+    MakeImmutable {
+        /// The data directory.
+        data_dir: AbsPath,
+    },
+    /// Exchanges a rollback's copy for the fence, and removes that.
+    Return {
+        /// The data directory.
+        data_dir: AbsPath,
+        /// The generation of the copy.
+        generation: u64,
+    },
+    /// Starts etcd, or has its start queued.
+    StartEtcd {
+        /// What runs it.
+        runtime: Runtime,
+        /// The data directory.
+        data_dir: AbsPath,
+        /// Whether this waits until etcd runs.
+        wait: bool,
+    },
     /// Makes barred data, if there is any, the retired data of this generation.
     RetireBarred {
         /// The generation.

@@ -6,12 +6,14 @@
 //! * [`rounds`]: the loop of `apply` and `rollback`
 //! * [`dispatch`]: one `match` from each step to the function that does it
 //! * [`performer`]: the node as a [`machine`]
-//! * [`protocol`]: the steps of record and stamp, on any machine
+//! * [`protocol`]: the steps of record, stamp and data directory, on any machine
 //! * [`steps`]: what each step does, in a file for each thing that steps touch
 //! * [`cause`]: why a step has failed
 //! * [`exposure`]: having PID 1 mount the LUN, so that nothing is mounted that was not verified
 //! * [`guard`]: the preconditions that a destructive step reads again just before it acts
 //! * [`machine`]: what steps see of the machine and do to it, so that a model can drive them
+//! * [`aside`]: putting the data directory's content aside, and back
+//! * [`unmount`]: having PID 1 unmount, and waiting for everyone else
 //! * [`views`]: where else the LUN is mounted, as in a debug pod
 //! * [`quiet`]: the state of the source with which a provisional proof begins
 //! * [`parking`]: moving a static pod's manifest, in the confined service by units of PID 1
@@ -25,6 +27,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod alone;
+mod aside;
 mod away;
 mod cause;
 mod context;
@@ -45,6 +48,7 @@ pub mod scope;
 mod selinux;
 mod steps;
 mod sysfs;
+mod unmount;
 mod users;
 mod verbs;
 mod views;
@@ -52,7 +56,7 @@ mod watcher;
 
 pub use away::Away;
 pub use outcome::{Done, Failure};
-pub use rounds::apply;
+pub use rounds::{MAX_ROUNDS, apply};
 pub use selinux::is_confined;
 pub use verbs::{confine, let_go, luns, mark, retired};
 pub use watcher::Watcher;

@@ -1,23 +1,25 @@
 //! The node as a [`Machine`]: each look and each effect of the protocol's steps.
 
 use super::{
+    aside,
     context::Run,
-    guard,
-    machine::{Effect, Machine, Place, Source},
+    exposure, guard,
+    machine::{Aside, Effect, Free, Machine, Place, Source},
     place, record,
-    steps::{claim, prove, stage},
-    users,
+    steps::{claim, etcd, fence, format, prove, returning, stage},
+    unmount, users,
 };
 use crate::{
-    host::{dir, inode, tree},
+    host::{dir, inode, tree, xfs},
     node::{
         Etcd,
         authority::{Record, Stamp},
     },
     observe,
+    plan::step::MountData,
     terms::{AbsPath, Fingerprint},
 };
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use std::os::fd::OwnedFd;
 
 impl Machine for Run<'_> {
@@ -50,8 +52,27 @@ impl Machine for Run<'_> {
         place::is_fenced(self.host, data_dir)
     }
 
-    fn hold_lun(&mut self, data_dir: &AbsPath) -> anyhow::Result<()> {
-        guard::data_is_on_lun(self, data_dir)?;
+    fn data_is_on_lun(&self, data_dir: &AbsPath) -> anyhow::Result<()> {
+        guard::data_is_on_lun(self, data_dir).map(drop)
+    }
+
+    fn is_unfinished(&self, aside: Aside) -> anyhow::Result<bool> {
+        aside::is_unfinished(self.host, aside)
+    }
+
+    fn is_shut_down(&self, data_dir: &AbsPath) -> anyhow::Result<bool> {
+        Ok(xfs::is_shut_down(&self.host.root.locate(data_dir.as_path())))
+    }
+
+    fn is_staged(&self) -> bool {
+        self.staging.is_some()
+    }
+
+    fn has_retired(&self) -> bool {
+        self.retired
+    }
+
+    fn hold(&mut self, data_dir: &AbsPath) -> anyhow::Result<()> {
         self.held = Some(tree::open(&self.host.root.locate(data_dir.as_path()))?);
         Ok(())
     }
@@ -60,37 +81,107 @@ impl Machine for Run<'_> {
         self.proof.map(|proof| proof.fingerprint)
     }
 
-    fn still_holds(&self, source: &Source) -> anyhow::Result<Fingerprint> {
-        let source = match source {
-            Source::Dir(path) => tree::open(&self.host.root.locate(path.as_path()))?,
-            Source::Staging => self.staging()?.root()?,
-        };
-        prove::still_holds(self, &source)
+    fn still_holds(&self, of: &Source) -> anyhow::Result<Fingerprint> {
+        prove::still_holds(self, &source(self, of)?)
     }
 
-    fn perform(&mut self, effect: &Effect) -> anyhow::Result<()> {
+    fn fingerprint(&mut self, of: &Source, seed: u64) -> anyhow::Result<Fingerprint> {
+        let data = source(self, of)?;
+        let state = tree::state(&data, &self.host.interrupt)?.beneath();
+        self.read = Some(state);
+        Ok(tree::fingerprint(&data, seed, &self.host.interrupt, &mut |_| {})?.fingerprint)
+    }
+
+    fn unchanged(&self, of: &Source) -> anyhow::Result<()> {
+        let before = self.read.as_ref().context("nothing was read in this run")?;
+        let now = tree::state(&source(self, of)?, &self.host.interrupt)?.beneath();
+        match before.difference(&now) {
+            Some(change) => bail!("{change}"),
+            None => Ok(()),
+        }
+    }
+
+    fn perform(&mut self, effect: &Effect) -> anyhow::Result<String> {
         match effect {
-            Effect::WriteRecord { record } => record::write(self.host, record),
+            Effect::StartEtcd { runtime, data_dir, wait } => {
+                return etcd::start(self.host, runtime, data_dir, *wait);
+            }
+            Effect::ClearUnfinished { wwid, uuid } => return format::clear(self, wwid, uuid),
+            Effect::Format { format } => return format::make(self, format),
+            Effect::WriteRecord { record } => record::write(self.host, record)?,
             Effect::SetStamp { on, stamp } => {
                 let root = root(self, *on)?;
                 inode::set_attribute(&root, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
-                dir::sync_filesystem(&root).context("syncing the LUN")
+                dir::sync_filesystem(&root).context("syncing the LUN")?;
             }
             Effect::RemoveStamp => {
                 let root = root(self, Place::Staging)?;
                 inode::remove_attribute(&root, Stamp::ATTRIBUTE)?;
-                dir::sync_filesystem(&root).context("syncing the LUN")
+                dir::sync_filesystem(&root).context("syncing the LUN")?;
             }
-            Effect::Stage => stage::again(self),
-            Effect::Unstage => self.take_staging()?.unmount().context("unmounting the LUN"),
-            Effect::RetireBarred { generation } => claim::retire_barred(self, *generation),
+            Effect::Stage { wwid, uuid } => stage::stage(self, wwid, uuid)?,
+            Effect::StageAgain => stage::again(self)?,
+            Effect::Unstage => self.take_staging()?.unmount().context("unmounting the LUN")?,
+            Effect::LeaveStaging => {
+                if let Some(staging) = self.staging.take() {
+                    staging.leave().context("unmounting the LUN for this program")?;
+                }
+            }
+            Effect::Expose { mount } => return expose(self, mount),
+            Effect::TakeBack { mount } => {
+                exposure::take_back(self.host, &exposure::ByName(self.host, &mount.unit), mount)?;
+            }
+            Effect::Unmount { unit, data_dir, until: Free::Device } => {
+                unmount::until_device_is_free(self.host, unit, data_dir)?;
+            }
+            Effect::Unmount { unit, data_dir, until: Free::Filesystem } => {
+                unmount::until_filesystem_is_gone(self.host, unit, data_dir)?;
+            }
+            Effect::PutAside { data, aside } => aside::put(self.host, data, *aside)?,
+            Effect::PutBack { data, aside } => aside::put_back(self.host, data, *aside)?,
+            Effect::MarkAside { data, aside } => {
+                self.retired |= matches!(aside, Aside::Retired { .. });
+                aside::mark(self.host, data, *aside)?;
+            }
+            Effect::Bar { data_dir } => fence::bar(self.host, data_dir)?,
+            Effect::MakeImmutable { data_dir } => fence::make_immutable(self.host, data_dir)?,
+            Effect::Return { data_dir, generation } => {
+                returning::exchange(self.host, data_dir, *generation)?;
+            }
+            Effect::RetireBarred { generation } => claim::retire_barred(self, *generation)?,
         }
+        Ok(String::new())
+    }
+}
+
+/// Has PID 1 mount the device that is staged. If a mount with etcd's options cannot be made beside the staged one, that goes
+/// first: both would be of one filesystem in memory, with the options of the staged one.
+fn expose(run: &mut Run<'_>, mount: &MountData) -> anyhow::Result<String> {
+    let staging = run.staging()?;
+    let mut lun = guard::staged_lun(run, staging, &mount.wwid)?;
+    if !staging.can_be_shared() {
+        run.take_staging()?.unmount().context("unmounting the LUN")?;
+        lun = guard::lun_of_ours(run, &mount.wwid, &mount.uuid)?;
+    }
+    let unit = exposure::ByName(run.host, &mount.unit);
+    exposure::expose(run.host, &unit, mount, &lun.device, || {
+        exposure::is_as_asked(run.host, mount, &lun.devno)
+    })?;
+    Ok(format!("{} is mounted on {}", lun.device, mount.at))
+}
+
+fn source(run: &Run<'_>, of: &Source) -> anyhow::Result<OwnedFd> {
+    match of {
+        Source::Dir(path) => inode::beneath(run.host, path)?.with_context(|| format!("{path} has gone")),
+        Source::Mounted(at) => Ok(tree::open(&run.host.root.locate(at.as_path()))?),
+        Source::Staging => Ok(run.staging()?.root()?),
     }
 }
 
 fn root(run: &Run<'_>, of: Place) -> anyhow::Result<OwnedFd> {
     match of {
         Place::Staging => Ok(run.staging()?.root()?),
+        Place::Mounted => Ok(tree::open(&run.host.root.locate(run.config.etcd.data_dir.as_path()))?),
         Place::Held => {
             let held = run.held.as_ref().context("the LUN is not held in this run")?;
             held.try_clone().context("opening the LUN once more")

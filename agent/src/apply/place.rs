@@ -23,12 +23,7 @@ pub fn is_fenced(host: &Host, data_dir: &AbsPath) -> anyhow::Result<bool> {
     Ok(inode::is_immutable(&place)? == Some(true))
 }
 
-/// The stamp of a filesystem, read from its root directory.
-pub fn stamp_of(root: &OwnedFd) -> anyhow::Result<Stamp> {
-    stamp_if_any(root)?.context("the mounted filesystem has no stamp")
-}
-
-/// The same; none if it has no stamp.
+/// The stamp of a filesystem, read from its root directory; none if it has no stamp.
 pub fn stamp_if_any(root: &OwnedFd) -> anyhow::Result<Option<Stamp>> {
     let Some(text) = inode::attribute(root, Stamp::ATTRIBUTE)? else { return Ok(None) };
     let stamp = Stamp::parse(&String::from_utf8_lossy(&text));

@@ -1,8 +1,9 @@
-//! The steps that decide which copy is the truth: those of record and stamp. They run on any [`Machine`].
+//! The steps that decide which copy is the truth, and on which one etcd can start: those of record and stamp, of the data
+//! directory, and etcd's start. They run on any [`Machine`].
 
 use super::{
-    machine::Machine,
-    steps::{claim, commit, stamp},
+    machine::{Effect, Machine},
+    steps::{bar, claim, commit, etcd, fence, format, mount, retire, returning, stamp},
 };
 use crate::plan::Step;
 use anyhow::bail;
@@ -25,6 +26,20 @@ pub fn step(machine: &mut dyn Machine, step: &Step) -> anyhow::Result<String> {
             stamp::mark_lun(machine, step)?;
             stamp::mark_record(machine, step)
         }
+        Step::Retire(step) => retire::retire(machine, step),
+        Step::Fence { at } => fence::fence(machine, at),
+        Step::Bar { at } => bar::bar(machine, at),
+        Step::Return { at, generation } => returning::put_in_place(machine, at, *generation),
+        Step::StartEtcd(step) => etcd::start_on(machine, step),
+        Step::ClearUnfinished { wwid, uuid } => format::clear_unfinished(machine, wwid, uuid),
+        Step::Format(step) => format::format(machine, step),
+        Step::Stage { wwid, uuid } => {
+            machine.perform(&Effect::Stage { wwid: wwid.clone(), uuid: *uuid })?;
+            Ok(format!("{wwid} is mounted for this program"))
+        }
+        Step::MountData(step) => mount::mount(machine, step),
+        Step::UnmountData { unit, at } => mount::unmount(machine, unit, at),
+        Step::UnmountShutDown { unit, at } => mount::unmount_shut_down(machine, unit, at),
         step => bail!("`{step}` is no step of the protocol"),
     }
 }

@@ -2,52 +2,43 @@
 
 use super::{commit, fence};
 use crate::{
-    apply::{context::Run, guard, place, users},
+    apply::{
+        context::Run,
+        guard,
+        machine::{Aside, Effect, Machine},
+        place,
+    },
     host::{dir, inode, tree},
     node::{
         Fact,
         authority::{Authority, Record},
-        layout::{BAR, BARRED, BARRED_DATA, BARRED_MARK, RETURNING, RETURNING_MARK},
+        layout::{BARRED, BARRED_DATA, BARRED_MARK, RETURNING, RETURNING_MARK},
     },
     observe,
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail, ensure};
 
-/// Exchanges the data directory for one that holds only the file [`BAR`], and fences it. At no moment is there a directory in
+/// Exchanges the data directory for one that holds only the file `member`, and fences it. At no moment is there a directory in
 /// which etcd could begin without data.
-pub fn bar(run: &Run<'_>, at: &AbsPath) -> anyhow::Result<String> {
-    let host = run.host;
-    guard::lun_is_not_authoritative(run).with_context(|| format!("{at} is not barred"))?;
-    guard::nothing_is_mounted(run, at)?;
-    guard::etcd_is_at_rest(run, at)?;
-    let barred: AbsPath = BARRED.parse()?;
-    host.root.make_dir_durably(barred.as_path(), 0o700).context("making the directory of barred data")?;
-    let (parent, aside) = dir::both_without_mounts(host, &at.parent(), &barred)?;
-    let data = dir::open(&parent, at.name()).with_context(|| format!("opening {at}"))?;
-    let place = match dir::names(&aside)?.iter().any(|name| name == BARRED_DATA) {
-        true => dir::open(&aside, BARRED_DATA)?,
-        false => inode::make_empty_dir_like(&aside, BARRED_DATA, &data)?,
-    };
-    match dir::names(&place)?.as_slice() {
-        [] => dir::make_file(&place, BAR)?,
-        [only] if only == BAR && dir::is_empty_file(&place, BAR)? => {} // left by an interrupted run
-        _ => bail!("{BARRED}/{BARRED_DATA} exists already and holds something: move it away"),
-    }
-    inode::exchange(&aside, BARRED_DATA, &parent, at.name())?;
+pub fn bar(machine: &mut dyn Machine, at: &AbsPath) -> anyhow::Result<String> {
+    let aside = Aside::Barred;
+    guard::lun_is_not_authoritative(machine).with_context(|| format!("{at} is not barred"))?;
+    guard::nothing_is_mounted(machine, at)?;
+    guard::etcd_is_at_rest(machine, at)?;
+    machine.perform(&Effect::PutAside { data: at.clone(), aside })?;
     // Whoever opened the data since the look would go on writing to it.
-    let users = users::of_data(host, &barred.join(BARRED_DATA))?;
+    let users = machine.users(&aside.path().parse()?)?;
     if !users.is_empty() {
-        inode::exchange(&aside, BARRED_DATA, &parent, at.name()).with_context(|| {
-            format!("{} uses {at}, which lies in {BARRED}/{BARRED_DATA} now", users.join(", "))
-        })?;
+        machine
+            .perform(&Effect::PutBack { data: at.clone(), aside })
+            .with_context(|| format!("{} uses {at}, which lies in {} now", users.join(", "), aside.path()))?;
         bail!("{} opened {at} while it was barred: the data is back in its place", users.join(", "));
     }
-    inode::set_attribute(dir::open(&aside, BARRED_DATA)?, BARRED_MARK, b"barred")
-        .with_context(|| format!("marking {BARRED}/{BARRED_DATA} as ours"))?;
-    fence::fence(host, at)?;
+    machine.perform(&Effect::MarkAside { data: at.clone(), aside })?;
+    fence::fence(machine, at)?;
     tracing::warn!("the local data was barred, because the LUN is newer");
-    Ok(format!("the data of {at} lies in {BARRED}/{BARRED_DATA}, and etcd cannot start"))
+    Ok(format!("the data of {at} lies in {}, and etcd cannot start", aside.path()))
 }
 
 /// The commit point of a return to barred data. Nothing is mounted and the data directory is fenced, so etcd can run on neither

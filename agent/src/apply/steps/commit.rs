@@ -55,7 +55,7 @@ pub fn commit_local(machine: &mut dyn Machine, record: &Record) -> anyhow::Resul
     guard::nothing_is_mounted(machine, at)?;
     ensure!(machine.is_fenced(at)?, "{at} is not fenced: nothing is committed");
     machine
-        .perform(&Effect::Stage)
+        .perform(&Effect::StageAgain)
         .context("mounting the LUN for this program, to compare it with its copy")?;
     let proof = machine.still_holds(&Source::Staging).context("nothing is committed")?;
     machine.perform(&Effect::Unstage)?;

@@ -2,8 +2,9 @@
 
 use crate::{
     apply::{
-        context::Run,
-        guard, parking, selinux,
+        guard,
+        machine::{Effect, Machine},
+        parking, selinux,
         users::{self, User},
         watcher::Watcher,
     },
@@ -239,12 +240,13 @@ fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
 }
 
 /// Starts etcd if the data directory leads to the authoritative copy.
-pub fn start_on(run: &Run<'_>, step: &StartEtcd) -> anyhow::Result<String> {
+pub fn start_on(machine: &mut dyn Machine, step: &StartEtcd) -> anyhow::Result<String> {
     let StartEtcd { runtime, data_dir, on, wait } = step;
     match on {
-        Authority::Lun => drop(guard::data_is_on_lun(run, data_dir)?),
-        Authority::Local => guard::data_is_local(run, data_dir)?,
+        Authority::Lun => machine.data_is_on_lun(data_dir)?,
+        Authority::Local => guard::data_is_local(machine, data_dir)?,
     }
-    let started = start(run.host, runtime, data_dir, *wait)?;
+    let start = Effect::StartEtcd { runtime: runtime.clone(), data_dir: data_dir.clone(), wait: *wait };
+    let started = machine.perform(&start)?;
     Ok(format!("{started}, on the {on}"))
 }

@@ -1,7 +1,12 @@
 //! Making the filesystem on a blank LUN, and clearing one that an interrupted mkfs left.
 
 use crate::{
-    apply::{context::Run, guard, sysfs},
+    apply::{
+        context::Run,
+        guard,
+        machine::{Effect, Machine},
+        sysfs,
+    },
     host::{block, udev::Monitor, xfs},
     observe,
     plan::step::Format,
@@ -16,16 +21,28 @@ const FORMAT_LIMIT: Duration = Duration::from_secs(900);
 /// (systemd-udevd.service(8)).
 const LABEL_LIMIT: Duration = Duration::from_secs(180);
 
-pub fn clear_unfinished(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
-    guard::local_is_authoritative(run)?;
+/// Clears what an interrupted mkfs has left of this filesystem. Only a record that says local may name it.
+pub fn clear_unfinished(machine: &mut dyn Machine, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
+    guard::local_is_authoritative(machine)?;
+    machine.perform(&Effect::ClearUnfinished { wwid: wwid.clone(), uuid: *uuid })
+}
+
+/// Makes the filesystem that the record names.
+pub fn format(machine: &mut dyn Machine, step: &Format) -> anyhow::Result<String> {
+    guard::local_is_authoritative(machine)?;
+    machine.perform(&Effect::Format { format: step.clone() })
+}
+
+/// [`Effect::ClearUnfinished`] on the node.
+pub fn clear(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
     let lun = guard::lun(run, wwid)?;
     block::clear_unfinished(run.host, &lun.device, uuid)?;
     Ok(format!("{} no longer holds the unfinished filesystem {uuid}", lun.device))
 }
 
-pub fn format(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
+/// [`Effect::Format`] on the node.
+pub fn make(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
     let Format { wwid, uuid, label } = step;
-    guard::local_is_authoritative(run)?;
     let lun = guard::blank_lun(run, wwid)?;
     let monitor = Monitor::open(run.host).context("listening to udev")?;
     xfs::make_filesystem(run.host, &block::node(&lun.device)?, uuid, label, FORMAT_LIMIT)?;

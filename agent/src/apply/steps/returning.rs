@@ -1,7 +1,11 @@
 //! The local copy of a rollback: staging it, and exchanging it for the fence.
 
+use super::fence;
 use crate::{
-    apply::{context::Run, guard},
+    apply::{
+        guard,
+        machine::{Effect, Machine, Source},
+    },
     host::{Host, dir, inode, tree},
     node::layout::{BAR, RETURNING, RETURNING_MARK},
     terms::{AbsPath, RecordedFingerprint},
@@ -26,39 +30,40 @@ pub fn shelve(host: &Host, path: &AbsPath, like: &OwnedFd) -> anyhow::Result<Own
     Ok(made)
 }
 
-/// Exchanges the proven copy for the fence. The data directory is at no moment absent, or empty and writable: the
-/// immutable flag is cleared first, and the file [`BAR`] removed last.
-pub fn put_in_place(run: &Run<'_>, at: &AbsPath, generation: u64) -> anyhow::Result<String> {
-    let host = run.host;
-    let record = guard::rolled_back(run)?;
+/// Puts the proven copy into the place of the fence.
+pub fn put_in_place(machine: &mut dyn Machine, at: &AbsPath, generation: u64) -> anyhow::Result<String> {
+    let record = guard::rolled_back(machine)?;
     ensure!(record.generation == generation, "the record is of generation {} now", record.generation);
-    guard::nothing_is_mounted(run, at)?;
-    guard::no_users_beneath(run, at)?;
+    guard::nothing_is_mounted(machine, at)?;
+    guard::no_users_beneath(machine, at)?;
+    let copy: AbsPath = format!("{RETURNING}/{generation}").parse()?;
+    let Some(RecordedFingerprint::Ours(proven)) = record.fingerprint else {
+        bail!("the record has no fingerprint of {copy} that this version can compare")
+    };
+    if machine.proof() != Some(proven) {
+        let found = machine.fingerprint(&Source::Dir(copy.clone()), proven.seed)?;
+        ensure!(
+            found == proven,
+            "{copy} has changed: its fingerprint is {found} now, which is not that of the proven copy"
+        );
+    }
+    machine.perform(&Effect::Return { data_dir: at.clone(), generation })?;
+    Ok(format!("{at} holds generation {generation}, and is writable"))
+}
+
+/// Exchanges a rollback's copy for the fence. The data directory is at no moment absent, or empty and writable: the
+/// immutable flag is cleared first, and the file [`BAR`] removed last.
+pub fn exchange(host: &Host, at: &AbsPath, generation: u64) -> anyhow::Result<()> {
     let (parent, shelf) = dir::both_without_mounts(host, &at.parent(), &RETURNING.parse()?)?;
     let name = generation.to_string();
     let copy = dir::open(&shelf, &name).with_context(|| format!("opening {RETURNING}/{name}"))?;
-    let Some(RecordedFingerprint::Ours(proven)) = record.fingerprint else {
-        bail!("the record has no fingerprint of {RETURNING}/{name} that this version can compare")
-    };
-    if run.proof.map(|proof| proof.fingerprint) != Some(proven) {
-        let found = tree::fingerprint(&copy, proven.seed, &host.interrupt, &mut |_| {})?.fingerprint;
-        ensure!(
-            found == proven,
-            "{RETURNING}/{name} has changed: its fingerprint is {found} now, which is not that of the proven copy"
-        );
-    }
     dir::make(&parent, at.name(), 0o700).with_context(|| format!("making {at}"))?;
     let fence = dir::open(&parent, at.name())?;
-    let barred = match dir::names(&fence)?.as_slice() {
-        [] => false,
-        [only] if only == BAR && dir::is_empty_file(&fence, BAR)? => true,
-        names => bail!("{at} holds {}: the copy is not put in its place", names.join(", ")),
-    };
+    let barred = fence::is_barred(&fence, at).context("the copy is not put in its place")?;
     inode::remove_attribute(&copy, RETURNING_MARK)?;
     inode::exchange_for_immutable(&shelf, &name, &parent, at.name())?;
     let removed = if barred { dir::remove_file(&fence, BAR) } else { Ok(()) };
     removed
         .and_then(|()| dir::remove_dir(&shelf, &name))
-        .with_context(|| format!("removing what was {at} until now and is {RETURNING}/{name}"))?;
-    Ok(format!("{at} holds generation {generation}, and is writable"))
+        .with_context(|| format!("removing what was {at} until now and is {RETURNING}/{name}"))
 }

@@ -12,12 +12,11 @@ use crate::{
 use anyhow::Context as _;
 
 /// Mounts the LUN for this process only. The filesystem is the one that the plan names: `claim` stages one that no record names.
-pub fn stage(run: &mut Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
+pub fn stage(run: &mut Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<()> {
     run.drop_staging();
     let lun = guard::lun_holds(run, wwid, uuid)?;
     mount(run, &lun.device)?;
-    selinux::label_root(run.host, &run.staging()?.root()?, &run.config.etcd.data_dir)?;
-    Ok(format!("{} is mounted for this program", lun.device))
+    selinux::label_root(run.host, &run.staging()?.root()?, &run.config.etcd.data_dir)
 }
 
 /// Writes everything to the staged LUN, unmounts it, and mounts it again after all checks of its identity. Names and

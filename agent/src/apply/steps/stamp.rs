@@ -86,7 +86,9 @@ pub fn announce(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
 /// and [`mark_record`] after it.
 pub fn mark_lun(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
     let Mark { at, stamp, record } = step;
-    machine.hold_lun(at)?;
+    // First: what is held stays, so the look is at what is held.
+    machine.hold(at)?;
+    machine.data_is_on_lun(at)?;
     let now = machine::stamp(machine, Place::Held)?;
     let next = next_use(stamp)?;
     ensure!(
@@ -94,7 +96,8 @@ pub fn mark_lun(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
         "the LUN's stamp or the record has changed: nothing is counted"
     );
     guard::same_moment(machine, record, &now)?;
-    machine.perform(&Effect::SetStamp { on: Place::Held, stamp: stamp.clone() })
+    machine.perform(&Effect::SetStamp { on: Place::Held, stamp: stamp.clone() })?;
+    Ok(())
 }
 
 /// Takes the use over into the record, if nothing else in the record has changed since it was announced.

@@ -1,0 +1,70 @@
+//! Putting the data directory's content aside by one atomic exchange, and back.
+
+use super::machine::Aside;
+use crate::{
+    host::{Host, dir, inode},
+    node::layout::BAR,
+    terms::AbsPath,
+};
+use anyhow::{Context as _, bail};
+use std::os::fd::OwnedFd;
+
+/// Exchanges the data directory for one that holds only the file [`BAR`].
+///
+/// At no moment is there a directory in which etcd could begin without data: in an empty one it would bootstrap a new cluster.
+pub fn put(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
+    let dir = aside.dir();
+    host.root.make_dir_durably(dir, 0o700).with_context(|| format!("making {dir}"))?;
+    let Both { parent, shelf } = Both::open(host, at, aside)?;
+    let (data, name) =
+        (dir::open(&parent, at.name()).with_context(|| format!("opening {at}"))?, aside.name());
+    let place = match dir::names(&shelf)?.contains(&name) {
+        true => dir::open(&shelf, &name)?,
+        false => inode::make_empty_dir_like(&shelf, &name, &data)?,
+    };
+    match dir::names(&place)?.as_slice() {
+        [] => dir::make_file(&place, BAR)?,
+        [only] if only == BAR && dir::is_empty_file(&place, BAR)? => {} // left by an interrupted run
+        _ => bail!("{} exists already and holds something: move it away", aside.path()),
+    }
+    Ok(inode::exchange(&shelf, &name, &parent, at.name())?)
+}
+
+/// Reverses [`put`].
+pub fn put_back(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
+    let Both { parent, shelf } = Both::open(host, at, aside)?;
+    Ok(inode::exchange(&shelf, aside.name().as_str(), &parent, at.name())?)
+}
+
+/// Marks the data that lies aside as put there by us.
+pub fn mark(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
+    let Both { shelf, .. } = Both::open(host, at, aside)?;
+    let (name, value) = aside.mark();
+    let data = dir::open(&shelf, &aside.name())?;
+    inode::set_attribute(data, name, value.as_bytes())
+        .with_context(|| format!("marking {} as ours", aside.path()))
+}
+
+/// Whether data lies there without our mark.
+pub fn is_unfinished(host: &Host, aside: Aside) -> anyhow::Result<bool> {
+    let Some(data) = inode::beneath(host, &aside.path().parse()?)? else { return Ok(false) };
+    let is_bar = match dir::names(&data)?.as_slice() {
+        [] => true,
+        [only] => only == BAR && dir::is_empty_file(&data, BAR)?,
+        _ => false,
+    };
+    Ok(!is_bar && inode::attribute(&data, aside.mark().0)?.is_none())
+}
+
+/// Both directories of the exchange, through one mount.
+struct Both {
+    parent: OwnedFd,
+    shelf: OwnedFd,
+}
+
+impl Both {
+    fn open(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<Self> {
+        let (parent, shelf) = dir::both_without_mounts(host, &at.parent(), &aside.dir().parse()?)?;
+        Ok(Self { parent, shelf })
+    }
+}
