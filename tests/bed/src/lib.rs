@@ -26,6 +26,7 @@ pub mod bed;
 pub mod cache;
 pub mod cluster;
 pub mod compare;
+pub mod core;
 pub mod delivery;
 pub mod demo;
 pub mod etcd;

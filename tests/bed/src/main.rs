@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use bed::bed::Bed;
+use bed::core::CORE;
 use bed::image::Image;
 use bed::lanes::{self, Claims};
 use bed::node::Node;
@@ -13,6 +14,7 @@ use bed::release::Release;
 use bed::shared::Shared;
 use bed::shell::{self, ShellOptions};
 use bed::stage::Stage;
+use bed::suite::Scenario;
 use bed::{compare, demo, ledger, packages, roll, scenarios, suite, switch};
 use clap::{Parser, Subcommand};
 
@@ -78,8 +80,8 @@ enum Verb {
         /// The static etcd-lun binary.
         #[arg(long)]
         agent: PathBuf,
-        /// Play only scenarios whose name contains this text. Separate several texts with commas; one match is
-        /// enough.
+        /// Play the scenarios whose name contains this text. Separate several texts with commas; one match is
+        /// enough. `/` plays all of them, which takes hours. Without this the core is played.
         #[arg(long, default_value = "")]
         only: String,
         /// Print the scenarios' names and play none.
@@ -146,38 +148,15 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How the names of scenarios begin that are played only by name (`--only`), because the suite has the same in less time, or
-/// because they test what no longer changes:
-///
-/// - `tests/cluster.rs` has the refusals of a cluster on real members, without a node and in seconds.
-/// - `selinux/static-pod` is a boot with a static pod too, and `selinux/enforcing` one of a node of the pool.
-/// - `target/lio` has another session too, at the same target.
-/// - `cuts/recorded` has power cuts, `faults/target-away-for-three-minutes` the target's loss in use, and
-///   `cluster/migrate-and-roll-back` the cluster.
-/// - `selinux/enforcing` has the same boots with one path, and `paths/by-hand` has multipathd.
-/// - `paths/by-hand` has most of what happens to a map.
-/// - `storage/portal-dies` shows what a person can do, not what etcd-lun does.
-/// - `target/lio-cut-off` plays `faults/cut-off` with another target.
-/// - `storage/silent` waits for the kernel to notice that a target is silent.
-/// - `before-stop/migration` has the same tries as `before-stop/rollback`, the other way.
-/// - `cuts/recorded` cuts a rollback at many places, and `pod/agent-killed-while-etcd-is-stopped` kills the other way.
-const BY_NAME: [&str; 15] = [
-    "before-stop/rollback",
-    "beside/",
-    "boot/one-object",
-    "boot/static-pod",
-    "cluster/power-cut",
-    "cluster/refusals",
-    "cluster/target-lost",
-    "paths/boot",
-    "paths/daemon-ends",
-    "paths/without-a-map",
-    "rollback/killed-before-the-commit",
-    "selinux/multipath",
-    "storage/portal-dies",
-    "storage/silent",
-    "target/lio-cut-off",
-];
+/// The scenarios whose names contain one of the texts; without a text the core, and with `/` all of them.
+fn chosen(only: &str) -> Vec<Scenario> {
+    let mut scenarios = scenarios::all();
+    scenarios.retain(|scenario| match only {
+        "" => CORE.contains(&scenario.name.as_str()),
+        _ => only.split(',').any(|part| scenario.name.contains(part)),
+    });
+    scenarios
+}
 
 fn suite(
     agent: &Path,
@@ -186,11 +165,7 @@ fn suite(
     lanes: Option<usize>,
     claims: Option<&Path>,
 ) -> Result<ExitCode> {
-    let mut scenarios = scenarios::all();
-    scenarios.retain(|scenario| only.split(',').any(|part| scenario.name.contains(part)));
-    let is_asked_for =
-        |name: &str| BY_NAME.iter().all(|begins| !name.starts_with(begins) || only.contains(begins));
-    scenarios.retain(|scenario| is_asked_for(&scenario.name));
+    let scenarios = chosen(only);
     if list {
         scenarios.iter().for_each(|scenario| println!("{}", scenario.name));
         return Ok(ExitCode::SUCCESS);

@@ -61,7 +61,7 @@ impl Registry {
     }
 
     fn address() -> String {
-        format!("{}:5000", NetPath::Management.target())
+        format!("{}:8443", NetPath::Management.target())
     }
 
     fn prepare(&self) -> Result<()> {

@@ -19,20 +19,35 @@ fn names(only: &str) -> Vec<String> {
 
 #[test]
 fn each_scenario_has_a_name_of_its_own() {
-    let all = names("");
-    assert!(all.len() > 60, "{}", all.len());
+    let all = names("/");
+    assert!(all.len() > 80, "{}", all.len());
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
     assert!(all.iter().all(|name| name.contains('/')), "{all:?}");
 }
 
 #[test]
 fn some_are_chosen_by_parts_of_their_names() {
-    let all = names("");
+    let all = names("/");
     let some = names("login/ways-in,copy/");
     assert!(some.len() > 2 && some.contains(&"login/ways-in".into()), "{some:?}");
     let wanted = |name: &&String| name.contains("login/ways-in") || name.contains("copy/");
     assert_eq!(some, all.iter().filter(wanted).cloned().collect::<Vec<_>>());
     assert_eq!(names("no such scenario"), Vec::<String>::new());
+}
+
+/// A name of the core that no scenario has any more would silently be a test less.
+#[test]
+fn without_a_choice_the_core_is_played() {
+    let (all, core) = (names("/"), names(""));
+    assert_eq!(core.len(), bed::core::CORE.len());
+    let groups = |names: &[String]| -> BTreeSet<String> {
+        names.iter().filter_map(|name| Some(name.split_once('/')?.0.to_owned())).collect()
+    };
+    let left_out: Vec<_> = groups(&all).difference(&groups(&core)).cloned().collect();
+    assert_eq!(
+        left_out,
+        ["before-stop", "beside", "cluster", "device", "exposure", "paths", "storage", "target"]
+    );
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(crate) fn pool() -> Wanted {
             number + 1
         )
     };
-    Wanted { attach_timeout: "20s".into(), more: entry(1) + &entry(2), ..Wanted::default() }
+    Wanted { attach_timeout: "40s".into(), more: entry(1) + &entry(2), ..Wanted::default() }
 }
 
 fn initiator(number: usize) -> String {

@@ -1,0 +1,50 @@
+//! The scenarios that every run of the tests plays.
+//!
+//! All scenarios take an emulated node hours. So every run plays these: each kind of thing that only real parts can show is
+//! among them, and each verb. The others are played by name (`--only`), all of them before a release (`--only /`). Most of them
+//! are a kind once more, with another target, another fault or another moment; `tests/model` has every moment of the protocol,
+//! `tests/rooted_units.rs` the mount unit under a real PID 1, and `tests/cluster.rs` the findings of a real cluster.
+
+/// Their names.
+pub const CORE: &[&str] = &[
+    // Boots. They come first, because they take longest.
+    "boot/target-off",
+    "delivery/image",
+    "selinux/enforcing",
+    "cuts/recorded",
+    // The target, the network and the LUN fail while etcd runs, or in the middle of a migration.
+    "faults/filesystem-shut-down",
+    "faults/target-away-for-three-minutes",
+    "faults/cut-off",
+    "faults/restarted",
+    "faults/mounted-elsewhere",
+    "health/each-check",
+    "rollback/cut-after-the-commit-then-a-boot",
+    "rollback/refused",
+    "pod/agent-killed-while-etcd-is-stopped",
+    "pod/operator-writes-a-manifest-meanwhile",
+    "terminal/closed-at-each-step",
+    "terminal/debug-pod-keeps-the-lun-mounted",
+    "secret/during-a-migration",
+    "secret/in-the-config-itself",
+    "migrate/no-committed-write-is-lost-and-nothing-is-done-twice",
+    "migrate/verbs-afterwards",
+    "migrate/record-lost",
+    "migrate/two-histories",
+    "migrate/target-gone-afterwards",
+    "copy/more-data-than-room",
+    "copy/storage-out-of-space",
+    "copy/unreadable-file",
+    "bench/before-and-after",
+    "login/wrong-secrets",
+    "login/portal-refused",
+    "login/target-comes-up-late",
+    "login/lun-at-another-portal",
+    "login/iscsid-failed-for-want-of-a-name",
+    "login/ways-in",
+    "content/made-by-tools",
+    "lun/not-the-one",
+    "lun/number-of-the-array",
+    "config/cannot-be-meant",
+    "tools/unfit-node",
+];
