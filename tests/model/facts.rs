@@ -10,7 +10,7 @@ use etcd_lun::{
     node::{
         BarredData, Content, Fact, LunView, MemberHealth, Node, StagedCopy, authority, authority::LunUse,
     },
-    terms::{Bytes, Fingerprint, FsUuid, Nonce},
+    terms::{Bytes, Fingerprint, FsUuid, Nonce, RecordedFingerprint},
 };
 use std::sync::LazyLock;
 
@@ -204,4 +204,30 @@ pub fn node(world: &World, staged: bool, guards: Guards) -> Node {
         Fact::Known(cluster)
     });
     node
+}
+
+pub fn small(record: &authority::Record) -> Record {
+    Record {
+        lun: record.authority == authority::Authority::Lun,
+        generation: u8::try_from(record.generation).unwrap(),
+        id: number(&record.uuid),
+        print: record.fingerprint.map(|print| match print {
+            RecordedFingerprint::Ours(print) => print.hash[0],
+            RecordedFingerprint::Older(_) => panic!("no older version takes part"),
+        }),
+        activations: u8::try_from(record.activations).unwrap(),
+        nonce: record.nonce.map(|nonce| nonce.0[0]),
+        announced: record.announced.map(|next| (u8::try_from(next.activations).unwrap(), next.nonce.0[0])),
+        rolled_back: record.rolled_back,
+    }
+}
+
+pub fn small_stamp(stamp: &authority::Stamp) -> Stamp {
+    Stamp {
+        generation: u8::try_from(stamp.generation).unwrap(),
+        activations: u8::try_from(stamp.activations).unwrap(),
+        nonce: stamp.nonce.unwrap().0[0],
+        released: stamp.released,
+        ours: stamp.machine_id == support::MACHINE,
+    }
 }

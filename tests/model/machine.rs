@@ -1,16 +1,15 @@
 //! The world as a machine of the program: its own steps look at this world and change it.
 
 use crate::{
-    facts::{self, print},
+    facts::{self, print, small, small_stamp},
     run::{Run, Stop},
-    steps::{small, small_stamp},
     support,
     world::{Disk, Etcd, Local, Shelf, Stamp, Tree, World, Writes},
 };
 use anyhow::{anyhow, bail, ensure};
 use etcd_lun::{
     apply::{
-        machine::{Aside, Effect, Machine, Place, Source},
+        machine::{Aside, Confirmed, Effect, Machine, Place, Source},
         protocol,
     },
     node::{
@@ -19,7 +18,7 @@ use etcd_lun::{
     },
     plan::{
         Step,
-        step::{Claim, Mark},
+        step::{Claim, Copy, Mark},
     },
     terms::{AbsPath, Fingerprint},
 };
@@ -28,12 +27,14 @@ use std::{cell::RefCell, fmt};
 /// A look of a step, which a mutant can leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
+    Confirmed,
     Etcd,
     Users,
     Mounted,
     Fenced,
     OnLun,
     Holds,
+    Quorum,
     Read,
     ShutDown,
     Unchanged,
@@ -313,6 +314,26 @@ impl Machine for Sim<'_, '_> {
         Ok(print(proven))
     }
 
+    fn confirm(&mut self, of: &Copy) -> anyhow::Result<Confirmed> {
+        let looks = self.looks(Look::Confirmed)?;
+        let mut run = self.run.borrow_mut();
+        let Some(proven) = run.memory.provisional.take() else { return Ok(Confirmed::Nothing) };
+        if looks && proven != run.writes(of.way) {
+            return Ok(Confirmed::Changed("somebody has written".into()));
+        }
+        run.memory.proven = Some(proven);
+        Ok(Confirmed::Holds(print(proven)))
+    }
+
+    fn others_are_a_quorum(&self) -> anyhow::Result<()> {
+        let looks = self.looks(Look::Quorum)?;
+        let world = self.run.borrow().world;
+        ensure!(!looks || !world.is_running() || world.others, "the other members are no quorum");
+        Ok(())
+    }
+
+    fn note(&mut self, _text: &str) {}
+
     fn perform(&mut self, effect: &Effect) -> anyhow::Result<String> {
         let guards = self.run.borrow().guards;
         match effect {
@@ -320,6 +341,42 @@ impl Machine for Sim<'_, '_> {
             Effect::SetStamp { on: Place::Held, .. } if !guards.mark_on_stamp => {}
             Effect::SetStamp { stamp, .. } => self.restamp(Some(small_stamp(stamp)))?,
             Effect::RemoveStamp => self.restamp(None)?,
+            Effect::StopEtcd { whole_pod, .. } => {
+                let mut run = self.run.borrow_mut();
+                let world = run.world;
+                // A member whose filesystem has shut down acknowledges nothing, so it may be stopped.
+                if run.by_hand && world.is_running() && !world.others && !world.shut {
+                    let why = "a member is stopped by hand while the others are no quorum";
+                    return Err(halt(Stop::Broken(why.into())));
+                }
+                run.take(|world| world.stopped_by_us = true).map_err(halt)?;
+                run.effect(|world| {
+                    world.etcd = Etcd::Down;
+                    world.sidecars = !whole_pod;
+                })
+                .map_err(halt)?;
+            }
+            Effect::AwaitPodEnd { .. } => {
+                let mut run = self.run.borrow_mut();
+                run.happen().map_err(halt)?;
+                ensure!(!run.world.is_running(), "the manifest was written again");
+                run.take(|world| world.sidecars &= !guards.pod_end).map_err(halt)?;
+            }
+            Effect::PreCopy { copy } => self.run.borrow_mut().pre_copy(copy.way).map_err(halt)?,
+            Effect::CatchUp { catch_up } => self.run.borrow_mut().catch_up(catch_up.way).map_err(halt)?,
+            Effect::Copy { copy } => self.run.borrow_mut().copy(copy.way).map_err(halt)?,
+            Effect::Prove { way, .. } => {
+                let mut run = self.run.borrow_mut();
+                let same = run.compared(*way).map_err(halt)?;
+                ensure!(same.is_some(), "the copy is not what was copied");
+                run.memory.proven = same;
+            }
+            Effect::ProveProvisionally { way, .. } => {
+                let mut run = self.run.borrow_mut();
+                let same = run.compared(*way).map_err(halt)?;
+                run.memory.provisional = same.filter(|_| !run.world.is_running());
+            }
+            Effect::ForgetProof => self.run.borrow_mut().memory.proven = None,
             Effect::ClearUnfinished { .. } => self.act(|world| world.disk = Disk::Blank)?,
             Effect::Format { format } => {
                 self.run.borrow_mut().happen().map_err(halt)?;

@@ -1,9 +1,8 @@
 //! An exhaustive model of the protocol. It visits every reachable state and runs every step of `apply` and
 //! `rollback`, with a crash before, within and after each step.
 //!
-//! The program's own `plan` makes the decisions, and its own steps (`apply/protocol.rs`) run on a simulated [`machine`].
-//! [`steps`] restates those that copy, prove, log in and stop etcd, effect by effect, in the order in which `apply` makes them
-//! durable.
+//! The program's own `plan` makes the decisions, and its own steps (`apply/protocol.rs`) run on a simulated [`machine`]: each
+//! look and each effect of theirs is one of this world. [`sessions`] has the steps before and after them.
 //! Between any two effects, any of these can happen: the run is killed, the power fails, someone else starts etcd, etcd
 //! writes, or the target is lost.
 //!
@@ -15,6 +14,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod copying;
 mod facts;
 mod machine;
 mod mutants;
@@ -26,7 +26,7 @@ mod run;
 #[path = "../support/say.rs"]
 mod say;
 mod search;
-mod steps;
+mod sessions;
 mod world;
 
 use run::Runtime;

@@ -22,7 +22,6 @@ const MUTANTS: &[Mutant] = &[
     ("a rollback's mark is not looked at", |guards| guards.rolled_back = false),
     ("the record counts before the stamp does", |guards| guards.stamp_before_record = false),
     ("whether the filesystem has shut down is not looked at", |guards| guards.shut = false),
-    ("the other members are not asked right before etcd is stopped", |guards| guards.quorum = false),
     ("a mark is not on the stamp", |guards| guards.mark_on_stamp = false),
     ("a mark is not in the record", |guards| guards.mark_in_record = false),
     ("what was written to the copy is not read back", |guards| guards.read_back = false),
@@ -37,19 +36,29 @@ const MUTANTS_OF_A_POD: &[Mutant] =
 
 /// Looks of the program's own steps without which the search finds a loss, one at a time.
 ///
-/// Each of the others was left out too, and the search found no loss: behind all looks of `commit` come those of `retire`, which
-/// puts the data back; nothing mounts between `unmount-data`, which looks too, and `commit-local`; nothing but a run removes a
-/// fence; and without the mount that `mark` holds there is no stamp to read. `claim` is played by `restored` only, and its look
-/// at the fence was not left out.
-const NEEDED: &[(&str, Look)] = &[("commit-local", Look::Holds)];
+/// Others were left out too, and the search found no loss: the rest of `retire`, all of `bar`, `return`, `start-etcd`, and where
+/// it is mounted and who uses it in `mount-data`. Behind each of them stands another one, or nothing in this world does what it
+/// looks for: behind all looks of `commit` come those of `retire`, which puts the data back; nothing mounts between
+/// `unmount-data`, which looks too, and `commit-local`; nothing but a run removes a fence; and without the mount that `mark` holds
+/// there is no stamp to read. `claim` is played by `restored` only. The looks of the other steps were not all left out.
+const NEEDED: &[(&str, Look)] = &[
+    ("stop-etcd", Look::Quorum),
+    ("commit-local", Look::Holds),
+    ("retire", Look::Users),
+    ("retire", Look::Holds),
+    ("retire", Look::Unchanged),
+    ("retire", Look::Read),
+    ("fence", Look::Unfinished),
+    ("fence", Look::Users),
+    ("fence", Look::Read),
+];
 
 #[test]
 fn looks_of_the_protocol_are_needed() {
     for (step, look) in NEEDED {
-        for runtime in [Runtime::Unit, Runtime::StaticPod] {
-            let broken = search(Guards { blind: Some((step, *look)), ..Guards::ALL }, 2, runtime).err();
-            assert!(broken.is_some(), "{step} without {look:?} is not seen to break anything ({runtime:?})");
-        }
+        let guards = Guards { blind: Some((step, *look)), ..Guards::ALL };
+        let broken = search(guards, 2, Runtime::StaticPod).err();
+        assert!(broken.is_some(), "{step} without {look:?} is not seen to break anything");
     }
 }
 

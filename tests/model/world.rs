@@ -176,8 +176,6 @@ pub struct Guards {
     pub shut: bool,
     /// A rollback's mark in the record is checked.
     pub rolled_back: bool,
-    /// Right before etcd is stopped by hand, the other members are asked again.
-    pub quorum: bool,
     /// What counts is done after all containers of the pod have ended.
     pub pod_end: bool,
     /// What was written to the copy is read back from its device.
@@ -210,7 +208,6 @@ impl Guards {
         unmount_first: true,
         shut: true,
         rolled_back: true,
-        quorum: true,
         pod_end: true,
         read_back: true,
         audit: true,

@@ -1,5 +1,6 @@
 //! What a run of `apply` works with: the host, the config, and what it keeps between its steps.
 
+use super::watcher::Watcher;
 use crate::{
     config::Config,
     host::{
@@ -22,6 +23,8 @@ pub struct Run<'a> {
     pub config: &'a Config,
     pub secrets: &'a Secrets,
     pub identity: &'a Identity,
+    /// Who is told about the progress.
+    pub watcher: &'a mut dyn Watcher,
     /// The LUN's mount in this process's namespace.
     pub staging: Option<Staging>,
     /// The directory on which the LUN is mounted for etcd. While it is open, the LUN stays mounted.
@@ -63,12 +66,19 @@ pub struct Provisional {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(host: &'a Host, config: &'a Config, secrets: &'a Secrets, identity: &'a Identity) -> Self {
+    pub fn new(
+        host: &'a Host,
+        config: &'a Config,
+        secrets: &'a Secrets,
+        identity: &'a Identity,
+        watcher: &'a mut dyn Watcher,
+    ) -> Self {
         Self {
             host,
             config,
             secrets,
             identity,
+            watcher,
             staging: None,
             held: None,
             ledger: None,

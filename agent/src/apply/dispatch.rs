@@ -3,16 +3,12 @@
 use super::{
     context::Run,
     protocol,
-    steps::{
-        attach, bar, catch_up, claim, confirm, copy, etcd, grow, login, measure, portals, preflight, prove,
-        serve,
-    },
-    watcher::Watcher,
+    steps::{attach, bar, claim, grow, login, measure, portals, preflight, serve},
 };
 use crate::plan::Step;
 
 /// Does a step. The returned text says what changed, for the journal and the terminal.
-pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+pub fn step(run: &mut Run<'_>, step: &Step) -> anyhow::Result<String> {
     match step {
         Step::BeginRecord { .. }
         | Step::Unstamp
@@ -29,6 +25,13 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         | Step::Bar { .. }
         | Step::Return { .. }
         | Step::StartEtcd(_)
+        | Step::StopEtcd { .. }
+        | Step::AwaitPodEnd { .. }
+        | Step::PreCopy(_)
+        | Step::CatchUp(_)
+        | Step::Copy(_)
+        | Step::Prove { .. }
+        | Step::Confirm(_)
         | Step::ClearUnfinished { .. }
         | Step::Format(_)
         | Step::Stage { .. }
@@ -42,26 +45,16 @@ pub fn step(run: &mut Run<'_>, step: &Step, watcher: &mut dyn Watcher) -> anyhow
         Step::DeleteRecord { target, portal } => portals::delete_record(run.host, target, portal),
         Step::RemovePath(step) => portals::remove_path(run, step),
         Step::AddPath(step) => portals::add_path(run, step),
-        Step::LogIn(step) => login::log_in(run, step, watcher),
-        Step::AttachLun(step) => attach::attach(run, step, watcher),
+        Step::LogIn(step) => login::log_in(run, step),
+        Step::AttachLun(step) => attach::attach(run, step),
         Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),
-        Step::PreCopy(step) => copy::pre_copy(run, step, watcher),
-        Step::CatchUp(step) => catch_up::catch_up(run, step, watcher),
         Step::Preflight(step) => preflight::preflight(run, step),
-        Step::StopEtcd { runtime, needs_quorum, whole_pod } => {
-            serve::stop(run, runtime, *needs_quorum, *whole_pod, watcher)
-        }
-        Step::Copy(step) => copy::copy(run, &step.from, step.way, step.provisional, watcher),
         Step::Measure { wwid, limit } => measure::measure(run, wwid, *limit),
-        Step::Prove { from, way, provisional: true, .. } => prove::prove_provisionally(run, from, *way),
-        Step::Prove { from, way, provisional: false, afresh } => prove::prove(run, from, *way, *afresh),
-        Step::AwaitPodEnd { manifest } => etcd::await_pod_end(run.host, run.config, manifest, watcher),
-        Step::Confirm(step) => confirm::confirm(run, step, watcher),
-        Step::WatchLun(step) => claim::watch(run, step, watcher),
+        Step::WatchLun(step) => claim::watch(run, step),
         Step::KeepLocal { record } => bar::keep(run, record),
         Step::Unbar { generation } => bar::unbar(run, *generation),
         Step::ResizeMap { map, to } => grow::resize_map(run.host, map, *to),
         Step::Grow(step) => grow::grow(run, step),
-        Step::AwaitMember(step) => serve::await_member(run, step, watcher),
+        Step::AwaitMember(step) => serve::await_member(run, step),
     }
 }

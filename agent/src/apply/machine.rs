@@ -13,7 +13,10 @@ use crate::{
         authority::{Record, Stamp},
         layout::{BARRED, BARRED_DATA, BARRED_MARK, RETIRED, RETIRED_MARK},
     },
-    plan::step::{Format, MountData},
+    plan::{
+        Way,
+        step::{CatchUp, Copy, Format, MountData},
+    },
     terms::{AbsPath, Fingerprint, FsUuid, Wwid},
 };
 use anyhow::Context as _;
@@ -76,9 +79,29 @@ pub trait Machine {
     /// processes that use the source, so that this finds what they wrote before they ended.
     fn still_holds(&self, source: &Source) -> anyhow::Result<Fingerprint>;
 
+    /// Makes the provisional proof of this copy the proof, if nobody has written to the source since it began.
+    fn confirm(&mut self, of: &Copy) -> anyhow::Result<Confirmed>;
+
+    /// The other members of the cluster can do without this node's, as they answer now.
+    fn others_are_a_quorum(&self) -> anyhow::Result<()>;
+
+    /// Tells a person.
+    fn note(&mut self, text: &str);
+
     /// Does something durable. It is durable when this returns. Says what has changed where only the machine knows it; else the
     /// text is empty.
     fn perform(&mut self, effect: &Effect) -> anyhow::Result<String>;
+}
+
+/// What has become of a provisional proof.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Confirmed {
+    /// It is the proof now: what it is of.
+    Holds(Fingerprint),
+    /// Somebody has written to the source: what has changed.
+    Changed(String),
+    /// There was none.
+    Nothing,
 }
 
 /// Where a mounted filesystem with a stamp is.
@@ -172,6 +195,51 @@ pub enum Effect {
     },
     /// Removes the stamp of the staged LUN, and syncs it.
     RemoveStamp,
+    /// Stops etcd, and waits until nobody uses its data: of a static pod until all containers have ended, or etcd itself.
+    StopEtcd {
+        /// What runs it.
+        runtime: Runtime,
+        /// Whether all containers of its pod are waited for.
+        whole_pod: bool,
+    },
+    /// Waits until all containers of etcd's pod have ended. Its manifest lies aside.
+    AwaitPodEnd {
+        /// The manifest's place.
+        manifest: AbsPath,
+    },
+    /// Copies with rsync while etcd writes.
+    PreCopy {
+        /// From where, and to where.
+        copy: Copy,
+    },
+    /// Brings the copy up to date in rounds while etcd writes, and reads the whole copy from its device.
+    CatchUp {
+        /// From where, to where, and how long the last round may take.
+        catch_up: CatchUp,
+    },
+    /// Brings the copy up to date, and reads back from its device what was written. A proof of before is void.
+    Copy {
+        /// From where, and to where. A provisional one does not fail if somebody writes to the source.
+        copy: Copy,
+    },
+    /// Compares both trees. If they are the same, that is the proof of this run.
+    Prove {
+        /// The source.
+        from: AbsPath,
+        /// The copy.
+        way: Way,
+        /// Whether names and metadata of the copy are read from its device.
+        afresh: bool,
+    },
+    /// The same for [`Machine::confirm`]: the proof is provisional, and there is none if somebody writes to the source.
+    ProveProvisionally {
+        /// The source.
+        from: AbsPath,
+        /// The copy.
+        way: Way,
+    },
+    /// The proof is void.
+    ForgetProof,
     /// Clears what an interrupted mkfs has left, after all checks of the LUN's identity.
     ClearUnfinished {
         /// The LUN.

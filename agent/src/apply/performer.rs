@@ -4,9 +4,9 @@ use super::{
     aside,
     context::Run,
     exposure, guard,
-    machine::{Aside, Effect, Free, Machine, Place, Source},
+    machine::{Aside, Confirmed, Effect, Free, Machine, Place, Source},
     place, record,
-    steps::{claim, etcd, fence, format, prove, returning, stage},
+    steps::{catch_up, claim, confirm, copy, etcd, fence, format, prove, returning, stage},
     unmount, users,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
         authority::{Record, Stamp},
     },
     observe,
-    plan::step::MountData,
+    plan::step::{Copy, MountData},
     terms::{AbsPath, Fingerprint},
 };
 use anyhow::{Context as _, anyhow, bail};
@@ -101,11 +101,37 @@ impl Machine for Run<'_> {
         }
     }
 
+    fn confirm(&mut self, of: &Copy) -> anyhow::Result<Confirmed> {
+        confirm::provisional(self, of)
+    }
+
+    fn others_are_a_quorum(&self) -> anyhow::Result<()> {
+        guard::others_are_a_quorum(self)
+    }
+
+    fn note(&mut self, text: &str) {
+        self.watcher.noted(text);
+    }
+
     fn perform(&mut self, effect: &Effect) -> anyhow::Result<String> {
         match effect {
             Effect::StartEtcd { runtime, data_dir, wait } => {
                 return etcd::start(self.host, runtime, data_dir, *wait);
             }
+            Effect::StopEtcd { runtime, whole_pod } => {
+                return etcd::stop(self.host, self.config, runtime, *whole_pod, self.watcher);
+            }
+            Effect::AwaitPodEnd { manifest } => {
+                return etcd::await_pod_end(self.host, self.config, manifest, self.watcher);
+            }
+            Effect::PreCopy { copy } => return copy::rsync(self, copy),
+            Effect::CatchUp { catch_up } => return catch_up::rounds(self, catch_up),
+            Effect::Copy { copy } => return copy::pass(self, copy),
+            Effect::Prove { from, way, afresh } => return prove::compare(self, from, *way, *afresh),
+            Effect::ProveProvisionally { from, way } => {
+                return prove::compare_provisionally(self, from, *way);
+            }
+            Effect::ForgetProof => self.proof = None,
             Effect::ClearUnfinished { wwid, uuid } => return format::clear(self, wwid, uuid),
             Effect::Format { format } => return format::make(self, format),
             Effect::WriteRecord { record } => record::write(self.host, record)?,

@@ -3,7 +3,10 @@
 
 use super::{
     machine::{Effect, Machine},
-    steps::{bar, claim, commit, etcd, fence, format, mount, retire, returning, stamp},
+    steps::{
+        bar, catch_up, claim, commit, confirm, copy, etcd, fence, format, mount, prove, retire, returning,
+        serve, stamp,
+    },
 };
 use crate::plan::Step;
 use anyhow::bail;
@@ -31,6 +34,18 @@ pub fn step(machine: &mut dyn Machine, step: &Step) -> anyhow::Result<String> {
         Step::Bar { at } => bar::bar(machine, at),
         Step::Return { at, generation } => returning::put_in_place(machine, at, *generation),
         Step::StartEtcd(step) => etcd::start_on(machine, step),
+        Step::StopEtcd { runtime, needs_quorum, whole_pod } => {
+            serve::stop(machine, runtime, *needs_quorum, *whole_pod)
+        }
+        Step::AwaitPodEnd { manifest } => {
+            machine.perform(&Effect::AwaitPodEnd { manifest: manifest.clone() })
+        }
+        Step::PreCopy(step) => copy::pre_copy(machine, step),
+        Step::CatchUp(step) => catch_up::catch_up(machine, step),
+        Step::Copy(step) => copy::copy(machine, step),
+        Step::Prove { from, way, provisional: true, .. } => prove::prove_provisionally(machine, from, *way),
+        Step::Prove { from, way, provisional: false, afresh } => prove::prove(machine, from, *way, *afresh),
+        Step::Confirm(step) => confirm::confirm(machine, step),
         Step::ClearUnfinished { wwid, uuid } => format::clear_unfinished(machine, wwid, uuid),
         Step::Format(step) => format::format(machine, step),
         Step::Stage { wwid, uuid } => {

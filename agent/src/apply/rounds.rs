@@ -58,23 +58,18 @@ pub fn apply(
     if goal != Goal::Lun(Occasion::Boot) {
         preflight::clear(host, config)?;
     }
-    let mut run = Run::new(host, config, secrets, identity);
+    let mut run = Run::new(host, config, secrets, identity, watcher);
     let mut begun = Vec::new();
-    let result = rounds(&mut run, goal, &mut begun, watcher);
+    let result = rounds(&mut run, goal, &mut begun);
     let Err(failure) = result else { return result };
-    Err(match put_back(&mut run, goal, &begun, watcher) {
+    Err(match put_back(&mut run, goal, &begun) {
         Ok(()) => failure,
         Err(second) => Failure::Error(failure.into_error().context(format!("{second:#}; after this"))),
     })
 }
 
 /// Observes, plans and carries out until nothing is left to do. Adds each step to `begun` when it begins.
-fn rounds(
-    run: &mut Run<'_>,
-    goal: Goal,
-    begun: &mut Vec<Step>,
-    watcher: &mut dyn Watcher,
-) -> Result<Done, Failure> {
+fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, Failure> {
     let mut looked_again = false;
     // The kernel keeps the size that a LUN had at login. Only by hand can a filesystem grow.
     if goal == Goal::Lun(Occasion::ByHand) {
@@ -92,7 +87,7 @@ fn rounds(
             }
             planned => planned?,
         };
-        watcher.planned(&plan);
+        run.watcher.planned(&plan);
         if plan.is_empty() {
             let away = clock.read(run.written);
             if let Some(away) = away {
@@ -101,7 +96,7 @@ fn rounds(
             let taken: Vec<_> = begun.iter().map(Step::id).collect();
             return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back(), away });
         }
-        carry_out(run, &plan, begun, &mut clock, watcher)?;
+        carry_out(run, &plan, begun, &mut clock)?;
     }
     Err(without_end().into())
 }
@@ -135,19 +130,18 @@ fn carry_out(
     plan: &Plan,
     begun: &mut Vec<Step>,
     clock: &mut Clock,
-    watcher: &mut dyn Watcher,
 ) -> Result<(), Failure> {
     for (at, step) in plan.steps.iter().enumerate() {
         if run.host.interrupt.is_requested() {
             return Err(Failure::Error(anyhow!("interrupted before the step `{step}`")));
         }
-        watcher.started(at + 1, plan.steps.len(), step);
+        run.watcher.started(at + 1, plan.steps.len(), step);
         begun.push(step.clone());
         let (start, log) = (Instant::now(), kmsg::Mark::now(run.host));
-        let outcome = dispatch::step(run, step, watcher).map_err(|error| cause::beside(run, error, log));
+        let outcome = dispatch::step(run, step).map_err(|error| cause::beside(run, error, log));
         let outcome = outcome.with_context(|| format!("in step {}", step.id()));
         let shown = outcome.as_ref().map(|done| done.as_str()).map_err(|error| format!("{error:#}"));
-        watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
+        run.watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
         // A step may refuse because of something that no plan could know.
         outcome.map_err(|error| match error.downcast::<Refusal>() {
             Ok(refusal) => Failure::from(refusal),
@@ -159,17 +153,16 @@ fn carry_out(
 }
 
 /// Puts back what a failed run has changed, as [`plan::undo`] decides.
-fn put_back(run: &mut Run<'_>, goal: Goal, begun: &[Step], watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+fn put_back(run: &mut Run<'_>, goal: Goal, begun: &[Step]) -> anyhow::Result<()> {
     run.host.interrupt.ignore(); // putting etcd back must not be interrupted
-    watcher.returning(RETURN_LIMIT);
-    let result =
-        undo(run, goal, begun, watcher).map_err(|failure| failure.into_error().context("putting etcd back"));
+    run.watcher.returning(RETURN_LIMIT);
+    let result = undo(run, goal, begun).map_err(|failure| failure.into_error().context("putting etcd back"));
     // After etcd was put back: with a dead target the unmount can take as long as open-iscsi's replacement timeout.
     run.drop_staging();
     result
 }
 
-fn undo(run: &mut Run<'_>, goal: Goal, begun: &[Step], watcher: &mut dyn Watcher) -> Result<(), Failure> {
+fn undo(run: &mut Run<'_>, goal: Goal, begun: &[Step]) -> Result<(), Failure> {
     let mut done = None;
     for _ in 0..MAX_ROUNDS {
         let node = match goal {
@@ -181,17 +174,17 @@ fn undo(run: &mut Run<'_>, goal: Goal, begun: &[Step], watcher: &mut dyn Watcher
         match plan::undo(run.config, &node, goal, begun)? {
             Undo::Nothing => {
                 if let Some(done) = done {
-                    watcher.noted(done);
+                    run.watcher.noted(done);
                 }
                 return Ok(());
             }
             Undo::Leave(why) => {
-                watcher.noted(why);
+                run.watcher.noted(why);
                 return Ok(());
             }
             Undo::PutBack(plan, then) => {
-                watcher.planned(&plan);
-                carry_out(run, &plan, &mut Vec::new(), &mut Clock::default(), watcher)?;
+                run.watcher.planned(&plan);
+                carry_out(run, &plan, &mut Vec::new(), &mut Clock::default())?;
                 done = Some(then);
             }
         }

@@ -24,6 +24,20 @@ pub trait Watcher: fmt::Debug {
     fn returning(&mut self, limit: Duration);
 }
 
+/// An observer of a run that has nothing to tell.
+#[derive(Debug, Clone, Copy)]
+pub struct Silent;
+
+impl Watcher for Silent {
+    fn planned(&mut self, _: &Plan) {}
+    fn started(&mut self, _: usize, _: usize, _: &Step) {}
+    fn moved(&mut self, _: u64, _: Option<u64>) {}
+    fn waiting(&mut self, _: &str) {}
+    fn ended(&mut self, _: &Step, _: Result<&str, &str>, _: Duration) {}
+    fn noted(&mut self, _: &str) {}
+    fn returning(&mut self, _: Duration) {}
+}
+
 /// How often a person is told that a step still waits for the same thing.
 const REMINDER: Duration = Duration::from_secs(60);
 

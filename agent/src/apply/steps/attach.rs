@@ -7,7 +7,7 @@ use crate::{
             login,
             look::{Found, Look, look},
         },
-        watcher::{Waiting, Watcher},
+        watcher::Waiting,
     },
     config::Device,
     host::{Host, block, iscsi, udev::Monitor},
@@ -27,7 +27,7 @@ const MAP_LIMIT: Duration = Duration::from_secs(15);
 
 /// Looks for the LUN on the sessions to the target, reads it, and goes on to the next portal where it is not: round and round
 /// until a portal leads to it. A session at a portal that shows nothing is logged out, unless somebody uses one of ours.
-pub fn attach(run: &mut Run<'_>, step: &AttachLun, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+pub fn attach(run: &mut Run<'_>, step: &AttachLun) -> anyhow::Result<String> {
     let deadline = run.attaching_since.take().unwrap_or_else(Instant::now) + step.limit.0;
     let monitor = Monitor::open(run.host).context("listening to udev")?;
     let mut waiting = Waiting::default();
@@ -48,7 +48,7 @@ pub fn attach(run: &mut Run<'_>, step: &AttachLun, watcher: &mut dyn Watcher) ->
             };
             bail!("{said}{patience}{}", cure(step, &why));
         }
-        waiting.note(watcher, &said, left);
+        waiting.note(run.watcher, &said, left);
         let is_lost = why.iter().any(|finding| matches!(finding.what, What::Lost));
         run.host.pause(if is_lost { RECONNECT } else { pause }.min(left)).context("waiting for the LUN")?;
         if !is_lost {

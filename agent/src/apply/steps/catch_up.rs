@@ -5,7 +5,10 @@ use super::{
     prove, stage,
 };
 use crate::{
-    apply::{context::Run, watcher::Watcher},
+    apply::{
+        context::Run,
+        machine::{Effect, Machine},
+    },
     host::tree::{self, Moved, Source},
     plan::{Refusal, Way, step::CatchUp},
     terms::Bytes,
@@ -24,7 +27,13 @@ const SHORT: Duration = Duration::from_secs(2);
 
 /// Goes over the source in rounds, until one writes little, or no less than the one before. Then reads the whole copy from
 /// the device once more, and refuses if the last round tells that etcd would be away for too long.
-pub fn catch_up(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+pub fn catch_up(machine: &mut dyn Machine, step: &CatchUp) -> anyhow::Result<String> {
+    copy::may_be_overwritten(machine, &step.from, step.way)?;
+    machine.perform(&Effect::CatchUp { catch_up: step.clone() })
+}
+
+/// [`Effect::CatchUp`] on the node. It takes minutes, so each round looks again at what it may overwrite.
+pub fn rounds(run: &mut Run<'_>, step: &CatchUp) -> anyhow::Result<String> {
     let CatchUp { from, way, limit } = step;
     if *way == Way::ToLun {
         // From now on names and metadata that rsync has written come from the device.
@@ -32,11 +41,11 @@ pub fn catch_up(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) ->
     }
     run.ledger = None;
     let begun = Instant::now();
-    let (mut last, mut took) = round(run, step, watcher)?;
+    let (mut last, mut took) = round(run, step)?;
     let mut rounds = 1;
     while last.written > LITTLE && rounds < ROUNDS && begun.elapsed() < LIMIT {
         let before = last.written;
-        (last, took) = round(run, step, watcher)?;
+        (last, took) = round(run, step)?;
         rounds += 1;
         if last.written >= before {
             break;
@@ -47,7 +56,7 @@ pub fn catch_up(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) ->
     tree::warm(&to.root, &run.host.interrupt).context("reading the copy into memory")?;
     let audited = prove::audit(run, &to, LIMIT)?;
     if audit.elapsed() > SHORT || rounds == 1 {
-        (last, took) = round(run, step, watcher)?;
+        (last, took) = round(run, step)?;
         rounds += 1;
     }
     let found = format!(
@@ -65,11 +74,12 @@ pub fn catch_up(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) ->
     ))
 }
 
-fn round(run: &mut Run<'_>, step: &CatchUp, watcher: &mut dyn Watcher) -> anyhow::Result<(Moved, Duration)> {
+fn round(run: &mut Run<'_>, step: &CatchUp) -> anyhow::Result<(Moved, Duration)> {
     let begun = Instant::now();
+    copy::may_be_overwritten(run, &step.from, step.way)?;
     let to = Destination::open(run, &step.from, step.way)?;
     let source = tree::open(&run.host.root.locate(step.from.as_path()))?;
-    let moved = copy::bring_up_to_date(run, &source, &to, Source::InUse, watcher)?;
+    let moved = copy::bring_up_to_date(run, &source, &to, Source::InUse)?;
     tracing::debug!("a round: {}, {} entries changed meanwhile", copy::described(moved), moved.left);
     Ok((moved, begun.elapsed()))
 }

@@ -7,7 +7,6 @@ use crate::{
         guard,
         machine::{self, Effect, Machine, Place},
         place,
-        watcher::Watcher,
     },
     host::{block, dir, inode, staging, tree},
     node::{
@@ -20,17 +19,17 @@ use crate::{
 use anyhow::{Context as _, bail, ensure};
 
 /// Looks at the LUN twice. Each look is a mount of its own that writes nothing, so it comes from the device.
-pub fn watch(run: &Run<'_>, step: &WatchLun, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
-    let look = || -> anyhow::Result<Option<Stamp>> {
+pub fn watch(run: &mut Run<'_>, step: &WatchLun) -> anyhow::Result<String> {
+    let look = |run: &Run<'_>| -> anyhow::Result<Option<Stamp>> {
         let lun = guard::lun_holds(run, &step.wwid, &step.uuid)?;
         let root = staging::inspect(run.host, block::node(&lun.device)?.as_path())
             .context("looking at the LUN without writing to it")?;
         place::stamp_if_any(&root)
     };
-    ensure!(look()? == step.stamp, "the LUN's stamp has changed since it was read: somebody uses the LUN");
-    watcher.noted(&format!("waiting {} to see whether another computer uses the LUN", step.span));
+    ensure!(look(run)? == step.stamp, "the LUN's stamp has changed since it was read: somebody uses the LUN");
+    run.watcher.noted(&format!("waiting {} to see whether another computer uses the LUN", step.span));
     run.host.pause(step.span.0)?;
-    let Some(found) = look()? else {
+    let Some(found) = look(run)? else {
         ensure!(step.stamp.is_none(), "the LUN has no stamp any more: somebody uses the LUN");
         return Ok("nobody has used the LUN meanwhile".into());
     };

@@ -5,7 +5,7 @@ use crate::{
     apply::{
         context::{Proof, Run},
         guard,
-        watcher::Watcher,
+        machine::{Confirmed, Machine},
     },
     host::tree,
     plan::{Way, step::Copy},
@@ -17,24 +17,36 @@ use anyhow::Context as _;
 ///
 /// A look at every process takes long on a node with many of them. A migration's commit takes the proof only after one, and
 /// after a second look at the entries.
-pub fn confirm(run: &mut Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+pub fn confirm(machine: &mut dyn Machine, step: &Copy) -> anyhow::Result<String> {
     let from = &step.from;
     if step.way != Way::ToLun {
         // First: whoever could write after the look at the entries would be found here.
-        guard::etcd_is_at_rest(run, from)?;
+        guard::etcd_is_at_rest(machine, from)?;
     }
-    if let Some(proof) = run.provisional.take() {
-        let source = tree::open(&run.host.root.locate(from.as_path()))?;
-        let now = tree::state(&source, &run.host.interrupt)
-            .with_context(|| format!("looking for changes in {from}"))?;
-        let Some(change) = proof.source.difference(&now) else {
-            run.proof = Some(Proof { fingerprint: proof.fingerprint, way: step.way });
-            return Ok(format!("nobody has written to {from} since it was compared: {}", proof.fingerprint));
-        };
-        watcher.noted(&format!("{from} has changed since it was compared ({change}): it is copied again"));
+    match machine.confirm(step)? {
+        Confirmed::Holds(proven) => {
+            return Ok(format!("nobody has written to {from} since it was compared: {proven}"));
+        }
+        Confirmed::Changed(change) => {
+            machine.note(&format!("{from} has changed since it was compared ({change}): it is copied again"));
+        }
+        Confirmed::Nothing => {}
     }
-    guard::etcd_is_at_rest(run, from)?;
-    let copied = copy::copy(run, from, step.way, false, watcher)?;
-    let proven = prove::prove(run, from, step.way, false)?;
+    let copied = copy::copy(machine, &Copy { provisional: false, ..step.clone() })?;
+    let proven = prove::prove(machine, from, step.way, false)?;
     Ok(format!("{copied}; {proven}"))
+}
+
+/// [`Machine::confirm`] of the node.
+pub fn provisional(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<Confirmed> {
+    let from = &step.from;
+    let Some(proof) = run.provisional.take() else { return Ok(Confirmed::Nothing) };
+    let source = tree::open(&run.host.root.locate(from.as_path()))?;
+    let now = tree::state(&source, &run.host.interrupt)
+        .with_context(|| format!("looking for changes in {from}"))?;
+    if let Some(change) = proof.source.difference(&now) {
+        return Ok(Confirmed::Changed(change.to_string()));
+    }
+    run.proof = Some(Proof { fingerprint: proof.fingerprint, way: step.way });
+    Ok(Confirmed::Holds(proof.fingerprint))
 }

@@ -2,7 +2,12 @@
 
 use super::returning;
 use crate::{
-    apply::{context::Run, guard, quiet, watcher::Watcher},
+    apply::{
+        context::Run,
+        guard,
+        machine::{Effect, Machine},
+        quiet,
+    },
     host::{
         dir,
         rsync::{self, Cause, Pass, RsyncError},
@@ -29,21 +34,24 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Opens the destination, if what it holds may be overwritten.
+    /// Opens the destination. [`may_be_overwritten`] has said that what it holds may be overwritten.
     pub fn open(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Self> {
         match way {
-            Way::ToLun => {
-                let staging = run.staging()?;
-                guard::local_is_authoritative(run)?;
-                Ok(Self { path: STAGING.parse()?, root: staging.root()? })
-            }
+            Way::ToLun => Ok(Self { path: STAGING.parse()?, root: run.staging()?.root()? }),
             Way::ToLocal { generation } => {
-                guard::data_is_on_lun(run, from)?;
                 let like = tree::open(&run.host.root.locate(from.as_path()))?;
                 let path: AbsPath = format!("{RETURNING}/{generation}").parse()?;
                 Ok(Self { root: returning::shelve(run.host, &path, &like)?, path })
             }
         }
+    }
+}
+
+/// What the destination of a copy holds may be overwritten: the source is authoritative, and lies where the copy reads it.
+pub fn may_be_overwritten(machine: &dyn Machine, from: &AbsPath, way: Way) -> anyhow::Result<()> {
+    match way {
+        Way::ToLun => guard::local_is_authoritative(machine),
+        Way::ToLocal { .. } => machine.data_is_on_lun(from),
     }
 }
 
@@ -56,12 +64,27 @@ pub fn own_attribute(way: Way) -> Option<&'static CStr> {
     }
 }
 
-/// Copies with rsync while etcd writes. The result is inconsistent; later steps bring it up to date. Files that vanish or
-/// change while rsync reads them are expected.
-pub fn pre_copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+/// Copies with rsync while etcd writes. The result is inconsistent; later steps bring it up to date.
+pub fn pre_copy(machine: &mut dyn Machine, step: &Copy) -> anyhow::Result<String> {
+    may_be_overwritten(machine, &step.from, step.way)?;
+    machine.perform(&Effect::PreCopy { copy: step.clone() })
+}
+
+/// Copies with etcd stopped, and reads back from the device what was written. A provisional copy needs no guard of its
+/// source: a later step finds out whether somebody has written to it since.
+pub fn copy(machine: &mut dyn Machine, step: &Copy) -> anyhow::Result<String> {
+    may_be_overwritten(machine, &step.from, step.way)?;
+    if !step.provisional {
+        guard::etcd_is_at_rest(machine, &step.from)?;
+    }
+    machine.perform(&Effect::Copy { copy: step.clone() })
+}
+
+/// [`Effect::PreCopy`] on the node. Files that vanish or change while rsync reads them are expected.
+pub fn rsync(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
     let to = Destination::open(run, &step.from, step.way)?;
     let pass = if step.onto_empty { Pass::Fill } else { Pass::Update };
-    let mut progress = |done| watcher.moved(done, step.size.map(|size| size.0));
+    let mut progress = |done| run.watcher.moved(done, step.size.map(|size| size.0));
     let (source, copy) = (run.host.root.locate(step.from.as_path()), run.host.root.locate(to.path.as_path()));
     match rsync::copy(run.host, &source, &copy, pass, COPY_LIMIT, &mut progress) {
         Ok(()) => {}
@@ -74,30 +97,24 @@ pub fn pre_copy(run: &Run<'_>, step: &Copy, watcher: &mut dyn Watcher) -> anyhow
     Ok("copied while etcd runs".into())
 }
 
-/// Copies with etcd stopped, and reads back from the device what was written. A provisional copy needs no guard of its
-/// source: a later step finds out whether somebody has written to it since.
-pub fn copy(
-    run: &mut Run<'_>,
-    from: &AbsPath,
-    way: Way,
-    provisional: bool,
-    watcher: &mut dyn Watcher,
-) -> anyhow::Result<String> {
+/// [`Effect::Copy`] on the node.
+pub fn pass(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
+    let Copy { from, way, provisional, .. } = step;
+    let way = *way;
     // An earlier proof is not of this copy.
     (run.proof, run.provisional, run.resting) = (None, None, None);
     let to = Destination::open(run, from, way)?;
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
     if !provisional {
-        guard::etcd_is_at_rest(run, from)?;
         tree::unsupported(&source, own_attribute(way), &run.host.interrupt)
             .context("looking for files that can't be copied")?;
-        let moved = bring_up_to_date(run, &source, &to, Source::AtRest, watcher)?;
+        let moved = bring_up_to_date(run, &source, &to, Source::AtRest)?;
         run.written = moved.written;
         return Ok(format!("copied {from}: {}", described(moved)));
     }
     let mut resting = quiet::state(run, from, &source, own_attribute(way))?;
     let how = if resting.is_ok() { Source::AtRest } else { Source::InUse };
-    let moved = match bring_up_to_date(run, &source, &to, how, watcher) {
+    let moved = match bring_up_to_date(run, &source, &to, how) {
         Err(error) if error.is_a_change() => {
             resting = Err(error.to_string());
             Moved::default()
@@ -115,7 +132,6 @@ pub fn bring_up_to_date(
     source: &OwnedFd,
     to: &Destination,
     how: Source,
-    watcher: &mut dyn Watcher,
 ) -> Result<Moved, tree::TreeError> {
     let ledger = match &mut run.ledger {
         Some(ledger) => ledger,
@@ -125,7 +141,7 @@ pub fn bring_up_to_date(
     tree::update(source, &to.root, ledger, how, &run.host.interrupt, &mut |progress| {
         if let Progress::Read(count) = progress {
             done += count;
-            watcher.moved(done, None);
+            run.watcher.moved(done, None);
         }
     })
 }

@@ -1,11 +1,7 @@
 //! Discovery, node records, login and logout.
 
 use crate::{
-    apply::{
-        context::Run,
-        guard, sysfs,
-        watcher::{Waiting, Watcher},
-    },
+    apply::{context::Run, guard, sysfs, watcher::Waiting},
     config::{Discovery, record_settings},
     host::{
         Host,
@@ -88,12 +84,12 @@ fn make_ready(run: &Run<'_>, step: &LogIn) -> anyhow::Result<()> {
 }
 
 /// Tries all portals, in rounds, while the failures may pass and time is left. One portal that works is enough.
-pub fn log_in(run: &mut Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+pub fn log_in(run: &mut Run<'_>, step: &LogIn) -> anyhow::Result<String> {
     make_ready(run, step)?;
     let begun = Instant::now();
     let deadline = begun + step.limit.0;
     let mut waiting = Waiting::default();
-    if end_lost(run, step, watcher)? == Kept::InUse && !step.all {
+    if end_lost(run, step)? == Kept::InUse && !step.all {
         // Without multipath a second session would show the LUN as a second disk.
         wait_logged_in(run, step, deadline)?;
         run.attaching_since = Some(begun);
@@ -115,7 +111,7 @@ pub fn log_in(run: &mut Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> any
         }
         if !in_at.is_empty() {
             for (portal, error) in failures {
-                watcher.noted(&format!(
+                run.watcher.noted(&format!(
                     "no session at portal {portal}, but the login works at another: {:#}",
                     anyhow!(error)
                 ));
@@ -130,7 +126,7 @@ pub fn log_in(run: &mut Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> any
             return Err(all_failed(step, failures, transient));
         }
         let why: Vec<_> = failures.into_iter().map(|(_, error)| told(error)).collect();
-        waiting.note(watcher, &why.join("; "), left);
+        waiting.note(run.watcher, &why.join("; "), left);
         run.host.pause(PAUSE).context("waiting for the target")?;
     }
 }
@@ -146,14 +142,14 @@ enum Kept {
 
 /// Ends sessions of ours that have lost their connection and that nobody uses. iscsid may know nothing of them any more, or try
 /// for ever to reach a portal that the array does not serve the LUN at.
-fn end_lost(run: &Run<'_>, step: &LogIn, watcher: &mut dyn Watcher) -> anyhow::Result<Kept> {
+fn end_lost(run: &mut Run<'_>, step: &LogIn) -> anyhow::Result<Kept> {
     let mut kept = Kept::Nothing;
     let sessions = iscsi::sessions_of(run.host, &step.target)?;
     for session in sessions.iter().filter(|session| !session.is_logged_in()) {
         if !observe::session_users(run.host, session)?.is_empty() {
             kept = Kept::InUse;
         } else if let Err(error) = log_out(run, session.sid) {
-            watcher.noted(&format!(
+            run.watcher.noted(&format!(
                 "session {} to {} is {} and cannot be ended ({error:#}): if it stays, run `systemctl restart {ISCSID}`",
                 session.sid, session.target, session.state
             ));

@@ -1,10 +1,15 @@
 //! The proof that a copy is complete.
 
-use super::{copy::Destination, stage};
+use super::{
+    copy::{self, Destination},
+    stage,
+};
 use crate::{
     apply::{
         context::{Proof, Provisional, Run},
-        guard, users,
+        guard,
+        machine::{Effect, Machine},
+        users,
     },
     host::tree::{self, Audit, Summary, TreeError},
     node::layout::RETURNING,
@@ -22,16 +27,33 @@ const AUDIT_LIMIT: Duration = Duration::from_secs(20);
 ///
 /// The step that follows looks for processes that use the source, because a look at every process takes long on a node with
 /// many of them: the commit of a migration looks, and so does the unmount of a rollback.
-pub fn prove(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) -> anyhow::Result<String> {
+pub fn prove(machine: &mut dyn Machine, from: &AbsPath, way: Way, afresh: bool) -> anyhow::Result<String> {
+    copy::may_be_overwritten(machine, from, way)?;
+    let said = machine.perform(&Effect::Prove { from: from.clone(), way, afresh })?;
+    if way != Way::ToLun
+        && let Err(error) = guard::etcd_is_at_rest(machine, from)
+    {
+        machine.perform(&Effect::ForgetProof)?;
+        return Err(error);
+    }
+    Ok(said)
+}
+
+/// The same while containers of etcd's pod may still write. Then it counts after `confirm`, and it is no error if the source
+/// has changed.
+pub fn prove_provisionally(machine: &mut dyn Machine, from: &AbsPath, way: Way) -> anyhow::Result<String> {
+    copy::may_be_overwritten(machine, from, way)?;
+    machine.perform(&Effect::ProveProvisionally { from: from.clone(), way })
+}
+
+/// [`Effect::Prove`] on the node.
+pub fn compare(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) -> anyhow::Result<String> {
     (run.proof, run.provisional) = (None, None);
     if afresh && way == Way::ToLun {
         stage::remount(run)?;
     }
     let summary =
         settle(run, from, way)?.with_context(|| format!("the copy on {way} differs from {from}"))?;
-    if way != Way::ToLun {
-        guard::etcd_is_at_rest(run, from)?;
-    }
     run.proof = Some(Proof { fingerprint: summary.fingerprint, way });
     Ok(described(&summary))
 }
@@ -58,9 +80,8 @@ pub fn still_holds(run: &Run<'_>, source: &OwnedFd) -> anyhow::Result<Fingerprin
     Ok(proof.fingerprint)
 }
 
-/// The same while containers of etcd's pod may still write. Then it counts after `confirm`, and it is no error if the source
-/// has changed. There is time to read the copy from the device once more.
-pub fn prove_provisionally(run: &mut Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<String> {
+/// [`Effect::ProveProvisionally`] on the node. There is time to read the copy from the device once more.
+pub fn compare_provisionally(run: &mut Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<String> {
     (run.proof, run.provisional) = (None, None);
     let not_yet =
         |why: &str| format!("not proven yet, because somebody writes to {from} or may do so: {why}");

@@ -1,8 +1,10 @@
 //! Stopping etcd by hand only while the others can do without it, and waiting afterwards until its member serves again.
 
-use super::etcd;
 use crate::{
-    apply::{context::Run, guard, watcher::Watcher},
+    apply::{
+        context::Run,
+        machine::{Effect, Machine},
+    },
     config::Runtime,
     host::systemd,
     node::{ActiveState, KUBELET},
@@ -14,20 +16,19 @@ use std::time::{Duration, Instant};
 
 /// Stops etcd. By hand this asks the other members again, right before.
 pub fn stop(
-    run: &Run<'_>,
+    machine: &mut dyn Machine,
     runtime: &Runtime,
     needs_quorum: bool,
     whole_pod: bool,
-    watcher: &mut dyn Watcher,
 ) -> anyhow::Result<String> {
     if needs_quorum {
-        guard::others_are_a_quorum(run)?;
+        machine.others_are_a_quorum()?;
     }
-    etcd::stop(run.host, run.config, runtime, whole_pod, watcher)
+    machine.perform(&Effect::StopEtcd { runtime: runtime.clone(), whole_pod })
 }
 
 /// Waits until this node's member has a leader and has caught up with it.
-pub fn await_member(run: &Run<'_>, step: &AwaitMember, watcher: &mut dyn Watcher) -> anyhow::Result<String> {
+pub fn await_member(run: &mut Run<'_>, step: &AwaitMember) -> anyhow::Result<String> {
     let deadline = Instant::now() + step.limit.0;
     let mut said = String::new();
     loop {
@@ -54,7 +55,7 @@ pub fn await_member(run: &Run<'_>, step: &AwaitMember, watcher: &mut dyn Watcher
             ));
         }
         if waits_for != said {
-            watcher.waiting(&waits_for);
+            run.watcher.waiting(&waits_for);
             said = waits_for;
         }
         run.host.pause(Duration::from_secs(1))?;

@@ -6,6 +6,7 @@ use crate::{
         context::Run,
         steps::{login, look},
         sysfs,
+        watcher::Silent,
     },
     config::{Config, Iscsi},
     host::{
@@ -74,7 +75,8 @@ pub fn luns(
         // open-iscsi's interface is for this process only.
         namespace::private_mounts().context("making mounts private")?;
     }
-    let run = Run::new(host, config, secrets, identity);
+    let mut silent = Silent;
+    let run = Run::new(host, config, secrets, identity, &mut silent);
     let mut in_use = false;
     for session in observe::sessions_to_target(host, config)? {
         in_use |= !observe::session_users(host, &session)?.is_empty();

@@ -1,7 +1,7 @@
 //! Advancing the LUN's use counter while etcd runs on it.
 
 use crate::{
-    apply::{alone, context::Run, outcome::Failure, steps::stamp},
+    apply::{alone, context::Run, outcome::Failure, steps::stamp, watcher::Silent},
     config::Config,
     host::{
         Host,
@@ -50,7 +50,8 @@ pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked,
         MarkPlan::Skip(why) => return Ok(Marked::Idle(why)),
     };
     let no_secrets = Secrets::default();
-    let mut run = Run::new(host, config, &no_secrets, identity);
+    let mut silent = Silent;
+    let mut run = Run::new(host, config, &no_secrets, identity, &mut silent);
     let Step::Mark(step) = step else { return Err(anyhow!("the plan of `mark` has a step `{step}`").into()) };
     stamp::announce(&mut run, &step).context("in step mark")?;
     drop(alone);
