@@ -311,3 +311,21 @@ fn data_that_an_older_version_has_copied_is_not_compared() {
         assert!(plan(&config(), &node, Occasion::Boot).is_ok());
     }
 }
+
+/// systemd starts a unit again that has failed against the fence, until its start limit is reached. That may be right before the
+/// LUN is mounted.
+#[test]
+fn a_unit_that_fails_against_the_fence_is_started_after_the_mount() {
+    for state in ["activating", "failed"] {
+        let node = Node {
+            record: Fact::Known(Some(used(1))),
+            local: Fact::Known(dir(&[], true)),
+            etcd: Fact::Known(etcd(state)),
+            ..attached(xfs(OURS, Some(stamp(1, 1)), true))
+        };
+        let plan = plan(&config(), &node, Occasion::Boot).unwrap();
+        let start = at(&plan, "start-etcd").unwrap_or_else(|| panic!("{state}: {plan:#?}"));
+        assert!(at(&plan, "mount-data").is_some_and(|mount| mount < start), "{state}: {plan:#?}");
+        assert_eq!(at(&plan, "await-member"), None, "a boot does not wait for it: {plan:#?}");
+    }
+}

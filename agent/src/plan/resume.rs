@@ -13,7 +13,7 @@ use super::{
 use crate::{
     config::{Backing, Runtime},
     node::{
-        DataMount, LocalDir, Lun, LunView,
+        ActiveState, DataMount, EtcdState, LocalDir, Lun, LunView,
         authority::{Authority, NEVER_USED, Record, Stamp},
     },
     terms::RecordedFingerprint,
@@ -193,7 +193,10 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
     if stop.is_none() && !input.etcd.lock_holders.is_empty() {
         return Err(input.database_held());
     }
-    let stopped = stop.is_some();
+    // A unit that has failed against the fence is started again by systemd, if its start limit allows that. A start of ours
+    // resets that limit.
+    let fails = input.etcd.state == EtcdState::Unit(ActiveState::Activating);
+    let stopped = stop.is_some() || fails;
     steps.extend(stop);
     steps.push(input.mount_data(record));
     steps.extend(serve_from_lun(input, stopped)?);
