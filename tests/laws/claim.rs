@@ -3,7 +3,7 @@
 use super::*;
 use crate::say::say;
 use etcd_lun::{
-    node::{BarredData, Order, order},
+    node::{BarredData, Elsewhere, Order, order},
     plan::{
         AuthorityRefusal, claim,
         step::{Claim, WatchLun},
@@ -152,6 +152,37 @@ fn apply_names_it_where_it_helps_and_goes_on_after_it() {
             world.crash();
             follow(&mut world, Goal::Lun(Occasion::ByHand), "systemd", None, 8, |_, _| ()).unwrap();
             assert!(matches!(world.node.mount, Fact::Known(Some(_))), "{world:#?}");
+        }
+    }
+}
+
+/// A member that answers on another computer keeps the LUN, and so does the local data of a node whose member is alive. If nobody
+/// can be asked, the step that watches the LUN says so.
+#[test]
+fn a_member_that_answers_elsewhere_is_not_replaced() {
+    let alive = Fact::Known(Elsewhere::Alive { name: "master-0".into(), at: "https://10.0.0.7:2379".into() });
+    let barred = Fact::Known(Some(BarredData { returns_as: None }));
+    let node = |elsewhere| Node {
+        elsewhere,
+        local: Fact::Known(dir(&[], true)),
+        barred_data: barred.clone(),
+        ..claimable(None, stamp(2, 7), false)
+    };
+    for goal in [Goal::Claim, Goal::ClaimLocal] {
+        assert!(goal.asks_others());
+        let refusal = goal.plan(&config(), &node(Some(alive.clone()))).unwrap_err().to_string();
+        assert!(refusal.contains("master-0 answers at https://10.0.0.7:2379"), "{refusal}");
+        let silent = Fact::Known(Elsewhere::Silent { asked: "https://10.0.0.8:2379".into() });
+        for (elsewhere, said) in [
+            (Some(silent), None),
+            (Some(Fact::Known(Elsewhere::Alone)), None),
+            (Some(Fact::Unknown("nobody answers".into())), Some("nobody answers".to_owned())),
+        ] {
+            let plan = goal.plan(&config(), &node(elsewhere)).unwrap();
+            let Some(Step::WatchLun(WatchLun { not_asked, .. })) = plan.steps.first() else {
+                panic!("{plan:?}")
+            };
+            assert_eq!(*not_asked, said);
         }
     }
 }

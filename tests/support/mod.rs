@@ -299,6 +299,7 @@ pub fn node() -> Node {
         mount_unit: Fact::Known(MountUnit::Right),
         etcd: Fact::Known(etcd("active")),
         cluster: Some(Fact::Known(cluster(3))),
+        elsewhere: None,
         selinux: Fact::Known(Selinux::Off),
         fresh_uuid: FRESH,
         fresh_nonce: Fact::Known(DRAWN),

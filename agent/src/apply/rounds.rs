@@ -117,6 +117,9 @@ fn observed(run: &Run<'_>, goal: Goal) -> Node {
         node.cluster = observe::cluster(run.host, run.config, &node);
         node.answering = observe::answering(run.host, run.config);
     }
+    if goal.asks_others() {
+        node.elsewhere = Some(observe::elsewhere(run.host, run.config, &run.identity.hostname));
+    }
     // In the format of `status --json`.
     if tracing::enabled!(tracing::Level::DEBUG) {
         tracing::debug!("observed {}", serde_json::to_value(&node).unwrap_or_default());

@@ -6,23 +6,30 @@ use super::{
     output::{OutputFormat, print_json, print_out},
     show,
 };
-use crate::{config::Config, node::Node, observe, plan::Goal};
+use crate::{config::Config, host::Host, node::Node, observe, plan::Goal};
 use std::path::Path;
 
 /// Loads the config and observes the node, and the cluster if that is asked for. This takes no lock and changes nothing.
 pub(super) fn look(file: Option<&Path>, with_cluster: bool) -> Result<(Config, Node), Exit> {
+    looked(file, with_cluster).map(|(_, config, node)| (config, node))
+}
+
+fn looked(file: Option<&Path>, with_cluster: bool) -> Result<(Host, Config, Node), Exit> {
     let (host, identity, config) = config::load_to_look(file)?;
     let mut node = observe::node(&host, &config, identity, observe::Viewpoint::Reader);
     if with_cluster {
         node.cluster = observe::cluster(&host, &config, &node);
         node.answering = observe::answering(&host, &config);
     }
-    Ok((config, node))
+    Ok((host, config, node))
 }
 
 /// `plan`
 pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
-    let (config, node) = look(file, goal.asks_cluster())?;
+    let (host, config, mut node) = looked(file, goal.asks_cluster())?;
+    if goal.asks_others() {
+        node.elsewhere = Some(observe::elsewhere(&host, &config, &node.identity.hostname));
+    }
     let plan = goal.plan(&config, &node)?;
     if output.json {
         return print_json("plan", &plan);

@@ -28,9 +28,13 @@ pub(super) fn validate(written: ClusterTable, runtime: &Runtime) -> Result<Clust
     if written.serve_timeout.0.is_zero() {
         return Err(ConfigError::value("cluster.serve_timeout", "0ms", "a time, such as \"5min\""));
     }
+    if written.endpoints.as_ref().is_some_and(Vec::is_empty) {
+        return Err(ConfigError::value("cluster.endpoints", "[]", "the client URLs of the members"));
+    }
     Ok(ClusterConfig {
         client_url,
         http_port: written.http_port,
+        endpoints: written.endpoints.unwrap_or_default(),
         certificates: Certificates { authority: written.ca, certificate: written.cert, key: written.key },
         without_quorum: written.without_quorum,
         serve_timeout: written.serve_timeout,

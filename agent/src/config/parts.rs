@@ -58,6 +58,8 @@ pub struct ClusterConfig {
     pub client_url: ClientUrl,
     /// The port at which every member answers HTTP, if that is not the port of its client URL.
     pub http_port: Option<u16>,
+    /// Client URLs of the members; empty if the config has none.
+    pub endpoints: Vec<ClientUrl>,
     /// The certificates for HTTPS.
     pub certificates: Certificates,
     /// Whether this member is stopped although the others cannot do without it.

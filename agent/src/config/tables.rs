@@ -229,6 +229,10 @@ pub(super) struct ClusterTable {
     /// and for OpenShift's etcd also 2381.
     #[schemars(example = 2381)]
     pub http_port: Option<u16>,
+    /// Client URLs of the members, for `claim`: it asks the other members whether this node's member answers on another computer.
+    /// Without it those that a static pod's manifest names (`ALL_ETCD_ENDPOINTS`), and none for a unit.
+    #[schemars(example = ["https://192.168.10.21:2379", "https://192.168.10.22:2379"])]
+    pub endpoints: Option<Vec<ClientUrl>>,
     /// The CA certificate of etcd's servers. Without it OpenShift's, below `/etc/kubernetes/static-pod-resources/etcd-certs`, for a
     /// static pod, and the system's for a unit.
     #[schemars(example = "/etc/etcd/ca.crt")]
@@ -252,6 +256,7 @@ impl Default for ClusterTable {
         Self {
             client_url: None,
             http_port: None,
+            endpoints: None,
             ca: None,
             cert: None,
             key: None,

@@ -14,6 +14,26 @@ pub struct Cluster {
     pub others: Vec<Member>,
 }
 
+/// What the other members say of this node's member, while its etcd is stopped here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Elsewhere {
+    /// It answers on another computer.
+    Alive {
+        /// Its name.
+        name: String,
+        /// Where it answers.
+        at: String,
+    },
+    /// It answers on no other computer, or is no member.
+    Silent {
+        /// The member that was asked.
+        asked: String,
+    },
+    /// There are no other members.
+    Alone,
+}
+
 /// A member of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Member {

@@ -13,7 +13,7 @@ mod order;
 mod sample;
 mod selinux;
 
-pub use cluster::{Cluster, Member, MemberHealth};
+pub use cluster::{Cluster, Elsewhere, Member, MemberHealth};
 pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState, database};
 pub use fact::Fact;
 pub use health_facts::{HealthFacts, Metrics, Path, Pressure, Route, UnitState, WriteCache};
@@ -72,6 +72,9 @@ pub struct Node {
     /// The etcd cluster; none if nobody asked: at boot, for the timer, or while this node's etcd does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Fact<Cluster>>,
+    /// What the other members say of this node's member; none if nobody asked: only `claim` does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<Fact<Elsewhere>>,
     /// SELinux, and how it confines this process.
     pub selinux: Fact<Selinux>,
     /// A random UUID for a new filesystem. It is not a fact of the node. It is here because the planner is pure and cannot
@@ -108,6 +111,7 @@ impl Node {
             mount_unit: unknown(),
             etcd: unknown(),
             cluster: None,
+            elsewhere: None,
             selinux: unknown(),
             fresh_uuid: FsUuid([0; 16]),
             fresh_nonce: unknown(),

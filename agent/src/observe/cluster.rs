@@ -22,7 +22,7 @@ const MOST_BEHIND: u64 = 5000;
 
 /// OpenShift's etcd answers HTTP at this port where its client port answers gRPC only (openshift/cluster-etcd-operator
 /// `bindata/etcd/pod.yaml` since April 2026).
-const OPENSHIFT_HTTP_PORT: u16 = 2381;
+pub(super) const OPENSHIFT_HTTP_PORT: u16 = 2381;
 
 /// The cluster. None without a question: while this node's etcd does not run, and in the service's SELinux domain, which may not
 /// connect to etcd.

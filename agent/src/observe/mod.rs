@@ -5,6 +5,7 @@
 
 mod certificates;
 mod cluster;
+mod elsewhere;
 mod etcd;
 mod health_facts;
 mod iscsi;
@@ -17,6 +18,7 @@ mod selinux;
 
 pub use cluster::cluster;
 pub(crate) use cluster::{Serving, cluster_now, own_member};
+pub use elsewhere::elsewhere;
 pub(crate) use etcd::{etcd, etcd_by_lock};
 pub use health_facts::health_facts;
 pub use iscsi::answering;
@@ -88,6 +90,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         mount_unit: mount::unit(host, config),
         etcd: etcd::etcd(host, config),
         cluster: None,
+        elsewhere: None,
         selinux: selinux::selinux(host, config),
         record,
         fresh_uuid: fresh_uuid(host),

@@ -8,7 +8,8 @@
 //!   node name say that it is the same node, and so would those of a clone.
 //!
 //! So the LUN is looked at twice before anything is written to it, and its use counter must not move. A computer that uses the
-//! LUN moves it with every `mark`.
+//! LUN moves it with every `mark`. And the other members are asked whether this node's member answers on another computer. If
+//! they cannot be asked, a person is told so: the whole cluster may be down.
 
 use super::{
     attach, barred,
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     config::Config,
     node::{
-        Content, LunView, Node, Order,
+        Content, Elsewhere, Fact, LunView, Node, Order,
         authority::{Authority, Record, Stamp},
     },
     terms::{FsUuid, Span, Wwid},
@@ -48,6 +49,7 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         }
         .into());
     }
+    nobody_serves_elsewhere(&input)?;
     if let Some(plan) = attach::plan(&input)? {
         return Ok(plan);
     }
@@ -66,7 +68,7 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     let is_recorded = input.record.is_some_and(|record| record.uuid == uuid);
     let Some(stamp) = stamp else {
         return match is_recorded && !settled {
-            true => Ok(watch_and_stage(config, wwid, uuid, None)),
+            true => Ok(watch_and_stage(&input, wwid, uuid, None)),
             false => Err(nothing(wwid, "it has no stamp")),
         };
     };
@@ -82,16 +84,26 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         Order::Same { .. } => return Err(nothing(wwid, "it was never used")),
         // Its log may hold a later stamp.
         Order::Older if is_recorded && !settled => {
-            return Ok(watch_and_stage(config, wwid, uuid, Some(stamp)));
+            return Ok(watch_and_stage(&input, wwid, uuid, Some(stamp)));
         }
         Order::Older => return Err(nothing(wwid, "it is older than this node's record")),
         Order::Released => return Err(nothing(wwid, "a rollback of this node has left it")),
         Order::OtherFilesystem => return Err(nothing(wwid, "this node has not used its filesystem")),
     };
     if !settled {
-        return Ok(watch_and_stage(config, wwid, uuid, Some(stamp)));
+        return Ok(watch_and_stage(&input, wwid, uuid, Some(stamp)));
     }
     take(&input, wwid, uuid, stamp, ours)
+}
+
+/// This node's member does not answer on another computer, as far as the other members say.
+pub(super) fn nobody_serves_elsewhere(input: &PlanInput<'_>) -> Result<(), Refusal> {
+    match &input.node.elsewhere {
+        Some(Fact::Known(Elsewhere::Alive { name, at })) => {
+            Err(AuthorityRefusal::MemberElsewhere { name: name.clone(), at: at.clone() }.into())
+        }
+        Some(Fact::Known(Elsewhere::Silent { .. } | Elsewhere::Alone) | Fact::Unknown(_)) | None => Ok(()),
+    }
 }
 
 fn nothing(wwid: &Wwid, found: &'static str) -> Refusal {
@@ -99,15 +111,25 @@ fn nothing(wwid: &Wwid, found: &'static str) -> Refusal {
 }
 
 /// Looks at the LUN twice, and only then stages it, because that writes to it.
-fn watch_and_stage(config: &Config, wwid: &Wwid, uuid: FsUuid, stamp: Option<&Stamp>) -> Plan {
+fn watch_and_stage(input: &PlanInput<'_>, wwid: &Wwid, uuid: FsUuid, stamp: Option<&Stamp>) -> Plan {
     let stage = Step::Stage { wwid: wwid.clone(), uuid };
-    Plan::until(vec![watch(config, wwid, uuid, stamp), stage], Horizon::Stamp)
+    Plan::until(vec![watch(input, wwid, uuid, stamp), stage], Horizon::Stamp)
 }
 
 /// Looks at the LUN for longer than two periods of `mark`.
-pub(super) fn watch(config: &Config, wwid: &Wwid, uuid: FsUuid, stamp: Option<&Stamp>) -> Step {
-    let periods = config.health.interval.0.saturating_mul(2).saturating_add(WRITTEN_BACK);
-    Step::WatchLun(WatchLun { wwid: wwid.clone(), uuid, stamp: stamp.cloned(), span: Span(periods) })
+pub(super) fn watch(input: &PlanInput<'_>, wwid: &Wwid, uuid: FsUuid, stamp: Option<&Stamp>) -> Step {
+    let not_asked = match &input.node.elsewhere {
+        Some(Fact::Unknown(why)) => Some(why.clone()),
+        Some(Fact::Known(_)) | None => None,
+    };
+    let periods = input.config.health.interval.0.saturating_mul(2).saturating_add(WRITTEN_BACK);
+    Step::WatchLun(WatchLun {
+        wwid: wwid.clone(),
+        uuid,
+        stamp: stamp.cloned(),
+        span: Span(periods),
+        not_asked,
+    })
 }
 
 /// The LUN is staged, and nobody has used it meanwhile.

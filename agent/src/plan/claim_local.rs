@@ -37,6 +37,7 @@ pub fn claim_local(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     if barred.is_none() || input.record.is_some_and(|record| record.authority == Authority::Lun) {
         return Err(AuthorityRefusal::NothingBarred.into());
     }
+    claim::nobody_serves_elsewhere(&input)?;
     if let Some(plan) = attach::plan(&input)? {
         return Ok(plan);
     }
@@ -66,6 +67,6 @@ pub fn claim_local(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     let generation = recorded.max(stamp.generation).saturating_add(1);
     let data_dir = config.etcd.data_dir.clone();
     let record = Record::claim(uuid, wwid.clone(), data_dir, stamp).leave(generation, stamp);
-    let watch = claim::watch(config, wwid, uuid, Some(stamp));
+    let watch = claim::watch(&input, wwid, uuid, Some(stamp));
     Ok(Plan::until(vec![watch, Step::KeepLocal { record }], Horizon::Local))
 }

@@ -95,6 +95,11 @@ impl Goal {
             Self::Lun(Occasion::Boot) | Self::Claim | Self::ClaimLocal => false,
         }
     }
+
+    /// Whether its plans depend on what the other members say of this node's member.
+    pub fn asks_others(self) -> bool {
+        matches!(self, Self::Claim | Self::ClaimLocal)
+    }
 }
 
 /// Decides which steps bring the node to what the config asks for.

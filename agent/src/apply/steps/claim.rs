@@ -27,6 +27,11 @@ pub fn watch(run: &mut Run<'_>, step: &WatchLun) -> anyhow::Result<String> {
         place::stamp_if_any(&root)
     };
     ensure!(look(run)? == step.stamp, "the LUN's stamp has changed since it was read: somebody uses the LUN");
+    if let Some(why) = &step.not_asked {
+        run.watcher.noted(&format!(
+            "the other members do not say whether this node's member serves on another computer ({why}): see that it does not"
+        ));
+    }
     run.watcher.noted(&format!("waiting {} to see whether another computer uses the LUN", step.span));
     run.host.pause(step.span.0)?;
     let Some(found) = look(run)? else {

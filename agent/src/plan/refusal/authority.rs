@@ -49,6 +49,16 @@ pub enum AuthorityRefusal {
         /// The data directory.
         at: String,
     },
+    /// `claim` does not take a LUN whose member serves on another computer.
+    #[error(
+        "this node's member {name} answers at {at}, which is another computer: it uses the LUN, or serves without it. Stop etcd there for good first, or remove that member if it is not this node's, then run this again"
+    )]
+    MemberElsewhere {
+        /// The member's name.
+        name: String,
+        /// Its client URL.
+        at: String,
+    },
     /// The LUN is none that this node could claim.
     #[error(
         "there is nothing to claim on LUN {wwid}: {found}; run `etcd-lun plan` for what `apply` would do"

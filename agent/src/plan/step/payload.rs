@@ -194,6 +194,8 @@ pub struct WatchLun {
     pub stamp: Option<Stamp>,
     /// The time between both looks.
     pub span: Span,
+    /// Why the other members say nothing of this node's member; none if they do.
+    pub not_asked: Option<String>,
 }
 
 /// The payload of `Step::Claim`.

@@ -1,0 +1,147 @@
+//! Asks the other members of the cluster whether this node's member answers on another computer.
+
+use super::{
+    certificates::{Keys, certificates},
+    cluster::OPENSHIFT_HTTP_PORT,
+};
+use crate::{
+    config::{ClusterConfig, Config, Runtime, parked},
+    host::{
+        Host,
+        etcd_api::{self, ApiError, ListedMember},
+        http::Certificates,
+        route,
+    },
+    node::{Elsewhere, Fact},
+    terms::ClientUrl,
+};
+
+/// The variable of etcd's manifest with the client URLs of all members, separated by commas
+/// (openshift/cluster-etcd-operator `pkg/etcdenvvar/etcd_env.go`).
+const ENDPOINTS: &str = "ALL_ETCD_ENDPOINTS";
+
+/// Whether this node's member answers on another computer. It is not asked for here, where its etcd is stopped. `hostname` is
+/// this node's: OpenShift names each member after its node.
+pub fn elsewhere(host: &Host, config: &Config, hostname: &str) -> Fact<Elsewhere> {
+    ask(host, config, hostname).map_or_else(Fact::Unknown, Fact::Known)
+}
+
+fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Elsewhere, String> {
+    let known = endpoints(host, config);
+    if known.is_empty() {
+        return Err(
+            "no address of another member is known: name them by `cluster.endpoints` in the config".into()
+        );
+    }
+    let others: Vec<ClientUrl> = known.into_iter().filter(is_other).collect();
+    let Some(first) = others.first() else { return Ok(Elsewhere::Alone) };
+    let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
+    let keys = Keys("cluster.cert", "cluster.key");
+    let with = certificates(host, config, &config.cluster.certificates, is_pod, first.is_tls(), keys)?;
+    let mut failures = Vec::new();
+    for url in &others {
+        let mut asked = http_port(&config.cluster, url);
+        let mut answer = etcd_api::members(host, &asked, false, &with);
+        if config.cluster.http_port.is_none()
+            && is_pod
+            && answer.as_ref().is_err_and(ApiError::is_other_protocol)
+        {
+            asked = url.at_port(OPENSHIFT_HTTP_PORT);
+            answer = etcd_api::members(host, &asked, false, &with);
+        }
+        match answer {
+            Ok(listed) => return Ok(found(host, &asked, url, &listed, hostname, &with)),
+            Err(error) => failures.push(format!("{asked}: {error}")),
+        }
+    }
+    Err(format!("no other member answers: {}", failures.join("; ")))
+}
+
+/// Looks for this node's member in a list of all, and asks at its client URLs. `asked` is where the list comes from, and `url`
+/// that member's client URL: HTTP may have another port everywhere.
+fn found(
+    host: &Host,
+    asked: &ClientUrl,
+    url: &ClientUrl,
+    listed: &[ListedMember],
+    hostname: &str,
+    with: &Certificates,
+) -> Elsewhere {
+    let port = (asked != url).then(|| asked.port());
+    for member in listed.iter().filter(|member| is_named(&member.name, hostname)) {
+        let urls = member.urls.iter().filter_map(|text| text.parse::<ClientUrl>().ok()).filter(is_other);
+        let urls: Vec<ClientUrl> =
+            urls.map(|url| port.map_or_else(|| url.clone(), |port| url.at_port(port))).collect();
+        let answers = etcd_api::statuses(host, &urls, with);
+        let is_it = |answer: &Result<etcd_api::Status, ApiError>| {
+            answer.as_ref().is_ok_and(|status| status.member == member.id)
+        };
+        if let Some((at, _)) = urls.iter().zip(&answers).find(|(_, answer)| is_it(answer)) {
+            return Elsewhere::Alive { name: member.name.clone(), at: at.to_string() };
+        }
+    }
+    Elsewhere::Silent { asked: asked.to_string() }
+}
+
+fn http_port(cluster: &ClusterConfig, url: &ClientUrl) -> ClientUrl {
+    cluster.http_port.map_or_else(|| url.clone(), |port| url.at_port(port))
+}
+
+/// Whether an address is none of this computer's. One that cannot be resolved is asked, and does not answer.
+fn is_other(url: &ClientUrl) -> bool {
+    !matches!(route::is_own(url.host()), Ok(true))
+}
+
+/// Host names are compared without their domains: the kernel's may have one, and the member's name may not.
+fn is_named(member: &str, hostname: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_lowercase();
+    !member.is_empty() && short(member) == short(hostname)
+}
+
+/// The client URLs of the config, or else those of the manifest, also of one that is parked.
+fn endpoints(host: &Host, config: &Config) -> Vec<ClientUrl> {
+    let ClusterConfig { endpoints, .. } = &config.cluster;
+    let Runtime::StaticPod { manifest } = &config.etcd.runtime else { return endpoints.clone() };
+    if !endpoints.is_empty() {
+        return endpoints.clone();
+    }
+    let places = [manifest.clone(), parked(manifest)];
+    let texts = places.iter().filter_map(|path| host.root.read_opt(path.as_path()).ok().flatten());
+    texts.map(|text| of_manifest(&text)).find(|urls| !urls.is_empty()).unwrap_or_default()
+}
+
+/// The URLs in the first value of the variable, in whichever form the YAML has it.
+fn of_manifest(text: &str) -> Vec<ClientUrl> {
+    let Some((_, rest)) = text.split_once(ENDPOINTS) else { return Vec::new() };
+    let Some((_, value)) = rest.split_once("value") else { return Vec::new() };
+    let value = value.trim_start_matches([':', '"', ' ', '\'']);
+    let end = value.find(['"', '\'', '\n', '}', ' ']).unwrap_or(value.len());
+    value[..end].split(',').filter_map(|url| url.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_of_a_manifest() {
+        let urls = |text: &str| of_manifest(text).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let both = ["https://10.0.0.11:2379", "https://10.0.0.12:2379"];
+        for text in [
+            "    - name: \"ALL_ETCD_ENDPOINTS\"\n      value: \"https://10.0.0.11:2379,https://10.0.0.12:2379\"\n    - name: X\n",
+            "- {name: ALL_ETCD_ENDPOINTS, value: \"https://10.0.0.11:2379,https://10.0.0.12:2379\"}\n",
+            "{\"name\":\"ALL_ETCD_ENDPOINTS\",\"value\":\"https://10.0.0.11:2379,https://10.0.0.12:2379\"},",
+            "- name: ALL_ETCD_ENDPOINTS\n  value: https://10.0.0.11:2379,https://10.0.0.12:2379\n",
+        ] {
+            assert_eq!(urls(text), both, "{text}");
+        }
+        assert!(urls("name: ALL_ETCD_ENDPOINTS").is_empty() && urls("").is_empty());
+        assert!(urls("ALL_ETCD_ENDPOINTS value: \"nothing\"").is_empty());
+    }
+
+    #[test]
+    fn names_of_members_and_nodes() {
+        assert!(is_named("master-0", "master-0") && is_named("master-0", "Master-0.example.com"));
+        assert!(!is_named("master-1", "master-0") && !is_named("", ""));
+    }
+}
