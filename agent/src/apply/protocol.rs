@@ -1,5 +1,5 @@
 //! The steps that decide which copy is the truth, and on which one etcd can start: those of record and stamp, of the data
-//! directory, and etcd's start. They run on any [`Machine`].
+//! directory and the mount, of the copy and its proof, and etcd's stop and start. They run on any [`Machine`].
 
 use super::{
     machine::{Effect, Machine},
