@@ -111,11 +111,12 @@ place() {
     fi
 }
 
-# Copies the program out of the image. It never runs from there: a power cut empties the storage of images.
+# Copies the program out of the image. It never runs from there: a power cut empties the storage of images. podman writes to its
+# standard output, because a policy may confine podman and let it write nowhere but to its own storage.
 copy_out() {
     podman create --replace --name etcd-lun-program --pull=never --network=none "$image" /etcd-lun >/dev/null &&
-        podman cp etcd-lun-program:/etcd-lun "$kept/.new" && podman rm --force etcd-lun-program >/dev/null || return
-    [ -f "$kept/.new" ] || return
+        podman cp etcd-lun-program:/etcd-lun - | tar --extract --to-stdout --file=- >"$kept/.new" &&
+        podman rm --force etcd-lun-program >/dev/null || return
     keep || {
         local found
         found=$(sum_of "$kept/.new")
