@@ -3,7 +3,8 @@
 //! All scenarios take an emulated node hours. So every run plays these: each kind of thing that only real parts can show is
 //! among them, and each verb. The others are played by name (`--only`), all of them before a release (`--only /`). Most of them
 //! are a kind once more, with another target, another fault or another moment; `tests/model` has every moment of the protocol,
-//! `tests/rooted_units.rs` the mount unit under a real PID 1, and `tests/cluster.rs` the findings of a real cluster.
+//! `tests/rooted_units.rs` the mount unit under a real PID 1, and `tests/cluster.rs` the findings of a real cluster. The older
+//! node plays `rollback/cut-after-the-commit-then-a-boot`.
 
 /// Their names.
 pub const CORE: &[&str] = &[
@@ -11,7 +12,6 @@ pub const CORE: &[&str] = &[
     "boot/target-off",
     "delivery/image",
     "selinux/enforcing",
-    "cuts/recorded",
     // The target, the network and the LUN fail while etcd runs, or in the middle of a migration.
     "faults/filesystem-shut-down",
     "faults/target-away-for-three-minutes",
@@ -19,7 +19,6 @@ pub const CORE: &[&str] = &[
     "faults/restarted",
     "faults/mounted-elsewhere",
     "health/each-check",
-    "rollback/cut-after-the-commit-then-a-boot",
     "rollback/refused",
     "pod/agent-killed-while-etcd-is-stopped",
     "pod/operator-writes-a-manifest-meanwhile",

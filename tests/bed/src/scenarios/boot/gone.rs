@@ -19,12 +19,19 @@ const COMES_BACK: Duration = Duration::from_secs(120);
 const LAST: &str = "/before/the/end";
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    // The three parts run one after the other on the same node.
-    vec![Scenario::new("boot/target-off", |stage| {
-        before_migration(stage).context("before the migration")?;
-        gate_etcd(stage).context("after the migration, and at a shutdown")?;
-        gate_kubelet(stage).context("after the migration, with gate = \"kubelet\"")
-    })]
+    // The parts run one after the other on the same node.
+    vec![
+        Scenario::new("boot/target-off", target_off),
+        Scenario::new("boot/kubelet-gated", |stage| {
+            target_off(stage)?;
+            gate_kubelet(stage).context("after the migration, with gate = \"kubelet\"")
+        }),
+    ]
+}
+
+fn target_off(stage: &mut Stage) -> Result<()> {
+    before_migration(stage).context("before the migration")?;
+    gate_etcd(stage).context("after the migration, and at a shutdown")
 }
 
 fn before_migration(stage: &mut Stage) -> Result<()> {

@@ -170,7 +170,8 @@ pub(super) fn ran_before_etcd(node: &Node) -> Result<Duration> {
     let done = service.time("ExecMainExit")?;
     for name in ["etcd.service", "crio.service", "kubelet.service"] {
         let unit = Unit::of(node, name)?;
-        let begun = unit.time("InactiveExit")?;
+        // The process, and not the unit: one that fails against the fence is never inactive between its starts.
+        let begun = unit.time("ExecMainStart")?;
         // Where the kubelet runs etcd, nobody starts etcd.service.
         if begun == 0 && unit.get("UnitFileState") != "enabled" {
             continue;

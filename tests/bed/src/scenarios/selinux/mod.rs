@@ -32,15 +32,15 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     let mut scenarios = vec![
         Scenario::new("selinux/static-pod", static_pod::migrated_then_late),
         Scenario::new("selinux/enforcing", enforcing),
+        Scenario::new("selinux/fetched", fetched),
         multipath::scenario(),
     ];
     scenarios.extend(blocks::scenario());
     scenarios
 }
 
-/// Two boots only, because boots take longest. The first one fetches the program, installs the policy and migrates. The second
-/// one finds everything in place. The last tests damage the node, which is not used after them.
-fn enforcing(stage: &mut Stage) -> Result<()> {
+/// The first boot fetches the program from an image, by podman.
+fn fetched(stage: &mut Stage) -> Result<()> {
     let registry = Registry::start(&stage.bed)?;
     let disk = by_image(stage, &registry)?;
     stage.offer_luns(boot::NODES.len())?;
@@ -50,7 +50,17 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
     if delivered::fetches(stage)? != 1 {
         bail!("the program should come from the image, once");
     }
-    drop(registry);
+    labels(&stage.node)
+}
+
+/// Two boots only, because boots take longest. The first one installs the policy and migrates. The second one
+/// finds everything in place. The last tests damage the node, which is not used after them.
+fn enforcing(stage: &mut Stage) -> Result<()> {
+    let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
+    stage.offer_luns(boot::NODES.len())?;
+    stage.change_node(node(stage, &disk, &boot::pool())?);
+    stage.node.power_on()?;
+    runs_confined(stage)?;
     labels(&stage.node)?;
     delivered::is_repaired(stage)?;
     let store = store(&stage.node)?;
