@@ -115,7 +115,7 @@ place() {
 # standard output, because a policy may confine podman and let it write nowhere but to its own storage.
 copy_out() {
     podman create --replace --name etcd-lun-program --pull=never --network=none "$image" /etcd-lun >/dev/null &&
-        podman cp etcd-lun-program:/etcd-lun - | tar --extract --to-stdout --file=- >"$kept/.new" &&
+        podman cp etcd-lun-program:/etcd-lun - | tar --extract --to-stdout --file=- 2>/dev/null >"$kept/.new" &&
         podman rm --force etcd-lun-program >/dev/null || return
     keep || {
         local found

@@ -30,7 +30,7 @@ impl Root {
                     printf 'Trying to pull\\nError: pinging container registry: connection refused\\n' >&2; exit 125
                 fi ;;
             create) [ -e {dir}/storage ] ;;
-            cp) if [ -s {dir}/storage ]; then cp {dir}/storage \"$3\"; else echo 'Error: layer' >&2; exit 125; fi ;;
+            cp) if [ -s {dir}/storage ]; then tar --create --file=- --directory={dir} storage; else echo 'Error: layer' >&2; exit 125; fi ;;
             rmi) rm -f {dir}/storage ;;
             rm) ;;
             *) exit 125 ;;
