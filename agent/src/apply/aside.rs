@@ -4,6 +4,7 @@ use super::machine::Aside;
 use crate::{
     host::{Host, dir, inode},
     node::layout::BAR,
+    observe,
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail};
@@ -22,11 +23,12 @@ pub fn put(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
         true => dir::open(&shelf, &name)?,
         false => inode::make_empty_dir_like(&shelf, &name, &data)?,
     };
-    match dir::names(&place)?.as_slice() {
-        [] => dir::make_file(&place, BAR)?,
-        [only] if only == BAR && dir::is_empty_file(&place, BAR)? => {} // left by an interrupted run
-        _ => bail!("{} exists already and holds something: move it away", aside.path()),
-    }
+    let names = dir::names(&place)?;
+    if names.is_empty() {
+        dir::make_file(&place, BAR)?;
+    } else if !observe::is_barred(&place, &names)? {
+        bail!("{} exists already and holds something: move it away", aside.path());
+    } // else left by an interrupted run
     Ok(inode::exchange(&shelf, &name, &parent, at.name())?)
 }
 
@@ -48,12 +50,9 @@ pub fn mark(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
 /// Whether data lies there without our mark.
 pub fn is_unfinished(host: &Host, aside: Aside) -> anyhow::Result<bool> {
     let Some(data) = inode::beneath(host, &aside.path().parse()?)? else { return Ok(false) };
-    let is_bar = match dir::names(&data)?.as_slice() {
-        [] => true,
-        [only] => only == BAR && dir::is_empty_file(&data, BAR)?,
-        _ => false,
-    };
-    Ok(!is_bar && inode::attribute(&data, aside.mark().0)?.is_none())
+    let names = dir::names(&data)?;
+    let holds_data = !names.is_empty() && !observe::is_barred(&data, &names)?;
+    Ok(holds_data && inode::attribute(&data, aside.mark().0)?.is_none())
 }
 
 /// Both directories of the exchange, through one mount.

@@ -12,6 +12,7 @@ use crate::{
         systemd::{self, SystemdError},
     },
     plan::step::MountData,
+    terms::AbsPath,
     unit::VERIFIED,
 };
 use anyhow::{Context as _, bail, ensure};
@@ -59,10 +60,15 @@ pub fn expose(
     let started = unit.start().map_err(anyhow::Error::from);
     let withdrawn = withdraw(host);
     let Err(error) = started.and(withdrawn).and_then(|()| verify()) else { return Ok(()) };
-    Err(match take_back(host, unit, step) {
-        Ok(()) => error.context(format!("nothing is mounted on {} now", step.at)),
+    Err(rejected(error, take_back(host, unit, step), &step.at))
+}
+
+/// Why a mount was not accepted, and whether it was taken back.
+pub fn rejected(error: anyhow::Error, taken_back: anyhow::Result<()>, at: &AbsPath) -> anyhow::Error {
+    match taken_back {
+        Ok(()) => error.context(format!("nothing is mounted on {at} now")),
         Err(second) => error.context(format!("{second:#}")),
-    })
+    }
 }
 
 /// Removes the link, so that PID 1 mounts nothing by itself. Succeeds if there is none.

@@ -58,14 +58,7 @@ fn pair(host: &Host, runtime: &Runtime, keys: Keys) -> Result<(AbsPath, AbsPath)
     let names = host.root.list_opt(dir.as_path()).map_err(|error| error.to_string())?.unwrap_or_default();
     let has =
         |name: &String| names.contains(&format!("{name}.crt")) && names.contains(&format!("{name}.key"));
-    let of_manifest = match runtime {
-        Runtime::StaticPod { manifest } => [manifest.clone(), parked(manifest)]
-            .iter()
-            .filter_map(|path| host.root.read_opt(path.as_path()).ok().flatten())
-            .flat_map(|text| named(&text))
-            .find(has),
-        Runtime::Systemd { .. } => None,
-    };
+    let of_manifest = manifests(host, runtime).flat_map(|text| named(&text)).find(has);
     let any = || names.iter().filter_map(|name| name.strip_suffix(".crt")).map(String::from).find(has);
     let Some(name) = of_manifest.or_else(any) else {
         let Keys(certificate, key) = keys;
@@ -74,6 +67,15 @@ fn pair(host: &Host, runtime: &Runtime, keys: Keys) -> Result<(AbsPath, AbsPath)
         ));
     };
     Ok((dir.join(&format!("{name}.crt")), dir.join(&format!("{name}.key"))))
+}
+
+/// etcd's manifest in its place, and one that is parked, as far as they can be read.
+pub(super) fn manifests(host: &Host, runtime: &Runtime) -> impl Iterator<Item = String> {
+    let places = match runtime {
+        Runtime::StaticPod { manifest } => vec![manifest.clone(), parked(manifest)],
+        Runtime::Systemd { .. } => Vec::new(),
+    };
+    places.into_iter().filter_map(|path| host.root.read_opt(path.as_path()).ok().flatten())
 }
 
 /// The pairs of peers whose certificates a manifest names, without the file's ending.

@@ -2,7 +2,7 @@
 
 use super::certificates::{Keys, certificates};
 use crate::{
-    config::{ClusterConfig, Config, Runtime},
+    config::{Config, Runtime},
     host::{
         Host,
         etcd_api::{self, ApiError, ListedMember, Status},
@@ -22,7 +22,7 @@ const MOST_BEHIND: u64 = 5000;
 
 /// OpenShift's etcd answers HTTP at this port where its client port answers gRPC only (openshift/cluster-etcd-operator
 /// `bindata/etcd/pod.yaml` since April 2026).
-pub(super) const OPENSHIFT_HTTP_PORT: u16 = 2381;
+const OPENSHIFT_HTTP_PORT: u16 = 2381;
 
 /// The cluster. None without a question: while this node's etcd does not run, and in the service's SELinux domain, which may not
 /// connect to etcd.
@@ -95,8 +95,31 @@ struct Own {
     status: Status,
 }
 
+/// Asks a member over HTTP: at the port of the config, or that of its client URL, and where OpenShift's etcd answers gRPC only
+/// there, at [`OPENSHIFT_HTTP_PORT`]. Also returns the port; none for that of the client URL.
+pub(super) fn over_http<T>(
+    config: &Config,
+    client_url: &ClientUrl,
+    ask: impl Fn(&ClientUrl) -> Result<T, ApiError>,
+) -> (Option<u16>, Result<T, ApiError>) {
+    let given = config.cluster.http_port;
+    let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
+    match ask(&at_port(client_url, given)) {
+        Err(error) if given.is_none() && is_pod && error.is_other_protocol() => {
+            let port = Some(OPENSHIFT_HTTP_PORT);
+            (port, ask(&at_port(client_url, port)))
+        }
+        answer => (given, answer),
+    }
+}
+
+/// A client URL at this port; none for its own.
+pub(super) fn at_port(url: &ClientUrl, port: Option<u16>) -> ClientUrl {
+    port.map_or_else(|| url.clone(), |port| url.at_port(port))
+}
+
 fn own(host: &Host, config: &Config) -> Result<Own, String> {
-    let ClusterConfig { client_url, http_port, .. } = &config.cluster;
+    let client_url = &config.cluster.client_url;
     let name = client_url.host();
     match route::is_own(name) {
         Ok(true) => {}
@@ -114,17 +137,11 @@ fn own(host: &Host, config: &Config) -> Result<Own, String> {
     let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
     let keys = Keys("cluster.cert", "cluster.key");
     let with = certificates(host, config, &config.cluster.certificates, is_pod, client_url.is_tls(), keys)?;
-    let status = |port: Option<u16>| {
-        let url = port.map_or_else(|| client_url.clone(), |port| client_url.at_port(port));
-        let answer = etcd_api::statuses(host, std::slice::from_ref(&url), &with).pop();
-        (url, answer.unwrap_or(Err(ApiError::Form("there is none"))))
-    };
-    let mut port = *http_port;
-    let (mut url, mut answer) = status(port);
-    if port.is_none() && is_pod && answer.as_ref().is_err_and(ApiError::is_other_protocol) {
-        port = Some(OPENSHIFT_HTTP_PORT);
-        (url, answer) = status(port);
-    }
+    let (port, answer) = over_http(config, client_url, |url| {
+        let answer = etcd_api::statuses(host, std::slice::from_ref(url), &with).pop();
+        answer.unwrap_or(Err(ApiError::Form("there is none")))
+    });
+    let url = at_port(client_url, port);
     match answer {
         Ok(status) => Ok(Own { url, port, with, status }),
         Err(error) => Err(format!(
@@ -205,7 +222,7 @@ fn name(member: &ListedMember) -> String {
 fn answers(host: &Host, own: &Own, members: &[ListedMember]) -> Vec<Result<Status, String>> {
     let at = |text: &String| -> Result<ClientUrl, String> {
         let url: ClientUrl = text.parse().map_err(|_| format!("its client URL `{text}` is not of HTTP"))?;
-        Ok(own.port.map_or_else(|| url.clone(), |port| url.at_port(port)))
+        Ok(at_port(&url, own.port))
     };
     let urls: Vec<Vec<_>> = members.iter().map(|member| member.urls.iter().map(at).collect()).collect();
     let asked: Vec<_> = urls.iter().flatten().flatten().cloned().collect();

@@ -1,11 +1,11 @@
 //! Asks the other members of the cluster whether this node's member answers on another computer.
 
 use super::{
-    certificates::{Keys, certificates},
-    cluster::OPENSHIFT_HTTP_PORT,
+    certificates::{Keys, certificates, manifests},
+    cluster::{at_port, over_http},
 };
 use crate::{
-    config::{ClusterConfig, Config, Runtime, parked},
+    config::{Config, Runtime},
     host::{
         Host,
         etcd_api::{self, ApiError, ListedMember},
@@ -40,51 +40,40 @@ fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Elsewhere, String
     let with = certificates(host, config, &config.cluster.certificates, is_pod, first.is_tls(), keys)?;
     let mut failures = Vec::new();
     for url in &others {
-        let mut asked = http_port(&config.cluster, url);
-        let mut answer = etcd_api::members(host, &asked, false, &with);
-        if config.cluster.http_port.is_none()
-            && is_pod
-            && answer.as_ref().is_err_and(ApiError::is_other_protocol)
-        {
-            asked = url.at_port(OPENSHIFT_HTTP_PORT);
-            answer = etcd_api::members(host, &asked, false, &with);
-        }
+        let (port, answer) = over_http(config, url, |url| etcd_api::members(host, url, false, &with));
+        let asked = at_port(url, port);
         match answer {
-            Ok(listed) => return Ok(found(host, &asked, url, &listed, hostname, &with)),
+            Ok(listed) => {
+                let alive = alive(host, port, &listed, hostname, &with);
+                return Ok(alive.unwrap_or_else(|| Elsewhere::Silent { asked: asked.to_string() }));
+            }
             Err(error) => failures.push(format!("{asked}: {error}")),
         }
     }
     Err(format!("no other member answers: {}", failures.join("; ")))
 }
 
-/// Looks for this node's member in a list of all, and asks at its client URLs. `asked` is where the list comes from, and `url`
-/// that member's client URL: HTTP may have another port everywhere.
-fn found(
+/// Looks for this node's member in a list of all, and asks at its client URLs, or at this port of them. None if it does not
+/// answer.
+fn alive(
     host: &Host,
-    asked: &ClientUrl,
-    url: &ClientUrl,
+    port: Option<u16>,
     listed: &[ListedMember],
     hostname: &str,
     with: &Certificates,
-) -> Elsewhere {
-    let port = (asked != url).then(|| asked.port());
+) -> Option<Elsewhere> {
     for member in listed.iter().filter(|member| is_named(&member.name, hostname)) {
         let urls = member.urls.iter().filter_map(|text| text.parse::<ClientUrl>().ok()).filter(is_other);
-        let urls: Vec<ClientUrl> =
-            urls.map(|url| port.map_or_else(|| url.clone(), |port| url.at_port(port))).collect();
+        let urls: Vec<ClientUrl> = urls.map(|url| at_port(&url, port)).collect();
         let answers = etcd_api::statuses(host, &urls, with);
         let is_it = |answer: &Result<etcd_api::Status, ApiError>| {
             answer.as_ref().is_ok_and(|status| status.member == member.id)
         };
         if let Some((at, _)) = urls.iter().zip(&answers).find(|(_, answer)| is_it(answer)) {
-            return Elsewhere::Alive { name: member.name.clone(), at: at.to_string() };
+            return Some(Elsewhere::Alive { name: member.name.clone(), at: at.to_string() });
         }
     }
-    Elsewhere::Silent { asked: asked.to_string() }
-}
-
-fn http_port(cluster: &ClusterConfig, url: &ClientUrl) -> ClientUrl {
-    cluster.http_port.map_or_else(|| url.clone(), |port| url.at_port(port))
+    None
 }
 
 /// Whether an address is none of this computer's. One that cannot be resolved is asked, and does not answer.
@@ -100,14 +89,12 @@ fn is_named(member: &str, hostname: &str) -> bool {
 
 /// The client URLs of the config, or else those of the manifest, also of one that is parked.
 fn endpoints(host: &Host, config: &Config) -> Vec<ClientUrl> {
-    let ClusterConfig { endpoints, .. } = &config.cluster;
-    let Runtime::StaticPod { manifest } = &config.etcd.runtime else { return endpoints.clone() };
-    if !endpoints.is_empty() {
-        return endpoints.clone();
+    let given = &config.cluster.endpoints;
+    if !given.is_empty() {
+        return given.clone();
     }
-    let places = [manifest.clone(), parked(manifest)];
-    let texts = places.iter().filter_map(|path| host.root.read_opt(path.as_path()).ok().flatten());
-    texts.map(|text| of_manifest(&text)).find(|urls| !urls.is_empty()).unwrap_or_default()
+    let mut named = manifests(host, &config.etcd.runtime).map(|text| of_manifest(&text));
+    named.find(|urls| !urls.is_empty()).unwrap_or_default()
 }
 
 /// The URLs in the first value of the variable, in whichever form the YAML has it.

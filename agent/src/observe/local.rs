@@ -67,7 +67,7 @@ fn fingerprint(host: &Host, root: &OwnedFd, record: &Record) -> io::Result<Finge
 }
 
 /// True if a directory with these names holds only the file that keeps etcd out.
-fn is_barred(dir: &OwnedFd, names: &[String]) -> io::Result<bool> {
+pub(crate) fn is_barred(dir: &OwnedFd, names: &[String]) -> io::Result<bool> {
     Ok(names == [BAR] && dir::is_empty_file(dir, BAR)?)
 }
 

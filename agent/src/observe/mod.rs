@@ -23,7 +23,7 @@ pub(crate) use etcd::{etcd, etcd_by_lock};
 pub use health_facts::health_facts;
 pub use iscsi::answering;
 pub(crate) use iscsi::session_users;
-pub(crate) use local::record;
+pub(crate) use local::{is_barred, record};
 pub(crate) use lun::{
     Shown, answering_disks, carries_label, connected_disks, disk_of, disks, disks_of_device, has_map,
     is_settled, lun, sessions_to_target,

@@ -4,6 +4,7 @@ use crate::{
     apply::machine::{Aside, Effect, Machine, Source},
     host::{Host, dir, inode},
     node::{authority::Authority, layout::BAR},
+    observe,
     plan::Refusal,
     terms::{AbsPath, RecordedFingerprint},
 };
@@ -71,9 +72,10 @@ pub fn make_immutable(host: &Host, at: &AbsPath) -> anyhow::Result<()> {
 
 /// Whether a directory holds [`BAR`]; an error if it holds anything else.
 pub fn is_barred(place: &OwnedFd, at: &AbsPath) -> anyhow::Result<bool> {
-    match dir::names(place)?.as_slice() {
-        [] => Ok(false),
-        [only] if only == BAR && dir::is_empty_file(place, BAR)? => Ok(true),
-        names => bail!("{at} holds {}: only an empty directory is fenced", names.join(", ")),
+    let names = dir::names(place)?;
+    let barred = observe::is_barred(place, &names)?;
+    if !barred && !names.is_empty() {
+        bail!("{at} holds {}: only an empty directory is fenced", names.join(", "));
     }
+    Ok(barred)
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     apply::{
-        guard,
+        exposure, guard,
         machine::{self, Effect, Free, Machine, Place, Source},
     },
     node::authority::Authority,
@@ -25,10 +25,8 @@ pub fn mount(machine: &mut dyn Machine, step: &MountData) -> anyhow::Result<Stri
     is_authoritative(machine, step, Place::Staging).context("nothing is mounted for etcd")?;
     let mounted = machine.perform(&Effect::Expose { mount: step.clone() })?;
     if let Err(error) = is_authoritative(machine, step, Place::Mounted) {
-        return Err(match machine.perform(&Effect::TakeBack { mount: step.clone() }) {
-            Ok(_) => error.context(format!("nothing is mounted on {} now", step.at)),
-            Err(second) => error.context(format!("{second:#}")),
-        });
+        let taken_back = machine.perform(&Effect::TakeBack { mount: step.clone() }).map(drop);
+        return Err(exposure::rejected(error, taken_back, &step.at));
     }
     machine.perform(&Effect::LeaveStaging)?;
     Ok(mounted)
