@@ -99,8 +99,6 @@ pub struct Run<'a> {
     place: usize,
     /// The step that unmounts the LUN, once it has begun.
     unmounted: Vec<Step>,
-    /// The plans so far.
-    last: Vec<Vec<&'static str>>,
 }
 
 impl<'a> Run<'a> {
@@ -126,7 +124,6 @@ impl<'a> Run<'a> {
             possible: Vec::new(),
             place: 0,
             unmounted: Vec::new(),
-            last: Vec::new(),
         }
     }
 
@@ -162,7 +159,6 @@ impl<'a> Run<'a> {
                 Ok(steps) => steps,
                 Err(refusal) => return self.ended(goal, End::Refused(refusal)),
             };
-            self.last.push(steps.iter().map(Step::id).collect());
             for step in steps.iter() {
                 if self.interrupted {
                     return self.ended(goal, End::Failed("interrupted".into()));
@@ -180,7 +176,7 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        End::Broken(format!("plans without end, in {:?}: {:?}", self.world, self.last))
+        End::Broken(format!("plans without end, in {}", self.world))
     }
 
     /// After a failure, what the run has changed is put back as the program decides.
