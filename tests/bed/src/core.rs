@@ -1,10 +1,12 @@
 //! The scenarios that every run of the tests plays.
 //!
-//! All scenarios take an emulated node hours. So every run plays these: each kind of thing that only real parts can show is
-//! among them, and each verb. The others are played by name (`--only`), all of them before a release (`--only /`). Most of them
-//! are a kind once more, with another target, another fault or another moment; `tests/model` has every moment of the protocol,
-//! `tests/rooted_units.rs` the mount unit under a real PID 1, and `tests/cluster.rs` the findings of a real cluster. The older
-//! node plays `rollback/cut-after-the-commit-then-a-boot`.
+//! All scenarios take an emulated node hours. So every run plays these, which have what every node meets. The others are played by
+//! name (`--only`), all of them before a release (`--only /`). Many of them are a kind once more, with another target, another
+//! fault or another moment. Multipath, a local disk instead of a LUN, a second session to the target, a LUN that changes its size,
+//! a cluster of several nodes and recorded power cuts are in none of these.
+//!
+//! `tests/model` has every moment of the protocol, `tests/rooted_units.rs` the mount unit under a real PID 1, and
+//! `tests/cluster.rs` the findings of a real cluster. The older node plays `rollback/cut-after-the-commit-then-a-boot`.
 
 /// Their names.
 pub const CORE: &[&str] = &[
