@@ -441,6 +441,12 @@ fn an_output_that_is_lost_is_an_error() {
         drop(reader);
         let (code, err) = ended(writer.into());
         assert_eq!(code, Some(0), "{line}: {err}");
+        // A terminal that was closed. `master` is its other end.
+        let nix::pty::OpenptyResult { master, slave } = nix::pty::openpty(None, None).unwrap();
+        drop(master);
+        let (code, err) = ended(slave.into());
+        assert_eq!(code, Some(0), "{line}: {err}");
+        assert!(!err.contains("printing"), "{line}: {err}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::exit::Exit;
 use crate::host::terminal::{Stream, Terminal};
+use nix::sys::stat::{SFlag, fstat};
 use std::{
     io::{self, Write as _},
     sync::OnceLock,
@@ -55,7 +56,7 @@ fn write_now(stream: Stream, text: &str) -> io::Result<()> {
         Stream::Out => {
             let written = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
             if let Err(error) = &written
-                && error.kind() != io::ErrorKind::BrokenPipe
+                && !reader_has_gone(error)
             {
                 LOST.get_or_init(|| error.to_string());
             }
@@ -65,10 +66,24 @@ fn write_now(stream: Stream, text: &str) -> io::Result<()> {
     }
 }
 
+/// Whether nobody reads standard output any more: a pipe's other end is closed, or the terminal is. The kernel answers a write
+/// to a closed terminal with EIO (tty_write() in drivers/tty/tty_io.c), and a file on a failing disk has the same error.
+fn reader_has_gone(error: &io::Error) -> bool {
+    let is_terminal = || {
+        fstat(io::stdout())
+            .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFCHR)
+    };
+    match error.raw_os_error() {
+        Some(nix::libc::EPIPE) => true,
+        Some(nix::libc::EIO) => is_terminal(),
+        _ => false,
+    }
+}
+
 /// Why standard output could not be written.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Why standard output could not be written. A reader that has gone away (`| head`) is no reason.
+/// Why standard output could not be written. A reader that has gone away (`| head`, a closed terminal) is no reason.
 pub(super) fn lost() -> Option<&'static str> {
     LOST.get().map(String::as_str)
 }
@@ -119,7 +134,7 @@ pub(super) fn print_value(value: &serde_json::Value) -> Result<(), Exit> {
 pub(super) fn print_document(text: &str) -> Result<(), Exit> {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+        Err(error) if !reader_has_gone(&error) => {
             Err(Exit::Error(anyhow::Error::from(error).context("printing")))
         }
         _ => Ok(()),
