@@ -47,7 +47,8 @@ pub fn take_back(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<S
 /// The commit point of a rollback. The LUN is unmounted and the data directory fenced, so etcd can run on neither copy.
 ///
 /// The LUN is mounted once more for this program and compared with its copy: somebody may have started etcd, which wrote and
-/// ended, between the last look for users and the unmount.
+/// ended, between the last look for users and the unmount. Its stamp is still that of the record, or the array has another volume
+/// behind the LUN by now.
 pub fn commit_local(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
     let now = machine::record(machine)?;
     ensure!(now.returning() == Some(record.generation), "the record has changed: nothing is committed");
@@ -57,6 +58,8 @@ pub fn commit_local(machine: &mut dyn Machine, record: &Record) -> anyhow::Resul
     machine
         .perform(&Effect::StageAgain)
         .context("mounting the LUN for this program, to compare it with its copy")?;
+    let stamp = machine::stamp(machine, Place::Staging)?;
+    guard::same_moment(machine, &now, &stamp).context("nothing is committed")?;
     let proof = machine.still_holds(&Source::Staging).context("nothing is committed")?;
     machine.perform(&Effect::Unstage)?;
     write(machine, record.clone().roll_back(proof))
