@@ -120,17 +120,12 @@ impl World {
         // is not replaced in that time.
         if !self.mounted && !self.robbed && !self.token {
             next.extend(self.restored());
-            if let Some(record) = self.record {
-                let other = |id, ours| {
-                    let activations = record.activations + 1;
-                    let (generation, nonce, released) = (record.generation, OTHERS, false);
-                    let stamp = Some(Stamp { generation, activations, nonce, released, ours });
-                    Disk::Xfs { id, tree: Tree::Whole(0), stamp }
-                };
+            if self.record.is_some() {
                 // The LUN is blank; it holds other data; it is the LUN of this node's earlier installation;
                 // it is our LUN after another node has used it.
-                let changes = [Disk::Blank, Disk::Foreign, other(OTHERS, true), other(record.id, false)];
-                next.extend(changes.map(|disk| self.changed(disk)));
+                next.extend([Disk::Blank, Disk::Foreign].map(|disk| self.changed(disk)));
+                next.extend(self.used_by(OTHERS, true));
+                next.extend(self.used_by_another());
             }
         }
         Ok(next)
@@ -145,8 +140,22 @@ impl World {
         (!unseen).then(|| self.changed(snapshot))
     }
 
+    /// This node's LUN, after another node has used it. Returns `None` if this node has none.
+    pub fn used_by_another(self) -> Option<Self> {
+        self.used_by(self.record?.id, false)
+    }
+
+    /// The LUN holds this filesystem, which was used once more than this node knows.
+    fn used_by(self, id: u8, ours: bool) -> Option<Self> {
+        let record = self.record?;
+        let activations = record.activations + 1;
+        let (generation, nonce, released) = (record.generation, OTHERS, false);
+        let stamp = Some(Stamp { generation, activations, nonce, released, ours });
+        Some(self.changed(Disk::Xfs { id, tree: Tree::Whole(0), stamp }))
+    }
+
     /// The whole content of the LUN changes at once.
-    fn changed(self, disk: Disk) -> Self {
+    pub fn changed(self, disk: Disk) -> Self {
         Self { disk, robbed: self.robbed || self.record_says_lun(), ..self }
     }
 }

@@ -12,7 +12,7 @@
 
 use crate::{
     outside::OTHERS,
-    run::{End, Event, Run, Runtime, Verb},
+    run::{End, Run, Runtime, Verb},
     say::say,
     search::{Search, visit},
     world::{Disk, Guards, Local, Stamp, Start, Tree, World, Writes},
@@ -77,13 +77,13 @@ fn ends(search: &Search, world: World, verb: Verb) -> Result<(World, End), Strin
     let mut keep = |cut: World| {
         cuts.insert(cut.rebooted());
     };
-    let mut run = Run::new(world, &search.planner, (usize::MAX, Event::Nothing), &mut keep);
+    let mut run = Run::new(world, &search.planner, &[], &mut keep);
     run.unchecked = true;
     let end = run.verb(verb);
     let after = run.world;
     for cut in cuts {
         let mut ignore = |_| ();
-        let mut run = Run::new(cut, &search.planner, (usize::MAX, Event::Nothing), &mut ignore);
+        let mut run = Run::new(cut, &search.planner, &[], &mut ignore);
         run.unchecked = true;
         run.verb(verb);
         is_safe(&world, &run.world, verb).map_err(|why| format!("{why}, after a cut at {cut}"))?;
@@ -140,7 +140,7 @@ fn used_by_a_clone(now: &World) -> Option<World> {
 fn leaves_the_clone_alone(search: &Search, world: World) -> Result<(), String> {
     for occasion in [Occasion::Boot, Occasion::ByHand] {
         let mut ignore = |_| ();
-        let mut run = Run::new(world, &search.planner, (usize::MAX, Event::Nothing), &mut ignore);
+        let mut run = Run::new(world, &search.planner, &[], &mut ignore);
         run.unchecked = true;
         run.verb(Verb::Run(Goal::Lun(occasion)));
         let after = run.world;
@@ -157,7 +157,7 @@ fn leaves_the_clone_alone(search: &Search, world: World) -> Result<(), String> {
 
 #[test]
 fn a_disk_that_goes_back_in_time_loses_nothing_that_the_lun_holds() {
-    let search = visit(Guards::ALL, 2, Runtime::Unit).unwrap_or_else(|broken| panic!("{broken}"));
+    let search = visit(Guards::ALL, 2, Runtime::Unit, 0).unwrap_or_else(|broken| panic!("{broken}"));
     let mut done = FxHashSet::default();
     let (mut claimed, mut clones) = (0, 0);
     for (now, before) in search.histories() {

@@ -3,7 +3,7 @@
 
 use crate::{
     planner::Planner,
-    world::{Etcd, Guards, Start, World, Writes},
+    world::{Disk, Etcd, Guards, Start, World, Writes},
 };
 use etcd_lun::{
     apply::MAX_ROUNDS,
@@ -43,8 +43,13 @@ pub struct Memory {
 /// An event during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    Nothing,
     TargetGone,
+    /// The target answers again.
+    TargetBack,
+    /// The array has another volume behind the LUN, which holds what no tool knows.
+    LunIsForeign,
+    /// The array has another volume behind the LUN: this node's, after another node has used it.
+    LunWasUsed,
     ShutDown,
     EtcdStarted,
     /// Something starts etcd, which accepts a write and ends.
@@ -77,7 +82,10 @@ pub enum Stop {
     Broken(String),
 }
 
-/// A run with one event at one place between two effects.
+/// Events of a run, in their order, each with its place between two effects.
+pub type Events<'a> = &'a [(usize, Event)];
+
+/// A run with these events.
 pub struct Run<'a> {
     pub world: World,
     pub guards: Guards,
@@ -93,8 +101,8 @@ pub struct Run<'a> {
     /// Whether a person runs this, so that the other members are asked.
     pub by_hand: bool,
     interrupted: bool,
-    event: (usize, Event),
-    /// Events that are possible, with their places.
+    events: Events<'a>,
+    /// Events that are possible once those of this run have happened, with their places.
     pub possible: Vec<(usize, Event)>,
     place: usize,
     /// The step that unmounts the LUN, once it has begun.
@@ -105,7 +113,7 @@ impl<'a> Run<'a> {
     pub fn new(
         world: World,
         planner: &'a Planner,
-        event: (usize, Event),
+        events: Events<'a>,
         between: &'a mut dyn FnMut(World),
     ) -> Self {
         Self {
@@ -120,7 +128,7 @@ impl<'a> Run<'a> {
             unchecked: false,
             by_hand: false,
             interrupted: false,
-            event,
+            events,
             possible: Vec::new(),
             place: 0,
             unmounted: Vec::new(),
@@ -217,8 +225,8 @@ impl<'a> Run<'a> {
         if !self.unchecked {
             self.world.check().map_err(Stop::Broken)?;
         }
-        // Up to its event a run goes as the one without an event, whose places are known.
-        if self.event.1 == Event::Nothing || self.place > self.event.0 {
+        // Up to its last event a run goes as the one without that event, whose places are known.
+        if self.events.is_empty() {
             (self.between)(self.world);
         }
         Ok(())
@@ -226,52 +234,71 @@ impl<'a> Run<'a> {
 
     pub fn happen(&mut self) -> Result<(), Stop> {
         let place = self.place;
-        if self.event.1 == Event::Nothing {
-            let world = &self.world;
-            let can_start = !world.is_running() && !matches!(world.start(), Ok(Start::Nowhere));
-            let possible = [
-                (Event::TargetGone, world.reachable),
-                (Event::ShutDown, world.shut_down().is_some()),
-                (Event::EtcdStarted, can_start),
-                // Where no run has stopped etcd, this is the same as a start and a write before the run.
-                (
-                    Event::EtcdFlickered,
-                    world.stopped_by_us && matches!(world.flickered(), Ok(Some(_)) | Err(_)),
-                ),
-                (Event::Written, world.written().is_some()),
-                (Event::SidecarWrites, world.written_by_sidecar().is_some()),
-                (Event::CopyLies, self.copying),
-                // A run notices this request only at the beginning of a step.
-                (Event::Interrupted, self.step_begins),
-                // Once etcd is being stopped, nothing can take that back.
-                (
-                    Event::OthersGone,
-                    self.by_hand && world.others && world.is_running() && !world.stopped_by_us,
-                ),
-            ];
-            self.possible.extend(possible.iter().filter(|(_, can)| *can).map(|(event, _)| (place, *event)));
-        } else if place == self.event.0 {
-            let world = match self.event.1 {
-                Event::Nothing => Ok(None),
-                Event::TargetGone => Ok(Some(self.world.lost_target())),
-                Event::ShutDown => Ok(self.world.shut_down()),
-                Event::EtcdStarted => self.world.etcd_started(),
-                Event::EtcdFlickered => self.world.flickered(),
-                Event::Written => Ok(self.world.written()),
-                Event::SidecarWrites => Ok(self.world.written_by_sidecar()),
-                Event::CopyLies => {
-                    self.lied = true;
-                    Ok(None)
-                }
-                Event::OthersGone => Ok(Some(World { others: false, ..self.world })),
-                Event::Interrupted => {
-                    self.interrupted = true;
-                    Ok(None)
-                }
-            };
-            self.world = world.map_err(Stop::Broken)?.unwrap_or(self.world);
-        }
         self.place += 1;
+        let Some(((at, event), later)) = self.events.split_first() else {
+            self.foresee(place);
+            return Ok(());
+        };
+        if place == *at {
+            self.events = later;
+            self.meet(*event)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the events that are possible at this place.
+    fn foresee(&mut self, place: usize) {
+        let world = &self.world;
+        let can_start = !world.is_running() && !matches!(world.start(), Ok(Start::Nowhere));
+        // Whoever has a filesystem mounted reads on from memory, and nobody can tell what is beneath.
+        let is_in_use = world.mounted || world.token || self.memory.staged;
+        let possible = [
+            (Event::TargetGone, world.reachable),
+            (Event::TargetBack, !world.reachable),
+            (Event::LunIsForeign, !is_in_use && world.disk != Disk::Foreign),
+            (Event::LunWasUsed, !is_in_use && world.used_by_another().is_some()),
+            (Event::ShutDown, world.shut_down().is_some()),
+            (Event::EtcdStarted, can_start),
+            // Where no run has stopped etcd, this is the same as a start and a write before the run.
+            (Event::EtcdFlickered, world.stopped_by_us && matches!(world.flickered(), Ok(Some(_)) | Err(_))),
+            (Event::Written, world.written().is_some()),
+            (Event::SidecarWrites, world.written_by_sidecar().is_some()),
+            (Event::CopyLies, self.copying),
+            // A run notices this request only at the beginning of a step.
+            (Event::Interrupted, self.step_begins),
+            // Once etcd is being stopped, nothing can take that back.
+            (Event::OthersGone, self.by_hand && world.others && world.is_running() && !world.stopped_by_us),
+        ];
+        self.possible.extend(possible.iter().filter(|(_, can)| *can).map(|(event, _)| (place, *event)));
+    }
+
+    fn meet(&mut self, event: Event) -> Result<(), Stop> {
+        let world = match event {
+            Event::TargetGone => Ok(Some(self.world.lost_target())),
+            // iscsid connects a session again that this run uses.
+            Event::TargetBack => Ok(Some(World {
+                reachable: true,
+                session: self.world.session || self.memory.staged,
+                ..self.world
+            })),
+            Event::LunIsForeign => Ok(Some(self.world.changed(Disk::Foreign))),
+            Event::LunWasUsed => Ok(self.world.used_by_another()),
+            Event::ShutDown => Ok(self.world.shut_down()),
+            Event::EtcdStarted => self.world.etcd_started(),
+            Event::EtcdFlickered => self.world.flickered(),
+            Event::Written => Ok(self.world.written()),
+            Event::SidecarWrites => Ok(self.world.written_by_sidecar()),
+            Event::CopyLies => {
+                self.lied = true;
+                Ok(None)
+            }
+            Event::OthersGone => Ok(Some(World { others: false, ..self.world })),
+            Event::Interrupted => {
+                self.interrupted = true;
+                Ok(None)
+            }
+        };
+        self.world = world.map_err(Stop::Broken)?.unwrap_or(self.world);
         Ok(())
     }
 }

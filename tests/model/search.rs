@@ -23,6 +23,8 @@ pub struct Seen {
     pub done: usize,
     pub refused: usize,
     pub failed: usize,
+    /// Runs with two events.
+    pub pairs: usize,
 }
 
 fn beginnings() -> Vec<World> {
@@ -106,14 +108,16 @@ fn is_old(world: &World, stamp: Stamp) -> bool {
 
 /// Visits every state from every initial state. An error shows the way to the state that breaks an invariant.
 pub fn search(guards: Guards, generations: u8, runtime: Runtime) -> Result<Seen, String> {
-    visit(guards, generations, runtime).map(|search| search.seen)
+    visit(guards, generations, runtime, 0).map(|search| search.seen)
 }
 
-/// The same, and what was visited.
-pub fn visit(guards: Guards, generations: u8, runtime: Runtime) -> Result<Search, String> {
+/// The same, and what was visited. Up to `near` changes from an initial state a run has two events.
+pub fn visit(guards: Guards, generations: u8, runtime: Runtime, near: u8) -> Result<Search, String> {
     let mut search = Search {
         planner: Rc::new(Planner::new(guards, runtime)),
         generations,
+        near,
+        distance: 0,
         from: FxHashMap::default(),
         queue: VecDeque::new(),
         left: FxHashMap::default(),
@@ -122,7 +126,8 @@ pub fn visit(guards: Guards, generations: u8, runtime: Runtime) -> Result<Search
     for world in beginnings() {
         search.add(World { token: !guards.token, ..world }, None);
     }
-    while let Some(world) = search.queue.pop_front() {
+    while let Some((world, distance)) = search.queue.pop_front() {
+        search.distance = distance;
         search.look(world)?;
     }
     search.seen.states = search.from.len();
@@ -133,12 +138,16 @@ pub fn visit(guards: Guards, generations: u8, runtime: Runtime) -> Result<Search
 pub struct Search {
     pub planner: Rc<Planner>,
     generations: u8,
+    /// Up to this distance from an initial state a run has two events; further away it has one.
+    near: u8,
+    /// How far the world is that is looked at: the number of changes from an initial state, each a run or something outside.
+    distance: u8,
     /// How each state was reached: from which state, and by what.
     from: FxHashMap<World, Option<(World, &'static str)>>,
-    queue: VecDeque<World>,
+    queue: VecDeque<(World, u8)>,
     /// The worlds that a run can leave, for each world and verb.
     left: FxHashMap<(World, &'static str), Rc<FxHashSet<World>>>,
-    seen: Seen,
+    pub seen: Seen,
 }
 
 impl Search {
@@ -177,8 +186,9 @@ impl Search {
     fn add(&mut self, world: World, from: Option<(World, &'static str)>) {
         let world = self.plain(world);
         if self.is_small(&world) && !self.from.contains_key(&world) {
+            let distance = if from.is_some() { self.distance.saturating_add(1) } else { 0 };
             self.from.insert(world, from);
-            self.queue.push_back(world);
+            self.queue.push_back((world, distance));
         }
     }
 
@@ -235,35 +245,40 @@ impl Search {
         Ok(())
     }
 
-    /// Runs the verb without an event, and with every possible event at every place. The run may be cut short
-    /// at each place. Returns every world that it can leave.
+    /// Runs the verb without an event, with every possible event at every place, and with as many as the search has in one run.
+    /// The run may be cut short at each place. Returns every world that it can leave.
     fn runs(&mut self, world: World, verb: Verb, name: &str) -> Result<FxHashSet<World>, String> {
-        let planner = Rc::clone(&self.planner);
-        let mut left = Vec::new();
-        let mut keep = |world: World| left.push(world);
-        let mut run = Run::new(world, &planner, (usize::MAX, Event::Nothing), &mut keep);
-        let end = run.verb(verb);
-        let (events, after) = (std::mem::take(&mut run.possible), run.world);
-        self.end(&end, name)?;
-        match &end {
-            End::Done => is_done(after, verb)?,
-            // etcd-lun must repair what only etcd-lun and the power have caused.
-            End::Refused(why) | End::Failed(why) if is_ours_to_mend(&world, verb) => {
-                return Err(format!("etcd-lun needs an administrator: {why}"));
-            }
-            End::Refused(_) | End::Failed(_) | End::Broken(_) => {}
-        }
-        left.push(after);
-        for event in events {
-            let mut keep = |world: World| left.push(world);
-            let mut run = Run::new(world, &planner, event, &mut keep);
+        let mut left = FxHashSet::default();
+        let mut sequences: Vec<Vec<(usize, Event)>> = vec![Vec::new()];
+        while let Some(events) = sequences.pop() {
+            let planner = Rc::clone(&self.planner);
+            let mut cuts = 0;
+            let mut keep = |world: World| {
+                cuts += 1;
+                left.insert(world);
+            };
+            let mut run = Run::new(world, &planner, &events, &mut keep);
             let end = run.verb(verb);
-            let after = run.world;
-            self.end(&end, name)?;
-            left.push(after);
+            let (possible, after) = (std::mem::take(&mut run.possible), run.world);
+            self.seen.cuts += cuts + 1;
+            self.seen.pairs += usize::from(events.len() == 2);
+            self.end(&end, name).map_err(|why| format!("{why}, with {events:?}"))?;
+            match &end {
+                End::Done if events.is_empty() => is_done(after, verb)?,
+                // etcd-lun must repair what only etcd-lun and the power have caused.
+                End::Refused(why) | End::Failed(why)
+                    if events.is_empty() && is_ours_to_mend(&world, verb) =>
+                {
+                    return Err(format!("etcd-lun needs an administrator: {why}"));
+                }
+                End::Done | End::Refused(_) | End::Failed(_) | End::Broken(_) => {}
+            }
+            left.insert(after);
+            if events.len() < if self.distance < self.near { 2 } else { 1 } {
+                sequences.extend(possible.into_iter().map(|next| [&events[..], &[next]].concat()));
+            }
         }
-        self.seen.cuts += left.len();
-        Ok(left.into_iter().collect())
+        Ok(left)
     }
 
     fn end(&mut self, end: &End, name: &str) -> Result<(), String> {
