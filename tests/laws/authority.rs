@@ -1,7 +1,7 @@
 //! Which copy is authoritative: the order of record and stamp, and the holes that it closes.
 
 use super::*;
-use crate::world::seen;
+use crate::machine::seen;
 use etcd_lun::{
     node::{BarredData, Order, order},
     plan::AuthorityRefusal,

@@ -142,7 +142,7 @@ fn apply_names_it_where_it_helps_and_goes_on_after_it() {
         assert_eq!(claim(&config, &node).is_ok(), helps);
         if helps {
             let mut world = World::new(Node { etcd: Fact::Known(etcd("failed")), ..node });
-            world::seen(&mut world.node).content = match world::seen(&mut world.node).content.clone() {
+            machine::seen(&mut world.node).content = match machine::seen(&mut world.node).content.clone() {
                 Fact::Known(Content::Xfs { uuid, stamp, .. }) => {
                     Fact::Known(xfs(uuid, stamp.known().cloned().flatten(), false))
                 }

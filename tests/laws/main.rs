@@ -13,6 +13,7 @@ mod claim;
 mod decisions;
 mod device;
 mod judge;
+mod machine;
 mod mark;
 mod multipath;
 mod portals;
@@ -22,8 +23,8 @@ mod rollback;
 mod runs;
 #[path = "../support/say.rs"]
 mod say;
+mod sessions;
 mod undo;
-mod world;
 
 use etcd_lun::{
     config::{Config, Gate, Runtime},
@@ -35,9 +36,9 @@ use etcd_lun::{
     plan::{Goal, Occasion, Plan, Refusal, Step, plan, step::StartEtcd},
     terms::Bytes,
 };
+use machine::World;
 use say::say;
 use support::*;
-use world::World;
 
 fn unknown<T>() -> Fact<T> {
     Fact::Unknown("it could not be read".into())

@@ -60,7 +60,7 @@ fn what_is_not_a_fault_is_not_refused() {
     let mut lost = migrated();
     known(&mut lost.sessions)[0].state = "FAILED".into();
     let mut silent = migrated();
-    world::seen(&mut silent).silent = true;
+    machine::seen(&mut silent).silent = true;
     for (node, why) in [
         (node(), SkipReason::NotMigrated),
         (Node { record: Fact::Known(Some(rolled_back(DATA))), ..node() }, SkipReason::NotMigrated),

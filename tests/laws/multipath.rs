@@ -147,7 +147,7 @@ fn pings_follow_multipathd() {
 fn a_stopped_daemon_does_not_change_the_pings() {
     let mut world = World::new(node());
     runs::to_the_end(&mut world);
-    world::seen(&mut world.node).multipath = Multipath::Mapped;
+    machine::seen(&mut world.node).multipath = Multipath::Mapped;
     let record = PortalRecord { portal: "10.77.0.1".parse().unwrap(), differs: vec![RecordPart::Timeouts] };
     let done =
         Node { records: Fact::Known(vec![record]), ..with_multipathd(Fact::Known(false), &world.node) };
@@ -172,7 +172,7 @@ fn only_a_map_leaves_the_wait_to_multipathd() {
     ] {
         let mut world = World::new(node());
         runs::to_the_end(&mut world);
-        world::seen(&mut world.node).multipath = multipath;
+        machine::seen(&mut world.node).multipath = multipath;
         let seconds = u32::try_from(PATH_FAILS_AFTER.0.as_secs()).unwrap();
         known(&mut world.node.sessions).iter_mut().for_each(|one| one.recovery_timeout = Some(seconds));
         let node = with_multipathd(Fact::Known(runs), &world.node);

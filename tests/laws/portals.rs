@@ -70,13 +70,13 @@ fn every_mounted(mut visit: impl FnMut(&Node)) {
                                     differs: vec![],
                                 };
                                 node.records = Fact::Known(portal.iter().map(record).collect());
-                                let lun = world::seen(&mut node);
+                                let lun = machine::seen(&mut node);
                                 lun.multipath = multipath;
                                 lun.holders = holders.clone();
                                 lun.paths = paths.clone();
                                 visit(&node);
                                 if !outside.is_empty() && multipath == Multipath::Mapped {
-                                    world::seen(&mut node).paths.extend(outside.iter().cloned());
+                                    machine::seen(&mut node).paths.extend(outside.iter().cloned());
                                     visit(&node);
                                 }
                             }
@@ -91,7 +91,7 @@ fn every_mounted(mut visit: impl FnMut(&Node)) {
 /// Checks one plan of a node whose etcd runs on the LUN. An error says what is wrong.
 fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static str> {
     let mut node = node.clone();
-    let lun = world::seen(&mut node).clone();
+    let lun = machine::seen(&mut node).clone();
     let mapped = lun.multipath == Multipath::Mapped && node.initiator.multipathd_active == Fact::Known(true);
     let sessions = known(&mut node.sessions);
     let is_path = |one: &Session| one.in_use.iter().any(|disk| lun.paths.contains(disk));
@@ -192,7 +192,7 @@ fn a_plan_that_takes_away_the_last_path_is_found() {
     let both = [at_portal(1, KEPT)[1].clone(), at_portal(3, FORMER)[1].clone()];
     node.sessions = Fact::Known(both.into_iter().flatten().collect());
     node.initiator.multipathd_active = Fact::Known(true);
-    let lun = world::seen(&mut node);
+    let lun = machine::seen(&mut node);
     (lun.multipath, lun.paths) = (Multipath::Mapped, vec!["sd1".into(), "sd3".into()]);
     let config = config();
     let right = plan(&config, &node, Occasion::ByHand).unwrap();
@@ -216,6 +216,6 @@ fn a_plan_that_takes_away_the_last_path_is_found() {
     unmapped.initiator.multipathd_active = Fact::Known(false);
     assert!(judge(&unmapped, &right, Occasion::ByHand).is_err());
     let mut holding = node;
-    world::seen(&mut holding).holders = vec!["dm-9".into()];
+    machine::seen(&mut holding).holders = vec!["dm-9".into()];
     assert!(plan(&config, &holding, Occasion::ByHand).unwrap().is_empty());
 }

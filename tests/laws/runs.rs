@@ -95,7 +95,7 @@ fn a_lun_that_has_grown_is_used_by_hand() {
     for mapped in [false, true] {
         let mut world = World::new(node());
         run(&mut world, None).unwrap();
-        let lun = world::seen(&mut world.node);
+        let lun = machine::seen(&mut world.node);
         lun.path_size = Bytes(40 << 30);
         if mapped {
             lun.multipath = Multipath::Mapped;
@@ -103,7 +103,7 @@ fn a_lun_that_has_grown_is_used_by_hand() {
             lun.size = Bytes(40 << 30);
         }
         let mut silent = world.clone();
-        world::seen(&mut silent.node).silent = true;
+        machine::seen(&mut silent.node).silent = true;
         assert_eq!(run(&mut silent, None), Ok(0), "the target does not answer");
         assert_eq!(run_as(&mut world, None, "systemd", Occasion::Boot), Ok(0));
         assert_eq!(run(&mut world, None), Ok(if mapped { 2 } else { 1 }));
@@ -135,7 +135,7 @@ fn a_record_follows_the_config_without_a_log_in() {
 
 #[test]
 fn a_lun_that_was_made_smaller_is_refused() {
-    let shrunk = |node: &mut Node| world::seen(node).path_size = Bytes(10 << 30);
+    let shrunk = |node: &mut Node| machine::seen(node).path_size = Bytes(10 << 30);
     let mut mounted = World::new(node());
     run(&mut mounted, None).unwrap();
     let mut unmounted = mounted.clone();
@@ -143,7 +143,7 @@ fn a_lun_that_was_made_smaller_is_refused() {
     unmounted.crash();
     for mut world in [mounted, unmounted] {
         shrunk(&mut world.node);
-        world.behind = world::seen(&mut world.node).clone();
+        world.behind = machine::seen(&mut world.node).clone();
         for occasion in [Occasion::ByHand, Occasion::Boot] {
             world.node.etcd = Fact::Known(etcd("inactive"));
             let refusal = run_as(&mut world.clone(), None, "systemd", occasion).unwrap_err().to_string();
