@@ -290,3 +290,10 @@ impl Target {
         tgtadm
     }
 }
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // A scenario that fails must not leave a second tgtd at a portal that the next one uses.
+        self.stop();
+    }
+}

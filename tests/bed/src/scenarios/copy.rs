@@ -76,7 +76,7 @@ echo "0 $sectors linear $disk 0" | dmsetup create bad
 mkfs.ext4 -q /dev/mapper/bad
 mkdir /mnt/new
 mount /dev/mapper/bad /mnt/new
-cp -a /var/lib/etcd /var/lib/systemd /mnt/new/
+cp -a /var/lib/etcd /var/lib/etcd-lun /var/lib/systemd /mnt/new/
 umount /mnt/new
 mount /dev/mapper/bad /var/lib
 first=$(filefrag -v -b512 /var/lib/etcd/member/snap/unreadable | awk '$1 == "0:" { sub(/\.\./, "", $4); print $4 }')

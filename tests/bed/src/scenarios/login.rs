@@ -167,7 +167,8 @@ fn lun_at_another_portal(stage: &mut Stage) -> Result<()> {
     first.offer(Offer { luns, ..stage.target.offered().clone() })?;
     first.set_standby(1, true)?;
     stage.node.reboot()?;
-    stage.node.ok("etcd-lun apply")?;
+    // The kernel itself waits up to 100 s for such a disk (sd_spinup_disk() in drivers/scsi/sd.c).
+    stage.apply()?;
     is_at_b(stage)?;
     // Nowhere: the message names each portal.
     stage.node.ok("systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node --logout")?;
@@ -175,9 +176,7 @@ fn lun_at_another_portal(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted { attach_timeout: "10s".into(), ..wanted })?;
     // Either udev or the program's own read finds first that the disk gives no data.
     let says = ["LUN 1 at 10.77.0.1:3260, and ", "no LUN 1 at 10.78.0.1:3260, and shows no LUN"];
-    super::check(&stage.agent("apply")?, failed(&says))?;
-    first.stop();
-    Ok(())
+    super::check(&stage.agent("apply")?, failed(&says))
 }
 
 /// Checks that the agent reaches the LUN. After that a migration is the same for all cases, and other

@@ -71,7 +71,9 @@ fn number_of_the_array(stage: &mut Stage) -> Result<()> {
     stage.is_on_lun()?;
     stage.agent("rollback")?;
     stage.node.ok("test ! -e /var/lib/etcd/lost && ! mountpoint -q /var/lib/etcd")?;
+    stage.target.stop();
     blank(&right.file, LUN_SIZE)?;
+    stage.target.restart()?;
     // All but the program.
     stage
         .node
