@@ -46,7 +46,20 @@ fn without_a_choice_the_core_is_played() {
     let left_out: Vec<_> = groups(&all).difference(&groups(&core)).cloned().collect();
     assert_eq!(
         left_out,
-        ["before-stop", "beside", "cluster", "cuts", "device", "exposure", "paths", "storage", "target"]
+        [
+            "before-stop",
+            "bench",
+            "beside",
+            "cluster",
+            "content",
+            "cuts",
+            "device",
+            "exposure",
+            "health",
+            "paths",
+            "storage",
+            "target"
+        ]
     );
 }
 

@@ -32,30 +32,47 @@ const CRIO_WIPE: &str = "[Unit]\nDescription=Stand-in for crio-wipe\nBefore=crio
      [Install]\nWantedBy=multi-user.target\n";
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    vec![Scenario::new("delivery/image", |stage| {
-        let mut registry = Registry::start(&stage.bed)?;
-        let one = registry.push(&stage.binary)?;
-        let object = boot::object_with(stage, &pool(), &one)?;
-        let trust = registry.trust()?;
-        let disk = boot::with_data(stage, "by-image", &object, EtcdRunner::Unit, |root| {
-            introduce_on(root, &trust)?;
-            root.put("/etc/systemd/system/crio-wipe.service", 0o644, CRIO_WIPE.as_bytes())?;
-            root.run("systemctl --quiet enable crio-wipe.service", &[])
-        })?;
-        stage.offer_luns(NODES.len())?;
-        stage.change_node(boot::node(stage, NODES[0], &disk)?);
-        first_delivery(stage, &mut registry, &one).context("at the first delivery")?;
-        power_cut(stage, &mut registry).context("after a power cut")?;
-        is_repaired(stage).context("with a damaged program")?;
-        // A boot without it is over.
-        registry.restart()?;
-        let two = registry.push(&longer(stage, 1)?)?;
-        another_program(stage, &one, &two).context("with another program in the image")?;
-        new_program(stage, &object, &two).context("with a new program")?;
-        old_object(stage, &mut registry, &one).context("with the old object")?;
-        other_way(stage, &mut registry, &two).context("from the object to an image")?;
-        removal(stage, &object).context("after the removal")
-    })]
+    vec![
+        Scenario::new("delivery/image", |stage| by_image(stage).map(drop)),
+        Scenario::new("delivery/other-objects", |stage| {
+            let mut by = by_image(stage)?;
+            old_object(stage, &mut by.registry, &by.one).context("with the old object")?;
+            other_way(stage, &mut by.registry, &by.two).context("from the object to an image")?;
+            removal(stage, &by.object).context("after the removal")
+        }),
+    ]
+}
+
+/// What brought the program to a node.
+struct ByImage {
+    registry: Registry,
+    object: String,
+    one: Pushed,
+    two: Pushed,
+}
+
+/// The first delivery, a power cut, a damaged program, and a new one.
+fn by_image(stage: &mut Stage) -> Result<ByImage> {
+    let mut registry = Registry::start(&stage.bed)?;
+    let one = registry.push(&stage.binary)?;
+    let object = boot::object_with(stage, &pool(), &one)?;
+    let trust = registry.trust()?;
+    let disk = boot::with_data(stage, "by-image", &object, EtcdRunner::Unit, |root| {
+        introduce_on(root, &trust)?;
+        root.put("/etc/systemd/system/crio-wipe.service", 0o644, CRIO_WIPE.as_bytes())?;
+        root.run("systemctl --quiet enable crio-wipe.service", &[])
+    })?;
+    stage.offer_luns(NODES.len())?;
+    stage.change_node(boot::node(stage, NODES[0], &disk)?);
+    first_delivery(stage, &mut registry, &one).context("at the first delivery")?;
+    power_cut(stage, &mut registry).context("after a power cut")?;
+    is_repaired(stage).context("with a damaged program")?;
+    // A boot without it is over.
+    registry.restart()?;
+    let two = registry.push(&longer(stage, 1)?)?;
+    another_program(stage, &one, &two).context("with another program in the image")?;
+    new_program(stage, &object, &two).context("with a new program")?;
+    Ok(ByImage { registry, object, one, two })
 }
 
 /// The registry is away. etcd runs from the local disk, and one message says what is missing. When the registry is back, the

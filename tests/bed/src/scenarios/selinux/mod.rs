@@ -31,7 +31,12 @@ mod static_pod;
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut scenarios = vec![
         Scenario::new("selinux/static-pod", static_pod::migrated_then_late),
-        Scenario::new("selinux/enforcing", enforcing),
+        Scenario::new("selinux/enforcing", |stage| {
+            enforcing(stage)?;
+            misuse::is_denied(&stage.node)?;
+            closed::without_the_label(&stage.node)
+        }),
+        Scenario::new("selinux/service", service),
         Scenario::new("selinux/fetched", fetched),
         multipath::scenario(),
     ];
@@ -54,7 +59,7 @@ fn fetched(stage: &mut Stage) -> Result<()> {
 }
 
 /// Two boots only, because boots take longest. The first one installs the policy and migrates. The second one
-/// finds everything in place. The last tests damage the node, which is not used after them.
+/// finds everything in place.
 fn enforcing(stage: &mut Stage) -> Result<()> {
     let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
     stage.offer_luns(boot::NODES.len())?;
@@ -72,11 +77,20 @@ fn enforcing(stage: &mut Stage) -> Result<()> {
     if self::store(&stage.node)? != store {
         bail!("the second boot wrote to the policy store");
     }
+    Ok(())
+}
+
+/// What the service does later than at a boot. The last tests damage the node, which is not used after them.
+fn service(stage: &mut Stage) -> Result<()> {
+    let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
+    let disk = installed(stage, &disk, &boot::pool())?;
+    stage.offer_luns(boot::NODES.len())?;
+    stage.change_node(node(stage, &disk, &boot::pool())?);
+    stage.node.power_on()?;
+    runs_confined(stage)?;
     writes_metrics(&stage.node)?;
     comes_late(stage)?;
     rollback_ends(stage)?;
-    misuse::is_denied(&stage.node)?;
-    closed::without_the_label(&stage.node)?;
     closed::removed(stage)?;
     closed::without_the_module(&stage.node)
 }
