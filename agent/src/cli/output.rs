@@ -1,8 +1,7 @@
 //! Printing to standard output and standard error.
 
 use super::exit::Exit;
-use crate::host::terminal::{Stream, Terminal};
-use nix::sys::stat::{SFlag, fstat};
+use crate::host::terminal::{Stream, Terminal, reader_has_gone};
 use std::{
     io::{self, Write as _},
     sync::OnceLock,
@@ -63,20 +62,6 @@ fn write_now(stream: Stream, text: &str) -> io::Result<()> {
             written
         }
         Stream::Err => io::stderr().write_all(text.as_bytes()),
-    }
-}
-
-/// Whether nobody reads standard output any more: a pipe's other end is closed, or the terminal is. The kernel answers a write
-/// to a closed terminal with EIO (tty_write() in drivers/tty/tty_io.c), and a file on a failing disk has the same error.
-fn reader_has_gone(error: &io::Error) -> bool {
-    let is_terminal = || {
-        fstat(io::stdout())
-            .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFCHR)
-    };
-    match error.raw_os_error() {
-        Some(nix::libc::EPIPE) => true,
-        Some(nix::libc::EIO) => is_terminal(),
-        _ => false,
     }
 }
 

@@ -3,6 +3,10 @@
 //! A write to a terminal that nobody reads blocks as soon as its buffer is full. The terminal of `oc debug` goes through the
 //! API server, which stands still when etcd does: the run would then wait for an end that only itself can bring.
 
+use nix::{
+    libc,
+    sys::stat::{SFlag, fstat},
+};
 use std::{
     io,
     sync::{
@@ -24,6 +28,21 @@ pub enum Stream {
 
 /// The texts that are kept while the terminal takes none. A run prints two or three for each step; further ones are lost.
 const KEPT: usize = 1024;
+
+/// Whether nobody reads standard output any more: a pipe's other end is closed, or the terminal is. The kernel answers a write
+/// to a closed terminal with EIO (tty_write() in drivers/tty/tty_io.c), and a file on a failing disk has the same error.
+pub fn reader_has_gone(error: &io::Error) -> bool {
+    // isatty(3) fails on a terminal that was closed.
+    let is_character_device = || {
+        fstat(io::stdout())
+            .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFCHR)
+    };
+    match error.raw_os_error() {
+        Some(libc::EPIPE) => true,
+        Some(libc::EIO) => is_character_device(),
+        _ => false,
+    }
+}
 
 /// Both streams, written by a thread of their own.
 #[derive(Debug)]
