@@ -9,7 +9,7 @@ use crate::{
     config::NOT_IN_USE,
     host::{Host, block, iscsi, mountinfo, multipath, staging::Staging},
     node::{
-        Content, Lun, LunView, Order, User,
+        Content, Fact, Lun, LunView, Order, User,
         authority::{Authority, Record, Stamp},
         order,
     },
@@ -126,7 +126,7 @@ pub fn same_moment(machine: &dyn Machine, record: &Record, stamp: &Stamp) -> any
     let order = order(Some(record), None, stamp, machine.machine_id());
     ensure!(
         matches!(order, Order::Same { .. }),
-        "the filesystem is stamped for {}, generation {}, use {}; the record says generation {}, use {}: etcd is not started on it",
+        "the filesystem is stamped for {}, generation {}, use {}; the record says generation {}, use {}: see that the LUN is this node's own volume and of today, and that no other computer uses it",
         stamp.node,
         stamp.generation,
         stamp.activations,
@@ -134,6 +134,18 @@ pub fn same_moment(machine: &dyn Machine, record: &Record, stamp: &Stamp) -> any
         record.activations
     );
     Ok(())
+}
+
+/// The stamp that was read of a LUN without mounting it is not one that no log could make acceptable: a log can only hold a later
+/// stamp.
+pub fn may_be_mounted(machine: &dyn Machine, record: &Record, lun: &Lun) -> anyhow::Result<()> {
+    let Fact::Known(Content::Xfs { stamp: Fact::Known(Some(stamp)), .. }) = &lun.content else {
+        return Ok(());
+    };
+    match order(Some(record), None, stamp, machine.machine_id()) {
+        Order::OtherOwner | Order::Newer => same_moment(machine, record, stamp),
+        Order::Same { .. } | Order::Older | Order::Released | Order::OtherFilesystem => Ok(()),
+    }
 }
 
 /// The record says that the local copy is authoritative: only then may the data on the LUN be replaced.

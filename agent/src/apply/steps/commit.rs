@@ -47,8 +47,8 @@ pub fn take_back(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<S
 /// The commit point of a rollback. The LUN is unmounted and the data directory fenced, so etcd can run on neither copy.
 ///
 /// The LUN is mounted once more for this program and compared with its copy: somebody may have started etcd, which wrote and
-/// ended, between the last look for users and the unmount. Its stamp is still that of the record, or the array has another volume
-/// behind the LUN by now.
+/// ended, between the last look for users and the unmount. The stamp must still be the record's: the array may have put another
+/// volume behind the LUN.
 pub fn commit_local(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
     let now = machine::record(machine)?;
     ensure!(now.returning() == Some(record.generation), "the record has changed: nothing is committed");

@@ -67,8 +67,8 @@ pub fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<S
 
 /// Gives a record what the config says now. A session that is up stays as it is.
 pub fn update_record(run: &Run<'_>, step: &UpdateRecord) -> anyhow::Result<String> {
-    let UpdateRecord { target, portal, noop_interval, noop_timeout, .. } = step;
-    let settings = record_settings(*noop_interval, *noop_timeout);
+    let UpdateRecord { target, portal, noop_interval, noop_timeout, digests, .. } = step;
+    let settings = record_settings(*noop_interval, *noop_timeout, *digests);
     iscsi::update_record(run.host, target, portal, &settings, run.secrets.session.as_ref())?;
     Ok(format!("the record of {portal} is as the config says, for the next log-in there"))
 }
@@ -230,7 +230,7 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
             }
         }
     };
-    let of_config = record_settings(step.noop_interval, step.noop_timeout);
+    let of_config = record_settings(step.noop_interval, step.noop_timeout, step.digests);
     let algs = run.secrets.session.as_ref().map(|chap| ChapAlg::list(chap.algs())).unwrap_or_default();
     let of_config: Vec<_> = of_config
         .iter()

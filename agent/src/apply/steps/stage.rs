@@ -32,6 +32,7 @@ pub fn remount(run: &mut Run<'_>) -> anyhow::Result<()> {
 pub fn again(run: &mut Run<'_>) -> anyhow::Result<()> {
     let record = machine::record(run)?;
     let lun = guard::lun_of_ours(run, &record.wwid, &record.uuid)?;
+    guard::may_be_mounted(run, &record, &lun)?;
     mount(run, &lun.device)
 }
 
