@@ -3,7 +3,8 @@
 use super::page::Page;
 use crate::{
     config::{
-        Backing, Certificates, ClusterConfig, Config, Discovery, Gate, NodeRow, Runtime, SecretSource, Target,
+        Backing, Certificates, ClusterConfig, Config, Digests, Discovery, Gate, NodeRow, Runtime,
+        SecretSource, Target,
     },
     terms::{AbsPath, ChapAlg},
 };
@@ -144,6 +145,11 @@ fn target(page: &mut Page, target: &Target) {
     };
     let [without, with] = [false, true].map(pings);
     page.line("pings", if with == without { with } else { format!("{without}; with multipathd {with}") });
+    let digests = target.digests.map_or("as iscsid.conf says", |digests| match digests {
+        Digests::None => "none: only TCP's checksum",
+        Digests::Crc32c => "CRC32C, of headers and data",
+    });
+    page.line("digests", digests);
     if target.multipath {
         page.line("multipath", "required: a LUN without a map is not used");
     }

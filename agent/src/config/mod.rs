@@ -36,8 +36,8 @@ pub use plain_tables::{Boot, HealthConfig, LunConfig};
 pub use pool::Pool;
 pub use schema::schema;
 pub use source::{FRAGMENTS, MAIN_FILE, Source};
-pub use timeouts::{NOT_IN_USE, PATH_FAILS_AFTER, Timeouts, record_settings};
-pub use words::{Discovery, Gate};
+pub use timeouts::{DIGESTS, NOT_IN_USE, PATH_FAILS_AFTER, Timeouts, record_settings};
+pub use words::{Digests, Discovery, Gate};
 
 /// A config to begin with, as `config example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");

@@ -3,7 +3,7 @@
 use super::{
     chap::{ChapSource, SecretSource},
     timeouts::Timeouts,
-    words::Discovery,
+    words::{Digests, Discovery},
 };
 use crate::terms::{AbsPath, ClientUrl, Iqn, MetricsUrl, Portal, Span, Wwid};
 use serde::Serialize;
@@ -19,6 +19,8 @@ pub struct Target {
     pub discovery: Discovery,
     /// How long the target may be silent.
     pub timeouts: Timeouts,
+    /// The checksums of a session; none if iscsid.conf decides.
+    pub digests: Option<Digests>,
     /// Whether dm-multipath must combine the paths to the portals.
     pub multipath: bool,
     /// Credentials for sessions.

@@ -151,6 +151,7 @@ fn target(written: TargetTable) -> Result<Target, ConfigError> {
     }
     Ok(Target {
         timeouts,
+        digests: written.digests,
         multipath: written.multipath,
         iqn: written
             .iqn

@@ -8,7 +8,7 @@ use super::{
     defaults,
     form::{self, Word},
     plain_tables::{Boot, HealthConfig, LunConfig},
-    words::Discovery,
+    words::{Digests, Discovery},
 };
 use crate::terms::{AbsPath, ChapAlg, ClientUrl, DiskLink, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
 use schemars::JsonSchema;
@@ -74,6 +74,13 @@ pub(super) struct TargetTable {
     /// runs.
     #[schemars(example = &"8s")]
     pub noop_timeout: Option<Span>,
+    /// Which checksum a session's headers and data have beside TCP's, which has 16 bits only. With `"crc32c"` a damaged PDU is
+    /// detected; iscsid then logs in again, and the kernel repeats the commands. The target must accept it, or no log-in succeeds.
+    /// It costs both sides processor time. Without this key iscsid.conf decides, by default for none. If the key is removed, the
+    /// record keeps its value until the next boot; `"none"` changes it at once.
+    #[serde(deserialize_with = "form::optional_word")]
+    #[schemars(example = &"crc32c")]
+    pub digests: Option<Digests>,
     /// Whether dm-multipath must combine the paths to all portals. Then `apply` moves no data to the LUN without multipathd and
     /// its map, `health` reports what a map needs, the MachineConfig brings multipathd's settings (`render multipath`), and each
     /// `[[node]]` needs its `wwid`. Without it the portals are all used where multipathd runs.
@@ -96,6 +103,7 @@ impl Default for TargetTable {
             replacement_timeout: defaults::REPLACEMENT_TIMEOUT,
             noop_interval: None,
             noop_timeout: None,
+            digests: None,
             multipath: false,
             chap: None,
             discovery_chap: None,

@@ -19,6 +19,30 @@ impl Word for Discovery {
     const WORDS: &'static str = "\"sendtargets\" or \"static\"";
 }
 
+/// Which checksum the PDUs of a session have beside TCP's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Digests {
+    /// None.
+    None,
+    /// CRC32C of each header and of all data (RFC 7143, `HeaderDigest` and `DataDigest`).
+    Crc32c,
+}
+
+impl Digests {
+    /// The value of open-iscsi's settings.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::Crc32c => "CRC32C",
+        }
+    }
+}
+
+impl Word for Digests {
+    const WORDS: &'static str = "\"none\" or \"crc32c\"";
+}
+
 impl Word for ChapAlg {
     const WORDS: &'static str = "\"SHA3-256\", \"SHA256\", \"SHA1\" or \"MD5\"";
 }

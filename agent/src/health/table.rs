@@ -42,7 +42,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "records",
         protects: "the next log-in succeeds, and uses what the config says",
-        limit: "the config's time-outs and CHAP credentials",
+        limit: "the config's time-outs, digests and CHAP credentials",
         severity: Warning,
         run: storage::records,
     },

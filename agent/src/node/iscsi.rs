@@ -30,6 +30,8 @@ pub struct PortalRecord {
 pub enum RecordPart {
     /// How often the target is pinged, and how long it may take to answer.
     Timeouts,
+    /// The checksums of headers and data.
+    Digests,
     /// Whether CHAP is used, and the user names.
     ChapName,
     /// A secret of CHAP.
@@ -41,6 +43,7 @@ impl fmt::Display for RecordPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Timeouts => "time-outs",
+            Self::Digests => "digests",
             Self::ChapName => "CHAP name",
             Self::ChapSecret => "CHAP secret",
         })

@@ -3,7 +3,7 @@
 
 use super::secrets;
 use crate::{
-    config::{Config, record_settings},
+    config::{Config, DIGESTS, record_settings},
     host::{
         Host,
         iscsi::{self, SECRETS},
@@ -25,7 +25,7 @@ pub(super) fn records(host: &Host, config: &Config, multipathd: &Fact<bool>) -> 
     let secrets = secrets::load(host, config, None).ok();
     let chap = secrets.as_ref().map(|secrets| secrets.session.as_ref());
     let [interval, timeout] = iscsi.target.timeouts.pings(iscsi.target.has_paths(runs));
-    let settings = record_settings(interval, timeout);
+    let settings = record_settings(interval, timeout, iscsi.target.digests);
     let look = || -> io::Result<Vec<PortalRecord>> {
         let mut records = Vec::new();
         for portal in &iscsi.target.portals {
@@ -47,6 +47,7 @@ fn parts(keys: &[&str]) -> Vec<RecordPart> {
     let part = |key: &&str| match *key {
         key if SECRETS.contains(&key) => RecordPart::ChapSecret,
         key if key.starts_with("node.session.auth.") => RecordPart::ChapName,
+        key if DIGESTS.contains(&key) => RecordPart::Digests,
         _ => RecordPart::Timeouts,
     };
     let mut parts: Vec<_> = keys.iter().map(part).collect();
@@ -61,8 +62,16 @@ mod tests {
 
     #[test]
     fn keys_in_the_words_of_the_config() {
-        let keys =
-            ["node.conn[0].timeo.noop_out_timeout", SECRETS[1], SECRETS[0], "node.session.auth.username"];
-        assert_eq!(parts(&keys), [RecordPart::Timeouts, RecordPart::ChapName, RecordPart::ChapSecret]);
+        let keys = [
+            "node.conn[0].timeo.noop_out_timeout",
+            SECRETS[1],
+            SECRETS[0],
+            DIGESTS[0],
+            DIGESTS[1],
+            "node.session.auth.username",
+        ];
+        let expected =
+            [RecordPart::Timeouts, RecordPart::Digests, RecordPart::ChapName, RecordPart::ChapSecret];
+        assert_eq!(parts(&keys), expected);
     }
 }

@@ -90,6 +90,7 @@ pub(super) fn log_in_at(iscsi: &Iscsi, portals: Vec<Portal>, all: bool, limit: S
         all,
         noop_interval,
         noop_timeout,
+        digests: target.digests,
         limit,
     }
 }
@@ -143,6 +144,7 @@ pub(super) fn records(input: &PlanInput<'_>) -> Vec<Step> {
             portal,
             noop_interval,
             noop_timeout,
+            digests: target.digests,
             parts: record.differs.clone(),
         };
         (!record.differs.is_empty()).then_some(Step::UpdateRecord(update))

@@ -112,7 +112,8 @@ impl IscsiExit {
                 // answers so to an initiator that offers CHAP, if it demands none (`authentication=0`).
                 Some(
                     "check `target.iqn`, mutual CHAP, that the target allows this node's initiator name, that it demands \
-                     CHAP if the config has it, and that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
+                     CHAP if the config has it, that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5), \
+                     and `target.digests` if the config has it",
                 )
             }
             // LIO's answer to an initiator name without an ACL is this code too: iscsid has only one code for both.

@@ -1,7 +1,7 @@
 //! What a step with more than two choices carries. The function of `apply` that does the step takes it as it is.
 
 use crate::{
-    config::{Discovery, Runtime},
+    config::{Digests, Discovery, Runtime},
     node::{
         RecordPart,
         authority::{Authority, Record, Stamp},
@@ -53,6 +53,8 @@ pub struct LogIn {
     pub noop_interval: Span,
     /// How long the target may take to answer a ping, which the node records say.
     pub noop_timeout: Span,
+    /// The checksums, which the node records say; none if iscsid.conf decides.
+    pub digests: Option<Digests>,
     /// How long transient failures are retried.
     pub limit: Span,
 }
@@ -68,6 +70,8 @@ pub struct UpdateRecord {
     pub noop_interval: Span,
     /// How long the target may take to answer a ping.
     pub noop_timeout: Span,
+    /// The checksums; none if iscsid.conf decides.
+    pub digests: Option<Digests>,
     /// What differs.
     pub parts: Vec<RecordPart>,
 }

@@ -41,6 +41,7 @@ fn json_of_a_step_is_flat() {
             all: true,
             noop_interval: limit,
             noop_timeout: limit,
+            digests: None,
             limit,
         }),
         Step::AttachLun(AttachLun {
