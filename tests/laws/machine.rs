@@ -192,10 +192,14 @@ impl Machine for World {
                 self.copies(copy.way, true)?;
             }
             Effect::Prove { way, .. } => {
+                self.memory.provisional = false;
                 ensure!(self.is_copied(*way), "the copy is not what was copied");
                 self.memory.proven = Some(*way);
             }
-            Effect::ProveProvisionally { way, .. } => self.memory.provisional = self.is_copied(*way),
+            Effect::ProveProvisionally { way, .. } => {
+                self.memory.proven = None;
+                self.memory.provisional = self.is_copied(*way);
+            }
             Effect::ForgetProof => (self.memory.proven, self.memory.provisional) = (None, false),
             Effect::ClearUnfinished { .. } => seen(&mut self.node).content = Fact::Known(Content::Blank),
             Effect::Format { format } => {
@@ -207,7 +211,11 @@ impl Machine for World {
                 ensure!(matches!(self.content()?, Content::Xfs { uuid: found, .. } if found == uuid));
                 self.memory.staged = true;
             }
-            Effect::StageAgain => self.memory.staged = true,
+            Effect::StageAgain => {
+                let uuid = Machine::record(self)?.map(|record| record.uuid);
+                ensure!(matches!(self.content()?, Content::Xfs { uuid: found, .. } if Some(*found) == uuid));
+                self.memory.staged = true;
+            }
             Effect::Unstage => {
                 self.memory.staged = false;
                 self.settle(false);
@@ -242,7 +250,10 @@ impl Machine for World {
                     *known(&mut self.node.local) = barred(false);
                 }
             }
-            Effect::MakeImmutable { .. } => *known(&mut self.node.local) = dir(&[], true),
+            Effect::MakeImmutable { .. } => {
+                ensure!(self.local()?.is_empty(), "fencing data");
+                *known(&mut self.node.local) = dir(&[], true);
+            }
             Effect::Return { .. } => {
                 ensure!(self.shelf_is_copy, "putting in place what is not a complete copy");
                 known(&mut self.node.rollback_staging).copy = None;
@@ -364,7 +375,7 @@ impl World {
         }
     }
 
-    /// Copies; `whole` if nobody writes meanwhile that the copy is not told of.
+    /// Copies. The copy is `whole` unless etcd runs meanwhile.
     fn copies(&mut self, way: Way, whole: bool) -> anyhow::Result<()> {
         match way {
             Way::ToLocal { .. } => {

@@ -11,7 +11,7 @@ use etcd_lun::{
 };
 
 impl World {
-    /// Does a step: the program does its own ones. Fails as a test where the program fails.
+    /// Does a step. The program itself does those of the protocol, and the test fails where one of them fails.
     pub fn step(&mut self, step: &Step) {
         let running = known(&mut self.node.etcd).running;
         match step {

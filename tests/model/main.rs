@@ -4,8 +4,8 @@
 //! The program's own `plan` makes the decisions, and its own steps (`apply/protocol.rs`) run on a simulated [`machine`]: each
 //! look and each effect of theirs is one of this world. [`sessions`] has the steps before and after them.
 //! Between any two effects, any of these can happen: the run is killed, the power fails, someone else starts etcd, etcd
-//! writes, the target is lost or comes back, or the array has another volume behind the LUN. Near the initial states two of these
-//! happen in one run.
+//! writes, the target is lost or comes back, or the array has another volume behind the LUN while nobody has it mounted. Near the
+//! initial states two of these happen in one run.
 //!
 //! The world is small: one node, one LUN, few writes, few generations. A fault of the protocol also shows in
 //! a small world.
@@ -48,8 +48,8 @@ fn nothing_is_lost_of_what_a_container_of_the_pod_writes() {
     is_thorough(look(2, Runtime::StaticPod, NEAR));
 }
 
-/// Up to this number of changes from an initial state, runs have two events: those of a first migration, also after it was cut
-/// short or refused, and those after it. Each change more makes the search ten times as long.
+/// From worlds that are less than this number of changes away from an initial state, runs have two events: those of a first
+/// migration, and of whatever is run after it. Each change more makes the search ten times as long.
 const NEAR: u8 = 2;
 
 /// A search that visits few states proves little.

@@ -1,7 +1,13 @@
 //! The protocol breaks without any one of its guards, and the search detects that.
 
 use crate::say::say;
-use crate::{machine::Look, run::Runtime, search::search, world::Guards};
+use crate::{
+    NEAR,
+    machine::Look,
+    run::Runtime,
+    search::{search, visit},
+    world::Guards,
+};
 
 type Mutant = (&'static str, fn(&mut Guards));
 
@@ -52,6 +58,14 @@ const NEEDED: &[(&str, Look)] = &[
     ("fence", Look::Users),
     ("fence", Look::Read),
 ];
+
+/// A look without which only two events in one run lose something: somebody starts etcd, which writes and ends, and then the array
+/// has another volume behind the LUN.
+#[test]
+fn the_stamp_is_needed_when_a_rollback_commits() {
+    let guards = Guards { blind: Some(("commit-local", Look::Stamp)), ..Guards::ALL };
+    assert!(visit(guards, 2, Runtime::Unit, NEAR).is_err());
+}
 
 #[test]
 fn looks_of_the_protocol_are_needed() {

@@ -30,6 +30,8 @@ pub enum Verb {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
     pub staged: bool,
+    /// The target was lost during this run, which had a session.
+    pub session_lost: bool,
     /// The local data was retired, and nobody used it after that.
     pub retired: bool,
     /// What the last copy was of, if its source did not change meanwhile.
@@ -250,7 +252,8 @@ impl<'a> Run<'a> {
     fn foresee(&mut self, place: usize) {
         let world = &self.world;
         let can_start = !world.is_running() && !matches!(world.start(), Ok(Start::Nowhere));
-        // Whoever has a filesystem mounted reads on from memory, and nobody can tell what is beneath.
+        // A volume that is replaced under a mount can't be detected: the kernel goes on with what it has in memory. Not played
+        // are the moments at which a step unmounts and mounts again within one effect.
         let is_in_use = world.mounted || world.token || self.memory.staged;
         let possible = [
             (Event::TargetGone, world.reachable),
@@ -274,13 +277,15 @@ impl<'a> Run<'a> {
 
     fn meet(&mut self, event: Event) -> Result<(), Stop> {
         let world = match event {
-            Event::TargetGone => Ok(Some(self.world.lost_target())),
-            // iscsid connects a session again that this run uses.
-            Event::TargetBack => Ok(Some(World {
-                reachable: true,
-                session: self.world.session || self.memory.staged,
-                ..self.world
-            })),
+            Event::TargetGone => {
+                self.memory.session_lost = self.world.session;
+                Ok(Some(self.world.lost_target()))
+            }
+            // iscsid connects the session again.
+            Event::TargetBack => {
+                let session = self.world.session || self.memory.session_lost || self.memory.staged;
+                Ok(Some(World { reachable: true, session, ..self.world }))
+            }
             Event::LunIsForeign => Ok(Some(self.world.changed(Disk::Foreign))),
             Event::LunWasUsed => Ok(self.world.used_by_another()),
             Event::ShutDown => Ok(self.world.shut_down()),

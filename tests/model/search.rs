@@ -111,7 +111,7 @@ pub fn search(guards: Guards, generations: u8, runtime: Runtime) -> Result<Seen,
     visit(guards, generations, runtime, 0).map(|search| search.seen)
 }
 
-/// The same, and what was visited. Up to `near` changes from an initial state a run has two events.
+/// The same, and what was visited. From worlds less than `near` changes away from an initial state, runs have two events.
 pub fn visit(guards: Guards, generations: u8, runtime: Runtime, near: u8) -> Result<Search, String> {
     let mut search = Search {
         planner: Rc::new(Planner::new(guards, runtime)),
@@ -138,9 +138,9 @@ pub fn visit(guards: Guards, generations: u8, runtime: Runtime, near: u8) -> Res
 pub struct Search {
     pub planner: Rc<Planner>,
     generations: u8,
-    /// Up to this distance from an initial state a run has two events; further away it has one.
+    /// Runs from worlds at a smaller distance have two events, others one.
     near: u8,
-    /// How far the world is that is looked at: the number of changes from an initial state, each a run or something outside.
+    /// The distance of the world that is looked at: the number of runs and of changes from outside since an initial state.
     distance: u8,
     /// How each state was reached: from which state, and by what.
     from: FxHashMap<World, Option<(World, &'static str)>>,
@@ -245,8 +245,8 @@ impl Search {
         Ok(())
     }
 
-    /// Runs the verb without an event, with every possible event at every place, and with as many as the search has in one run.
-    /// The run may be cut short at each place. Returns every world that it can leave.
+    /// Runs the verb without an event, with every possible event at every place, and near an initial state with every second one
+    /// after it. The run may be cut short at each place. Returns every world that it can leave.
     fn runs(&mut self, world: World, verb: Verb, name: &str) -> Result<FxHashSet<World>, String> {
         let mut left = FxHashSet::default();
         let mut sequences: Vec<Vec<(usize, Event)>> = vec![Vec::new()];
