@@ -2,9 +2,10 @@
 //!
 //! All scenarios take an emulated node hours, and a run of all tests is to end within an hour on two processors. So every run plays
 //! these: what only real parts can show, once. The others are played by name (`--only`), all of them before a release (`--only /`).
-//! Many of them are a kind once more, with another target, another fault or another moment. Multipath, a local disk instead of a
-//! LUN, a second session to the target, a LUN that changes its size, a cluster of several nodes and recorded power cuts are in none
-//! of these.
+//! Many of them are a kind once more, with another target, another fault or another moment. In none of these are: multipath, a
+//! local disk instead of a LUN, a second session to the target, a LUN that changes its size, a cluster of several nodes, recorded
+//! power cuts, each check of `health` by itself, `bench`, what blkid knows (`content/*`), a record that is lost, and what the service
+//! does later than at a boot under SELinux (`selinux/service`).
 //!
 //! `tests/model` has every moment of the protocol, `tests/rooted_units.rs` the mount unit under a real PID 1, and
 //! `tests/cluster.rs` the findings of a real cluster. The older node plays `rollback/cut-after-the-commit-then-a-boot`.
@@ -29,6 +30,6 @@ pub const CORE: &[&str] = &[
     "login/ways-in",
     "copy/unreadable-file",
     "config/cannot-be-meant",
-    "secret/in-the-config-itself",
+    "secret/during-a-migration",
     "tools/unfit-node",
 ];
