@@ -55,7 +55,7 @@ fn write_now(stream: Stream, text: &str) -> io::Result<()> {
         Stream::Out => {
             let written = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
             if let Err(error) = &written
-                && !reader_has_gone(error)
+                && !reader_has_gone(error, io::stdout())
             {
                 LOST.get_or_init(|| error.to_string());
             }
@@ -119,7 +119,7 @@ pub(super) fn print_value(value: &serde_json::Value) -> Result<(), Exit> {
 pub(super) fn print_document(text: &str) -> Result<(), Exit> {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if !reader_has_gone(&error) => {
+        Err(error) if !reader_has_gone(&error, io::stdout()) => {
             Err(Exit::Error(anyhow::Error::from(error).context("printing")))
         }
         _ => Ok(()),

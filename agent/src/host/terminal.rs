@@ -9,6 +9,7 @@ use nix::{
 };
 use std::{
     io,
+    os::fd::AsFd,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -29,13 +30,13 @@ pub enum Stream {
 /// The texts that are kept while the terminal takes none. A run prints two or three for each step; further ones are lost.
 const KEPT: usize = 1024;
 
-/// Whether nobody reads standard output any more: a pipe's other end is closed, or the terminal is. The kernel answers a write
-/// to a closed terminal with EIO (tty_write() in drivers/tty/tty_io.c), and a file on a failing disk has the same error.
-pub fn reader_has_gone(error: &io::Error) -> bool {
+/// Whether nobody reads any more what a write with this error was for: a pipe's other end is closed, or the terminal is. The kernel
+/// answers a write to a closed terminal with EIO (tty_write() in drivers/tty/tty_io.c), and a file on a failing disk has the
+/// same error.
+pub fn reader_has_gone(error: &io::Error, to: impl AsFd) -> bool {
     // isatty(3) fails on a terminal that was closed.
     let is_character_device = || {
-        fstat(io::stdout())
-            .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFCHR)
+        fstat(to).is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFCHR)
     };
     match error.raw_os_error() {
         Some(libc::EPIPE) => true,
