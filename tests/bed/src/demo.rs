@@ -51,9 +51,10 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     println!("\ndesk$ etcd-lun render machineconfig --image {}", pushed.image);
     println!("  an object of {} bytes", object.len());
     registry.introduce(&node)?;
-    node.put("/run/machine-config-daemon", 0o755, DAEMON)?;
+    // Nothing can be executed in /run.
+    node.put("/var/usrlocal/bin/machine-config-daemon", 0o755, DAEMON)?;
     node.put("/run/ignition.json", 0o600, delivery::ignition_of(&object)?.to_string().as_bytes())?;
-    node.ok("/run/machine-config-daemon /run/ignition.json")?;
+    node.ok("/var/usrlocal/bin/machine-config-daemon /run/ignition.json")?;
     // Each step is done by hand first, to be watched.
     node.ok("systemctl --quiet disable etcd-lun.service etcd-lun-health.timer")?;
     show(&node, "cat /etc/etcd-lun/config.toml /etc/etcd-lun/program; ls -l /etc/etcd-lun")?;
