@@ -136,15 +136,14 @@ pub fn same_moment(machine: &dyn Machine, record: &Record, stamp: &Stamp) -> any
     Ok(())
 }
 
-/// The stamp that was read of a LUN without mounting it is not one that no log could make acceptable: a log can only hold a later
-/// stamp.
+/// The LUN may be mounted, which replays its log: its stamp is of the record's moment, or can be after that.
 pub fn may_be_mounted(machine: &dyn Machine, record: &Record, lun: &Lun) -> anyhow::Result<()> {
     let Fact::Known(Content::Xfs { stamp: Fact::Known(Some(stamp)), .. }) = &lun.content else {
         return Ok(());
     };
-    match order(Some(record), None, stamp, machine.machine_id()) {
-        Order::OtherOwner | Order::Newer => same_moment(machine, record, stamp),
-        Order::Same { .. } | Order::Older | Order::Released | Order::OtherFilesystem => Ok(()),
+    match order(Some(record), None, stamp, machine.machine_id()).holds_before_replay() {
+        true => same_moment(machine, record, stamp),
+        false => Ok(()),
     }
 }
 

@@ -25,6 +25,17 @@ pub enum Order {
     Released,
 }
 
+impl Order {
+    /// True if this holds although the stamp was read without replaying the log. What was found there was really there: a log can
+    /// only hold a later stamp.
+    pub fn holds_before_replay(self) -> bool {
+        match self {
+            Self::OtherOwner | Self::Newer => true,
+            Self::Same { .. } | Self::Older | Self::Released | Self::OtherFilesystem => false,
+        }
+    }
+}
+
 /// Compares the stamp of the filesystem `uuid` with the record of the node with this machine id. Without `uuid` the caller knows
 /// by other means that it is the filesystem which the record names: it is mounted from the recorded LUN.
 ///

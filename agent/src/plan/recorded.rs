@@ -52,17 +52,16 @@ fn not_authoritative(record: &Record, found: String, cure: &'static str) -> Refu
     Refusal::NotTheTruth { generation: record.generation, wwid: record.wwid.clone(), found, cure }
 }
 
-/// Refuses a stamp that was read without replaying the log, if no log could make it acceptable. What was found there was really
-/// there: a log can only hold a later stamp.
+/// Refuses a stamp that was read without replaying the log, if no log could make it acceptable.
 pub(super) fn check_unsettled(
     input: &PlanInput<'_>,
     record: &Record,
     stamp: &Fact<Option<Stamp>>,
 ) -> Result<(), Refusal> {
     let Some(Some(stamp)) = stamp.known() else { return Ok(()) };
-    match order_of(input, None, stamp) {
-        Order::OtherOwner | Order::Newer => Err(not_same(input, record, stamp)),
-        Order::Same { .. } | Order::Older | Order::Released | Order::OtherFilesystem => Ok(()),
+    match order_of(input, None, stamp).holds_before_replay() {
+        true => Err(not_same(input, record, stamp)),
+        false => Ok(()),
     }
 }
 
