@@ -16,6 +16,7 @@ mod form;
 mod merge;
 mod mount_options;
 mod node_config;
+mod node_record;
 mod parse;
 mod parts;
 mod plain_tables;
@@ -30,13 +31,14 @@ pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, S
 pub use chap::{ChapSource, SecretSource};
 pub use error::ConfigError;
 pub use node_config::{Config, NodeRow};
+pub use node_record::{DIGESTS, record_settings};
 pub use parse::utf8;
 pub use parts::{Certificates, ClusterConfig, EtcdConfig, NodeEntry, Runtime, Target, parked};
 pub use plain_tables::{Boot, HealthConfig, LunConfig};
 pub use pool::Pool;
 pub use schema::schema;
 pub use source::{FRAGMENTS, MAIN_FILE, Source};
-pub use timeouts::{DIGESTS, NOT_IN_USE, PATH_FAILS_AFTER, Timeouts, record_settings};
+pub use timeouts::{NOT_IN_USE, PATH_FAILS_AFTER, Timeouts};
 pub use words::{Digests, Discovery, Gate};
 
 /// A config to begin with, as `config example` prints it.

@@ -10,7 +10,7 @@
 //! With several paths, a path must fail soon, so that writes go over another one (section 8.1). multipathd then decides how
 //! long writes wait while no path works (`no_path_retry`, which `render multipath` sets to the same time).
 
-use super::{defaults, error::ConfigError, tables::TargetTable, words::Digests};
+use super::{defaults, error::ConfigError, tables::TargetTable};
 use crate::terms::Span;
 use serde::Serialize;
 use std::time::Duration;
@@ -36,26 +36,6 @@ pub struct Timeouts {
 /// The kernel's limit for a SCSI command (`SD_TIMEOUT`, `drivers/scsi/sd.h`). A dead connection must be detected earlier: then
 /// the command waits for the next connection, and the kernel doesn't abort it.
 const SCSI_COMMAND: Duration = Duration::from_secs(30);
-
-/// What a node record says of the time-outs and of the checksums, by open-iscsi's keys.
-pub fn record_settings(
-    noop_interval: Span,
-    noop_timeout: Span,
-    digests: Option<Digests>,
-) -> Vec<(&'static str, String)> {
-    let spans = [
-        ("node.session.timeo.replacement_timeout", NOT_IN_USE),
-        ("node.conn[0].timeo.noop_out_interval", noop_interval),
-        ("node.conn[0].timeo.noop_out_timeout", noop_timeout),
-    ]
-    .map(|(key, span)| (key, span.0.as_secs().to_string()));
-    let digests =
-        digests.into_iter().flat_map(|digests| DIGESTS.map(|key| (key, digests.setting().to_owned())));
-    spans.into_iter().chain(digests).collect()
-}
-
-/// open-iscsi's settings of the checksums.
-pub const DIGESTS: [&str; 2] = ["node.conn[0].iscsi.HeaderDigest", "node.conn[0].iscsi.DataDigest"];
 
 impl Timeouts {
     /// How often the initiator checks the connection, and how long the target may take to answer. `multipath` says whether
@@ -113,27 +93,6 @@ mod tests {
         );
         assert_eq!(said("noop_timeout = \"4s\"", false), ["5s", "4s"]);
         assert_eq!(said("noop_timeout = \"4s\"", true), ["1s", "4s"]);
-    }
-
-    #[test]
-    fn digests_are_in_the_record_only_if_the_config_has_them() {
-        let of = |digests| {
-            let settings = record_settings(Span(Duration::ZERO), Span(Duration::ZERO), digests);
-            settings
-                .into_iter()
-                .filter(|(key, _)| DIGESTS.contains(key))
-                .map(|(_, value)| value)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(of(None), Vec::<String>::new());
-        assert_eq!(of(Some(Digests::None)), ["None", "None"]);
-        assert_eq!(of(Some(Digests::Crc32c)), ["CRC32C", "CRC32C"]);
-        let word = |text: &str| {
-            let table: Result<TargetTable, _> = toml::from_str(&format!("digests = {text}"));
-            table.map(|table| table.digests).map_err(|error| error.to_string())
-        };
-        assert_eq!(word("\"crc32c\""), Ok(Some(Digests::Crc32c)));
-        assert!(word("true").unwrap_err().contains("\"none\" or \"crc32c\""));
     }
 
     /// A write that stands still over a silent path continues over another within this time.
