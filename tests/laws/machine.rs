@@ -42,8 +42,6 @@ pub struct World {
     pub sidecars: bool,
     /// True if they write before they end.
     pub sidecars_write: bool,
-    /// Data that was put aside and not marked yet.
-    pub aside: Option<Aside>,
 }
 
 impl Machine for World {
@@ -89,8 +87,9 @@ impl Machine for World {
         Ok(())
     }
 
-    fn is_unfinished(&self, aside: Aside) -> anyhow::Result<bool> {
-        Ok(self.aside == Some(aside))
+    /// Runs are cut short between steps only here, and each step marks what it puts aside.
+    fn is_unfinished(&self, _aside: Aside) -> anyhow::Result<bool> {
+        Ok(false)
     }
 
     fn is_shut_down(&self, _data_dir: &AbsPath) -> anyhow::Result<bool> {
@@ -226,23 +225,14 @@ impl Machine for World {
                 self.mount()?;
             }
             Effect::TakeBack { .. } | Effect::Unmount { .. } => self.unmount(),
-            Effect::PutAside { aside, .. } => {
+            Effect::PutAside { .. } => {
                 ensure!(!self.local()?.is_empty(), "there is no data to put aside");
                 *known(&mut self.node.local) = barred(false);
-                self.aside = Some(*aside);
             }
-            Effect::PutBack { .. } => {
-                *known(&mut self.node.local) = dir(&["member"], false);
-                self.aside = None;
-            }
-            Effect::MarkAside { aside, .. } => {
-                self.aside = None;
-                match aside {
-                    Aside::Retired { .. } => self.memory.retired = true,
-                    Aside::Barred => {
-                        self.node.barred_data = Fact::Known(Some(BarredData { returns_as: None }));
-                    }
-                }
+            Effect::PutBack { .. } => *known(&mut self.node.local) = dir(&["member"], false),
+            Effect::MarkAside { aside: Aside::Retired { .. }, .. } => self.memory.retired = true,
+            Effect::MarkAside { aside: Aside::Barred, .. } => {
+                self.node.barred_data = Fact::Known(Some(BarredData { returns_as: None }));
             }
             Effect::Bar { .. } => {
                 ensure!(self.local()?.is_empty(), "fencing data");
@@ -283,7 +273,6 @@ impl World {
             local_is_copy: false,
             sidecars: false,
             sidecars_write: false,
-            aside: None,
         }
     }
 
@@ -291,10 +280,6 @@ impl World {
     pub fn crash(&mut self) {
         self.memory = Memory::default();
         self.sidecars = false; // they end by themselves
-        self.node.mount = match &self.node.mount {
-            Fact::Known(mount) => Fact::Known(mount.clone()),
-            Fact::Unknown(why) => Fact::Unknown(why.clone()),
-        };
         self.settle(false);
         // The next observation computes the local data's fingerprint only if the record says LUN.
         self.fingerprints();

@@ -4,7 +4,7 @@ use crate::{
     facts::{self, print, small, small_stamp},
     run::{Run, Stop},
     support,
-    world::{Disk, Etcd, Local, Shelf, Stamp, Tree, World, Writes},
+    world::{Disk, Etcd, Local, Look, Shelf, Stamp, Tree, World, Writes},
 };
 use anyhow::{anyhow, bail, ensure};
 use etcd_lun::{
@@ -23,24 +23,6 @@ use etcd_lun::{
     terms::{AbsPath, Fingerprint},
 };
 use std::{cell::RefCell, fmt};
-
-/// A look of a step, which a mutant can leave out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    Confirmed,
-    Etcd,
-    Users,
-    Mounted,
-    Fenced,
-    OnLun,
-    Holds,
-    Quorum,
-    Read,
-    ShutDown,
-    Stamp,
-    Unchanged,
-    Unfinished,
-}
 
 /// Why a step of the program stops, as one of its errors.
 #[derive(Debug)]
@@ -214,24 +196,22 @@ impl Machine for Sim<'_, '_> {
 
     fn stamp(&self, on: Place) -> anyhow::Result<Option<authority::Stamp>> {
         let run = self.run.borrow();
-        if run.guards.blind == Some((self.name, Look::Stamp)) {
-            let Some(record) = run.world.record else { return Ok(None) };
-            let (activations, nonce) = (record.activations, record.nonce.unwrap_or_default());
-            let expected =
-                Stamp { generation: record.generation, activations, nonce, released: false, ours: true };
-            return Ok(Some(facts::stamp(expected, &run.world, run.guards)));
-        }
         match on {
             Place::Staging => ensure!(run.memory.staged, "the LUN is not staged"),
             Place::Held | Place::Mounted => {
                 ensure!(run.world.mounted && !run.world.shut, "the LUN is not mounted")
             }
         }
-        if self.name == "commit" && !run.guards.stamp_first {
-            let begun = run.world.record.unwrap();
-            let (activations, nonce) = begun.announced.unwrap();
-            let stamp =
-                Stamp { generation: begun.generation, activations, nonce, released: false, ours: true };
+        // What the record expects there, in place of what is there.
+        let expected = run.world.record.and_then(|record| match self.name {
+            "commit" if !run.guards.stamp_first => Some((record.generation, record.announced?)),
+            name if run.guards.blind == Some((name, Look::Stamp)) => {
+                Some((record.generation, (record.activations, record.nonce?)))
+            }
+            _ => None,
+        });
+        if let Some((generation, (activations, nonce))) = expected {
+            let stamp = Stamp { generation, activations, nonce, released: false, ours: true };
             return Ok(Some(facts::stamp(stamp, &run.world, run.guards)));
         }
         match run.world.disk {

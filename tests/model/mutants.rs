@@ -3,10 +3,9 @@
 use crate::say::say;
 use crate::{
     NEAR,
-    machine::Look,
     run::Runtime,
     search::{search, visit},
-    world::Guards,
+    world::{Guards, Look},
 };
 
 type Mutant = (&'static str, fn(&mut Guards));

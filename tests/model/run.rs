@@ -283,7 +283,7 @@ impl<'a> Run<'a> {
             }
             // iscsid connects the session again.
             Event::TargetBack => {
-                let session = self.world.session || self.memory.session_lost || self.memory.staged;
+                let session = self.world.session || self.memory.session_lost;
                 Ok(Some(World { reachable: true, session, ..self.world }))
             }
             Event::LunIsForeign => Ok(Some(self.world.changed(Disk::Foreign))),

@@ -250,8 +250,8 @@ impl Search {
     fn runs(&mut self, world: World, verb: Verb, name: &str) -> Result<FxHashSet<World>, String> {
         let mut left = FxHashSet::default();
         let mut sequences: Vec<Vec<(usize, Event)>> = vec![Vec::new()];
+        let planner = Rc::clone(&self.planner);
         while let Some(events) = sequences.pop() {
-            let planner = Rc::clone(&self.planner);
             let mut cuts = 0;
             let mut keep = |world: World| {
                 cuts += 1;

@@ -1,6 +1,5 @@
 //! The state of the world, and what must hold in every state.
 
-use crate::machine::Look;
 use std::fmt;
 
 /// How many writes etcd has acknowledged. The number of a copy is the last write that it holds.
@@ -213,6 +212,24 @@ impl Guards {
         audit: true,
         blind: None,
     };
+}
+
+/// A look of a step, which a mutant can leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    Confirmed,
+    Etcd,
+    Users,
+    Mounted,
+    Fenced,
+    OnLun,
+    Holds,
+    Quorum,
+    Read,
+    ShutDown,
+    Stamp,
+    Unchanged,
+    Unfinished,
 }
 
 /// Where etcd would run if it were started now.
