@@ -10,6 +10,7 @@ mod reference;
 #[path = "../support/schema.rs"]
 mod schema;
 mod schemas;
+mod streams;
 #[allow(dead_code, reason = "each test uses only some of these functions")]
 #[path = "../support/mod.rs"]
 mod support;
