@@ -17,7 +17,7 @@ use crate::{
     observe,
     terms::AbsPath,
 };
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 
 /// Exchanges the data directory for one that holds only the file `member`, and fences it. At no moment is there a directory in
 /// which etcd could begin without data.
@@ -27,18 +27,23 @@ pub fn bar(machine: &mut dyn Machine, at: &AbsPath) -> anyhow::Result<String> {
     guard::nothing_is_mounted(machine, at)?;
     guard::etcd_is_at_rest(machine, at)?;
     machine.perform(&Effect::PutAside { data: at.clone(), aside })?;
-    // Whoever opened the data since the look would go on writing to it.
-    let users = machine.users(&aside.path().parse()?)?;
-    if !users.is_empty() {
+    if let Err(error) = rests(machine, aside) {
         machine
             .perform(&Effect::PutBack { data: at.clone(), aside })
-            .with_context(|| format!("{} uses {at}, which lies in {} now", users.join(", "), aside.path()))?;
-        bail!("{} opened {at} while it was barred: the data is back in its place", users.join(", "));
+            .with_context(|| format!("{error:#}; the data of {at} lies in {} now", aside.path()))?;
+        return Err(error.context(format!("the data is back in {at}, and not barred")));
     }
     machine.perform(&Effect::MarkAside { data: at.clone(), aside })?;
     fence::fence(machine, at)?;
     tracing::warn!("the local data was barred, because the LUN is newer");
     Ok(format!("the data of {at} lies in {}, and etcd cannot start", aside.path()))
+}
+
+/// Whoever opened the data since the look for users would go on writing to it.
+fn rests(machine: &dyn Machine, aside: Aside) -> anyhow::Result<()> {
+    let users = machine.users(&aside.path().parse()?)?;
+    ensure!(users.is_empty(), "{} opened the data while it was barred", users.join(", "));
+    Ok(())
 }
 
 /// The commit point of a return to barred data. Nothing is mounted and the data directory is fenced, so etcd can run on neither
