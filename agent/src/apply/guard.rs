@@ -334,3 +334,6 @@ pub fn no_users_beneath(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Re
     ensure!(users.is_empty(), "{} has files open in {data_dir}: end it first", users.join(", "));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
