@@ -33,6 +33,7 @@ mod lun;
 mod migrate;
 mod paths;
 mod pod;
+mod restored;
 mod rollback;
 mod secret;
 mod selinux;
@@ -52,6 +53,7 @@ pub fn all() -> Vec<Scenario> {
         cluster::scenarios(),
         device::scenarios(),
         exposure::scenarios(),
+        restored::scenarios(),
         lio::scenarios(),
         paths::scenarios(),
         faults::scenarios(),

@@ -1,0 +1,79 @@
+//! The node's disk comes back from a snapshot, at a moment when etcd has acknowledged writes on the LUN since. The next boot must
+//! neither change the LUN nor let etcd start, and a person gets the newer data back.
+
+use anyhow::{Result, bail};
+
+use super::{boot, check, refused};
+use crate::scene::{self, Wanted};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+use crate::target::fingerprint;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![Scenario::new("restored/root-disk", root_disk)]
+}
+
+/// Moments of the node's disk that come back.
+const UNTOUCHED: &str = "before-the-migration";
+const BEGUN: &str = "after-a-failed-attempt";
+const MOVED: &str = "after-the-migration";
+
+/// etcd would be away for longer than the config allows: the attempt ends with the record written and the filesystem made.
+const TOO_LONG: &str = "/etc/etcd-lun/config.d/90-switch.toml";
+
+fn root_disk(stage: &mut Stage) -> Result<()> {
+    stage.configure(&Wanted::default())?;
+    // `claim` waits for longer than two of these.
+    stage.node.ok("mkdir -p /etc/etcd-lun/config.d
+         printf '[health]\\ninterval = \"15s\"\\n' >/etc/etcd-lun/config.d/80-health.toml
+         systemctl enable --quiet etcd.service etcd-lun.service")?;
+    stage.node.save(UNTOUCHED)?;
+
+    stage.node.ok(&format!("printf '[lun]\\nmax_switch = \"1ms\"\\n' >{TOO_LONG}"))?;
+    check(&stage.agent("apply")?, refused(&["etcd would be away for too long"]))?;
+    stage.node.ok(&format!("rm {TOO_LONG}"))?;
+    stage.is_untouched()?;
+    stage.node.save(BEGUN)?;
+
+    stage.apply()?;
+    stage.is_on_lun()?;
+    stage.node.save(MOVED)?;
+
+    // Another use of the LUN, and writes that only the LUN has.
+    stage.node.ok("systemctl stop etcd.service var-lib-etcd.mount")?;
+    stage.apply()?;
+    stage.node.ok("etcdctl put acknowledged yes")?;
+    stage.node.power_off()?;
+
+    comes_back(stage, MOVED)?;
+    comes_back(stage, BEGUN)?;
+    comes_back(stage, UNTOUCHED)
+}
+
+/// The disk goes back to this moment and the node boots. Then `claim` and `apply` have etcd on its newest data again.
+fn comes_back(stage: &mut Stage, moment: &str) -> Result<()> {
+    let before = fingerprint(&stage.lun())?;
+    stage.node.load(moment)?;
+    stage.node.power_cut();
+    stage.node.power_on()?;
+    boot::wait_for(&stage.node, "etcd-lun.service", "failed", scene::LIMIT)?;
+    stage.is_down_without_lun()?;
+    let start = stage.node.run("systemctl reset-failed etcd.service; timeout 45 systemctl start etcd.service")?;
+    if start.code == 0 {
+        bail!("{moment}: etcd was started on old data: {start}");
+    }
+    stage.node.ok("systemctl stop etcd.service")?;
+    stage.is_down_without_lun()?;
+    check(&stage.agent("apply")?, refused(&["etcd-lun claim"]))?;
+    if fingerprint(&stage.lun())? != before {
+        bail!("{moment}: a boot that has found a newer LUN wrote to it");
+    }
+    let claim = stage.agent("claim")?;
+    if claim.code != 0 {
+        bail!("{moment}: `claim` should have succeeded: {claim}");
+    }
+    stage.apply()?;
+    stage.is_on_lun()?;
+    stage.has_kept("acknowledged")?;
+    stage.node.power_off()
+}
