@@ -133,7 +133,6 @@ pub fn lun(content: Content) -> Lun {
         partitions: Vec::new(),
         users: Fact::Known(Vec::new()),
         content: Fact::Known(content),
-        same_label: Fact::Known(Vec::new()),
     }
 }
 
@@ -265,7 +264,11 @@ pub fn health_facts(metrics: Option<[&str; 2]>) -> HealthFacts {
             unit("etcd-lun-health.timer", "enabled", "active"),
             unit("etcd-lun.service", "enabled", "active"),
         ]),
-        routes: Fact::Known(vec![Route { to: "10.77.0.1:3260".into(), interface: Some("ens4".into()) }]),
+        routes: Fact::Known(vec![Route {
+            to: "10.77.0.1:3260".into(),
+            interface: Some("ens4".into()),
+            mtu: Some(1500),
+        }]),
         pressure: Fact::Known(Pressure { iowait: 0.5, some: Some(1.0), full: Some(0.1) }),
         metrics: metrics.map(|texts| {
             let samples = texts.map(|text| Sample::parse(text).unwrap());

@@ -143,7 +143,10 @@ pub(super) fn route(input: CheckInput<'_>) -> Outcome {
                         route.to
                     ));
                 }
-                Some(interface) => used.push(format!("{} over {interface}", route.to)),
+                Some(interface) => {
+                    let mtu = route.mtu.map(|bytes| format!(", MTU {bytes}")).unwrap_or_default();
+                    used.push(format!("{} over {interface}{mtu}", route.to));
+                }
             }
         }
         if used.is_empty() {

@@ -1,5 +1,5 @@
-//! The interface for packets to an address, as the kernel's rules and routes have it (rtnetlink(7)). And whether somebody
-//! listens there.
+//! The interface for packets to an address, as the kernel's rules and routes have it (rtnetlink(7)), and how large they may be.
+//! And whether somebody listens there.
 
 use super::Host;
 use crate::terms::Portal;
@@ -7,7 +7,10 @@ use futures_util::TryStreamExt as _;
 use nix::errno::Errno;
 use rtnetlink::{
     Error, Handle, RouteMessageBuilder,
-    packet_route::{link::LinkAttribute, route::RouteAttribute},
+    packet_route::{
+        link::LinkAttribute,
+        route::{RouteAttribute, RouteMetric},
+    },
 };
 use std::{
     io,
@@ -18,11 +21,20 @@ use std::{
 /// How long the kernel may take for an answer. It answers at once; this only keeps a defect from blocking forever.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The interface for packets to an address; none if there is no route.
+/// Where packets to an address leave this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The interface.
+    pub interface: String,
+    /// The most bytes that a packet may have (MTU): the route's own limit, else the interface's.
+    pub mtu: Option<u32>,
+}
+
+/// Where packets to an address leave this machine; none if there is no route.
 ///
 /// The kernel decides as it would for a packet of this process: by its rules first (`ip rule`), then by the tables that
 /// these name. Not considered are rules for a mark, because iscsid sets none.
-pub fn interface_to(host: &Host, address: IpAddr) -> io::Result<Option<String>> {
+pub fn outgoing(host: &Host, address: IpAddr) -> io::Result<Option<Outgoing>> {
     let failed =
         |what: String| io::Error::other(format!("asking the kernel for the route to {address}: {what}"));
     host.wait(async {
@@ -36,7 +48,7 @@ pub fn interface_to(host: &Host, address: IpAddr) -> io::Result<Option<String>> 
     })
 }
 
-async fn ask(handle: &Handle, address: IpAddr) -> Result<Option<String>, Error> {
+async fn ask(handle: &Handle, address: IpAddr) -> Result<Option<Outgoing>, Error> {
     let prefix = if address.is_ipv4() { 32 } else { 128 };
     let wanted = RouteMessageBuilder::<IpAddr>::new().destination_prefix(address, prefix);
     let wanted = wanted.map_err(|error| Error::InvalidNla(error.to_string()))?.build();
@@ -45,15 +57,33 @@ async fn ask(handle: &Handle, address: IpAddr) -> Result<Option<String>, Error> 
         Err(Error::NetlinkError(error)) if leads_nowhere(error.raw_code()) => return Ok(None),
         Err(error) => return Err(error),
     };
+    let attributes = route.map(|route| route.attributes).unwrap_or_default();
     let leaves_by = |attribute: &RouteAttribute| match attribute {
         RouteAttribute::Oif(index) => Some(*index),
         _ => None,
     };
-    let Some(index) = route.and_then(|route| route.attributes.iter().find_map(leaves_by)) else {
+    let Some(index) = attributes.iter().find_map(leaves_by) else { return Ok(None) };
+    let Some(link) = handle.link().get().match_index(index).execute().try_next().await? else {
         return Ok(None);
     };
-    let link = handle.link().get().match_index(index).execute().try_next().await?;
-    Ok(link.and_then(|link| link.attributes.into_iter().find_map(name)))
+    let (mut interface, mut mtu) = (None, attributes.iter().find_map(own_limit));
+    for attribute in link.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => interface = Some(name),
+            LinkAttribute::Mtu(bytes) => mtu = mtu.or(Some(bytes)),
+            _ => {}
+        }
+    }
+    Ok(interface.map(|interface| Outgoing { interface, mtu }))
+}
+
+/// The limit of the route itself: one that was configured, or that the kernel has learnt from a router on the way.
+fn own_limit(attribute: &RouteAttribute) -> Option<u32> {
+    let RouteAttribute::Metrics(metrics) = attribute else { return None };
+    metrics.iter().find_map(|metric| match metric {
+        RouteMetric::Mtu(bytes) => Some(*bytes),
+        _ => None,
+    })
 }
 
 /// Whether the kernel's answer means that it drops such a packet: no route, or an `unreachable`, `prohibit` or `blackhole`
@@ -61,13 +91,6 @@ async fn ask(handle: &Handle, address: IpAddr) -> Result<Option<String>, Error> 
 fn leads_nowhere(code: i32) -> bool {
     let nowhere = [Errno::ENETUNREACH, Errno::EHOSTUNREACH, Errno::EACCES, Errno::EINVAL];
     nowhere.contains(&Errno::from_raw(-code))
-}
-
-fn name(attribute: LinkAttribute) -> Option<String> {
-    match attribute {
-        LinkAttribute::IfName(name) => Some(name),
-        _ => None,
-    }
 }
 
 /// Whether all addresses of this name, or this address itself, are this machine's own. Only such an address can be bound.
@@ -98,9 +121,13 @@ mod tests {
     use nix::{sched::CloneFlags, unistd::Uid};
     use std::process::Command;
 
-    fn leads(to: &str) -> Option<String> {
+    fn out(to: &str) -> Option<Outgoing> {
         let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
-        interface_to(&host, to.parse().unwrap()).unwrap()
+        outgoing(&host, to.parse().unwrap()).unwrap()
+    }
+
+    fn leads(to: &str) -> Option<String> {
+        out(to).map(|out| out.interface)
     }
 
     #[test]
@@ -130,6 +157,9 @@ mod tests {
             "route add 10.9.0.0/16 dev ens5 metric 100",
             "route add 10.9.0.0/24 dev ens5 table 100",
             "rule add to 10.9.0.5 lookup 100",
+            "link set ens5 mtu 9000",
+            "route add 10.11.0.0/16 dev ens5",
+            "route add 10.12.0.0/16 dev ens5 mtu 1400",
             "route add unreachable 10.9.1.0/24",
             "route add prohibit 10.9.2.0/24",
             "route add blackhole 10.9.3.0/24",
@@ -158,5 +188,7 @@ mod tests {
         ] {
             assert_eq!(leads(to).as_deref(), by, "{to}");
         }
+        let limit = |to: &str| out(to).and_then(|out| out.mtu);
+        assert_eq!(["10.8.0.7", "10.11.0.1", "10.12.0.1"].map(limit), [1500, 9000, 1400].map(Some));
     }
 }

@@ -77,13 +77,15 @@ pub struct UnitState {
     pub result: Option<String>,
 }
 
-/// The interface that packets to a portal leave by.
+/// Where packets to a portal leave this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Route {
     /// The portal's address.
     pub to: String,
     /// The interface; none if there is no route.
     pub interface: Option<String>,
+    /// The most bytes that a packet may have (MTU); none if there is no route.
+    pub mtu: Option<u32>,
 }
 
 /// How long the node waits for its disks.

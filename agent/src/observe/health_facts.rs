@@ -148,7 +148,11 @@ fn routes(host: &Host, sessions: &[iscsi::Session]) -> io::Result<Vec<Route>> {
         let Some(address) = &session.address else { continue };
         let to =
             address.host.parse().map_err(|_| io::Error::other(format!("{address} is not an address")))?;
-        routes.push(Route { to: address.to_string(), interface: route::interface_to(host, to)? });
+        let (interface, mtu) = match route::outgoing(host, to)? {
+            Some(out) => (Some(out.interface), out.mtu),
+            None => (None, None),
+        };
+        routes.push(Route { to: address.to_string(), interface, mtu });
     }
     Ok(routes)
 }

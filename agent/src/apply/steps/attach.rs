@@ -10,13 +10,20 @@ use crate::{
         watcher::Waiting,
     },
     config::Device,
-    host::{Host, block, iscsi, udev::Monitor},
+    host::{
+        Host, block, iscsi,
+        route::{self, Outgoing},
+        udev::Monitor,
+    },
     observe,
     plan::step::AttachLun,
     terms::{DiskLink, Portal, Span},
 };
 use anyhow::{Context as _, anyhow, bail};
-use std::time::{Duration, Instant};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 /// The time for udev to process the new disk after a scan. udev's own limit for an event is 180 s
 /// (systemd-udevd.service(8)).
@@ -227,13 +234,14 @@ fn settled(
     Ok(match monitor.wait_until(host, Instant::now() + limit, disks)? {
         Some(disks) => disks.into_iter().map(Ok).collect(),
         None => {
-            let late = || {
+            let late = |look: &Look| {
                 anyhow!(
-                    "udev has not processed its disk within {} s; see `lsscsi` and `journalctl -u systemd-udevd`",
-                    limit.as_secs()
+                    "udev has not processed its disk within {} s{}; see `lsscsi` and `journalctl -u systemd-udevd`",
+                    limit.as_secs(),
+                    large_packets(host, &look.session)
                 )
             };
-            known.iter().map(|_| Err(late())).collect()
+            known.iter().map(|look| Err(late(look))).collect()
         }
     })
 }
@@ -247,8 +255,30 @@ fn answers(host: &Host, look: &Look, disk: String) -> anyhow::Result<String> {
     match block::try_read(host, &disk) {
         Ok(()) => Ok(disk),
         Err(error) => Err(anyhow!(
-            "it cannot be read ({error}): the array may serve it over another portal only, or the network lose large packets"
+            "it cannot be read ({error}): the array may serve it over another portal only{}",
+            large_packets(host, &look.session)
         )),
+    }
+}
+
+/// What Ethernet passes everywhere.
+const ETHERNET: u32 = 1500;
+/// The headers of IPv4 and ICMP, or of IPv6 and ICMPv6, before the data of a `ping`.
+const HEADERS: [u32; 2] = [28, 48];
+
+/// A cause, where packets to the portal may be larger than Ethernet's: a switch on the way that does not pass them drops them
+/// without a word. The log-in works, because its packets are small, and no read does.
+fn large_packets(host: &Host, session: &iscsi::Session) -> String {
+    let to = session.address.as_ref().and_then(|end| end.host.parse::<IpAddr>().ok());
+    let out = to.and_then(|to| Some((to, route::outgoing(host, to).ok()??)));
+    match out {
+        Some((to, Outgoing { interface, mtu: Some(mtu) })) if mtu > ETHERNET => {
+            let data = mtu.saturating_sub(HEADERS[usize::from(to.is_ipv6())]);
+            format!(
+                "; packets over {interface} may have {mtu} bytes, and the network may lose large ones: `ping -M do -s {data} {to}` must be answered"
+            )
+        }
+        _ => String::new(),
     }
 }
 
