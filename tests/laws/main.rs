@@ -114,8 +114,6 @@ fn luns() -> Vec<Lun> {
             Lun { partitions: vec!["sdb1".into()], ..good.clone() },
             Lun { users: Fact::Known(vec![user]), ..good.clone() },
             Lun { users: unknown(), ..good.clone() },
-            Lun { same_label: Fact::Known(vec!["sdz".into()]), ..good.clone() },
-            Lun { same_label: unknown(), ..good.clone() },
             Lun { multipath: Multipath::Claimed, ..good.clone() },
             Lun { paths: vec!["sdb".into(), "sdc".into()], ..good.clone() },
             good,

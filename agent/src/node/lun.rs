@@ -47,8 +47,6 @@ pub struct Lun {
     pub users: Fact<Vec<User>>,
     /// What it holds. It is not read while the LUN is mounted: a read would wait with a target that has fallen silent.
     pub content: Fact<Content>,
-    /// Other devices with the label of our filesystem.
-    pub same_label: Fact<Vec<String>>,
 }
 
 impl Lun {

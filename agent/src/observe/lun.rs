@@ -276,7 +276,6 @@ fn attached(
         partitions: device.partitions.clone(),
         users,
         content,
-        same_label: same_label(host, &config.lun.label, &device, &names).into(),
         paths: names,
         device: device.name,
     })
@@ -340,19 +339,10 @@ fn users(
     Ok(users)
 }
 
-fn same_label(host: &Host, label: &FsLabel, device: &Disk, paths: &[String]) -> io::Result<Vec<String>> {
-    let carriers = block::devices_with_label(host, label)?.carriers;
-    Ok(carriers.into_iter().filter(|name| *name != device.name && !paths.contains(name)).collect())
-}
-
-/// True if udev's link for this label leads to this device.
+/// True if udev has seen a filesystem with this label on the device.
 pub(crate) fn carries_label(host: &Host, device: &str, label: &FsLabel) -> io::Result<bool> {
-    Ok(label_leads_to(host, label)?.as_deref() == Some(device))
-}
-
-/// The kernel name of the device that `/dev/disk/by-label` leads to.
-fn label_leads_to(host: &Host, label: &FsLabel) -> io::Result<Option<String>> {
-    Ok(block::devices_with_label(host, label)?.link)
+    let udev = block::disk(host, device)?.and_then(|disk| disk.udev);
+    Ok(udev.is_some_and(|udev| udev.properties.get("ID_FS_LABEL").is_some_and(|text| text == label.as_str())))
 }
 
 fn content(host: &Host, device: &Disk, staged: Option<&Staging>) -> Fact<Content> {

@@ -122,15 +122,6 @@ pub(super) fn check_capacity(
     }
 }
 
-/// Refuses if another device carries the filesystem's label: systemd mounts by label, and could mount that one.
-pub(super) fn check_label_unique(input: &PlanInput<'_>, lun: &Lun) -> Result<(), Refusal> {
-    let others = require("which devices carry the label", &lun.same_label)?;
-    if others.is_empty() {
-        return Ok(());
-    }
-    Err(Refusal::SameLabel { devices: others.join(", "), label: input.config.lun.label.to_string() })
-}
-
 /// The WWID that the record names. The record binds the node to a LUN only once the data is there; before that the config may
 /// name another LUN.
 fn recorded_wwid<'a>(input: &PlanInput<'a>) -> Option<&'a Wwid> {

@@ -48,7 +48,6 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         return Ok(plan);
     }
     lun::check_capacity(input, seen, wwid, input.local.size())?;
-    lun::check_label_unique(input, seen)?;
     by_content(input, seen, wwid)
 }
 

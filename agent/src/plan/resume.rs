@@ -186,7 +186,6 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
     }
     let (stamp, _) = check_stamp(input, record, stamp)?;
     growth::refuse_shrunk(input, seen)?;
-    lun::check_label_unique(input, seen)?;
     let next = next_use(input, Some(record), stamp)?;
     let mut steps = vec![Step::Activate { stamp: stamp.clone().used(next) }];
     let stop = stop_failing_etcd(input)?;

@@ -20,7 +20,7 @@ use super::{
     Host,
     udev::{self, UdevRecord},
 };
-use crate::terms::{AbsPath, Bytes, FsLabel, Wwid};
+use crate::terms::{AbsPath, Bytes, Wwid};
 use std::{
     fs::{self, OpenOptions},
     io,
@@ -70,15 +70,6 @@ pub struct Holder {
     pub dm_uuid: Option<String>,
     /// Name of a device-mapper device.
     pub dm_name: Option<String>,
-}
-
-/// The devices with a label.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Labelled {
-    /// Kernel names of all devices that udev found a filesystem with this label on.
-    pub carriers: Vec<String>,
-    /// Kernel name of the device that `/dev/disk/by-label` leads to.
-    pub link: Option<String>,
 }
 
 /// The facts of a disk or partition; none if there is no such device.
@@ -188,25 +179,6 @@ pub fn scsi(host: &Host, name: &str) -> io::Result<Option<Scsi>> {
 /// True if the SCSI layer sends commands to the disk, or if it is no SCSI disk.
 pub fn is_running(host: &Host, name: &str) -> io::Result<bool> {
     Ok(scsi(host, name)?.is_none_or(|scsi| scsi.state == "running"))
-}
-
-/// The devices with a label, and the device to which the label's link leads.
-pub fn devices_with_label(host: &Host, label: &FsLabel) -> io::Result<Labelled> {
-    let mut carriers = Vec::new();
-    for name in host.root.list_opt("/sys/class/block")?.unwrap_or_default() {
-        let path = format!("/sys/class/block/{name}/dev");
-        let Some(number) = host.root.read_opt(&path)? else { continue };
-        let (major, minor) = parse_device_number(number.trim()).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("{path}: unexpected `{}`", number.trim()))
-        })?;
-        let record = udev::record(host, major, minor)?;
-        if record.is_some_and(|record| {
-            record.properties.get("ID_FS_LABEL").is_some_and(|text| text == label.as_str())
-        }) {
-            carriers.push(name);
-        }
-    }
-    Ok(Labelled { carriers, link: led_to(host, &format!("/dev/disk/by-label/{label}"))? })
 }
 
 /// Kernel name of the device to which a link below `/dev` leads; none if there is no such link.

@@ -380,16 +380,6 @@ pub enum Refusal {
         /// Its generation.
         generation: u64,
     },
-    /// Another device has the same label.
-    #[error(
-        "{devices} carries the label {label} too, so a mount by label could take the wrong device: change that label with `xfs_admin -L`, or detach the device"
-    )]
-    SameLabel {
-        /// Kernel names.
-        devices: String,
-        /// The label.
-        label: String,
-    },
     /// The record says that the LUN is authoritative, and the LUN does not match the record.
     #[error(
         "the record says that generation {generation} on LUN {wwid} is authoritative, but {found}; etcd stays down. {cure}"

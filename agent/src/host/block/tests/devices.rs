@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     host::{mountinfo, xfs},
-    terms::FsUuid,
+    terms::{FsLabel, FsUuid},
 };
 use std::{
     io::{BufRead, BufReader},

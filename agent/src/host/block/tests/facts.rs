@@ -176,21 +176,12 @@ fn sessions() {
 }
 
 #[test]
-fn labels() {
-    let label: FsLabel = "etcd-lun".parse().unwrap();
-    let tree = tree(&[
-        ("sys/class/block/sdb/dev", "8:16\n"),
-        ("sys/class/block/sdc/dev", "8:32\n"),
-        ("sys/class/block/sdd/dev", "8:48\n"),
-        ("run/udev/data/b8:16", "I:1\nE:ID_FS_LABEL=etcd-lun\n"),
-        ("run/udev/data/b8:32", "I:1\nE:ID_FS_LABEL=etcd-lun\n"),
-        ("dev/sdc", ""),
-    ]);
-    fs::create_dir_all(tree.base.join("dev/disk/by-label")).unwrap();
-    std::os::unix::fs::symlink("../../sdc", tree.base.join("dev/disk/by-label/etcd-lun")).unwrap();
-    let found = devices_with_label(&tree.host, &label).unwrap();
-    assert_eq!(found, Labelled { carriers: vec!["sdb".into(), "sdc".into()], link: Some("sdc".into()) });
+fn nodes_and_links() {
+    let tree = tree(&[("sys/class/block/sdc/dev", "8:32\n"), ("dev/sdc", "")]);
+    fs::create_dir_all(tree.base.join("dev/disk/by-id")).unwrap();
+    std::os::unix::fs::symlink("../../sdc", tree.base.join("dev/disk/by-id/disk")).unwrap();
+    assert_eq!(led_to(&tree.host, "/dev/disk/by-id/disk").unwrap().as_deref(), Some("sdc"));
     fs::remove_file(tree.base.join("dev/sdc")).unwrap();
-    assert_eq!(devices_with_label(&tree.host, &label).unwrap().link, None);
+    assert_eq!(led_to(&tree.host, "/dev/disk/by-id/disk").unwrap(), None);
     assert_eq!(node("cciss!c0d0").unwrap().as_str(), "/dev/cciss/c0d0");
 }
