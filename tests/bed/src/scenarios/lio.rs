@@ -82,9 +82,11 @@ fn play(stage: &Stage, target: &Node) -> Result<()> {
     stage.is_untouched()?;
 
     let others = log_in_beside(stage, &other)?;
-    scene::configure(&stage.node, &Wanted { wwid: Some(own), ..wanted() })?;
+    let target = "digests = \"crc32c\"\n".into();
+    scene::configure(&stage.node, &Wanted { wwid: Some(own), target, ..wanted() })?;
     stage.apply()?;
     stage.is_on_lun()?;
+    has_digests(stage)?;
     // The setting that is no longer in the config has open-iscsi's default again.
     uses_algs(stage, "MD5")?;
     let now = session_beside(stage, &other)?;
@@ -92,6 +94,19 @@ fn play(stage: &Stage, target: &Node) -> Result<()> {
         bail!("the other session to the target changed: {others} before, {now} now");
     }
     super::health::is_well(stage)
+}
+
+/// Our session has checksums of headers and data, and the other one has none: LIO and this node's iscsid.conf ask for none.
+fn has_digests(stage: &Stage) -> Result<()> {
+    let found = stage.node.ok("for of in /sys/class/iscsi_session/*; do
+             for on in $of/device/connection*/iscsi_connection/*; do
+                 echo $(cat $of/ifacename $on/header_digest $on/data_digest)
+             done
+         done | sort")?;
+    if found != "default 0 0\netcd-lun 1 1" {
+        bail!("our session should have both checksums, and the other one none: {found}");
+    }
+    Ok(())
 }
 
 /// The algorithms in our record.

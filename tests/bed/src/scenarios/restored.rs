@@ -58,7 +58,8 @@ fn comes_back(stage: &mut Stage, moment: &str) -> Result<()> {
     stage.node.power_on()?;
     boot::wait_for(&stage.node, "etcd-lun.service", "failed", scene::LIMIT)?;
     stage.is_down_without_lun()?;
-    let start = stage.node.run("systemctl reset-failed etcd.service; timeout 45 systemctl start etcd.service")?;
+    let start =
+        stage.node.run("systemctl reset-failed etcd.service; timeout 45 systemctl start etcd.service")?;
     if start.code == 0 {
         bail!("{moment}: etcd was started on old data: {start}");
     }
