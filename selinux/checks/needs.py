@@ -28,6 +28,8 @@ NEEDS = [
     ("open-iscsi's records", DOMAIN, "iscsi_var_lib_t", "dir", "create add_name write search remove_name"),
     ("open-iscsi's records", DOMAIN, "iscsi_var_lib_t", "file", "create write read unlink rename"),
     ("files in directories of mode 0600", DOMAIN, DOMAIN, "capability", "dac_override"),
+    ("node records of a log-in", DOMAIN, "etcd_lun_var_run_t", "dir", "create add_name remove_name rmdir mounton"),
+    ("node records of a log-in", DOMAIN, "etcd_lun_var_run_t", "file", "create write read unlink rename"),
     ("the lock of the records", DOMAIN, "iscsi_lock_t", "file", "create link unlink write"),
     ("asking iscsid to log in", DOMAIN, "iscsid_t", "unix_stream_socket", "connectto"),
     ("starting iscsid's socket", DOMAIN, "iscsi_unit_file_t", "service", "start"),

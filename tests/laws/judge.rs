@@ -79,8 +79,7 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     let grows = |step: &Step| matches!(step, Step::Grow(_) | Step::ResizeMap { .. });
     if plan.steps.iter().any(grows) {
         let silent = !matches!(node.lun.known(), Some(LunView::Seen(lun)) if !lun.silent);
-        let upkeep =
-            |step: &Step| grows(step) || matches!(step, Step::UpdateRecord(_) | Step::DeleteRecord { .. });
+        let upkeep = |step: &Step| grows(step) || matches!(step, Step::DeleteRecord { .. });
         if !plan.steps.iter().all(upkeep) || !mounted || shut || silent || !lun_is_authoritative {
             fail(
                 8,

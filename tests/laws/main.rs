@@ -30,7 +30,7 @@ use etcd_lun::{
     config::{Config, Gate, Runtime},
     node::{
         Content, DataMount, Etcd, EtcdState, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath,
-        Node, PortalRecord, RecordPart, Selinux, Session, User,
+        Node, Selinux, Session, User,
         authority::{Authority, Record, Stamp},
     },
     plan::{Goal, Occasion, Plan, Refusal, Step, plan, step::StartEtcd},

@@ -3,7 +3,7 @@
 use super::{rollback::every_way_back, *};
 use etcd_lun::{
     config::{PATH_FAILS_AFTER, Source},
-    node::{Initiator, PortalRecord, RecordPart},
+    node::Initiator,
     plan::step::AttachLun,
     terms::Span,
 };
@@ -103,7 +103,7 @@ fn the_way_back_is_the_same() {
     });
 }
 
-/// The pings of a log-in and of a record: short where several paths are used, and as written where they are written.
+/// The pings of a log-in: short where several paths are used, and as written where they are written.
 #[test]
 fn pings_follow_multipathd() {
     let one = text("").replace(", \"10.78.0.1\"", "");
@@ -124,39 +124,7 @@ fn pings_follow_multipathd() {
             _ => None,
         });
         assert_eq!(logged_in, Some(expected), "{runs}");
-        let mut world = World::new(node());
-        runs::to_the_end(&mut world);
-        let portal = "10.77.0.1".parse().unwrap();
-        let record = PortalRecord { portal, differs: vec![RecordPart::Timeouts] };
-        let done =
-            Node { records: Fact::Known(vec![record]), ..with_multipathd(Fact::Known(runs), &world.node) };
-        let planned = plan(config, &done, Occasion::ByHand).unwrap();
-        let updated = planned.steps.iter().find_map(|step| match step {
-            Step::UpdateRecord(step) => Some([step.noop_interval, step.noop_timeout]),
-            _ => None,
-        });
-        assert_eq!(updated, Some(expected), "{runs}");
-        let unseen = Node { records: done.records.clone(), ..with_multipathd(unknown(), &world.node) };
-        let planned = plan(config, &unseen, Occasion::ByHand).unwrap();
-        assert_eq!(at(&planned, "update-record"), None);
     }
-}
-
-/// Where the config asks for multipath, a daemon that has stopped changes no record.
-#[test]
-fn a_stopped_daemon_does_not_change_the_pings() {
-    let mut world = World::new(node());
-    runs::to_the_end(&mut world);
-    machine::seen(&mut world.node).multipath = Multipath::Mapped;
-    let record = PortalRecord { portal: "10.77.0.1".parse().unwrap(), differs: vec![RecordPart::Timeouts] };
-    let done =
-        Node { records: Fact::Known(vec![record]), ..with_multipathd(Fact::Known(false), &world.node) };
-    let planned = plan(&config_with("multipath = true"), &done, Occasion::ByHand).unwrap();
-    let pings = planned.steps.iter().find_map(|step| match step {
-        Step::UpdateRecord(step) => Some([step.noop_interval.to_string(), step.noop_timeout.to_string()]),
-        _ => None,
-    });
-    assert_eq!(pings, Some(["1s".into(), "2s".into()]));
 }
 
 /// A session waits for the target as long as the config says, unless a map is over its disk: there multipathd decides. It

@@ -65,11 +65,7 @@ fn every_mounted(mut visit: impl FnMut(&Node)) {
                                 node.sessions = Fact::Known(sessions.clone());
                                 node.initiator.multipathd_active = multipathd.clone();
                                 node.answering = vec![NEW.parse().unwrap()];
-                                let record = |portal: &etcd_lun::terms::Portal| PortalRecord {
-                                    portal: portal.clone(),
-                                    differs: vec![],
-                                };
-                                node.records = Fact::Known(portal.iter().map(record).collect());
+                                node.records = Fact::Known(portal.iter().cloned().collect());
                                 let lun = machine::seen(&mut node);
                                 lun.multipath = multipath;
                                 lun.holders = holders.clone();
@@ -143,10 +139,8 @@ fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static st
                 }
             }
             Step::DeleteRecord { portal, .. } => {
-                if sessions.iter().any(|one| one.at().is_none_or(|at| at == *portal))
-                    || *portal == KEPT.parse().unwrap()
-                {
-                    return Err("the record of a session, or of a portal of the config, is not deleted");
+                if !known(&mut node.records).contains(portal) {
+                    return Err("only a record that was seen is deleted");
                 }
             }
             _ => return Err("nothing else is done, and nothing of this without a map and multipathd"),

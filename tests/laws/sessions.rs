@@ -28,6 +28,7 @@ impl World {
             }
             // A log-in beside sessions that are there: each portal shows the LUN as one more path of the map.
             Step::LogIn(LogIn { portals, .. }) if matches!(self.node.mount, Fact::Known(Some(_))) => {
+                self.node.records = Fact::Known(Vec::new());
                 for portal in portals {
                     let sid = known(&mut self.node.sessions).iter().map(|one| one.sid).max().unwrap_or(0) + 1;
                     known(&mut self.node.sessions).push(Session {
@@ -40,6 +41,7 @@ impl World {
                 }
             }
             Step::LogIn(_) => {
+                self.node.records = Fact::Known(Vec::new());
                 known(&mut self.node.sessions).push(session());
                 self.node.lun = Fact::Known(LunView::NotAttached);
             }
@@ -50,17 +52,7 @@ impl World {
                     session.recovery_timeout = u32::try_from(replacement.0.as_secs()).ok();
                 }
             }
-            Step::UpdateRecord(step) => {
-                let records = known(&mut self.node.records).iter_mut();
-                records
-                    .filter(|record| record.portal == step.portal)
-                    .for_each(|record| record.differs.clear());
-            }
-            Step::DeleteRecord { portal, .. } => {
-                let used = known(&mut self.node.sessions).iter().any(|one| one.at().as_ref() == Some(portal));
-                assert!(!used, "deleting the record of a session");
-                known(&mut self.node.records).retain(|record| record.portal != *portal);
-            }
+            Step::DeleteRecord { portal, .. } => known(&mut self.node.records).retain(|one| one != portal),
             Step::RemovePath(step) => self.remove_path(step),
             Step::AddPath(step) => self.add_path(step),
             Step::AttachLun(_) if matches!(self.node.mount, Fact::Known(Some(_))) => self.scan(),

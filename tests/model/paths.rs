@@ -8,7 +8,7 @@
 use crate::{say::say, support};
 use etcd_lun::{
     config::{Backing, Config},
-    node::{Fact, LunView, Multipath, Node, PortalRecord, Session},
+    node::{Fact, LunView, Multipath, Node, Session},
     plan::{Goal, Occasion, Step, step::Grow},
     terms::{Bytes, Portal},
 };
@@ -37,7 +37,7 @@ struct Path {
     disk: bool,
     /// Whether the map has its disk.
     in_map: bool,
-    /// Whether there is a node record.
+    /// Whether there is a node record of ours that others see: an earlier release left it.
     record: bool,
 }
 
@@ -64,8 +64,6 @@ enum Without {
     Answer,
     /// Before a session is logged out, nobody looks whether its disk is in use.
     Free,
-    /// Before a record is deleted, nobody looks for sessions.
-    FreeRecord,
     /// Before the filesystem grows, the size is not read again.
     Size,
     /// What multipathd has is not looked at: the config's portals are enough.
@@ -147,8 +145,7 @@ impl World {
         };
         node.sessions = Fact::Known(sessions.clone().map(fact).collect());
         let recorded = BOTH.into_iter().filter(|which| self.paths[*which].record);
-        let record = |which| PortalRecord { portal: portal(which), differs: Vec::new() };
-        node.records = Fact::Known(recorded.map(record).collect());
+        node.records = Fact::Known(recorded.map(portal).collect());
         let answers =
             |which: &usize| self.config[*which] && self.paths[*which].alive && !self.paths[*which].up;
         node.answering = BOTH.into_iter().filter(answers).map(portal).collect();
@@ -238,9 +235,10 @@ impl Run {
         match step {
             Step::LogIn(step) => {
                 let mut any = false;
+                // Nobody else sees the record of a log-in, and it deletes those that others see.
+                world.paths.iter_mut().for_each(|path| path.record = false);
                 for which in BOTH.into_iter().filter(|which| step.portals.contains(&portal(*which))) {
                     let path = &mut world.paths[which];
-                    path.record = true;
                     if path.alive {
                         (path.session, path.up, any) = (true, true, true);
                     }
@@ -297,11 +295,8 @@ impl Run {
             }
             Step::DeleteRecord { portal: of, .. } => {
                 let path = &mut world.paths[BOTH.into_iter().find(|which| portal(*which) == *of).unwrap()];
-                if path.session && without != Without::FreeRecord {
-                    return Ok(false);
-                }
                 path.record = false;
-                if path.session { Err("the record of a session is deleted".into()) } else { Ok(true) }
+                Ok(true)
             }
             Step::ResizeMap { to, .. } => {
                 world.map = world.lun;
@@ -324,7 +319,7 @@ impl Run {
 fn follows(world: &World) -> bool {
     let right = |which: usize| {
         let (path, wanted) = (world.paths[which], world.config[which]);
-        path.session == wanted && (path.in_map || !wanted) && (wanted || !path.record)
+        path.session == wanted && (path.in_map || !wanted) && !path.record
     };
     BOTH.into_iter().all(right) && world.filesystem == world.lun
 }
@@ -388,14 +383,7 @@ fn paths_come_and_go_and_etcd_keeps_one_that_works() {
 
 #[test]
 fn every_guard_of_a_path_is_needed() {
-    let mutants = [
-        Without::AnotherPath,
-        Without::Answer,
-        Without::Free,
-        Without::FreeRecord,
-        Without::Size,
-        Without::Map,
-    ];
+    let mutants = [Without::AnotherPath, Without::Answer, Without::Free, Without::Size, Without::Map];
     for mutant in mutants {
         match search(mutant) {
             Ok(seen) => panic!("without {mutant:?} nothing breaks: {seen:?}"),

@@ -18,7 +18,6 @@ impl Run<'_> {
             Step::SetInitiatorName { .. }
             | Step::SetTimeout { .. }
             | Step::ResizeMap { .. }
-            | Step::UpdateRecord(_)
             | Step::DeleteRecord { .. }
             | Step::RemovePath(_)
             | Step::AddPath(_) => Ok(()),

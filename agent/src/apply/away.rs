@@ -51,7 +51,6 @@ impl Clock {
             Step::StartEtcd(_) | Step::SetTimeout { .. } | Step::AwaitMember(_) => &mut away.starting,
             Step::SetInitiatorName { .. }
             | Step::LogOut { .. }
-            | Step::UpdateRecord(_)
             | Step::DeleteRecord { .. }
             | Step::RemovePath(_)
             | Step::AddPath(_)

@@ -18,7 +18,7 @@ use crate::{
         self,
         step::{AddPath, RemovePath},
     },
-    terms::{AbsPath, FsUuid, Iqn, Portal, Wwid},
+    terms::{AbsPath, FsUuid, Wwid},
 };
 use anyhow::{Context as _, anyhow, bail, ensure};
 use std::time::{Duration, Instant};
@@ -249,17 +249,6 @@ pub fn path_is_free(host: &Host, step: &AddPath) -> anyhow::Result<()> {
         "{path} is in use, or is not {wwid}: it stays out of {map}"
     );
     Ok(())
-}
-
-/// No session was made by the record of this portal.
-pub fn record_is_free(host: &Host, target: &Iqn, portal: &Portal) -> anyhow::Result<()> {
-    let uses = |session: &iscsi::Session| {
-        session.target == target.as_str() && (session.portal.is_none() || session.is_at(portal))
-    };
-    match iscsi::sessions(host)?.iter().find(|session| uses(session)) {
-        Some(session) => bail!("session {} is at {portal} now: its record stays", session.sid),
-        None => Ok(()),
-    }
 }
 
 /// The record says that the LUN's copy is authoritative, and that LUN is mounted on the data directory.

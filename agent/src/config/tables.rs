@@ -76,8 +76,8 @@ pub(super) struct TargetTable {
     pub noop_timeout: Option<Span>,
     /// Which checksum a session's headers and data have beside TCP's, which has 16 bits only. With `"crc32c"` a damaged PDU is
     /// detected; iscsid then logs in again, and the kernel repeats the commands. The target must accept it, or no log-in succeeds.
-    /// It costs both sides processor time. Without this key iscsid.conf decides, by default for none. If the key is removed, the
-    /// record keeps its value until the next boot; `"none"` changes it at once.
+    /// It costs both sides processor time. Without this key iscsid.conf decides, by default for none. A change counts from
+    /// the next log-in on.
     #[serde(deserialize_with = "form::optional_word")]
     #[schemars(example = &"crc32c")]
     pub digests: Option<Digests>,

@@ -69,22 +69,11 @@ pub(super) fn paths(input: CheckInput<'_>) -> Outcome {
 }
 
 pub(super) fn records(input: CheckInput<'_>) -> Outcome {
-    outcome(known(&input.node.records).and_then(|records| {
-        match records.iter().find(|record| !record.differs.is_empty()) {
-            Some(record) => {
-                let parts: Vec<_> = record.differs.iter().map(ToString::to_string).collect();
-                found(format!(
-                    "the node record of {} is not as the config says ({}): run `etcd-lun apply`",
-                    record.portal,
-                    parts.join(", ")
-                ))
-            }
-            None => {
-                let portals = &iscsi(input.config)?.target.portals;
-                let ours = records.iter().filter(|record| portals.contains(&record.portal));
-                ok(format!("{} as the config says", ours.count()))
-            }
-        }
+    outcome(known(&input.node.records).and_then(|records| match records.first() {
+        Some(portal) => found(format!(
+            "an earlier release left the node record of {portal}: `iscsiadm --logoutall` ends etcd's session by it, and it holds the CHAP secret; run `etcd-lun apply`"
+        )),
+        None => ok("none of etcd-lun is left"),
     }))
 }
 

@@ -3,7 +3,6 @@
 use super::fact::Fact;
 use crate::terms::{INTERFACE, Iqn, Portal};
 use serde::Serialize;
-use std::fmt;
 
 /// The initiator on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -15,41 +14,6 @@ pub struct Initiator {
     pub multipathd_active: Fact<bool>,
 }
 
-/// etcd-lun's node record of a portal of the target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PortalRecord {
-    /// The portal.
-    pub portal: Portal,
-    /// What is not as the config says. The values are not here, because some are secret.
-    pub differs: Vec<RecordPart>,
-}
-
-/// A part of a node record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RecordPart {
-    /// How often the target is pinged, and how long it may take to answer.
-    Timeouts,
-    /// The checksums of headers and data.
-    Digests,
-    /// Whether CHAP is used, and the user names.
-    ChapName,
-    /// A secret of CHAP.
-    ChapSecret,
-}
-
-impl fmt::Display for RecordPart {
-    /// A noun.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Timeouts => "time-outs",
-            Self::Digests => "digests",
-            Self::ChapName => "CHAP name",
-            Self::ChapSecret => "CHAP secret",
-        })
-    }
-}
-
 /// A session to any target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Session {
@@ -57,7 +21,7 @@ pub struct Session {
     pub sid: u32,
     /// The target's name.
     pub target: String,
-    /// The portal as open-iscsi's node record names it, `host:port`.
+    /// The portal that it was made for, `host:port`.
     pub portal: String,
     /// The same portal in the config; none if the config does not list it.
     pub configured: Option<Portal>,

@@ -17,7 +17,7 @@ pub use cluster::{Cluster, Elsewhere, Member, MemberHealth};
 pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState, database};
 pub use fact::Fact;
 pub use health_facts::{HealthFacts, Metrics, Path, Pressure, Route, UnitState, WriteCache};
-pub use iscsi::{Initiator, PortalRecord, RecordPart, Session};
+pub use iscsi::{Initiator, Session};
 pub use local::{BarredData, DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, User};
 pub use order::{Order, order};
@@ -41,9 +41,9 @@ pub struct Node {
     pub initiator: Initiator,
     /// All sessions, to any target. Unknown if the config names a device.
     pub sessions: Fact<Vec<Session>>,
-    /// Our node records of the target's portals, also of those that the config does not name. Unknown if the config names
-    /// a device.
-    pub records: Fact<Vec<PortalRecord>>,
+    /// The portals of the target that have a node record of ours, which an earlier release left. Unknown if the config names a
+    /// device.
+    pub records: Fact<Vec<Portal>>,
     /// The config's portals that accept a connection though no session is logged in there; empty where nobody asked: at
     /// boot.
     #[serde(skip_serializing_if = "Vec::is_empty")]

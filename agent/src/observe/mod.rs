@@ -77,7 +77,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         missing_tools: missing_tools(host, config),
         in_host_namespace,
         sessions: iscsi::all_sessions(host, config, &mounts),
-        records: records::records(host, config, &initiator.multipathd_active),
+        records: records::records(host, config),
         initiator,
         answering: Vec::new(),
         lun: lun::lun_among(host, config, staged, &mounts),

@@ -1,4 +1,4 @@
-//! CHAP credentials. A run of `apply` reads them once, before its first step; looking at node records reads them again.
+//! CHAP credentials. A run of `apply` reads them once, before its first step.
 
 use crate::{
     config::{ChapSource, Config, ConfigError, Iscsi, SecretSource},

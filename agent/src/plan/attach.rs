@@ -4,11 +4,11 @@ use super::{
     input::{Occasion, PlanInput, require},
     outcome::{Horizon, Plan},
     refusal::Refusal,
-    step::{AttachLun, LogIn, Step, UpdateRecord},
+    step::{AttachLun, LogIn, Step},
 };
 use crate::{
     config::{Backing, Gate, Iscsi},
-    node::{LunView, Multipath, PortalRecord, Session},
+    node::{LunView, Multipath, Session},
     terms::{Portal, Span, TermError},
 };
 use std::time::Duration;
@@ -118,38 +118,15 @@ pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refus
     Ok(sessions.map(|session| Step::SetTimeout { sid: session.sid, replacement }).collect())
 }
 
-/// Brings node records to what the config says, by hand only: a boot makes them anew when it logs in. Records of a portal
-/// that the config does not name are deleted, unless a session uses them. Records that could not be read are left alone,
-/// because nothing that runs depends on them.
-pub(super) fn records(input: &PlanInput<'_>) -> Vec<Step> {
+/// Deletes node records that an earlier release left, by hand only: a boot deletes them when it logs in. A session that is up
+/// does not need them. Records that could not be read are left alone, because nothing that runs depends on them.
+pub(super) fn leftover_records(input: &PlanInput<'_>) -> Vec<Step> {
     let (Occasion::ByHand, Some(Iscsi { target, .. })) = (input.occasion, input.config.backing.iscsi())
     else {
         return Vec::new();
     };
-    let Some(multipathd) = input.node.initiator.multipathd_active.known() else { return Vec::new() };
-    let [noop_interval, noop_timeout] = target.timeouts.pings(target.has_paths(*multipathd));
     let records = input.node.records.known().into_iter().flatten();
-    let sessions = input.node.sessions.known();
-    let is_free = |portal: &Portal| {
-        let uses = |session: &Session| session.at().is_none_or(|at| at == *portal);
-        sessions.is_some_and(|all| !all.iter().any(|one| one.target == target.iqn.as_str() && uses(one)))
-    };
-    let step = |record: &PortalRecord| {
-        let (target_iqn, portal) = (target.iqn.clone(), record.portal.clone());
-        if !target.portals.contains(&portal) {
-            return is_free(&portal).then_some(Step::DeleteRecord { target: target_iqn, portal });
-        }
-        let update = UpdateRecord {
-            target: target_iqn,
-            portal,
-            noop_interval,
-            noop_timeout,
-            digests: target.digests,
-            parts: record.differs.clone(),
-        };
-        (!record.differs.is_empty()).then_some(Step::UpdateRecord(update))
-    };
-    records.filter_map(step).collect()
+    records.map(|portal| Step::DeleteRecord { target: target.iqn.clone(), portal: portal.clone() }).collect()
 }
 
 /// Logs out our sessions with an initiator name that the config had before: a session keeps the name that it was made

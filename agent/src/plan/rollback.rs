@@ -7,7 +7,7 @@
 //! released, has an old record, so its disk went back in time.
 
 use super::{
-    barred,
+    attach, barred,
     input::{Occasion, PlanInput, require},
     lun::{self, SPARE_SPACE},
     migrate,
@@ -139,7 +139,7 @@ pub(super) fn serve_from_local(input: &PlanInput<'_>) -> impl Iterator<Item = St
 }
 
 /// Waits until the member serves, if it does not. Releases the LUN. Logs out sessions that nobody uses, so that none of them retries when
-/// the target is removed. The target's node records stay, because nothing logs in by them.
+/// the target is removed.
 fn release_and_log_out(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
     let mut steps: Vec<_> = outlook::await_running(input).into_iter().collect();
     steps.extend(release(input, record)?);
@@ -148,6 +148,7 @@ fn release_and_log_out(input: &PlanInput<'_>, record: &Record) -> Result<Plan, R
     let free =
         sessions.iter().filter(|session| session.is_of(&iscsi.target.iqn) && session.in_use.is_empty());
     steps.extend(free.map(|session| Step::LogOut { sid: session.sid }));
+    steps.extend(attach::leftover_records(input));
     Ok(Plan::complete(steps))
 }
 

@@ -27,6 +27,26 @@ pub fn chap() -> Account {
     Account::new("initiator1", "bed-Session-s3cret")
 }
 
+/// Shell functions: `record PORTAL` makes a node record of our interface, as releases left it that kept records, and
+/// `log_in PORTAL` makes a session of ours by such a record, which goes again.
+pub fn record_by_hand() -> String {
+    let account = chap();
+    format!(
+        "record() {{
+             iscsiadm -m iface -I etcd-lun -o new && iscsiadm -m iface -I etcd-lun -o update -n iface.initiatorname -v {INITIATOR}
+             set -- -m node -T {IQN} -p $1,1 -I etcd-lun
+             iscsiadm \"$@\" -o new && iscsiadm \"$@\" -o update -n node.startup -v manual -n node.session.scan -v manual \
+                 -n node.session.auth.authmethod -v CHAP -n node.session.auth.username -v {} -n node.session.auth.password -v {}
+             rm -f /var/lib/iscsi/ifaces/etcd-lun /etc/iscsi/ifaces/etcd-lun
+         }}
+         log_in() {{
+             record $1; iscsiadm -m node -T {IQN} -p $1,1 -I etcd-lun --login; done=$?
+             rm -rf /var/lib/iscsi/nodes/{IQN}/*/etcd-lun /etc/iscsi/nodes/{IQN}/*/etcd-lun; return $done
+         }}\n",
+        account.user, account.secret
+    )
+}
+
 /// The account with which the target authenticates itself.
 pub fn mutual() -> Account {
     Account::new("target1", "bed-Mutual-s3cret")

@@ -375,18 +375,6 @@ fn a_session_in_use_is_not_logged_out() {
 }
 
 #[test]
-fn the_record_of_a_session_stays() {
-    let target: Iqn = TARGET.parse().unwrap();
-    let node = Node::with_paths(BOTH_WORK);
-    for (portal, is_free) in [("10.0.0.1:3260", false), ("10.0.0.2:3260", false), ("10.0.0.3:3260", true)] {
-        let found = node.look(|run| record_is_free(run.host, &target, &portal.parse().unwrap()));
-        assert_eq!(found.is_ok(), is_free, "{portal}: {found:?}");
-    }
-    let other: Iqn = "iqn.2024-02.com.example:other".parse().unwrap();
-    node.look(|run| record_is_free(run.host, &other, &"10.0.0.1:3260".parse().unwrap())).unwrap();
-}
-
-#[test]
 fn only_a_free_path_of_the_same_lun_is_added() {
     let step = AddPath { map: "dm-0".into(), path: "sdc".into(), wwid: wwid() };
     let free = || {

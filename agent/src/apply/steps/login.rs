@@ -9,7 +9,7 @@ use crate::{
         systemd,
     },
     observe,
-    plan::step::{LogIn, UpdateRecord},
+    plan::step::LogIn,
     terms::{ChapAlg, Iqn, Portal, Span},
 };
 use anyhow::{Context as _, anyhow, bail};
@@ -59,18 +59,10 @@ pub fn log_out(run: &Run<'_>, sid: u32) -> anyhow::Result<String> {
 }
 
 /// Sets a session's replacement timeout. The value stays when iscsid logs in again after a lost connection, because the
-/// kernel prefers what was written to sysfs over the node record (`recovery_tmo_sysfs_override`).
+/// kernel prefers what was written to sysfs over what iscsid asks for (`recovery_tmo_sysfs_override`).
 pub fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<String> {
     sysfs::set_recovery_timeout(host, sid, replacement.0)?;
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
-}
-
-/// Gives a record what the config says now. A session that is up stays as it is.
-pub fn update_record(run: &Run<'_>, step: &UpdateRecord) -> anyhow::Result<String> {
-    let UpdateRecord { target, portal, noop_interval, noop_timeout, digests, .. } = step;
-    let settings = record_settings(*noop_interval, *noop_timeout, *digests);
-    iscsi::update_record(run.host, target, portal, &settings, run.secrets.session.as_ref())?;
-    Ok(format!("the record of {portal} is as the config says, for the next log-in there"))
 }
 
 fn use_interface(run: &Run<'_>, initiator: &Iqn) -> anyhow::Result<()> {
@@ -80,7 +72,8 @@ fn use_interface(run: &Run<'_>, initiator: &Iqn) -> anyhow::Result<()> {
 fn make_ready(run: &Run<'_>, step: &LogIn) -> anyhow::Result<()> {
     ready_iscsid(run.host)?;
     iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
-    use_interface(run, &step.initiator)
+    use_interface(run, &step.initiator)?;
+    iscsi::use_own_records(run.host, &step.target, SETTINGS).context("keeping the node records to this run")
 }
 
 /// Tries all portals, in rounds, while the failures may pass and time is left. One portal that works is enough.
@@ -198,7 +191,10 @@ pub(super) fn attempt(
         .filter(|(_, result)| matches!(result, Some(Ok(()))))
         .map(|(portal, _)| portal.clone())
         .collect();
-    let mut logins = iscsi::log_in(run.host, &step.target, &ready, LOGIN_LIMIT).into_iter();
+    let logins = iscsi::log_in(run.host, &step.target, &ready, LOGIN_LIMIT);
+    // No session needs its record any more, and the records hold the secrets.
+    iscsi::drop_own_records(run.host).context("removing the node records of this log-in")?;
+    let mut logins = logins.into_iter();
     let results = prepared.into_iter().filter_map(|result| match result {
         None => Some(Ok(iscsi::LogIn::AlreadyIn)),
         Some(Ok(())) => logins.next(),

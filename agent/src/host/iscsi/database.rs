@@ -28,10 +28,11 @@ pub(super) const DATABASES: [&str; 2] = ["/var/lib/iscsi", "/etc/iscsi"];
 
 pub(super) const END: &str = "# END RECORD";
 
-/// A record's file and the database that it belongs to.
+/// A record's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RecordFile {
-    database: AbsPath,
+    /// The directory of all records of its kind in this database: `nodes` or `send_targets`.
+    kind: AbsPath,
     pub(super) path: AbsPath,
 }
 
@@ -39,6 +40,14 @@ impl RecordFile {
     /// True for a record that was made without a portal group tag: there is one for all interfaces.
     pub(super) fn is_without_tag(&self) -> bool {
         self.path.name().contains(',')
+    }
+
+    /// The link that iscsiadm makes to a node record of a portal with a tag, unless discovery found it: of its place and
+    /// its interface (`setup_disc_to_node_link`, usr/idbm.c).
+    pub(super) fn link(&self) -> Option<AbsPath> {
+        let (portal, interface) = (self.path.parent(), self.path.name());
+        let name = format!("{},{},{interface}", portal.parent().name(), portal.name());
+        (!self.is_without_tag()).then(|| self.kind.parent().join("static").join(&name))
     }
 
     /// The interface of a node record; none if the record has to say it, and is absent or incomplete.
@@ -52,9 +61,9 @@ impl RecordFile {
 
 /// The files of the node records of a target at a portal. There are several if interfaces are bound.
 pub(super) fn node_files(host: &Host, target: &Iqn, portal: &Portal) -> io::Result<Vec<RecordFile>> {
-    one_database(host, |database| {
+    one_database(host, "nodes", |nodes| {
         let mut files = Vec::new();
-        let dir = database.join("nodes").join(target.as_str());
+        let dir = nodes.join(target.as_str());
         for name in entries(host, &dir, portal)? {
             let path = dir.join(&name);
             if name.split(',').count() == 2 {
@@ -83,10 +92,9 @@ pub(super) fn node_portals(host: &Host, target: &Iqn) -> io::Result<Vec<Portal>>
 
 /// The file of the SendTargets record of a portal.
 pub(super) fn discovery_file(host: &Host, portal: &Portal) -> io::Result<Option<RecordFile>> {
-    let files = one_database(host, |database| {
-        let dir = database.join("send_targets");
+    let files = one_database(host, "send_targets", |dir| {
         let mut files = Vec::new();
-        for name in entries(host, &dir, portal)? {
+        for name in entries(host, dir, portal)? {
             let path = dir.join(&name).join("st_config");
             if host.root.mode(path.as_path())?.is_some() {
                 files.push(path);
@@ -100,6 +108,7 @@ pub(super) fn discovery_file(host: &Host, portal: &Portal) -> io::Result<Option<
 /// Looks in all databases. Only one of them may have records, because nothing shows which one iscsiadm uses.
 fn one_database(
     host: &Host,
+    kind: &str,
     look: impl Fn(&AbsPath) -> io::Result<Vec<AbsPath>>,
 ) -> io::Result<Vec<RecordFile>> {
     let mut found: Vec<RecordFile> = Vec::new();
@@ -111,14 +120,15 @@ fn one_database(
         }
         seen.push(real);
         let database: AbsPath = text.parse().map_err(io::Error::other)?;
-        let paths = look(&database)?;
+        let kind = database.join(kind);
+        let paths = look(&kind)?;
         if let (Some(one), Some(other)) = (found.first(), paths.first()) {
             return Err(io::Error::other(format!(
                 "both {} and {other} exist; remove the one that this node's open-iscsi doesn't use",
                 one.path
             )));
         }
-        let with = |path| RecordFile { database: database.clone(), path };
+        let with = |path| RecordFile { kind: kind.clone(), path };
         found.extend(paths.into_iter().map(with));
     }
     Ok(found)
@@ -153,10 +163,11 @@ impl DatabaseLock {
         Ok(text.filter(|text| text.lines().any(|line| line == END)))
     }
 
-    /// Replaces the text of a record, atomically. The temporary file is at the top of the database: next to the record,
-    /// iscsiadm would read it as another record.
+    /// Replaces the text of a record, atomically. The temporary file is at the top of the records of its kind: next to the
+    /// record, iscsiadm would read it as another record, and farther up the node records may be on another filesystem
+    /// ([`super::use_own_records`]).
     pub(super) fn replace(&self, host: &Host, file: &RecordFile, text: &str) -> io::Result<()> {
-        let temporary = host.root.locate(file.database.join(".etcd-lun.new").as_path());
+        let temporary = host.root.locate(file.kind.join(".etcd-lun.new").as_path());
         let target = host.root.locate(file.path.as_path());
         let attempt = || -> io::Result<()> {
             absent_is_none(fs::remove_file(&temporary))?;
@@ -169,15 +180,33 @@ impl DatabaseLock {
         attempt().map_err(|error| at(file.path.as_path(), &error))
     }
 
-    /// Removes a record, and its directory if nothing else is in it.
+    /// Removes a record, and the directories that it leaves empty: those of its portal and its target.
     pub(super) fn remove(&self, host: &Host, file: &RecordFile) -> io::Result<()> {
         host.root.remove(file.path.as_path())?;
-        let dir = file.path.parent();
-        match fs::remove_dir(host.root.locate(dir.as_path())) {
-            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(at(dir.as_path(), &error)),
-            _ => Ok(()),
+        let mut dir = file.path.parent();
+        while dir != file.kind {
+            match fs::remove_dir(host.root.locate(dir.as_path())) {
+                // In /etc/iscsi the confined service may remove no directory. The record is what counts.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::PermissionDenied
+                    ) =>
+                {
+                    return Ok(());
+                }
+                Err(error) => return Err(at(dir.as_path(), &error)),
+                Ok(()) => dir = dir.parent(),
+            }
         }
+        Ok(())
     }
+}
+
+/// True if a record has all these settings, and there are any.
+pub(super) fn has_all(text: &str, settings: &[(&str, &str)]) -> bool {
+    let has = |(key, value): &(&str, &str)| text.lines().any(|line| line == format!("{key} = {value}"));
+    !settings.is_empty() && settings.iter().all(has)
 }
 
 /// Which credentials of a record.
@@ -319,7 +348,7 @@ mod tests {
                 let found: Vec<_> = files.iter().map(|file| file.path.as_str().to_owned()).collect();
                 let wanted: Vec<_> = paths.iter().map(|path| format!("{nodes}/{path}")).collect();
                 assert_eq!(found, wanted, "{portal}");
-                assert!(files.iter().all(|file| file.database.as_str() == database));
+                assert!(files.iter().all(|file| file.kind.parent().as_str() == database));
             }
         }
     }

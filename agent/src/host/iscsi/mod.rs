@@ -11,10 +11,10 @@ mod database;
 mod discovery;
 mod exit;
 mod initiator;
-mod interface;
-mod kept;
+mod leftover;
 mod lock;
 mod login;
+mod own;
 mod record;
 mod session;
 
@@ -22,10 +22,10 @@ pub use database::CHAP_ALGS;
 pub use discovery::{Announced, Discovered, discover, parse_discovered};
 pub use exit::{IscsiError, IscsiExit};
 pub use initiator::{initiator_name, set_initiator_name};
-pub use interface::use_interface;
-pub use kept::{SECRETS, delete_record, differences, recorded, update_record};
+pub use leftover::{delete_record, recorded};
 pub use lock::clear_stale_lock;
 pub use login::{LogIn, log_in, log_out};
+pub use own::{drop_own_records, use_interface, use_own_records};
 pub use record::{Record, Settings, record, write_record};
 pub use session::{Endpoint, Session, scan, sessions, sessions_of, set_recovery_timeout};
 

@@ -4,14 +4,14 @@ use super::{
     DATABASE_LIMIT, IscsiError, IscsiExit,
     database::{CHAP_ALGS, Credentials, DATABASES, node_files, with_chap},
     iscsiadm,
+    leftover::delete_record,
     lock::DatabaseLock,
-    session::{Session, sessions},
 };
 use crate::{
     host::Host,
     terms::{Chap, INTERFACE, Iqn, Portal},
 };
-use std::{collections::BTreeMap, io};
+use std::collections::BTreeMap;
 
 /// The settings of a node record, by key (`node.session.scan`). A value that isn't set is empty. A secret that is set
 /// reads `********`. If interfaces are bound, there are several records, and a key is left out if its values differ.
@@ -65,16 +65,15 @@ fn parse_records(text: &str) -> Result<Record, String> {
 /// What a record of ours holds beside open-iscsi's defaults and the credentials.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// The same in every record that etcd-lun has ever made. A record without our interface that has them all is one
-    /// of a release that did not use an interface yet.
+    /// The same in every record that etcd-lun has ever made.
     pub fixed: &'a [(&'a str, &'a str)],
     /// From the config.
     pub of_config: &'a [(&'a str, &'a str)],
 }
 
 /// Makes our interface's record of a target at a portal anew, with these settings and exactly these credentials. So a
-/// setting that is no longer in the config has open-iscsi's default again. No session may use the record. `tpgt` is the
-/// portal group tag, if discovery reported one.
+/// setting that is no longer in the config has open-iscsi's default again. `tpgt` is the portal group tag, if discovery
+/// reported one. The record is for the next log-in of this process only ([`super::use_own_records`]).
 ///
 /// The secret is never an argument of a program. It is written into the record's file, under open-iscsi's lock.
 /// iscsiadm does the same: every `-o update` reads that file and rewrites it (`idbm_node_set_param`, usr/idbm.c), and
@@ -97,7 +96,8 @@ pub fn write_record(
         let node = ["-m", "node", "-T", target.as_str(), "-p", address, "-I", INTERFACE, "-o"];
         iscsiadm(host, &doing, &[&node, args].concat(), DATABASE_LIMIT, chap)
     };
-    clear(host, target, portal, settings.fixed).map_err(IscsiError::io(&doing))?;
+    // Taking the lock also removes one that a killed run left, for which iscsiadm would wait.
+    delete_record(host, target, portal).map_err(IscsiError::io(&doing))?;
     let tag = tpgt.map(|tpgt| format!(",{tpgt}")).unwrap_or_default();
     run(&format!("{portal}{tag}"), &["new"])?;
     if !all.is_empty() {
@@ -130,60 +130,12 @@ pub fn write_record(
     Err(unexpected(format!("no such record in {} after iscsiadm made it", DATABASES.join(" or "))))
 }
 
-/// Removes our records, also one that is incomplete after a power cut: iscsiadm can't use, replace or remove that.
-/// Removes a record of a release that had no interface too, unless a session uses it.
-///
-/// Records of other interfaces are not ours: another program may have sessions to the same target. One without a portal
-/// group tag can't stay beside ours, because open-iscsi has one file for both. That is an error.
-fn clear(host: &Host, target: &Iqn, portal: &Portal, fixed: &[(&str, &str)]) -> io::Result<()> {
-    let lock = DatabaseLock::take(host)?; // also removes a stale lock, for which iscsiadm would wait
-    for file in node_files(host, target, portal)? {
-        let text = lock.read(host, &file)?;
-        let interface = file.interface(text.as_deref());
-        let is_former = || text.as_deref().is_some_and(|text| has_all(text, fixed));
-        if interface == Some(INTERFACE) {
-            lock.remove(host, &file)?;
-        } else if interface == Some(DEFAULT) && is_former() && !is_used(host, target, portal)? {
-            tracing::info!("removing {}, made by an earlier release", file.path);
-            lock.remove(host, &file)?;
-        } else if file.is_without_tag() && text.is_none() {
-            tracing::warn!("removing {}, an incomplete record", file.path);
-            lock.remove(host, &file)?;
-        } else if file.is_without_tag() {
-            return Err(io::Error::other(format!(
-                "{} is another program's record of this target; with it open-iscsi can store no second one: make that \
-                 program discover the target, so that its record has a portal group tag",
-                file.path
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// An algorithm of the settings that isn't in the record: iscsiadm ignores names that it doesn't know, with exit code 0
 /// (seen with 2.1.8). Without it the session would be less safe than the config says.
 fn unknown_alg<'a>(text: &str, settings: &[(&str, &'a str)]) -> Option<&'a str> {
     let (_, wanted) = settings.iter().find(|(key, _)| *key == CHAP_ALGS)?;
     let taken = text.lines().find_map(|line| line.strip_prefix(CHAP_ALGS)?.strip_prefix(" = "));
     wanted.split(',').find(|alg| !taken.is_some_and(|taken| taken.split(',').any(|one| one.trim() == *alg)))
-}
-
-/// The interface of sessions and records that were made without one.
-const DEFAULT: &str = "default";
-
-fn has_all(text: &str, settings: &[(&str, &str)]) -> bool {
-    let has = |(key, value): &(&str, &str)| text.lines().any(|line| line == format!("{key} = {value}"));
-    !settings.is_empty() && settings.iter().all(has)
-}
-
-/// True if a session without an interface was made by the record of this portal.
-fn is_used(host: &Host, target: &Iqn, portal: &Portal) -> io::Result<bool> {
-    let uses = |session: &Session| {
-        session.target == target.as_str()
-            && session.interface.as_deref() != Some(INTERFACE)
-            && session.is_at(portal)
-    };
-    Ok(sessions(host)?.iter().any(uses))
 }
 
 #[cfg(test)]
@@ -292,38 +244,14 @@ mod tests {
     fn records_of_others_stay() {
         let (target, portal, chap) = terms();
         let (fixture, _) = fixture("others");
-        // A CSI driver's record of the same target; one of an earlier release; ours, cut short by a power cut.
-        let others =
-            STORED.replace("etcd-lun", "default").replace("# END", "node.startup = automatic\n# END");
-        let former = others.replace("automatic", "manual");
-        let default = format!("{}/10.0.0.1,3260,1/default", dir());
-        for (text, stays) in [(&others, true), (&former, false)] {
-            fixture.file(&default, text);
-            fixture.file(&format!("{}/10.0.0.1,3260,2/etcd-lun", dir()), "# BEGIN RECORD 2.1.8\nnode.na");
-            write_record(&fixture.host, &target, &portal, Some(1), SETTINGS, Some(&chap)).unwrap();
-            let found = fixture.host.root.read_opt(&default).unwrap();
-            assert_eq!(found.as_ref(), stays.then_some(text));
-            assert_eq!(fixture.host.root.list(dir()).unwrap(), ["10.0.0.1,3260,1"]);
-        }
-        // The earlier release's session still uses its record.
-        fixture.file(&default, &former);
-        crate::host::iscsi::session::tests::session(&fixture, 1, "10.0.0.1", Some("10.0.0.1"));
-        fixture.file("/sys/class/iscsi_session/session1/ifacename", "default\n");
-        write_record(&fixture.host, &target, &portal, Some(1), SETTINGS, Some(&chap)).unwrap();
-        assert_eq!(fixture.host.root.read(&default).unwrap(), former);
-    }
-
-    #[test]
-    fn one_file_for_two_programs_is_an_error() {
-        let (target, portal, _) = terms();
-        let (fixture, calls) = fixture("flat");
-        let path = format!("{}/10.0.0.1,3260", dir());
+        // A CSI driver's record of the same target; ours, cut short.
         let others = STORED.replace("etcd-lun", "default");
-        fixture.file(&path, &others);
-        let error = write_record(&fixture.host, &target, &portal, None, SETTINGS, None).unwrap_err();
-        let error = format!("{:#}", anyhow::Error::from(error));
-        assert!(error.contains(&path) && error.contains("another program's record"), "{error}");
-        assert_eq!((fixture.host.root.read(&path).unwrap(), calls.borrow().len()), (others, 0));
+        let default = format!("{}/10.0.0.1,3260,1/default", dir());
+        fixture.file(&default, &others);
+        fixture.file(&format!("{}/10.0.0.1,3260,2/etcd-lun", dir()), "# BEGIN RECORD 2.1.8\nnode.na");
+        write_record(&fixture.host, &target, &portal, Some(1), SETTINGS, Some(&chap)).unwrap();
+        assert_eq!(fixture.host.root.read(&default).unwrap(), others);
+        assert_eq!(fixture.host.root.list(dir()).unwrap(), ["10.0.0.1,3260,1"]);
     }
 
     #[test]

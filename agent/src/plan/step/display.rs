@@ -4,7 +4,7 @@ use super::{
     Step,
     payload::{
         AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData,
-        Preflight, RemovePath, Retire, StartEtcd, UpdateRecord, WatchLun,
+        Preflight, RemovePath, Retire, StartEtcd, WatchLun,
     },
 };
 use crate::{
@@ -36,12 +36,8 @@ impl fmt::Display for Step {
             Self::SetTimeout { sid, replacement } => {
                 write!(f, "have session {sid} keep writes waiting for {replacement} when the target is gone")
             }
-            Self::UpdateRecord(UpdateRecord { portal, parts, .. }) => {
-                let parts = parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                write!(f, "give the node record of {portal} what the config says now: {parts}")
-            }
             Self::DeleteRecord { portal, .. } => {
-                write!(f, "delete the node record of {portal}, which the config does not name")
+                write!(f, "delete the node record of {portal}, which no session needs; the session stays")
             }
             Self::RemovePath(RemovePath { map, path, sid }) => write!(
                 f,

@@ -10,7 +10,6 @@ impl Step {
             Self::LogOut { .. } => "log-out",
             Self::LogIn(_) => "log-in",
             Self::SetTimeout { .. } => "set-timeout",
-            Self::UpdateRecord(_) => "update-record",
             Self::DeleteRecord { .. } => "delete-record",
             Self::RemovePath(_) => "remove-path",
             Self::AddPath(_) => "add-path",
@@ -78,7 +77,6 @@ impl Step {
             | Self::LogOut { .. }
             | Self::LogIn(_)
             | Self::SetTimeout { .. }
-            | Self::UpdateRecord(_)
             | Self::DeleteRecord { .. }
             | Self::RemovePath(_)
             | Self::AddPath(_)

@@ -10,7 +10,7 @@ mod payload;
 
 pub use payload::{
     AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData, Preflight,
-    RemovePath, Retire, StartEtcd, UpdateRecord, WatchLun, Way,
+    RemovePath, Retire, StartEtcd, WatchLun, Way,
 };
 
 use crate::{
@@ -35,7 +35,7 @@ pub enum Step {
         /// The session's number.
         sid: u32,
     },
-    /// Discovers the target, writes its records and logs in.
+    /// Discovers the target and logs in, by node records that only this run sees.
     LogIn(LogIn),
     /// Has a session wait for its target as long as etcd is to.
     SetTimeout {
@@ -44,9 +44,7 @@ pub enum Step {
         /// How long.
         replacement: Span,
     },
-    /// Gives a node record what the config says now, for the next log-in. A session that uses it stays as it is.
-    UpdateRecord(UpdateRecord),
-    /// Deletes the node record of a portal that the config does not name, and that no session uses.
+    /// Deletes the node record of a portal that an earlier release left. A session that was made by it stays.
     DeleteRecord {
         /// The target.
         target: Iqn,

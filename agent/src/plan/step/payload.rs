@@ -3,7 +3,6 @@
 use crate::{
     config::{Digests, Discovery, Runtime},
     node::{
-        RecordPart,
         authority::{Authority, Record, Stamp},
         layout,
     },
@@ -49,31 +48,14 @@ pub struct LogIn {
     pub discovery: Discovery,
     /// To all portals (multipath), or to the first one that works.
     pub all: bool,
-    /// How often the initiator pings the target, which the node records say.
-    pub noop_interval: Span,
-    /// How long the target may take to answer a ping, which the node records say.
-    pub noop_timeout: Span,
-    /// The checksums, which the node records say; none if iscsid.conf decides.
-    pub digests: Option<Digests>,
-    /// How long transient failures are retried.
-    pub limit: Span,
-}
-
-/// The payload of `Step::UpdateRecord`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct UpdateRecord {
-    /// The target.
-    pub target: Iqn,
-    /// The portal whose record it is.
-    pub portal: Portal,
     /// How often the initiator pings the target.
     pub noop_interval: Span,
     /// How long the target may take to answer a ping.
     pub noop_timeout: Span,
-    /// The checksums; none if iscsid.conf decides.
+    /// The checksums, none if iscsid.conf decides.
     pub digests: Option<Digests>,
-    /// What differs.
-    pub parts: Vec<RecordPart>,
+    /// How long transient failures are retried.
+    pub limit: Span,
 }
 
 /// The payload of `Step::AddPath`.

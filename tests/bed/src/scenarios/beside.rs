@@ -15,6 +15,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("beside/another-targets-session", untouched),
         Scenario::new("beside/migrated-by-an-earlier-release", earlier_release),
+        Scenario::new("beside/no-record-at-rest", no_record),
     ]
 }
 
@@ -195,5 +196,118 @@ fn earlier_release(stage: &mut Stage) -> Result<()> {
     if rollback.code != 0 {
         bail!("the rollback should have succeeded: {rollback}");
     }
+    stage.is_untouched().map(drop)
+}
+
+/// Everything of our session that a command of others may change.
+const SESSION: &str = "for of in /sys/class/iscsi_session/*; do
+    grep -q -s etcd-lun $of/ifacename && echo ${of##*/} $(cat $of/state $of/initiatorname $of/recovery_tmo)
+done; true";
+
+/// Fails if open-iscsi's database, or our directory below /run, has a record of ours or one of the secrets.
+fn is_nothing_at_rest(stage: &Stage) -> Result<()> {
+    for account in [scene::chap(), scene::mutual(), scene::discovery()] {
+        let found = stage.node.run(&format!(
+            "grep -r -l -e '{}' /etc/iscsi /var/lib/iscsi /run/etcd-lun /run/lock 2>/dev/null",
+            account.secret
+        ))?;
+        if found.code == 0 {
+            bail!("a secret is at rest: {found}");
+        }
+    }
+    let left = stage.node.ok(
+        "find /etc/iscsi /var/lib/iscsi \\( -name 'etcd-lun*' -o -name '*,etcd-lun' -o -path '*:etcd*' \\) 2>/dev/null
+         find /run/etcd-lun/nodes /run/etcd-lun/static -mindepth 1",
+    )?;
+    if !left.is_empty() {
+        bail!("open-iscsi's database has something of ours: {left}");
+    }
+    Ok(())
+}
+
+/// etcd's session needs no node record. Without one, `iscsiadm --logoutall` passes it by, and iscsid adopts it after a
+/// restart, with its secrets. A record that an earlier release left goes, by hand and at a boot.
+fn no_record(stage: &mut Stage) -> Result<()> {
+    stage.target.offer(Offer {
+        mutual: Some(scene::mutual()),
+        discovery_chap: Some(scene::discovery()),
+        ..stage.target.offered().clone()
+    })?;
+    stage.configure(&Wanted {
+        mutual: Some(scene::mutual()),
+        discovery_chap: Some(scene::discovery()),
+        ..Wanted::default()
+    })?;
+    stage.apply()?;
+    stage.is_on_lun()?;
+    is_nothing_at_rest(stage)?;
+    let (session, etcd) = (stage.node.ok(SESSION)?, super::main_pid(stage)?);
+    let is_same = |stage: &Stage, after: &str| -> Result<()> {
+        stage.node.ok("etcdctl --command-timeout=60s put beside/no-record yes")?;
+        let now = stage.node.ok(SESSION)?;
+        if now != session || super::main_pid(stage)? != etcd {
+            bail!("after {after} the session is {now:?}, it was {session:?}; etcd's process was {etcd}");
+        }
+        stage.is_on_lun()
+    };
+    for command in [
+        "--logoutall=manual",
+        "--logoutall=automatic",
+        "--logoutall=all",
+        "--loginall=manual",
+        "-o update -n node.session.auth.password -v other",
+    ] {
+        let output = stage.node.run(&format!("iscsiadm -m node {command}"))?;
+        println!("        iscsiadm -m node {command}: {}, {}", output.code, output.both().trim());
+        is_same(stage, command)?;
+    }
+
+    // iscsid takes the session from the kernel, and logs in again with the secrets that it finds there.
+    let pings = "grep . /sys/class/iscsi_connection/*/{ping_tmo,recv_tmo}";
+    println!("        before the restart of iscsid: {}", stage.node.ok(pings)?.replace('\n', " "));
+    let since = stage.node.ok("date +%s")?;
+    let operational =
+        format!("journalctl -u iscsid --since=@{since} --no-pager | grep -c 'is operational after recovery'");
+    stage.node.ok("systemctl restart iscsid")?;
+    stage.wait_until(&format!("[ $({operational}) -ge 1 ]"))?;
+    is_same(stage, "a restart of iscsid")?;
+    println!("        after it: {}", stage.node.ok(pings)?.replace('\n', " "));
+    stage.target.restart()?;
+    stage.wait_until(&format!("[ $({operational}) -ge 2 ]"))?;
+    is_same(stage, "a restart of the target, with an iscsid that found no record")?;
+    println!("{}", stage.node.ok(&format!("journalctl -u iscsid --since=@{since} --no-pager -o cat"))?);
+
+    let plant = format!("{}record 10.77.0.1:3260 && record 10.78.0.1:3260", scene::record_by_hand());
+    stage.node.ok(&plant)?;
+    let health = stage.agent("health")?;
+    if !health.both().contains("an earlier release left the node record of 10.77.0.1:3260") {
+        bail!("health does not name the record: {health}");
+    }
+    let apply = stage.apply()?;
+    for portal in ["10.77.0.1:3260", "10.78.0.1:3260"] {
+        if !apply.both().contains(&format!("the record of {portal} is gone")) {
+            bail!("apply leaves the record of {portal}: {apply}");
+        }
+    }
+    is_nothing_at_rest(stage)?;
+    is_same(stage, "apply")?;
+    let again = stage.apply()?;
+    if !again.both().contains("Nothing to do") {
+        bail!("apply left something to do: {again}");
+    }
+
+    stage.node.ok(&format!("{plant} && systemctl enable --quiet etcd-lun.service etcd.service"))?;
+    stage.node.reboot()?;
+    super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
+    super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
+    stage.is_on_lun()?;
+    is_nothing_at_rest(stage)?;
+    super::health::is_well(stage)?;
+    // A rollback logs out without a record.
+    let rollback = stage.agent("rollback")?;
+    if rollback.code != 0 || !stage.node.ok(SESSION)?.is_empty() {
+        bail!("the rollback should have ended the session: {rollback}");
+    }
+    is_nothing_at_rest(stage)?;
     stage.is_untouched().map(drop)
 }

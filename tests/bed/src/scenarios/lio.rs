@@ -84,11 +84,12 @@ fn play(stage: &Stage, target: &Node) -> Result<()> {
     let others = log_in_beside(stage, &other)?;
     let target = "digests = \"crc32c\"\n".into();
     scene::configure(&stage.node, &Wanted { wwid: Some(own), target, ..wanted() })?;
+    watch_algs(stage)?;
     stage.apply()?;
     stage.is_on_lun()?;
     has_digests(stage)?;
     // The setting that is no longer in the config has open-iscsi's default again.
-    uses_algs(stage, "MD5")?;
+    used_algs(stage, "MD5")?;
     let now = session_beside(stage, &other)?;
     if now != others {
         bail!("the other session to the target changed: {others} before, {now} now");
@@ -109,11 +110,18 @@ fn has_digests(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The algorithms in our record.
-fn uses_algs(stage: &Stage, list: &str) -> Result<()> {
-    let found = stage.node.ok("grep -h chap_algs /var/lib/iscsi/nodes/*/*/etcd-lun")?;
+/// Reads our node record again and again: it is there only while a log-in runs.
+fn watch_algs(stage: &Stage) -> Result<()> {
+    let watch = "rm -f /run/algs; systemd-run --quiet --unit=algs sh -c \
+        'while :; do grep -h chap_algs /run/etcd-lun/nodes/*/*/etcd-lun >>/run/algs; sleep 0.05; done'";
+    stage.node.ok(watch).map(drop)
+}
+
+/// The algorithms in the record of the last log-in.
+fn used_algs(stage: &Stage, list: &str) -> Result<()> {
+    let found = stage.node.ok("systemctl stop algs; tail -n 1 /run/algs")?;
     if found != format!("node.session.auth.chap_algs = {list}") {
-        bail!("the record should have the algorithms {list}: {found}");
+        bail!("the record should have had the algorithms {list}: {found}");
     }
     Ok(())
 }
@@ -219,8 +227,9 @@ fn sees_another_nodes_only(stage: &Stage, own: &str, other: &str) -> Result<()> 
     let initiator = "iqn.1994-05.com.redhat:master1".into();
     let algs = Some("[\"SHA3-256\", \"SHA256\"]".into());
     scene::configure(&stage.node, &Wanted { initiator, wwid: Some(own.into()), algs, ..wanted() })?;
+    watch_algs(stage)?;
     check(&stage.agent("apply")?, refused(&[own, other]))?;
-    uses_algs(stage, "SHA3-256,SHA256")?;
+    used_algs(stage, "SHA3-256,SHA256")?;
     // The agent attaches only the LUN that it wants. This script attaches every LUN that the target shows.
     let seen = stage.node.ok(
         "for host in /sys/class/iscsi_host/*; do echo '- - -' >/sys/class/scsi_host/${host##*/}/scan; done

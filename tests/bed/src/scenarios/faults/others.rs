@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use super::super::Declined;
 use super::{check, refused};
 use crate::etcd;
-use crate::scene::LUN_SIZE;
+use crate::scene::{self, LUN_SIZE};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::{self, Lun, Offer, fingerprint};
@@ -132,8 +132,10 @@ fn by_hand(stage: &Stage, script: &str) -> Result<()> {
     stage
         .node
         .ok(&format!(
-            "set -e; mkdir -p /mnt/x; iscsiadm -m node --login; iscsiadm -m session --rescan; udevadm settle
-             LUN=$(readlink -f /dev/disk/by-path/*-lun-1)\n{script}\n{LOG_OUT}"
+            "{}set -e; mkdir -p /mnt/x; log_in {}; iscsiadm -m session --rescan; udevadm settle
+             LUN=$(readlink -f /dev/disk/by-path/*-lun-1)\n{script}\n{LOG_OUT}",
+            scene::record_by_hand(),
+            crate::net::Path::A.portal()
         ))
         .map(drop)
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::health;
 use crate::net::{Cut, Path};
-use crate::scene::Wanted;
+use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::Lun;
@@ -161,9 +161,9 @@ fn add(stage: &Stage, path: Path) -> Result<()> {
     // The target may still have the session of a node that was cut off.
     if stage.node.ok("ls /sys/class/iscsi_session | wc --lines")?.trim() != "2" {
         println!("        apply makes no session over {}; iscsiadm does", path.target());
-        // A session of our records finds no LUN by itself: `node.session.scan` is manual. The target has others, too.
+        // Such a session finds no LUN by itself: `node.session.scan` is manual. The target has others, too.
         let scan = "echo '- - 1' | tee /sys/class/scsi_host/host*/scan";
-        stage.node.ok(&format!("iscsiadm -m node -p {} --login && {scan}", path.portal()))?;
+        stage.node.ok(&format!("{}log_in {} && {scan}", scene::record_by_hand(), path.portal()))?;
     }
     Ok(())
 }

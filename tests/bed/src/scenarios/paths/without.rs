@@ -8,7 +8,7 @@ use super::{
     wanted, works,
 };
 use crate::net::Cut;
-use crate::scene::{INITIATOR, Wanted};
+use crate::scene::{self, INITIATOR, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
@@ -52,7 +52,8 @@ fn without(stage: &mut Stage) -> Result<()> {
         let etcd = main_pid(stage)?;
         let ((), waited) = client.during(|| {
             stage.node.ok(&format!(
-                "iscsiadm -m node -p {} --login && iscsiadm -m session --rescan; udevadm settle",
+                "{}log_in {} && iscsiadm -m session --rescan; udevadm settle",
+                scene::record_by_hand(),
                 wanted.portals[1]
             ))?;
             for verb in ["plan", "apply", "health"] {
