@@ -95,13 +95,17 @@ pub fn lun_holds(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lu
             bail!("LUN {wwid} does not hold filesystem {uuid} any more")
         }
     }
-    ensure!(
-        block::nobody_holds(run.host, &lun.device)?,
-        "LUN {wwid} ({}) is in use by another program",
-        lun.device
-    );
+    let begun = Instant::now();
+    while !block::nobody_holds(run.host, &lun.device)? {
+        ensure!(begun.elapsed() < CLAIMED, "LUN {wwid} ({}) is in use by another program", lun.device);
+        run.host.pause(Duration::from_millis(50)).context("waiting for the LUN to be free")?;
+    }
     Ok(lun)
 }
+
+/// How long somebody may claim the disk: when a program closes a disk that it has written to, as mkfs.xfs does, udev has the kernel
+/// read its partition table again, which claims the disk for a moment (udevd, `synthesize_change`: BLKRRPART).
+const CLAIMED: Duration = Duration::from_secs(2);
 
 /// Like [`lun`] for one whose filesystem this run has mounted. The kernel has that filesystem in memory, and a mount of the
 /// same device is a mount of it.

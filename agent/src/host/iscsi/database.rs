@@ -19,7 +19,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     net::IpAddr,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt},
 };
 
 /// The possible directories of the database. Each build of open-iscsi uses one of them. The first is that of upstream,
@@ -114,13 +114,15 @@ fn one_database(
     let mut found: Vec<RecordFile> = Vec::new();
     let mut seen = Vec::new();
     for text in DATABASES {
-        let Some(real) = host.root.resolve(text)? else { continue };
-        if seen.contains(&real) {
-            continue; // one of the directories is a link to the other
-        }
-        seen.push(real);
         let database: AbsPath = text.parse().map_err(io::Error::other)?;
         let kind = database.join(kind);
+        let Some(dir) = absent_is_none(fs::metadata(host.root.locate(kind.as_path())))? else { continue };
+        let real = (dir.dev(), dir.ino());
+        if seen.contains(&real) {
+            // One database is a link to the other, or this process's own directory is mounted over both.
+            continue;
+        }
+        seen.push(real);
         let paths = look(&kind)?;
         if let (Some(one), Some(other)) = (found.first(), paths.first()) {
             return Err(io::Error::other(format!(
