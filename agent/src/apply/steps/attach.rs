@@ -263,23 +263,27 @@ fn answers(host: &Host, look: &Look, disk: String) -> anyhow::Result<String> {
 
 /// What Ethernet passes everywhere.
 const ETHERNET: u32 = 1500;
-/// The headers of IPv4 and ICMP, or of IPv6 and ICMPv6, before the data of a `ping`.
-const HEADERS: [u32; 2] = [28, 48];
+/// The headers before the data of a `ping`: of IPv4 and ICMP (RFC 791, RFC 792).
+const HEADERS_4: u32 = 20 + 8;
+/// Of IPv6 and ICMPv6 (RFC 8200, RFC 4443).
+const HEADERS_6: u32 = 40 + 8;
 
-/// A cause, where packets to the portal may be larger than Ethernet's: a switch on the way that does not pass them drops them
-/// without a word. The log-in works, because its packets are small, and no read does.
+/// [`may_be_lost`], of the way to the portal of a session.
 fn large_packets(host: &Host, session: &iscsi::Session) -> String {
     let to = session.address.as_ref().and_then(|end| end.host.parse::<IpAddr>().ok());
     let out = to.and_then(|to| Some((to, route::outgoing(host, to).ok()??)));
-    match out {
-        Some((to, Outgoing { interface, mtu: Some(mtu) })) if mtu > ETHERNET => {
-            let data = mtu.saturating_sub(HEADERS[usize::from(to.is_ipv6())]);
-            format!(
-                "; packets over {interface} may have {mtu} bytes, and the network may lose large ones: `ping -M do -s {data} {to}` must be answered"
-            )
-        }
-        _ => String::new(),
-    }
+    out.map(|(to, out)| may_be_lost(to, &out)).unwrap_or_default()
+}
+
+/// A cause, where packets to the portal may be larger than Ethernet's: a switch on the way that does not pass them drops them
+/// without a word. The log-in works, because its packets are small, and no read does.
+fn may_be_lost(to: IpAddr, out: &Outgoing) -> String {
+    let Outgoing { interface, mtu } = out;
+    let Some(mtu) = mtu.filter(|mtu| *mtu > ETHERNET) else { return String::new() };
+    let data = mtu - if to.is_ipv4() { HEADERS_4 } else { HEADERS_6 };
+    format!(
+        "; packets over {interface} may have {mtu} bytes, and the network may lose large ones: `ping -M do -s {data} {to}` must be answered"
+    )
 }
 
 /// The portal of a session, as the config would name it.
@@ -334,5 +338,19 @@ pub fn await_disk(run: &Run<'_>, path: &DiskLink, limit: Span) -> anyhow::Result
         None => bail!(
             "{path} is attached, but udev has not processed its disk within {limit}; see `multipath -ll` and `journalctl -u systemd-udevd`"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_large_packets_are_named() {
+        let says =
+            |to: &str, mtu| may_be_lost(to.parse().unwrap(), &Outgoing { interface: "ens4".into(), mtu });
+        assert_eq!((says("10.0.0.1", None), says("10.0.0.1", Some(1500))), (String::new(), String::new()));
+        assert!(says("10.0.0.1", Some(9000)).contains("`ping -M do -s 8972 10.0.0.1`"));
+        assert!(says("fd77::1", Some(9000)).contains("`ping -M do -s 8952 fd77::1`"));
     }
 }
