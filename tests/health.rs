@@ -17,7 +17,7 @@ use etcd_lun::{
     health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, ISCSI_ONLY, Outcome, Report, Run},
     node::{
         ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
-        Multipath, Node, Retired, Sample, Selinux,
+        Multipath, Node, OtherUse, Retired, Sample, Selinux,
     },
     terms::{Bytes, Span},
     unit::SELINUX_CONTEXT,
@@ -325,6 +325,8 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         size_announced: unknown(),
         kernel_errors: unknown(),
         units: unknown(),
+        others: unknown(),
+        safe_logout: unknown(),
         routes: unknown(),
         pressure: unknown(),
         metrics: Some(unknown()),
@@ -472,4 +474,18 @@ fn of_a_disk_of_the_machine_s_own_nobody_asks_for_a_target() {
     let run = Run { version: "0.0.0", at: Duration::from_secs(1), took: Duration::from_secs(1) };
     let text = health::metrics(&report, &node, &health_facts, None, run);
     assert!(!text.contains("session") && text.contains("etcd_lun_path_up{device=\"sdb\"} 1"), "{text}");
+}
+
+/// Another program's log-out ends every session to the target, unless iscsid is set to refuse that.
+#[test]
+fn a_target_that_others_use_is_fine_if_iscsid_ends_no_session_in_use() {
+    let outcome = |safe_logout| {
+        let others = Fact::Known(vec![OtherUse::Session { sid: 9, interface: None }]);
+        let facts = HealthFacts { others, safe_logout, ..health_facts(None) };
+        let rows = health::assess(&config(), &migrated(), &facts).rows;
+        rows.into_iter().find(|row| row.check == "shared-target").unwrap().outcome
+    };
+    assert!(matches!(outcome(Fact::Known(true)), Outcome::Ok(_)));
+    assert!(matches!(outcome(Fact::Known(false)), Outcome::Found(_)));
+    assert!(matches!(outcome(unknown()), Outcome::CannotTell(_)));
 }

@@ -43,6 +43,15 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
             "over br-ex",
         ),
         (
+            "shared-target",
+            |health_facts| {
+                let session = OtherUse::Session { sid: 9, interface: Some("default".into()) };
+                let record = OtherUse::Record { portal: "10.77.0.1".parse().unwrap() };
+                health_facts.others = Fact::Known(vec![session, record]);
+            },
+            "session 9 (interface default), the node record of 10.77.0.1:3260 of another program",
+        ),
+        (
             "write-cache",
             |health_facts| known(&mut health_facts.paths)[0].cache.kernel = Some("write through".into()),
             "is set not to flush them",

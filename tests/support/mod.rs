@@ -264,6 +264,8 @@ pub fn health_facts(metrics: Option<[&str; 2]>) -> HealthFacts {
             unit("etcd-lun-health.timer", "enabled", "active"),
             unit("etcd-lun.service", "enabled", "active"),
         ]),
+        others: Fact::Known(Vec::new()),
+        safe_logout: Fact::Known(false),
         routes: Fact::Known(vec![Route {
             to: "10.77.0.1:3260".into(),
             interface: Some("ens4".into()),

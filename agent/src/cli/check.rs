@@ -8,9 +8,10 @@ use super::{
 };
 use crate::{
     config::{Config, ConfigError, EXAMPLE, FRAGMENTS, Pool, SecretSource, Source},
-    host::Host,
+    health,
+    host::{Host, iscsi},
     node::Identity,
-    observe::secrets,
+    observe::{self, secrets},
     terms::Chap,
 };
 use serde_json::json;
@@ -51,6 +52,7 @@ pub(super) fn check(file: Option<&Path>, node: Option<&str>, output: OutputForma
             match pool.for_node(&identity.machine_id, &identity.hostname) {
                 Ok(config) => {
                     warnings.extend(short_secrets(&host, &config)?);
+                    warnings.extend(shared_target(&host, &config));
                     (this_host(&identity), Some(config))
                 }
                 Err(ConfigError::NoEntry { .. }) => (this_host(&identity), None),
@@ -135,6 +137,17 @@ fn readable_by_others(host: &Host, pool: &Pool, sources: &[Source]) -> Vec<Strin
         }
     }
     found
+}
+
+/// A warning if another program of this node uses the target, and iscsid would let it end etcd's session. On a machine without
+/// open-iscsi there is nothing to find.
+fn shared_target(host: &Host, config: &Config) -> Option<String> {
+    let target = &config.backing.iscsi()?.target.iqn;
+    let others = observe::others_at_target(host, config).ok().filter(|others| !others.is_empty())?;
+    match iscsi::keeps_sessions_in_use(host) {
+        Ok(true) => None,
+        Ok(false) | Err(_) => Some(health::shared(target, &others)),
+    }
 }
 
 /// Reads this node's secrets, which must be valid. Warnings of those that are too short.

@@ -14,6 +14,7 @@ mod transitions;
 
 pub use prometheus::{Run, metrics};
 pub use report::{Check, Outcome, Report, Row, Severity};
+pub use storage::shared;
 pub use table::{AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, ISCSI_ONLY};
 pub use transitions::{CANNOT_TELL, Change, FOUND, OK_AGAIN, Verdicts};
 

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     config::{Iscsi, PATH_FAILS_AFTER},
-    node::{ActiveState, Multipath, Session, UnitState, WriteCache, layout::RETIRED},
-    terms::Span,
+    node::{ActiveState, Multipath, OtherUse, Session, UnitState, WriteCache, layout::RETIRED},
+    terms::{Iqn, Span},
 };
 use std::time::Duration;
 
@@ -75,6 +75,31 @@ pub(super) fn records(input: CheckInput<'_>) -> Outcome {
         )),
         None => ok("none of etcd-lun is left"),
     }))
+}
+
+pub(super) fn shared_target(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.health.others).and_then(|others| {
+        if others.is_empty() {
+            return ok("no other program of this node uses it");
+        }
+        match known(&input.health.safe_logout)? {
+            true => ok(format!("{} too, and iscsid is set to end no session in use", listed(others))),
+            false => found(shared(&iscsi(input.config)?.target.iqn, others)),
+        }
+    }))
+}
+
+/// What others can do to etcd's session. A log-out by target and portal names no interface, so open-iscsi ends every session
+/// there, mounted or not (`iface_match`, usr/iface.c).
+pub fn shared(target: &Iqn, others: &[OtherUse]) -> String {
+    format!(
+        "{} of another program is to etcd's target: a log-out as `iscsiadm -m node -T {target} -p PORTAL -u` ends etcd's session too. Give etcd a target of its own, or set `iscsid.safe_logout = Yes` in /etc/iscsi/iscsid.conf and run `systemctl restart iscsid`",
+        listed(others)
+    )
+}
+
+fn listed(others: &[OtherUse]) -> String {
+    others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn session_timeout(input: CheckInput<'_>) -> Outcome {

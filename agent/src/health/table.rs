@@ -47,6 +47,13 @@ pub const CHECKS: &[Check] = &[
         run: storage::records,
     },
     Check {
+        name: "shared-target",
+        protects: "no other program's log-out ends etcd's session",
+        limit: "no other session or record of this node to the target, or `iscsid.safe_logout = Yes`",
+        severity: Warning,
+        run: storage::shared_target,
+    },
+    Check {
         name: "session-timeout",
         protects: "a short outage of the target makes etcd wait, instead of failing its disk",
         limit: "the config's `target.replacement_timeout`; with a multipath map multipathd's own",
@@ -257,8 +264,8 @@ pub const BEFORE_MIGRATION: [&str; 8] = [
 ];
 
 /// The checks that apply only if the config names a target: a local disk has no session.
-pub const ISCSI_ONLY: [&str; 6] =
-    ["session", "portals", "records", "session-timeout", "route", "initiator-name"];
+pub const ISCSI_ONLY: [&str; 7] =
+    ["session", "portals", "records", "shared-target", "session-timeout", "route", "initiator-name"];
 
 /// The check that applies only if the cluster was asked: by hand, while etcd runs.
 pub(super) const NEEDS_CLUSTER: &str = "cluster";

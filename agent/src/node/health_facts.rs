@@ -1,7 +1,9 @@
 //! Facts that only `health` observes. No plan depends on them.
 
 use super::{etcd::ActiveState, fact::Fact, sample::Sample};
+use crate::terms::Portal;
 use serde::Serialize;
+use std::fmt;
 
 /// Figures of a node, at one moment or over a few seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,10 +23,44 @@ pub struct HealthFacts {
     pub units: Fact<Vec<UnitState>>,
     /// The interfaces that the sessions' packets leave by.
     pub routes: Fact<Vec<Route>>,
+    /// Who else on this node uses the config's target.
+    pub others: Fact<Vec<OtherUse>>,
+    /// Whether iscsid is set to end no session that is in use (`iscsid.safe_logout`).
+    pub safe_logout: Fact<bool>,
     /// How long the node waits for its disks.
     pub pressure: Fact<Pressure>,
     /// What etcd reports of itself; none if the config names no address to ask.
     pub metrics: Option<Fact<Metrics>>,
+}
+
+/// A use of the config's target by another program of this node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OtherUse {
+    /// A session that is not ours.
+    Session {
+        /// Its number.
+        sid: u32,
+        /// The open-iscsi interface that it was made by; none if the kernel does not say it.
+        interface: Option<String>,
+    },
+    /// A node record that is not ours.
+    Record {
+        /// The portal that it is of.
+        portal: Portal,
+    },
+}
+
+impl fmt::Display for OtherUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session { sid, interface: Some(interface) } => {
+                write!(f, "session {sid} (interface {interface})")
+            }
+            Self::Session { sid, interface: None } => write!(f, "session {sid}"),
+            Self::Record { portal } => write!(f, "the node record of {portal}"),
+        }
+    }
 }
 
 /// A path to the LUN.

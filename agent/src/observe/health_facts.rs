@@ -3,6 +3,7 @@
 use super::{
     certificates::{Keys, certificates},
     lun::{disks, sessions_to_target},
+    records::others_at_target,
 };
 use crate::{
     config::{Backing, Config},
@@ -50,6 +51,8 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
         size_announced: size_announced.into(),
         units,
         routes: routes.into(),
+        others: others_at_target(host, config).into(),
+        safe_logout: iscsi::keeps_sessions_in_use(host).into(),
         pressure: pressure.into(),
         metrics: before.map(|before| metrics(host, config, node, before)),
     }

@@ -29,6 +29,7 @@ pub(crate) use lun::{
     is_settled, lun, sessions_to_target,
 };
 pub(crate) use mount::unit as mount_unit;
+pub use records::others_at_target;
 pub(crate) use selinux::{in_force, selinux};
 
 use crate::{

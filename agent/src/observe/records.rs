@@ -1,11 +1,13 @@
-//! Observes which node records of ours are in the node's database. There are none but those that an earlier release left.
+//! Observes which node records of ours are in the node's database: none but those that an earlier release left. And who else
+//! on this node uses the target.
 
 use crate::{
     config::Config,
     host::{Host, iscsi},
-    node::Fact,
+    node::{Fact, OtherUse},
     terms::Portal,
 };
+use std::io;
 
 /// The portals of the target that have such a record, also those that the config does not name.
 pub(super) fn records(host: &Host, config: &Config) -> Fact<Vec<Portal>> {
@@ -13,4 +15,15 @@ pub(super) fn records(host: &Host, config: &Config) -> Fact<Vec<Portal>> {
         Some(iscsi) => iscsi::recorded(host, &iscsi.target.iqn).into(),
         None => Fact::Unknown("not looked at: the config names a device, and no target".into()),
     }
+}
+
+/// Sessions and node records of the config's target that are not ours.
+pub fn others_at_target(host: &Host, config: &Config) -> io::Result<Vec<OtherUse>> {
+    let Some(iscsi) = config.backing.iscsi() else { return Ok(Vec::new()) };
+    let target = &iscsi.target.iqn;
+    let sessions = iscsi::sessions(host)?.into_iter();
+    let others = sessions.filter(|one| one.target == target.as_str() && !one.is_of(target));
+    let sessions = others.map(|one| OtherUse::Session { sid: one.sid, interface: one.interface });
+    let records = iscsi::recorded_by_others(host, target)?.into_iter();
+    Ok(sessions.chain(records.map(|portal| OtherUse::Record { portal })).collect())
 }

@@ -14,12 +14,16 @@ pub fn initiator_name(host: &Host) -> io::Result<Option<String>> {
     Ok(host.root.read_opt(FILE)?.as_deref().and_then(parse_name))
 }
 
-/// The first line that sets the name. The line is parsed as tolerantly as iscsid does it (`cfg_get_string_param`,
-/// usr/iscsi_util.c): the key may be anywhere before the `=`, but not after a `#`. Debian's `GenerateName=yes` sets no
-/// name.
+/// Debian's `GenerateName=yes` sets no name.
 fn parse_name(text: &str) -> Option<String> {
+    value_of(text, "InitiatorName")
+}
+
+/// What the first line says that sets this key. The line is parsed as tolerantly as iscsid does it (`cfg_get_string_param`,
+/// usr/iscsi_util.c): the key may be anywhere before the `=`, but not after a `#`.
+pub(super) fn value_of(text: &str, key: &str) -> Option<String> {
     let value = |line: &str| {
-        let (before, after) = line.split_once("InitiatorName")?;
+        let (before, after) = line.split_once(key)?;
         let value = after.split_once('=')?.1.trim();
         (!before.contains('#') && !value.is_empty()).then(|| value.to_owned())
     };

@@ -21,11 +21,24 @@ const DEFAULT: &str = "default";
 
 /// The portals that our interface has a record of, also an incomplete one. Takes no lock.
 pub fn recorded(host: &Host, target: &Iqn) -> io::Result<Vec<Portal>> {
+    recorded_by(host, target, |interface| interface == Some(INTERFACE))
+}
+
+/// The portals that another interface has a record of, or a program without one. Takes no lock.
+pub fn recorded_by_others(host: &Host, target: &Iqn) -> io::Result<Vec<Portal>> {
+    recorded_by(host, target, |interface| interface != Some(INTERFACE))
+}
+
+fn recorded_by(
+    host: &Host,
+    target: &Iqn,
+    is_meant: impl Fn(Option<&str>) -> bool,
+) -> io::Result<Vec<Portal>> {
     let mut found = Vec::new();
     for portal in node_portals(host, target)? {
         for file in node_files(host, target, &portal)? {
             let text = host.root.read_opt(file.path.as_path())?;
-            if file.interface(text.as_deref()) == Some(INTERFACE) && !found.contains(&portal) {
+            if is_meant(file.interface(text.as_deref())) && !found.contains(&portal) {
                 found.push(portal.clone());
             }
         }
@@ -95,13 +108,31 @@ mod tests {
         node.startup = manual\nnode.session.auth.password = hunter2hunter2\n# END RECORD\n";
     const SETTINGS: &[(&str, &str)] = &[("node.startup", "manual")];
 
+    /// Where open-iscsi was never used, nothing shows which database it has, and both get this process's own directory.
+    #[test]
+    fn one_directory_in_the_place_of_both_databases_is_one() {
+        let fixture = Fixture::new("both");
+        let (host, target): (_, Iqn) = (&fixture.host, TARGET.parse().unwrap());
+        fixture.file(&format!("/run/etcd-lun/nodes/{TARGET}/10.0.0.1,3260,1/etcd-lun"), RECORD);
+        for database in super::super::database::DATABASES {
+            fs::create_dir_all(host.root.locate(database)).unwrap();
+            symlink(host.root.locate("/run/etcd-lun/nodes"), host.root.locate(format!("{database}/nodes")))
+                .unwrap();
+        }
+        let files = node_files(host, &target, &"10.0.0.1".parse().unwrap()).unwrap();
+        assert_eq!(files.len(), 1, "{files:?}");
+    }
+
     #[test]
     fn only_our_records_are_listed_and_deleted() {
         for database in super::super::database::DATABASES {
             let fixture = Fixture::new("recorded");
             let host = &fixture.host;
             let target: Iqn = TARGET.parse().unwrap();
-            assert_eq!(recorded(host, &target).unwrap(), []);
+            assert_eq!(
+                (recorded(host, &target).unwrap(), recorded_by_others(host, &target).unwrap()),
+                (vec![], vec![])
+            );
             let nodes = format!("{database}/nodes/{TARGET}");
             let others = RECORD.replace("etcd-lun", "default").replace("manual", "automatic");
             for (name, text) in [

@@ -7,6 +7,7 @@
 //! and 2.1.11.
 
 mod command;
+mod daemon;
 mod database;
 mod discovery;
 mod exit;
@@ -18,11 +19,12 @@ mod own;
 mod record;
 mod session;
 
+pub use daemon::keeps_sessions_in_use;
 pub use database::CHAP_ALGS;
 pub use discovery::{Announced, Discovered, discover, parse_discovered};
 pub use exit::{IscsiError, IscsiExit};
 pub use initiator::{initiator_name, set_initiator_name};
-pub use leftover::{delete_record, recorded};
+pub use leftover::{delete_record, recorded, recorded_by_others};
 pub use lock::clear_stale_lock;
 pub use login::{LogIn, log_in, log_out};
 pub use own::{drop_own_records, use_interface, use_own_records};

@@ -68,6 +68,12 @@ const BREAKS: &[(&str, &str, &str, &[&str])] = &[
         "cat /run/kept | tee /sys/class/iscsi_session/session*/recovery_tmo",
         &["session-timeout"],
     ),
+    (
+        "another program has a record of the target",
+        "D=/var/lib/iscsi/nodes/iqn.2024-02.com.example:etcd/10.77.0.9,3260,1; mkdir -p $D; echo iface.iscsi_ifacename = default >$D/default",
+        "rm -r /var/lib/iscsi/nodes/iqn.2024-02.com.example:etcd",
+        &["shared-target"],
+    ),
     ("a read-only device", "blockdev --setro /dev/$D", "blockdev --setrw /dev/$D", &["device-writable"]),
     (
         "over the cluster's bridge",

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{check, failed, faults, refused};
+use super::{check, failed, faults, refused, unhealthy};
 use crate::host::Output;
 use crate::net::{Machine, Path};
 use crate::node::Node;
@@ -94,6 +94,14 @@ fn play(stage: &Stage, target: &Node) -> Result<()> {
     if now != others {
         bail!("the other session to the target changed: {others} before, {now} now");
     }
+    // The other session is to the same target: a log-out of its program would end ours.
+    check(&stage.agent("health")?, unhealthy(&["shared-target"]))?;
+    stage.node.ok("echo iscsid.safe_logout = Yes >>/etc/iscsi/iscsid.conf; systemctl restart iscsid")?;
+    let log_out = stage.node.run(&format!("iscsiadm -m node -T {IQN} -p {} -u", portal()))?;
+    if log_out.code == 0 {
+        bail!("iscsid should refuse to end a session whose disk is mounted: {log_out}");
+    }
+    stage.is_on_lun()?;
     super::health::is_well(stage)
 }
 

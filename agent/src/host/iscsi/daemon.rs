@@ -1,0 +1,38 @@
+//! iscsid's own settings.
+
+use super::initiator::value_of;
+use crate::host::Host;
+use std::io;
+
+/// `CONFIG_FILE`, usr/config.h. iscsid reads it only when it starts.
+const FILE: &str = "/etc/iscsi/iscsid.conf";
+
+/// True if iscsid is set to end no session whose disks are mounted, swapped on or held, whoever asks (`iscsid.safe_logout`,
+/// usr/iscsid.c: only `Yes` counts). An iscsid that has not been started since does not know it.
+pub fn keeps_sessions_in_use(host: &Host) -> io::Result<bool> {
+    Ok(host.root.read_opt(FILE)?.and_then(|text| value_of(&text, "iscsid.safe_logout")).as_deref()
+        == Some("Yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::iscsi::tests::Fixture;
+
+    #[test]
+    fn only_yes_counts() {
+        let fixture = Fixture::new("safe-logout");
+        assert!(!keeps_sessions_in_use(&fixture.host).unwrap());
+        for (text, keeps) in [
+            ("node.startup = manual\niscsid.safe_logout = Yes\n", true),
+            ("# iscsid.safe_logout = Yes\n", false),
+            ("iscsid.safe_logout = yes\n", false),
+            ("iscsid.safe_logout = No\n", false),
+            ("iscsid.safe_logout = No\niscsid.safe_logout = Yes\n", false),
+            ("", false),
+        ] {
+            fixture.file(FILE, text);
+            assert_eq!(keeps_sessions_in_use(&fixture.host).unwrap(), keeps, "{text}");
+        }
+    }
+}
