@@ -32,16 +32,17 @@ pub fn chap() -> Account {
 pub fn record_by_hand() -> String {
     let account = chap();
     format!(
-        "record() {{
+        "made() {{
              iscsiadm -m iface -I etcd-lun -o new && iscsiadm -m iface -I etcd-lun -o update -n iface.initiatorname -v {INITIATOR}
              set -- -m node -T {IQN} -p $1,1 -I etcd-lun
              iscsiadm \"$@\" -o new && iscsiadm \"$@\" -o update -n node.startup -v manual -n node.session.scan -v manual \
                  -n node.session.auth.authmethod -v CHAP -n node.session.auth.username -v {} -n node.session.auth.password -v {}
-             rm -f /var/lib/iscsi/ifaces/etcd-lun /etc/iscsi/ifaces/etcd-lun
          }}
+         unmade() {{ rm -f /var/lib/iscsi/ifaces/etcd-lun /etc/iscsi/ifaces/etcd-lun; }}
+         record() {{ made $1 && unmade; }}
          log_in() {{
-             record $1; iscsiadm -m node -T {IQN} -p $1,1 -I etcd-lun --login; done=$?
-             rm -rf /var/lib/iscsi/nodes/{IQN}/*/etcd-lun /etc/iscsi/nodes/{IQN}/*/etcd-lun; return $done
+             made $1 && iscsiadm -m node -T {IQN} -p $1,1 -I etcd-lun --login; done=$?
+             unmade; rm -rf /var/lib/iscsi/nodes/{IQN}/*/etcd-lun /etc/iscsi/nodes/{IQN}/*/etcd-lun; return $done
          }}\n",
         account.user, account.secret
     )
