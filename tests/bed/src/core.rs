@@ -4,8 +4,8 @@
 //! these: what only real parts can show, once. The others are played by name (`--only`), all of them before a release (`--only /`).
 //! Many of them are a kind once more, with another target, another fault or another moment. In none of these are: multipath, a
 //! local disk instead of a LUN, a second session to the target, a LUN that changes its size, a cluster of several nodes, recorded
-//! power cuts, each check of `health` by itself, `bench`, what blkid knows (`content/*`), a record that is lost, and what the service
-//! does later than at a boot under SELinux (`selinux/service`).
+//! power cuts, each check of `health` by itself, `bench`, what blkid knows (`content/*`), a record that is lost, a disk of the node
+//! that goes back in time (`restored/*`), and what the service does later than at a boot under SELinux (`selinux/service`).
 //!
 //! `tests/model` has every moment of the protocol, `tests/rooted_units.rs` the mount unit under a real PID 1, and
 //! `tests/cluster.rs` the findings of a real cluster. The older node plays `rollback/cut-after-the-commit-then-a-boot`.

@@ -57,6 +57,7 @@ fn without_a_choice_the_core_is_played() {
             "exposure",
             "health",
             "paths",
+            "restored",
             "storage",
             "target"
         ]
