@@ -1,11 +1,11 @@
 //! Barring: putting local data aside that is out of date, so that a person can return to it and etcd cannot start on it.
 
-use super::{commit, fence};
+use super::{commit, fence, retire};
 use crate::{
     apply::{
         context::Run,
         guard,
-        machine::{Aside, Effect, Machine},
+        machine::{Aside, Machine},
         place,
     },
     host::{dir, inode, tree},
@@ -26,14 +26,8 @@ pub fn bar(machine: &mut dyn Machine, at: &AbsPath) -> anyhow::Result<String> {
     guard::lun_is_not_authoritative(machine).with_context(|| format!("{at} is not barred"))?;
     guard::nothing_is_mounted(machine, at)?;
     guard::etcd_is_at_rest(machine, at)?;
-    machine.perform(&Effect::PutAside { data: at.clone(), aside })?;
-    if let Err(error) = rests(machine, aside) {
-        machine
-            .perform(&Effect::PutBack { data: at.clone(), aside })
-            .with_context(|| format!("{error:#}; the data of {at} lies in {} now", aside.path()))?;
-        return Err(error.context(format!("the data is back in {at}, and not barred")));
-    }
-    machine.perform(&Effect::MarkAside { data: at.clone(), aside })?;
+    retire::put_aside(machine, at, aside, |machine| rests(machine, aside))
+        .with_context(|| format!("{at} is not barred"))?;
     fence::fence(machine, at)?;
     tracing::warn!("the local data was barred, because the LUN is newer");
     Ok(format!("the data of {at} lies in {}, and etcd cannot start", aside.path()))

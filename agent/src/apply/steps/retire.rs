@@ -6,6 +6,7 @@ use crate::{
         machine::{Aside, Effect, Machine, Source},
     },
     plan::step::Retire,
+    terms::AbsPath,
 };
 use anyhow::{Context as _, ensure};
 
@@ -33,16 +34,27 @@ pub fn retire(machine: &mut dyn Machine, step: &Retire) -> anyhow::Result<String
             machine.still_holds(&data).context("the data is not retired")?
         }
     };
-    machine.perform(&Effect::PutAside { data: from.clone(), aside })?;
-    if let Err(error) = rests(machine, aside, fingerprint.is_some()) {
-        machine
-            .perform(&Effect::PutBack { data: from.clone(), aside })
-            .with_context(|| format!("{error:#}; the data of {from} lies in {} now", aside.path()))?;
-        return Err(error.context(format!("the data is back in {from}")));
-    }
-    machine.perform(&Effect::MarkAside { data: from.clone(), aside })?;
+    put_aside(machine, from, aside, |machine| rests(machine, aside, fingerprint.is_some()))?;
     tracing::info!(GENERATION = *generation, "local data {copied} retired");
     Ok(format!("the data lies in {}", aside.path()))
+}
+
+/// Puts the data aside and marks it as ours, if it `rests` there. Else it goes back to its place.
+pub fn put_aside(
+    machine: &mut dyn Machine,
+    data: &AbsPath,
+    aside: Aside,
+    rests: impl FnOnce(&dyn Machine) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    machine.perform(&Effect::PutAside { data: data.clone(), aside })?;
+    if let Err(error) = rests(machine) {
+        machine
+            .perform(&Effect::PutBack { data: data.clone(), aside })
+            .with_context(|| format!("{error:#}; the data of {data} lies in {} now", aside.path()))?;
+        return Err(error.context(format!("the data is back in {data}")));
+    }
+    machine.perform(&Effect::MarkAside { data: data.clone(), aside })?;
+    Ok(())
 }
 
 /// The data that was put aside is used by nobody and is still what was copied: what this step has read, or what this run has
