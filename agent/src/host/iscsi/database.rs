@@ -79,8 +79,9 @@ pub(super) fn node_files(host: &Host, target: &Iqn, portal: &Portal) -> io::Resu
 /// The portals that there are node records of, of any interface. A name that is no portal's is not one of ours.
 pub(super) fn node_portals(host: &Host, target: &Iqn) -> io::Result<Vec<Portal>> {
     let mut portals = Vec::new();
-    for database in DATABASES {
-        for name in host.root.list_opt(format!("{database}/nodes/{target}"))?.unwrap_or_default() {
+    for nodes in directories(host, "nodes")? {
+        let dir = nodes.join(target.as_str());
+        for name in host.root.list_opt(dir.as_path())?.unwrap_or_default() {
             let mut parts = name.split(',');
             let (address, port) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
@@ -112,17 +113,7 @@ fn one_database(
     look: impl Fn(&AbsPath) -> io::Result<Vec<AbsPath>>,
 ) -> io::Result<Vec<RecordFile>> {
     let mut found: Vec<RecordFile> = Vec::new();
-    let mut seen = Vec::new();
-    for text in DATABASES {
-        let database: AbsPath = text.parse().map_err(io::Error::other)?;
-        let kind = database.join(kind);
-        let Some(dir) = absent_is_none(fs::metadata(host.root.locate(kind.as_path())))? else { continue };
-        let real = (dir.dev(), dir.ino());
-        if seen.contains(&real) {
-            // One database is a link to the other, or this process's own directory is mounted over both.
-            continue;
-        }
-        seen.push(real);
+    for kind in directories(host, kind)? {
         let paths = look(&kind)?;
         if let (Some(one), Some(other)) = (found.first(), paths.first()) {
             return Err(io::Error::other(format!(
@@ -132,6 +123,23 @@ fn one_database(
         }
         let with = |path| RecordFile { kind: kind.clone(), path };
         found.extend(paths.into_iter().map(with));
+    }
+    Ok(found)
+}
+
+/// The directories of records of a kind, each once: one database may be a link to the other, and this process's own directory may
+/// be mounted over both.
+fn directories(host: &Host, kind: &str) -> io::Result<Vec<AbsPath>> {
+    let mut found = Vec::new();
+    let mut seen = Vec::new();
+    for text in DATABASES {
+        let dir = text.parse::<AbsPath>().map_err(io::Error::other)?.join(kind);
+        let Some(real) = absent_is_none(fs::metadata(host.root.locate(dir.as_path())))? else { continue };
+        let real = (real.dev(), real.ino());
+        if !seen.contains(&real) {
+            seen.push(real);
+            found.push(dir);
+        }
     }
     Ok(found)
 }
