@@ -143,7 +143,9 @@ fn readable_by_others(host: &Host, pool: &Pool, sources: &[Source]) -> Vec<Strin
 /// open-iscsi there is nothing to find.
 fn shared_target(host: &Host, config: &Config) -> Option<String> {
     let target = &config.backing.iscsi()?.target.iqn;
-    let others = observe::others_at_target(host, config).ok().filter(|others| !others.is_empty())?;
+    let sessions = iscsi::sessions(host).ok()?;
+    let others =
+        observe::others_at_target(host, target, &sessions).ok().filter(|others| !others.is_empty())?;
     match iscsi::keeps_sessions_in_use(host) {
         Ok(true) => None,
         Ok(false) | Err(_) => Some(health::shared(target, &others)),

@@ -2,7 +2,7 @@
 
 use super::{
     certificates::{Keys, certificates},
-    lun::{disks, sessions_to_target},
+    lun::disks,
     records::others_at_target,
 };
 use crate::{
@@ -13,10 +13,12 @@ use crate::{
         iscsi, kmsg, pressure, route, staging, systemd, tree,
     },
     node::{
-        Fact, HealthFacts, LunView, Metrics, Multipath, Node, Path, Pressure, Route, Sample, Selinux,
-        UnitState, WriteCache,
+        Fact, HealthFacts, LunView, Metrics, Multipath, Node, OtherUse, Path, Pressure, Route, Sample,
+        Selinux, UnitState, WriteCache,
     },
-    policy, unit,
+    policy,
+    terms::Iqn,
+    unit,
 };
 use std::{io, time::Duration};
 
@@ -29,7 +31,10 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
     let first = pressure::processors(host);
     let before =
         config.etcd.metrics.as_ref().map(|_| ask(host, config, node, "/metrics").map(|answer| answer.body));
-    let sessions = sessions_to_target(host, config);
+    let (sessions, others) = match config.backing.iscsi().map(|iscsi| &iscsi.target.iqn) {
+        Some(target) => at_target(host, target),
+        None => (Ok(Vec::new()), Ok(Vec::new())),
+    };
     let paths: Fact<Vec<Path>> = paths(host, config).into();
     let log = devices(node).and_then(|disks| Ok((kmsg::messages(host)?, disks)));
     let kernel_errors = sessions.as_ref().map_err(copied).and_then(|sessions| {
@@ -51,11 +56,18 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
         size_announced: size_announced.into(),
         units,
         routes: routes.into(),
-        others: others_at_target(host, config).into(),
+        others: others.into(),
         safe_logout: iscsi::keeps_sessions_in_use(host).into(),
         pressure: pressure.into(),
         metrics: before.map(|before| metrics(host, config, node, before)),
     }
+}
+
+/// Our sessions to the target, and who else uses it.
+fn at_target(host: &Host, target: &Iqn) -> (io::Result<Vec<iscsi::Session>>, io::Result<Vec<OtherUse>>) {
+    let all = iscsi::sessions(host);
+    let others = all.as_ref().map_err(copied).and_then(|all| others_at_target(host, target, all));
+    (all.map(|all| all.into_iter().filter(|one| one.is_of(target)).collect()), others)
 }
 
 /// A copy of an error, for facts that share its cause.

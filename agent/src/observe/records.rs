@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     host::{Host, iscsi},
     node::{Fact, OtherUse},
-    terms::Portal,
+    terms::{Iqn, Portal},
 };
 use std::io;
 
@@ -17,13 +17,10 @@ pub(super) fn records(host: &Host, config: &Config) -> Fact<Vec<Portal>> {
     }
 }
 
-/// Sessions and node records of the config's target that are not ours.
-pub fn others_at_target(host: &Host, config: &Config) -> io::Result<Vec<OtherUse>> {
-    let Some(iscsi) = config.backing.iscsi() else { return Ok(Vec::new()) };
-    let target = &iscsi.target.iqn;
-    let sessions = iscsi::sessions(host)?.into_iter();
-    let others = sessions.filter(|one| one.target == target.as_str() && !one.is_of(target));
-    let sessions = others.map(|one| OtherUse::Session { sid: one.sid, interface: one.interface });
+/// Sessions and node records of this target that are not ours. `sessions` are all of the node.
+pub fn others_at_target(host: &Host, target: &Iqn, sessions: &[iscsi::Session]) -> io::Result<Vec<OtherUse>> {
+    let others = sessions.iter().filter(|one| one.target == target.as_str() && !one.is_of(target));
+    let sessions = others.map(|one| OtherUse::Session { sid: one.sid, interface: one.interface.clone() });
     let records = iscsi::recorded_by_others(host, target)?.into_iter();
     Ok(sessions.chain(records.map(|portal| OtherUse::Record { portal })).collect())
 }
