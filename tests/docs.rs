@@ -11,7 +11,7 @@ fn read(path: &str) -> String {
 /// The messages of all refusals. `…` stands for each inserted value.
 fn refusals() -> Vec<String> {
     let mut found = Vec::new();
-    for file in ["mod.rs", "authority.rs", "retired.rs"] {
+    for file in ["mod.rs", "authority.rs", "retired.rs", "rollback.rs"] {
         let text = read(&format!("agent/src/plan/refusal/{file}"));
         let own = text.split("#[error(").skip(1).filter(|part| !part.starts_with("transparent"));
         found.extend(own.map(|part| message(part).unwrap()));

@@ -27,7 +27,9 @@ fn gist(decided: Result<Plan, Refusal>) -> Result<Vec<Step>, String> {
         Err(Refusal::MultipathPending { paths, .. }) => Err(format!("claimed {paths}")),
         Err(Refusal::SeveralPaths { paths, .. }) => Err(format!("several {paths}")),
         Err(Refusal::ForeignMount { at, .. } | Refusal::DiskGone { at, .. }) => Err(format!("mounted {at}")),
-        Err(Refusal::OutOfReach { generation, .. }) => Err(format!("out of reach {generation}")),
+        Err(Refusal::Rollback(RollbackRefusal::OutOfReach { generation, .. })) => {
+            Err(format!("out of reach {generation}"))
+        }
         Err(other) => Err(other.to_string().replace("where the disk comes from", "at the target")),
     }
 }

@@ -335,7 +335,10 @@ fn apply_by_hand_does_not_finish_a_rollback() {
     }
     world.crash();
     let refusal = plan(&config, &world.node, Occasion::ByHand).unwrap_err();
-    assert!(matches!(refusal, Refusal::RollbackUnfinished { generation: 2 }), "{refusal}");
+    assert!(
+        matches!(refusal, Refusal::Rollback(RollbackRefusal::RollbackUnfinished { generation: 2 })),
+        "{refusal}"
+    );
 }
 
 /// `apply` does the same before it copies anything.
@@ -402,7 +405,10 @@ fn what_an_older_version_has_proven_is_not_compared() {
         ];
         for refusal in refusals {
             assert!(
-                matches!(refusal, Refusal::OlderFingerprintOfReturned { generation: 2, .. }),
+                matches!(
+                    refusal,
+                    Refusal::Rollback(RollbackRefusal::OlderFingerprintOfReturned { generation: 2, .. })
+                ),
                 "{refusal}"
             );
         }

@@ -50,7 +50,7 @@ pub use input::Occasion;
 pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
 pub use quorum::may_stop;
-pub use refusal::{AuthorityRefusal, Refusal};
+pub use refusal::{AuthorityRefusal, Refusal, RollbackRefusal};
 pub use retired::may_delete;
 pub use rollback::rollback;
 pub use step::{Step, Way};

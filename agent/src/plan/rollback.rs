@@ -14,7 +14,7 @@ use super::{
     outcome::{Horizon, Plan},
     outlook,
     recorded::order_of,
-    refusal::Refusal,
+    refusal::{Refusal, RollbackRefusal},
     resume,
     step::{Copy, Step, Way},
 };
@@ -32,15 +32,16 @@ use crate::{
 pub fn rollback(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     let input = PlanInput::new(config, node, Occasion::ByHand)?;
     match input.record {
-        None => Err(Refusal::NothingToReturn { found: "there is no record" }),
+        None => Err(RollbackRefusal::NothingToReturn { found: "there is no record" }.into()),
         Some(record) if record.authority == Authority::Lun => from_lun(&input, record),
         Some(record) if record.rolled_back => {
             let plan = finish(&input, record)?;
             if plan.is_empty() { release_and_log_out(&input, record) } else { Ok(plan) }
         }
-        Some(_) => Err(Refusal::NothingToReturn {
+        Some(_) => Err(RollbackRefusal::NothingToReturn {
             found: "the record says that the local disk is authoritative, and a migration was only begun",
-        }),
+        }
+        .into()),
     }
 }
 
@@ -53,7 +54,7 @@ pub(super) fn apply_after_rollback(input: &PlanInput<'_>, record: &Record) -> Re
     match input.occasion {
         Occasion::Boot => Ok(plan),
         Occasion::ByHand if plan.is_empty() => migrate::plan(input),
-        Occasion::ByHand => Err(Refusal::RollbackUnfinished { generation: record.generation }),
+        Occasion::ByHand => Err(RollbackRefusal::RollbackUnfinished { generation: record.generation }.into()),
     }
 }
 
@@ -62,13 +63,17 @@ pub(super) fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Ref
     let generation = record.generation;
     if let Some(mount) = require("what is mounted on the data directory", &input.node.mount)? {
         let (at, unit) = (input.data_dir(), input.mount_unit());
-        return Err(Refusal::MountedOver { generation, at, source_device: mount.source.clone(), unit });
+        return Err(RollbackRefusal::MountedOver {
+            generation,
+            at,
+            source_device: mount.source.clone(),
+            unit,
+        }
+        .into());
     }
-    let gone = |found| Refusal::ReturnedDataGone {
-        generation,
-        found,
-        at: input.data_dir(),
-        shelf: staging_dir(generation),
+    let gone = |found| {
+        let (at, shelf) = (input.data_dir(), staging_dir(generation));
+        Refusal::from(RollbackRefusal::ReturnedDataGone { generation, found, at, shelf })
     };
     let copy = require(STAGED_FACT, &input.node.rollback_staging)?.copy.as_ref();
     let barred = barred::barred_data(input)?;
@@ -78,10 +83,11 @@ pub(super) fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Ref
         Some(copy) => {
             match record.fingerprint {
                 Some(RecordedFingerprint::Older(_)) => {
-                    return Err(Refusal::OlderFingerprintOfReturned {
+                    return Err(RollbackRefusal::OlderFingerprintOfReturned {
                         generation,
                         shelf: staging_dir(generation),
-                    });
+                    }
+                    .into());
                 }
                 Some(RecordedFingerprint::Ours(proven)) if copy.fingerprint == Some(proven) => {}
                 Some(RecordedFingerprint::Ours(_)) | None => {
@@ -196,7 +202,8 @@ fn check_lun_reachable(input: &PlanInput<'_>, record: &Record) -> Result<(), Ref
             (found, "See that the target answers")
         }
     };
-    Err(Refusal::OutOfReach { generation: record.generation, wwid: record.wwid.clone(), found, cure })
+    Err(RollbackRefusal::OutOfReach { generation: record.generation, wwid: record.wwid.clone(), found, cure }
+        .into())
 }
 
 /// Refuses unless the local disk has room for all that the LUN's filesystem counts as used, which is more than etcd's data.
@@ -210,7 +217,9 @@ fn check_local_space(input: &PlanInput<'_>, record: &Record, mount: &DataMount) 
     }
     let staging = require(STAGED_FACT, &input.node.rollback_staging)?;
     if staging.copy.as_ref().is_some_and(|copy| !copy.ours) {
-        return Err(Refusal::ShelfTaken { at: staging_dir(record.generation.saturating_add(1)) });
+        return Err(
+            RollbackRefusal::ShelfTaken { at: staging_dir(record.generation.saturating_add(1)) }.into()
+        );
     }
     let Some((Bytes(free), Bytes(all))) = mount.free else {
         let why = "its filesystem reports no sizes".into();
@@ -221,7 +230,13 @@ fn check_local_space(input: &PlanInput<'_>, record: &Record, mount: &DataMount) 
     let staged = staging.copy.as_ref().map_or(0, |copy| copy.size.0);
     let wanted = Bytes(used.saturating_add(SPARE_SPACE).saturating_sub(staged));
     if staging.free < wanted {
-        return Err(Refusal::NoLocalRoom { found: staging.free, wanted, state: STATE, retired: RETIRED });
+        return Err(RollbackRefusal::NoLocalRoom {
+            found: staging.free,
+            wanted,
+            state: STATE,
+            retired: RETIRED,
+        }
+        .into());
     }
     Ok(())
 }
