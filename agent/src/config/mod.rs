@@ -31,7 +31,7 @@ pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, S
 pub use chap::{ChapSource, SecretSource};
 pub use error::ConfigError;
 pub use node_config::{Config, NodeRow};
-pub use node_record::{DIGESTS, record_settings};
+pub use node_record::record_settings;
 pub use parse::utf8;
 pub use parts::{Certificates, ClusterConfig, EtcdConfig, NodeEntry, Runtime, Target, parked};
 pub use plain_tables::{Boot, HealthConfig, LunConfig};

@@ -21,7 +21,7 @@ pub fn record_settings(
 }
 
 /// open-iscsi's settings of the checksums.
-pub const DIGESTS: [&str; 2] = ["node.conn[0].iscsi.HeaderDigest", "node.conn[0].iscsi.DataDigest"];
+const DIGESTS: [&str; 2] = ["node.conn[0].iscsi.HeaderDigest", "node.conn[0].iscsi.DataDigest"];
 
 #[cfg(test)]
 mod tests {
