@@ -12,6 +12,8 @@ pub mod dir;
 pub mod etcd_api;
 pub mod exec;
 pub mod filelock;
+#[cfg(test)]
+pub mod files;
 pub mod http;
 pub mod identity;
 pub mod inode;

@@ -112,76 +112,20 @@ mod tests {
     use super::*;
     use crate::{
         config::Source,
-        host::{Root, transcript::Transcript},
+        host::{Root, files::Files, transcript::Transcript},
         node::LunView,
         observe::lun::lun_among,
     };
     use nix::time::{ClockId, clock_gettime};
-    use std::{
-        fs,
-        os::unix::fs::symlink,
-        path::{Path, PathBuf},
-        time::Duration,
-    };
+    use std::time::Duration;
 
-    /// A machine with many mount namespaces and with many disks of other programs, as a node with a CSI driver has them.
-    struct Crowd(PathBuf);
-
-    impl Drop for Crowd {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
-    }
-
-    impl Crowd {
-        fn put(&self, path: &str, text: &str) {
-            let path = self.0.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-
-        fn link(&self, to: &Path, at: &str) {
-            let at = self.0.join(at);
-            fs::create_dir_all(at.parent().unwrap()).unwrap();
-            symlink(to, at).unwrap();
-        }
-
-        fn session(&self, sid: u32, target: &str, interface: &str, disks: std::ops::Range<u32>) {
-            let dir = format!("sys/class/iscsi_session/session{sid}");
-            for (name, text) in [
-                ("targetname", target),
-                ("ifacename", interface),
-                ("state", "LOGGED_IN"),
-                ("initiatorname", "iqn.1994-05.com.redhat:node"),
-                ("target_id", "0"),
-                ("tpgt", "1"),
-                ("recovery_tmo", "120"),
-            ] {
-                self.put(&format!("{dir}/{name}"), &format!("{text}\n"));
-            }
-            let device = self.0.join(format!("sys/devices/platform/host{sid}/session{sid}"));
-            fs::create_dir_all(&device).unwrap();
-            self.link(&device, &format!("{dir}/device"));
-            for (lun, disk) in disks.enumerate() {
-                let address = format!("sys/bus/scsi/devices/{sid}:0:0:{}", lun + 1);
-                self.put(&format!("{address}/type"), "0\n");
-                self.put(&format!("{address}/wwid"), &format!("naa.600140500000{disk:020}\n"));
-                fs::create_dir_all(self.0.join(format!("{address}/block/sd{disk}"))).unwrap();
-                let name = format!("sys/class/block/sd{disk}");
-                for (file, text) in
-                    [("dev", format!("8:{disk}")), ("size", "2097152".into()), ("ro", "0".into())]
-                {
-                    self.put(&format!("{name}/{file}"), &format!("{text}\n"));
-                }
-                self.put(&format!("{name}/stat"), "0 0 0 0 0 0 0 0 0 0 0\n");
-            }
-        }
-
-        fn process(&self, pid: u32, mounts: &str) {
-            self.link(Path::new(&format!("mnt:[{pid}]")), &format!("proc/{pid}/ns/mnt"));
-            self.link(Path::new("/"), &format!("proc/{pid}/root"));
-            self.put(&format!("proc/{pid}/mountinfo"), mounts);
-            self.put(&format!("proc/{pid}/comm"), "pause\n");
+    /// A session with these disks.
+    fn session(crowd: &Files, sid: u32, target: &str, interface: &str, disks: std::ops::Range<u32>) {
+        crowd.session(sid, target, interface);
+        for (number, disk) in (1..).zip(disks) {
+            let name = format!("sd{disk}");
+            crowd.lun(sid, number, &format!("naa.600140500000{disk:020}"), &name);
+            crowd.disk(&name, &format!("8:{disk}"), 1 << 21);
         }
     }
 
@@ -192,12 +136,16 @@ mod tests {
     /// 400 disks of other programs and 250 mount namespaces, of 68 mounts each. The health check does this each minute.
     #[test]
     fn disks_of_others_cost_next_to_nothing() {
-        let memory = PathBuf::from("/dev/shm");
-        let dir = if memory.is_dir() { memory } else { std::env::temp_dir() };
-        let crowd = Crowd(dir.join(format!("etcd-lun-crowd-{}", std::process::id())));
-        crowd.session(1, "iqn.2024-02.com.example:etcd", "etcd-lun", 0..1);
+        let crowd = Files::new("crowd");
+        session(&crowd, 1, "iqn.2024-02.com.example:etcd", "etcd-lun", 0..1);
         for sid in 2..=101 {
-            crowd.session(sid, &format!("iqn.2024-02.com.example:csi{sid}"), "default", sid * 4..sid * 4 + 4);
+            session(
+                &crowd,
+                sid,
+                &format!("iqn.2024-02.com.example:csi{sid}"),
+                "default",
+                sid * 4..sid * 4 + 4,
+            );
         }
         let container: String = (0..67)
             .map(|at| format!("{} 22 0:{at} / /run/containers/{at} rw,nosuid shared:{at} - overlay overlay rw,lowerdir=/a\n", at + 100))

@@ -6,16 +6,16 @@ use super::*;
 use crate::{
     apply::watcher::Silent,
     config::{Config, Source},
-    host::{ExecError, Invocation, Output, Root, Runner, Tool},
+    host::{ExecError, Invocation, Output, Root, Runner, Tool, files::Files},
     node::{Identity, layout::RECORD},
     observe::secrets::Secrets,
     terms::Nonce,
 };
 use std::{
     fs::{self, File, OpenOptions},
-    os::unix::fs::{FileExt, symlink},
+    ops::Deref,
+    os::unix::fs::FileExt,
     path::PathBuf,
-    sync::atomic::{AtomicU32, Ordering},
 };
 
 const MACHINE: &str = "0123456789abcdef0123456789abcdef";
@@ -52,16 +52,18 @@ impl Runner for Tools {
     }
 }
 
-/// A node that is a directory. It is removed at the end.
+/// A node that is a directory.
 struct Node {
-    base: PathBuf,
+    files: Files,
     host: Host,
     config: Config,
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.base).unwrap();
+impl Deref for Node {
+    type Target = Files;
+
+    fn deref(&self) -> &Files {
+        &self.files
     }
 }
 
@@ -69,9 +71,9 @@ impl Node {
     /// With a blank disk of its own, which nobody uses.
     fn with_device() -> Self {
         let node = Self::with("[device]\npath = \"/dev/disk/by-id/virtio-etcd0\"\n", "A");
-        node.disk("img", "8:16", WWID);
+        node.whole_disk("img", "8:16");
         node.link("../../img", "dev/disk/by-id/virtio-etcd0");
-        let image = File::create(node.base.join("dev/img")).unwrap();
+        let image = File::create(node.files.0.join("dev/img")).unwrap();
         image.set_len(SIZE).unwrap();
         node
     }
@@ -86,96 +88,49 @@ impl Node {
             active,
         );
         for (sid, disk) in [(1, "sda"), (2, "sdb")] {
-            node.session(sid, disk);
+            node.path(sid, disk);
         }
-        node.disk("dm-0", "253:0", "");
+        node.disk("dm-0", "253:0", SIZE / 512);
         node.put("sys/class/block/dm-0/dm/uuid", &format!("mpath-{WWID}\n"));
         node.put("sys/class/block/dm-0/dm/name", "mpatha\n");
         node
     }
 
     fn with(backing: &str, active: &'static str) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let base = std::env::temp_dir().join(format!("etcd-lun-guard-{}-{number}", std::process::id()));
+        let files = Files::new("guard");
+        let base = &files.0;
         fs::create_dir_all(base.join("dev")).unwrap();
         let tools = Tools { image: base.join("dev/img"), active };
-        let host = Host::fixture(Root::new(&base), Box::new(tools)).unwrap();
+        let host = Host::fixture(Root::new(base), Box::new(tools)).unwrap();
         let text = format!("{backing}[etcd]\nruntime = \"systemd\"\n");
         let source = Source { path: "config.toml".into(), text };
         let config = Config::load(&[source], MACHINE, "master-0").unwrap();
-        let node = Self { base, host, config };
+        let node = Self { files, host, config };
         node.process(1, "");
         node.record(&record().commit(None));
         node
     }
 
-    fn put(&self, path: &str, text: &str) {
-        let path = self.base.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    fn link(&self, to: &str, at: &str) {
-        let at = self.base.join(at);
-        fs::create_dir_all(at.parent().unwrap()).unwrap();
-        symlink(to, at).unwrap();
-    }
-
-    fn disk(&self, name: &str, number: &str, wwid: &str) {
-        let dir = format!("sys/class/block/{name}");
-        self.put(&format!("{dir}/dev"), number);
-        self.put(&format!("{dir}/size"), &(SIZE / 512).to_string());
-        self.put(&format!("{dir}/ro"), "0");
-        self.put(&format!("{dir}/stat"), "0 0 0 0 0 0 0 0 0 0 0\n");
-        if !wwid.is_empty() {
-            self.put(&format!("{dir}/device/wwid"), wwid);
-        }
-    }
-
     /// A session of ours with one path of the map.
-    fn session(&self, sid: u32, disk: &str) {
-        let dir = format!("sys/class/iscsi_session/session{sid}");
-        for (name, text) in [
-            ("targetname", TARGET),
-            ("ifacename", "etcd-lun"),
-            ("state", "LOGGED_IN"),
-            ("initiatorname", "iqn.1994-05.com.redhat:node"),
-            ("target_id", "0"),
-            ("tpgt", "1"),
-            ("recovery_tmo", "5"),
-        ] {
-            self.put(&format!("{dir}/{name}"), text);
-        }
-        let device = format!("sys/devices/platform/host{sid}/session{sid}");
+    fn path(&self, sid: u32, disk: &str) {
+        self.session(sid, TARGET, "etcd-lun");
         let connection = format!("connection{sid}:0");
-        fs::create_dir_all(self.base.join(&device).join(&connection)).unwrap();
-        self.link(self.base.join(&device).to_str().unwrap(), &format!("{dir}/device"));
-        let dir = format!("sys/class/iscsi_connection/{connection}");
-        for (name, text) in [
-            ("persistent_address", format!("10.0.0.{sid}")),
-            ("persistent_port", "3260".into()),
-            ("address", format!("10.0.0.{sid}")),
-            ("port", "3260".into()),
-        ] {
-            self.put(&format!("{dir}/{name}"), &text);
+        self.dir(&format!("sys/devices/platform/host{sid}/session{sid}/{connection}"));
+        for name in ["persistent_address", "address"] {
+            self.put(&format!("sys/class/iscsi_connection/{connection}/{name}"), &format!("10.0.0.{sid}"));
         }
-        let address = format!("sys/bus/scsi/devices/{sid}:0:0:1");
-        self.put(&format!("{address}/type"), "0\n");
-        self.put(&format!("{address}/wwid"), WWID);
-        fs::create_dir_all(self.base.join(format!("{address}/block/{disk}"))).unwrap();
-        self.disk(disk, &format!("8:{}", sid * 16), WWID);
+        for name in ["persistent_port", "port"] {
+            self.put(&format!("sys/class/iscsi_connection/{connection}/{name}"), "3260");
+        }
+        self.lun(sid, 1, WWID, disk);
+        self.whole_disk(disk, &format!("8:{}", sid * 16));
         self.put(&format!("sys/class/block/{disk}/device/state"), "running\n");
-        fs::create_dir_all(self.base.join(format!("sys/class/block/{disk}/holders/dm-0"))).unwrap();
+        self.dir(&format!("sys/class/block/{disk}/holders/dm-0"));
     }
 
-    fn process(&self, pid: u32, mounts: &str) {
-        let dir = self.base.join(format!("proc/{pid}"));
-        let _ = fs::remove_dir_all(&dir);
-        self.link(&format!("mnt:[{pid}]"), &format!("proc/{pid}/ns/mnt"));
-        self.link("/", &format!("proc/{pid}/root"));
-        self.put(&format!("proc/{pid}/mountinfo"), mounts);
-        self.put(&format!("proc/{pid}/comm"), "pause\n");
+    fn whole_disk(&self, name: &str, number: &str) {
+        self.disk(name, number, SIZE / 512);
+        self.put(&format!("sys/class/block/{name}/device/wwid"), WWID);
     }
 
     fn record(&self, record: &Record) {
@@ -189,7 +144,7 @@ impl Node {
     }
 
     fn write(&self, at: u64, bytes: &[u8]) {
-        let image = OpenOptions::new().write(true).open(self.base.join("dev/img")).unwrap();
+        let image = OpenOptions::new().write(true).open(self.files.0.join("dev/img")).unwrap();
         image.write_all_at(bytes, at).unwrap();
     }
 
@@ -252,14 +207,11 @@ fn fails_for_each<T: std::fmt::Debug>(
 const UNFIT: [Row; 9] = [
     (|node| node.put("sys/class/block/img/device/wwid", OTHER), "another LUN has taken its place"),
     (
-        |node| fs::remove_file(node.base.join("sys/class/block/img/device/wwid")).unwrap(),
+        |node| fs::remove_file(node.files.0.join("sys/class/block/img/device/wwid")).unwrap(),
         "cannot be determined",
     ),
     (|node| node.put("sys/class/block/img/ro", "1"), "is read-only now"),
-    (
-        |node| fs::create_dir_all(node.base.join("sys/class/block/img/holders/dm-3")).unwrap(),
-        "is held by dm-3",
-    ),
+    (|node| node.dir("sys/class/block/img/holders/dm-3"), "is held by dm-3"),
     (
         |node| node.process(7, "90 22 8:16 / /mnt rw - xfs /dev/img rw\n"),
         "is in use at /mnt by pause (pid 7)",
@@ -269,8 +221,8 @@ const UNFIT: [Row; 9] = [
         "in use at swap",
     ),
     (|node| node.process(7, "no mount\n"), "users cannot be determined"),
-    (|node| fs::remove_file(node.base.join("dev/disk/by-id/virtio-etcd0")).unwrap(), "has gone"),
-    (|node| fs::remove_dir_all(node.base.join("sys/class/block/img")).unwrap(), "has gone"),
+    (|node| fs::remove_file(node.files.0.join("dev/disk/by-id/virtio-etcd0")).unwrap(), "has gone"),
+    (|node| fs::remove_dir_all(node.files.0.join("sys/class/block/img")).unwrap(), "has gone"),
 ];
 
 #[test]
@@ -320,7 +272,7 @@ fn only_the_filesystem_that_is_named_is_mounted() {
     let of_record: [Row; 2] = [
         (|node| node.changed(|record| record.uuid = FOREIGN), "the record names filesystem"),
         (
-            |node| fs::remove_file(node.base.join(RECORD.trim_start_matches('/'))).unwrap(),
+            |node| fs::remove_file(node.files.0.join(RECORD.trim_start_matches('/'))).unwrap(),
             "the record is gone",
         ),
     ];
@@ -347,7 +299,7 @@ fn data_is_on_the_lun_only_if_this_lun_is_mounted_there_once() {
             (|node| node.process(1, &MOUNT.repeat(2)), "more than once"),
             (|node| node.process(1, &MOUNT.replace("8:16", "8:32")), "is on device 8:32"),
             (|node| node.put("sys/class/block/img/device/wwid", OTHER), "the record names"),
-            (|node| fs::remove_file(node.base.join("dev/disk/by-id/virtio-etcd0")).unwrap(), "has gone"),
+            (|node| fs::remove_file(node.files.0.join("dev/disk/by-id/virtio-etcd0")).unwrap(), "has gone"),
         ],
     );
 }
@@ -356,15 +308,12 @@ fn data_is_on_the_lun_only_if_this_lun_is_mounted_there_once() {
 fn a_session_in_use_is_not_logged_out() {
     let unmapped = || {
         let node = Node::with_paths(BOTH_WORK);
-        fs::remove_dir_all(node.base.join("sys/class/block/sda/holders")).unwrap();
+        fs::remove_dir_all(node.files.0.join("sys/class/block/sda/holders")).unwrap();
         node
     };
     let rows: [Row; 3] = [
         (|node| node.process(7, "90 22 8:16 / /mnt rw - xfs /dev/sda rw\n"), "session 1 is in use"),
-        (
-            |node| fs::create_dir_all(node.base.join("sys/class/block/sda/holders/dm-0")).unwrap(),
-            "session 1 is in use",
-        ),
+        (|node| node.dir("sys/class/block/sda/holders/dm-0"), "session 1 is in use"),
         (|node| node.process(7, "no mount\n"), "looking for users"),
     ];
     fails_for_each(unmapped, |run| session_is_free(run.host, 1), &rows);
@@ -379,13 +328,13 @@ fn only_a_free_path_of_the_same_lun_is_added() {
     let step = AddPath { map: "dm-0".into(), path: "sdc".into(), wwid: wwid() };
     let free = || {
         let node = Node::with_paths(BOTH_WORK);
-        node.disk("sdc", "8:48", WWID);
+        node.whole_disk("sdc", "8:48");
         node
     };
     let rows: [Row; 3] = [
         (|node| node.put("sys/class/block/sdc/device/wwid", OTHER), "stays out of dm-0"),
-        (|node| fs::create_dir_all(node.base.join("sys/class/block/sdc/holders/dm-7")).unwrap(), "stays out"),
-        (|node| fs::remove_dir_all(node.base.join("sys/class/block/sdc")).unwrap(), "stays out of dm-0"),
+        (|node| node.dir("sys/class/block/sdc/holders/dm-7"), "stays out"),
+        (|node| fs::remove_dir_all(node.files.0.join("sys/class/block/sdc")).unwrap(), "stays out of dm-0"),
     ];
     fails_for_each(free, |run| path_is_free(run.host, &step), &rows);
 }
@@ -404,7 +353,7 @@ fn a_path_leaves_its_map_only_if_another_one_works() {
         (|node| node.put("sys/class/block/sdb/device/wwid", OTHER), "sdb does not work"),
         (|node| node.put("sys/class/block/sdb/size", "2048"), "sdb does not work"),
         (
-            |node| fs::remove_dir_all(node.base.join("sys/class/block/sdb/holders")).unwrap(),
+            |node| fs::remove_dir_all(node.files.0.join("sys/class/block/sdb/holders")).unwrap(),
             "sdb does not work",
         ),
         (|node| node.put("sys/class/block/sdb/stat", "0 0 0 0 0 0 0 0 3 0 0\n"), "sdb does not work"),
@@ -417,11 +366,8 @@ fn a_path_leaves_its_map_only_if_another_one_works() {
             },
             "has no other path that works",
         ),
-        (
-            |node| fs::create_dir_all(node.base.join("sys/class/block/sda/holders/dm-7")).unwrap(),
-            "so it stays",
-        ),
-        (|node| fs::remove_dir_all(node.base.join("sys/class/block/dm-0")).unwrap(), "so it stays"),
+        (|node| node.dir("sys/class/block/sda/holders/dm-7"), "so it stays"),
+        (|node| fs::remove_dir_all(node.files.0.join("sys/class/block/dm-0")).unwrap(), "so it stays"),
     ];
     fails_for_each(|| Node::with_paths(BOTH_WORK), guard, &rows);
     let failed = Node::with_paths(SDB_FAILED).look(guard).unwrap_err();
