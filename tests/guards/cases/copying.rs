@@ -1,0 +1,97 @@
+//! The copy and its proof, both ways.
+
+use super::*;
+
+pub(super) fn cases() -> Vec<Case> {
+    let copy = |way, provisional| Copy { from: data_dir(), way, size: None, onto_empty: false, provisional };
+    let catch_up = |way| Step::CatchUp(CatchUp { from: data_dir(), way, limit: "10s".parse().unwrap() });
+    let prove = |way, provisional| Step::Prove { from: data_dir(), way, provisional, afresh: false };
+    let (to_lun, to_local) = (Way::ToLun, Way::ToLocal { generation: 2 });
+    let overwrites_local = |after| vec![at(after, Look::DataIsOnLun, not_on_lun, "not on the LUN")];
+    let rests =
+        |after| vec![at(after, Look::Etcd, etcd_runs, RUNS), at(after, Look::Users, somebody, IN_USE)];
+    let again = Facts { confirmed: Confirmed::Changed("a file is new".into()), ..before_the_commit() };
+    let again_back = Facts { confirmed: Confirmed::Nothing, ..facts() };
+    vec![
+        case(
+            "pre-copy, to the LUN",
+            Step::PreCopy(copy(to_lun, false)),
+            before_the_commit(),
+            only_before_the_commit(0),
+        ),
+        case(
+            "pre-copy, to the local disk",
+            Step::PreCopy(copy(to_local, false)),
+            facts(),
+            overwrites_local(0),
+        ),
+        case("catch-up, to the LUN", catch_up(to_lun), before_the_commit(), only_before_the_commit(0)),
+        case("catch-up, to the local disk", catch_up(to_local), facts(), overwrites_local(0)),
+        case(
+            "copy, to the LUN",
+            Step::Copy(copy(to_lun, false)),
+            before_the_commit(),
+            [only_before_the_commit(0), rests(0)].concat(),
+        ),
+        case(
+            "copy, to the local disk",
+            Step::Copy(copy(to_local, false)),
+            facts(),
+            [overwrites_local(0), rests(0)].concat(),
+        ),
+        case(
+            "copy, provisional",
+            Step::Copy(copy(to_lun, true)),
+            before_the_commit(),
+            only_before_the_commit(0),
+        ),
+        case("prove, to the LUN", prove(to_lun, false), before_the_commit(), only_before_the_commit(0)),
+        Case {
+            takes_back_after: Some(1),
+            ..case(
+                "prove, to the local disk",
+                prove(to_local, false),
+                facts(),
+                [overwrites_local(0), rests(1)].concat(),
+            )
+        },
+        case("prove, provisional", prove(to_local, true), facts(), overwrites_local(0)),
+        Case {
+            // What is not proven is copied and proven again.
+            tells: &[(0, Look::Confirm)],
+            ..case("confirm, to the LUN", Step::Confirm(copy(to_lun, true)), before_the_commit(), Vec::new())
+        },
+        Case {
+            tells: &[(0, Look::Confirm)],
+            ..case("confirm, to the local disk", Step::Confirm(copy(to_local, true)), facts(), rests(0))
+        },
+        Case {
+            tells: &[(0, Look::Confirm)],
+            ..case(
+                "confirm, to the LUN, of what has changed",
+                Step::Confirm(copy(to_lun, true)),
+                again,
+                [only_before_the_commit(0), rests(0), only_before_the_commit(1)].concat(),
+            )
+        },
+        Case {
+            takes_back_after: Some(2),
+            tells: &[(0, Look::Confirm)],
+            ..case(
+                "confirm, to the local disk, of what is not proven",
+                Step::Confirm(copy(to_local, true)),
+                again_back,
+                [overwrites_local(0), rests(0), overwrites_local(1), rests(2)].concat(),
+            )
+        },
+        case("stage", Step::Stage { wwid: wwid(), uuid: OURS }, facts(), Vec::new()),
+        case("await-pod-end", Step::AwaitPodEnd { manifest: manifest() }, facts(), Vec::new()),
+    ]
+}
+
+fn manifest() -> AbsPath {
+    match config_for("static-pod").etcd.runtime {
+        Runtime::StaticPod { manifest } => manifest,
+        Runtime::Systemd { .. } => unreachable!("the config says static-pod"),
+    }
+}
