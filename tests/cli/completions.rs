@@ -1,4 +1,4 @@
-//! Completions, as a person's Tab drives them: bash and zsh in a terminal, and fish by its own command for that.
+//! Completions, as a person's Tab drives them in a terminal: bash, zsh and fish, which is also asked by its own command.
 
 use crate::{Dir, GOOD, run, tested_program};
 use std::{
@@ -97,11 +97,13 @@ fn zsh() {
     in_a_terminal("zsh", "_etcd-lun");
 }
 
+/// In a terminal fish may show a part of a long list, so it is asked for the whole, too.
 #[test]
 fn fish() {
     if !has("fish") {
         return;
     }
+    in_a_terminal("fish", "etcd-lun.fish");
     let dir = prepared("fish", "etcd-lun.fish");
     let file = dir.0.join("scripts/etcd-lun.fish");
     for (line, words) in LINES {
