@@ -8,8 +8,9 @@ use etcd_lun::{
         Route, Sample, Selinux, Session, StagedCopy, UnitState, WriteCache,
         authority::{LunUse, Record, Stamp},
     },
-    terms::{Bytes, Fingerprint, FsUuid, Nonce, Wwid},
+    terms::{Bytes, Fingerprint, FsLabel, FsUuid, Nonce, Portal, Wwid},
 };
+use std::sync::LazyLock;
 
 pub const MACHINE: &str = "0123456789abcdef0123456789abcdef";
 pub const OTHER_MACHINE: &str = "ffffffffffffffffffffffffffffffff";
@@ -21,8 +22,13 @@ pub const OURS: FsUuid = FsUuid([1; 16]);
 pub const FRESH: FsUuid = FsUuid([2; 16]);
 pub const FOREIGN: FsUuid = FsUuid([3; 16]);
 
+/// The model asks for these millions of times, so they are parsed once.
+static WWID: LazyLock<Wwid> = LazyLock::new(|| "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4".parse().unwrap());
+static LABEL: LazyLock<Option<FsLabel>> = LazyLock::new(|| "etcd-lun".parse().ok());
+static PORTAL: LazyLock<Option<Portal>> = LazyLock::new(|| "10.77.0.1".parse().ok());
+
 pub fn wwid() -> Wwid {
-    "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4".parse().unwrap()
+    WWID.clone()
 }
 
 pub fn other_wwid() -> Wwid {
@@ -113,7 +119,7 @@ pub fn old_record(authority: &str, generation: u64, activations: u64, rolled_bac
 
 pub fn xfs(uuid: FsUuid, stamp: Option<Stamp>, settled: bool) -> Content {
     let empty = settled.then_some(false);
-    let (label, size) = ("etcd-lun".parse().ok(), Bytes(20 << 30));
+    let (label, size) = (LABEL.clone(), Bytes(20 << 30));
     Content::Xfs { uuid, label, size, stamp: Fact::Known(stamp), settled, empty }
 }
 
@@ -141,7 +147,7 @@ pub fn session() -> Session {
         sid: 1,
         target: TARGET.into(),
         portal: "10.77.0.1:3260".into(),
-        configured: "10.77.0.1".parse().ok(),
+        configured: PORTAL.clone(),
         state: "LOGGED_IN".into(),
         initiator: Some(INITIATOR.into()),
         interface: Some("etcd-lun".into()),
