@@ -95,6 +95,15 @@ impl Run<'_> {
         Ok(self.lied && !before)
     }
 
+    /// Whether the device loses the stamp that is written now.
+    pub fn loses_stamp(&mut self, may: bool) -> Result<bool, Stop> {
+        let before = self.lost_stamp;
+        self.stamping = may;
+        let happened = self.happen();
+        self.stamping = false;
+        happened.map(|()| self.lost_stamp && !before)
+    }
+
     /// Rounds while etcd runs, and then a read of the whole copy.
     pub fn catch_up(&mut self, way: Way) -> Result<(), Stop> {
         self.memory.ledger_is_wrong = false;

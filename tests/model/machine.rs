@@ -126,12 +126,17 @@ impl Sim<'_, '_> {
         Ok(())
     }
 
-    fn restamp(&self, stamp: Option<Stamp>) -> anyhow::Result<()> {
+    fn restamp(&self, on: Place, stamp: Option<Stamp>) -> anyhow::Result<()> {
         let is_new_generation = self.name == "stamp";
         // etcd may write before this effect.
         let mut run = self.run.borrow_mut();
-        run.happen().map_err(halt)?;
+        let loses = run.loses_stamp(on == Place::Staging && stamp.is_some()).map_err(halt)?;
         let (id, tree, _) = run.lun_of_ours().map_err(halt)?;
+        ensure!(!loses || !run.guards.stamp_read_back, "the device has not kept the stamp");
+        run.memory.stamp = stamp.filter(|_| loses);
+        if loses {
+            return Ok(());
+        }
         run.take(|world| {
             world.disk = Disk::Xfs { id, tree, stamp };
             // The stamp has a new generation, so an older snapshot of the LUN is detected.
@@ -215,7 +220,10 @@ impl Machine for Sim<'_, '_> {
             return Ok(Some(facts::stamp(stamp, &run.world, run.guards)));
         }
         match run.world.disk {
-            Disk::Xfs { stamp, .. } => Ok(stamp.map(|stamp| facts::stamp(stamp, &run.world, run.guards))),
+            Disk::Xfs { stamp, .. } => {
+                let stamp = run.memory.stamp.filter(|_| on == Place::Staging).or(stamp);
+                Ok(stamp.map(|stamp| facts::stamp(stamp, &run.world, run.guards)))
+            }
             _ => Err(anyhow!("nothing is mounted that could have a stamp")),
         }
     }
@@ -327,8 +335,8 @@ impl Machine for Sim<'_, '_> {
         match effect {
             Effect::WriteRecord { record } => self.write(record)?,
             Effect::SetStamp { on: Place::Held, .. } if !guards.mark_on_stamp => {}
-            Effect::SetStamp { stamp, .. } => self.restamp(Some(small_stamp(stamp)))?,
-            Effect::RemoveStamp => self.restamp(None)?,
+            Effect::SetStamp { on, stamp } => self.restamp(*on, Some(small_stamp(stamp)))?,
+            Effect::RemoveStamp => self.restamp(Place::Staging, None)?,
             Effect::StopEtcd { whole_pod, .. } => {
                 let mut run = self.run.borrow_mut();
                 let world = run.world;
@@ -391,7 +399,10 @@ impl Machine for Sim<'_, '_> {
                 run.lun_of_ours().map_err(halt)?;
                 run.memory.staged = true;
             }
-            Effect::Unstage | Effect::LeaveStaging => self.run.borrow_mut().memory.staged = false,
+            Effect::Unstage | Effect::LeaveStaging => {
+                let memory = &mut self.run.borrow_mut().memory;
+                (memory.staged, memory.stamp) = (false, None);
+            }
             Effect::Expose { .. } => {
                 self.run.borrow_mut().happen().map_err(halt)?;
                 self.run.borrow().lun_of_ours().map_err(halt)?;

@@ -31,6 +31,7 @@ const MUTANTS: &[Mutant] = &[
     ("a mark is not in the record", |guards| guards.mark_in_record = false),
     ("what was written to the copy is not read back", |guards| guards.read_back = false),
     ("the copy is not read once more before etcd is stopped", |guards| guards.audit = false),
+    ("a stamp is not read back from the device", |guards| guards.stamp_read_back = false),
     ("the record does not announce a use", |guards| guards.announces = false),
     ("counting goes on from the record alone", |guards| guards.counts_on = false),
 ];

@@ -3,7 +3,7 @@
 
 use crate::{
     planner::Planner,
-    world::{Disk, Etcd, Guards, Start, World, Writes},
+    world::{Disk, Etcd, Guards, Stamp, Start, World, Writes},
 };
 use etcd_lun::{
     apply::MAX_ROUNDS,
@@ -40,6 +40,8 @@ pub struct Memory {
     pub ledger_is_wrong: bool,
     pub proven: Option<Writes>,
     pub provisional: Option<Writes>,
+    /// A stamp that the node's kernel has, and the device has lost.
+    pub stamp: Option<Stamp>,
 }
 
 /// An event during a run.
@@ -61,6 +63,8 @@ pub enum Event {
     SidecarWrites,
     /// The LUN reports success, and does not hold what was written. Or it changes what it held.
     CopyLies,
+    /// The LUN reports that a stamp is written, and does not keep it.
+    StampLost,
     /// A person or systemd asks the run to stop.
     Interrupted,
     /// So many of the other members go down that the rest is no quorum.
@@ -97,6 +101,8 @@ pub struct Run<'a> {
     pub memory: Memory,
     pub copying: bool,
     pub lied: bool,
+    pub stamping: bool,
+    pub lost_stamp: bool,
     pub step_begins: bool,
     /// Whether the world may be one in which etcd must not start, until the run has ended.
     pub unchecked: bool,
@@ -126,6 +132,8 @@ impl<'a> Run<'a> {
             memory: Memory::default(),
             copying: false,
             lied: false,
+            stamping: false,
+            lost_stamp: false,
             step_begins: false,
             unchecked: false,
             by_hand: false,
@@ -267,6 +275,7 @@ impl<'a> Run<'a> {
             (Event::Written, world.written().is_some()),
             (Event::SidecarWrites, world.written_by_sidecar().is_some()),
             (Event::CopyLies, self.copying),
+            (Event::StampLost, self.stamping),
             // A run notices this request only at the beginning of a step.
             (Event::Interrupted, self.step_begins),
             // Once etcd is being stopped, nothing can take that back.
@@ -295,6 +304,10 @@ impl<'a> Run<'a> {
             Event::SidecarWrites => Ok(self.world.written_by_sidecar()),
             Event::CopyLies => {
                 self.lied = true;
+                Ok(None)
+            }
+            Event::StampLost => {
+                self.lost_stamp = true;
                 Ok(None)
             }
             Event::OthersGone => Ok(Some(World { others: false, ..self.world })),

@@ -179,6 +179,7 @@ pub struct Guards {
     pub pod_end: bool,
     /// What was written to the copy is read back from its device.
     pub read_back: bool,
+    pub stamp_read_back: bool,
     /// The whole copy is read from its device once more, before etcd is stopped.
     pub audit: bool,
     /// A look that a step of the protocol does not make.
@@ -209,6 +210,7 @@ impl Guards {
         rolled_back: true,
         pod_end: true,
         read_back: true,
+        stamp_read_back: true,
         audit: true,
         blind: None,
     };

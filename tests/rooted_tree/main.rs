@@ -6,6 +6,7 @@
 
 mod copying;
 mod mounting;
+mod settling;
 mod updating;
 
 use etcd_lun::{
@@ -85,10 +86,14 @@ impl Bench {
 
     /// Makes a new XFS.
     fn xfs(&mut self) -> PathBuf {
-        let image = self.image();
-        File::create(&image).unwrap().set_len(500 << 20).unwrap();
-        run("mkfs.xfs", &["-q", image.to_str().unwrap()]);
-        self.attach(&image)
+        self.xfs_in(&self.image(), &[])
+    }
+
+    /// Makes a new XFS in this image, with more options of mkfs.xfs.
+    fn xfs_in(&mut self, image: &Path, more: &[&str]) -> PathBuf {
+        File::create(image).unwrap().set_len(500 << 20).unwrap();
+        run("mkfs.xfs", &[&["-q", image.to_str().unwrap()], more].concat());
+        self.attach(image)
     }
 
     fn stage(&self, device: &Path, access: Access) -> Staging {

@@ -186,7 +186,8 @@ pub enum Effect {
         /// The new one.
         record: Record,
     },
-    /// Replaces the stamp of a filesystem, and syncs it.
+    /// Replaces the stamp of a filesystem, and syncs it. That of the staged LUN is read back from the device: it fails if the
+    /// device has not kept it.
     SetStamp {
         /// Of which one.
         on: Place,

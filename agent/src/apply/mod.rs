@@ -46,6 +46,7 @@ mod rounds;
 pub mod run_file;
 pub mod scope;
 mod selinux;
+mod stamping;
 mod steps;
 mod sysfs;
 mod unmount;

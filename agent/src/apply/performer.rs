@@ -5,12 +5,12 @@ use super::{
     context::Run,
     exposure, guard,
     machine::{Aside, Confirmed, Effect, Free, Machine, Place, Source},
-    place, record,
+    place, record, stamping,
     steps::{catch_up, claim, confirm, copy, etcd, fence, format, prove, returning, stage},
     unmount, users,
 };
 use crate::{
-    host::{dir, inode, tree, xfs},
+    host::{inode, tree, xfs},
     node::{
         Etcd,
         authority::{Record, Stamp},
@@ -136,15 +136,12 @@ impl Machine for Run<'_> {
             Effect::Format { format } => return format::make(self, format),
             Effect::WriteRecord { record } => record::write(self.host, record)?,
             Effect::SetStamp { on, stamp } => {
-                let root = root(self, *on)?;
-                inode::set_attribute(&root, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
-                dir::sync_filesystem(&root).context("syncing the LUN")?;
+                stamping::set(&root(self, *on)?, stamp)?;
+                if *on == Place::Staging {
+                    stamping::read_back(self.staging()?, stamp)?;
+                }
             }
-            Effect::RemoveStamp => {
-                let root = root(self, Place::Staging)?;
-                inode::remove_attribute(&root, Stamp::ATTRIBUTE)?;
-                dir::sync_filesystem(&root).context("syncing the LUN")?;
-            }
+            Effect::RemoveStamp => stamping::remove(&root(self, Place::Staging)?)?,
             Effect::Stage { wwid, uuid } => stage::stage(self, wwid, uuid)?,
             Effect::StageAgain => stage::again(self)?,
             Effect::Unstage => self.take_staging()?.unmount().context("unmounting the LUN")?,

@@ -23,8 +23,8 @@ use rustix::{
     },
     io::Errno,
     mount::{
-        FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
-        fsmount, fsopen,
+        FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, fsconfig_create, fsconfig_reconfigure,
+        fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, fspick,
     },
 };
 use std::{
@@ -76,6 +76,8 @@ pub enum StagingError {
 #[derive(Debug)]
 pub struct Staging {
     mount: Option<Mount>,
+    /// The device node. It is that of this filesystem for as long as it is mounted.
+    node: PathBuf,
     /// Opened at once and kept, because `syncfs(2)` reports write errors since the handle was opened.
     root: Option<OwnedFd>,
     /// The kernel lists the filesystem here as long as it is in memory.
@@ -113,7 +115,7 @@ impl Staging {
         let mount = mount.map_err(|error| log.refused(device, &name, error))?;
         let alive = Path::new("/sys/fs/xfs").join(&name);
         // If anything below fails, this is dropped, which unmounts it.
-        let mut staging = Self { mount: Some(mount), root: None, alive, can_be_shared };
+        let mut staging = Self { mount: Some(mount), node: source, root: None, alive, can_be_shared };
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, &target, how, Mode::empty());
         staging.root = Some(root.map_err(|error| StagingError::Io(at_path(place.as_path(), &error.into())))?);
@@ -129,6 +131,18 @@ impl Staging {
     /// since the mount, also of one in the background.
     pub fn sync(&self) -> io::Result<()> {
         Ok(syncfs(self.kept()?)?)
+    }
+
+    /// Has everything written in its place on the device, also what until then was only in the log: the filesystem is read-only
+    /// for a moment (kernel `fs/xfs/xfs_super.c`, `xfs_remount_ro`). What is in memory stays there. A program that is killed in this
+    /// moment leaves nothing, because the mount ends with it. Fails if a file is open for writing.
+    pub fn settle(&self) -> io::Result<()> {
+        let how = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
+        let context = fspick(self.kept()?, "", how)?;
+        fsconfig_set_flag(&context, "ro")?;
+        fsconfig_reconfigure(&context)?;
+        fsconfig_set_flag(&context, "rw")?;
+        Ok(fsconfig_reconfigure(&context)?)
     }
 
     /// Unmounts. When this succeeds, the filesystem is no longer in memory. Waits up to 5 s for programs that still use
@@ -159,6 +173,11 @@ impl Staging {
     /// Whether a mount with the options of etcd's may be made while this one is there.
     pub fn can_be_shared(&self) -> bool {
         self.can_be_shared
+    }
+
+    /// The device's node.
+    pub fn node(&self) -> &Path {
+        &self.node
     }
 
     /// The device's numbers.

@@ -11,10 +11,12 @@ mod medium;
 mod places;
 #[cfg(test)]
 mod tests;
+mod xfs_root;
 
 pub use activity::is_silent;
 pub use content::{ClearError, Content, clear_unfinished, probe};
 pub use luns::{ShownLun, drop_lun, luns_of};
+pub use xfs_root::trusted_attribute_of_root;
 
 use super::{
     Host,
