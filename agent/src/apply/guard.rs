@@ -39,11 +39,15 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     ensure!(!lun.read_only, "LUN {wwid} is read-only now");
     ensure!(lun.holders.is_empty(), "LUN {wwid} is held by {} now", lun.holders.join(", "));
     let users = lun.users.require().map_err(|why| anyhow!("the LUN's users cannot be determined: {why}"))?;
-    let is_other = |user: &&User| run.staging.is_none() || user.pid != std::process::id();
-    if let Some(user) = users.iter().find(is_other) {
+    if let Some(user) = somebody_else(users, run.staging.is_some().then(std::process::id)) {
         bail!("LUN {wwid} is in use at {} by {} (pid {}) now", user.at, user.command, user.pid);
     }
     Ok(lun)
+}
+
+/// The first user that is not the process which has the LUN staged.
+fn somebody_else(users: &[User], staging: Option<u32>) -> Option<&User> {
+    users.iter().find(|user| Some(user.pid) != staging)
 }
 
 /// Waits for a session that has just lost its connection: if the target was only restarted, iscsid reconnects within

@@ -2,12 +2,14 @@
 //! fails for each single thing that is wrong.
 #![allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm)] // the fixture of a test
 
+mod moments;
+
 use super::*;
 use crate::{
     apply::watcher::Silent,
     config::{Config, Source},
     host::{ExecError, Invocation, Output, Root, Runner, Tool, files::Files},
-    node::{Identity, layout::RECORD},
+    node::{Identity, authority::LunUse, layout::RECORD},
     observe::secrets::Secrets,
     terms::Nonce,
 };
