@@ -21,7 +21,7 @@ ACCEPTED = [
         "placement",
         "tmpfs_t",
         "Put files of its own types into filesystems in memory, such as `/dev/shm`.",
-        "Red Hat's policy allows it to every domain. A module cannot take a right away.",
+        "Red Hat's policy allows it to every domain. A module cannot take it away.",
     ),
     (
         "placement",
@@ -40,7 +40,7 @@ ACCEPTED = [
         "content",
         "rkhunter_var_lib_t rpm_script_tmp_t sosreport_tmp_t",
         "Append to files of rkhunter, and to temporary files of sosreport and of the scripts in rpm packages.",
-        "Red Hat's policy allows it to every domain. A module cannot take a right away.",
+        "Red Hat's policy allows it to every domain. A module cannot take it away.",
     ),
     (
         "kernel",
@@ -56,8 +56,8 @@ ACCEPTED = [
     ),
     (
         "socket",
-        "system_dbusd_t init_t",
-        "Send D-Bus messages to systemd, and its own unit's state (sd_notify).",
+        "system_dbusd_t",
+        "Send D-Bus messages to systemd.",
         "The program asks for units' states and starts the mount unit. systemd checks each request against the policy.",
     ),
     (
@@ -70,21 +70,21 @@ ACCEPTED = [
         "socket",
         "setrans_t systemd_resolved_t systemd_nsresourced_t spc_t unconfined_service_t",
         "Connect to the socket.",
-        "The system's policy allows it to every domain. A module cannot take a right away.",
+        "The system's policy allows it to every domain. A module cannot take it away.",
     ),
     ("in", "init_t", "Nothing.", "PID 1 starts the program in its domain."),
     (
         "in",
         "unconfined_t spc_t",
         "Nothing. An administrator or a privileged container, which is unconfined, can start the program in its domain.",
-        "Red Hat's policy lets such processes enter every domain. A module cannot take a right away.",
+        "Red Hat's policy lets such processes enter every domain. A module cannot take it away.",
     ),
     ("in", "etcd_lun_exec_t", "Nothing.", "The program is the domain's only entry point."),
     (
         "out",
         "abrt_helper_t",
         "Start the helper that stores crashes.",
-        "The system's policy allows it to every domain. A module cannot take a right away.",
+        "The system's policy allows it to every domain. A module cannot take it away.",
     ),
     (
         "unit",

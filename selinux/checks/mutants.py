@@ -47,6 +47,7 @@ TOGETHER = [
     ("another filesystem", "(optional x28 (allow etcd_lun_t tmpfs_t (filesystem (mount))))", "never: another filesystem", "tmpfs_t"),
     ("opens the LUN to others", "(optional x29 (allow avahi_t etcd_lun_device_t (blk_file (open read))))", "never: a domain that can open the LUN", "avahi_t"),
     ("the LUN is a file", "(optional x33 (typeattributeset file_type (etcd_lun_device_t)))", "never: an attribute of the LUN", "file_type"),
+    ("freezes filesystems", "(optional x34 (allowx etcd_lun_t etc_t (ioctl dir (0x5877))))", "never: another ioctl on a dir", "etc_t"),
     ("others made permissive", "(optional x18 (typepermissive iscsid_t))", "never: a rule between other types", "permissive iscsid_t"),
     ("another file context", '(filecon "/opt/etcd-lun" file (system_u object_r bin_t ((s0) (s0))))', "never: a file context with another type", "opt/etcd-lun"),
 ]
@@ -62,6 +63,7 @@ TAKEN = [
     ("no entry point", r"\(allow etcd_lun_t etcd_lun_exec_t \(file \(entrypoint [^)]*\)\)\)", "need: the program is the domain's entry point"),
     ("no file", r"\(typeattributeset file_type \(etcd_lun_files[^)]*\)\)", "need: files on a disk may have the data's type"),
     ("no label of iscsid.conf", r'\(filecon "/etc/iscsi/iscsid[^\n]*', "never: writing a file that names a command"),
+    ("no limit of ioctls", r"\(allowx etcd_lun_t etcd_lun_anything \(ioctl chr_file [^\n]*", "never: another ioctl on a chr_file"),
     ("no device", r"\(typeattributeset device_node[^)]*\)\)", "need: udev labels and probes the LUN"),
 ]
 

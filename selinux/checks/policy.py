@@ -25,14 +25,16 @@ class Policy:
             for type_ in types:
                 self._of[type_].add(attribute)
         self.rules, self.allows = collections.defaultdict(set), collections.Counter()
-        self.transitions = set()
+        self.transitions, self.ioctls = set(), collections.defaultdict(set)
         for rule in policy.terules():
             kind = str(rule.ruletype)
             key = (str(rule.source), str(rule.target), str(rule.tclass))
             self.allows[key[0]] += kind == "allow"
-            if kind in ("allow", "allowxperm"):
-                # Rules that depend on a boolean count too, because the module does not decide who may set booleans.
-                self.rules[key] |= {str(one) for one in rule.perms} if kind == "allow" else {"xperm"}
+            # Rules that depend on a boolean count too, because the module does not decide who may set booleans.
+            if kind == "allow":
+                self.rules[key] |= {str(one) for one in rule.perms}
+            elif kind == "allowxperm":
+                self.ioctls[key] |= {int(one) for one in rule.perms}
             elif kind == "type_transition":
                 self.transitions.add((*key, named(rule), str(rule.default)))
         self.booleans = {str(one) for one in policy.bools()}
@@ -63,6 +65,16 @@ class Policy:
                 found |= self.attributes.get(target, {target})
         return found
 
+    def ioctl(self, source, class_):
+        """The types on which `source` has ioctl(2), each with the numbers that it is limited to; None where there is no
+        limit."""
+        sources, limits = self.all_of(self.names[source]), {}
+        for (one, target, of), numbers in self.ioctls.items():
+            if one in sources and of == class_:
+                for type_ in self.attributes.get(target, {target}):
+                    limits.setdefault(type_, set()).update(numbers)
+        return {type_: limits.get(type_) for type_ in self.targets(source, class_, {"ioctl"})}
+
     def sources(self, target, class_, permissions):
         """The types that have one of these permissions on `target`."""
         targets, found = self.all_of(self.names[target]), set()
@@ -76,6 +88,7 @@ class Policy:
         said = {
             ("allow", *key, one) for key, perms in self.rules.items() if not {key[0], key[1]} & own for one in perms
         }
+        said |= {("ioctl", *key) for key in self.ioctls if not {key[0], key[1]} & own}
         said |= {("transition", *one) for one in self.transitions if not {one[0], one[1], one[4]} & own}
         for attribute, types in self.attributes.items():
             if attribute not in own:

@@ -28,6 +28,13 @@ CHANGED = {
     "lnk_file": {"iscsi_var_lib_t"},
     "sock_file": {"init_var_run_t", "syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t", "systemd_runtime_notify_t"},
 }
+# The requests of ioctl(2) that are left of those that any rule grants: of terminals, and of disks.
+IOCTLS = {
+    "file": range(0x5400, 0x5500),
+    "dir": range(0x5400, 0x5500),
+    "chr_file": range(0x5400, 0x5500),
+    "blk_file": range(0x1200, 0x1300),
+}
 SECRET = (
     "shadow_t selinux_config_t file_context_t policy_config_t semanage_store_t"
     " container_var_lib_t sshd_key_t user_home_t admin_home_t"
@@ -128,6 +135,11 @@ def of_files(policy, base, own):
     for type_ in filter(policy.real, MANIFESTS):
         yield f"never: access to a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
     yield "never: access to another disk", on("blk_file", "open", "read", "write", "ioctl") - {"etcd_lun_device_t"}
+    for class_, left in IOCTLS.items():
+        found = policy.ioctl(DOMAIN, class_)
+        yield f"never: another ioctl on a {class_}", {
+            type_ for type_, numbers in found.items() if numbers is None or numbers - set(left)
+        }
     # `file_type`, for example, would open it to domains that have a right to every file and to no disk.
     disk = policy.real("fixed_disk_device_t")
     yield "never: an attribute of the LUN that other disks do not have", policy.all_of("etcd_lun_device_t") - policy.all_of(disk) - own

@@ -19,17 +19,13 @@ use crate::{
     plan::{self, Goal, Occasion, Plan, Refusal, Step, Undo},
 };
 use anyhow::{Context as _, anyhow};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// How many plans one run may need. A migration takes one each for the local side, the login, the stamp and the rest,
 /// and one to see that nothing is left. A rollback adds one for the mount and one for the sessions, and a filesystem that shuts
 /// down meanwhile adds three: `tests/model` has found runs of nine. More would mean that a step doesn't do what its plan
 /// expects.
 pub const MAX_ROUNDS: usize = 12;
-
-/// The time limit for putting etcd back and unmounting the staged LUN. If the target doesn't answer, the unmount alone
-/// may take two minutes.
-const RETURN_LIMIT: Duration = Duration::from_secs(600);
 
 /// Brings the node to what the config wants, or etcd's data back from the LUN, or takes the LUN back.
 ///
@@ -158,7 +154,6 @@ fn carry_out(
 /// Puts back what a failed run has changed, as [`plan::undo`] decides.
 fn put_back(run: &mut Run<'_>, goal: Goal, begun: &[Step]) -> anyhow::Result<()> {
     run.host.interrupt.ignore(); // putting etcd back must not be interrupted
-    run.watcher.returning(RETURN_LIMIT);
     let result = undo(run, goal, begun).map_err(|failure| failure.into_error().context("putting etcd back"));
     // After etcd was put back: with a dead target the unmount can take as long as open-iscsi's replacement timeout.
     run.drop_staging();

@@ -20,8 +20,6 @@ pub trait Watcher: fmt::Debug {
     fn ended(&mut self, step: &Step, outcome: Result<&str, &str>, took: Duration);
     /// Something happened that a person should read.
     fn noted(&mut self, text: &str);
-    /// The run failed and etcd is being put back, which may take up to this limit.
-    fn returning(&mut self, limit: Duration);
 }
 
 /// An observer of a run that has nothing to tell.
@@ -35,7 +33,6 @@ impl Watcher for Silent {
     fn waiting(&mut self, _: &str) {}
     fn ended(&mut self, _: &Step, _: Result<&str, &str>, _: Duration) {}
     fn noted(&mut self, _: &str) {}
-    fn returning(&mut self, _: Duration) {}
 }
 
 /// How often a person is told that a step still waits for the same thing.

@@ -16,7 +16,7 @@ use crate::{
         scope,
     },
     config::Config,
-    host::{Host, filelock::Lock, notify::Notify},
+    host::{Host, filelock::Lock},
     node::{Fact, Identity, Selinux},
     observe::{self, secrets},
     plan::{Goal, Occasion},
@@ -82,7 +82,7 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
                 )));
             }
         };
-    let mut progress = Progress::new(Notify::new(env::var("NOTIFY_SOCKET").as_deref())).followed_in(file);
+    let mut progress = Progress::new().followed_in(file);
     let outcome =
         prepare(&host, goal).and_then(|()| carry_out(&host, &config, &identity, goal, &lock, &mut progress));
     let result = result_of(goal, outcome.as_ref());

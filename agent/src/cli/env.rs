@@ -1,7 +1,7 @@
 //! The only code that reads environment variables and arguments.
 #![allow(clippy::disallowed_methods)] // the only allowed place
 
-use crate::host::notify;
+use crate::host::terminal;
 
 /// The environment variables, and what each does.
 pub const ENVIRONMENT: [(&str, &str); 2] = [
@@ -37,5 +37,5 @@ pub(super) fn is_dumb() -> bool {
 /// True if our standard error leads to the journal. A shell in a unit inherits the variable but may have redirected the stream.
 /// So the stream itself is compared.
 pub(super) fn under_systemd() -> bool {
-    var("JOURNAL_STREAM").is_some_and(|stream| notify::is_journal(std::io::stderr(), &stream))
+    var("JOURNAL_STREAM").is_some_and(|stream| terminal::is_journal(std::io::stderr(), &stream))
 }

@@ -1,4 +1,4 @@
-//! Shows the progress of a long run: lines on a terminal, `STATUS=` under systemd, events in the journal.
+//! Shows the progress of a long run: lines on a terminal, events in the journal, and the file of the run.
 
 use super::{
     env,
@@ -6,7 +6,6 @@ use super::{
 };
 use crate::{
     apply::{Watcher, run_file::RunFile},
-    host::notify::Notify,
     plan::{Plan, Step},
     terms::Bytes,
 };
@@ -15,16 +14,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long systemd is asked to wait for the next message. No step is silent for longer. Steps that wait have limits of their
-/// own, of five minutes at most.
-const MAX_SILENCE: Duration = Duration::from_secs(360);
-
 /// Shows the progress of a run.
 #[derive(Debug)]
 pub(super) struct Progress<'a> {
     terminal: bool,
     quiet: bool,
-    notifier: Notify,
     /// The number of the step, and of all steps.
     place: String,
     title: String,
@@ -36,14 +30,13 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Under systemd: only events and `STATUS=`. Elsewhere: lines on standard error.
-    pub(super) fn new(notifier: Notify) -> Self {
+    /// Under systemd: only events. Elsewhere: lines on standard error.
+    pub(super) fn new() -> Self {
         let terminal = std::io::stderr().is_terminal() && !env::is_dumb();
         let quiet = env::under_systemd();
         Self {
             terminal,
             quiet,
-            notifier,
             place: String::new(),
             title: String::new(),
             cluster: String::new(),
@@ -60,13 +53,6 @@ impl<'a> Progress<'a> {
     /// The file in which the run is followed, to end it.
     pub(super) fn into_file(self) -> Option<RunFile<'a>> {
         self.file
-    }
-
-    /// Tells systemd what is being done, and asks it for more time, so that a running time limit, such as that of a stop, does
-    /// not end this step.
-    fn tell_systemd(&self, text: &str) {
-        self.notifier.status(text);
-        self.notifier.extend(MAX_SILENCE);
     }
 
     fn line(&self, text: &str) {
@@ -99,7 +85,6 @@ impl Watcher for Progress<'_> {
 
     fn waiting(&mut self, for_what: &str) {
         tracing::info!("{} waits: {for_what}", self.place);
-        self.tell_systemd(&format!("{}: {for_what}", self.title));
         self.line_for_all(&format!("      waits: {for_what}"));
     }
 
@@ -107,7 +92,6 @@ impl Watcher for Progress<'_> {
         self.place = format!("[{at}/{of}]");
         self.title = format!("{} {step}", self.place);
         tracing::info!(STEP = step.id(), "{} started", self.title);
-        self.tell_systemd(&self.title);
         if let Some(file) = &mut self.file {
             file.step(&self.title);
         }
@@ -115,19 +99,18 @@ impl Watcher for Progress<'_> {
     }
 
     fn moved(&mut self, done: u64, of: Option<u64>) {
-        // A person needs ten updates a second at most, and systemd one.
-        let pause = if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(1) };
-        if self.last.is_some_and(|last| last.elapsed() < pause) {
+        if !self.terminal || self.quiet {
+            return;
+        }
+        // A person needs ten updates a second at most.
+        if self.last.is_some_and(|last| last.elapsed() < Duration::from_millis(100)) {
             return;
         }
         let text = match of.filter(|of| *of > 0) {
             Some(of) => format!("{} of {}, {} %", Bytes(done), Bytes(of), done.saturating_mul(100) / of),
             None => Bytes(done).to_string(),
         };
-        self.tell_systemd(&format!("{}: {text}", self.title));
-        if self.terminal && !self.quiet {
-            print_err_part(&format!("\r\x1b[K      {text}"));
-        }
+        print_err_part(&format!("\r\x1b[K      {text}"));
         self.last = Some(Instant::now());
     }
 
@@ -163,10 +146,5 @@ impl Watcher for Progress<'_> {
             file.line(text);
         }
         tracing::warn!("{text}");
-    }
-
-    fn returning(&mut self, limit: Duration) {
-        self.notifier.status("undoing what was begun");
-        self.notifier.extend(limit);
     }
 }

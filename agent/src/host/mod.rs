@@ -24,7 +24,6 @@ pub mod manifest;
 pub mod mountinfo;
 pub mod multipath;
 pub mod namespace;
-pub mod notify;
 pub mod pressure;
 pub mod process;
 pub mod random;

@@ -45,6 +45,12 @@ pub fn reader_has_gone(error: &io::Error, to: impl AsFd) -> bool {
     }
 }
 
+/// Whether a stream is the one that `$JOURNAL_STREAM` names: device and inode number in decimal, with a colon between
+/// (systemd.exec(5)).
+pub fn is_journal(stream: impl AsFd, journal_stream: &str) -> bool {
+    fstat(stream).is_ok_and(|found| journal_stream == format!("{}:{}", found.st_dev, found.st_ino))
+}
+
 /// Both streams, written by a thread of their own.
 #[derive(Debug)]
 pub struct Terminal {

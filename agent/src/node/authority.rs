@@ -301,6 +301,9 @@ impl Stamp {
 }
 
 #[cfg(test)]
+mod changes;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -61,7 +61,7 @@ fn ours(rig: &mut Rig) -> Result<Duration> {
 }
 
 /// etcd-lun copies at a boot, with etcd stopped: its service shows the step that it is in.
-const OURS: &str = "systemctl show --property StatusText --value etcd-lun.service | grep -q '] copy '";
+const OURS: &str = "grep -q '\"step\":\"[^\"]*] copy ' /run/etcd-lun/run";
 /// The runbook's rsync runs.
 const RSYNC: &str = "pgrep -x rsync >/dev/null";
 
