@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::{node::Multipath, terms::Bytes};
-use std::thread;
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use std::{io::Read, os::unix::fs::OpenOptionsExt, path::Path, thread};
 
 fn user(pid: u32) -> User {
     User { pid, command: "pause".into(), at: "/mnt".into() }
@@ -59,6 +60,46 @@ fn nothing_is_waited_for_that_does_not_matter() {
     }
     gone.look(wait_for_connection).unwrap();
     assert!(begun.elapsed() < NOT_IN_USE.0 / 2, "{:?}", begun.elapsed());
+}
+
+/// A path's answer to the command that the kernel is made to send counts, and not what was known before it.
+#[test]
+fn a_path_that_goes_away_while_it_is_asked_does_not_work() {
+    let step = RemovePath { map: "dm-0".into(), path: "sda".into(), sid: 1 };
+    let after = |change: fn(&Path)| {
+        let node = Node::with_paths(BOTH_WORK);
+        let base = node.files.0.clone();
+        node.put("sys/class/block/sdb/device/scsi_level", "6\n");
+        let rescan = base.join("sys/class/block/sdb/device/rescan");
+        mkfifo(&rescan, Mode::S_IRWXU).unwrap();
+        let asked = thread::spawn(move || {
+            // The guard has looked at the path by then, and waits for a reader.
+            thread::sleep(Duration::from_millis(300));
+            change(&base);
+            let mut reader = OpenOptions::new();
+            reader.read(true).custom_flags(nix::libc::O_NONBLOCK).open(rescan).unwrap()
+        });
+        let found = node.look(|run| another_path_works(run, &step));
+        let mut said = [0];
+        assert_eq!((asked.join().unwrap().read(&mut said).unwrap(), said), (1, *b"1"));
+        found
+    };
+    assert_eq!(after(|_| ()), Ok("sdb".into()));
+    let gone: [fn(&Path); 2] = [
+        |base| fs::write(base.join("sys/class/iscsi_session/session2/state"), "FAILED\n").unwrap(),
+        |base| fs::write(base.join("sys/class/block/sdb/device/state"), "offline\n").unwrap(),
+    ];
+    for change in gone {
+        let error = after(change).unwrap_err();
+        assert!(error.contains("sdb has not answered"), "{error}");
+    }
+}
+
+/// This node has no bus, so whether etcd runs is not known.
+#[test]
+fn an_unknown_etcd_is_not_stopped() {
+    let error = Node::with_device().look(others_are_a_quorum).unwrap_err();
+    assert!(error.starts_with("whether etcd runs cannot be determined"), "{error}");
 }
 
 fn lun_with(stamp: Fact<Option<Stamp>>) -> Lun {
