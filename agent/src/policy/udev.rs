@@ -1,7 +1,10 @@
 //! The udev rule that labels the LUN's device node.
 
 use super::DEVICE_LABEL;
-use crate::{config::Nodes, terms::Wwid};
+use crate::{
+    config::{IscsiNode, Nodes},
+    terms::{Iqn, LunNumber, Wwid},
+};
 use std::collections::BTreeSet;
 
 /// The path of the rule on a node. It sorts after the rules that find the names of multipath maps (11) and of disks (60).
@@ -13,7 +16,8 @@ const HEAD: &str =
 ";
 
 const PATHS: &str = "
-# A path to a LUN of the target (udev's path_id: ip-PORTAL-iscsi-TARGET-lun-N).
+# A path to a LUN of the config: by its WWID where the config has one, else by its number at the target, in each form in which
+# SCSI may address it (udev's path_id: ip-PORTAL-iscsi-TARGET-lun-N). The target's other LUNs may be somebody else's.
 ";
 
 const DISKS: &str = "
@@ -39,7 +43,10 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
     let wwids: Vec<_> = match nodes {
         Nodes::Iscsi { target, nodes } => {
             text += PATHS;
-            text += &rule(&format!("ENV{{ID_PATH}}==\"ip-*-iscsi-{}-lun-*\"", target.iqn));
+            let luns: BTreeSet<_> = nodes.iter().flat_map(|node| paths_to(&target.iqn, node)).collect();
+            for lun in luns {
+                text += &rule(&lun);
+            }
             nodes.iter().filter_map(|node| node.entry.wwid.as_ref()).collect()
         }
         Nodes::Device(nodes) => {
@@ -60,6 +67,42 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
         text += &rule(&format!("ATTR{{dm/uuid}}==\"mpath-{wwid}\""));
     }
     text
+}
+
+/// What matches the paths to the LUN of a node.
+fn paths_to(target: &Iqn, node: &IscsiNode) -> Vec<String> {
+    let path = |lun: &str| format!("ENV{{ID_PATH}}==\"ip-*-iscsi-{target}-lun-{lun}\"");
+    match (&node.entry.wwid, node.lun) {
+        (Some(wwid), _) => vec![format!("{}, ATTRS{{wwid}}==\"{}\"", path("*"), in_udev(wwid))],
+        (None, Some(number)) => addresses(number).iter().map(|lun| path(lun)).collect(),
+        (None, None) => Vec::new(),
+    }
+}
+
+/// The WWID as a pattern of udev. The kernel pads a name with blanks, and a name may have characters that a pattern has too.
+fn in_udev(wwid: &Wwid) -> String {
+    let in_pattern = |letter: char| match letter {
+        ' ' => '*',
+        letter if letter.is_ascii_alphanumeric() || "._:-".contains(letter) => letter,
+        _ => '?',
+    };
+    wwid.as_str().chars().map(in_pattern).collect()
+}
+
+/// What udev calls the LUN with this number at the array, for the addressing methods that [`LunAddress::number`] knows (systemd
+/// `src/udev/udev-builtin-path_id.c`, `format_lun_number`). Of long extended addressing udev leaves out the end of the number, so
+/// there only a WWID tells one LUN from another.
+///
+/// [`LunAddress::number`]: crate::terms::LunAddress::number
+fn addresses(LunNumber(number): LunNumber) -> Vec<String> {
+    let words = |first: u32, second: u32| format!("0x{first:04x}{second:04x}00000000");
+    let (high, low) = (number >> 16, number & 0xffff);
+    let mut forms = vec![words(0xd200 | high, low)];
+    if number < 1 << 14 {
+        forms.push(if number < 256 { number.to_string() } else { words(number, 0) });
+        forms.push(words(0x4000 | number, 0));
+    }
+    forms
 }
 
 #[cfg(test)]
@@ -95,12 +138,15 @@ mod tests {
         assert_eq!(
             matches(&text),
             [
-                "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-*\"",
+                "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-*\", ATTRS{wwid}==\"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\"",
+                "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-0x4002000000000000\"",
+                "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-0xd200000200000000\"",
+                "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-2\"",
                 "ATTR{dm/uuid}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
             ]
         );
         let without = rendered(&TARGET.replace("wwid = \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\"\n", ""));
-        assert_eq!(matches(&without).len(), 1);
+        assert_eq!(matches(&without).len(), 6);
         assert!(!without.contains("map"), "{without}");
     }
 
@@ -120,6 +166,20 @@ mod tests {
                 "ATTR{dm/uuid}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
             ]
         );
+    }
+
+    #[test]
+    fn each_form_of_a_number() {
+        assert_eq!(
+            addresses(LunNumber(300)),
+            ["0xd200012c00000000", "0x012c000000000000", "0x412c000000000000"]
+        );
+        assert_eq!(addresses(LunNumber(70_000)), ["0xd201117000000000"]);
+    }
+
+    #[test]
+    fn a_name_with_blanks_and_odd_characters() {
+        assert_eq!(in_udev(&"t10.ATA  Disk [1]*".parse().unwrap()), "t10.ATA*Disk*?1??");
     }
 
     /// Asks udevadm, where it has the verb (systemd 254 and later).

@@ -62,11 +62,14 @@ fn fetched(stage: &mut Stage) -> Result<()> {
 /// finds everything in place.
 fn enforcing(stage: &mut Stage) -> Result<()> {
     let disk = boot::delivered(stage, &boot::pool(), EtcdRunner::Unit)?;
-    stage.offer_luns(boot::NODES.len())?;
+    // One more than the config has.
+    let foreign = boot::NODES.len() + 1;
+    stage.offer_luns(foreign)?;
     stage.change_node(node(stage, &disk, &boot::pool())?);
     stage.node.power_on()?;
     runs_confined(stage)?;
     labels(&stage.node)?;
+    another_lun_keeps_its_label(&stage.node, foreign)?;
     delivered::is_repaired(stage)?;
     let store = store(&stage.node)?;
 
@@ -258,6 +261,19 @@ fn labels(node: &Node) -> Result<()> {
     let below = node.ok("unshare --mount sh -c 'umount /var/lib/etcd && stat --format %C /var/lib/etcd'")?;
     if !below.contains("etcd_lun_data_t") {
         bail!("the directory below the mount is {below}");
+    }
+    Ok(())
+}
+
+/// Somebody attaches another LUN of the same target.
+fn another_lun_keeps_its_label(node: &Node, number: usize) -> Result<()> {
+    let label = node.ok(&format!(
+        "echo 0 0 {number} >/sys/class/scsi_host/$(ls /sys/class/iscsi_host | head -n 1)/scan; udevadm settle
+         disk=$(readlink -f /dev/disk/by-path/*-lun-{number}); stat --format %C $disk
+         echo 1 >/sys/block/$(basename $disk)/device/delete; udevadm settle"
+    ))?;
+    if !label.contains("fixed_disk_device_t") {
+        bail!("another LUN of the target has the label {label}");
     }
     Ok(())
 }
