@@ -1,5 +1,6 @@
 //! Running the node's own tools: which tools, how, and their results.
 
+use crate::terms::AbsPath;
 use std::{fmt, time::Duration};
 
 /// Every program that etcd-lun may run.
@@ -79,24 +80,34 @@ pub struct Invocation {
     pub args: Vec<String>,
     /// The program is killed after this time.
     pub limit: Duration,
+    /// The directory that it runs in; none for this process's own.
+    pub dir: Option<AbsPath>,
 }
 
 impl Invocation {
     /// A run of `tool`, limited to 60 s.
     pub fn new<'a>(tool: Tool, args: impl IntoIterator<Item = &'a str>) -> Self {
         let args = args.into_iter().map(str::to_owned).collect();
-        Self { tool, args, limit: Duration::from_secs(60) }
+        Self { tool, args, limit: Duration::from_secs(60), dir: None }
     }
 
     /// The same with another limit.
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
+
+    /// The same in this directory.
+    pub fn within(self, dir: AbsPath) -> Self {
+        Self { dir: Some(dir), ..self }
+    }
 }
 
 impl fmt::Display for Invocation {
     /// A line that can be pasted into a shell.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(dir) = &self.dir {
+            write!(f, "cd {dir} && ")?;
+        }
         f.write_str(self.tool.program())?;
         for arg in &self.args {
             let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./:=,@%+[]".contains(&b);

@@ -38,6 +38,9 @@ impl SystemRunner {
         tracing::debug!("running {what}");
         let mut command = Command::new(path);
         command.args(&what.args).env_clear().env("PATH", SEARCH.join(":")).env("LC_ALL", "C");
+        if let Some(dir) = &what.dir {
+            command.current_dir(dir.as_path());
+        }
         if what.tool == Tool::Rsync {
             // rsync is linked with OpenSSL for checksums that it doesn't use here. OpenSSL would look for its config, in
             // directories with keys of the node, which are closed to the service's SELinux domain (openssl-env(7)).

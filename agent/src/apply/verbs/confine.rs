@@ -4,7 +4,7 @@ use crate::{
     apply::place,
     config::{Backing, Config},
     host::{
-        ExecError, Host, block, dir, inode,
+        Host, block, dir, inode,
         selinux::{self, store},
         systemd,
     },
@@ -29,12 +29,9 @@ pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     let module = policy::module(config);
     let module_changed = observe::in_force(host, &module)? != InForce::Right;
     if module_changed {
-        host.root.make_dir(RUNTIME_DIR, 0o700).context("making the runtime directory")?;
-        let file: AbsPath = format!("{}/{}.cil", RUNTIME_DIR, policy::MODULE).parse()?;
-        host.root.write_durably(&file, &module.text, 0o600)?;
-        let installed = store::install(host, &file, policy::PRIORITY).map_err(why_not);
-        host.root.remove(file.as_path())?;
-        installed.context("putting the policy module into the policy store")?;
+        store::install(host, policy::MODULE, &module.text, policy::PRIORITY)
+            .map_err(why_not)
+            .context("putting the policy module into the policy store")?;
         ensure!(
             observe::in_force(host, &module)? == InForce::Right,
             "semodule installed the module, but the policy in force doesn't have it: does another module named {} have a higher priority (`semodule -lfull`)?",
@@ -110,9 +107,9 @@ fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
 }
 
 /// Adds the cure to semodule's error where the policy store is read-only, as on an image-based system.
-fn why_not(error: ExecError) -> anyhow::Error {
+fn why_not(error: impl Into<anyhow::Error>) -> anyhow::Error {
+    let error = error.into();
     let read_only = error.to_string().contains("Read-only file system");
-    let error = anyhow::Error::from(error);
     if read_only {
         return error.context(
             "the policy store is read-only: put the module into the image (`etcd-lun render policy`, then `semodule --install` in its build)",

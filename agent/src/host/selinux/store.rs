@@ -1,20 +1,65 @@
 //! The policy store and the labels on disk: semodule and restorecon.
 
 use crate::{
-    host::{ExecError, Host, Invocation, Tool},
+    host::{
+        ExecError, Host, Invocation, Tool, random,
+        root::{absent_is_none, at},
+    },
     terms::AbsPath,
 };
-use std::time::Duration;
+use std::{fs, io, path::Path, time::Duration};
 
 /// A rebuild of the policy takes 8 to 17 s of processor time on a server, and emulated servers are slower.
 const REBUILD_LIMIT: Duration = Duration::from_secs(600);
 /// etcd's tree has some dozen files, and each tree of retired data has about as many.
 const RELABEL_LIMIT: Duration = Duration::from_secs(300);
 
-/// Installs a module in the store, where it replaces one with the same name and priority, and loads the new policy.
-pub fn install(host: &Host, file: &AbsPath, priority: u32) -> Result<(), ExecError> {
+/// Why a module was not installed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// Its text could not be handed over, or not be read back.
+    #[error("handing the policy module over to semodule")]
+    Io(#[from] io::Error),
+    /// semodule failed.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    /// The store has another text.
+    #[error(
+        "the policy store has another text of module {0} than was given to semodule: somebody else has installed one; find out who, then run this again"
+    )]
+    Other(String),
+}
+
+/// Installs a module in the store, where it replaces one with the same name and priority, and loads the new policy. Then the
+/// store must have this text.
+///
+/// The text is handed over in a directory of a name that nobody knows. The service's domain may not list `/run`, and not
+/// replace anything there that it has not made.
+pub fn install(host: &Host, module: &str, text: &str, priority: u32) -> Result<(), InstallError> {
+    let dir = format!("/run/{module}-{}", random::nonce()?);
+    let installed = install_from(host, &dir, module, text, priority);
+    let removed = absent_is_none(fs::remove_dir_all(host.root.locate(&dir)));
+    installed?;
+    removed.map(drop).map_err(|error| at(Path::new(&dir), &error).into())
+}
+
+fn install_from(host: &Host, dir: &str, module: &str, text: &str, priority: u32) -> Result<(), InstallError> {
+    let path = |name: String| name.parse::<AbsPath>().map_err(io::Error::other);
     let priority = priority.to_string();
-    semodule(host, ["--priority", &priority, "--install", file.as_str()])
+    host.root.make_dir(dir, 0o700)?;
+    let given = path(format!("{dir}/{module}.cil"))?;
+    host.root.write_durably(&given, text, 0o600)?;
+    semodule(host, ["--priority", &priority, "--install", given.as_str()])?;
+    // semodule writes into its own directory, and replaces no file.
+    let back = path(format!("{dir}/store"))?;
+    host.root.make_dir(back.as_path(), 0o700)?;
+    let args = ["--priority", &priority, "--cil", "--extract", module];
+    let what = Invocation::new(Tool::Semodule, args).within(back.clone());
+    host.run(&what)?.success(&what)?;
+    match host.root.read(format!("{back}/{module}.cil"))? == text {
+        true => Ok(()),
+        false => Err(InstallError::Other(module.into())),
+    }
 }
 
 /// Removes a module from the store, and loads the new policy.
@@ -45,19 +90,63 @@ pub fn relabel<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Root, transcript::Transcript};
+    use crate::host::{Output, Root, Runner, files::Files, transcript::Transcript};
 
     #[test]
     fn command_lines_and_answers() {
         let would = "Would relabel /a from u:r:x_t:s0 to u:r:y_t:s0";
-        let runs = Transcript::default()
-            .on("semodule --priority 350 --install /run/etcd-lun/etcd_lun.cil", 0, "", "")
-            .on("semodule --priority 350 --remove etcd_lun", 1, "", "no")
-            .on("restorecon -Rivn /a /b", 0, &format!("{would}\n\n"), "");
+        let runs = Transcript::default().on("semodule --priority 350 --remove etcd_lun", 1, "", "no").on(
+            "restorecon -Rivn /a /b",
+            0,
+            &format!("{would}\n\n"),
+            "",
+        );
         let host = Host::fixture(Root::new("/nowhere"), Box::new(runs)).unwrap();
-        install(&host, &"/run/etcd-lun/etcd_lun.cil".parse().unwrap(), 350).unwrap();
         assert!(remove(&host, "etcd_lun", 350).unwrap_err().to_string().contains("exited with 1: no"));
         let lines = relabel(&host, ["/a", "/b"], true).unwrap();
         assert_eq!(lines, [would]);
+    }
+
+    #[test]
+    fn the_store_must_have_what_was_given() {
+        const DIR: &str = "/run/etcd_lun-0";
+        const INSTALL: &str = "semodule --priority 350 --install /run/etcd_lun-0/etcd_lun.cil";
+        const BACK: &str = "cd /run/etcd_lun-0/store && semodule --priority 350 --cil --extract etcd_lun";
+        let files = Files::new("store");
+        let installed = |stored: &str| {
+            let runs = Transcript::default().on(INSTALL, 0, "", "").on(BACK, 0, "", "");
+            let host = Host::fixture(Root::new(&files.0), Box::new(runs)).unwrap();
+            files.put("run/etcd_lun-0/store/etcd_lun.cil", stored);
+            install_from(&host, DIR, "etcd_lun", "(type mine_t)\n", 350).map_err(|error| error.to_string())
+        };
+        assert_eq!(installed("(type mine_t)\n"), Ok(()));
+        assert_eq!(
+            fs::read_to_string(files.0.join("run/etcd_lun-0/etcd_lun.cil")).unwrap(),
+            "(type mine_t)\n"
+        );
+        let error = installed("(type mine_t)\n(typepermissive mine_t)\n").unwrap_err();
+        assert!(error.contains("has another text of module etcd_lun"), "{error}");
+    }
+
+    /// A node without semodule.
+    #[derive(Debug)]
+    struct Without;
+
+    impl Runner for Without {
+        fn run(&self, what: &Invocation, _: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
+            Err(ExecError::Missing(what.tool))
+        }
+
+        fn has(&self, _: Tool) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_the_text() {
+        let files = Files::new("store-left");
+        let host = Host::fixture(Root::new(&files.0), Box::new(Without)).unwrap();
+        install(&host, "etcd_lun", "(type mine_t)\n", 350).unwrap_err();
+        assert_eq!(host.root.list("/run").unwrap(), Vec::<String>::new());
     }
 }
