@@ -89,8 +89,9 @@ ACCEPTED = [
     (
         "unit",
         "etcd_lun_unit_file_t",
-        "Start, restart and remount the LUN's mount unit, and set its runtime properties. With a static pod, the same of the"
-        " two units that move the manifest of etcd's pod aside and back, so stop and start etcd. Have the kernel scan for a"
+        "**Run any command, unconfined**: whoever may start a unit may set its properties, and systemd writes the text of one"
+        " into a drop-in of the unit, new lines too. Start, restart and remount the LUN's mount unit. With a static pod, the"
+        " same of the two units that move the manifest of etcd's pod aside and back, so stop and start etcd. Have the kernel scan for a"
         " LUN of any iSCSI session, remove the session's disk, change for how long it keeps writes waiting, and read a disk's"
         " size again.",
         "The program starts them. systemd has one permission for all of these, and stopping is another. All files in `/sys`"
@@ -99,22 +100,22 @@ ACCEPTED = [
     (
         "unit",
         "etcd_lun_etcd_unit_t",
-        "Start and restart etcd's unit, reset its failures, and set its runtime properties. Only where etcd is a systemd"
-        " unit.",
+        "The same, with etcd's unit: start and restart it, and reset its failures. Only where etcd is a systemd unit.",
         "If the LUN comes late, etcd has failed at the fence, and the program starts it. systemd's polkit rules do not help:"
         " they have no say about root.",
     ),
     (
         "unit",
         "iscsi_unit_file_t",
-        "Start and restart open-iscsi's units, and set their runtime properties.",
+        "The same, with open-iscsi's units: start and restart them.",
         "An iscsid that failed because the node had no initiator name is started when there is one.",
     ),
     (
         "mount",
         "fs_t",
         "Mount filesystems of any disk, on the directories below, where only its own processes see it. That replays the"
-        " journal of a disk that is not mounted. It can open no disk but the LUN, but mount(2) does not ask for that.",
+        " journal of a disk that is not mounted, and the kernel writes to a disk that an option names (`logdev=`). **The labels"
+        " of the files are what that disk says**: a device node there with the label of the LUN opens another disk.",
         "It mounts the LUN for the copy. A policy sees no difference between two disks there, because their filesystems have"
         " one type. systemd gives the services a mount namespace of their own (`PrivateMounts=yes`), and the domain has no"
         " right to enter another one (setns(2)).",

@@ -33,7 +33,7 @@ IOCTLS = {
     "file": range(0x5400, 0x5500),
     "dir": range(0x5400, 0x5500),
     "chr_file": range(0x5400, 0x5500),
-    "blk_file": range(0x1200, 0x1300),
+    "blk_file": {*range(0x1200, 0x1300), 0x215, 0x5331, 0x5395},
 }
 SECRET = (
     "shadow_t selinux_config_t file_context_t policy_config_t semanage_store_t"

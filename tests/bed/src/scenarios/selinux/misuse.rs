@@ -82,6 +82,20 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ),
     ("load a kernel module", "init_module()", ["sys_module", "capability", "etcd_lun_t"]),
     ("connect to a web port", "connect_to(80)", ["name_connect", "tcp_socket", "http_port_t"]),
+    // Of these the kernel asks no other right than that to an ioctl. A filesystem that has no such request says ENOTTY (25).
+    (
+        "set an attribute by a file's handle",
+        "asks_kernel('/etc', 0x10000, 0x4048587b)",
+        ["ioctl", "dir", "etc_t"],
+    ),
+    ("freeze a filesystem", "asks_kernel('/etc', 0x10000, 0xc0045877)", ["ioctl", "dir", "etc_t"]),
+    ("shut a filesystem down", "asks_kernel('/etc', 0x10000, 0x8004587d)", ["ioctl", "dir", "etc_t"]),
+    ("send a SCSI command", "asks_kernel('DISK', 2, 0x2285)", ["ioctl", "blk_file", "etcd_lun_device_t"]),
+    (
+        "tell systemd what its process is",
+        "tells('/run/systemd/notify', qq(MAINPID=1))",
+        ["write", "sock_file", "systemd_runtime_notify_t"],
+    ),
     ("run a shell", "runs('/usr/bin/bash')", ["execute", "file", "shell_exec_t"]),
     ("run another program", "runs('/usr/bin/true')", ["execute", "file", "bin_t"]),
     ("end enforcement", "turn_off('/sys/fs/selinux/enforce')", ["setenforce", "security", "security_t"]),
@@ -101,6 +115,8 @@ sub turn_off { open(F, '+<', $_[0]) and defined(syswrite(F, '0')) }
 sub runs { my $pid = fork(); if (!$pid) { exec { $_[0] } $_[0], '--version'; exit(126) } waitpid($pid, 0); $? >> 8 != 126 }
 sub connect_to { socket(S, 2, 1, 0) and connect(S, pack('S n C4 x8', 2, $_[0], TARGET)) }
 sub connects { socket(S, 1, 5, 0) and connect(S, pack('S a108', 1, $_[0])) }
+sub tells { socket(S, 1, 2, 0) and defined(send(S, $_[1], 0, pack('S a108', 1, $_[0]))) }
+sub asks_kernel { my $b = "\0" x 256; sysopen(F, $_[0], $_[1]) and (defined(ioctl(F, $_[2], $b)) or $! != 13) }
 sub enters { open(NS, '<', $_[0]) and syscall(308, fileno(NS), 0) == 0 }
 # A method call to systemd's manager over D-Bus, with texts and then empty arrays. True if systemd has queued a job.
 sub field { my ($code, $type, $text) = @_; pack('C C a x', $code, 1, $type) . pack($type eq 'g' ? 'C a* x' : 'V a* x', length $text, $text) }
@@ -145,8 +161,10 @@ sub pid_of {
 
 pub(super) fn is_denied(node: &Node) -> Result<()> {
     let target = Path::A.target().to_string().replace('.', ", ");
+    let disk = node.ok("readlink -f /dev/disk/by-label/etcd-lun")?;
     let mut script = HELPERS.replace("TARGET", &target);
     for (what, act, _) in ACTS {
+        let act = act.replace("DISK", disk.trim());
         script += &format!("print((({act}) ? 'WORKED' : 'denied'), qq( {what}: $!\\n));\n");
     }
     node.put("/etc/etcd-lun/bed-misuse.pl", 0o644, script.as_bytes())?;
