@@ -26,7 +26,7 @@ CHANGED = {
     "file": {"iscsi_var_lib_t", "iscsi_lock_t", "security_t"},
     "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN},
     "lnk_file": {"iscsi_var_lib_t"},
-    "sock_file": {"init_var_run_t", "syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t", "systemd_runtime_notify_t"},
+    "sock_file": {"syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t"},
 }
 # The requests of ioctl(2) that are left of those that any rule grants: of terminals, and of disks.
 IOCTLS = {

@@ -1,7 +1,7 @@
 //! The copy and its proof in the world, and what a machine sees of both sides.
 
 use crate::{
-    run::{Run, Stop},
+    run::{Event, Run, Stop},
     world::{Disk, Local, Shelf, Stamp, Tree, Writes},
 };
 use etcd_lun::plan::Way;
@@ -74,7 +74,7 @@ impl Run<'_> {
     /// The result of a copy that ends now.
     fn copied(&mut self, way: Way) -> Result<Tree, Stop> {
         let before = self.writes(way);
-        let lied = self.lies()?;
+        let lied = self.device_fails(Some(Event::CopyLies))?;
         if lied && self.guards.read_back {
             return Self::fail("the device has not kept what was written");
         }
@@ -86,29 +86,19 @@ impl Run<'_> {
         Ok(if wrong { Tree::Partial } else { Tree::Whole(before) })
     }
 
-    /// Whether the device lies now.
-    fn lies(&mut self) -> Result<bool, Stop> {
-        let before = self.lied;
-        self.copying = true;
+    /// Lets an event come, and says whether it is this fault of the device.
+    pub fn device_fails(&mut self, fault: Option<Event>) -> Result<bool, Stop> {
+        (self.may_fail, self.has_failed) = (fault, false);
         self.happen()?;
-        self.copying = false;
-        Ok(self.lied && !before)
-    }
-
-    /// Whether the device loses the stamp that is written now.
-    pub fn loses_stamp(&mut self, may: bool) -> Result<bool, Stop> {
-        let before = self.lost_stamp;
-        self.stamping = may;
-        let happened = self.happen();
-        self.stamping = false;
-        happened.map(|()| self.lost_stamp && !before)
+        self.may_fail = None;
+        Ok(self.has_failed)
     }
 
     /// Rounds while etcd runs, and then a read of the whole copy.
     pub fn catch_up(&mut self, way: Way) -> Result<(), Stop> {
         self.memory.ledger_is_wrong = false;
         self.pre_copy(way)?;
-        let lied = self.lies()?;
+        let lied = self.device_fails(Some(Event::CopyLies))?;
         if lied && self.guards.audit {
             return Self::fail("the device returns something else than before");
         }

@@ -2,7 +2,7 @@
 
 use crate::{
     facts::{self, print, small, small_stamp},
-    run::{Run, Stop},
+    run::{Event, Run, Stop},
     support,
     world::{Disk, Etcd, Local, Look, Shelf, Stamp, Tree, World, Writes},
 };
@@ -130,7 +130,8 @@ impl Sim<'_, '_> {
         let is_new_generation = self.name == "stamp";
         // etcd may write before this effect.
         let mut run = self.run.borrow_mut();
-        let loses = run.loses_stamp(on == Place::Staging && stamp.is_some()).map_err(halt)?;
+        let may_lose = on == Place::Staging && stamp.is_some();
+        let loses = run.device_fails(may_lose.then_some(Event::StampLost)).map_err(halt)?;
         let (id, tree, _) = run.lun_of_ours().map_err(halt)?;
         ensure!(!loses || !run.guards.stamp_read_back, "the device has not kept the stamp");
         run.memory.stamp = stamp.filter(|_| loses);

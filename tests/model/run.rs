@@ -99,10 +99,10 @@ pub struct Run<'a> {
     /// Called with the world after each effect.
     pub between: &'a mut dyn FnMut(World),
     pub memory: Memory,
-    pub copying: bool,
-    pub lied: bool,
-    pub stamping: bool,
-    pub lost_stamp: bool,
+    /// The fault that the device may have now.
+    pub may_fail: Option<Event>,
+    /// Whether it has had it.
+    pub has_failed: bool,
     pub step_begins: bool,
     /// Whether the world may be one in which etcd must not start, until the run has ended.
     pub unchecked: bool,
@@ -130,10 +130,8 @@ impl<'a> Run<'a> {
             planner,
             between,
             memory: Memory::default(),
-            copying: false,
-            lied: false,
-            stamping: false,
-            lost_stamp: false,
+            may_fail: None,
+            has_failed: false,
             step_begins: false,
             unchecked: false,
             by_hand: false,
@@ -274,8 +272,8 @@ impl<'a> Run<'a> {
             (Event::EtcdFlickered, world.stopped_by_us && matches!(world.flickered(), Ok(Some(_)) | Err(_))),
             (Event::Written, world.written().is_some()),
             (Event::SidecarWrites, world.written_by_sidecar().is_some()),
-            (Event::CopyLies, self.copying),
-            (Event::StampLost, self.stamping),
+            (Event::CopyLies, self.may_fail == Some(Event::CopyLies)),
+            (Event::StampLost, self.may_fail == Some(Event::StampLost)),
             // A run notices this request only at the beginning of a step.
             (Event::Interrupted, self.step_begins),
             // Once etcd is being stopped, nothing can take that back.
@@ -302,12 +300,8 @@ impl<'a> Run<'a> {
             Event::EtcdFlickered => self.world.flickered(),
             Event::Written => Ok(self.world.written()),
             Event::SidecarWrites => Ok(self.world.written_by_sidecar()),
-            Event::CopyLies => {
-                self.lied = true;
-                Ok(None)
-            }
-            Event::StampLost => {
-                self.lost_stamp = true;
+            Event::CopyLies | Event::StampLost => {
+                self.has_failed = true;
                 Ok(None)
             }
             Event::OthersGone => Ok(Some(World { others: false, ..self.world })),

@@ -179,6 +179,7 @@ pub struct Guards {
     pub pod_end: bool,
     /// What was written to the copy is read back from its device.
     pub read_back: bool,
+    /// The stamp of the staged LUN is read back from its device.
     pub stamp_read_back: bool,
     /// The whole copy is read from its device once more, before etcd is stopped.
     pub audit: bool,

@@ -37,30 +37,39 @@ pub struct Superblock {
     pub label: String,
     /// Set by `mkfs.xfs` in the first superblock until everything else is written.
     pub in_progress: bool,
+    /// The number of the root directory's inode.
+    pub root_inode: u64,
+    /// Bytes in an inode.
+    pub inode_size: u16,
+    /// Bits of an inode's number within its block.
+    pub inodes_log: u8,
+    /// Bits of a block's number within its group.
+    pub group_log: u8,
 }
 
 impl Superblock {
     /// The superblock in the first sector of a device; none if there is none, or if it has the magic number but
     /// impossible values.
     pub fn parse(sector: &[u8]) -> Option<Self> {
-        let u16_at = |at: usize| Some(u16::from_be_bytes(sector.get(at..at + 2)?.try_into().ok()?));
-        let u32_at = |at: usize| Some(u32::from_be_bytes(sector.get(at..at + 4)?.try_into().ok()?));
-        let u64_at = |at: usize| Some(u64::from_be_bytes(sector.get(at..at + 8)?.try_into().ok()?));
         if sector.get(..4)? != b"XFSB" {
             return None;
         }
         let label = sector.get(108..120)?;
         let label = label.split(|byte| *byte == 0).next().unwrap_or_default();
         let found = Self {
-            block_size: u32_at(4)?,
-            data_blocks: u64_at(8)?,
+            block_size: u32_at(sector, 4)?,
+            data_blocks: u64_at(sector, 8)?,
             uuid: FsUuid(sector.get(32..48)?.try_into().ok()?),
-            group_blocks: u32_at(84)?,
-            groups: u32_at(88)?,
-            version: u16_at(100)? & 0xf,
-            sector_size: u16_at(102)?,
+            group_blocks: u32_at(sector, 84)?,
+            groups: u32_at(sector, 88)?,
+            version: u16_at(sector, 100)? & 0xf,
+            sector_size: u16_at(sector, 102)?,
             label: String::from_utf8_lossy(label).into_owned(),
             in_progress: *sector.get(126)? != 0,
+            root_inode: u64_at(sector, 56)?,
+            inode_size: u16_at(sector, 104)?,
+            inodes_log: *sector.get(123)?,
+            group_log: *sector.get(124)?,
         };
         // Limits of the format: xfs_format.h, XFS_MIN_/MAX_BLOCKSIZE, XFS_MIN_/MAX_SECTORSIZE.
         let sane = (512..=65536).contains(&found.block_size)
@@ -78,6 +87,20 @@ impl Superblock {
     pub fn size(&self) -> Bytes {
         Bytes(self.data_blocks.saturating_mul(self.block_size.into()))
     }
+}
+
+/// The number of two bytes at an offset, as XFS writes it; none behind the end.
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// The number of eight bytes.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 /// Why making a filesystem failed.

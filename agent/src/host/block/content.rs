@@ -135,7 +135,7 @@ pub fn clear_unfinished(host: &Host, name: &str, uuid: &FsUuid) -> Result<(), Cl
     medium.flush().map_err(io_error)
 }
 
-fn read_superblock(medium: &Medium) -> io::Result<Option<Superblock>> {
+pub(super) fn read_superblock(medium: &Medium) -> io::Result<Option<Superblock>> {
     let length = BLOCK.min(medium.size());
     Ok(Superblock::parse(&medium.read(0, length as usize)?))
 }

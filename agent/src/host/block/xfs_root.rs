@@ -6,8 +6,11 @@
 //! Offsets and types: kernel `fs/xfs/libxfs/xfs_format.h` and `xfs_da_format.h`; all big-endian. The filesystem must be one
 //! that has written everything in place (`Staging::settle`).
 
-use super::medium::{BLOCK, Medium};
-use crate::host::xfs::Superblock;
+use super::{
+    content::read_superblock,
+    medium::{BLOCK, Medium},
+};
+use crate::host::xfs::{Superblock, u16_at, u64_at};
 use std::{io, path::Path};
 
 /// Bytes of an inode of version 3 before its two forks (`struct xfs_dinode`).
@@ -27,12 +30,10 @@ const INCOMPLETE: u8 = 1 << 7;
 /// those of a few small attributes.
 pub fn trusted_attribute_of_root(device: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
     let medium = Medium::open(device)?;
-    let sector = medium.read(0, BLOCK as usize)?;
-    let superblock = Superblock::parse(&sector).ok_or_else(|| odd("no superblock"))?;
-    let place =
-        Place::of_root(&sector, &superblock).ok_or_else(|| odd("a superblock without a root inode"))?;
-    let inode = read(&medium, place.at, place.inode_size)?;
-    attribute(&inode, &superblock, place.group_log, name.as_bytes(), |at, length| read(&medium, at, length))
+    let superblock = read_superblock(&medium)?.ok_or_else(|| odd("no superblock"))?;
+    let root = root(&superblock).ok_or_else(|| odd("a superblock without a root inode"))?;
+    let inode = read(&medium, root, superblock.inode_size.into())?;
+    attribute(&inode, &superblock, name.as_bytes(), |at, length| read(&medium, at, length))
 }
 
 fn odd(found: &str) -> io::Error {
@@ -47,32 +48,20 @@ fn read(medium: &Medium, at: u64, length: usize) -> io::Result<Vec<u8>> {
     Ok(medium.read(begin, whole)?.get(skip..skip + length).unwrap_or_default().to_vec())
 }
 
-/// Where the root inode is.
-struct Place {
-    at: u64,
-    inode_size: usize,
-    /// Bits of a block's number within its group.
-    group_log: u8,
-}
-
-impl Place {
-    fn of_root(sector: &[u8], superblock: &Superblock) -> Option<Self> {
-        let inode = u64_at(sector, 56)?;
-        let inode_size = u16_at(sector, 104)?;
-        let (inodes_log, group_log) = (*sector.get(123)?, *sector.get(124)?);
-        if inodes_log > 16 || group_log > 32 || inode_size.count_ones() != 1 {
-            return None;
-        }
-        let at = in_bytes(inode >> inodes_log, group_log, superblock)?;
-        let within = (inode & ((1 << inodes_log) - 1)) * u64::from(inode_size);
-        Some(Self { at: at.checked_add(within)?, inode_size: inode_size.into(), group_log })
+/// The byte at which the root inode begins.
+fn root(superblock: &Superblock) -> Option<u64> {
+    let Superblock { root_inode, inode_size, inodes_log, group_log, .. } = *superblock;
+    if inodes_log > 16 || group_log > 32 || inode_size.count_ones() != 1 {
+        return None;
     }
+    let within = (root_inode & ((1 << inodes_log) - 1)) * u64::from(inode_size);
+    in_bytes(root_inode >> inodes_log, superblock)?.checked_add(within)
 }
 
 /// The byte at which a block of this number begins: the number has the group in its upper bits (`XFS_FSB_TO_DADDR`).
-fn in_bytes(block: u64, group_log: u8, superblock: &Superblock) -> Option<u64> {
-    let group = block >> group_log;
-    let within = block & ((1_u64 << group_log) - 1);
+fn in_bytes(block: u64, superblock: &Superblock) -> Option<u64> {
+    let group = block >> superblock.group_log;
+    let within = block & ((1_u64 << superblock.group_log) - 1);
     let block = group.checked_mul(superblock.group_blocks.into())?.checked_add(within)?;
     (block < superblock.data_blocks).then_some(block.checked_mul(superblock.block_size.into())?)
 }
@@ -81,7 +70,6 @@ fn in_bytes(block: u64, group_log: u8, superblock: &Superblock) -> Option<u64> {
 fn attribute(
     inode: &[u8],
     superblock: &Superblock,
-    group_log: u8,
     name: &[u8],
     read: impl Fn(u64, usize) -> io::Result<Vec<u8>>,
 ) -> io::Result<Option<Vec<u8>>> {
@@ -102,7 +90,7 @@ fn attribute(
         Some(2) => {
             let extent = fork.get(..16).filter(|_| u16_at(inode, 80) == Some(1));
             let extent = extent.ok_or_else(|| odd("a root inode with attributes in more than one extent"))?;
-            let block = first_block(extent).and_then(|block| in_bytes(block, group_log, superblock));
+            let block = first_block(extent).and_then(|block| in_bytes(block, superblock));
             let at = block.ok_or_else(|| odd("attributes outside of the filesystem"))?;
             of_leaf(&read(at, superblock.block_size as usize)?, name)
         }
@@ -125,8 +113,8 @@ fn of_short_form(fork: &[u8], wanted: &[u8]) -> Option<Option<Vec<u8>>> {
     Some(None)
 }
 
-/// A block of an extent's start, in blocks: the 52 bits before the last 21 (`xfs_bmbt_disk_get_startblock`). The extent must be
-/// the first one, which begins with block 0 of the fork.
+/// The number of the block with which an extent begins: the 52 bits before the last 21
+/// (`xfs_bmbt_disk_get_startblock`). The extent must be the first one, which begins with block 0 of the fork.
 fn first_block(extent: &[u8]) -> Option<u64> {
     let (high, low) = (u64_at(extent, 0)?, u64_at(extent, 8)?);
     let begins_with = (high & !(1 << 63)) >> 9;
@@ -158,12 +146,4 @@ fn of_leaf(block: &[u8], wanted: &[u8]) -> io::Result<Option<Vec<u8>>> {
         }
     }
     Ok(None)
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }

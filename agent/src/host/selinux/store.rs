@@ -90,7 +90,11 @@ pub fn relabel<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Output, Root, Runner, files::Files, transcript::Transcript};
+    use crate::host::{
+        Root,
+        files::Files,
+        transcript::{NoTools, Transcript},
+    };
 
     #[test]
     fn command_lines_and_answers() {
@@ -114,9 +118,9 @@ mod tests {
         const BACK: &str = "cd /run/etcd_lun-0/store && semodule --priority 350 --cil --extract etcd_lun";
         let files = Files::new("store");
         let installed = |stored: &str| {
-            let runs = Transcript::default().on(INSTALL, 0, "", "").on(BACK, 0, "", "");
+            let extracted = files.0.join("run/etcd_lun-0/store/etcd_lun.cil");
+            let runs = Transcript::default().on(INSTALL, 0, "", "").writing(BACK, extracted, stored);
             let host = Host::fixture(Root::new(&files.0), Box::new(runs)).unwrap();
-            files.put("run/etcd_lun-0/store/etcd_lun.cil", stored);
             install_from(&host, DIR, "etcd_lun", "(type mine_t)\n", 350).map_err(|error| error.to_string())
         };
         assert_eq!(installed("(type mine_t)\n"), Ok(()));
@@ -128,24 +132,10 @@ mod tests {
         assert!(error.contains("has another text of module etcd_lun"), "{error}");
     }
 
-    /// A node without semodule.
-    #[derive(Debug)]
-    struct Without;
-
-    impl Runner for Without {
-        fn run(&self, what: &Invocation, _: &mut dyn FnMut(&str)) -> Result<Output, ExecError> {
-            Err(ExecError::Missing(what.tool))
-        }
-
-        fn has(&self, _: Tool) -> bool {
-            false
-        }
-    }
-
     #[test]
     fn nothing_is_left_of_the_text() {
         let files = Files::new("store-left");
-        let host = Host::fixture(Root::new(&files.0), Box::new(Without)).unwrap();
+        let host = Host::fixture(Root::new(&files.0), Box::new(NoTools)).unwrap();
         install(&host, "etcd_lun", "(type mine_t)\n", 350).unwrap_err();
         assert_eq!(host.root.list("/run").unwrap(), Vec::<String>::new());
     }

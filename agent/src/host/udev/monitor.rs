@@ -147,7 +147,7 @@ fn is_block_event(message: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Root, exec};
+    use crate::host::{Root, transcript::NoTools};
 
     fn message(properties: &[u8]) -> Vec<u8> {
         let mut message = b"libudev\0\xfe\xed\xca\xfe".to_vec();
@@ -178,26 +178,9 @@ mod tests {
         }
     }
 
-    #[derive(Debug)]
-    struct Nothing;
-
-    impl exec::Runner for Nothing {
-        fn run(
-            &self,
-            what: &exec::Invocation,
-            _: &mut dyn FnMut(&str),
-        ) -> Result<exec::Output, exec::ExecError> {
-            Err(exec::ExecError::Missing(what.tool))
-        }
-
-        fn has(&self, _: exec::Tool) -> bool {
-            false
-        }
-    }
-
     #[test]
     fn waits_without_events() {
-        let host = Host::fixture(Root::new("/nonexistent"), Box::new(Nothing)).unwrap();
+        let host = Host::fixture(Root::new("/nonexistent"), Box::new(NoTools)).unwrap();
         let monitor = Monitor::open(&host).unwrap();
         let start = Instant::now();
         let after = |span: Duration| move || Ok((start.elapsed() >= span).then_some(()));

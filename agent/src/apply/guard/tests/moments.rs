@@ -1,7 +1,6 @@
 //! Whose processes count, a connection that comes back, and stamps of other moments.
 
 use super::*;
-use crate::{node::Multipath, terms::Bytes};
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use std::{io::Read, os::unix::fs::OpenOptionsExt, path::Path, thread};
 
@@ -102,36 +101,22 @@ fn an_unknown_etcd_is_not_stopped() {
     assert!(error.starts_with("whether etcd runs cannot be determined"), "{error}");
 }
 
-fn lun_with(stamp: Fact<Option<Stamp>>) -> Lun {
-    let (label, size, settled, empty) = (None, Bytes(SIZE), false, None);
-    Lun {
-        device: "sdb".into(),
-        devno: "8:16".into(),
-        paths: vec!["sdb".into()],
-        multipath: Multipath::Unclaimed,
-        wwid: Fact::Known(wwid()),
-        serial: None,
-        size,
-        path_size: size,
-        silent: false,
-        read_only: false,
-        holders: Vec::new(),
-        partitions: Vec::new(),
-        users: Fact::Known(Vec::new()),
-        content: Fact::Known(Content::Xfs { uuid: OURS, label, size, stamp, settled, empty }),
-    }
-}
-
 /// A mount replays the log, which writes. What is older before that may be the same afterwards.
 #[test]
 fn a_lun_is_not_mounted_that_cannot_be_of_the_records_moment() {
     let node = Node::with_device();
     let record = record().commit(None);
+    let seen = node.look(|run| lun(run, &wwid())).unwrap();
+    let (label, size, settled, empty) = (None, seen.size, false, None);
     let stamp = |machine: &str, generation, activations| {
         let last = LunUse { activations, nonce: Nonce([0; 16]) };
         Fact::Known(Some(Stamp::new(generation, machine.into(), "master-0".into(), last)))
     };
-    let look = |stamp| node.look(|run| may_be_mounted(run, &record, &lun_with(stamp)));
+    let look = |stamp| {
+        let content =
+            Fact::Known(Content::Xfs { uuid: OURS, label: label.clone(), size, stamp, settled, empty });
+        node.look(|run| may_be_mounted(run, &record, &Lun { content, ..seen.clone() }))
+    };
     let now = record.announced.map_or(record.activations, |next| next.activations);
     for passes in [
         stamp(MACHINE, 1, now),
