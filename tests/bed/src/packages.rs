@@ -1,9 +1,11 @@
 //! The Debian packages that the bed needs on the host. It installs them only if one is missing.
 
+use std::fs::File;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::fcntl::{Flock, FlockArg};
 
 use crate::host;
 use crate::release::Release;
@@ -37,10 +39,16 @@ const NEEDED: &[(&str, &str)] = &[
 const ONE_VERSION: [&str; 2] = ["qemu-system-x86", "qemu-utils"];
 
 /// Installs missing packages and prints their names.
+///
+/// apt-get fails at once while another one updates its lists. So a second bed waits here, and then finds what it needs.
 pub fn ensure() -> Result<()> {
-    let needed = NEEDED.iter().chain(Release::chosen().host_packages());
-    let missing: Vec<&str> =
-        needed.filter(|(_, program)| !host::has(program)).map(|(package, _)| *package).collect();
+    if missing().is_empty() {
+        return Ok(());
+    }
+    let path = std::env::temp_dir().join("etcd-lun-bed-packages.lock");
+    let open = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    let _lock = Flock::lock(open, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
+    let missing = missing();
     if missing.is_empty() {
         return Ok(());
     }
@@ -58,6 +66,11 @@ pub fn ensure() -> Result<()> {
     // The guest's Debian release may be newer than the host's, so its signing keys may be too.
     arguments.push("debian-archive-keyring".into());
     apt(&arguments)
+}
+
+fn missing() -> Vec<&'static str> {
+    let needed = NEEDED.iter().chain(Release::chosen().host_packages());
+    needed.filter(|(_, program)| !host::has(program)).map(|(package, _)| *package).collect()
 }
 
 fn apt(arguments: &[String]) -> Result<()> {
