@@ -9,7 +9,7 @@ use etcd_lun::{
         authority::{Record, Stamp},
     },
     plan::step::Copy,
-    terms::{AbsPath, Fingerprint},
+    terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid},
 };
 use std::cell::{Cell, RefCell};
 
@@ -34,6 +34,8 @@ pub enum Look {
     StillHolds,
     Confirm,
     Quorum,
+    StampAtRest,
+    Pause,
 }
 
 impl Look {
@@ -72,16 +74,17 @@ pub type Change = fn(&mut Facts);
 /// A machine with these facts.
 pub struct Odd {
     facts: Facts,
-    /// After so many effects the facts change.
+    /// After so many effects and pauses the facts change.
     change: Option<(usize, Change)>,
     /// The look with this number fails.
     failing_look: Option<usize>,
     /// The effect with this number fails.
     failing_effect: Option<usize>,
-    /// Each look, with the number of effects before it.
+    /// Each look, with the number of effects and pauses before it.
     pub looks: RefCell<Vec<(usize, Look)>>,
     /// What was done.
     pub effects: Vec<Effect>,
+    pauses: usize,
     tried: Cell<usize>,
 }
 
@@ -94,6 +97,7 @@ impl Odd {
             failing_effect: None,
             looks: RefCell::default(),
             effects: Vec::new(),
+            pauses: 0,
             tried: Cell::default(),
         }
     }
@@ -115,16 +119,20 @@ impl Odd {
 
     fn changes(&mut self) {
         if let Some((after, change)) = self.change
-            && after == self.effects.len()
+            && after == self.moment()
         {
             change(&mut self.facts);
         }
     }
 
+    fn moment(&self) -> usize {
+        self.effects.len() + self.pauses
+    }
+
     fn look(&self, look: Look) -> anyhow::Result<()> {
         let mut looks = self.looks.borrow_mut();
         let number = looks.len();
-        looks.push((self.effects.len(), look));
+        looks.push((self.moment(), look));
         if self.failing_look == Some(number) && !look.cannot_fail() {
             bail!("this look fails");
         }
@@ -147,6 +155,10 @@ impl Machine for Odd {
 
     fn stamp(&self, _on: Place) -> anyhow::Result<Option<Stamp>> {
         self.found(Look::Stamp, |facts| facts.stamp.clone())
+    }
+
+    fn stamp_at_rest(&self, _wwid: &Wwid, _uuid: &FsUuid) -> anyhow::Result<Option<Stamp>> {
+        self.found(Look::StampAtRest, |facts| facts.stamp.clone())
     }
 
     fn etcd(&self) -> anyhow::Result<Etcd> {
@@ -223,6 +235,13 @@ impl Machine for Odd {
             true => Ok(()),
             false => Err(anyhow!("the others are no quorum")),
         }
+    }
+
+    fn pause(&mut self, _span: Span) -> anyhow::Result<()> {
+        self.look(Look::Pause)?;
+        self.pauses += 1;
+        self.changes();
+        Ok(())
     }
 
     fn note(&mut self, _text: &str) {}

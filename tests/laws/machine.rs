@@ -6,7 +6,7 @@ use etcd_lun::{
     apply::machine::{Aside, Confirmed, Effect, Machine, Place, Source},
     node::BarredData,
     plan::{Way, step::Copy},
-    terms::{AbsPath, Fingerprint},
+    terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid},
 };
 
 pub fn seen(node: &mut Node) -> &mut Lun {
@@ -62,6 +62,16 @@ impl Machine for World {
         match self.content()? {
             Content::Xfs { stamp, .. } => stamp.require().cloned().map_err(|why| anyhow!("{why}")),
             content => bail!("no stamp can be on {content:?}"),
+        }
+    }
+
+    fn stamp_at_rest(&self, _wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Option<Stamp>> {
+        ensure!(!self.memory.staged, "looking at a LUN that is written to");
+        match self.content()? {
+            Content::Xfs { uuid: found, stamp, .. } if found == uuid => {
+                stamp.require().cloned().map_err(|why| anyhow!("{why}"))
+            }
+            content => bail!("the LUN has {content:?}"),
         }
     }
 
@@ -148,6 +158,10 @@ impl Machine for World {
     }
 
     fn others_are_a_quorum(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn pause(&mut self, _span: Span) -> anyhow::Result<()> {
         Ok(())
     }
 
@@ -253,6 +267,16 @@ impl Machine for World {
             }
             Effect::StartEtcd { wait, .. } => self.start(*wait)?,
             Effect::RetireBarred { .. } => self.node.barred_data = Fact::Known(None),
+            Effect::ChooseBarred { generation } => {
+                let returns_as = Some(*generation);
+                self.node.barred_data = Fact::Known(Some(BarredData { returns_as }));
+            }
+            Effect::Unbar { .. } => {
+                self.node.barred_data = Fact::Known(None);
+                *known(&mut self.node.rollback_staging) = staged(None);
+                self.shelf_is_copy = true;
+                self.fingerprints();
+            }
         }
         Ok(String::new())
     }

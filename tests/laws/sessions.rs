@@ -6,7 +6,6 @@ use super::{
 };
 use etcd_lun::{
     apply::{machine::Machine as _, protocol},
-    node::BarredData,
     plan::step::{AddPath, Grow, LogIn, RemovePath},
 };
 
@@ -60,20 +59,6 @@ impl World {
                 self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
             }
             Step::Measure { .. } => assert!(self.is_staged()),
-            Step::WatchLun(_) => assert!(!self.is_staged(), "looking at a LUN that is written to"),
-            Step::KeepLocal { record } => {
-                assert!(known(&mut self.node.local).is_fenced(), "deciding while etcd can start");
-                self.node.record = Fact::Known(Some(record.clone().roll_back(DATA)));
-                let returns_as = Some(record.generation);
-                self.node.barred_data = Fact::Known(Some(BarredData { returns_as }));
-            }
-            Step::Unbar { generation } => {
-                assert_eq!(self.node.rolled_back(), Some(*generation), "unbarring what is not authoritative");
-                self.node.barred_data = Fact::Known(None);
-                *known(&mut self.node.rollback_staging) = staged(None);
-                self.shelf_is_copy = true;
-                self.fingerprints();
-            }
             Step::ResizeMap { to, .. } => seen(&mut self.node).size = *to,
             Step::Grow(Grow { from, to, .. }) => {
                 assert!(self.authoritative_lun_is_mounted(), "growing what is not mounted");

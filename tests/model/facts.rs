@@ -155,7 +155,8 @@ pub fn node(world: &World, staged: bool, guards: Guards) -> Node {
     }
     node.fresh_uuid = uuid(fresh);
     node.fresh_nonce = Fact::Known(Nonce([world.nonce; 16]));
-    node.barred_data = Fact::Known(world.barred.map(|_| BarredData { returns_as: None }));
+    node.barred_data =
+        Fact::Known(world.barred.map(|barred| BarredData { returns_as: barred.returns_as.map(u64::from) }));
     node.record = Fact::Known(
         world
             .record

@@ -4,7 +4,7 @@ use crate::{
     facts::{self, print, small, small_stamp},
     run::{Event, Run, Stop},
     support,
-    world::{Disk, Etcd, Local, Look, Shelf, Stamp, Tree, World, Writes},
+    world::{Barred, Disk, Etcd, Local, Look, Shelf, Stamp, Tree, World, Writes},
 };
 use anyhow::{anyhow, bail, ensure};
 use etcd_lun::{
@@ -14,15 +14,18 @@ use etcd_lun::{
     },
     node::{
         self, authority,
-        layout::{RETIRED, RETURNING},
+        layout::{BARRED, RETIRED, RETURNING},
     },
     plan::{
         Step,
         step::{Claim, Copy, Mark},
     },
-    terms::{AbsPath, Fingerprint},
+    terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid},
 };
-use std::{cell::RefCell, fmt};
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+};
 
 /// Why a step of the program stops, as one of its errors.
 #[derive(Debug)]
@@ -46,7 +49,13 @@ impl Run<'_> {
     /// Has the program do one of its steps in this world.
     pub fn protocol(&mut self, step: &Step) -> Result<(), Stop> {
         let step = self.miscounted(step);
-        let mut machine = Sim { name: step.id(), run: RefCell::new(self), shadow: None, read: None };
+        let mut machine = Sim {
+            name: step.id(),
+            run: RefCell::new(self),
+            shadow: None,
+            read: None,
+            at_rest: Cell::new(None),
+        };
         let counts = machine.begins_a_use();
         match protocol::step(&mut machine, &step) {
             Ok(_) => {
@@ -85,6 +94,8 @@ struct Sim<'s, 'a> {
     shadow: Option<authority::Record>,
     /// What was read of a directory.
     read: Option<Writes>,
+    /// The stamp that was seen first of an unmounted LUN.
+    at_rest: Cell<Option<Option<Stamp>>>,
 }
 
 impl Sim<'_, '_> {
@@ -156,6 +167,9 @@ impl Sim<'_, '_> {
             },
             Source::Mounted(_) => run.lun_writes(),
             Source::Dir(path) if path.as_str().starts_with(RETIRED) => run.world.aside.unwrap_or(NO_COPY),
+            Source::Dir(path) if path.as_str().starts_with(BARRED) => {
+                run.world.barred_writes().unwrap_or(NO_COPY)
+            }
             Source::Dir(_) => run.local_writes(),
         }
     }
@@ -227,6 +241,17 @@ impl Machine for Sim<'_, '_> {
             }
             _ => Err(anyhow!("nothing is mounted that could have a stamp")),
         }
+    }
+
+    fn stamp_at_rest(&self, _wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Option<authority::Stamp>> {
+        let looks = self.looks(Look::Stamp)?;
+        let run = self.run.borrow();
+        ensure!(run.world.session && run.world.reachable, "the LUN has gone");
+        let Disk::Xfs { id, stamp, .. } = run.world.disk else { bail!("the LUN holds no XFS") };
+        ensure!(id == facts::number(uuid), "the LUN holds another filesystem");
+        let first = self.at_rest.get().filter(|_| !looks).unwrap_or(stamp);
+        self.at_rest.set(Some(first));
+        Ok(first.map(|stamp| facts::stamp(stamp, &run.world, run.guards)))
     }
 
     fn etcd(&self) -> anyhow::Result<node::Etcd> {
@@ -327,6 +352,14 @@ impl Machine for Sim<'_, '_> {
         let world = self.run.borrow().world;
         ensure!(!looks || !world.is_running() || world.others, "the other members are no quorum");
         Ok(())
+    }
+
+    fn pause(&mut self, _span: Span) -> anyhow::Result<()> {
+        let mut run = self.run.borrow_mut();
+        run.is_watching = true;
+        let happened = run.happen().map_err(halt);
+        run.is_watching = false;
+        happened
     }
 
     fn note(&mut self, _text: &str) {}
@@ -436,17 +469,34 @@ impl Machine for Sim<'_, '_> {
                 .map_err(halt)?;
             }
             Effect::RetireBarred { .. } => self.act(|world| world.barred = None)?,
+            Effect::ChooseBarred { generation } => {
+                let returns_as = Some(u8::try_from(*generation)?);
+                self.act(|world| {
+                    world.barred = world.barred.map(|barred| Barred { returns_as, ..barred });
+                })?;
+            }
+            Effect::Unbar { generation } => {
+                let generation = u8::try_from(*generation)?;
+                let Some(Barred { writes, .. }) = self.run.borrow().world.barred else {
+                    bail!("nothing is barred")
+                };
+                self.act(|world| {
+                    world.shelf = Some(Shelf { generation, tree: Tree::Whole(writes) });
+                    world.barred = None;
+                })?;
+            }
             Effect::PutAside { aside, .. } => {
                 // Somebody may open the data right before the exchange.
                 self.run.borrow_mut().happen().map_err(halt)?;
                 let (world, left) = (self.run.borrow().world, self.left());
                 let Local::Data(data) = world.local else { bail!("there is no data") };
                 ensure!(*aside != Aside::Barred || world.barred.is_none(), "there is barred data already");
+                let barred = Barred { writes: data, returns_as: None };
                 let moved = |world: &mut World| {
                     world.local = left;
                     match aside {
                         Aside::Retired { .. } => world.aside = Some(data),
-                        Aside::Barred => world.barred = Some(data),
+                        Aside::Barred => world.barred = Some(barred),
                     }
                 };
                 self.run.borrow_mut().take(moved).map_err(halt)?;
@@ -454,7 +504,7 @@ impl Machine for Sim<'_, '_> {
             Effect::PutBack { aside, .. } => self.act(|world| {
                 let data = match aside {
                     Aside::Retired { .. } => world.aside.take(),
-                    Aside::Barred => world.barred.take(),
+                    Aside::Barred => world.barred.take().map(|barred| barred.writes),
                 };
                 world.local = Local::Data(data.unwrap());
             })?,

@@ -1,7 +1,7 @@
 //! Changes of the world that `apply` does not make: by etcd, the power, the target, the array, and other
 //! machines.
 
-use crate::world::{Disk, Etcd, Local, Stamp, Start, Tree, World, Writes};
+use crate::world::{Barred, Disk, Etcd, Local, Stamp, Start, Tree, World, Writes};
 
 /// Enough for an old, a newer and the newest copy.
 const MOST_WRITES: Writes = 2;
@@ -27,7 +27,7 @@ impl World {
         match (self.local, self.aside) {
             (Local::Data(_), _) => Self { local: Local::Data(writes), ..self },
             (_, Some(_)) => Self { aside: Some(writes), ..self },
-            (_, None) => Self { barred: Some(writes), ..self },
+            (_, None) => Self { barred: Some(Barred { writes, returns_as: None }), ..self },
         }
     }
 
@@ -143,6 +143,19 @@ impl World {
     /// This node's LUN, after another node has used it. Returns `None` if this node has none.
     pub fn used_by_another(self) -> Option<Self> {
         self.used_by(self.record?.id, false)
+    }
+
+    /// This node's LUN, after a clone of this node has used it: it has counted a use that this node has not announced, and etcd has
+    /// served there. Returns `None` if this node has none.
+    pub fn used_by_a_clone(self) -> Option<Self> {
+        let (Disk::Xfs { id, stamp: Some(stamp), .. }, Some(record)) = (self.disk, self.record) else {
+            return None;
+        };
+        let last = record.announced.map_or(0, |next| next.0).max(record.activations).max(stamp.activations);
+        let next = Stamp { activations: last + 1, nonce: OTHERS, released: false, ..stamp };
+        let disk = Disk::Xfs { id, tree: Tree::Whole(self.truth + 1), stamp: Some(next) };
+        let is_ours = stamp.ours && id == record.id && stamp.generation >= record.generation;
+        is_ours.then(|| Self { disk, truth: self.truth + 1, ..self })
     }
 
     /// The LUN holds this filesystem, which was used once more than this node knows.

@@ -7,15 +7,18 @@
 //! * etcd can start on nothing that is older than the newest write that the node's disks hold.
 //! * No run replaces a newer write on a LUN that has served.
 //! * A person gets the node back with `claim` and `apply`, with the newest write.
+//! * Or with `claim --local`, if the local data was barred, with what that holds.
+//! * A person who waits whether a clone uses the LUN takes it only if none does.
 //!
 //! What cannot be detected is exempt, and each exemption is a function here.
 
 use crate::{
     outside::OTHERS,
-    run::{End, Run, Runtime, Verb},
+    planner::Planner,
+    run::{End, Event, Run, Runtime, Verb},
     say::say,
     search::{Search, visit},
-    world::{Disk, Guards, Local, Stamp, Start, Tree, World, Writes},
+    world::{Disk, Etcd, Guards, Local, Look, Stamp, Start, Tree, World, Writes},
 };
 use etcd_lun::plan::{Goal, Occasion};
 use rustc_hash::FxHashSet;
@@ -30,7 +33,7 @@ fn newest(world: &World) -> Writes {
         Local::Absent | Local::Empty | Local::Barred | Local::Fenced => 0,
     };
     let shelf = world.shelf.map_or(0, |shelf| whole(shelf.tree));
-    local.max(shelf).max(world.barred.unwrap_or(0)).max(on_lun(world))
+    local.max(shelf).max(world.barred_writes().unwrap_or(0)).max(on_lun(world))
 }
 
 fn whole(tree: Tree) -> Writes {
@@ -103,37 +106,100 @@ fn is_safe(before: &World, after: &World, verb: Verb) -> Result<(), String> {
     after.start().map(drop).map_err(|why| format!("after {verb:?}: {why}: {after}"))
 }
 
-fn check(search: &Search, world: World) -> Result<bool, String> {
+/// What a person has decided.
+#[derive(Debug, Default)]
+struct Decided {
+    for_the_lun: usize,
+    for_local_data: usize,
+    /// A clone began to use the LUN while a person waited.
+    beside_a_clone: usize,
+}
+
+fn check(search: &Search, world: World, decided: &mut Decided) -> Result<(), String> {
     let (booted, _) = ends(search, world, Verb::Run(Goal::Lun(Occasion::Boot)))?;
     let (tried, _) = ends(search, booted, Verb::Run(Goal::Lun(Occasion::ByHand)))?;
+    decided.for_local_data += usize::from(returns(search, tried)?);
     // Where a person has to decide, the decision for the LUN leads to its newest write.
     let is_claimable =
         has_served(&world) && on_lun(&world) == world.truth && !tried.is_running() && !tried.mounted;
     if !is_claimable || is_rolled_back(&world) || was_released(&world) {
-        return Ok(false);
+        return Ok(());
     }
+    decided.beside_a_clone += beside_a_clone(&search.planner, tried)?;
     let (claimed, end) = ends(search, tried, Verb::Run(Goal::Claim))?;
     if end != End::Done {
         return Err(format!("`claim` does not help: {end:?}: {claimed}"));
     }
     let (after, end) = ends(search, claimed, Verb::Run(Goal::Lun(Occasion::ByHand)))?;
     match after.start() {
-        Ok(Start::Lun) if end == End::Done => Ok(true),
+        Ok(Start::Lun) if end == End::Done => {
+            decided.for_the_lun += 1;
+            Ok(())
+        }
         found => Err(format!("after `claim`, `apply` ends with {end:?}, {found:?}: {after}")),
     }
 }
 
-/// A clone of this node has counted a use that this node has not announced, and etcd has served there.
-fn used_by_a_clone(now: &World) -> Option<World> {
-    let (Disk::Xfs { id, stamp: Some(stamp), .. }, Some(record)) = (now.disk, now.record) else {
-        return None;
+/// A person decides for the barred data, and loses what only the LUN holds. At no moment can etcd start on anything else. False if
+/// there is nothing to decide.
+fn returns(search: &Search, tried: World) -> Result<bool, String> {
+    let Some(chosen) = tried.barred_writes() else { return Ok(false) };
+    if tried.record_says_lun() || tried.is_running() || tried.mounted {
+        return Ok(false);
+    }
+    let world = World { truth: chosen, ..tried };
+    let verb = Verb::Run(Goal::ClaimLocal);
+    let run = |world: World, verb| {
+        let mut cuts = FxHashSet::default();
+        let mut keep = |cut: World| {
+            cuts.insert(cut.rebooted());
+        };
+        let mut run = Run::new(world, &search.planner, &[], &mut keep);
+        run.unchecked = true;
+        let end = run.verb(verb);
+        (run.world, end, cuts)
     };
-    let is_ours = stamp.ours && id == record.id && !now.mounted && !now.is_running();
-    let last = record.announced.map_or(0, |next| next.0).max(record.activations).max(stamp.activations);
-    let stamp = Stamp { activations: last + 1, nonce: OTHERS, released: false, ..stamp };
-    let disk = Disk::Xfs { id, tree: Tree::Whole(now.truth + 1), stamp: Some(stamp) };
-    let world = World { disk, truth: now.truth + 1, reachable: true, snapshot: None, counted: false, ..*now };
-    (is_ours && stamp.generation >= record.generation).then(|| world.rebooted())
+    // At a boot etcd's start waits in the queue, and a run leaves it there.
+    let is_back = |after: World, end| match (end, after.etcd, after.local) {
+        (End::Done, Etcd::OnLocal | Etcd::Queued, Local::Data(writes)) if writes == chosen => Ok(()),
+        (end, ..) => Err(format!("`claim --local` does not help: {end:?}: {after}")),
+    };
+    let (after, end, cuts) = run(world, verb);
+    is_back(after, end)?;
+    for cut in cuts {
+        let (booted, _, _) = run(cut, Verb::Run(Goal::Lun(Occasion::Boot)));
+        booted.start().map_err(|why| format!("{why}, after a cut of `claim --local` at {cut}"))?;
+        let (after, end, _) = run(booted, verb);
+        is_back(after, end).map_err(|why| format!("{why}, after a cut at {cut}"))?;
+    }
+    Ok(true)
+}
+
+/// A clone begins to use the LUN while a person waits whether one does. Returns how many moments there are for that.
+fn beside_a_clone(planner: &Planner, tried: World) -> Result<usize, String> {
+    let claim = |events: &[(usize, Event)]| {
+        let mut ignore = |_| ();
+        let mut run = Run::new(tried, planner, events, &mut ignore);
+        run.unchecked = true;
+        let end = run.verb(Verb::Run(Goal::Claim));
+        (end, run.world, std::mem::take(&mut run.possible))
+    };
+    let (_, _, possible) = claim(&[]);
+    let moments: Vec<_> = possible.into_iter().filter(|(_, event)| *event == Event::CloneServes).collect();
+    for moment in &moments {
+        let (end, after, _) = claim(&[*moment]);
+        let is_left = matches!(after.disk, Disk::Xfs { stamp: Some(Stamp { nonce: OTHERS, .. }), .. });
+        if end == End::Done || !is_left {
+            return Err(format!("`claim` takes a LUN that a clone uses: {after}"));
+        }
+    }
+    Ok(moments.len())
+}
+
+/// A clone uses the LUN of a node that is down.
+fn used_by_a_clone(now: &World) -> Option<World> {
+    let world = World { reachable: true, snapshot: None, counted: false, ..*now }.used_by_a_clone()?;
+    (!now.mounted && !now.is_running()).then(|| world.rebooted())
 }
 
 /// The node neither writes to a LUN that its clone uses, nor mounts it.
@@ -159,7 +225,10 @@ fn leaves_the_clone_alone(search: &Search, world: World) -> Result<(), String> {
 fn a_disk_that_goes_back_in_time_loses_nothing_that_the_lun_holds() {
     let search = visit(Guards::ALL, 2, Runtime::Unit, 0).unwrap_or_else(|broken| panic!("{broken}"));
     let mut done = FxHashSet::default();
-    let (mut claimed, mut clones) = (0, 0);
+    let (mut decided, mut clones) = (Decided::default(), 0);
+    let blind =
+        Planner::new(Guards { blind: Some(("watch-lun", Look::Stamp)), ..Guards::ALL }, Runtime::Unit);
+    let mut is_watch_needed = false;
     for (now, before) in search.histories() {
         // What others have done to the LUN is the search's subject.
         let foreign = matches!(now.disk, Disk::Xfs { id: OTHERS, .. } | Disk::Foreign);
@@ -177,15 +246,17 @@ fn a_disk_that_goes_back_in_time_loses_nothing_that_the_lun_holds() {
             if !done.insert(world) {
                 continue;
             }
-            match check(&search, world) {
-                Ok(is_claimed) => claimed += usize::from(is_claimed),
-                Err(why) => panic!(
+            check(&search, world, &mut decided).unwrap_or_else(|why| {
+                panic!(
                     "{why}\nfrom {world}\nthe disk is of {earlier}\nand the LUN of\n{}",
                     search.broken(now, "the history:")
-                ),
-            }
+                )
+            });
+            is_watch_needed |= beside_a_clone(&blind, world).is_err();
         }
     }
-    say!("{} restored disks and clones, {claimed} times a person takes the LUN, {clones} clones", done.len());
-    assert!(done.len() > 800 && claimed > 100 && clones > 100);
+    say!("{} restored disks and clones, {clones} clones, a person has decided: {decided:?}", done.len());
+    assert!(done.len() > 800 && decided.for_the_lun > 100 && clones > 100);
+    assert!(decided.for_local_data > 40 && decided.beside_a_clone > 100);
+    assert!(is_watch_needed, "`claim` without a second look is not seen to take a LUN that a clone uses");
 }

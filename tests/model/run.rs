@@ -54,6 +54,8 @@ pub enum Event {
     LunIsForeign,
     /// The array has another volume behind the LUN: this node's, after another node has used it.
     LunWasUsed,
+    /// A clone of this node counts a use on the LUN, and serves there.
+    CloneServes,
     ShutDown,
     EtcdStarted,
     /// Something starts etcd, which accepts a write and ends.
@@ -104,6 +106,8 @@ pub struct Run<'a> {
     /// Whether it has had it.
     pub has_failed: bool,
     pub step_begins: bool,
+    /// Whether the run waits, to see whether somebody else uses the LUN.
+    pub is_watching: bool,
     /// Whether the world may be one in which etcd must not start, until the run has ended.
     pub unchecked: bool,
     /// Whether a person runs this, so that the other members are asked.
@@ -133,6 +137,7 @@ impl<'a> Run<'a> {
             may_fail: None,
             has_failed: false,
             step_begins: false,
+            is_watching: false,
             unchecked: false,
             by_hand: false,
             interrupted: false,
@@ -266,6 +271,8 @@ impl<'a> Run<'a> {
             (Event::TargetBack, !world.reachable),
             (Event::LunIsForeign, !is_in_use && world.disk != Disk::Foreign),
             (Event::LunWasUsed, !is_in_use && world.used_by_another().is_some()),
+            // At other moments it is the same as a LUN that is newer from the beginning.
+            (Event::CloneServes, self.is_watching && world.used_by_a_clone().is_some()),
             (Event::ShutDown, world.shut_down().is_some()),
             (Event::EtcdStarted, can_start),
             // Where no run has stopped etcd, this is the same as a start and a write before the run.
@@ -295,6 +302,7 @@ impl<'a> Run<'a> {
             }
             Event::LunIsForeign => Ok(Some(self.world.changed(Disk::Foreign))),
             Event::LunWasUsed => Ok(self.world.used_by_another()),
+            Event::CloneServes => Ok(self.world.used_by_a_clone()),
             Event::ShutDown => Ok(self.world.shut_down()),
             Event::EtcdStarted => self.world.etcd_started(),
             Event::EtcdFlickered => self.world.flickered(),

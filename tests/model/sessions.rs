@@ -34,9 +34,6 @@ impl Run<'_> {
             Step::AttachLun(_) | Step::AwaitDisk { .. } => Ok(()),
             // This step reads and writes only a file without a name.
             Step::Measure { .. } => Ok(()),
-            // Nobody else uses the LUN while this is run.
-            Step::WatchLun(_) => Ok(()),
-            Step::KeepLocal { .. } | Step::Unbar { .. } => Self::fail("nobody runs `claim --local` here"),
             Step::AwaitMember(_) => {
                 self.happen()?;
                 if self.world.is_running() { Ok(()) } else { Self::fail("the member does not serve") }

@@ -65,6 +65,14 @@ pub struct Shelf {
     pub tree: Tree,
 }
 
+/// Local data that a bar has put aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Barred {
+    pub writes: Writes,
+    /// The generation that it becomes: a person returns to it.
+    pub returns_as: Option<u8>,
+}
+
 /// The data directory on the local disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Local {
@@ -99,8 +107,7 @@ pub struct World {
     pub shelf: Option<Shelf>,
     /// Retired data that was not looked at after that.
     pub aside: Option<Writes>,
-    /// Local data that a bar has put aside.
-    pub barred: Option<Writes>,
+    pub barred: Option<Barred>,
     pub disk: Disk,
     /// A snapshot that the array keeps.
     pub snapshot: Option<Disk>,
@@ -280,6 +287,10 @@ impl World {
         }
     }
 
+    pub fn barred_writes(&self) -> Option<Writes> {
+        self.barred.map(|barred| barred.writes)
+    }
+
     /// What must hold in every state.
     pub fn check(&self) -> Result<(), String> {
         self.start()?;
@@ -287,7 +298,7 @@ impl World {
             (Etcd::OnLocal, Local::Data(writes), _) if writes == self.truth => {}
             // It had opened the data before that was moved away.
             (Etcd::OnLocal, Local::Barred | Local::Empty | Local::Fenced, _)
-                if self.aside.or(self.barred) == Some(self.truth) => {}
+                if self.aside.or(self.barred_writes()) == Some(self.truth) => {}
             (Etcd::OnLun, _, Disk::Xfs { tree: Tree::Whole(writes), .. }) if writes == self.truth => {}
             (Etcd::OnLocal | Etcd::OnLun, local, disk) => {
                 return Err(format!(
@@ -306,7 +317,7 @@ impl World {
         let on_local = matches!(self.local, Local::Data(writes) if writes == self.truth) || self.truth == 0;
         let on_lun = matches!(self.disk, Disk::Xfs { tree: Tree::Whole(writes), .. } if writes == self.truth);
         let on_shelf = self.shelf.is_some_and(|shelf| shelf.tree == Tree::Whole(self.truth));
-        let aside = self.barred == Some(self.truth) || self.aside == Some(self.truth);
+        let aside = self.barred_writes() == Some(self.truth) || self.aside == Some(self.truth);
         if !on_local && !on_lun && !on_shelf && !aside && !self.robbed {
             return Err("no copy holds the last write".into());
         }

@@ -1,9 +1,9 @@
-//! Putting the data directory's content aside by one atomic exchange, and back.
+//! Putting the data directory's content aside by one atomic exchange, and back. And what becomes of barred data.
 
 use super::machine::Aside;
 use crate::{
-    host::{Host, dir, inode},
-    node::layout::BAR,
+    host::{Host, dir, inode, tree},
+    node::layout::{BAR, BARRED, BARRED_DATA, BARRED_MARK, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK},
     observe,
     terms::AbsPath,
 };
@@ -53,6 +53,46 @@ pub fn is_unfinished(host: &Host, aside: Aside) -> anyhow::Result<bool> {
     let names = dir::names(&data)?;
     let holds_data = !names.is_empty() && !observe::is_barred(&data, &names)?;
     Ok(holds_data && inode::attribute(&data, aside.mark().0)?.is_none())
+}
+
+/// Marks barred data with the generation that it becomes.
+pub fn choose_barred(host: &Host, generation: u64) -> anyhow::Result<()> {
+    Ok(inode::set_attribute(barred(host)?, BARRED_MARK, generation.to_string().as_bytes())?)
+}
+
+/// Moves barred data to where a rollback of this generation stages its copy.
+pub fn unbar(host: &Host, generation: u64) -> anyhow::Result<()> {
+    host.root.make_dir_durably(RETURNING, 0o700).context("making the directory of a rollback's copy")?;
+    let (data, name) = (barred(host)?, generation.to_string());
+    inode::set_attribute(&data, RETURNING_MARK, name.as_bytes())?;
+    move_barred(host, RETURNING, &name)?;
+    Ok(inode::remove_attribute(&data, BARRED_MARK)?)
+}
+
+/// Moves barred data, if there is any, to the retired data, so that it is listed there and deleted one day.
+pub fn retire_barred(host: &Host, generation: u64) -> anyhow::Result<()> {
+    if !host.root.list_opt(BARRED)?.unwrap_or_default().iter().any(|name| name == BARRED_DATA) {
+        return Ok(());
+    }
+    host.root.make_dir_durably(RETIRED, 0o700).context("making the directory of retired data")?;
+    let (data, name) = (barred(host)?, generation.to_string());
+    if host.root.list(RETIRED)?.contains(&name) {
+        bail!("{RETIRED}/{name} exists already: move it away, then run this again");
+    }
+    inode::set_attribute(&data, RETIRED_MARK, name.as_bytes())?;
+    inode::remove_attribute(&data, BARRED_MARK)?;
+    move_barred(host, RETIRED, &name)
+}
+
+fn barred(host: &Host) -> anyhow::Result<OwnedFd> {
+    dir::open(tree::open(&host.root.locate(BARRED))?, BARRED_DATA)
+        .with_context(|| format!("opening {BARRED}/{BARRED_DATA}"))
+}
+
+fn move_barred(host: &Host, to: &str, name: &str) -> anyhow::Result<()> {
+    let (from, shelf) = (tree::open(&host.root.locate(BARRED))?, tree::open(&host.root.locate(to))?);
+    dir::rename(&from, BARRED_DATA, &shelf, name)
+        .with_context(|| format!("moving {BARRED}/{BARRED_DATA} to {to}/{name}"))
 }
 
 /// Both directories of the exchange, through one mount.

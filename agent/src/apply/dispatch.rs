@@ -3,7 +3,7 @@
 use super::{
     context::Run,
     protocol,
-    steps::{attach, bar, claim, grow, login, measure, portals, preflight, serve},
+    steps::{attach, grow, login, measure, portals, preflight, serve},
 };
 use crate::plan::Step;
 
@@ -17,12 +17,15 @@ pub fn step(run: &mut Run<'_>, step: &Step) -> anyhow::Result<String> {
         | Step::CommitLocal { .. }
         | Step::TakeBack { .. }
         | Step::Activate { .. }
+        | Step::WatchLun(_)
         | Step::Claim(_)
         | Step::Release { .. }
         | Step::Mark(_)
         | Step::Retire(_)
         | Step::Fence { .. }
         | Step::Bar { .. }
+        | Step::KeepLocal { .. }
+        | Step::Unbar { .. }
         | Step::Return { .. }
         | Step::StartEtcd(_)
         | Step::StopEtcd { .. }
@@ -49,9 +52,6 @@ pub fn step(run: &mut Run<'_>, step: &Step) -> anyhow::Result<String> {
         Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),
         Step::Preflight(step) => preflight::preflight(run, step),
         Step::Measure { wwid, limit } => measure::measure(run, wwid, *limit),
-        Step::WatchLun(step) => claim::watch(run, step),
-        Step::KeepLocal { record } => bar::keep(run, record),
-        Step::Unbar { generation } => bar::unbar(run, *generation),
         Step::ResizeMap { map, to } => grow::resize_map(run.host, map, *to),
         Step::Grow(step) => grow::grow(run, step),
         Step::AwaitMember(step) => serve::await_member(run, step),

@@ -17,7 +17,7 @@ use crate::{
         Way,
         step::{CatchUp, Copy, Format, MountData},
     },
-    terms::{AbsPath, Fingerprint, FsUuid, Wwid},
+    terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid},
 };
 use anyhow::Context as _;
 use std::ffi::CStr;
@@ -34,6 +34,10 @@ pub trait Machine {
 
     /// The stamp of a mounted filesystem; none if it has none.
     fn stamp(&self, on: Place) -> anyhow::Result<Option<Stamp>>;
+
+    /// The stamp of a LUN that is mounted nowhere, after all checks of the LUN's identity. It comes from the device, and nothing is
+    /// written to that: what only XFS's log has is not seen.
+    fn stamp_at_rest(&self, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Option<Stamp>>;
 
     /// Whether etcd runs, by what runs it and by the lock on its database.
     fn etcd(&self) -> anyhow::Result<Etcd>;
@@ -84,6 +88,9 @@ pub trait Machine {
 
     /// The other members of the cluster can do without this node's, as they answer now.
     fn others_are_a_quorum(&self) -> anyhow::Result<()>;
+
+    /// Waits this long. It fails if the run is interrupted.
+    fn pause(&mut self, span: Span) -> anyhow::Result<()>;
 
     /// Tells a person.
     fn note(&mut self, text: &str);
@@ -336,6 +343,16 @@ pub enum Effect {
     },
     /// Makes barred data, if there is any, the retired data of this generation.
     RetireBarred {
+        /// The generation.
+        generation: u64,
+    },
+    /// Says on barred data which generation it becomes: a person returns to it.
+    ChooseBarred {
+        /// The generation.
+        generation: u64,
+    },
+    /// Moves barred data to where a rollback of this generation stages its copy.
+    Unbar {
         /// The generation.
         generation: u64,
     },

@@ -6,18 +6,18 @@ use super::{
     exposure, guard,
     machine::{Aside, Confirmed, Effect, Free, Machine, Place, Source},
     place, record, stamping,
-    steps::{catch_up, claim, confirm, copy, etcd, fence, format, prove, returning, stage},
+    steps::{catch_up, confirm, copy, etcd, fence, format, prove, returning, stage},
     unmount, users,
 };
 use crate::{
-    host::{inode, tree, xfs},
+    host::{block, inode, staging, tree, xfs},
     node::{
         Etcd,
         authority::{Record, Stamp},
     },
     observe,
     plan::step::{Copy, MountData},
-    terms::{AbsPath, Fingerprint},
+    terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid},
 };
 use anyhow::{Context as _, anyhow, bail};
 use std::os::fd::OwnedFd;
@@ -33,6 +33,13 @@ impl Machine for Run<'_> {
 
     fn stamp(&self, on: Place) -> anyhow::Result<Option<Stamp>> {
         place::stamp_if_any(&root(self, on)?)
+    }
+
+    fn stamp_at_rest(&self, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Option<Stamp>> {
+        let lun = guard::lun_holds(self, wwid, uuid)?;
+        let root = staging::inspect(self.host, block::node(&lun.device)?.as_path())
+            .context("looking at the LUN without writing to it")?;
+        place::stamp_if_any(&root)
     }
 
     fn etcd(&self) -> anyhow::Result<Etcd> {
@@ -109,6 +116,10 @@ impl Machine for Run<'_> {
         guard::others_are_a_quorum(self)
     }
 
+    fn pause(&mut self, span: Span) -> anyhow::Result<()> {
+        Ok(self.host.pause(span.0)?)
+    }
+
     fn note(&mut self, text: &str) {
         self.watcher.noted(text);
     }
@@ -171,7 +182,9 @@ impl Machine for Run<'_> {
             Effect::Return { data_dir, generation } => {
                 returning::exchange(self.host, data_dir, *generation)?;
             }
-            Effect::RetireBarred { generation } => claim::retire_barred(self, *generation)?,
+            Effect::RetireBarred { generation } => aside::retire_barred(self.host, *generation)?,
+            Effect::ChooseBarred { generation } => aside::choose_barred(self.host, *generation)?,
+            Effect::Unbar { generation } => aside::unbar(self.host, *generation)?,
         }
         Ok(String::new())
     }

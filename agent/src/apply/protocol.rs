@@ -22,6 +22,7 @@ pub fn step(machine: &mut dyn Machine, step: &Step) -> anyhow::Result<String> {
         Step::CommitLocal { record } => commit::commit_local(machine, record),
         Step::TakeBack { record } => commit::take_back(machine, record),
         Step::Activate { stamp } => stamp::activate(machine, stamp),
+        Step::WatchLun(step) => claim::watch(machine, step),
         Step::Claim(step) => claim::claim(machine, step),
         Step::Release { stamp } => stamp::release(machine, stamp),
         Step::Mark(step) => {
@@ -32,6 +33,8 @@ pub fn step(machine: &mut dyn Machine, step: &Step) -> anyhow::Result<String> {
         Step::Retire(step) => retire::retire(machine, step),
         Step::Fence { at } => fence::fence(machine, at),
         Step::Bar { at } => bar::bar(machine, at),
+        Step::KeepLocal { record } => bar::keep(machine, record),
+        Step::Unbar { generation } => bar::unbar(machine, *generation),
         Step::Return { at, generation } => returning::put_in_place(machine, at, *generation),
         Step::StartEtcd(step) => etcd::start_on(machine, step),
         Step::StopEtcd { runtime, needs_quorum, whole_pod } => {

@@ -3,10 +3,20 @@
 use super::*;
 
 pub(super) fn cases() -> Vec<Case> {
-    use Look::{DataIsOnLun, Hold, IsFenced, Record};
+    use Look::{DataIsOnLun, Hold, IsFenced, Pause, Record, StampAtRest};
     let next = stamp(1, 3).used(nth(4));
     let mark = Mark { at: data_dir(), stamp: next.clone(), record: used(3).announcing(&stamp(1, 3), nth(4)) };
     let newer = stamp(1, 7);
+    let watch = |stamp| {
+        Step::WatchLun(WatchLun {
+            wwid: wwid(),
+            uuid: OURS,
+            stamp,
+            span: "3min".parse().unwrap(),
+            not_asked: None,
+        })
+    };
+    let a_stamp: Change = |facts| facts.stamp = Some(stamp(1, 3));
     vec![
         case(
             "activate",
@@ -41,6 +51,28 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         )
         .telling(&[(1, Hold)]),
+        case(
+            "watch-lun",
+            watch(Some(newer.clone())),
+            Facts { stamp: Some(newer.clone()), ..facts() },
+            vec![
+                at(0, StampAtRest, no_stamp, "has changed since it was read"),
+                at(0, StampAtRest, stamp_of_a_clone, "has changed since it was read"),
+                at(1, StampAtRest, no_stamp, "has no stamp any more"),
+                at(1, StampAtRest, stamp_of_a_clone, "another computer uses the LUN"),
+            ],
+        )
+        .telling(&[(0, Pause)]),
+        case(
+            "watch-lun, without a stamp",
+            watch(None),
+            Facts { stamp: None, ..facts() },
+            vec![
+                at(0, StampAtRest, a_stamp, "has changed since it was read"),
+                at(1, StampAtRest, a_stamp, "another computer uses the LUN"),
+            ],
+        )
+        .telling(&[(0, Pause)]),
         case(
             "claim",
             Step::Claim(Claim {

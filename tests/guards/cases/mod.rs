@@ -16,7 +16,7 @@ use etcd_lun::{
     node::authority::{Authority, Record},
     plan::{
         Step, Way,
-        step::{CatchUp, Claim, Copy, Format, Mark, MountData, Retire, StartEtcd},
+        step::{CatchUp, Claim, Copy, Format, Mark, MountData, Retire, StartEtcd, WatchLun},
     },
     terms::AbsPath,
 };
@@ -33,7 +33,7 @@ pub struct Case {
     pub tells: &'static [(usize, Look)],
 }
 
-/// After so many effects a look finds something else, and the step fails.
+/// After so many effects and pauses a look finds something else, and the step fails.
 #[derive(Clone)]
 pub struct Row {
     pub after: usize,

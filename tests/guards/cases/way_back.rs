@@ -58,6 +58,30 @@ pub(super) fn cases() -> Vec<Case> {
             )
         },
         case(
+            "keep-local",
+            Step::KeepLocal { record: used(3).leave(2, &stamp(1, 3)) },
+            before_the_commit(),
+            vec![
+                at(0, MountedOn, mounted, "is mounted on"),
+                at(0, IsFenced, no_fence, "nothing is committed"),
+                at(0, Record, record_says_lun, "the record has changed"),
+                at(0, Record, record_of_another_generation, "the record has changed"),
+            ],
+        )
+        // It becomes what the record says.
+        .telling(&[(0, Look::Fingerprint)]),
+        case(
+            "unbar",
+            Step::Unbar { generation: 2 },
+            Facts { record: Some(returned.clone()), ..facts() },
+            vec![
+                at(0, Record, no_record, "the record is gone"),
+                at(0, Record, record_says_lun, "nothing about a rollback"),
+                at(0, Record, record_says_local, "nothing about a rollback"),
+                at(0, Record, record_of_another_generation, "of generation 7 now"),
+            ],
+        ),
+        case(
             "release",
             Step::Release { stamp: stamp(1, 3).release() },
             Facts { record: Some(returned), ..facts() },

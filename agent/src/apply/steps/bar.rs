@@ -3,18 +3,13 @@
 use super::{commit, fence, retire};
 use crate::{
     apply::{
-        context::Run,
         guard,
-        machine::{Aside, Machine},
-        place,
+        machine::{Aside, Effect, Machine, Source},
     },
-    host::{dir, inode, tree},
     node::{
-        Fact,
         authority::{Authority, Record},
-        layout::{BARRED, BARRED_DATA, BARRED_MARK, RETURNING, RETURNING_MARK},
+        layout::RETURNING,
     },
-    observe,
     terms::AbsPath,
 };
 use anyhow::{Context as _, ensure};
@@ -42,39 +37,29 @@ fn rests(machine: &dyn Machine, aside: Aside) -> anyhow::Result<()> {
 
 /// The commit point of a return to barred data. Nothing is mounted and the data directory is fenced, so etcd can run on neither
 /// copy. First the data says which generation it becomes: then a record of this generation can only mean this decision.
-pub fn keep(run: &mut Run<'_>, record: &Record) -> anyhow::Result<String> {
+pub fn keep(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
     let at = &record.data_dir;
-    guard::nothing_is_mounted(run, at)?;
-    ensure!(place::is_fenced(run.host, at)?, "{at} is not fenced: nothing is committed");
-    if let Fact::Known(Some(now)) = observe::record(run.host) {
+    guard::nothing_is_mounted(machine, at)?;
+    ensure!(machine.is_fenced(at)?, "{at} is not fenced: nothing is committed");
+    if let Some(now) = machine.record()? {
         ensure!(
             now.authority == Authority::Local && now.generation < record.generation,
             "the record has changed: nothing is committed"
         );
     }
-    let data = dir::open(tree::open(&run.host.root.locate(BARRED))?, BARRED_DATA)
-        .with_context(|| format!("opening {BARRED}/{BARRED_DATA}"))?;
-    let found = tree::fingerprint(&data, SEED, &run.host.interrupt, &mut |_| {})?.fingerprint;
-    inode::set_attribute(&data, BARRED_MARK, record.generation.to_string().as_bytes())?;
-    commit::write(run, record.clone().roll_back(found))
+    let data = Source::Dir(Aside::Barred.path().parse()?);
+    let found = machine.fingerprint(&data, SEED)?;
+    machine.perform(&Effect::ChooseBarred { generation: record.generation })?;
+    commit::write(machine, record.clone().roll_back(found))
 }
 
 /// The seed of the fingerprint, which says only that the data has not changed until it is in its place.
 const SEED: u64 = 0;
 
 /// Moves barred data to where a rollback stages its copy. The record names it as authoritative.
-pub fn unbar(run: &Run<'_>, generation: u64) -> anyhow::Result<String> {
-    let host = run.host;
-    let record = guard::rolled_back(run)?;
+pub fn unbar(machine: &mut dyn Machine, generation: u64) -> anyhow::Result<String> {
+    let record = guard::rolled_back(machine)?;
     ensure!(record.generation == generation, "the record is of generation {} now", record.generation);
-    host.root.make_dir_durably(RETURNING, 0o700).context("making the directory of a rollback's copy")?;
-    let aside = tree::open(&host.root.locate(BARRED))?;
-    let shelf = tree::open(&host.root.locate(RETURNING))?;
-    let name = generation.to_string();
-    let data = dir::open(&aside, BARRED_DATA).with_context(|| format!("opening {BARRED}/{BARRED_DATA}"))?;
-    inode::set_attribute(&data, RETURNING_MARK, name.as_bytes())?;
-    dir::rename(&aside, BARRED_DATA, &shelf, &name)
-        .with_context(|| format!("moving {BARRED}/{BARRED_DATA} to {RETURNING}/{name}"))?;
-    inode::remove_attribute(&data, BARRED_MARK)?;
-    Ok(format!("the data lies in {RETURNING}/{name}"))
+    machine.perform(&Effect::Unbar { generation })?;
+    Ok(format!("the data lies in {RETURNING}/{generation}"))
 }
