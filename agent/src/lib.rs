@@ -7,6 +7,7 @@
 //! * [`node`]: what was seen
 //! * [`plan`]: what will be done, or why nothing will; pure
 //! * [`apply`]: the loop that does it
+//! * [`hands`]: asks for what the confined service may not do itself
 //! * [`health`]: what we think of what was seen; pure
 //! * [`bench`]: whether a disk is fast enough for etcd; pure
 //! * [`unit`]: the systemd units, rendered; pure
@@ -20,6 +21,7 @@ pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod delivery;
+pub mod hands;
 pub mod health;
 pub mod host;
 pub mod node;

@@ -58,7 +58,16 @@ ACCEPTED = [
         "socket",
         "system_dbusd_t",
         "Send D-Bus messages to systemd.",
-        "The program asks for units' states and starts the mount unit. systemd checks each request against the policy.",
+        "The program asks for units' states. systemd checks each request against the policy.",
+    ),
+    (
+        "socket",
+        "etcd_lun_hands_t",
+        "Have the hands do what they do: mount the LUN for it, without device nodes and programs; scan and forget LUNs of a session to the target, change for how long it keeps writes"
+        " waiting, have any disk read again, mount the LUN and unmount it, start etcd's unit, or move the manifest of etcd's pod"
+        " and so stop and start etcd, and start iscsid.",
+        "This is all that the service needs beyond its own rights. Each request has numbers and names of the kernel only, and"
+        " is looked at again: see the hands below.",
     ),
     (
         "socket",
@@ -87,49 +96,16 @@ ACCEPTED = [
         "The system's policy allows it to every domain. A module cannot take it away.",
     ),
     (
-        "unit",
-        "etcd_lun_unit_file_t",
-        "**Run any command, unconfined**: whoever may start a unit may set its properties, and systemd writes the text of one"
-        " into a drop-in of the unit, new lines too. Start, restart and remount the LUN's mount unit. With a static pod, the"
-        " same of the two units that move the manifest of etcd's pod aside and back, so stop and start etcd. Have the kernel scan for a"
-        " LUN of any iSCSI session, remove the session's disk, change for how long it keeps writes waiting, and read a disk's"
-        " size again.",
-        "The program starts them. systemd has one permission for all of these, and stopping is another. All files in `/sys`"
-        " have one type, so a unit of PID 1 writes there, and checks each request.",
-    ),
-    (
-        "unit",
-        "etcd_lun_etcd_unit_t",
-        "The same, with etcd's unit: start and restart it, and reset its failures. Only where etcd is a systemd unit.",
-        "If the LUN comes late, etcd has failed at the fence, and the program starts it. systemd's polkit rules do not help:"
-        " they have no say about root.",
-    ),
-    (
-        "unit",
-        "iscsi_unit_file_t",
-        "The same, with open-iscsi's units: start and restart them.",
-        "An iscsid that failed because the node had no initiator name is started when there is one.",
-    ),
-    (
-        "mount",
-        "fs_t",
-        "Mount filesystems of any disk, on the directories below, where only its own processes see it. That replays the"
-        " journal of a disk that is not mounted, and the kernel writes to a disk that an option names (`logdev=`). **The labels"
-        " of the files are what that disk says**: a device node there with the label of the LUN opens another disk.",
-        "It mounts the LUN for the copy. A policy sees no difference between two disks there, because their filesystems have"
-        " one type. systemd gives the services a mount namespace of their own (`PrivateMounts=yes`), and the domain has no"
-        " right to enter another one (setns(2)).",
-    ),
-    (
         "mount",
         "etcd_lun_var_run_t",
-        "Mount on its own directory, where only its own processes see it.",
-        "The LUN is mounted there for the copy.",
+        "Put a mount that it has on its own directory, where only its own processes see it.",
+        "The LUN is mounted there for the copy. systemd gives the services a mount namespace of their own"
+        " (`PrivateMounts=yes`), and the domain has no right to enter another one (setns(2)).",
     ),
     (
         "mount",
         "etcd_lun_iscsi_conf_t iscsi_var_lib_t",
-        "Mount on open-iscsi's directories, where only its own processes see it.",
+        "The same on open-iscsi's directories.",
         "Its interface takes the place of the node's interfaces there, for its own iscsiadm only.",
     ),
     (
@@ -150,7 +126,6 @@ KINDS = {
     "socket": "connects to",
     "in": "ways in",
     "out": "ways out",
-    "unit": "systemd's units",
     "mount": "mounts",
     "process": "reads",
 }

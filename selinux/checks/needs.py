@@ -1,6 +1,8 @@
 """What the policy must allow: to the domain, and to other domains, so that the node continues to work."""
 
 DOMAIN = "etcd_lun_t"
+# Does what the domain asks for.
+HANDS = "etcd_lun_hands_t"
 
 # (why, source, target, class, permissions). If the policy lacks one of the names, the entry is skipped. The line `dropped
 # blocks` in the output shows which names are missing.
@@ -32,9 +34,9 @@ NEEDS = [
     ("node records of a log-in", DOMAIN, "etcd_lun_var_run_t", "file", "create write read unlink rename"),
     ("the lock of the records", DOMAIN, "iscsi_lock_t", "file", "create link unlink write"),
     ("asking iscsid to log in", DOMAIN, "iscsid_t", "unix_stream_socket", "connectto"),
-    ("starting iscsid's socket", DOMAIN, "iscsi_unit_file_t", "service", "start"),
+    ("starting iscsid's socket", HANDS, "iscsi_unit_file_t", "service", "start reload"),
     ("a journal with sockets from the initrd", DOMAIN, "kernel_t", "unix_dgram_socket", "sendto"),
-    ("starting etcd's unit", DOMAIN, "etcd_lun_etcd_unit_t", "service", "start status"),
+    ("starting etcd's unit", HANDS, "etcd_lun_etcd_unit_t", "service", "start status reload"),
     ("a portal with a DNS name", DOMAIN, DOMAIN, "udp_socket", "connect read write"),
     ("secrets in credentials", DOMAIN, "ramfs_t", "file", "open read"),
     ("secrets in credentials", DOMAIN, "tmpfs_t", "file", "open read"),
@@ -57,7 +59,12 @@ NEEDS = [
     ("seeing where the manifest is", DOMAIN, "kubernetes_config_t", "dir", "open read search"),
     ("seeing where the manifest is", DOMAIN, "kubernetes_config_t", "file", "getattr"),
     ("the LUN as a device", DOMAIN, "etcd_lun_device_t", "blk_file", "open read write ioctl"),
-    ("mounting the LUN", DOMAIN, "fs_t", "filesystem", "mount unmount getattr"),
+    ("unmounting the LUN", DOMAIN, "fs_t", "filesystem", "unmount getattr"),
+    ("a mount of the LUN that it gets", DOMAIN, HANDS, "fd", "use"),
+    ("a mount of the LUN that it gets", DOMAIN, "etcd_lun_data_t", "dir", "ioctl"),
+    ("a mount of the LUN that it gets", DOMAIN, "unlabeled_t", "dir", "ioctl"),
+    ("mounting the LUN", HANDS, "fs_t", "filesystem", "mount"),
+    ("mounting the LUN", HANDS, HANDS, "capability", "sys_admin"),
     ("the mount point for the copy", DOMAIN, "etcd_lun_var_run_t", "dir", "mounton create"),
     ("labelling a fresh filesystem", DOMAIN, "unlabeled_t", "dir", "relabelfrom search"),
     ("labelling a fresh filesystem", DOMAIN, "etcd_lun_data_t", "dir", "relabelto"),
@@ -81,7 +88,27 @@ NEEDS = [
     ("naming the verified device to systemd", DOMAIN, "etcd_lun_var_run_t", "lnk_file", "create unlink"),
     ("systemd sees whether a device is verified", "init_t", "etcd_lun_var_run_t", "lnk_file", "read"),
     ("systemd mounts the verified device", "mount_t", "etcd_lun_var_run_t", "lnk_file", "read"),
-    ("starting the mount unit", DOMAIN, "etcd_lun_unit_file_t", "service", "start status"),
+    ("the state of the mount unit", DOMAIN, "etcd_lun_unit_file_t", "service", "status"),
+    ("starting the mount unit", HANDS, "etcd_lun_unit_file_t", "service", "start status"),
+    ("asking for what it may not do", DOMAIN, "etcd_lun_hands_run_t", "sock_file", "write"),
+    ("asking for what it may not do", DOMAIN, HANDS, "unix_stream_socket", "connectto"),
+    ("asking for what it may not do", DOMAIN, DOMAIN, "unix_stream_socket", "connectto"),
+    ("PID 1 starts who does it", "init_t", HANDS, "process", "transition"),
+    ("PID 1 starts who does it", HANDS, "etcd_lun_exec_t", "file", "entrypoint execute read map"),
+    ("PID 1 listens for requests", "init_t", HANDS, "unix_stream_socket", "create bind listen accept"),
+    ("PID 1 listens for requests", "init_t", DOMAIN, "unix_stream_socket", "create bind listen accept"),
+    ("PID 1 listens for requests", "init_t", "etcd_lun_hands_run_t", "sock_file", "create unlink"),
+    ("reading a request and answering", HANDS, DOMAIN, "unix_stream_socket", "read write"),
+    ("writing to the kernel's files in /sys", HANDS, "sysfs_t", "file", "open read write"),
+    ("D-Bus messages to systemd", HANDS, "init_t", "dbus", "send_msg"),
+    ("what is mounted", HANDS, "init_t", "file", "open read"),
+    ("what the LUN holds", HANDS, "etcd_lun_device_t", "blk_file", "open read ioctl"),
+    ("moving the manifest", HANDS, "kubernetes_file_t", "file", "rename unlink"),
+    ("moving the manifest", HANDS, "kubernetes_file_t", "dir", "add_name remove_name create rmdir"),
+    ("moving the manifest", HANDS, "kubernetes_config_t", "file", "rename unlink"),
+    ("a multipath map at a shutdown", HANDS, "bin_t", "dir", "search"),
+    ("a multipath map at a shutdown", HANDS, "lvm_exec_t", "file", "execute execute_no_trans"),
+    ("a multipath map at a shutdown", HANDS, "lvm_control_t", "chr_file", "open read write ioctl"),
     ("files on a disk may have the type of etcd's unit", "etcd_lun_etcd_unit_t", "fs_t", "filesystem", "associate"),
     ("files on a disk may have the data's type", "etcd_lun_data_t", "fs_t", "filesystem", "associate"),
     ("devices in /dev may have the LUN's type", "etcd_lun_device_t", "device_t", "filesystem", "associate"),

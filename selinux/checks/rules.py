@@ -1,7 +1,7 @@
 """Counts the allow rules of our domain, beside domains of the system. docs/security.md has the table."""
 
 # iscsid, mkfs.xfs and blkid, and mount(8) run in these, if their labels decide.
-DOMAINS = ["etcd_lun_t", "iscsid_t", "fsadm_t", "mount_t"]
+DOMAINS = ["etcd_lun_t", "etcd_lun_hands_t", "iscsid_t", "fsadm_t", "mount_t"]
 
 HEAD = ["policy", "hash", *(f"`{domain}`" for domain in DOMAINS)]
 

@@ -3,7 +3,7 @@
 import re
 
 from . import module, ways
-from .needs import DOMAIN, NEEDS
+from .needs import DOMAIN, HANDS, NEEDS
 
 WRITE = set("write append create unlink rename link setattr add_name remove_name rmdir reparent".split())
 FILES = ["file", "dir", "lnk_file", "chr_file", "blk_file", "sock_file", "fifo_file"]
@@ -26,7 +26,7 @@ CHANGED = {
     "file": {"iscsi_var_lib_t", "iscsi_lock_t", "security_t"},
     "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN},
     "lnk_file": {"iscsi_var_lib_t"},
-    "sock_file": {"syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t"},
+    "sock_file": {"syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t", "etcd_lun_hands_run_t"},
 }
 # The requests of ioctl(2) that are left of those that any rule grants: of terminals, and of disks.
 IOCTLS = {
@@ -60,6 +60,7 @@ def judged(policy, base, text):
     yield from of_process(policy)
     yield from of_files(policy, base, own)
     yield from of_system(policy)
+    yield from of_hands(policy, own)
     yield from ways.judged(policy, text)
     here, before = policy.without(own), base.without(own)
     # If a portal has another port than 3260, iscsid connects to it.
@@ -149,6 +150,32 @@ def of_files(policy, base, own):
     yield "never: mounting on another directory", on("dir", "mounton") - MOUNTED_ON
 
 
+def of_hands(policy, own):
+    """Checks of the domain that does what the other one asks for. It may start units, so nothing keeps it from any command. But it
+    must not be led astray: it reads a request and what the request is about, and nothing else that others write."""
+    may, on = policy.may, lambda class_, *permissions: policy.targets(HANDS, class_, set(permissions))
+    yield "never: hands with another capability", may(HANDS, HANDS, "capability") - {"sys_admin"}
+    yield "never: hands that read a config or a secret", {"etcd_lun_conf_t"} & on("file", "open", "read")
+    yield "never: hands on the network", {
+        class_ for class_ in ["tcp_socket", "udp_socket", "rawip_socket", "packet_socket"] if may(HANDS, HANDS, class_) & {"create"}
+    } | on("tcp_socket", "name_connect", "name_bind")
+    yield "never: hands that start another unit", beyond(
+        policy, on("service", "start", "reload"), {"etcd_lun_unit_file_t", "etcd_lun_etcd_unit_t", "iscsi_unit_file_t"}
+    )
+    yield "never: hands that stop or enable a unit", on("service", "stop", "enable", "disable")
+    yield "never: hands with a command to PID 1 itself", may(HANDS, "init_t", "system") - {"status"}
+    yield "never: hands that write to a disk", on("blk_file", "write", "append")
+    yield "never: hands that change a file of ours", (on("file", *WRITE) & own) - {DOMAIN, HANDS}
+    # The record says which LUN may be mounted. Behind every other file could be whatever the asking side has made up.
+    written = policy.targets(DOMAIN, "file", {"write", "append"}) & policy.targets(DOMAIN, "file", {"open"})
+    read = on("file", "read") & on("file", "open") & written
+    yield "never: hands that read what the asking side writes", beyond(policy, read - ways.in_kernel(policy), {"etcd_lun_var_lib_t", DOMAIN})
+    yield "never: hands that anyone else than PID 1 can start", beyond(
+        policy, policy.sources(HANDS, "process", {"transition", "dyntransition"}), {"init_t", HANDS, "unconfined_t", "spc_t"}
+    )
+    yield "never: hands with another entry point", on("file", "entrypoint") - {"etcd_lun_exec_t"}
+
+
 def of_system(policy):
     """Checks of the kernel, PID 1 and the network."""
     may, on = policy.may, lambda class_, *permissions: policy.targets(DOMAIN, class_, set(permissions))
@@ -157,8 +184,7 @@ def of_system(policy):
     yield "never: loading a kernel module", on("system", "module_load")
     yield "never: another request to the kernel", may(DOMAIN, "kernel_t", "system") - {"syslog_read", "module_request"}
     yield "never: a command to PID 1 itself", may(DOMAIN, "init_t", "system") - {"status"}
-    started = {"etcd_lun_unit_file_t", "etcd_lun_etcd_unit_t", "iscsi_unit_file_t"}
-    yield "never: starting another unit", on("service", "start", "reload") - started
+    yield "never: starting a unit", on("service", "start", "reload")
     yield "never: stopping or enabling a unit", on("service", "stop", "enable", "disable")
     yield "never: connecting to another port", beyond(policy, on("tcp_socket", "name_connect"), PORTS)
     yield "never: listening on a port", on("tcp_socket", "name_bind") | on("udp_socket", "name_bind")

@@ -6,7 +6,7 @@ domain. Each way that is found must be in `accepted`, with the reason why it sta
 """
 
 from . import accepted, module
-from .needs import DOMAIN
+from .needs import DOMAIN, HANDS
 
 # Classes of what a directory can hold.
 HELD = ["file", "lnk_file", "sock_file", "fifo_file", "dir"]
@@ -31,7 +31,7 @@ LINES = {
     "socket": "never: another domain's socket",
     "in": "never: another way into the domain",
     "out": "never: another way out of the domain",
-    "unit": "never: more than the state of another unit",
+    "unit": "never: more than the state of a unit",
     "mount": "never: another filesystem or place to mount",
     "device": "never: a domain that can open the LUN but no other disk",
     "process": "never: another way to read processes",
@@ -107,7 +107,7 @@ def contents(policy, own):
     Red Hat's policy gives every domain rights that are too few to write a file or to run one, and these do not count:
     `append` without `open`, for a file that another process opened and handed over; `create` without `write`, which makes
     an empty file; and `entrypoint` without `execute`. A domain that can also read the module's config, which nobody but us
-    reads, reads every file: it does not count.
+    reads, reads every file: it does not count. Neither do the hands: a check of their own says what they may read.
     """
     ways, uses = {}, {"read", "execute", "execute_no_trans"}
     exempt = {one for name in UNCONFINED for one in policy.attributes.get(name, set())}
@@ -116,7 +116,7 @@ def contents(policy, own):
     for type_ in written - in_kernel(policy):
         # The file /proc/PID/attr of its own process has the domain's type.
         if type_ != DOMAIN:
-            for reader in policy.sources(type_, "file", uses) - everywhere - exempt - {DOMAIN}:
+            for reader in policy.sources(type_, "file", uses) - everywhere - exempt - {DOMAIN, HANDS}:
                 add(ways, type_, reader)
     return ways
 
@@ -179,7 +179,7 @@ def devices(policy):
     disk = policy.real("fixed_disk_device_t")
     opened = {"open", "read", "write"}
     allowed = policy.sources(disk, "blk_file", {"read", "write"}) if disk else set()
-    lun = policy.sources("etcd_lun_device_t", "blk_file", opened) - allowed - {DOMAIN}
+    lun = policy.sources("etcd_lun_device_t", "blk_file", opened) - allowed - {DOMAIN, HANDS}
     return {type_: {"etcd_lun_device_t"} for type_ in lun}
 
 

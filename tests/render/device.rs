@@ -21,12 +21,11 @@ fn units_have_nothing_of_the_network() {
         assert_eq!(
             names,
             [
+                "etcd-lun-hands.socket",
+                "etcd-lun-hands@.service",
                 "etcd-lun-health.service",
                 "etcd-lun-health.timer",
-                "etcd-lun-park.service",
-                "etcd-lun-put-back.service",
                 "etcd-lun-selinux.service",
-                "etcd-lun-sysfs@.service",
                 "etcd-lun.service",
                 "var-lib-etcd.mount",
             ]

@@ -39,13 +39,16 @@ fn an_object_for_three_nodes_is_small() {
 #[test]
 fn the_size_is_the_stored_one() {
     let dir = Dir::new("stored");
-    let (_, out, err) = dir.render("machineconfig", &[]);
+    let runtime = "runtime = \"static-pod\"";
+    let text = CONFIG.replace(runtime, &format!("{runtime}\ndata_dir = \"/var/lib/a&b\""));
+    let config = dir.write("escaped.toml", text);
+    let (_, out, err) = dir.render("machineconfig", &["--config", &config]);
     let object: Value = serde_norway::from_str(&out).unwrap();
     let plain = serde_json::to_string(&object).unwrap();
     let escaped = plain.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
     assert!(escaped.len() > plain.len());
     assert_eq!(told(&err), escaped.len());
-    let (_, _, err) = dir.render("butane", &[]);
+    let (_, _, err) = dir.render("butane", &["--config", &config]);
     assert_eq!(told(&err), escaped.len());
 }
 

@@ -41,15 +41,14 @@ fn every_file_arrives_byte_for_byte() {
     let (code, _, err) = dir.run(&["units", "--into", &dir.path(""), "--config", &dir.path("pool.toml")]);
     assert_eq!(code, 0, "{err}");
     let expected = [
+        ("etcd-lun-hands.socket", None),
+        ("etcd-lun-hands@.service", None),
         ("etcd-lun-health.service", None),
         ("etcd-lun-health.timer", Some(&Value::Bool(true))),
-        ("etcd-lun-park.service", None),
         ("etcd-lun-program-fetch.service", None),
         ("etcd-lun-program.service", None),
-        ("etcd-lun-put-back.service", None),
         ("etcd-lun-selinux.service", None),
         ("etcd-lun-shutdown.service", None),
-        ("etcd-lun-sysfs@.service", None),
         ("etcd-lun.service", Some(&Value::Bool(true))),
         ("var-lib-etcd.mount", None),
     ];

@@ -112,7 +112,7 @@ fn beneath_a_mount() {
     fs::set_permissions(base.join("data"), fs::Permissions::from_mode(0o700)).unwrap();
     chown(base.join("data"), Some(7), Some(8)).unwrap();
     mount(Some("none"), &base.join("data"), Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
 
     let hidden = inode::beneath(&bench.host, &bench.abs("staging/data")).unwrap().unwrap();
     assert!(!inode::is_empty(&hidden).unwrap());
@@ -175,4 +175,34 @@ fn beneath_a_mount() {
     inode::remove_attribute(&root, c"trusted.stamp").unwrap();
     drop((root, data, fence));
     staging.unmount().unwrap();
+}
+
+/// As the confined service gets it from its hands.
+#[test]
+fn a_mount_that_was_made_elsewhere() {
+    let Some(mut bench) = Bench::new("made-elsewhere") else { return };
+    let device = bench.xfs();
+    let like = ["logbsize=64k".to_owned(), "noexec".into()];
+    let options = staging::superblock_options(&like).unwrap();
+    let staging = Staging::attach(&bench.host, &device, &bench.abs("staging"), &like, || {
+        staging::detached(&device, Access::ReadWrite, &options)
+    })
+    .unwrap();
+    let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+    let line = mounts.lines().find(|line| line.contains(bench.path("staging").to_str().unwrap())).unwrap();
+    assert!(line.contains(" rw,nosuid,nodev,noexec") && line.contains(",logbsize=64k"), "{line}");
+    fs::write(bench.path("staging/file"), "written").unwrap();
+    // Whoever makes a mount without writing anything is refused meanwhile, and the reason comes along.
+    let inspect = || {
+        staging::inspect_by(&bench.host, &device, || {
+            staging::detached(&device, Access::ReadOnly, "norecovery")
+        })
+    };
+    assert!(chain(&inspect().unwrap_err()).contains("(os error 16)"));
+    staging.unmount().unwrap();
+    let root = inspect().unwrap();
+    assert_eq!(etcd_lun::host::dir::names(root).unwrap(), ["file"]);
+    // Options that XFS does not know are refused, and not left out.
+    let error = staging::detached(&device, Access::ReadWrite, "lazytime2").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(22), "{error}");
 }

@@ -7,10 +7,8 @@
 
 use super::place;
 use crate::{
-    host::{
-        Host, mountinfo,
-        systemd::{self, SystemdError},
-    },
+    hands::{Request, ask, is_confined},
+    host::{Host, mountinfo, systemd},
     plan::step::MountData,
     terms::AbsPath,
     unit::VERIFIED,
@@ -26,22 +24,28 @@ const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
 /// What PID 1 does with the mount unit. Tests have a PID 1 of their own.
 pub trait MountUnit {
     /// Starts it, and waits for the end of that.
-    fn start(&self) -> Result<(), SystemdError>;
+    fn start(&self) -> anyhow::Result<()>;
     /// Stops and starts it, and waits for the end of that.
-    fn restart(&self) -> Result<(), SystemdError>;
+    fn restart(&self) -> anyhow::Result<()>;
 }
 
-/// The mount unit of this name, by systemd.
+/// The mount unit of this name, by systemd, or for the confined service by its hands.
 #[derive(Debug)]
 pub struct ByName<'a>(pub &'a Host, pub &'a str);
 
 impl MountUnit for ByName<'_> {
-    fn start(&self) -> Result<(), SystemdError> {
-        systemd::start(self.0, self.1, MOUNT_LIMIT)
+    fn start(&self) -> anyhow::Result<()> {
+        match is_confined(self.0)? {
+            true => ask(self.0, &Request::Mount),
+            false => Ok(systemd::start(self.0, self.1, MOUNT_LIMIT)?),
+        }
     }
 
-    fn restart(&self) -> Result<(), SystemdError> {
-        systemd::restart(self.0, self.1, UNMOUNT_LIMIT)
+    fn restart(&self) -> anyhow::Result<()> {
+        match is_confined(self.0)? {
+            true => ask(self.0, &Request::Unmount),
+            false => Ok(systemd::restart(self.0, self.1, UNMOUNT_LIMIT)?),
+        }
     }
 }
 
@@ -57,7 +61,7 @@ pub fn expose(
     host.root
         .make_link(VERIFIED, &format!("/dev/{device}"))
         .context("naming the verified device to systemd")?;
-    let started = unit.start().map_err(anyhow::Error::from);
+    let started = unit.start();
     let withdrawn = withdraw(host);
     let Err(error) = started.and(withdrawn).and_then(|()| verify()) else { return Ok(()) };
     Err(rejected(error, take_back(host, unit, step), &step.at))
@@ -82,12 +86,11 @@ pub fn unmount(host: &Host, unit: &str) -> anyhow::Result<()> {
     Ok(systemd::stop(host, unit, UNMOUNT_LIMIT)?)
 }
 
-/// A restart of the unit unmounts, and without the link mounts nothing. For systemd it is a start, and the confined service has
-/// no right to stop a unit. An etcd that requires the mount is stopped with it.
+/// A restart of the unit unmounts, and without the link mounts nothing. An etcd that requires the mount is stopped with it.
 pub fn take_back(host: &Host, unit: &dyn MountUnit, step: &MountData) -> anyhow::Result<()> {
     // An interruption may be the reason to be here, and must not keep the mount.
     host.interrupt.ignore();
-    let restarted = withdraw(host).and_then(|()| Ok(unit.restart()?));
+    let restarted = withdraw(host).and_then(|()| unit.restart());
     let gone = restarted.and_then(|()| match place::mounted_on(host, &step.at)? {
         Some(mount) => bail!("{} is mounted on {}", mount.source, step.at),
         None => Ok(()),

@@ -16,9 +16,10 @@
 //! * [`unmount`]: having PID 1 unmount, and waiting for everyone else
 //! * [`views`]: where else the LUN is mounted, as in a debug pod
 //! * [`quiet`]: the state of the source with which a provisional proof begins
-//! * [`parking`]: moving a static pod's manifest, in the confined service by units of PID 1
+//! * [`sysfs`], [`parking`]: requests to the kernel; moving a static pod's manifest
+//! * [`starting`]: starting etcd's unit and iscsid
 //! * [`place`], [`record`], [`users`]: what is where, which copy is authoritative, who uses the data
-//! * [`selinux`]: whether this process is confined, and the label of the LUN's root directory
+//! * [`selinux`]: the label of the LUN's root directory
 //! * [`scope`]: a systemd scope for a run by hand
 //! * [`alone`]: one run at a time, and ending the processes of a killed run
 //! * [`run_file`]: what a run says of itself to those who follow it
@@ -47,6 +48,7 @@ pub mod run_file;
 pub mod scope;
 mod selinux;
 mod stamping;
+mod starting;
 mod steps;
 mod sysfs;
 mod unmount;
@@ -58,6 +60,5 @@ mod watcher;
 pub use away::Away;
 pub use outcome::{Done, Failure};
 pub use rounds::{MAX_ROUNDS, apply};
-pub use selinux::is_confined;
-pub use verbs::{confine, let_go, luns, mark, retired};
+pub use verbs::{confine, hands, let_go, luns, mark, retired};
 pub use watcher::Watcher;

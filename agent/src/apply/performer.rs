@@ -10,7 +10,8 @@ use super::{
     unmount, users,
 };
 use crate::{
-    host::{block, inode, staging, tree, xfs},
+    hands,
+    host::{inode, tree, xfs},
     node::{
         Etcd,
         authority::{Record, Stamp},
@@ -37,8 +38,8 @@ impl Machine for Run<'_> {
 
     fn stamp_at_rest(&self, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Option<Stamp>> {
         let lun = guard::lun_holds(self, wwid, uuid)?;
-        let root = staging::inspect(self.host, block::node(&lun.device)?.as_path())
-            .context("looking at the LUN without writing to it")?;
+        let root =
+            hands::inspect(self.host, &lun.device).context("looking at the LUN without writing to it")?;
         place::stamp_if_any(&root)
     }
 

@@ -1,4 +1,4 @@
-//! What steps need from SELinux: whether this process is confined, and the label of the LUN's root directory.
+//! What steps need from SELinux: the label of the LUN's root directory.
 
 use crate::{
     host::{Host, selinux},
@@ -6,13 +6,7 @@ use crate::{
     terms::AbsPath,
 };
 use anyhow::Context as _;
-use std::{io, os::fd::OwnedFd};
-
-/// Whether this process runs in the service's domain, which may execute storage programs only.
-pub fn is_confined(host: &Host) -> io::Result<bool> {
-    let context = selinux::enforces(host)?.map(|_| selinux::own_context(host)).transpose()?;
-    Ok(context.as_deref().and_then(policy::type_of) == Some(policy::DOMAIN))
-}
+use std::os::fd::OwnedFd;
 
 /// Gives the root directory of a new filesystem the label of etcd's data, which files created in it inherit. A
 /// directory that already has a label keeps it.

@@ -1,44 +1,44 @@
-//! Requests to the kernel through its files in `/sys`: written by this process, or in the service's SELinux domain by a
-//! unit of PID 1.
+//! Requests to the kernel through its files in `/sys`: written by this process, or for the confined service by its
+//! [`hands`](crate::hands).
 
-use super::selinux;
 use crate::{
     config::Config,
+    hands::{Request, ask, is_confined},
     host::{
         Host, block,
         iscsi::{self, Session},
-        multipath, systemd,
+        multipath,
     },
     observe,
     terms::LunAddress,
-    unit,
 };
 use anyhow::Context as _;
 use std::time::Duration;
 
-/// Longer than the time that the unit has (`TimeoutStartSec=` in `units/etcd-lun-sysfs@.service.in`) and its end after that.
-const UNIT_LIMIT: Duration = Duration::from_secs(240);
-
 /// Asks the target of a session for its LUNs: see [`iscsi::scan`].
 pub fn scan(host: &Host, session: &Session) -> anyhow::Result<()> {
-    match (selinux::is_confined(host)?, session.target_id) {
-        (true, Some(target)) => start(host, &format!("scan:{}:{target}", session.host_no)),
-        _ => Ok(iscsi::scan(host, session)?),
+    match is_confined(host)? {
+        true => ask(host, &Request::Scan { session: session.sid }),
+        false => Ok(iscsi::scan(host, session)?),
     }
 }
 
-/// Has the kernel forget a LUN of a SCSI target: see [`block::drop_lun`].
-pub fn drop_lun(host: &Host, host_no: u32, target_id: u32, lun: LunAddress) -> anyhow::Result<()> {
-    match selinux::is_confined(host)? {
-        true => start(host, &format!("drop:{host_no}:{target_id}:{lun}")),
-        false => Ok(block::drop_lun(host, host_no, target_id, lun)?),
+/// Has the kernel forget a LUN of a session: see [`block::drop_lun`].
+pub fn drop_lun(host: &Host, session: &Session, lun: LunAddress) -> anyhow::Result<()> {
+    match (is_confined(host)?, session.target_id) {
+        (true, _) => ask(host, &Request::Forget { session: session.sid, lun: lun.0 }),
+        (false, Some(target_id)) => Ok(block::drop_lun(host, session.host_no, target_id, lun)?),
+        (false, None) => Ok(()), // the session ends, and its LUNs with it
     }
 }
 
 /// Sets for how long a session keeps commands waiting: see [`iscsi::set_recovery_timeout`].
 pub fn set_recovery_timeout(host: &Host, sid: u32, limit: Duration) -> anyhow::Result<()> {
-    match selinux::is_confined(host)? {
-        true => start(host, &format!("timeout:{sid}:{}", limit.as_secs())),
+    match is_confined(host)? {
+        true => {
+            let seconds = u32::try_from(limit.as_secs()).context("a time-out in seconds")?;
+            ask(host, &Request::SetTimeout { session: sid, seconds })
+        }
         false => Ok(iscsi::set_recovery_timeout(host, sid, limit)?),
     }
 }
@@ -56,8 +56,8 @@ pub fn rescan_size(host: &Host, config: &Config) -> anyhow::Result<()> {
 
 /// The same for one disk.
 pub fn rescan(host: &Host, disk: &str) -> anyhow::Result<()> {
-    match selinux::is_confined(host)? {
-        true if block::is_scsi(host, disk)? => start(host, &format!("rescan:{disk}")),
+    match is_confined(host)? {
+        true if block::is_scsi(host, disk)? => ask(host, &Request::Rescan { disk: disk.into() }),
         true => Ok(()),
         false => Ok(block::rescan(host, disk)?),
     }
@@ -65,30 +65,27 @@ pub fn rescan(host: &Host, disk: &str) -> anyhow::Result<()> {
 
 /// Has the kernel remove a disk: see [`block::remove`].
 pub fn remove(host: &Host, disk: &str) -> anyhow::Result<()> {
-    match selinux::is_confined(host)? {
-        true => start(host, &format!("remove:{disk}")),
+    match is_confined(host)? {
+        true => ask(host, &Request::Remove { disk: disk.into() }),
         false => Ok(block::remove(host, disk)?),
     }
 }
 
 /// Has a multipath map fail what it keeps waiting while no path works: see [`multipath::stop_queueing`].
 pub fn stop_queueing(host: &Host, map: &block::Holder) -> anyhow::Result<()> {
-    match (selinux::is_confined(host)?, &map.dm_name) {
-        (false, Some(name)) => Ok(multipath::stop_queueing(host, name)?),
-        _ => start(host, &format!("fail:{}", map.name)),
+    match is_confined(host)? {
+        true => ask(host, &Request::StopQueueing { map: map.name.clone() }),
+        false => {
+            let name = map.dm_name.as_ref().with_context(|| format!("{} has no name", map.name))?;
+            Ok(multipath::stop_queueing(host, name)?)
+        }
     }
 }
 
 /// Has udev process a disk again: see [`block::announce_change`].
 pub fn announce_change(host: &Host, disk: &str) -> anyhow::Result<()> {
-    match selinux::is_confined(host)? {
-        true => start(host, &format!("change:{disk}")),
+    match is_confined(host)? {
+        true => ask(host, &Request::Announce { disk: disk.into() }),
         false => Ok(block::announce_change(host, disk)?),
     }
-}
-
-/// Starts the instance of the unit that writes what its name says.
-fn start(host: &Host, request: &str) -> anyhow::Result<()> {
-    let name = unit::sysfs_service(request);
-    systemd::start(host, &name, UNIT_LIMIT).with_context(|| format!("asking the kernel for {request}"))
 }

@@ -4,8 +4,8 @@
 //! The first paragraph of a comment on a verb or an option is its help.
 
 use super::{
-    apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, health, man, output::OutputFormat, render,
-    render_target, retired,
+    apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, hands, health, man, output::OutputFormat,
+    render, render_target, retired,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
@@ -95,6 +95,8 @@ pub(super) enum Verb {
     Mark,
     /// Stop waiting for an unreachable target at shutdown (internal; run by etcd-lun-shutdown.service)
     LetGo,
+    /// Do one thing for etcd-lun.service that its SELinux domain may not do (internal; run by etcd-lun-hands@.service)
+    Hands(hands::Options),
 }
 
 /// `retired`
@@ -208,7 +210,8 @@ impl Verb {
             | Self::Man(_)
             | Self::Version
             | Self::Mark
-            | Self::LetGo => false,
+            | Self::LetGo
+            | Self::Hands(_) => false,
         }
     }
 }

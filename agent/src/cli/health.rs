@@ -7,8 +7,8 @@ use super::{
     values::absolute,
 };
 use crate::{
-    apply,
     config::Config,
+    hands,
     health::{self, CHECKS, Change, Outcome, Report, Severity, Verdicts},
     host::{Host, selinux},
     node::{HealthFacts, Node, layout::VERDICTS},
@@ -145,7 +145,7 @@ fn write_textfile(host: &Host, config: &Config, text: &str) -> anyhow::Result<()
     if host.root.mode(dir.as_path()).context("looking for the directory of metrics")?.is_none() {
         return Ok(());
     }
-    if apply::is_confined(host).context("reading this process's SELinux domain")? {
+    if hands::is_confined(host).context("reading this process's SELinux domain")? {
         let label =
             selinux::label_of(host, dir.as_str()).context("reading the label of the directory of metrics")?;
         if label.as_deref().and_then(policy::type_of) != Some(policy::METRICS_TYPE) {

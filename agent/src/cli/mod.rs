@@ -12,6 +12,7 @@ mod events;
 mod exit;
 mod follow;
 mod grammar;
+mod hands;
 mod health;
 mod logging;
 mod luns;
@@ -134,5 +135,6 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         }
         Verb::Mark => mark::run(file),
         Verb::LetGo => mark::let_go(file),
+        Verb::Hands(options) => hands::run(options),
     }
 }

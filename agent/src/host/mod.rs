@@ -20,6 +20,7 @@ pub mod inode;
 pub mod interrupt;
 pub mod iscsi;
 pub mod kmsg;
+pub mod line_socket;
 pub mod manifest;
 pub mod mountinfo;
 pub mod multipath;

@@ -23,8 +23,8 @@ use rustix::{
     },
     io::Errno,
     mount::{
-        FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, fsconfig_create, fsconfig_reconfigure,
-        fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, fspick,
+        FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MoveMountFlags, fsconfig_create,
+        fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, fspick, move_mount,
     },
 };
 use std::{
@@ -35,7 +35,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use sys_mount::{Mount, MountFlags, Unmount, UnmountFlags};
+use sys_mount::{Mount, MountFlags, UnmountFlags, unmount};
 
 /// What a mount may write to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,8 @@ pub enum StagingError {
 /// A mounted filesystem. End it with [`Staging::unmount`]: dropping it only detaches it lazily.
 #[derive(Debug)]
 pub struct Staging {
-    mount: Option<Mount>,
+    /// Where it is mounted; none once it is unmounted.
+    target: Option<PathBuf>,
     /// The device node. It is that of this filesystem for as long as it is mounted.
     node: PathBuf,
     /// Opened at once and kept, because `syncfs(2)` reports write errors since the handle was opened.
@@ -98,9 +99,7 @@ impl Staging {
         access: Access,
         like: &[String],
     ) -> Result<Self, StagingError> {
-        host.root.make_dir(place.as_path(), 0o700).map_err(StagingError::Io)?;
-        let target = host.root.locate(place.as_path());
-        free_directory(&target, place)?;
+        let place = Place::free(host, place)?;
         let (source, name) = block_device(host, device).map_err(StagingError::Io)?;
         let mut flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC;
         flags.set(MountFlags::RDONLY, access == Access::ReadOnly);
@@ -111,15 +110,25 @@ impl Staging {
         if !options.is_empty() {
             builder = builder.data(&options);
         }
-        let mount = builder.mount(&source, &target);
-        let mount = mount.map_err(|error| log.refused(device, &name, error))?;
-        let alive = Path::new("/sys/fs/xfs").join(&name);
-        // If anything below fails, this is dropped, which unmounts it.
-        let mut staging = Self { mount: Some(mount), node: source, root: None, alive, can_be_shared };
-        let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = openat(CWD, &target, how, Mode::empty());
-        staging.root = Some(root.map_err(|error| StagingError::Io(at_path(place.as_path(), &error.into())))?);
-        Ok(staging)
+        builder.mount(&source, &place.target).map_err(|error| log.refused(device, &name, error))?;
+        place.mounted(source, &name, can_be_shared)
+    }
+
+    /// The same with a mount that somebody else makes, as [`detached`] does.
+    pub fn attach(
+        host: &Host,
+        device: &Path,
+        place: &AbsPath,
+        like: &[String],
+        make: impl FnOnce() -> io::Result<OwnedFd>,
+    ) -> Result<Self, StagingError> {
+        let place = Place::free(host, place)?;
+        let (source, name) = block_device(host, device).map_err(StagingError::Io)?;
+        let log = KernelLog::from_now();
+        let mount = make().map_err(|error| log.refused(device, &name, error))?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&mount, "", CWD, &place.target, flags).map_err(|error| StagingError::Io(error.into()))?;
+        place.mounted(source, &name, superblock_options(like).is_some())
     }
 
     /// A handle of the root directory. Close it before [`Self::unmount`].
@@ -149,14 +158,14 @@ impl Staging {
     /// it: a killed program may have helpers that end a moment later.
     pub fn unmount(mut self) -> io::Result<()> {
         self.root = None;
-        let Some(mount) = self.mount.take() else { return Ok(()) };
+        let Some(target) = self.target.take() else { return Ok(()) };
         let deadline = Instant::now() + Duration::from_secs(5);
         // Not `NOFOLLOW`: sys-mount 3.1.1 has the value of `O_NOFOLLOW` there, which the kernel refuses.
-        while let Err(error) = mount.unmount(UnmountFlags::empty()) {
+        while let Err(error) = unmount(&target, UnmountFlags::empty()) {
             if error.raw_os_error() != Some(Errno::BUSY.raw_os_error()) || Instant::now() > deadline {
-                let place = mount.target_path().to_owned();
-                self.mount = Some(mount);
-                return Err(at_path(&place, &error));
+                let error = at_path(&target, &error);
+                self.target = Some(target);
+                return Err(error);
             }
             thread::sleep(Duration::from_millis(50));
         }
@@ -189,8 +198,8 @@ impl Staging {
     /// Unmounts, while the filesystem stays mounted elsewhere.
     pub fn leave(mut self) -> io::Result<()> {
         self.root = None;
-        let Some(mount) = self.mount.take() else { return Ok(()) };
-        mount.unmount(UnmountFlags::empty()).map_err(|error| at_path(mount.target_path(), &error))
+        let Some(target) = self.target.take() else { return Ok(()) };
+        unmount(&target, UnmountFlags::empty()).map_err(|error| at_path(&target, &error))
     }
 
     fn kept(&self) -> io::Result<&OwnedFd> {
@@ -201,10 +210,10 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         self.root = None;
-        if let Some(mount) = self.mount.take()
-            && let Err(error) = mount.unmount(UnmountFlags::DETACH)
+        if let Some(target) = self.target.take()
+            && let Err(error) = unmount(&target, UnmountFlags::DETACH)
         {
-            tracing::warn!("detaching {}: {error}", mount.target_path().display());
+            tracing::warn!("detaching {}: {error}", target.display());
         }
     }
 }
@@ -212,7 +221,7 @@ impl Drop for Staging {
 /// Those of a mount unit's options that belong to the filesystem in memory, for `mount(2)`. None if one of them is not
 /// known to belong either there or to a single mount: a second mount of a filesystem that is in memory ignores the
 /// former without a word (kernel `fs/super.c`, `get_tree_bdev`).
-fn superblock_options(options: &[String]) -> Option<String> {
+pub fn superblock_options(options: &[String]) -> Option<String> {
     const OF_A_MOUNT: [&str; 9] =
         ["_netdev", "rw", "defaults", "noatime", "nodiratime", "relatime", "nodev", "nosuid", "noexec"];
     const OF_XFS: [&str; 7] = ["prjquota", "pquota", "noquota", "inode64", "discard", "nodiscard", "largeio"];
@@ -236,22 +245,72 @@ fn superblock_options(options: &[String]) -> Option<String> {
 /// filesystem: synced data may be missing, and what is read may be inconsistent. What is found was really there; what
 /// is not found may still be in the log. The kernel refuses with `EBUSY` while the filesystem is mounted for writing.
 pub fn inspect(host: &Host, device: &Path) -> Result<OwnedFd, StagingError> {
-    let (source, name) = block_device(host, device).map_err(StagingError::Io)?;
+    inspect_by(host, device, || detached(&block_device(host, device)?.0, Access::ReadOnly, "norecovery"))
+}
+
+/// The same with a mount that somebody else makes.
+pub fn inspect_by(
+    host: &Host,
+    device: &Path,
+    make: impl FnOnce() -> io::Result<OwnedFd>,
+) -> Result<OwnedFd, StagingError> {
+    let (_, name) = block_device(host, device).map_err(StagingError::Io)?;
     let log = KernelLog::from_now();
     let open = || -> io::Result<OwnedFd> {
-        let context = fsopen("xfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_set_string(&context, "source", &source)?;
-        fsconfig_set_flag(&context, "ro")?;
-        fsconfig_set_flag(&context, "norecovery")?;
-        fsconfig_create(&context)?;
-        let no_effects = MountAttrFlags::MOUNT_ATTR_NODEV
-            | MountAttrFlags::MOUNT_ATTR_NOSUID
-            | MountAttrFlags::MOUNT_ATTR_NOEXEC
-            | MountAttrFlags::MOUNT_ATTR_RDONLY;
-        let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, no_effects)?;
-        Ok(openat(&mount, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+        Ok(openat(make()?, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
     };
     open().map_err(|error| log.refused(device, &name, error))
+}
+
+/// Mounts the XFS on a device node without attaching it anywhere: it ends with its last handle. Device nodes, set-id bits and
+/// programs on it have no effect. `options` are XFS's, with commas between them.
+pub fn detached(node: &Path, access: Access, options: &str) -> io::Result<OwnedFd> {
+    let context = fsopen("xfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&context, "source", node)?;
+    let mut attributes = MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    if access == Access::ReadOnly {
+        fsconfig_set_flag(&context, "ro")?;
+        attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+    }
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        match option.split_once('=') {
+            Some((name, value)) => fsconfig_set_string(&context, name, value)?,
+            None => fsconfig_set_flag(&context, option)?,
+        }
+    }
+    fsconfig_create(&context)?;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+/// A directory on which nothing is mounted.
+struct Place {
+    target: PathBuf,
+    path: AbsPath,
+}
+
+impl Place {
+    /// Makes it if it is absent.
+    fn free(host: &Host, path: &AbsPath) -> Result<Self, StagingError> {
+        host.root.make_dir(path.as_path(), 0o700).map_err(StagingError::Io)?;
+        let target = host.root.locate(path.as_path());
+        free_directory(&target, path)?;
+        Ok(Self { target, path: path.clone() })
+    }
+
+    /// The filesystem that is mounted there now.
+    fn mounted(self, node: PathBuf, name: &str, can_be_shared: bool) -> Result<Staging, StagingError> {
+        let alive = Path::new("/sys/fs/xfs").join(name);
+        // If anything below fails, this is dropped, which unmounts it.
+        let mut staging =
+            Staging { target: Some(self.target.clone()), node, root: None, alive, can_be_shared };
+        let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, &self.target, how, Mode::empty());
+        let wrong = |error: Errno| StagingError::Io(at_path(self.path.as_path(), &error.into()));
+        staging.root = Some(root.map_err(wrong)?);
+        Ok(staging)
+    }
 }
 
 /// The space of a filesystem.

@@ -4,6 +4,11 @@ use super::fact::Fact;
 use crate::terms::{INTERFACE, Iqn, Portal};
 use serde::Serialize;
 
+/// The unit of open-iscsi's daemon.
+pub const ISCSID: &str = "iscsid.service";
+/// The socket that starts it.
+pub const ISCSID_SOCKET: &str = "iscsid.socket";
+
 /// The initiator on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Initiator {

@@ -3,12 +3,13 @@
 use super::{iscsi::is_swap, local::record};
 use crate::{
     config::{Backing, Config, Device, Iscsi},
+    hands,
     host::{
         Host,
         block::{self, Disk, ShownLun},
         dir, inode, iscsi,
         mountinfo::{self, Everywhere},
-        staging::{self, Staging},
+        staging::Staging,
     },
     node::{
         Content, Fact, Lun, LunView, Multipath, User,
@@ -395,8 +396,7 @@ fn stamp(host: &Host, device: &Disk, staged: Option<&Staging>) -> StampFacts {
         return (Fact::Unknown("it is mounted; its stamp is read there".into()), false, None);
     }
     let read = || -> io::Result<Option<Stamp>> {
-        let node = block::node(&device.name)?;
-        read_stamp(staging::inspect(host, node.as_path()).map_err(io::Error::other)?)
+        read_stamp(hands::inspect(host, &device.name).map_err(io::Error::other)?)
     };
     (read().into(), false, None)
 }

@@ -114,7 +114,7 @@ pub fn module<'a>(input: impl Into<PolicyInput<'a>>) -> Module {
 /// The template for a device: without the rights that only a target needs, and without our label on the files of open-iscsi,
 /// which other programs use then.
 fn without_iscsi(template: &str) -> String {
-    const SECTIONS: [&str; 7] = [
+    const SECTIONS: [&str; 8] = [
         "iscsi-config",
         "iscsi-records",
         "iscsi-interface",
@@ -122,6 +122,7 @@ fn without_iscsi(template: &str) -> String {
         "iscsi-login",
         "iscsid-start",
         "iscsi-discovery",
+        "hands-multipath",
     ];
     let mut kept = String::new();
     let mut in_section = false;
@@ -162,17 +163,14 @@ pub fn labelled<'a>(input: impl Into<PolicyInput<'a>>) -> Vec<String> {
         "/etc/etcd-lun".to_owned(),
         "/etc/iscsi".to_owned(),
         format!("/etc/systemd/system/{mount_unit}"),
-        format!("/etc/systemd/system/{}", unit::SYSFS_SERVICE),
         "/run/etcd-lun".to_owned(),
+        unit::HANDS_PATH.to_owned(),
         "/var/lib/etcd-lun".to_owned(),
         health.textfile.parent().to_string(),
     ];
     // A unit in /usr gets its label when the image is built: /usr may be read-only on the node.
-    match &etcd.runtime {
-        Runtime::Systemd { unit } => paths.push(format!("/etc/systemd/system/{unit}")),
-        Runtime::StaticPod { .. } => {
-            paths.extend(unit::MANIFEST_UNITS.map(|unit| format!("/etc/systemd/system/{unit}")));
-        }
+    if let Runtime::Systemd { unit } = &etcd.runtime {
+        paths.push(format!("/etc/systemd/system/{unit}"));
     }
     paths
 }
@@ -203,9 +201,9 @@ mod tests {
 
     const POD: &str = "runtime = \"static-pod\"";
 
-    /// Whether a placeholder of a template is left. One unit has an `@` in its name.
+    /// Whether a placeholder of a template is left.
     fn has_placeholder(text: &str) -> bool {
-        text.replace(&unit::SYSFS_SERVICE.replace('.', "\\."), "").contains('@')
+        text.contains('@')
     }
 
     #[test]
@@ -250,7 +248,7 @@ mod tests {
             assert!(target.text.contains(right) && !device.text.contains(right), "{right}");
         }
         let sections = |text: &str| text.lines().filter(|line| line.starts_with(";; ")).count();
-        assert_eq!(sections(&device.text), sections(&target.text) - 7);
+        assert_eq!(sections(&device.text), sections(&target.text) - 8);
         let brackets = |c| {
             device
                 .text

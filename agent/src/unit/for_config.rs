@@ -1,14 +1,11 @@
 //! Which units a config needs, and with which values.
 
 use super::{
-    CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, health::health,
-    manifest::manifest_units, multipath_service, program::program_units, selinux_service, service,
-    shutdown_service, sysfs::sysfs_unit,
+    CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, hands::hands_units, health::health,
+    multipath_service, program::program_units, selinux_service, service, shutdown_service,
 };
 use crate::{
-    config::{
-        Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target, parked,
-    },
+    config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target},
     terms::{AbsPath, Span},
 };
 use std::time::Duration;
@@ -134,9 +131,14 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     if input.target.is_some_and(|target| target.multipath) {
         services.push(multipath_service());
     }
-    if let Runtime::StaticPod { manifest } = &input.etcd.runtime {
-        services.extend(manifest_units(manifest, &parked(manifest))?);
-    }
+    let iqn = input.target.map(|target| &target.iqn);
+    services.extend(hands_units(
+        &program,
+        iqn,
+        &input.etcd.data_dir,
+        &input.lun.mount_options,
+        &input.etcd.runtime,
+    )?);
     if by == InstalledBy::MachineConfig {
         services.extend(program_units(&beneath));
     }
@@ -144,7 +146,6 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     if of.on_network {
         services.push(shutdown_service(&of));
     }
-    services.push(sysfs_unit(of.on_network));
     services.push(service(&of)?);
     Ok(services)
 }
@@ -207,13 +208,12 @@ mod tests {
         let mount = include_str!("../../../units/example/var-lib-etcd.mount");
         let selinux = include_str!("../../../units/example/etcd-lun-selinux.service");
         let shutdown = include_str!("../../../units/example/etcd-lun-shutdown.service");
-        let park = include_str!("../../../units/example/etcd-lun-park.service");
-        let put_back = include_str!("../../../units/example/etcd-lun-put-back.service");
+        let socket = include_str!("../../../units/example/etcd-lun-hands.socket");
+        let hands = include_str!("../../../units/example/etcd-lun-hands@.service");
         let health = include_str!("../../../units/example/etcd-lun-health.service");
         let timer = include_str!("../../../units/example/etcd-lun-health.timer");
         let program = include_str!("../../../units/example/etcd-lun-program.service");
         let fetch = include_str!("../../../units/example/etcd-lun-program-fetch.service");
-        let sysfs = include_str!("../../../units/example/etcd-lun-sysfs@.service");
         for (gate, service) in [
             ("etcd", include_str!("../../../units/example/etcd-lun.service")),
             ("kubelet", include_str!("../../../units/example/kubelet/etcd-lun.service")),
@@ -222,15 +222,14 @@ mod tests {
             let pool = Pool::load(&[source]).unwrap();
             let units = for_config_installed_by(&pool, InstalledBy::MachineConfig).unwrap();
             let expected = [
+                ("etcd-lun-hands.socket", socket),
+                ("etcd-lun-hands@.service", hands),
                 ("etcd-lun-health.service", health),
                 ("etcd-lun-health.timer", timer),
-                ("etcd-lun-park.service", park),
                 ("etcd-lun-program-fetch.service", fetch),
                 ("etcd-lun-program.service", program),
-                ("etcd-lun-put-back.service", put_back),
                 ("etcd-lun-selinux.service", selinux),
                 ("etcd-lun-shutdown.service", shutdown),
-                ("etcd-lun-sysfs@.service", sysfs),
                 ("etcd-lun.service", service),
                 ("var-lib-etcd.mount", mount),
             ];

@@ -5,27 +5,25 @@
 
 mod escape;
 mod for_config;
+mod hands;
 mod health;
-mod manifest;
 mod mount;
 mod program;
 mod service;
-mod sysfs;
 mod template;
 
 pub use escape::{device_unit_name, escape_path, mount_unit_name};
 pub use for_config::{
     InstalledBy, PACKAGED_PROGRAM, PROGRAM, UnitInput, data_mount_for, for_config, for_config_installed_by,
 };
+pub use hands::{HANDS_PATH, HANDS_SERVICE, HANDS_SOCKET};
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER};
-pub use manifest::{MANIFEST_UNITS, PARK_SERVICE, PUT_BACK_SERVICE};
 pub use mount::{DataMount, VERIFIED, data_mount};
 pub use program::{PROGRAM_ORDER, PROGRAM_PACKED, PROGRAM_SCRIPT, PROGRAM_SERVICE, program_script};
 pub use service::{
     SELINUX_CONTEXT, SELINUX_SERVICE, SERVICE, Service, multipath_service, selinux_service, service,
     shutdown_service,
 };
-pub use sysfs::{SYSFS_SERVICE, sysfs_service};
 pub use template::UnitError;
 
 use std::fmt;

@@ -66,7 +66,12 @@ pub(super) const NOT_PLAIN: &str =
 
 /// True if a path can be an argument in a unit file as it is.
 pub(super) fn is_plain_path(path: &AbsPath) -> bool {
-    path.as_str().chars().all(|c| c.is_ascii_graphic() && !"\"'\\$%;".contains(c))
+    path.as_str().chars().all(is_plain)
+}
+
+/// True for a character that systemd takes as it is in an argument.
+pub(super) fn is_plain(letter: char) -> bool {
+    letter.is_ascii_graphic() && !"\"'\\$%;".contains(letter)
 }
 
 /// True if a text has the form of a unit's name: systemd.unit(5), "Description".

@@ -48,7 +48,7 @@ impl Pid1 {
 }
 
 impl MountUnit for Pid1 {
-    fn start(&self) -> Result<(), SystemdError> {
+    fn start(&self) -> anyhow::Result<()> {
         self.starts.set(self.starts.get() + 1);
         if self.link().is_some_and(|to| to == Path::new("/dev/sdb")) {
             fs::write(self.base.join("proc/1/mountinfo"), self.mounts).unwrap();
@@ -56,7 +56,7 @@ impl MountUnit for Pid1 {
         Ok(())
     }
 
-    fn restart(&self) -> Result<(), SystemdError> {
+    fn restart(&self) -> anyhow::Result<()> {
         if self.unmounts {
             fs::write(self.base.join("proc/1/mountinfo"), "").unwrap();
         }

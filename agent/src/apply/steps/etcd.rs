@@ -4,11 +4,12 @@ use crate::{
     apply::{
         guard,
         machine::{Effect, Machine},
-        parking, selinux,
+        parking, starting,
         users::{self, User},
         watcher::Watcher,
     },
     config::{Config, Runtime, parked},
+    hands::is_confined,
     host::{
         Host, cri, filelock,
         manifest::{self, PutBack},
@@ -129,7 +130,7 @@ impl PodEnd<'_> {
         is_away: &dyn Fn() -> anyhow::Result<()>,
         watcher: &mut dyn Watcher,
     ) -> anyhow::Result<bool> {
-        if selinux::is_confined(host).context("reading this process's SELinux domain")? {
+        if is_confined(host).context("reading this process's SELinux domain")? {
             return Ok(false);
         }
         // One that has ended is not asked for again: the kubelet restarts no container of a pod that it ends. If it had not
@@ -200,13 +201,7 @@ fn wait_until_free(
 pub fn start(host: &Host, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> anyhow::Result<String> {
     match runtime {
         Runtime::Systemd { unit } => {
-            // The unit may have failed at the fence so often that its start limit is reached.
-            systemd::reset_failed(host, unit)?;
-            if wait {
-                systemd::start(host, unit, START_LIMIT)?;
-            } else {
-                systemd::queue_start(host, unit)?;
-            }
+            starting::etcd(host, unit, wait)?;
             host.root.remove(ETCD_STOPPED).context("removing the note that etcd-lun has stopped etcd")?;
             Ok(if wait { format!("{unit} runs") } else { format!("{unit} is about to start") })
         }

@@ -1,24 +1,20 @@
 //! Discovery, node records, login and logout.
 
 use crate::{
-    apply::{context::Run, guard, sysfs, watcher::Waiting},
+    apply::{context::Run, guard, starting, sysfs, watcher::Waiting},
     config::{Discovery, record_settings},
     host::{
         Host,
         iscsi::{self, IscsiError},
         systemd,
     },
+    node::{ISCSID, ISCSID_SOCKET},
     observe,
     plan::step::LogIn,
     terms::{ChapAlg, Iqn, Portal, Span},
 };
 use anyhow::{Context as _, anyhow, bail};
 use std::time::{Duration, Instant};
-
-const ISCSID: &str = "iscsid.service";
-const ISCSID_SOCKET: &str = "iscsid.socket";
-/// systemd's default limit for the start of a unit is 90 s. iscsid starts almost at once.
-const ISCSID_LIMIT: Duration = Duration::from_secs(60);
 
 /// The settings of node records that neither the config nor the credentials determine.
 ///
@@ -250,12 +246,7 @@ fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
             "neither {ISCSID_SOCKET} nor {ISCSID} is known to systemd: install iscsi-initiator-utils (Debian: open-iscsi)"
         );
     }
-    let unit = if socket.exists() { ISCSID_SOCKET } else { ISCSID };
-    for name in [ISCSID, ISCSID_SOCKET] {
-        systemd::reset_failed(host, name)?;
-    }
-    systemd::start(host, unit, ISCSID_LIMIT)?;
-    Ok(())
+    starting::iscsid(host)
 }
 
 /// Waits until a session is logged in. A session can exist without being so: iscsid logs in again after a lost

@@ -64,7 +64,9 @@ pub fn forget_others(
     ours: Option<crate::terms::LunAddress>,
 ) -> anyhow::Result<()> {
     let others: Vec<_> = shown.luns.iter().filter(|lun| Some(lun.address) != ours).collect();
-    let Some(target_id) = session.target_id.filter(|_| !others.is_empty()) else { return Ok(()) };
+    if others.is_empty() {
+        return Ok(());
+    }
     let used = observe::session_users(host, session).context("looking for users of the session's disks")?;
     for lun in others {
         if lun.disk.as_ref().is_some_and(|disk| used.contains(disk)) {
@@ -72,7 +74,7 @@ pub fn forget_others(
             continue;
         }
         tracing::debug!("forgetting {lun} of {}, which is not ours", session.target);
-        sysfs::drop_lun(host, session.host_no, target_id, lun.address)
+        sysfs::drop_lun(host, session, lun.address)
             .with_context(|| format!("having the kernel forget {lun} of {}", session.target))?;
     }
     Ok(())

@@ -2,10 +2,7 @@
 
 use crate::{
     apply::{context::Run, guard, machine, selinux},
-    host::{
-        block,
-        staging::{Access, Staging},
-    },
+    hands,
     node::layout::STAGING,
     terms::{AbsPath, FsUuid, Wwid},
 };
@@ -38,12 +35,6 @@ pub fn again(run: &mut Run<'_>) -> anyhow::Result<()> {
 
 fn mount(run: &mut Run<'_>, device: &str) -> anyhow::Result<()> {
     let at: AbsPath = STAGING.parse()?;
-    run.staging = Some(Staging::mount(
-        run.host,
-        block::node(device)?.as_path(),
-        &at,
-        Access::ReadWrite,
-        &run.config.lun.mount_options,
-    )?);
+    run.staging = Some(hands::stage(run.host, device, &at, &run.config.lun.mount_options)?);
     Ok(())
 }

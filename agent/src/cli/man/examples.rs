@@ -107,4 +107,9 @@ pub(super) const EXAMPLES: &[(&[&str], &str, &str)] = &[
     (&["version"], "etcd-lun version", "See which version this is"),
     (&["mark"], "etcd-lun mark", "etcd-lun-health.service runs this"),
     (&["let-go"], "etcd-lun let-go", "etcd-lun-shutdown.service runs this"),
+    (
+        &["hands"],
+        "etcd-lun hands --data-dir /var/lib/etcd --unit etcd.service",
+        "etcd-lun-hands@.service runs this",
+    ),
 ];

@@ -135,6 +135,13 @@ pub fn clear_unfinished(host: &Host, name: &str, uuid: &FsUuid) -> Result<(), Cl
     medium.flush().map_err(io_error)
 }
 
+/// The UUID of the XFS on a disk, also of one that is mounted; none if its first block is of no XFS.
+pub fn xfs_on(host: &Host, name: &str) -> io::Result<Option<FsUuid>> {
+    let path = node(name)?;
+    let found = Medium::open(&host.root.locate(path.as_path())).and_then(|medium| read_superblock(&medium));
+    Ok(found.map_err(|error| at_path(path.as_path(), &error))?.map(|superblock| superblock.uuid))
+}
+
 pub(super) fn read_superblock(medium: &Medium) -> io::Result<Option<Superblock>> {
     let length = BLOCK.min(medium.size());
     Ok(Superblock::parse(&medium.read(0, length as usize)?))

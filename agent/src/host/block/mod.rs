@@ -14,7 +14,7 @@ mod tests;
 mod xfs_root;
 
 pub use activity::is_silent;
-pub use content::{ClearError, Content, clear_unfinished, probe};
+pub use content::{ClearError, Content, clear_unfinished, probe, xfs_on};
 pub use luns::{ShownLun, drop_lun, luns_of};
 pub use xfs_root::trusted_attribute_of_root;
 
@@ -176,6 +176,17 @@ pub fn scsi(host: &Host, name: &str) -> io::Result<Option<Scsi>> {
         None => None,
     };
     Ok(Some(Scsi { state, timeouts: counter("iotmo_cnt")?, errors: counter("ioerr_cnt")?, cache_type }))
+}
+
+/// The name of a device-mapper device; none if it is none.
+pub fn map_name(host: &Host, name: &str) -> io::Result<Option<String>> {
+    Ok(attribute(host, &format!("{}/dm/name", sys_dir(name)?))?.map(|bytes| printable(&bytes)))
+}
+
+/// Kernel name of the disk with this number; none if there is no such disk.
+pub fn of_number(host: &Host, (major, minor): (u32, u32)) -> io::Result<Option<String>> {
+    let path = host.root.read_link(format!("/sys/dev/block/{major}:{minor}"))?;
+    Ok(path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())))
 }
 
 /// True if the SCSI layer sends commands to the disk, or if it is no SCSI disk.

@@ -59,6 +59,27 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
         ["stop", "service", "etcd_lun_unit_file_t"],
     ),
     (
+        "start the LUN's mount unit",
+        "asks('StartUnit', 'ss', 'var-lib-etcd.mount', 'replace')",
+        ["start", "service", "etcd_lun_unit_file_t"],
+    ),
+    (
+        "start etcd's unit",
+        "asks('StartUnit', 'ss', 'etcd.service', 'replace')",
+        ["start", "service", "etcd_lun_etcd_unit_t"],
+    ),
+    // A new line in one of them would be a line of a drop-in, such as another ExecStart=.
+    (
+        "set the properties of a unit",
+        "asks('SetUnitProperties', 'sba(sv)', 'etcd.service')",
+        ["start", "service", "etcd_lun_etcd_unit_t"],
+    ),
+    (
+        "start the unit of its own hands",
+        "asks('StartUnit', 'ss', 'etcd-lun-hands@bed.service', 'replace')",
+        ["start", "service", "systemd_unit_"],
+    ),
+    (
         "start another unit",
         "asks('StartUnit', 'ss', 'systemd-sysext.service', 'replace')",
         ["start", "service", "systemd_unit_"],
@@ -71,6 +92,7 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ("enter PID 1's mounts", "enters('/proc/1/ns/mnt')", ["read", "file", "nsfs_t"]),
     ("change how mounts propagate", "mount_on('/')", ["mounton", "dir", "root_t"]),
     ("mount another kind of filesystem", "mount_on('/run/etcd-lun')", ["mount", "filesystem", "tmpfs_t"]),
+    ("mount the LUN itself", "mount_lun('DISK', '/run/etcd-lun')", ["mount", "filesystem", "fs_t"]),
     ("read another process's memory", "open(my $f, '<', '/proc/1/mem')", ["ptrace", "process", "init_t"]),
     ("make a file in /run", "open(my $f, '>', '/run/bed-misuse')", ["create", "file", "var_run_t"]),
     ("connect to udev", "connects('/run/udev/control')", ["write", "sock_file", "udev_"]),
@@ -105,12 +127,32 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ("end etcd", "kill('TERM', pid_of('etcd')) == 1", ["kill", "capability", "etcd_lun_t"]),
 ];
 
+/// What the hands of the service refuse. Each is a request, and a part of the answer.
+const REFUSED: &[(&str, &str)] = &[
+    (r#"{"scan":{"session":4711}}"#, "session 4711 is none of etcd-lun's"),
+    (r#"{"set-timeout":{"session":4711,"seconds":1}}"#, "session 4711 is none of etcd-lun's"),
+    (r#"{"forget":{"session":4711,"lun":1}}"#, "session 4711 is none of etcd-lun's"),
+    (r#"{"remove":{"disk":"DISK"}}"#, "the system does not shut down"),
+    (r#"{"stop-queueing":{"map":"dm-0"}}"#, "the system does not shut down"),
+    (r#"{"rescan":{"disk":"../../class/block/vda"}}"#, "../../class/block/vda"),
+    (r#"{"stage":{"disk":"vda"}}"#, "Permission denied"),
+    (r#"{"inspect":{"disk":"../vda"}}"#, "../vda"),
+    (r#"{"announce":{"disk":".."}}"#, ".."),
+    (r#""mount""#, "there is no /run/etcd-lun/verified"),
+    (r#""park""#, "is etcd.service and no static pod"),
+    (r#""put-back""#, "is etcd.service and no static pod"),
+    (r#"{"start-etcd":{"wait":false,"unit":"bed.service"}}"#, "the request has another form"),
+    (r#"{"run":{"command":"/usr/bin/bash"}}"#, "the request has another form"),
+    ("", "the request has another form"),
+];
+
 /// Numbers of system calls on x86-64. The script uses no Perl module, because the domain need not be able to
 /// read one.
 const HELPERS: &str = r#"
 $| = 1;
 sub init_module { my $image = 'x' x 16; syscall(175, $image, 16, $image) == 0 }
 sub mount_on { my ($what, $at, $kind, $data) = ('none', $_[0], 'tmpfs', ''); syscall(165, $what, $at, $kind, 0, $data) == 0 }
+sub mount_lun { my ($what, $at, $kind, $data) = ($_[0], $_[1], 'xfs', ''); syscall(165, $what, $at, $kind, 0, $data) == 0 }
 sub turn_off { open(F, '+<', $_[0]) and defined(syswrite(F, '0')) }
 sub runs { my $pid = fork(); if (!$pid) { exec { $_[0] } $_[0], '--version'; exit(126) } waitpid($pid, 0); $? >> 8 != 126 }
 sub connect_to { socket(S, 2, 1, 0) and connect(S, pack('S n C4 x8', 2, $_[0], TARGET)) }
@@ -125,6 +167,7 @@ sub message {
     my ($serial, $to, $path, $member, $types, @texts) = @_;
     my $body = '';
     $body = padded($body, 4) . pack('V a* x', length $_, $_) for @texts;
+    $body = padded($body, 4) . pack('V', 1) if $types =~ /b/;
     $body = padded(padded($body, 4) . pack('V', 0), 8) for $types =~ /a\(s[av]/g;
     my $interface = $serial == 1 ? $to : "$to.Manager";
     my $fields = '';
@@ -148,6 +191,15 @@ sub asks {
     close(BUS);
     $said !~ /AccessDenied/
 }
+sub hands {
+    socket(H, 1, 1, 0) and connect(H, pack('S a108', 1, '/run/etcd-lun-hands')) or return "no connection: $!";
+    syswrite(H, "$_[0]\n");
+    shutdown(H, 1);
+    my $said = '';
+    while (sysread(H, my $got, 65536)) { $said .= $got }
+    close(H);
+    $said
+}
 sub pid_of {
     my ($name) = @_;
     opendir(my $proc, '/proc');
@@ -166,6 +218,11 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
     for (what, act, _) in ACTS {
         let act = act.replace("DISK", disk.trim());
         script += &format!("print((({act}) ? 'WORKED' : 'denied'), qq( {what}: $!\\n));\n");
+    }
+    let name = disk.trim().trim_start_matches("/dev/");
+    for (number, (request, _)) in REFUSED.iter().enumerate() {
+        script +=
+            &format!("print('hands {number}: ', hands('{}'), qq(\\n));\n", request.replace("DISK", name));
     }
     node.put("/etc/etcd-lun/bed-misuse.pl", 0o644, script.as_bytes())?;
     // Perl gets the label with which PID 1 can start it in the domain. It stands in for an agent that an
@@ -194,6 +251,16 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
             );
         }
     }
-    println!("        {} forbidden actions, each denied and audited", ACTS.len());
+    for (number, (request, why)) in REFUSED.iter().enumerate() {
+        let begins = format!("hands {number}: {{\"failed\":");
+        if !run.stdout.lines().any(|line| line.starts_with(&begins) && line.contains(why)) {
+            bail!("the hands have not refused {request} because `{why}`: {run}");
+        }
+    }
+    println!(
+        "        {} forbidden actions, each denied and audited; {} requests that the hands refuse",
+        ACTS.len(),
+        REFUSED.len()
+    );
     node.ok("rm /usr/local/bin/bed-misuse /etc/etcd-lun/bed-misuse.pl /etc/iscsi/bed-misuse").map(drop)
 }

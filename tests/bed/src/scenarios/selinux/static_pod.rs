@@ -1,5 +1,5 @@
-//! etcd as a static pod of the kubelet's stand-in, on a node that enforces SELinux: PID 1 moves the manifest for the
-//! confined service.
+//! etcd as a static pod of the kubelet's stand-in, on a node that enforces SELinux: the confined service has the manifest moved
+//! by its hands.
 
 use std::time::Duration;
 

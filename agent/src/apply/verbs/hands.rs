@@ -1,0 +1,229 @@
+//! Doing what the confined service asks for, in a process and a domain of its own. Each request is looked at again before
+//! anything is done.
+
+use crate::{
+    apply::{place, record, starting},
+    config::{Runtime, parked},
+    hands::{Answer, Request},
+    host::{
+        Host, block,
+        iscsi::{self, Session},
+        line_socket, manifest, multipath,
+        staging::{self, Access},
+        systemd,
+    },
+    node::authority::Authority,
+    terms::{AbsPath, Iqn, LunAddress},
+    unit::{VERIFIED, mount_unit_name},
+};
+use anyhow::{Context as _, bail, ensure};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    time::Duration,
+};
+
+/// Each of PID 1's jobs has a limit of its own, which is reached before this one.
+const JOB_LIMIT: Duration = Duration::from_secs(300);
+
+/// What the hands' unit says of this node.
+#[derive(Debug, Clone)]
+pub struct Errand {
+    /// The target; none with a device.
+    pub target: Option<Iqn>,
+    /// The data directory.
+    pub data_dir: AbsPath,
+    /// The options of the mount that etcd gets.
+    pub mount_options: Vec<String>,
+    /// What runs etcd.
+    pub runtime: Runtime,
+}
+
+/// Does what the text asks for, and answers over the connection.
+pub fn serve(host: &Host, errand: &Errand, text: &str, to: impl AsFd) -> io::Result<()> {
+    let (answer, mount) = answer(host, errand, text);
+    let text = serde_json::to_string(&answer).map_err(io::Error::other)?;
+    line_socket::answer(to, &text, mount.as_ref())
+}
+
+fn answer(host: &Host, errand: &Errand, text: &str) -> (Answer, Option<OwnedFd>) {
+    let done = serde_json::from_str(text).context("the request has another form: it is of another version");
+    let done = done.and_then(|request: Request| {
+        tracing::info!("asked for {request:?}");
+        errand.carry_out(host, &request)
+    });
+    match done {
+        Ok(mount) => (Answer::Done, mount),
+        Err(error) => {
+            tracing::warn!("refused or failed: {error:#}");
+            match error.downcast_ref::<NotMounted>() {
+                Some(NotMounted(code)) => (Answer::Refused(*code), None),
+                None => (Answer::Failed(format!("{error:#}")), None),
+            }
+        }
+    }
+}
+
+/// The kernel has refused a mount, with this code. Who has asked finds the reason in the kernel's log.
+#[derive(Debug, thiserror::Error)]
+#[error("the kernel has refused the mount with code {0}")]
+struct NotMounted(i32);
+
+impl Errand {
+    fn carry_out(&self, host: &Host, request: &Request) -> anyhow::Result<Option<OwnedFd>> {
+        match request {
+            Request::Stage { disk } => {
+                let options = staging::superblock_options(&self.mount_options).unwrap_or_default();
+                return mounted(host, disk, Access::ReadWrite, &options).map(Some);
+            }
+            Request::Inspect { disk } => {
+                return mounted(host, disk, Access::ReadOnly, "norecovery").map(Some);
+            }
+            Request::Scan { session } => iscsi::scan(host, &self.session(host, *session)?)?,
+            Request::Forget { session, lun } => {
+                let Session { host_no, target_id, .. } = self.session(host, *session)?;
+                let target_id = target_id.with_context(|| format!("session {session} ends"))?;
+                block::drop_lun(host, host_no, target_id, LunAddress(*lun))?;
+            }
+            Request::SetTimeout { session, seconds } => {
+                let limit = Duration::from_secs((*seconds).into());
+                iscsi::set_recovery_timeout(host, self.session(host, *session)?.sid, limit)?;
+            }
+            // Any disk: the kernel or udev only reads again what the disk says.
+            Request::Rescan { disk } => block::rescan(host, disk)?,
+            Request::Announce { disk } => block::announce_change(host, disk)?,
+            Request::Remove { disk } => {
+                is_stopping(host)?;
+                ensure!(self.is_at_target(host, disk)?, "{disk} is no disk of a session to the target");
+                block::remove(host, disk)?;
+            }
+            Request::StopQueueing { map } => {
+                is_stopping(host)?;
+                let disks = block::paths_of_map(host, map)?.unwrap_or_default();
+                let at_target = disks.iter().map(|disk| self.is_at_target(host, disk));
+                let all = at_target.collect::<anyhow::Result<Vec<_>>>()?;
+                ensure!(
+                    all.contains(&true) && !all.contains(&false),
+                    "{map} is no map of the target's disks"
+                );
+                let name = block::map_name(host, map)?.with_context(|| format!("{map} has no name"))?;
+                multipath::stop_queueing(host, &name)?;
+            }
+            Request::Park => {
+                let path = self.manifest()?;
+                // So that nobody can have a member stopped that serves.
+                let mounted = place::mounted_on(host, &self.data_dir)?;
+                ensure!(mounted.is_none(), "{} is mounted, so {path} stays in its place", self.data_dir);
+                manifest::park(host, path, &parked(path))?;
+            }
+            Request::PutBack => {
+                let path = self.manifest()?;
+                self.leads_to_the_truth(host)?;
+                manifest::put_back(host, path, &parked(path))?;
+            }
+            Request::Mount => {
+                self.is_the_lun(host)?;
+                systemd::start(host, &self.mount_unit(), JOB_LIMIT)?;
+            }
+            // Without the link the unit mounts nothing.
+            Request::Unmount => {
+                ensure!(host.root.read_link(VERIFIED)?.is_none(), "{VERIFIED} is there");
+                systemd::restart(host, &self.mount_unit(), JOB_LIMIT)?;
+            }
+            Request::StartEtcd { wait } => {
+                let Runtime::Systemd { unit } = &self.runtime else {
+                    bail!("etcd is a static pod and no unit")
+                };
+                self.leads_to_the_truth(host)?;
+                starting::etcd_here(host, unit, *wait)?;
+            }
+            Request::StartIscsid => {
+                ensure!(self.target.is_some(), "etcd-lun-hands@.service names no target");
+                starting::iscsid_here(host)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn session(&self, host: &Host, sid: u32) -> anyhow::Result<Session> {
+        let target = self.target.as_ref().context("etcd-lun-hands@.service names no target")?;
+        let found = iscsi::sessions_of(host, target)?.into_iter().find(|session| session.sid == sid);
+        let Some(session) = found else {
+            bail!(
+                "session {sid} is none of etcd-lun's to {target}, which etcd-lun-hands@.service names: if the config has another target, run `etcd-lun render units --into /etc/systemd/system` and `systemctl daemon-reload`"
+            )
+        };
+        Ok(session)
+    }
+
+    fn is_at_target(&self, host: &Host, disk: &str) -> anyhow::Result<bool> {
+        let Some(target) = &self.target else { return Ok(false) };
+        for session in iscsi::sessions_of(host, target)? {
+            if block::disks_of_host(host, session.host_no)?.iter().any(|name| name == disk) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn manifest(&self) -> anyhow::Result<&AbsPath> {
+        match &self.runtime {
+            Runtime::StaticPod { manifest } => Ok(manifest),
+            Runtime::Systemd { unit } => bail!("etcd is {unit} and no static pod"),
+        }
+    }
+
+    fn mount_unit(&self) -> String {
+        mount_unit_name(&self.data_dir)
+    }
+
+    /// The link leads to the LUN of the record, and the record says LUN.
+    fn is_the_lun(&self, host: &Host) -> anyhow::Result<()> {
+        let link = host.root.read_link(VERIFIED)?.with_context(|| format!("there is no {VERIFIED}"))?;
+        let name = link
+            .strip_prefix("/dev")
+            .ok()
+            .and_then(Path::to_str)
+            .with_context(|| format!("{VERIFIED} leads out of /dev"))?;
+        let disk = block::disk(host, name)?.with_context(|| format!("{name} has gone"))?;
+        let record = record::read(host)?.context("the record is gone")?;
+        ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+        ensure!(disk.wwid.as_ref() == Some(&record.wwid), "{name} is not the LUN {}", record.wwid);
+        let found = block::xfs_on(host, name)?;
+        ensure!(found == Some(record.uuid), "{name} does not hold filesystem {}", record.uuid);
+        Ok(())
+    }
+
+    /// Whatever starts etcd now finds the authoritative copy, or a directory in which it cannot start: what is mounted is the LUN of
+    /// the record.
+    fn leads_to_the_truth(&self, host: &Host) -> anyhow::Result<()> {
+        let Some(mount) = place::mounted_on(host, &self.data_dir)? else { return Ok(()) };
+        let record = record::read(host)?.context("the record is gone")?;
+        ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+        let name = block::of_number(host, mount.device)?
+            .with_context(|| format!("what is mounted on {} is no disk", self.data_dir))?;
+        let wwid = block::disk(host, &name)?.and_then(|disk| disk.wwid);
+        ensure!(wwid.as_ref() == Some(&record.wwid), "{name} is mounted, and is not the LUN {}", record.wwid);
+        Ok(())
+    }
+}
+
+fn is_stopping(host: &Host) -> anyhow::Result<()> {
+    ensure!(systemd::is_stopping(host)?, "the system does not shut down");
+    Ok(())
+}
+
+/// A mount of the XFS on a disk. The policy lets this process open no other disk than the one that the udev rule labels, and the
+/// kernel would not ask it again before it mounts.
+fn mounted(host: &Host, disk: &str, access: Access, options: &str) -> anyhow::Result<OwnedFd> {
+    ensure!(block::xfs_on(host, disk)?.is_some(), "{disk} holds no XFS");
+    let node = host.root.locate(block::node(disk)?.as_path());
+    staging::detached(&node, access, options).map_err(|error| match error.raw_os_error() {
+        Some(code) => NotMounted(code).into(),
+        None => error.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! The requests, and their form on the socket: one line of JSON, and one line back.
+
+use serde::{Deserialize, Serialize};
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Asks the target of a session for its LUNs.
+    Scan {
+        /// The session.
+        session: u32,
+    },
+    /// Has the kernel forget a LUN of a session.
+    Forget {
+        /// The session.
+        session: u32,
+        /// The LUN, as the kernel writes its address.
+        lun: u64,
+    },
+    /// Sets for how long a session without a connection keeps commands waiting.
+    SetTimeout {
+        /// The session.
+        session: u32,
+        /// Seconds.
+        seconds: u32,
+    },
+    /// Has the kernel read a SCSI disk's identity and size again.
+    Rescan {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Has udev process a disk again.
+    Announce {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Has the kernel remove a disk of a session to the target, while the system shuts down.
+    Remove {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Has a multipath map fail what it keeps waiting, while the system shuts down.
+    StopQueueing {
+        /// Kernel name.
+        map: String,
+    },
+    /// Mounts the XFS on a disk, attached nowhere. The answer comes with a handle of the mount.
+    Stage {
+        /// Kernel name.
+        disk: String,
+    },
+    /// The same without writing anything to the disk.
+    Inspect {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Moves the manifest of etcd's pod aside.
+    Park,
+    /// Moves it back.
+    PutBack,
+    /// Has PID 1 mount the verified device on the data directory.
+    Mount,
+    /// Has PID 1 unmount the data directory, and mount nothing there.
+    Unmount,
+    /// Starts etcd's unit, whose start limit may be reached.
+    StartEtcd {
+        /// Whether the answer waits until it runs.
+        wait: bool,
+    },
+    /// Starts iscsid, or the socket that starts it.
+    StartIscsid,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Answer {
+    /// It was done.
+    Done,
+    /// The kernel has refused the mount, with this code of `errno(3)`.
+    Refused(i32),
+    /// It was not done, for this reason.
+    Failed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_a_request() {
+        for (text, request) in [
+            ("\"park\"", Some(Request::Park)),
+            ("{\"scan\":{\"session\":3}}\n", Some(Request::Scan { session: 3 })),
+            ("{\"start-etcd\":{\"wait\":true}}", Some(Request::StartEtcd { wait: true })),
+            ("{\"scan\":{\"session\":-1}}", None),
+            ("{\"scan\":{\"session\":3,\"host\":2}}", None),
+            ("{\"scan\":{\"session\":\"3\"}}", None),
+            ("\"park\"\"park\"", None),
+            ("\"run\"", None),
+            ("", None),
+        ] {
+            assert_eq!(serde_json::from_str(text).ok(), request, "{text}");
+        }
+    }
+}
