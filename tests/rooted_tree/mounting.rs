@@ -112,7 +112,7 @@ fn beneath_a_mount() {
     fs::set_permissions(base.join("data"), fs::Permissions::from_mode(0o700)).unwrap();
     chown(base.join("data"), Some(7), Some(8)).unwrap();
     mount(Some("none"), &base.join("data"), Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
-    let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
 
     let hidden = inode::beneath(&bench.host, &bench.abs("staging/data")).unwrap().unwrap();
     assert!(!inode::is_empty(&hidden).unwrap());
