@@ -23,30 +23,51 @@ const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
 
 /// What PID 1 does with the mount unit. Tests have a PID 1 of their own.
 pub trait MountUnit {
-    /// Starts it, and waits for the end of that.
-    fn start(&self) -> anyhow::Result<()>;
-    /// Stops and starts it, and waits for the end of that.
+    /// Makes the link to this device (kernel name, such as `sdb`), has PID 1 start the unit, waits for the end of that, and
+    /// removes the link.
+    fn mount(&self, device: &str) -> anyhow::Result<()>;
+    /// Has PID 1 stop the unit and start it, without a link, and waits for the end of that.
     fn restart(&self) -> anyhow::Result<()>;
 }
 
-/// The mount unit of this name, by systemd, or for the confined service by its hands.
+/// The mount unit of this name, by systemd, or for the confined service by its hands: what the link leads to is mounted, so the
+/// service may not make it.
 #[derive(Debug)]
 pub struct ByName<'a>(pub &'a Host, pub &'a str);
 
 impl MountUnit for ByName<'_> {
-    fn start(&self) -> anyhow::Result<()> {
+    fn mount(&self, device: &str) -> anyhow::Result<()> {
         match is_confined(self.0)? {
-            true => ask(self.0, &Request::Mount),
-            false => Ok(systemd::start(self.0, self.1, MOUNT_LIMIT)?),
+            true => ask(self.0, &Request::Mount { disk: device.into() }),
+            false => mount_here(self.0, self.1, device),
         }
     }
 
     fn restart(&self) -> anyhow::Result<()> {
         match is_confined(self.0)? {
             true => ask(self.0, &Request::Unmount),
-            false => Ok(systemd::restart(self.0, self.1, UNMOUNT_LIMIT)?),
+            false => unmount_here(self.0, self.1),
         }
     }
+}
+
+/// [`MountUnit::mount`] by this process.
+pub fn mount_here(host: &Host, unit: &str, device: &str) -> anyhow::Result<()> {
+    with_link(host, device, || Ok(systemd::start(host, unit, MOUNT_LIMIT)?))
+}
+
+/// [`MountUnit::restart`] by this process.
+pub fn unmount_here(host: &Host, unit: &str) -> anyhow::Result<()> {
+    withdraw_here(host)?;
+    Ok(systemd::restart(host, unit, UNMOUNT_LIMIT)?)
+}
+
+fn with_link(host: &Host, device: &str, start: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    host.root
+        .make_link(VERIFIED, &format!("/dev/{device}"))
+        .context("naming the verified device to systemd")?;
+    let started = start();
+    started.and(withdraw_here(host))
 }
 
 /// Has PID 1 mount the device on the data directory, then has the caller verify the mount. `device` is its kernel name, such
@@ -58,12 +79,7 @@ pub fn expose(
     device: &str,
     verify: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    host.root
-        .make_link(VERIFIED, &format!("/dev/{device}"))
-        .context("naming the verified device to systemd")?;
-    let started = unit.start();
-    let withdrawn = withdraw(host);
-    let Err(error) = started.and(withdrawn).and_then(|()| verify()) else { return Ok(()) };
+    let Err(error) = unit.mount(device).and_then(|()| verify()) else { return Ok(()) };
     Err(rejected(error, take_back(host, unit, step), &step.at))
 }
 
@@ -77,6 +93,15 @@ pub fn rejected(error: anyhow::Error, taken_back: anyhow::Result<()>, at: &AbsPa
 
 /// Removes the link, so that PID 1 mounts nothing by itself. Succeeds if there is none.
 pub fn withdraw(host: &Host) -> anyhow::Result<()> {
+    match is_confined(host)? {
+        true if host.root.read_link(VERIFIED)?.is_none() => Ok(()),
+        true => ask(host, &Request::Withdraw),
+        false => withdraw_here(host),
+    }
+}
+
+/// The same by this process.
+pub fn withdraw_here(host: &Host) -> anyhow::Result<()> {
     host.root.remove(VERIFIED).context("removing the link to the verified device")
 }
 
@@ -90,8 +115,7 @@ pub fn unmount(host: &Host, unit: &str) -> anyhow::Result<()> {
 pub fn take_back(host: &Host, unit: &dyn MountUnit, step: &MountData) -> anyhow::Result<()> {
     // An interruption may be the reason to be here, and must not keep the mount.
     host.interrupt.ignore();
-    let restarted = withdraw(host).and_then(|()| unit.restart());
-    let gone = restarted.and_then(|()| match place::mounted_on(host, &step.at)? {
+    let gone = unit.restart().and_then(|()| match place::mounted_on(host, &step.at)? {
         Some(mount) => bail!("{} is mounted on {}", mount.source, step.at),
         None => Ok(()),
     });

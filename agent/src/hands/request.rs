@@ -59,10 +59,15 @@ pub enum Request {
     Park,
     /// Moves it back.
     PutBack,
-    /// Has PID 1 mount the verified device on the data directory.
-    Mount,
+    /// Has PID 1 mount the disk on the data directory, if it is the LUN of the record.
+    Mount {
+        /// Kernel name.
+        disk: String,
+    },
     /// Has PID 1 unmount the data directory, and mount nothing there.
     Unmount,
+    /// Removes the link by which PID 1 would mount a disk.
+    Withdraw,
     /// Starts etcd's unit, whose start limit may be reached.
     StartEtcd {
         /// Whether the answer waits until it runs.

@@ -2,30 +2,27 @@
 //! anything is done.
 
 use crate::{
-    apply::{place, record, starting},
+    apply::{exposure, place, record, starting},
     config::{Runtime, parked},
     hands::{Answer, Request},
     host::{
-        Host, block,
+        Host, block, dir,
         iscsi::{self, Session},
         line_socket, manifest, multipath,
         staging::{self, Access},
-        systemd,
+        systemd, tree,
     },
     node::authority::Authority,
+    observe,
     terms::{AbsPath, Iqn, LunAddress},
-    unit::{VERIFIED, mount_unit_name},
+    unit::mount_unit_name,
 };
 use anyhow::{Context as _, bail, ensure};
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
-    path::Path,
     time::Duration,
 };
-
-/// Each of PID 1's jobs has a limit of its own, which is reached before this one.
-const JOB_LIMIT: Duration = Duration::from_secs(300);
 
 /// What the hands' unit says of this node.
 #[derive(Debug, Clone)]
@@ -113,8 +110,7 @@ impl Errand {
             Request::Park => {
                 let path = self.manifest()?;
                 // So that nobody can have a member stopped that serves.
-                let mounted = place::mounted_on(host, &self.data_dir)?;
-                ensure!(mounted.is_none(), "{} is mounted, so {path} stays in its place", self.data_dir);
+                ensure!(self.keeps_etcd_out(host)?, "{} is not fenced, so {path} stays", self.data_dir);
                 manifest::park(host, path, &parked(path))?;
             }
             Request::PutBack => {
@@ -122,15 +118,13 @@ impl Errand {
                 self.leads_to_the_truth(host)?;
                 manifest::put_back(host, path, &parked(path))?;
             }
-            Request::Mount => {
-                self.is_the_lun(host)?;
-                systemd::start(host, &self.mount_unit(), JOB_LIMIT)?;
+            Request::Mount { disk } => {
+                is_the_lun(host, disk)?;
+                exposure::withdraw_here(host)?; // left by one that was killed
+                exposure::mount_here(host, &self.mount_unit(), disk)?;
             }
-            // Without the link the unit mounts nothing.
-            Request::Unmount => {
-                ensure!(host.root.read_link(VERIFIED)?.is_none(), "{VERIFIED} is there");
-                systemd::restart(host, &self.mount_unit(), JOB_LIMIT)?;
-            }
+            Request::Unmount => exposure::unmount_here(host, &self.mount_unit())?,
+            Request::Withdraw => exposure::withdraw_here(host)?,
             Request::StartEtcd { wait } => {
                 let Runtime::Systemd { unit } = &self.runtime else {
                     bail!("etcd is a static pod and no unit")
@@ -178,21 +172,13 @@ impl Errand {
         mount_unit_name(&self.data_dir)
     }
 
-    /// The link leads to the LUN of the record, and the record says LUN.
-    fn is_the_lun(&self, host: &Host) -> anyhow::Result<()> {
-        let link = host.root.read_link(VERIFIED)?.with_context(|| format!("there is no {VERIFIED}"))?;
-        let name = link
-            .strip_prefix("/dev")
-            .ok()
-            .and_then(Path::to_str)
-            .with_context(|| format!("{VERIFIED} leads out of /dev"))?;
-        let disk = block::disk(host, name)?.with_context(|| format!("{name} has gone"))?;
-        let record = record::read(host)?.context("the record is gone")?;
-        ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
-        ensure!(disk.wwid.as_ref() == Some(&record.wwid), "{name} is not the LUN {}", record.wwid);
-        let found = block::xfs_on(host, name)?;
-        ensure!(found == Some(record.uuid), "{name} does not hold filesystem {}", record.uuid);
-        Ok(())
+    /// The data directory is one in which etcd cannot start: nothing is mounted there, and it holds only the file `member`.
+    fn keeps_etcd_out(&self, host: &Host) -> anyhow::Result<bool> {
+        if place::mounted_on(host, &self.data_dir)?.is_some() {
+            return Ok(false);
+        }
+        let dir = tree::open(&host.root.locate(self.data_dir.as_path()))?;
+        Ok(observe::is_barred(&dir, &dir::names(&dir)?)?)
     }
 
     /// Whatever starts etcd now finds the authoritative copy, or a directory in which it cannot start: what is mounted is the LUN of
@@ -207,6 +193,18 @@ impl Errand {
         ensure!(wwid.as_ref() == Some(&record.wwid), "{name} is mounted, and is not the LUN {}", record.wwid);
         Ok(())
     }
+}
+
+/// The disk is the LUN of the record, which says LUN. The policy lets this process open no other disk than the one that the udev
+/// rule labels, whatever the record says.
+fn is_the_lun(host: &Host, name: &str) -> anyhow::Result<()> {
+    let disk = block::disk(host, name)?.with_context(|| format!("{name} has gone"))?;
+    let record = record::read(host)?.context("the record is gone")?;
+    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    ensure!(disk.wwid.as_ref() == Some(&record.wwid), "{name} is not the LUN {}", record.wwid);
+    let found = block::xfs_on(host, name)?;
+    ensure!(found == Some(record.uuid), "{name} does not hold filesystem {}", record.uuid);
+    Ok(())
 }
 
 fn is_stopping(host: &Host) -> anyhow::Result<()> {

@@ -80,6 +80,11 @@ impl Node {
         fs::read_to_string(self.files.0.join(path)).ok()
     }
 
+    fn fenced(&self) {
+        let _ = fs::remove_dir_all(self.files.0.join("var/lib/etcd"));
+        self.files.put("var/lib/etcd/member", "");
+    }
+
     fn mounted(&self, devno: &str) {
         let line = format!("36 25 {devno} / /var/lib/etcd rw - xfs /dev/sdx rw\n");
         self.files.put("proc/1/mountinfo", &line);
@@ -144,6 +149,11 @@ fn nothing_is_removed_from_a_node_that_stays_up() {
 #[test]
 fn the_manifest_goes_aside_unless_a_member_serves() {
     let node = Node::pod("hands-manifest");
+    // A member serves from the local disk.
+    node.files.put("var/lib/etcd/member/snap/db", "");
+    let stays = "/var/lib/etcd is not fenced, so /etc/kubernetes/manifests/etcd-pod.yaml stays";
+    assert_eq!(node.asked("\"park\"").unwrap(), stays);
+    node.fenced();
     assert_eq!(node.asked("\"park\""), None);
     assert_eq!((node.text(MANIFEST), node.text(PARKED).unwrap().as_str()), (None, "kind: Pod\n"));
     // The LUN is mounted for it now.
@@ -151,11 +161,7 @@ fn the_manifest_goes_aside_unless_a_member_serves() {
     node.record(WWID, true);
     assert_eq!(node.asked("\"put-back\""), None);
     assert_eq!((node.text(MANIFEST).unwrap().as_str(), node.text(PARKED)), ("kind: Pod\n", None));
-    let why = node.asked("\"park\"").unwrap();
-    assert!(
-        why.starts_with("/var/lib/etcd is mounted, so /etc/kubernetes/manifests/etcd-pod.yaml stays"),
-        "{why}"
-    );
+    assert_eq!(node.asked("\"park\"").unwrap(), stays);
     assert!(
         Node::unit("hands-no-pod").asked("\"park\"").unwrap().contains("is etcd.service and no static pod")
     );
@@ -164,6 +170,7 @@ fn the_manifest_goes_aside_unless_a_member_serves() {
 #[test]
 fn etcd_is_started_on_nothing_that_is_mounted_and_not_the_lun() {
     let (pod, unit) = (Node::pod("hands-start"), Node::unit("hands-start-unit"));
+    pod.fenced();
     assert_eq!(pod.asked("\"park\""), None);
     for (devno, wwid, is_lun, why) in [
         ("8:32", WWID, true, "sdc is mounted, and is not the LUN naa.60014050123456789abcdef012345678"),
@@ -187,34 +194,37 @@ fn etcd_is_started_on_nothing_that_is_mounted_and_not_the_lun() {
 #[test]
 fn only_the_lun_of_the_record_is_mounted() {
     let node = Node::unit("hands-mount");
-    let refused = |why: &str| {
-        let found = node.asked("\"mount\"").unwrap();
+    let refused = |disk: &str, why: &str| {
+        let found = node.asked(&format!(r#"{{"mount":{{"disk":"{disk}"}}}}"#)).unwrap();
         assert!(found.starts_with(why), "{found}");
     };
-    refused("there is no /run/etcd-lun/verified");
-    node.files.dir("run/etcd-lun");
-    let link = |to: &str| {
-        let at = node.files.0.join("run/etcd-lun/verified");
-        let _ = fs::remove_file(&at);
-        std::os::unix::fs::symlink(to, at).unwrap();
-    };
-    link("/etc/shadow");
-    refused("/run/etcd-lun/verified leads out of /dev");
-    link("/dev/sdb");
-    refused("the record is gone");
+    refused("sdz", "sdz has gone");
+    refused("../sdb", "`../sdb` is not a disk's kernel name");
+    refused("sdb", "the record is gone");
     node.record(WWID, false);
-    refused("the record says that the local copy is authoritative");
+    refused("sdb", "the record says that the local copy is authoritative");
     node.record(OTHER, true);
-    refused("sdb is not the LUN naa.6001405000");
+    refused("sdb", "sdb is not the LUN naa.6001405000");
     node.record(WWID, true);
-    refused("sdb does not hold filesystem");
+    refused("sdb", "sdb does not hold filesystem");
     for request in [r#"{"stage":{"disk":"sdb"}}"#, r#"{"inspect":{"disk":"sdb"}}"#] {
         assert_eq!(node.asked(request).unwrap(), "sdb holds no XFS");
     }
-    // A mount that was not taken back first would be made once more.
-    assert_eq!(node.asked("\"unmount\"").unwrap(), "/run/etcd-lun/verified is there");
-    fs::remove_file(node.files.0.join("run/etcd-lun/verified")).unwrap();
-    assert!(node.asked("\"unmount\"").unwrap().starts_with(NO_BUS));
+}
+
+/// Without the link PID 1 mounts nothing again.
+#[test]
+fn the_link_goes_before_the_mount() {
+    let node = Node::unit("hands-link");
+    let link = node.files.0.join("run/etcd-lun/verified");
+    for request in ["\"withdraw\"", "\"unmount\""] {
+        node.files.dir("run/etcd-lun");
+        std::os::unix::fs::symlink("/dev/sdb", &link).unwrap();
+        let why = node.asked(request);
+        assert!(why.is_none_or(|why| why.starts_with(NO_BUS)), "{request}");
+        assert!(!link.is_symlink(), "{request}");
+    }
+    assert_eq!(node.asked("\"withdraw\""), None);
 }
 
 #[test]
