@@ -96,6 +96,13 @@ ACCEPTED = [
         "The system's policy allows it to every domain. A module cannot take it away.",
     ),
     (
+        "link",
+        "etcd_lun_var_run_t",
+        "Make the link that systemd's mount of the data directory follows, while the hands have it mount: another disk with an"
+        " XFS would be mounted there, without device nodes and programs, and its log replayed.",
+        "iscsiadm makes links among the node records of a log-in, which are in the same directory.",
+    ),
+    (
         "mount",
         "etcd_lun_var_run_t",
         "Put a mount that it has on its own directory, where only its own processes see it.",
@@ -126,6 +133,7 @@ KINDS = {
     "socket": "connects to",
     "in": "ways in",
     "out": "ways out",
+    "link": "makes links",
     "mount": "mounts",
     "process": "reads",
 }

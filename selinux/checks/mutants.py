@@ -28,9 +28,9 @@ TOGETHER = [
     ("hands on the network", "(allow etcd_lun_hands_t self (tcp_socket (create)))", "never: hands on the network", "tcp_socket"),
     ("hands of any unit", "(optional x35 (allow etcd_lun_hands_t etc_t (service (start))))", "never: hands that start another unit", "etc_t"),
     ("hands that write the LUN", "(allow etcd_lun_hands_t etcd_lun_device_t (blk_file (write)))", "never: hands that write to a disk", "etcd_lun_device_t"),
+    ("hands with every disk", "(optional x39 (allow etcd_lun_hands_t fixed_disk_device_t (blk_file (open read))))", "never: hands that open another disk", "fixed_disk_device_t"),
     ("hands that write the record", "(allow etcd_lun_hands_t etcd_lun_var_lib_t (file (write)))", "never: hands that change a file", "etcd_lun_var_lib_t"),
     ("hands that read records", "(optional x37 (allow etcd_lun_hands_t iscsi_var_lib_t (file (open read))))", "never: hands that read what", "iscsi_var_lib_t"),
-    ("the link", "(allow etcd_lun_t etcd_lun_var_run_t (lnk_file (create unlink)))", "never: a link that PID 1 follows", "etcd_lun_var_run_t"),
     ("hands for others", "(optional x36 (allow crond_t etcd_lun_hands_t (process (transition))))", "never: hands that anyone else", "crond_t"),
     ("stops units", "(allow etcd_lun_t etcd_lun_unit_file_t (service (stop)))", "never: stopping", "etcd_lun_unit_file_t"),
     ("transient units", "(optional x09 (allow etcd_lun_t init_t (system (start))))", "never: a command to PID 1", "start"),
@@ -94,6 +94,7 @@ UNLISTED = [
     ("socket", "iscsid_t"),
     ("in", "init_t"),
     ("in", "etcd_lun_exec_t"),
+    ("link", "etcd_lun_var_run_t"),
     ("mount", "etcd_lun_var_run_t"),
     ("process", "domain"),
 ]

@@ -87,6 +87,7 @@ NEEDS = [
     ("D-Bus messages to systemd", DOMAIN, "init_t", "dbus", "send_msg"),
     ("naming the verified device to systemd", HANDS, "etcd_lun_var_run_t", "lnk_file", "create unlink"),
     ("whether a link was left", DOMAIN, "etcd_lun_var_run_t", "lnk_file", "read"),
+    ("node records of a log-in", DOMAIN, "etcd_lun_var_run_t", "lnk_file", "create unlink"),
     ("whether the data directory is fenced", HANDS, "etcd_lun_data_t", "dir", "open read search"),
     ("systemd sees whether a device is verified", "init_t", "etcd_lun_var_run_t", "lnk_file", "read"),
     ("systemd mounts the verified device", "mount_t", "etcd_lun_var_run_t", "lnk_file", "read"),

@@ -165,9 +165,8 @@ def of_hands(policy, own):
     yield "never: hands that stop or enable a unit", on("service", "stop", "enable", "disable")
     yield "never: hands with a command to PID 1 itself", may(HANDS, "init_t", "system") - {"status"}
     yield "never: hands that write to a disk", on("blk_file", "write", "append")
+    yield "never: hands that open another disk", on("blk_file", "open", "read", "ioctl") - {"etcd_lun_device_t"}
     yield "never: hands that change a file of ours", (on("file", *WRITE) & own) - {DOMAIN, HANDS}
-    # PID 1 mounts what the link leads to.
-    yield "never: a link that PID 1 follows, made by the asking side", policy.targets(DOMAIN, "lnk_file", {"create", "rename", "unlink", "link"}) & {"etcd_lun_var_run_t"}
     # The record says which LUN may be mounted. Behind every other file could be whatever the asking side has made up.
     written = policy.targets(DOMAIN, "file", {"write", "append"}) & policy.targets(DOMAIN, "file", {"open"})
     read = on("file", "read") & on("file", "open") & written

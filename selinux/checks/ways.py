@@ -32,6 +32,7 @@ LINES = {
     "in": "never: another way into the domain",
     "out": "never: another way out of the domain",
     "unit": "never: more than the state of a unit",
+    "link": "never: another link that systemd follows",
     "mount": "never: another filesystem or place to mount",
     "device": "never: a domain that can open the LUN but no other disk",
     "process": "never: another way to read processes",
@@ -61,6 +62,7 @@ def found(policy, text):
         ("in", entries(policy)),
         ("out", exits(policy)),
         ("unit", units(policy)),
+        ("link", links(policy)),
         ("mount", mounts(policy)),
         ("device", devices(policy)),
         ("process", processes(policy)),
@@ -163,6 +165,13 @@ def units(policy):
             for type_ in on(policy, "service", permission):
                 add(ways, type_, meaning)
     return ways
+
+
+def links(policy):
+    """Types of links that the domain can make, and that systemd follows because the module lets it: one leads to the device
+    that it mounts."""
+    followed = {"etcd_lun_var_run_t"}
+    return {type_: {"the mount unit"} for type_ in on(policy, "lnk_file", "create", "rename", "link") & followed}
 
 
 def mounts(policy):

@@ -92,11 +92,6 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ("enter PID 1's mounts", "enters('/proc/1/ns/mnt')", ["read", "file", "nsfs_t"]),
     ("change how mounts propagate", "mount_on('/')", ["mounton", "dir", "root_t"]),
     ("mount another kind of filesystem", "mount_on('/run/etcd-lun')", ["mount", "filesystem", "tmpfs_t"]),
-    (
-        "name a device to PID 1",
-        "symlink('/dev/vda', '/run/etcd-lun/verified')",
-        ["create", "lnk_file", "etcd_lun_var_run_t"],
-    ),
     ("mount the LUN itself", "mount_lun('DISK', '/run/etcd-lun')", ["mount", "filesystem", "fs_t"]),
     ("read another process's memory", "open(my $f, '<', '/proc/1/mem')", ["ptrace", "process", "init_t"]),
     ("make a file in /run", "open(my $f, '>', '/run/bed-misuse')", ["create", "file", "var_run_t"]),
