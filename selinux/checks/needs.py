@@ -89,6 +89,7 @@ NEEDS = [
     ("whether a link was left", DOMAIN, "etcd_lun_var_run_t", "lnk_file", "read"),
     ("node records of a log-in", DOMAIN, "etcd_lun_var_run_t", "lnk_file", "create unlink"),
     ("whether the data directory is fenced", HANDS, "etcd_lun_data_t", "dir", "open read search"),
+    ("whether the data directory is fenced", HANDS, HANDS, "capability", "dac_read_search"),
     ("systemd sees whether a device is verified", "init_t", "etcd_lun_var_run_t", "lnk_file", "read"),
     ("systemd mounts the verified device", "mount_t", "etcd_lun_var_run_t", "lnk_file", "read"),
     ("the state of the mount unit", DOMAIN, "etcd_lun_unit_file_t", "service", "status"),

@@ -154,7 +154,7 @@ def of_hands(policy, own):
     """Checks of the domain that does what the other one asks for. It may start units, so nothing keeps it from any command. But it
     must not be led astray: it reads a request and what the request is about, and nothing else that others write."""
     may, on = policy.may, lambda class_, *permissions: policy.targets(HANDS, class_, set(permissions))
-    yield "never: hands with another capability", may(HANDS, HANDS, "capability") - {"sys_admin"}
+    yield "never: hands with another capability", may(HANDS, HANDS, "capability") - {"sys_admin", "dac_read_search"}
     yield "never: hands that read a config or a secret", {"etcd_lun_conf_t"} & on("file", "open", "read")
     yield "never: hands on the network", {
         class_ for class_ in ["tcp_socket", "udp_socket", "rawip_socket", "packet_socket"] if may(HANDS, HANDS, class_) & {"create"}
