@@ -63,8 +63,8 @@ ACCEPTED = [
     (
         "socket",
         "etcd_lun_hands_t",
-        "Have the hands do what they do: mount the LUN for it, without device nodes and programs; scan and forget LUNs of a session to the target, change for how long it keeps writes"
-        " waiting, have any disk read again, mount the LUN and unmount it, start etcd's unit, or move the manifest of etcd's pod"
+        "Have the hands do what they do: mount the LUN for it, without device nodes and programs; scan and forget LUNs of a"
+        " session to the target, change for how long it keeps writes waiting, have any disk read again, mount the LUN and unmount it, start etcd's unit, or move the manifest of etcd's pod"
         " and so stop and start etcd, and start iscsid.",
         "This is all that the service needs beyond its own rights. Each request has numbers and names of the kernel only, and"
         " is looked at again: see the hands below.",

@@ -74,22 +74,24 @@ fn was_released(world: &World) -> bool {
     world.record.is_none() && matches!(world.disk, Disk::Xfs { stamp: Some(stamp), .. } if stamp.released)
 }
 
-/// The ways in which a run can end, with a power cut and a new boot at every place, and no other event.
-fn ends(search: &Search, world: World, verb: Verb) -> Result<(World, End), String> {
+/// A run without an event: the world after it, its end, and the worlds that a power cut and a new boot leave at each of its places.
+fn played(planner: &Planner, world: World, verb: Verb) -> (World, End, FxHashSet<World>) {
     let mut cuts = FxHashSet::default();
     let mut keep = |cut: World| {
         cuts.insert(cut.rebooted());
     };
-    let mut run = Run::new(world, &search.planner, &[], &mut keep);
+    let mut run = Run::new(world, planner, &[], &mut keep);
     run.unchecked = true;
     let end = run.verb(verb);
-    let after = run.world;
+    (run.world, end, cuts)
+}
+
+/// The ways in which a run can end, with a power cut and a new boot at every place, and no other event.
+fn ends(search: &Search, world: World, verb: Verb) -> Result<(World, End), String> {
+    let (after, end, cuts) = played(&search.planner, world, verb);
     for cut in cuts {
-        let mut ignore = |_| ();
-        let mut run = Run::new(cut, &search.planner, &[], &mut ignore);
-        run.unchecked = true;
-        run.verb(verb);
-        is_safe(&world, &run.world, verb).map_err(|why| format!("{why}, after a cut at {cut}"))?;
+        let (after, ..) = played(&search.planner, cut, verb);
+        is_safe(&world, &after, verb).map_err(|why| format!("{why}, after a cut at {cut}"))?;
     }
     is_safe(&world, &after, verb)?;
     Ok((after, end))
@@ -149,16 +151,7 @@ fn returns(search: &Search, tried: World) -> Result<bool, String> {
     }
     let world = World { truth: chosen, ..tried };
     let verb = Verb::Run(Goal::ClaimLocal);
-    let run = |world: World, verb| {
-        let mut cuts = FxHashSet::default();
-        let mut keep = |cut: World| {
-            cuts.insert(cut.rebooted());
-        };
-        let mut run = Run::new(world, &search.planner, &[], &mut keep);
-        run.unchecked = true;
-        let end = run.verb(verb);
-        (run.world, end, cuts)
-    };
+    let run = |world, verb| played(&search.planner, world, verb);
     // At a boot etcd's start waits in the queue, and a run leaves it there.
     let is_back = |after: World, end| match (end, after.etcd, after.local) {
         (End::Done, Etcd::OnLocal | Etcd::Queued, Local::Data(writes)) if writes == chosen => Ok(()),
@@ -205,11 +198,7 @@ fn used_by_a_clone(now: &World) -> Option<World> {
 /// The node neither writes to a LUN that its clone uses, nor mounts it.
 fn leaves_the_clone_alone(search: &Search, world: World) -> Result<(), String> {
     for occasion in [Occasion::Boot, Occasion::ByHand] {
-        let mut ignore = |_| ();
-        let mut run = Run::new(world, &search.planner, &[], &mut ignore);
-        run.unchecked = true;
-        run.verb(Verb::Run(Goal::Lun(occasion)));
-        let after = run.world;
+        let (after, ..) = played(&search.planner, world, Verb::Run(Goal::Lun(occasion)));
         if after.disk != world.disk || after.mounted {
             return Err(format!("{occasion:?}: the clone's LUN was used: {after}"));
         }

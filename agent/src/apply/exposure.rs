@@ -23,51 +23,55 @@ const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
 
 /// What PID 1 does with the mount unit. Tests have a PID 1 of their own.
 pub trait MountUnit {
-    /// Makes the link to this device (kernel name, such as `sdb`), has PID 1 start the unit, waits for the end of that, and
-    /// removes the link.
-    fn mount(&self, device: &str) -> anyhow::Result<()>;
-    /// Has PID 1 stop the unit and start it, without a link, and waits for the end of that.
+    /// Makes the link to this device (kernel name, such as `sdb`). If this fails, nothing was begun.
+    fn name(&self, device: &str) -> anyhow::Result<()>;
+    /// Starts it, which mounts this device, and waits for the end of that.
+    fn start(&self, device: &str) -> anyhow::Result<()>;
+    /// Stops and starts it, and waits for the end of that.
     fn restart(&self) -> anyhow::Result<()>;
 }
 
-/// The mount unit of this name, by systemd, or for the confined service by its hands: what the link leads to is mounted, so the
-/// service may not make it.
+/// The mount unit of this name, by systemd, or for the confined service by its hands. They make the link themselves, when they have
+/// looked at the device, and remove it.
 #[derive(Debug)]
 pub struct ByName<'a>(pub &'a Host, pub &'a str);
 
 impl MountUnit for ByName<'_> {
-    fn mount(&self, device: &str) -> anyhow::Result<()> {
+    fn name(&self, device: &str) -> anyhow::Result<()> {
+        match is_confined(self.0)? {
+            true => Ok(()),
+            false => make_link(self.0, device),
+        }
+    }
+
+    fn start(&self, device: &str) -> anyhow::Result<()> {
         match is_confined(self.0)? {
             true => ask(self.0, &Request::Mount { disk: device.into() }),
-            false => mount_here(self.0, self.1, device),
+            false => start_here(self.0, self.1),
         }
     }
 
     fn restart(&self) -> anyhow::Result<()> {
         match is_confined(self.0)? {
             true => ask(self.0, &Request::Unmount),
-            false => unmount_here(self.0, self.1),
+            false => restart_here(self.0, self.1),
         }
     }
 }
 
-/// [`MountUnit::mount`] by this process.
-pub fn mount_here(host: &Host, unit: &str, device: &str) -> anyhow::Result<()> {
-    with_link(host, device, || Ok(systemd::start(host, unit, MOUNT_LIMIT)?))
+/// Makes the link to a device (kernel name). An error if there is one.
+pub fn make_link(host: &Host, device: &str) -> anyhow::Result<()> {
+    host.root.make_link(VERIFIED, &format!("/dev/{device}")).context("naming the verified device to systemd")
+}
+
+/// [`MountUnit::start`] by this process.
+pub fn start_here(host: &Host, unit: &str) -> anyhow::Result<()> {
+    Ok(systemd::start(host, unit, MOUNT_LIMIT)?)
 }
 
 /// [`MountUnit::restart`] by this process.
-pub fn unmount_here(host: &Host, unit: &str) -> anyhow::Result<()> {
-    withdraw_here(host)?;
+pub fn restart_here(host: &Host, unit: &str) -> anyhow::Result<()> {
     Ok(systemd::restart(host, unit, UNMOUNT_LIMIT)?)
-}
-
-fn with_link(host: &Host, device: &str, start: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-    host.root
-        .make_link(VERIFIED, &format!("/dev/{device}"))
-        .context("naming the verified device to systemd")?;
-    let started = start();
-    started.and(withdraw_here(host))
 }
 
 /// Has PID 1 mount the device on the data directory, then has the caller verify the mount. `device` is its kernel name, such
@@ -79,7 +83,10 @@ pub fn expose(
     device: &str,
     verify: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let Err(error) = unit.mount(device).and_then(|()| verify()) else { return Ok(()) };
+    unit.name(device)?;
+    let started = unit.start(device);
+    let withdrawn = withdraw(host);
+    let Err(error) = started.and(withdrawn).and_then(|()| verify()) else { return Ok(()) };
     Err(rejected(error, take_back(host, unit, step), &step.at))
 }
 
@@ -115,7 +122,8 @@ pub fn unmount(host: &Host, unit: &str) -> anyhow::Result<()> {
 pub fn take_back(host: &Host, unit: &dyn MountUnit, step: &MountData) -> anyhow::Result<()> {
     // An interruption may be the reason to be here, and must not keep the mount.
     host.interrupt.ignore();
-    let gone = unit.restart().and_then(|()| match place::mounted_on(host, &step.at)? {
+    let restarted = withdraw(host).and_then(|()| unit.restart());
+    let gone = restarted.and_then(|()| match place::mounted_on(host, &step.at)? {
         Some(mount) => bail!("{} is mounted on {}", mount.source, step.at),
         None => Ok(()),
     });

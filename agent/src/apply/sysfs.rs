@@ -25,10 +25,11 @@ pub fn scan(host: &Host, session: &Session) -> anyhow::Result<()> {
 
 /// Has the kernel forget a LUN of a session: see [`block::drop_lun`].
 pub fn drop_lun(host: &Host, session: &Session, lun: LunAddress) -> anyhow::Result<()> {
-    match (is_confined(host)?, session.target_id) {
-        (true, _) => ask(host, &Request::Forget { session: session.sid, lun: lun.0 }),
-        (false, Some(target_id)) => Ok(block::drop_lun(host, session.host_no, target_id, lun)?),
-        (false, None) => Ok(()), // the session ends, and its LUNs with it
+    // A session that ends has none, and its LUNs go with it.
+    let Some(target_id) = session.target_id else { return Ok(()) };
+    match is_confined(host)? {
+        true => ask(host, &Request::Forget { session: session.sid, lun: lun.0 }),
+        false => Ok(block::drop_lun(host, session.host_no, target_id, lun)?),
     }
 }
 

@@ -4,6 +4,7 @@
 use super::*;
 use crate::host::{Root, transcript::NoTools};
 use std::{
+    cell::Cell,
     fs,
     path::{Path, PathBuf},
 };
@@ -19,6 +20,7 @@ struct Pid1 {
     mounts: &'static str,
     /// Whether its mount unit can be stopped.
     unmounts: bool,
+    starts: Cell<u32>,
 }
 
 impl Pid1 {
@@ -28,7 +30,7 @@ impl Pid1 {
         fs::create_dir_all(base.join("proc/1")).unwrap();
         fs::write(base.join("proc/1/mountinfo"), "").unwrap();
         let host = Host::fixture(Root::new(&base), Box::new(NoTools)).unwrap();
-        Self { base, host, mounts, unmounts: true }
+        Self { base, host, mounts, unmounts: true, starts: Cell::new(0) }
     }
 
     fn link(&self) -> Option<PathBuf> {
@@ -45,26 +47,24 @@ impl Pid1 {
     }
 }
 
-impl Pid1 {
-    fn start(&self) -> anyhow::Result<()> {
+impl MountUnit for Pid1 {
+    fn name(&self, device: &str) -> anyhow::Result<()> {
+        make_link(&self.host, device)
+    }
+
+    fn start(&self, _device: &str) -> anyhow::Result<()> {
+        self.starts.set(self.starts.get() + 1);
         if self.link().is_some_and(|to| to == Path::new("/dev/sdb")) {
             fs::write(self.base.join("proc/1/mountinfo"), self.mounts).unwrap();
         }
         Ok(())
     }
-}
-
-impl MountUnit for Pid1 {
-    fn mount(&self, device: &str) -> anyhow::Result<()> {
-        with_link(&self.host, device, || self.start())
-    }
 
     fn restart(&self) -> anyhow::Result<()> {
-        withdraw_here(&self.host)?;
         if self.unmounts {
             fs::write(self.base.join("proc/1/mountinfo"), "").unwrap();
         }
-        self.start()
+        self.start("")
     }
 }
 
@@ -91,7 +91,7 @@ fn what_is_verified_stays_mounted_and_pid_1_mounts_nothing_by_itself() {
     assert_eq!((pid1.mounted().as_str(), pid1.link()), (LUN, None));
     // An etcd that requires the mount is started later, when the LUN is not mounted any more.
     fs::write(pid1.base.join("proc/1/mountinfo"), "").unwrap();
-    pid1.start().unwrap();
+    pid1.start("").unwrap();
     assert_eq!(pid1.mounted(), "");
 }
 
@@ -138,6 +138,7 @@ fn a_link_that_is_there_already_is_not_used() {
     let pid1 = Pid1::new("link", LUN);
     std::os::unix::fs::symlink("/dev/sdc", pid1.base.join("run/etcd-lun/verified")).unwrap();
     pid1.expose().unwrap_err();
-    // It is gone before the unit is started at all.
-    assert_eq!((pid1.mounted().as_str(), pid1.link()), ("", None));
+    assert_eq!((pid1.starts.get(), pid1.mounted().as_str()), (0, ""));
+    withdraw(&pid1.host).unwrap();
+    assert_eq!(pid1.link(), None);
 }

@@ -64,7 +64,7 @@ pub fn forget_others(
     ours: Option<crate::terms::LunAddress>,
 ) -> anyhow::Result<()> {
     let others: Vec<_> = shown.luns.iter().filter(|lun| Some(lun.address) != ours).collect();
-    if others.is_empty() {
+    if others.is_empty() || session.target_id.is_none() {
         return Ok(());
     }
     let used = observe::session_users(host, session).context("looking for users of the session's disks")?;

@@ -120,10 +120,16 @@ impl Errand {
             }
             Request::Mount { disk } => {
                 is_the_lun(host, disk)?;
-                exposure::withdraw_here(host)?; // left by one that was killed
-                exposure::mount_here(host, &self.mount_unit(), disk)?;
+                // A process that was killed may have left one.
+                exposure::withdraw_here(host)?;
+                exposure::make_link(host, disk)?;
+                let started = exposure::start_here(host, &self.mount_unit());
+                started.and(exposure::withdraw_here(host))?;
             }
-            Request::Unmount => exposure::unmount_here(host, &self.mount_unit())?,
+            Request::Unmount => {
+                exposure::withdraw_here(host)?;
+                exposure::restart_here(host, &self.mount_unit())?;
+            }
             Request::Withdraw => exposure::withdraw_here(host)?,
             Request::StartEtcd { wait } => {
                 let Runtime::Systemd { unit } = &self.runtime else {
