@@ -1,6 +1,6 @@
 //! What a run of `apply` works with: the host, the config, and what it keeps between its steps.
 
-use super::watcher::Watcher;
+use super::{evidence::Evidence, watcher::Watcher};
 use crate::{
     config::Config,
     host::{
@@ -10,8 +10,6 @@ use crate::{
     },
     node::Identity,
     observe::secrets::Secrets,
-    plan::Way,
-    terms::Fingerprint,
 };
 use anyhow::anyhow;
 use std::{os::fd::OwnedFd, time::Instant};
@@ -33,36 +31,14 @@ pub struct Run<'a> {
     pub ledger: Option<Ledger>,
     /// How much the last copy has written with etcd stopped.
     pub written: u64,
-    /// The state of the source right before a copy that somebody might still write to, or why there is none.
-    pub resting: Option<Result<State, String>>,
+    /// How far this run has come with the proof of its copy.
+    pub evidence: Evidence,
     /// The state of the directory that was read last, right before that.
     pub read: Option<State>,
-    /// Both trees were found to be the same.
-    pub proof: Option<Proof>,
-    /// The same while containers of etcd's pod may still write.
-    pub provisional: Option<Provisional>,
     /// When this run began to log in for the LUN that it attaches next.
     pub attaching_since: Option<Instant>,
     /// This run has moved the local data out of the data directory, and nobody used it after that.
     pub retired: bool,
-}
-
-/// A copy was found to be the same as its source, with nobody writing to it.
-#[derive(Debug, Clone, Copy)]
-pub struct Proof {
-    /// The fingerprint of both trees.
-    pub fingerprint: Fingerprint,
-    /// Which copy it is.
-    pub way: Way,
-}
-
-/// A proof that counts if its source has not changed since.
-#[derive(Debug)]
-pub struct Provisional {
-    /// The fingerprint of both trees.
-    pub fingerprint: Fingerprint,
-    /// The source before it was compared.
-    pub source: State,
 }
 
 impl<'a> Run<'a> {
@@ -83,10 +59,8 @@ impl<'a> Run<'a> {
             held: None,
             ledger: None,
             written: 0,
-            resting: None,
+            evidence: Evidence::Nothing,
             read: None,
-            proof: None,
-            provisional: None,
             attaching_since: None,
             retired: false,
         }

@@ -33,6 +33,7 @@ mod away;
 mod cause;
 mod context;
 mod dispatch;
+mod evidence;
 mod exposure;
 mod guard;
 pub mod machine;

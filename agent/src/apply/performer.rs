@@ -3,6 +3,7 @@
 use super::{
     aside,
     context::Run,
+    evidence::Evidence,
     exposure, guard,
     machine::{Aside, Confirmed, Effect, Free, Machine, Place, Source},
     place, record, stamping,
@@ -86,7 +87,7 @@ impl Machine for Run<'_> {
     }
 
     fn proof(&self) -> Option<Fingerprint> {
-        self.proof.map(|proof| proof.fingerprint)
+        self.evidence.proof().map(|proof| proof.fingerprint())
     }
 
     fn still_holds(&self, of: &Source) -> anyhow::Result<Fingerprint> {
@@ -143,7 +144,7 @@ impl Machine for Run<'_> {
             Effect::ProveProvisionally { from, way } => {
                 return prove::compare_provisionally(self, from, *way);
             }
-            Effect::ForgetProof => self.proof = None,
+            Effect::ForgetProof => self.evidence = Evidence::Nothing,
             Effect::ClearUnfinished { wwid, uuid } => return format::clear(self, wwid, uuid),
             Effect::Format { format } => return format::make(self, format),
             Effect::WriteRecord { record } => record::write(self.host, record)?,

@@ -3,7 +3,8 @@
 use super::{copy, prove};
 use crate::{
     apply::{
-        context::{Proof, Run},
+        context::Run,
+        evidence::Evidence,
         guard,
         machine::{Confirmed, Machine},
     },
@@ -40,13 +41,15 @@ pub fn confirm(machine: &mut dyn Machine, step: &Copy) -> anyhow::Result<String>
 /// [`Machine::confirm`] of the node.
 pub fn provisional(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<Confirmed> {
     let from = &step.from;
-    let Some(proof) = run.provisional.take() else { return Ok(Confirmed::Nothing) };
+    let Some(proof) = run.evidence.take_provisional() else { return Ok(Confirmed::Nothing) };
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
     let now = tree::state(&source, &run.host.interrupt)
         .with_context(|| format!("looking for changes in {from}"))?;
-    if let Some(change) = proof.source.difference(&now) {
-        return Ok(Confirmed::Changed(change.to_string()));
-    }
-    run.proof = Some(Proof { fingerprint: proof.fingerprint, way: step.way });
-    Ok(Confirmed::Holds(proof.fingerprint))
+    Ok(match proof.confirmed(&now) {
+        Ok(proof) => {
+            run.evidence = Evidence::Proven(proof);
+            Confirmed::Holds(proof.fingerprint())
+        }
+        Err(change) => Confirmed::Changed(change),
+    })
 }

@@ -4,6 +4,7 @@ use super::returning;
 use crate::{
     apply::{
         context::Run,
+        evidence::{Copied, CopiedMeanwhile, Evidence},
         guard,
         machine::{Effect, Machine},
         quiet,
@@ -101,8 +102,8 @@ pub fn rsync(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
 pub fn pass(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
     let Copy { from, way, provisional, .. } = step;
     let way = *way;
-    // An earlier proof is not of this copy.
-    (run.proof, run.provisional, run.resting) = (None, None, None);
+    // What is known of an earlier copy is not known of this one.
+    run.evidence = Evidence::Nothing;
     let to = Destination::open(run, from, way)?;
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
     if !provisional {
@@ -110,6 +111,7 @@ pub fn pass(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
             .context("looking for files that can't be copied")?;
         let moved = bring_up_to_date(run, &source, &to, Source::AtRest)?;
         run.written = moved.written;
+        run.evidence = Evidence::Copied(Copied::by(moved));
         return Ok(format!("copied {from}: {}", described(moved)));
     }
     let mut resting = quiet::state(run, from, &source, own_attribute(way))?;
@@ -121,7 +123,7 @@ pub fn pass(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
         }
         moved => moved?,
     };
-    run.resting = Some(resting);
+    run.evidence = Evidence::CopiedMeanwhile(CopiedMeanwhile::from(resting));
     run.written = moved.written;
     Ok(format!("copied {from} while containers end: {}", described(moved)))
 }

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::{
     apply::{
-        context::{Proof, Provisional, Run},
+        context::Run,
+        evidence::Evidence,
         guard,
         machine::{Effect, Machine},
         users,
@@ -48,13 +49,13 @@ pub fn prove_provisionally(machine: &mut dyn Machine, from: &AbsPath, way: Way) 
 
 /// [`Effect::Prove`] on the node.
 pub fn compare(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) -> anyhow::Result<String> {
-    (run.proof, run.provisional) = (None, None);
+    let copied = run.evidence.take_copied()?;
     if afresh && way == Way::ToLun {
         stage::remount(run)?;
     }
     let summary =
         settle(run, from, way)?.with_context(|| format!("the copy on {way} differs from {from}"))?;
-    run.proof = Some(Proof { fingerprint: summary.fingerprint, way });
+    run.evidence = Evidence::Proven(copied.proven(&summary, way));
     Ok(described(&summary))
 }
 
@@ -62,9 +63,9 @@ pub fn compare(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) -> any
 /// entries. The caller first looks for processes that have files open there, so that this finds what they wrote before they
 /// ended. `source` is the directory that was copied, wherever it lies now.
 pub fn still_holds(run: &Run<'_>, source: &OwnedFd) -> anyhow::Result<Fingerprint> {
-    let proof = run.proof.context("the copy was not proven in this run")?;
+    let proof = run.evidence.proof().context("the copy was not proven in this run")?;
     // The copy may be authoritative by now, so this is not opened as the destination of a copy.
-    let copy = match proof.way {
+    let copy = match proof.way() {
         Way::ToLun => run.staging()?.root()?,
         Way::ToLocal { generation } => {
             let path = format!("{RETURNING}/{generation}");
@@ -74,19 +75,19 @@ pub fn still_holds(run: &Run<'_>, source: &OwnedFd) -> anyhow::Result<Fingerprin
     let now = tree::settle(source, &copy, run.ledger()?, &run.host.interrupt)
         .context("the data or its copy has changed since they were compared")?;
     ensure!(
-        now.fingerprint == proof.fingerprint,
+        now.fingerprint == proof.fingerprint(),
         "the data or its copy has changed since they were compared"
     );
-    Ok(proof.fingerprint)
+    Ok(proof.fingerprint())
 }
 
 /// [`Effect::ProveProvisionally`] on the node. There is time to read the copy from the device once more.
 pub fn compare_provisionally(run: &mut Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<String> {
-    (run.proof, run.provisional) = (None, None);
+    let copied = run.evidence.take_copied_meanwhile()?;
     let not_yet =
         |why: &str| format!("not proven yet, because somebody writes to {from} or may do so: {why}");
-    let source = match run.resting.take().context("nothing was copied in this run")? {
-        Ok(source) => source,
+    let begun = match copied.begun() {
+        Ok(begun) => begun,
         Err(why) => return Ok(not_yet(&why)),
     };
     let summary = match settle(run, from, way)? {
@@ -94,7 +95,7 @@ pub fn compare_provisionally(run: &mut Run<'_>, from: &AbsPath, way: Way) -> any
         summary => summary.with_context(|| format!("the copy on {way} differs from {from}"))?,
     };
     let read = audit(run, &Destination::open(run, from, way)?, AUDIT_LIMIT)?;
-    run.provisional = Some(Provisional { fingerprint: summary.fingerprint, source });
+    run.evidence = Evidence::Provisional(begun.proven(&summary, way));
     Ok(format!("{}; {read}", described(&summary)))
 }
 
