@@ -79,3 +79,6 @@ pub fn is_barred(place: &OwnedFd, at: &AbsPath) -> anyhow::Result<bool> {
     }
     Ok(barred)
 }
+
+#[cfg(test)]
+mod tests;
