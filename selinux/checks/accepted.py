@@ -63,9 +63,10 @@ ACCEPTED = [
     (
         "socket",
         "etcd_lun_hands_t",
-        "Have the hands do what they do: mount the LUN for it, without device nodes and programs; scan and forget LUNs of a"
-        " session to the target, change for how long it keeps writes waiting, have any disk read again, mount the LUN and unmount it, start etcd's unit, or move the manifest of etcd's pod"
-        " and so stop and start etcd, and start iscsid.",
+        "Ask the hands for what they do: make the filesystem that the record announces on the blank LUN; mount the LUN for"
+        " it, without device nodes and programs; scan and forget LUNs of a session to the target, change for how long it keeps"
+        " writes waiting, have any disk read again, mount the LUN and unmount it, start etcd's unit, or move the manifest of"
+        " etcd's pod and so stop and start etcd, and start iscsid.",
         "This is all that the service needs beyond its own rights. Each request has numbers and names of the kernel only, and"
         " is looked at again: see the hands below.",
     ),
@@ -94,13 +95,6 @@ ACCEPTED = [
         "abrt_helper_t",
         "Start the helper that stores crashes.",
         "The system's policy allows it to every domain. A module cannot take it away.",
-    ),
-    (
-        "link",
-        "etcd_lun_var_run_t",
-        "Make the link that systemd's mount of the data directory follows, while the hands have it mount: another disk with an"
-        " XFS would be mounted there, without device nodes and programs, and its log replayed.",
-        "iscsiadm makes links among the node records of a log-in, which are in the same directory.",
     ),
     (
         "mount",
@@ -133,7 +127,6 @@ KINDS = {
     "socket": "connects to",
     "in": "ways in",
     "out": "ways out",
-    "link": "makes links",
     "mount": "mounts",
     "process": "reads",
 }

@@ -135,6 +135,7 @@ def of_files(policy, base, own):
         yield f"never: access to a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
     for type_ in filter(policy.real, MANIFESTS):
         yield f"never: access to a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
+    yield "never: writing to a disk", on("blk_file", "write", "append")
     yield "never: access to another disk", on("blk_file", "open", "read", "write", "ioctl") - {"etcd_lun_device_t"}
     for class_, left in IOCTLS.items():
         found = policy.ioctl(DOMAIN, class_)
@@ -164,8 +165,7 @@ def of_hands(policy, own):
     )
     yield "never: hands that stop or enable a unit", on("service", "stop", "enable", "disable")
     yield "never: hands with a command to PID 1 itself", may(HANDS, "init_t", "system") - {"status"}
-    yield "never: hands that write to a disk", on("blk_file", "write", "append")
-    yield "never: hands that open another disk", on("blk_file", "open", "read", "ioctl") - {"etcd_lun_device_t"}
+    yield "never: hands that open another disk", on("blk_file", "open", "read", "write", "append", "ioctl") - {"etcd_lun_device_t"}
     yield "never: hands that change a file of ours", (on("file", *WRITE) & own) - {DOMAIN, HANDS}
     # The record says which LUN may be mounted. Behind every other file could be whatever the asking side has made up.
     written = policy.targets(DOMAIN, "file", {"write", "append"}) & policy.targets(DOMAIN, "file", {"open"})

@@ -170,8 +170,10 @@ def units(policy):
 def links(policy):
     """Types of links that the domain can make, and that systemd follows because the module lets it: one leads to the device
     that it mounts."""
-    followed = {"etcd_lun_var_run_t"}
-    return {type_: {"the mount unit"} for type_ in on(policy, "lnk_file", "create", "rename", "link") & followed}
+    # Whoever can change names in its directory can put something else in its place.
+    followed = {"etcd_lun_hands_run_t"}
+    made = on(policy, "lnk_file", "create", "rename", "link") | on(policy, "dir", "add_name", "remove_name")
+    return {type_: {"the mount unit"} for type_ in made & followed}
 
 
 def mounts(policy):

@@ -206,8 +206,8 @@ fn units_are_rendered_the_same_every_time() {
     }
     assert_eq!(texts[0], texts[1]);
     for line in [
-        "ConditionPathExists=/run/etcd-lun/verified",
-        "What=/run/etcd-lun/verified",
+        "ConditionPathExists=/run/etcd-lun-hands/verified",
+        "What=/run/etcd-lun-hands/verified",
         "Where=/srv/etcd-1",
         "Type=xfs",
         "Options=_netdev,prjquota,nodev,nosuid,noexec",

@@ -2,6 +2,7 @@
 
 use super::{
     run_file::{self, RunFile, RunState},
+    selinux,
     watcher::Watcher,
 };
 use crate::{
@@ -10,13 +11,14 @@ use crate::{
         filelock::{Lock, LockError},
         mountinfo, process,
     },
-    node::layout::{LOCK, RETURNING, RUN_FILE, STAGING},
+    node::layout::{LOCK, RETURNING, RUN_FILE, STAGING, STAGING_BY_HAND},
     terms::AbsPath,
 };
 use anyhow::{Context as _, bail};
 use std::time::{Duration, Instant};
 
-pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
+pub(super) fn lock_path(host: &Host) -> anyhow::Result<AbsPath> {
+    selinux::make_directories(host).context("making the directories of this run")?;
     Ok(LOCK.parse()?)
 }
 
@@ -33,7 +35,7 @@ pub enum Turn<'a> {
 /// that one says. A holder that says nothing (`mark`, `retired delete`) is waited for as in [`take_lock`].
 pub fn turn<'a>(host: &'a Host, verb: &str) -> anyhow::Result<Turn<'a>> {
     let deadline = Instant::now() + BRIEF;
-    let path = lock_path()?;
+    let path = lock_path(host)?;
     loop {
         let (by, held) = match Lock::take(host, &path) {
             Ok(lock) => return Ok(Turn::Ours(lock, RunFile::begin(host, verb))),
@@ -58,7 +60,7 @@ pub fn turn<'a>(host: &'a Host, verb: &str) -> anyhow::Result<Turn<'a>> {
 
 /// Whether a run holds the lock now.
 pub fn is_taken(host: &Host) -> anyhow::Result<bool> {
-    match Lock::take(host, &lock_path()?) {
+    match Lock::take(host, &lock_path(host)?) {
         Ok(_) => Ok(false),
         Err(LockError::Held { .. }) => Ok(true),
         Err(error) => Err(error.into()),
@@ -71,7 +73,7 @@ const BRIEF: Duration = Duration::from_secs(5);
 /// Takes the lock. It waits a few seconds, because the timer's `mark` holds the lock only for a moment.
 pub(super) fn take_lock(host: &Host) -> anyhow::Result<Lock> {
     let deadline = Instant::now() + BRIEF;
-    let path = lock_path()?;
+    let path = lock_path(host)?;
     loop {
         match Lock::take(host, &path) {
             Err(LockError::Held { .. }) if Instant::now() < deadline => {}
@@ -112,7 +114,9 @@ pub(super) fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyh
 
 fn leftovers(host: &Host) -> anyhow::Result<Vec<(u32, String)>> {
     let mut left = process::with_argument_below(host, &RETURNING.parse()?)?;
-    let holders = mountinfo::holders_of_place(host, STAGING)?;
-    left.extend(holders.into_iter().map(|holder| (holder.pid, holder.comm)));
+    for place in [STAGING, STAGING_BY_HAND] {
+        let holders = mountinfo::holders_of_place(host, place)?;
+        left.extend(holders.into_iter().map(|holder| (holder.pid, holder.comm)));
+    }
     Ok(left)
 }

@@ -11,7 +11,7 @@ use crate::{
     host::{Host, mountinfo, systemd},
     plan::step::MountData,
     terms::AbsPath,
-    unit::VERIFIED,
+    unit::{HANDS_DIR, VERIFIED},
 };
 use anyhow::{Context as _, bail, ensure};
 use std::time::Duration;
@@ -61,7 +61,11 @@ impl MountUnit for ByName<'_> {
 
 /// Makes the link to a device (kernel name). An error if there is one.
 pub fn make_link(host: &Host, device: &str) -> anyhow::Result<()> {
-    host.root.make_link(VERIFIED, &format!("/dev/{device}")).context("naming the verified device to systemd")
+    let make = || {
+        host.root.make_dir(HANDS_DIR, 0o700)?;
+        host.root.make_link(VERIFIED, &format!("/dev/{device}"))
+    };
+    make().context("naming the verified device to systemd")
 }
 
 /// [`MountUnit::start`] by this process.

@@ -37,6 +37,7 @@ mod evidence;
 mod exposure;
 mod guard;
 pub mod machine;
+mod making;
 mod outcome;
 mod parking;
 mod performer;

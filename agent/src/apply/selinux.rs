@@ -1,12 +1,30 @@
-//! What steps need from SELinux: the label of the LUN's root directory.
+//! What runs need from SELinux: the labels of their own directories and of the LUN's root directory.
 
 use crate::{
+    hands,
     host::{Host, selinux},
-    policy,
+    node::layout::RUNTIME_DIR,
+    policy::{self, HANDS_LABEL, RUNTIME_LABEL},
     terms::AbsPath,
+    unit::HANDS_DIR,
 };
 use anyhow::Context as _;
 use std::os::fd::OwnedFd;
+
+/// Makes the directories in /run with the labels that the service needs. Nobody else gives them these labels if a run by hand is
+/// the first to make them: in a shell's domain a new directory has the label of /run.
+pub fn make_directories(host: &Host) -> anyhow::Result<()> {
+    if selinux::enforces(host)?.is_none() || hands::is_confined(host)? {
+        return Ok(());
+    }
+    for (dir, label) in [(RUNTIME_DIR, RUNTIME_LABEL), (HANDS_DIR, HANDS_LABEL)] {
+        host.root.make_dir(dir, 0o700)?;
+        if selinux::knows(host, label)? && selinux::label_of(host, dir)?.as_deref() != Some(label) {
+            selinux::set_label_of(host, dir, label).with_context(|| format!("labelling {dir}"))?;
+        }
+    }
+    Ok(())
+}
 
 /// Gives the root directory of a new filesystem the label of etcd's data, which files created in it inherit. A
 /// directory that already has a label keeps it.

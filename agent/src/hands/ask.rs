@@ -11,6 +11,8 @@ use crate::{
 use anyhow::{Context as _, bail};
 use std::{io, os::fd::OwnedFd, time::Duration};
 
+/// mkfs.xfs has 15 minutes.
+const FORMAT_LIMIT: Duration = Duration::from_secs(960);
 /// A mount may have to replay a large log, an unmount waits three times for umount(8) (systemd.mount(5)), and a large database takes
 /// long to open. Each has a limit of its own, which is reached before this one.
 const LIMIT: Duration = Duration::from_secs(330);
@@ -36,7 +38,8 @@ pub(super) fn mount(host: &Host, request: &Request) -> io::Result<OwnedFd> {
 
 fn asked(host: &Host, request: &Request) -> anyhow::Result<(Answer, Option<OwnedFd>)> {
     let question = serde_json::to_string(request).context("writing a request to etcd-lun's hands")?;
-    let heard = line_socket::ask(host, HANDS_PATH, &format!("{question}\n"), LIMIT);
+    let limit = if matches!(request, Request::Format { .. }) { FORMAT_LIMIT } else { LIMIT };
+    let heard = line_socket::ask(host, HANDS_PATH, &format!("{question}\n"), limit);
     let Heard { text, handle } = heard.with_context(|| {
         format!("asking {HANDS_PATH} for {question}: see `systemctl status etcd-lun-hands.socket`")
     })?;

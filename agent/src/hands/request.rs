@@ -1,5 +1,6 @@
 //! The requests, and their form on the socket: one line of JSON, and one line back.
 
+use crate::terms::{FsLabel, FsUuid};
 use serde::{Deserialize, Serialize};
 
 /// What is asked for.
@@ -44,6 +45,22 @@ pub enum Request {
     StopQueueing {
         /// Kernel name.
         map: String,
+    },
+    /// Makes the XFS that the record announces, if the disk is the LUN of the record, and blank.
+    Format {
+        /// Kernel name.
+        disk: String,
+        /// The filesystem's UUID.
+        uuid: FsUuid,
+        /// Its label.
+        label: FsLabel,
+    },
+    /// Clears what an interrupted mkfs has left of the filesystem that the record announces, if the disk is the LUN of the record.
+    ClearUnfinished {
+        /// Kernel name.
+        disk: String,
+        /// The UUID of everything that is cleared.
+        uuid: FsUuid,
     },
     /// Mounts the XFS on a disk, attached nowhere. The answer comes with a handle of the mount.
     Stage {

@@ -75,6 +75,8 @@ pub enum StagingError {
 /// A mounted filesystem. End it with [`Staging::unmount`]: dropping it only detaches it lazily.
 #[derive(Debug)]
 pub struct Staging {
+    /// The place that the caller has named.
+    place: AbsPath,
     /// Where it is mounted; none once it is unmounted.
     target: Option<PathBuf>,
     /// The device node. It is that of this filesystem for as long as it is mounted.
@@ -129,6 +131,11 @@ impl Staging {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&mount, "", CWD, &place.target, flags).map_err(|error| StagingError::Io(error.into()))?;
         place.mounted(source, &name, superblock_options(like).is_some())
+    }
+
+    /// The place at which it is mounted.
+    pub fn place(&self) -> &AbsPath {
+        &self.place
     }
 
     /// A handle of the root directory. Close it before [`Self::unmount`].
@@ -303,8 +310,14 @@ impl Place {
     fn mounted(self, node: PathBuf, name: &str, can_be_shared: bool) -> Result<Staging, StagingError> {
         let alive = Path::new("/sys/fs/xfs").join(name);
         // If anything below fails, this is dropped, which unmounts it.
-        let mut staging =
-            Staging { target: Some(self.target.clone()), node, root: None, alive, can_be_shared };
+        let mut staging = Staging {
+            place: self.path.clone(),
+            target: Some(self.target.clone()),
+            node,
+            root: None,
+            alive,
+            can_be_shared,
+        };
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, &self.target, how, Mode::empty());
         let wrong = |error: Errno| StagingError::Io(at_path(self.path.as_path(), &error.into()));

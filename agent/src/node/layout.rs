@@ -38,8 +38,10 @@ pub const MARK_LOCK: &str = "/run/etcd-lun/mark.lock";
 pub const RUN_FILE: &str = "/run/etcd-lun/run";
 /// The systemd scope of a run by hand. One name is enough, because one run at a time holds the lock.
 pub const SCOPE: &str = "etcd-lun-apply.scope";
-/// Where `apply` mounts the LUN for itself.
+/// Where the service mounts the LUN for itself.
 pub const STAGING: &str = "/run/etcd-lun/staging";
+/// Where a run that is not confined does. The service can change nothing in this directory, so it can lead no such run astray.
+pub const STAGING_BY_HAND: &str = "/run/etcd-lun-hands/staging";
 /// This file exists from before etcd is stopped until it runs again. It is in the runtime directory, because after a
 /// boot systemd starts etcd by itself.
 pub const ETCD_STOPPED: &str = "/run/etcd-lun/etcd-stopped";

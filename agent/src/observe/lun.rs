@@ -14,7 +14,6 @@ use crate::{
     node::{
         Content, Fact, Lun, LunView, Multipath, User,
         authority::{Authority, Stamp},
-        layout::STAGING,
     },
     terms::{Ambiguous, FsLabel, WantedLun, Wwid},
 };
@@ -327,7 +326,7 @@ fn users(
     staged: Option<&Staging>,
     mounts: &Everywhere<'_>,
 ) -> io::Result<Vec<User>> {
-    let own = |at: &str| staged.is_some() && at == STAGING;
+    let own = |at: &str| staged.is_some_and(|staged| at == staged.place().as_str());
     let mut users: Vec<_> = mounts
         .holders(device.major, device.minor)?
         .into_iter()

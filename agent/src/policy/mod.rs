@@ -27,6 +27,10 @@ pub const DOMAIN: &str = "etcd_lun_t";
 pub const PROGRAM_TYPE: &str = "etcd_lun_exec_t";
 /// The label of etcd's data on the LUN, and of the directory that the LUN is mounted on.
 pub const DATA_LABEL: &str = "system_u:object_r:etcd_lun_data_t:s0";
+/// The label of the runtime directory.
+pub const RUNTIME_LABEL: &str = "system_u:object_r:etcd_lun_var_run_t:s0";
+/// The label of the hands' directory.
+pub const HANDS_LABEL: &str = "system_u:object_r:etcd_lun_hands_run_t:s0";
 /// The type of the directory for node-exporter's metrics.
 pub const METRICS_TYPE: &str = "etcd_lun_metrics_t";
 /// The label of the LUN's device node.
@@ -164,7 +168,7 @@ pub fn labelled<'a>(input: impl Into<PolicyInput<'a>>) -> Vec<String> {
         "/etc/iscsi".to_owned(),
         format!("/etc/systemd/system/{mount_unit}"),
         "/run/etcd-lun".to_owned(),
-        unit::HANDS_PATH.to_owned(),
+        unit::HANDS_DIR.to_owned(),
         "/var/lib/etcd-lun".to_owned(),
         health.textfile.parent().to_string(),
     ];

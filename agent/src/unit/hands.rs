@@ -9,8 +9,10 @@ use crate::{
     terms::{AbsPath, Iqn},
 };
 
-/// Where the socket is.
-pub const HANDS_PATH: &str = "/run/etcd-lun-hands";
+/// What only PID 1 and the hands write to, and a run by hand: the socket, and the link to the verified device.
+pub const HANDS_DIR: &str = "/run/etcd-lun-hands";
+/// The socket.
+pub const HANDS_PATH: &str = "/run/etcd-lun-hands/socket";
 /// The unit of the socket.
 pub const HANDS_SOCKET: &str = "etcd-lun-hands.socket";
 /// The service. Each connection has an instance of its own.

@@ -16,7 +16,7 @@ pub use escape::{device_unit_name, escape_path, mount_unit_name};
 pub use for_config::{
     InstalledBy, PACKAGED_PROGRAM, PROGRAM, UnitInput, data_mount_for, for_config, for_config_installed_by,
 };
-pub use hands::{HANDS_PATH, HANDS_SERVICE, HANDS_SOCKET};
+pub use hands::{HANDS_DIR, HANDS_PATH, HANDS_SERVICE, HANDS_SOCKET};
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER};
 pub use mount::{DataMount, VERIFIED, data_mount};
 pub use program::{PROGRAM_ORDER, PROGRAM_PACKED, PROGRAM_SCRIPT, PROGRAM_SERVICE, program_script};

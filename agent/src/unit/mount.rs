@@ -11,7 +11,7 @@ const TEMPLATE: &str = include_str!("../../../units/data.mount.in");
 
 /// The link to the device that a run of this boot has verified. The mount unit mounts what it leads to, and does nothing
 /// without it. It is below `/run`, so no boot finds that of an earlier one.
-pub const VERIFIED: &str = "/run/etcd-lun/verified";
+pub const VERIFIED: &str = "/run/etcd-lun-hands/verified";
 
 /// The values of the mount unit that depend on the config.
 #[derive(Debug, Clone, Copy)]

@@ -26,7 +26,7 @@ struct Pid1 {
 impl Pid1 {
     fn new(name: &str, mounts: &'static str) -> Self {
         let base = std::env::temp_dir().join(format!("etcd-lun-exposure-{}-{name}", std::process::id()));
-        fs::create_dir_all(base.join("run/etcd-lun")).unwrap();
+        fs::create_dir_all(base.join("run/etcd-lun-hands")).unwrap();
         fs::create_dir_all(base.join("proc/1")).unwrap();
         fs::write(base.join("proc/1/mountinfo"), "").unwrap();
         let host = Host::fixture(Root::new(&base), Box::new(NoTools)).unwrap();
@@ -34,7 +34,7 @@ impl Pid1 {
     }
 
     fn link(&self) -> Option<PathBuf> {
-        fs::read_link(self.base.join("run/etcd-lun/verified")).ok()
+        fs::read_link(self.base.join("run/etcd-lun-hands/verified")).ok()
     }
 
     fn mounted(&self) -> String {
@@ -136,7 +136,7 @@ fn a_mount_that_stays_is_named_with_the_cure() {
 #[test]
 fn a_link_that_is_there_already_is_not_used() {
     let pid1 = Pid1::new("link", LUN);
-    std::os::unix::fs::symlink("/dev/sdc", pid1.base.join("run/etcd-lun/verified")).unwrap();
+    std::os::unix::fs::symlink("/dev/sdc", pid1.base.join("run/etcd-lun-hands/verified")).unwrap();
     pid1.expose().unwrap_err();
     assert_eq!((pid1.starts.get(), pid1.mounted().as_str()), (0, ""));
     withdraw(&pid1.host).unwrap();

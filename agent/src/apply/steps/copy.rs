@@ -14,10 +14,7 @@ use crate::{
         rsync::{self, Cause, Pass, RsyncError},
         tree::{self, Ledger, Moved, Progress, Source},
     },
-    node::{
-        authority::Stamp,
-        layout::{RETURNING, STAGING},
-    },
+    node::{authority::Stamp, layout::RETURNING},
     plan::{Way, step::Copy},
     terms::{AbsPath, Bytes},
 };
@@ -38,7 +35,10 @@ impl Destination {
     /// Opens the destination. [`may_be_overwritten`] has said that what it holds may be overwritten.
     pub fn open(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Self> {
         match way {
-            Way::ToLun => Ok(Self { path: STAGING.parse()?, root: run.staging()?.root()? }),
+            Way::ToLun => {
+                let staging = run.staging()?;
+                Ok(Self { path: staging.place().clone(), root: staging.root()? })
+            }
             Way::ToLocal { generation } => {
                 let like = tree::open(&run.host.root.locate(from.as_path()))?;
                 let path: AbsPath = format!("{RETURNING}/{generation}").parse()?;

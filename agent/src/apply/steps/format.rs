@@ -5,9 +5,9 @@ use crate::{
         context::Run,
         guard,
         machine::{Effect, Machine},
-        sysfs,
+        making, sysfs,
     },
-    host::{block, udev::Monitor, xfs},
+    host::udev::Monitor,
     observe,
     plan::step::Format,
     terms::{FsUuid, Wwid},
@@ -15,8 +15,6 @@ use crate::{
 use anyhow::{Context as _, bail};
 use std::time::{Duration, Instant};
 
-/// mkfs.xfs zeroes the log and discards the device, which takes minutes on a slow thin LUN.
-const FORMAT_LIMIT: Duration = Duration::from_secs(900);
 /// The time for udev to see the new filesystem's label. udev's own limit for an event is 180 s
 /// (systemd-udevd.service(8)).
 const LABEL_LIMIT: Duration = Duration::from_secs(180);
@@ -36,7 +34,7 @@ pub fn format(machine: &mut dyn Machine, step: &Format) -> anyhow::Result<String
 /// [`Effect::ClearUnfinished`] on the node.
 pub fn clear(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
     let lun = guard::lun(run, wwid)?;
-    block::clear_unfinished(run.host, &lun.device, uuid)?;
+    making::clear_unfinished(run.host, &lun.device, uuid)?;
     Ok(format!("{} no longer holds the unfinished filesystem {uuid}", lun.device))
 }
 
@@ -45,7 +43,7 @@ pub fn make(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
     let Format { wwid, uuid, label } = step;
     let lun = guard::blank_lun(run, wwid)?;
     let monitor = Monitor::open(run.host).context("listening to udev")?;
-    xfs::make_filesystem(run.host, &block::node(&lun.device)?, uuid, label, FORMAT_LIMIT)?;
+    making::filesystem(run.host, &lun.device, uuid, label)?;
     // udev makes the label's link when it processes the device again. Usually the end of mkfs triggers that, because
     // udev watches for a close after writing. It doesn't watch while it processes an event, such as that of a path that
     // multipath has just added: then the close is missed.

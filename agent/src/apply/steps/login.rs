@@ -3,15 +3,17 @@
 use crate::{
     apply::{context::Run, guard, starting, sysfs, watcher::Waiting},
     config::{Discovery, record_settings},
+    hands,
     host::{
         Host,
         iscsi::{self, IscsiError},
         systemd,
     },
-    node::{ISCSID, ISCSID_SOCKET},
+    node::{ISCSID, ISCSID_SOCKET, layout::RUNTIME_DIR},
     observe,
     plan::step::LogIn,
     terms::{ChapAlg, Iqn, Portal, Span},
+    unit::HANDS_DIR,
 };
 use anyhow::{Context as _, anyhow, bail};
 use std::time::{Duration, Instant};
@@ -61,15 +63,23 @@ pub fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<S
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
 }
 
+/// Where interface and node records of this run are. Those of a run that is not confined are where the service can change nothing:
+/// it could make links there, and iscsiadm follows them.
+fn own_directory(host: &Host) -> anyhow::Result<&'static str> {
+    Ok(if hands::is_confined(host)? { RUNTIME_DIR } else { HANDS_DIR })
+}
+
 fn use_interface(run: &Run<'_>, initiator: &Iqn) -> anyhow::Result<()> {
-    iscsi::use_interface(run.host, initiator).context("making open-iscsi's interface for this run")
+    iscsi::use_interface(run.host, own_directory(run.host)?, initiator)
+        .context("making open-iscsi's interface for this run")
 }
 
 fn make_ready(run: &Run<'_>, step: &LogIn) -> anyhow::Result<()> {
     ready_iscsid(run.host)?;
     iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
     use_interface(run, &step.initiator)?;
-    iscsi::use_own_records(run.host, &step.target, SETTINGS).context("keeping the node records to this run")
+    iscsi::use_own_records(run.host, own_directory(run.host)?, &step.target, SETTINGS)
+        .context("keeping the node records to this run")
 }
 
 /// Tries all portals, in rounds, while the failures may pass and time is left. One portal that works is enough.
@@ -189,7 +199,8 @@ pub(super) fn attempt(
         .collect();
     let logins = iscsi::log_in(run.host, &step.target, &ready, LOGIN_LIMIT);
     // No session needs its record any more, and the records hold the secrets.
-    iscsi::drop_own_records(run.host).context("removing the node records of this log-in")?;
+    iscsi::drop_own_records(run.host, own_directory(run.host)?)
+        .context("removing the node records of this log-in")?;
     let mut logins = logins.into_iter();
     let results = prepared.into_iter().filter_map(|result| match result {
         None => Some(Ok(iscsi::LogIn::AlreadyIn)),

@@ -4,18 +4,16 @@ use crate::{
     apply::context::Run,
     bench::{self, Summary, milliseconds},
     host::scratch::{self, Place, Scratch},
-    node::layout::STAGING,
     plan::Refusal,
     terms::{Span, Wwid},
 };
 use anyhow::Context as _;
-use std::path::Path;
 
 /// Refuses a LUN on which 99 of 100 `fdatasync` calls don't end within the limit. etcd still runs from the local disk.
 /// The file that is written has no name, and is gone afterwards.
 pub fn measure(run: &Run<'_>, wwid: &Wwid, limit: Span) -> anyhow::Result<String> {
-    run.staging()?;
-    let place = Place::open(run.host, Path::new(STAGING)).context("opening the staged LUN")?;
+    let at = run.staging()?.place();
+    let place = Place::open(run.host, at.as_path()).context("opening the staged LUN")?;
     let mut scratches =
         [Scratch::make(&place, bench::SEGMENT, bench::BLOCK).context("making a scratch file")?];
     let writes = usize::try_from(bench::MAX_WRITES)?;

@@ -17,7 +17,7 @@ use crate::{
     },
     node::{
         ActiveState, KUBELET,
-        layout::{PREFLIGHT, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STAGING, STATE},
+        layout::{PREFLIGHT, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STATE},
     },
     observe,
     plan::{Refusal, Way, step::Preflight},
@@ -49,7 +49,7 @@ pub fn preflight(run: &Run<'_>, step: &Preflight) -> anyhow::Result<String> {
         mount_unit_is_right(run, mount_unit)?;
     }
     nothing_would_be_lost(host, from, *way)?;
-    there_is_room(host, from, *way)?;
+    there_is_room(run, from, *way)?;
     state_can_change(host, from, *way)?;
     if let Runtime::StaticPod { manifest } = runtime {
         manifest::try_both_ways(host, manifest, &parked(manifest))
@@ -142,15 +142,15 @@ fn nothing_would_be_lost(host: &Host, from: &AbsPath, way: Way) -> anyhow::Resul
     Ok(())
 }
 
-fn there_is_room(host: &Host, from: &AbsPath, way: Way) -> anyhow::Result<()> {
-    let to = match way {
-        Way::ToLun => STAGING.to_owned(),
-        Way::ToLocal { generation } => format!("{RETURNING}/{generation}"),
+fn there_is_room(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<()> {
+    let open =
+        |path: &str| tree::open(&run.host.root.locate(path)).with_context(|| format!("opening {path}"));
+    let copied = match way {
+        Way::ToLun => run.staging()?.root()?,
+        Way::ToLocal { generation } => open(&format!("{RETURNING}/{generation}"))?,
     };
-    let size = |path: &str| tree::open(&host.root.locate(path)).and_then(dir::size);
-    let copied = tree::open(&host.root.locate(&to)).with_context(|| format!("opening {to}"))?;
     let Bytes(free) = staging::space(&copied)?.free;
-    let rest = size(from.as_str())?.saturating_sub(dir::size(&copied)?).saturating_add(GROWTH);
+    let rest = dir::size(open(from.as_str())?)?.saturating_sub(dir::size(&copied)?).saturating_add(GROWTH);
     if free < rest {
         return Err(
             Refusal::CopyTooLarge { to: way.to_string(), found: Bytes(free), wanted: Bytes(rest) }.into()

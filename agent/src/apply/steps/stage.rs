@@ -3,7 +3,7 @@
 use crate::{
     apply::{context::Run, guard, machine, selinux},
     hands,
-    node::layout::STAGING,
+    node::layout::{STAGING, STAGING_BY_HAND},
     terms::{AbsPath, FsUuid, Wwid},
 };
 use anyhow::Context as _;
@@ -34,7 +34,7 @@ pub fn again(run: &mut Run<'_>) -> anyhow::Result<()> {
 }
 
 fn mount(run: &mut Run<'_>, device: &str) -> anyhow::Result<()> {
-    let at: AbsPath = STAGING.parse()?;
+    let at: AbsPath = if hands::is_confined(run.host)? { STAGING } else { STAGING_BY_HAND }.parse()?;
     run.staging = Some(hands::stage(run.host, device, &at, &run.config.lun.mount_options)?);
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::{
     node::{InForce, layout::RUNTIME_DIR},
     observe, policy,
     terms::AbsPath,
-    unit::HANDS_PATH,
+    unit::HANDS_DIR,
 };
 use anyhow::{Context as _, anyhow, ensure};
 use std::{io, os::fd::OwnedFd};
@@ -85,11 +85,11 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     Ok(Installed { module_changed, relabelled })
 }
 
-/// Gives the runtime directory, everything below it, and the hands' socket the label of `/run`. restorecon can't do that:
+/// Gives the runtime directory, the hands' directory, and everything below them the label of `/run`. restorecon can't do that:
 /// system policies have no label for files in `/run` (`<<none>>`), so it would leave types that the policy no longer defines.
 fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
     let Some(label) = selinux::label_of(host, "/run")? else { return Ok(Vec::new()) };
-    let (mut left, mut relabelled) = (vec![RUNTIME_DIR.to_owned(), HANDS_PATH.to_owned()], Vec::new());
+    let (mut left, mut relabelled) = (vec![RUNTIME_DIR.to_owned(), HANDS_DIR.to_owned()], Vec::new());
     while let Some(path) = left.pop() {
         match host.root.list_opt(&path) {
             Ok(Some(names)) => left.extend(names.iter().map(|name| format!("{path}/{name}"))),

@@ -2,7 +2,7 @@
 //! anything is done.
 
 use crate::{
-    apply::{exposure, place, record, starting},
+    apply::{exposure, making, place, record, starting},
     config::{Runtime, parked},
     hands::{Answer, Request},
     host::{
@@ -14,7 +14,7 @@ use crate::{
     },
     node::authority::Authority,
     observe,
-    terms::{AbsPath, Iqn, LunAddress},
+    terms::{AbsPath, FsUuid, Iqn, LunAddress},
     unit::mount_unit_name,
 };
 use anyhow::{Context as _, bail, ensure};
@@ -76,6 +76,17 @@ impl Errand {
             }
             Request::Inspect { disk } => {
                 return mounted(host, disk, Access::ReadOnly, "norecovery").map(Some);
+            }
+            Request::Format { disk, uuid, label } => {
+                is_announced(host, disk, uuid)?;
+                let found = block::probe(host, disk, None)?;
+                ensure!(found == block::Content::Blank, "{disk} is not blank: {found:?}");
+                making::filesystem_here(host, disk, uuid, label)?;
+            }
+            // This looks itself at what the disk holds.
+            Request::ClearUnfinished { disk, uuid } => {
+                is_announced(host, disk, uuid)?;
+                block::clear_unfinished(host, disk, uuid)?;
             }
             Request::Scan { session } => iscsi::scan(host, &self.session(host, *session)?)?,
             Request::Forget { session, lun } => {
@@ -210,6 +221,21 @@ fn is_the_lun(host: &Host, name: &str) -> anyhow::Result<()> {
     ensure!(disk.wwid.as_ref() == Some(&record.wwid), "{name} is not the LUN {}", record.wwid);
     let found = block::xfs_on(host, name)?;
     ensure!(found == Some(record.uuid), "{name} does not hold filesystem {}", record.uuid);
+    Ok(())
+}
+
+/// The record announces this filesystem on this disk, which nobody uses. A record that says LUN announces none: etcd's data is on
+/// the LUN.
+fn is_announced(host: &Host, name: &str, uuid: &FsUuid) -> anyhow::Result<()> {
+    let disk = block::disk(host, name)?.with_context(|| format!("{name} has gone"))?;
+    let record = record::read(host)?.context("the record is gone")?;
+    ensure!(
+        record.authority == Authority::Local,
+        "the record says that the LUN's copy is authoritative: nothing is written to {name}"
+    );
+    ensure!(record.uuid == *uuid, "the record names filesystem {}, not {uuid}", record.uuid);
+    ensure!(disk.wwid.as_ref() == Some(&record.wwid), "{name} is not the LUN {}", record.wwid);
+    ensure!(block::nobody_holds(host, name)?, "{name} is in use");
     Ok(())
 }
 

@@ -40,7 +40,7 @@ pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked,
         Ok(lock) => lock,
         Err(busy) => return Ok(Marked::Busy(busy)),
     };
-    let alone = match take(host, &alone::lock_path()?)? {
+    let alone = match take(host, &alone::lock_path(host)?)? {
         Ok(lock) => lock,
         Err(busy) => return Ok(Marked::Busy(busy)),
     };
@@ -56,7 +56,7 @@ pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked,
     stamp::announce(&mut run, &step).context("in step mark")?;
     drop(alone);
     stamp::mark_lun(&mut run, &step).context("in step mark")?;
-    match take(host, &alone::lock_path()?)? {
+    match take(host, &alone::lock_path(host)?)? {
         Ok(_alone) => Ok(Marked::Counted(stamp::mark_record(&mut run, &step).context("in step mark")?)),
         Err(_) => Ok(Marked::Counted(format!(
             "use {} is counted on the LUN, and in the record the next time, because another run has begun",

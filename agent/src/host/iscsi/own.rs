@@ -1,6 +1,6 @@
 //! The directories of open-iscsi's database that this process's iscsiadm has of its own.
 //!
-//! Each is below `/run` and is mounted over the one of the database in this process's mount namespace only. So nothing is
+//! Each is in a directory below `/run` that the caller names, and is mounted over the one of the database in this process's mount namespace only. So nothing is
 //! left to clean up, every other program sees what it saw before, and nothing of it is ever on a disk.
 //!
 //! `ifaces` has the interface that gives our sessions an initiator name of their own. An interface is a file
@@ -24,8 +24,6 @@ use crate::{
 use nix::mount::{MsFlags, mount};
 use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
-/// Where the directories are that are mounted over those of the database.
-const OURS: &str = "/run/etcd-lun";
 /// The interfaces.
 const IFACES: &str = "ifaces";
 /// The node records, and iscsiadm's links to those that discovery did not find.
@@ -33,23 +31,23 @@ const RECORDS: [&str; 2] = ["nodes", "static"];
 
 /// Makes our interface, with this initiator name, for every iscsiadm that this process runs. The process must be in a
 /// mount namespace of its own, whose mounts don't propagate.
-pub fn use_interface(host: &Host, initiator: &Iqn) -> io::Result<()> {
+pub fn use_interface(host: &Host, ours: &str, initiator: &Iqn) -> io::Result<()> {
     check_namespace(host)?;
-    write(host, initiator)?;
-    cover(host, IFACES)
+    write(host, ours, initiator)?;
+    cover(host, ours, IFACES)
 }
 
 /// Has every iscsiadm that this process runs keep its node records where no other program sees them. First deletes our
 /// records of the target that an earlier release left in the database of all. The process must be in a mount namespace of
 /// its own, whose mounts don't propagate.
-pub fn use_own_records(host: &Host, target: &Iqn, settings: &[(&str, &str)]) -> io::Result<()> {
+pub fn use_own_records(host: &Host, ours: &str, target: &Iqn, settings: &[(&str, &str)]) -> io::Result<()> {
     check_namespace(host)?;
     delete_records(host, target, settings)?;
     for name in RECORDS {
-        host.root.make_dir(format!("{OURS}/{name}"), 0o700)?;
-        cover(host, name)?;
+        host.root.make_dir(format!("{ours}/{name}"), 0o700)?;
+        cover(host, ours, name)?;
     }
-    drop_own_records(host)?;
+    drop_own_records(host, ours)?;
     match recorded(host, target)?.as_slice() {
         [] => Ok(()),
         [portal, ..] => Err(io::Error::other(format!("the record of {portal} is still there"))),
@@ -57,9 +55,9 @@ pub fn use_own_records(host: &Host, target: &Iqn, settings: &[(&str, &str)]) -> 
 }
 
 /// Removes the node records of this process's log-ins, and those that a killed run left.
-pub fn drop_own_records(host: &Host) -> io::Result<()> {
+pub fn drop_own_records(host: &Host, ours: &str) -> io::Result<()> {
     for name in RECORDS {
-        let dir = format!("{OURS}/{name}");
+        let dir = format!("{ours}/{name}");
         for name in host.root.list_opt(&dir)?.unwrap_or_default() {
             let path = host.root.locate(&dir).join(name);
             let is_dir = absent_is_none(fs::symlink_metadata(&path))?.is_some_and(|found| found.is_dir());
@@ -78,8 +76,8 @@ fn check_namespace(host: &Host) -> io::Result<()> {
 }
 
 /// Mounts our directory of this name over each that iscsiadm may use.
-fn cover(host: &Host, name: &str) -> io::Result<()> {
-    let ours = host.root.locate(format!("{OURS}/{name}"));
+fn cover(host: &Host, directory: &str, name: &str) -> io::Result<()> {
+    let ours = host.root.locate(format!("{directory}/{name}"));
     for place in places(host, name)? {
         let onto = host.root.locate(place.as_path());
         let (one, other) = (metadata(&ours)?, metadata(&onto)?);
@@ -96,9 +94,9 @@ fn metadata(path: &Path) -> io::Result<fs::Metadata> {
     fs::metadata(path).map_err(|error| at(path, &error))
 }
 
-fn write(host: &Host, initiator: &Iqn) -> io::Result<()> {
-    host.root.make_dir(format!("{OURS}/{IFACES}"), 0o700)?;
-    let file: AbsPath = format!("{OURS}/{IFACES}/{INTERFACE}").parse().map_err(io::Error::other)?;
+fn write(host: &Host, ours: &str, initiator: &Iqn) -> io::Result<()> {
+    host.root.make_dir(format!("{ours}/{IFACES}"), 0o700)?;
+    let file: AbsPath = format!("{ours}/{IFACES}/{INTERFACE}").parse().map_err(io::Error::other)?;
     host.root.write_durably(&file, &text(initiator), 0o600)
 }
 
@@ -149,12 +147,14 @@ mod tests {
     use super::*;
     use crate::host::iscsi::tests::Fixture;
 
+    const OURS: &str = "/run/etcd-lun";
+
     #[test]
     fn file_of_the_interface() {
         let fixture = Fixture::new("interface");
         let host = &fixture.host;
         for name in ["iqn.1994-05.com.redhat:master0", "iqn.1994-05.com.redhat:master1"] {
-            write(host, &name.parse().unwrap()).unwrap();
+            write(host, OURS, &name.parse().unwrap()).unwrap();
             let text = host.root.read(format!("{OURS}/ifaces/{INTERFACE}")).unwrap();
             assert!(text.contains(&format!("\niface.initiatorname = {name}\n")), "{text}");
         }
@@ -198,14 +198,14 @@ mod tests {
     fn records_of_log_ins_are_dropped_and_nothing_else() {
         let fixture = Fixture::new("drop");
         let host = &fixture.host;
-        drop_own_records(host).unwrap();
+        drop_own_records(host, OURS).unwrap();
         fixture.file("/run/etcd-lun/nodes/iqn.2024-02.com.example:etcd/10.0.0.1,3260,1/etcd-lun", "secret");
         fixture.file("/run/etcd-lun/nodes/.etcd-lun.new", "secret");
         fs::create_dir_all(host.root.locate("/run/etcd-lun/static")).unwrap();
         std::os::unix::fs::symlink("nowhere", host.root.locate("/run/etcd-lun/static/link")).unwrap();
         fixture.file("/run/etcd-lun/health.json", "");
         fixture.file("/var/lib/iscsi/nodes/iqn.2024-02.com.example:etcd/10.0.0.1,3260,1/default", "others");
-        drop_own_records(host).unwrap();
+        drop_own_records(host, OURS).unwrap();
         for name in RECORDS {
             assert_eq!(host.root.list(format!("{OURS}/{name}")).unwrap(), [""; 0]);
         }
@@ -226,8 +226,8 @@ mod tests {
         fixture.file(record, "");
         let target = "iqn.2024-02.com.example:etcd".parse().unwrap();
         for error in [
-            use_interface(host, &"iqn.1994-05.com.redhat:master0".parse().unwrap()).unwrap_err(),
-            use_own_records(host, &target, &[]).unwrap_err(),
+            use_interface(host, OURS, &"iqn.1994-05.com.redhat:master0".parse().unwrap()).unwrap_err(),
+            use_own_records(host, OURS, &target, &[]).unwrap_err(),
         ] {
             assert!(error.to_string().contains("mount namespace of its own"), "{error}");
         }

@@ -208,7 +208,7 @@ done; true";
 fn is_nothing_at_rest(stage: &Stage) -> Result<()> {
     for account in [scene::chap(), scene::mutual(), scene::discovery()] {
         let found = stage.node.run(&format!(
-            "grep -r -l -e '{}' /etc/iscsi /var/lib/iscsi /run/etcd-lun /run/lock 2>/dev/null",
+            "grep -r -l -e '{}' /etc/iscsi /var/lib/iscsi /run/etcd-lun /run/etcd-lun-hands /run/lock 2>/dev/null",
             account.secret
         ))?;
         if found.code == 0 {
@@ -217,7 +217,7 @@ fn is_nothing_at_rest(stage: &Stage) -> Result<()> {
     }
     let left = stage.node.ok(
         "find /etc/iscsi /var/lib/iscsi \\( -name 'etcd-lun*' -o -name '*,etcd-lun' -o -path '*:etcd*' \\) 2>/dev/null
-         find /run/etcd-lun/nodes /run/etcd-lun/static -mindepth 1",
+         find /run/etcd-lun*/nodes /run/etcd-lun*/static -mindepth 1",
     )?;
     if !left.is_empty() {
         bail!("open-iscsi's database has something of ours: {left}");

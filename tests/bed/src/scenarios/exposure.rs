@@ -42,7 +42,7 @@ fn requires_the_mount(stage: &mut Stage) -> Result<()> {
 
     stage.apply()?;
     stage.is_on_lun()?;
-    if stage.node.run("ls /run/etcd-lun/verified")?.code == 0 {
+    if stage.node.run("ls /run/etcd-lun-hands/verified")?.code == 0 {
         bail!("the link to the verified device is still there, so PID 1 could mount by itself");
     }
 

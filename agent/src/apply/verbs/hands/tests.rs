@@ -212,13 +212,62 @@ fn only_the_lun_of_the_record_is_mounted() {
     }
 }
 
+/// Only what the record announces is made or cleared, and only where nothing of etcd's can be.
+#[test]
+fn nothing_is_written_to_a_disk_but_what_the_record_announces() {
+    let node = Node::unit("hands-format");
+    let uuid = UUID.to_string();
+    let format = |disk: &str, uuid: &str| {
+        node.asked(&format!(r#"{{"format":{{"disk":"{disk}","uuid":"{uuid}","label":"etcd-lun"}}}}"#))
+    };
+    let clear = |disk: &str, uuid: &str| {
+        node.asked(&format!(r#"{{"clear-unfinished":{{"disk":"{disk}","uuid":"{uuid}"}}}}"#))
+    };
+    let other = FsUuid([8; 16]).to_string();
+    for (record, disk, uuid, why) in [
+        (None, "sdb", &uuid, "the record is gone"),
+        (
+            Some((WWID, true)),
+            "sdb",
+            &uuid,
+            "the record says that the LUN's copy is authoritative: nothing is",
+        ),
+        (Some((OTHER, false)), "sdb", &uuid, "sdb is not the LUN naa.6001405000"),
+        (Some((WWID, false)), "sdc", &uuid, "sdc is not the LUN naa.60014050123456789abcdef012345678"),
+        (Some((WWID, false)), "sdb", &other, "the record names filesystem 07070707-"),
+        (Some((WWID, false)), "sdz", &uuid, "sdz has gone"),
+        (Some((WWID, false)), "../sdb", &uuid, "`../sdb` is not a disk's kernel name"),
+    ] {
+        if let Some((wwid, is_lun)) = record {
+            node.record(wwid, is_lun);
+        }
+        for found in [format(disk, uuid), clear(disk, uuid)] {
+            assert!(found.as_ref().is_some_and(|found| found.starts_with(why)), "{found:?}");
+        }
+    }
+    node.record(WWID, false);
+    // What is on the disk is looked at here too: blkid, which is not on this machine, would be asked first.
+    assert!(format("sdb", &uuid).unwrap().contains("blkid"));
+    assert_eq!(clear("sdb", &uuid), None);
+    node.files.put("dev/sdb", &"something else".repeat(5_000));
+    let found = clear("sdb", &uuid).unwrap();
+    assert!(found.contains("something else at offset"), "{found}");
+    assert!(node.text("dev/sdb").unwrap().starts_with("something else"));
+    assert!(format("sdb", &uuid).is_some());
+    assert!(
+        node.asked(r#"{"format":{"disk":"sdb","uuid":"x","label":"etcd-lun"}}"#)
+            .unwrap()
+            .contains("another form")
+    );
+}
+
 /// Without the link PID 1 mounts nothing again.
 #[test]
 fn the_link_goes_before_the_mount() {
     let node = Node::unit("hands-link");
-    let link = node.files.0.join("run/etcd-lun/verified");
+    let link = node.files.0.join("run/etcd-lun-hands/verified");
     for request in ["\"withdraw\"", "\"unmount\""] {
-        node.files.dir("run/etcd-lun");
+        node.files.dir("run/etcd-lun-hands");
         std::os::unix::fs::symlink("/dev/sdb", &link).unwrap();
         let why = node.asked(request);
         assert!(why.is_none_or(|why| why.starts_with(NO_BUS)), "{request}");

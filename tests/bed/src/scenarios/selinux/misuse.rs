@@ -102,6 +102,12 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
         "open(my $f, '+<', '/dev/vda')",
         ["read write", "blk_file", "fixed_disk_device_t"],
     ),
+    ("write to the LUN as a disk", "open(my $f, '+<', 'DISK')", ["write", "blk_file", "etcd_lun_device_t"]),
+    (
+        "name a device for systemd to mount",
+        "symlink('/dev/vda', '/run/etcd-lun-hands/verified')",
+        ["write", "dir", "etcd_lun_hands_run_t"],
+    ),
     ("load a kernel module", "init_module()", ["sys_module", "capability", "etcd_lun_t"]),
     ("connect to a web port", "connect_to(80)", ["name_connect", "tcp_socket", "http_port_t"]),
     // Of these the kernel asks no other right than that to an ioctl. A filesystem that has no such request says ENOTTY (25).
@@ -112,7 +118,7 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ),
     ("freeze a filesystem", "asks_kernel('/etc', 0x10000, 0xc0045877)", ["ioctl", "dir", "etc_t"]),
     ("shut a filesystem down", "asks_kernel('/etc', 0x10000, 0x8004587d)", ["ioctl", "dir", "etc_t"]),
-    ("send a SCSI command", "asks_kernel('DISK', 2, 0x2285)", ["ioctl", "blk_file", "etcd_lun_device_t"]),
+    ("send a SCSI command", "asks_kernel('DISK', 0, 0x2285)", ["ioctl", "blk_file", "etcd_lun_device_t"]),
     (
         "tell systemd what its process is",
         "tells('/run/systemd/notify', qq(MAINPID=1))",
@@ -139,6 +145,14 @@ const REFUSED: &[(&str, &str)] = &[
     (r#"{"inspect":{"disk":"../vda"}}"#, "../vda"),
     (r#"{"announce":{"disk":".."}}"#, ".."),
     (r#"{"mount":{"disk":"vda"}}"#, "vda is not the LUN"),
+    (
+        r#"{"format":{"disk":"DISK","uuid":"0c0ffee0-0000-4000-8000-000000000000","label":"etcd-lun"}}"#,
+        "the record says that the LUN's copy is authoritative",
+    ),
+    (
+        r#"{"clear-unfinished":{"disk":"DISK","uuid":"0c0ffee0-0000-4000-8000-000000000000"}}"#,
+        "the record says that the LUN's copy is authoritative",
+    ),
     (r#""park""#, "is etcd.service and no static pod"),
     (r#""put-back""#, "is etcd.service and no static pod"),
     (r#"{"start-etcd":{"wait":false,"unit":"bed.service"}}"#, "the request has another form"),
@@ -192,7 +206,7 @@ sub asks {
     $said !~ /AccessDenied/
 }
 sub hands {
-    socket(H, 1, 1, 0) and connect(H, pack('S a108', 1, '/run/etcd-lun-hands')) or return "no connection: $!";
+    socket(H, 1, 1, 0) and connect(H, pack('S a108', 1, '/run/etcd-lun-hands/socket')) or return "no connection: $!";
     syswrite(H, "$_[0]\n");
     shutdown(H, 1);
     my $said = '';
