@@ -68,12 +68,10 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
     }
     let (host, identity, config) = config::load_with_host_name(file, goal == Goal::Lun(Occasion::Boot))?;
     let by_hand = goal != Goal::Lun(Occasion::Boot);
-    let (lock, file) =
+    let (lock, file) = loop {
         match alone::turn(&host, verb(goal)).context("making sure that this is the only apply")? {
-            Turn::Ours(lock, file) => (lock, file),
-            Turn::Taken(other) if by_hand => {
-                return follow::run(&host, verb(goal), *other, !options.no_follow, output);
-            }
+            Turn::Ours(lock, file) => break (lock, file),
+            Turn::Taken(other) if by_hand => follow::run(&host, verb(goal), *other, !options.no_follow)?,
             Turn::Taken(other) => {
                 return Err(Exit::Error(anyhow::anyhow!(
                     "`etcd-lun {}` runs already (process {}): the service tries again after its end",
@@ -81,7 +79,8 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
                     other.pid
                 )));
             }
-        };
+        }
+    };
     let mut progress = Progress::new().followed_in(file);
     let outcome =
         prepare(&host, goal).and_then(|()| carry_out(&host, &config, &identity, goal, &lock, &mut progress));

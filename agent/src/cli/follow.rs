@@ -18,15 +18,12 @@ use std::{fmt::Write as _, time::Duration};
 /// How often the file of the run is read.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Says what the other run does, follows it to its end and prints its further lines. Its exit code is this process's, if it
-/// does what was asked for here.
-pub(super) fn run(
-    host: &Host,
-    verb: &str,
-    other: RunState,
-    follow: bool,
-    output: OutputFormat,
-) -> Result<(), Exit> {
+/// Says what the other run does, follows it to its end and prints its further lines. If it fails, and does what was asked for
+/// here, its exit code is this process's.
+///
+/// That it says to have succeeded is no proof: the confined service can write to the file of the run. So the caller then runs
+/// itself, and finds nothing to do.
+pub(super) fn run(host: &Host, verb: &str, other: RunState, follow: bool) -> Result<(), Exit> {
     let what = describe(&other);
     if !follow {
         return Err(Exit::Error(anyhow!(
@@ -48,7 +45,7 @@ pub(super) fn run(
     if result.code != 0 {
         return Err(Exit::Followed(Box::new(result)));
     }
-    print_success(&result, output);
+    print_err(&format!("That run has ended with: {} This run looks at the node itself now.", result.text));
     Ok(())
 }
 
@@ -212,7 +209,7 @@ mod tests {
         let machine = Machine::new("no-follow");
         let Turn::Ours(_lock, _file) = machine.turn() else { panic!("nobody else runs") };
         let Turn::Taken(other) = machine.turn() else { panic!("a run holds the lock") };
-        let exit = run(&machine.1, "rollback", *other, false, OutputFormat { json: false }).unwrap_err();
+        let exit = run(&machine.1, "rollback", *other, false).unwrap_err();
         let line = exit.line().unwrap();
         assert!(exit.code() == 1 && line.contains("runs already") && line.contains("--no-follow"), "{line}");
     }

@@ -121,16 +121,41 @@ fn followed(stage: &mut Stage) -> Result<()> {
         Ok(follower)
     })?;
     says(&run, 0, &["This run goes on if the terminal closes", "Done: "])?;
-    says(&follower, 0, &["runs already", "] start etcd"])?;
+    // Somebody holds the lock and says to have rolled back. Nobody has.
+    let before = stage.node.ok("cat /var/lib/etcd-lun/authority.json")?;
+    stage.node.ok(FORGED)?;
+    let rollback = stage.node.run_within("etcd-lun rollback", scene::LIMIT)?;
+    says(&rollback, 0, &["etcd runs from the local disk", "looks at the node itself", "Done: "])?;
+    stage.is_untouched()?;
+    if stage.node.ok("cat /var/lib/etcd-lun/authority.json")? == before {
+        bail!("a forged result was believed: {rollback}");
+    }
+    stage.apply()?;
+    says(&follower, 0, &["runs already", "] start etcd", "Done: ", "looks at the node itself"])?;
     let value: serde_json::Value = serde_json::from_str(&follower.stdout)?;
-    if value["version"] != 1 || value["apply"]["steps"].as_u64().unwrap_or_default() < 5 {
-        bail!("the follower's JSON is not the run's: {follower}");
+    if value["version"] != 1 || value["apply"]["steps"] != 0 {
+        bail!("the follower's JSON is not that of its own look: {follower}");
     }
     if follower.stderr.contains("] stop etcd") {
         bail!("the follower repeats steps from before it began: {follower}");
     }
     stage.is_on_lun()
 }
+
+/// Holds the lock for ten seconds and says at the end that a rollback has succeeded, as code in the service's domain could.
+const FORGED: &str = r#"cat >/run/forged.json <<END
+{"version":1,"verb":"rollback","pid":PID,"begun":1,"step":"","lines":[],"result":null}
+END
+cat >/run/forge <<'END'
+exec 9>>/run/etcd-lun/lock
+flock 9 || exit 1
+sed "s/PID/$$/" /run/forged.json >/run/etcd-lun/run
+sleep 8
+sed "s/PID/$$/; s/null/{"code":0,"text":"etcd runs from the local disk. The rollback is finished.","json":{}}/" /run/forged.json >/run/etcd-lun/run
+sleep 2
+END
+bash /run/forge >/dev/null 2>&1 &
+sleep 1"#;
 
 /// Ctrl-C and SIGKILL to a run, and what its follower says.
 fn interrupted_and_killed(stage: &mut Stage) -> Result<()> {
