@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target},
-    terms::{AbsPath, Span},
+    terms::{AbsPath, Portal, Span},
 };
 use std::time::Duration;
 
@@ -117,6 +117,11 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     }
     let waits = input.boot.gate == Gate::Kubelet;
     let required_by: Vec<_> = KUBELET.iter().filter(|_| waits).map(ToString::to_string).collect();
+    // A name may lead anywhere.
+    let addresses: Option<Vec<_>> = match input.target {
+        Some(target) => target.portals.iter().map(Portal::address).collect(),
+        None => Some(Vec::new()),
+    };
     let of = Service {
         program: &program,
         beneath: &beneath,
@@ -125,6 +130,7 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
         late: waits.then_some("kubelet.service"),
         credentials: &input.target.map(credentials).unwrap_or_default(),
         on_network: input.target.is_some(),
+        addresses: addresses.as_deref(),
     };
     let mut services =
         Vec::from(health(&program, by.catalog(), &beneath, &input.health.textfile, input.health.interval)?);

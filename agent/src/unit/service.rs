@@ -5,6 +5,7 @@ use super::{
     template::{self, NOT_PLAIN, is_plain_path, is_unit_name, unfit},
 };
 use crate::terms::AbsPath;
+use std::net::IpAddr;
 
 /// The name of the service that runs `apply` at boot.
 pub const SERVICE: &str = "etcd-lun.service";
@@ -42,6 +43,8 @@ pub struct Service<'a> {
     pub credentials: &'a [String],
     /// True if the LUN is at a target, on the network.
     pub on_network: bool,
+    /// The only addresses to which the service may connect; none if a portal has a name.
+    pub addresses: Option<&'a [IpAddr]>,
 }
 
 /// Renders the unit that gives multipathd a config to begin with.
@@ -100,11 +103,18 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
         ("@SHUTDOWN@", at_target(SHUTDOWN_SERVICE)),
         ("@MODULES@", modules.join(" ")),
         ("@LATE@", of.late.map(start).unwrap_or_default()),
+        ("@ADDRESSES@", of.addresses.map(only).unwrap_or_default()),
         ("@CREDENTIALS@", of.credentials.join("\nLoadCredential=")),
         ("@WANTED_BY@", "multi-user.target".to_owned()),
         ("@REQUIRED_BY@", of.required_by.join(" ")),
     ];
     Ok(Rendered { name: SERVICE.into(), text: template::filled(TEMPLATE, &values) })
+}
+
+/// The value of `IPAddressDeny=`, and the setting that makes exceptions from it (systemd.resource-control(5)).
+fn only(addresses: &[IpAddr]) -> String {
+    let allowed: Vec<_> = addresses.iter().map(IpAddr::to_string).collect();
+    if allowed.is_empty() { "any".into() } else { format!("any\nIPAddressAllow={}", allowed.join(" ")) }
 }
 
 /// Renders the service that installs the policy module. Its values were validated by [`service`].
@@ -146,23 +156,27 @@ mod tests {
             late: None,
             credentials: &[],
             on_network: true,
+            addresses: None,
         };
         let text = service(&plain).unwrap().text;
-        for absent in ["RequiredBy", "LoadCredential", "ExecStartPost", "gate = ", "=@"] {
+        for absent in ["RequiredBy", "LoadCredential", "ExecStartPost", "IPAddress", "gate = ", "=@"] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
         assert!(text.contains("\nExecStart=/var/lib/etcd-lun/bin/etcd-lun apply --boot\n"), "{text}");
         assert!(text.ends_with("\nWantedBy=multi-user.target\n"), "{text}");
         let credentials = ["chap".to_owned(), "chap-in".to_owned()];
+        let addresses = ["192.168.10.5", "2001:db8::5"].map(|text| text.parse().unwrap());
         let full = Service {
             required_by: &before,
             late: Some("kubelet.service"),
             credentials: &credentials,
+            addresses: Some(&addresses),
             ..plain
         };
         let text = service(&full).unwrap().text;
         for line in [
             "LoadCredential=chap\nLoadCredential=chap-in\n",
+            "IPAddressDeny=any\nIPAddressAllow=192.168.10.5 2001:db8::5\n",
             "ExecStartPost=-/usr/bin/systemctl --no-block start kubelet.service\n",
         ] {
             assert!(text.contains(line), "{text}");
@@ -181,6 +195,7 @@ mod tests {
             late: None,
             credentials: &[],
             on_network: true,
+            addresses: None,
         };
         let said = service(&wrong).unwrap_err().to_string();
         assert!(
