@@ -31,7 +31,7 @@ mount -t proc proc /proc
 mount -t tmpfs none /run
 mount --bind "$1/units" /etc/systemd/system
 mount -t tmpfs none /var/lib
-mkdir -p /run/lock /run/etcd-lun /var/lib/etcd
+mkdir -p /run/lock /run/etcd-lun-hands /var/lib/etcd
 echo local >/var/lib/etcd/which
 umount -R /sys/fs/cgroup || true
 mount -t cgroup2 none /sys/fs/cgroup
