@@ -88,8 +88,11 @@ fn plans_and_refusals_are_as_their_schemas_say() {
                 }
                 Err(refusal) => {
                     seen.1 += 1;
-                    let message = format!("refused: {refusal}");
-                    checked("error", &json!({ "version": 1, "refused": refusal, "message": message }));
+                    let name = refusal.name();
+                    let message = format!("refused [{name}]: {refusal}");
+                    let printed =
+                        json!({ "version": 1, "refused": refusal, "name": name, "message": message });
+                    checked("error", &printed);
                 }
             }
         }

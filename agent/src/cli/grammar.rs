@@ -4,8 +4,8 @@
 //! The first paragraph of a comment on a verb or an option is its help.
 
 use super::{
-    apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, hands, health, man, output::OutputFormat,
-    render, render_target, retired,
+    apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, explain, hands, health, man,
+    output::OutputFormat, render, render_target, retired,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
@@ -75,6 +75,12 @@ pub(super) enum Verb {
     /// Make what is brought to nodes, and the script that sets up a target
     #[command(subcommand)]
     Render(Render),
+    /// Say what a refusal, an error, an alert or a check means, and what to do
+    #[command(
+        after_help = "Without a name it prints what to do while etcd is down. The text is that of the documents, which \
+                            this program brings along."
+    )]
+    Explain(explain::Options),
     /// Print the script with which a shell completes this program's command line
     #[command(
         after_help = "For the shell that runs: `source <(etcd-lun completion bash)`, the same with zsh, or \
@@ -206,6 +212,7 @@ impl Verb {
             | Self::Selinux(Selinux::Install | Selinux::Remove)
             | Self::Config(Config::Example | Config::Schema)
             | Self::Render(_)
+            | Self::Explain(_)
             | Self::Completion(_)
             | Self::Man(_)
             | Self::Version

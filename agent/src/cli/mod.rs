@@ -7,9 +7,11 @@ mod bench;
 mod check;
 mod completion;
 mod config;
+mod entries;
 mod env;
 mod events;
 mod exit;
+mod explain;
 mod follow;
 mod grammar;
 mod hands;
@@ -30,6 +32,7 @@ mod show_config;
 mod values;
 mod view;
 
+pub use entries::{Entry, entries};
 pub use env::ENVIRONMENT;
 pub use exit::{EXIT_CODES, Exit};
 pub use grammar::command;
@@ -127,6 +130,7 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Render(Render::Udev) => render::udev(file),
         Verb::Render(Render::Multipath) => render::multipath(file),
         Verb::Render(Render::Target(options)) => render_target::target(file, options),
+        Verb::Explain(options) => explain::run(options),
         Verb::Completion(options) => completion::script(options),
         Verb::Man(options) => man::write(options, grammar::command()),
         Verb::Version => {

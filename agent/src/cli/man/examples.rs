@@ -102,6 +102,8 @@ pub(super) const EXAMPLES: &[(&[&str], &str, &str)] = &[
         "etcd-lun completion zsh >/usr/share/zsh/site-functions/_etcd-lun",
         "Complete them in every zsh",
     ),
+    (&["explain"], "etcd-lun explain", "See what to do while etcd is down"),
+    (&["explain"], "etcd-lun explain lun-newer", "See what `refused [lun-newer]` means, and what to do"),
     (&["completion"], "etcd-lun completion fish | source", "Complete them in this fish"),
     (&["man"], "etcd-lun man /usr/local/share/man/man8", "Install the pages for man(1)"),
     (&["version"], "etcd-lun version", "See which version this is"),

@@ -498,3 +498,12 @@ pub enum Refusal {
     #[serde(untagged)]
     Retired(#[from] RetiredRefusal),
 }
+
+impl Refusal {
+    /// Its name, as in JSON, in the last line of a run, and in the documents.
+    pub fn name(&self) -> String {
+        let fields = serde_json::to_value(self).ok();
+        let name = fields.as_ref().and_then(|fields| fields.get("refusal")?.as_str());
+        name.unwrap_or_default().to_owned()
+    }
+}
