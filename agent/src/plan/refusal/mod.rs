@@ -234,6 +234,7 @@ pub enum Refusal {
         /// What was measured.
         found: String,
         /// The limit.
+        #[serde(rename = "limit_seconds")]
         limit: Span,
         /// What may be the cause.
         #[serde(skip)]
@@ -247,6 +248,7 @@ pub enum Refusal {
         /// What the last round did.
         found: String,
         /// The limit.
+        #[serde(rename = "limit_seconds")]
         limit: Span,
     },
     /// Somebody beside etcd uses its data.
@@ -295,8 +297,10 @@ pub enum Refusal {
         /// Where the copy goes.
         to: String,
         /// What is free.
+        #[serde(rename = "found_bytes")]
         found: Bytes,
         /// What is needed.
+        #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
     },
     /// The LUN is too small.
@@ -307,8 +311,10 @@ pub enum Refusal {
         /// The LUN.
         wwid: Wwid,
         /// Its size.
+        #[serde(rename = "found_bytes")]
         found: Bytes,
         /// The size that is needed.
+        #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
         /// Where this can be fixed.
         #[serde(skip)]
@@ -322,8 +328,10 @@ pub enum Refusal {
         /// The LUN.
         wwid: Wwid,
         /// Its size.
+        #[serde(rename = "found_bytes")]
         found: Bytes,
         /// The filesystem's size.
+        #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
         /// Where this can be fixed.
         #[serde(skip)]
@@ -337,8 +345,10 @@ pub enum Refusal {
         /// The LUN.
         wwid: Wwid,
         /// Its size.
+        #[serde(rename = "found_bytes")]
         found: Bytes,
         /// The size that is needed.
+        #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
         /// Where this can be fixed.
         #[serde(skip)]
