@@ -6,7 +6,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     iter,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -51,6 +51,23 @@ impl Root {
         let length = attempt().map_err(|error| at(path, &error))?;
         if length as u64 > MAX_PROGRAM {
             return Err(at(path, &io::Error::other(format!("larger than {}", Bytes(MAX_PROGRAM)))));
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes of what a person names as an input: a file or a pipe. A device can be endless, and a socket cannot be read.
+    pub fn read_input(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        let path = path.as_ref();
+        let kind = fs::metadata(self.locate(path)).map_err(|error| at(path, &error))?.file_type();
+        if !(kind.is_file() || kind.is_fifo()) {
+            let what = if kind.is_dir() { "a directory" } else { "a device or a socket" };
+            return Err(at(path, &io::Error::other(format!("it is {what}: name a file or a pipe"))));
+        }
+        let mut bytes = Vec::new();
+        let mut attempt = || File::open(self.locate(path))?.take(MAX_TEXT + 1).read_to_end(&mut bytes);
+        let length = attempt().map_err(|error| at(path, &error))?;
+        if length as u64 > MAX_TEXT {
+            return Err(at(path, &io::Error::other(format!("larger than {}", Bytes(MAX_TEXT)))));
         }
         Ok(bytes)
     }
@@ -119,7 +136,11 @@ impl Root {
             rustix::fs::renameat_with(CWD, &temporary, CWD, &target, RenameFlags::empty())?;
             File::open(&dir)?.sync_all()
         };
-        attempt().map_err(|error| at(path.as_path(), &error))
+        attempt().map_err(|error| {
+            // Half a file, of a full disk for example, is of no use.
+            let _gone = fs::remove_file(&temporary);
+            at(path.as_path(), &error)
+        })
     }
 
     /// Makes a directory and its parents. Existing directories are not changed. For directories that need not outlive a
