@@ -11,6 +11,8 @@ mod reference;
 #[path = "../support/schema.rs"]
 mod schema;
 mod schemas;
+mod secrets;
+mod signals;
 mod streams;
 #[allow(dead_code, reason = "each test uses only some of these functions")]
 #[path = "../support/mod.rs"]

@@ -5,7 +5,7 @@
 
 use super::{
     apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, explain, hands, health, man,
-    output::OutputFormat, render, render_target, retired,
+    output::OutputFormat, render, render_target, retired, values::absolute,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
@@ -145,6 +145,9 @@ pub(super) struct Check {
     /// Check the entry of the node with this host name or machine id instead, without reading secrets
     #[arg(long, value_name = "NAME", add = completion::nodes())]
     pub node: Option<String>,
+    /// Also read the files of secrets, from this directory instead of the paths in the config, and judge them as `render` does
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute())]
+    pub secrets_from: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputFormat,
 }

@@ -26,11 +26,13 @@ mod progress;
 mod render;
 mod render_target;
 mod retired;
+mod secrets;
 mod selinux;
 mod show;
 mod show_config;
 mod values;
 mod view;
+mod written;
 
 pub use entries::{Entry, entries};
 pub use env::ENVIRONMENT;
@@ -118,7 +120,7 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Selinux(Selinux::Install) => selinux::install(file),
         Verb::Selinux(Selinux::Status(output)) => selinux::status(file, *output),
         Verb::Selinux(Selinux::Remove) => selinux::remove(file),
-        Verb::Config(Config::Check(options)) => check::check(file, options.node.as_deref(), options.output),
+        Verb::Config(Config::Check(options)) => check::check(file, options),
         Verb::Config(Config::Example) => check::example(),
         Verb::Config(Config::Schema) => check::schema(),
         Verb::Render(Render::Units(options)) => render::units(file, options),
