@@ -269,7 +269,9 @@ fn a_number_has_its_unit_in_its_key() {
                 "Span" => "seconds",
                 _ => continue,
             };
-            if pair[1].ends_with(',') && !name.ends_with(unit) && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
+            if pair[1].ends_with(',')
+                && !name.ends_with(unit)
+                && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
             {
                 seen += 1;
                 let wanted = format!("#[serde(rename = \"{name}_{unit}\")]");

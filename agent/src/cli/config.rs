@@ -12,7 +12,7 @@ use crate::{
 use anyhow::Context as _;
 use std::{
     io::{self, Read as _},
-    path::{self, Path},
+    path::{self, Path, PathBuf},
     sync::OnceLock,
     time::{Duration, Instant},
 };
@@ -119,14 +119,44 @@ fn join_pid1() -> io::Result<Joined> {
 }
 
 fn load_on(host: Host, file: Option<&Path>, joined: Joined) -> Result<(Host, Identity, Config), Exit> {
+    let (identity, config) = load_here(&host, file, joined)?;
+    Ok((host, identity, config))
+}
+
+/// Loads the config of this node.
+pub(super) fn load_here(
+    host: &Host,
+    file: Option<&Path>,
+    joined: Joined,
+) -> Result<(Identity, Config), Exit> {
     // A missing config is reported first, because it is the most likely mistake.
-    let sources = sources(&host, file)?;
+    let sources = sources(host, file)?;
     if sources.is_empty() {
         return Err(ConfigError::NoFile.into());
     }
-    let identity = crate::observe::identity(&host, joined == Joined::Joined)?;
+    let identity = crate::observe::identity(host, joined == Joined::Joined)?;
     let config = Config::load(&sources, &identity.machine_id, &identity.hostname)?;
-    Ok((host, identity, config))
+    Ok((identity, config))
+}
+
+/// The config's files that can be read, and their texts, valid or not.
+pub(super) fn texts(host: &Host, file: Option<&Path>) -> Vec<(String, String)> {
+    let named = |path: PathBuf, bytes: &[u8]| {
+        (path.display().to_string(), String::from_utf8_lossy(bytes).into_owned())
+    };
+    if file == Some(Path::new(STANDARD_INPUT)) {
+        return standard_input().map(|bytes| named("standard input".into(), &bytes)).into_iter().collect();
+    }
+    let mut paths: Vec<PathBuf> = match file {
+        Some(file) => path::absolute(file).into_iter().collect(),
+        None => vec![MAIN_FILE.into()],
+    };
+    if file.is_none() {
+        let fragments = host.root.list_opt(FRAGMENTS).ok().flatten().unwrap_or_default();
+        paths.extend(fragments.iter().map(|name| Path::new(FRAGMENTS).join(name)));
+    }
+    let read = |path: PathBuf| host.root.read_input(&path).ok().map(|bytes| named(path, &bytes));
+    paths.into_iter().filter_map(read).collect()
 }
 
 /// Loads the config that all nodes share, and its source texts. This needs no node entry for this machine.

@@ -5,7 +5,7 @@
 
 use super::{
     apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, explain, hands, health, man,
-    output::OutputFormat, render, render_target, retired, values::absolute,
+    output::OutputFormat, render, render_target, report, retired, values::absolute,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
@@ -75,6 +75,13 @@ pub(super) enum Verb {
     /// Make what is brought to nodes, and the script that sets up a target
     #[command(subcommand)]
     Render(Render),
+    /// Pack what a colleague or a ticket needs into one archive, without secrets; by hand only
+    #[command(
+        after_help = "The archive has what `status`, `plan` and `health` say, the merged config without secrets, the \
+                            record, the journals of etcd-lun, etcd and iscsid, the kernel's log, sessions, paths, disks \
+                            and units. Each part has 1 MiB at most. It changes nothing."
+    )]
+    Report(report::Options),
     /// Say what a refusal, an error, an alert or a check means, and what to do
     #[command(
         after_help = "Without a name it prints what to do while etcd is down. The text is that of the documents, which \
@@ -215,6 +222,7 @@ impl Verb {
             | Self::Selinux(Selinux::Install | Selinux::Remove)
             | Self::Config(Config::Example | Config::Schema)
             | Self::Render(_)
+            | Self::Report(_)
             | Self::Explain(_)
             | Self::Completion(_)
             | Self::Man(_)

@@ -25,6 +25,7 @@ mod page;
 mod progress;
 mod render;
 mod render_target;
+mod report;
 mod retired;
 mod secrets;
 mod selinux;
@@ -132,6 +133,7 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Render(Render::Udev) => render::udev(file),
         Verb::Render(Render::Multipath) => render::multipath(file),
         Verb::Render(Render::Target(options)) => render_target::target(file, options),
+        Verb::Report(options) => report::run(file, options),
         Verb::Explain(options) => explain::run(options),
         Verb::Completion(options) => completion::script(options),
         Verb::Man(options) => man::write(options, grammar::command()),

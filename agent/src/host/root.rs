@@ -124,6 +124,11 @@ impl Root {
     /// Replaces a file durably and atomically: after a crash the file has either the old or the new text. It writes a
     /// temporary file in the same directory, calls fsync, renames the file, and calls fsync on the directory.
     pub fn write_durably(&self, path: &AbsPath, text: &str, mode: u32) -> io::Result<()> {
+        self.write_bytes_durably(path, text.as_bytes(), mode)
+    }
+
+    /// The same with bytes.
+    pub fn write_bytes_durably(&self, path: &AbsPath, bytes: &[u8], mode: u32) -> io::Result<()> {
         let target = self.locate(path.as_path());
         let dir = self.locate(path.parent().as_path());
         let temporary = dir.join(format!(".{}.new", path.name()));
@@ -131,7 +136,7 @@ impl Root {
             absent_is_none(fs::remove_file(&temporary))?; // left by a crash; a link is removed, not followed
             let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
             file.set_permissions(fs::Permissions::from_mode(mode))?; // whatever the umask is
-            file.write_all(text.as_bytes())?;
+            file.write_all(bytes)?;
             file.sync_all()?;
             rustix::fs::renameat_with(CWD, &temporary, CWD, &target, RenameFlags::empty())?;
             File::open(&dir)?.sync_all()

@@ -102,6 +102,7 @@ pub(super) const EXAMPLES: &[(&[&str], &str, &str)] = &[
         "etcd-lun completion zsh >/usr/share/zsh/site-functions/_etcd-lun",
         "Complete them in every zsh",
     ),
+    (&["report"], "etcd-lun report", "Pack what a ticket needs, without secrets, into /var/tmp"),
     (&["explain"], "etcd-lun explain", "See what to do while etcd is down"),
     (&["explain"], "etcd-lun explain lun-newer", "See what `refused [lun-newer]` means, and what to do"),
     (&["completion"], "etcd-lun completion fish | source", "Complete them in this fish"),
