@@ -24,10 +24,14 @@ fn refusals() -> Vec<(String, String)> {
 
 /// The name of the variant after its message, as serde writes it.
 fn variant(part: &str) -> String {
-    if let Some((_, renamed)) = part.split_once("#[serde(rename = \"") {
+    let is_name = |line: &&str| line.starts_with("    ") && line.trim().starts_with(char::is_uppercase);
+    // An attribute of the variant stands before its name. Those of its fields come later.
+    let attributes = part.lines().take_while(|line| !is_name(line));
+    if let Some(renamed) =
+        attributes.filter_map(|line| line.trim().strip_prefix("#[serde(rename = \"")).next()
+    {
         return renamed.split_once('"').unwrap().0.to_owned();
     }
-    let is_name = |line: &&str| line.starts_with("    ") && line.trim().starts_with(char::is_uppercase);
     let name = part.lines().find(is_name).unwrap().trim();
     let mut kebab = String::new();
     for letter in name.chars().take_while(|letter| letter.is_alphanumeric()) {

@@ -161,7 +161,11 @@ mod tests {
         assert_eq!(away.to_string(), text);
         let pod = Away { containers: 25.0, ..away };
         assert!(pod.to_string().contains("stopping 0.9, its pod's other containers 25.0, last"), "{pod}");
-        assert!(serde_json::to_string(&away).unwrap().starts_with(r#"{"total":3.12,"stopping":0.9,"#));
+        assert!(
+            serde_json::to_string(&away)
+                .unwrap()
+                .starts_with(r#"{"total_seconds":3.12,"stopping_seconds":0.9,"#)
+        );
     }
 
     #[test]

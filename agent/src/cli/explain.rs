@@ -56,10 +56,10 @@ pub(super) fn run(options: &Options) -> Result<(), Exit> {
     } else {
         let known: Vec<String> = known().map(str::to_lowercase).collect();
         let meant = nearest(asked, known.iter().map(String::as_str));
-        let meant = meant.map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
+        let meant = meant.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
         let asked: String = asked.chars().take(80).collect();
         return Err(Exit::Usage(format!(
-            "`{asked}` is neither a name nor a message of etcd-lun{meant}; `etcd-lun explain --list` lists the names"
+            "`{asked}` is neither a name nor a message of etcd-lun: `etcd-lun explain --list` lists the names{meant}"
         )));
     }
     Ok(())

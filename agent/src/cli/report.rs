@@ -141,9 +141,8 @@ fn of_node(host: &Host, config: &Config, identity: &Identity, parts: &mut Parts)
     tool(host, parts, "units.txt", Tool::Systemctl, status);
     let cat = ["cat", "--no-pager"].into_iter().chain(units.iter().copied());
     tool(host, parts, "unit-files.txt", Tool::Systemctl, cat);
-    for unit in [etcd, mount.as_str()] {
-        journal(host, parts, &format!("journal-{unit}.txt"), &["--boot", "--unit", unit]);
-    }
+    journal(host, parts, "journal-etcd.txt", &["--boot", "--unit", etcd]);
+    journal(host, parts, "journal-mount.txt", &["--boot", "--unit", &mount]);
 }
 
 /// Our units, and those that we depend on.
