@@ -1,6 +1,7 @@
 //! Checks that the docs agree with the program's messages, with each other, and with their pictures' texts.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+use etcd_lun::cli::{Entry, entries};
 use std::fs;
 
 fn read(path: &str) -> String {
@@ -8,38 +9,84 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The messages of all refusals. `…` stands for each inserted value.
-fn refusals() -> Vec<String> {
+/// The name and the message of each refusal. `…` stands for each inserted value.
+fn refusals() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for file in ["mod.rs", "authority.rs", "retired.rs", "rollback.rs"] {
         let text = read(&format!("agent/src/plan/refusal/{file}"));
         let own = text.split("#[error(").skip(1).filter(|part| !part.starts_with("transparent"));
-        found.extend(own.map(|part| message(part).unwrap()));
+        found.extend(own.map(|part| (variant(part), message(part).unwrap())));
     }
+    // The only refusal that no planner makes: `render` refuses an object that a cluster could not store.
+    found.push(("object-too-large".into(), "MachineConfig …: this object alone would have …".into()));
     found
 }
 
-/// Each message has exactly one entry: the longest one with which the message begins.
+/// The name of the variant after its message, as serde writes it.
+fn variant(part: &str) -> String {
+    let is_name = |line: &&str| line.starts_with("    ") && line.trim().starts_with(char::is_uppercase);
+    // An attribute of the variant stands before its name. Those of its fields come later.
+    let attributes = part.lines().take_while(|line| !is_name(line));
+    if let Some(renamed) =
+        attributes.filter_map(|line| line.trim().strip_prefix("#[serde(rename = \"")).next()
+    {
+        return renamed.split_once('"').unwrap().0.to_owned();
+    }
+    let name = part.lines().find(is_name).unwrap().trim();
+    let mut kebab = String::new();
+    for letter in name.chars().take_while(|letter| letter.is_alphanumeric()) {
+        if letter.is_uppercase() && !kebab.is_empty() {
+            kebab.push('-');
+        }
+        kebab.extend(letter.to_lowercase());
+    }
+    kebab
+}
+
+/// The entries of a page.
+fn entries_of(page: &str) -> Vec<&'static Entry> {
+    let found: Vec<_> = entries().iter().filter(|entry| entry.page == page).collect();
+    let headings = read(page).lines().filter(|line| line.starts_with("### ")).count();
+    assert_eq!(found.len(), headings, "{page}: a heading is no name");
+    found
+}
+
+/// Each refusal has the entry of its name, and the entry quotes the beginning of its message.
 #[test]
 fn every_refusal_has_its_entry_in_troubleshooting() {
-    let page = read("docs/troubleshooting.md");
-    let entries: Vec<&str> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("### "))
-        .map(|entry| entry.trim_end_matches('…').trim_end())
-        .collect();
+    let mut entries = entries_of("docs/troubleshooting.md");
     let messages = refusals();
     assert!(messages.len() > 40, "{messages:#?}");
-    let own = |message: &String| {
-        entries.iter().filter(|entry| message.starts_with(**entry)).max_by_key(|entry| entry.len()).copied()
-    };
-    let owned: Vec<_> = messages.iter().map(|message| (message, own(message))).collect();
-    let lacking: Vec<_> = owned.iter().filter(|(_, entry)| entry.is_none()).map(|(text, _)| text).collect();
-    assert!(lacking.is_empty(), "docs/troubleshooting.md lacks an entry for {lacking:#?}");
-    for entry in &entries {
-        let of: Vec<_> = owned.iter().filter(|(_, own)| own.as_ref() == Some(entry)).collect();
-        assert_eq!(of.len(), 1, "docs/troubleshooting.md: the entry {entry:?} is that of {of:#?}");
+    for (name, message) in &messages {
+        let at = entries.iter().position(|entry| entry.name == name);
+        let entry =
+            entries.remove(at.unwrap_or_else(|| panic!("docs/troubleshooting.md lacks {name}: {message}")));
+        let begins = entry.message.trim_end_matches('…').trim_end();
+        assert!(message.starts_with(begins), "{name}: {message:?} does not begin with {begins:?}");
     }
+    assert!(entries.is_empty(), "docs/troubleshooting.md has what no refusal says: {entries:#?}");
+}
+
+/// Each alert has its entry, and leads to it.
+#[test]
+fn every_alert_has_its_entry() {
+    let rules = read("packaging/monitoring/rules.yaml");
+    let mut entries = entries_of("docs/alerts.md");
+    for alert in rules.split("- alert: ").skip(1) {
+        let name = alert.lines().next().unwrap();
+        let at = entries.iter().position(|entry| entry.name == name);
+        let entry = entries.remove(at.unwrap_or_else(|| panic!("docs/alerts.md lacks {name}")));
+        let summary = alert.lines().find_map(|line| line.trim().strip_prefix("summary: ")).unwrap();
+        let mut shown = String::new();
+        for (number, part) in summary.trim_matches('"').split("{{").enumerate() {
+            shown.push_str(if number == 0 { "" } else { "…" });
+            shown.push_str(part.split_once("}}").map_or(part, |(_, after)| after));
+        }
+        assert_eq!(entry.message, shown, "{name}");
+        let runbook = format!("runbook_url: \"DOCS/alerts.md#{}\"", anchor(name));
+        assert!(alert.contains(&runbook), "{name} has no {runbook}");
+    }
+    assert!(entries.is_empty(), "docs/alerts.md has what is no alert: {entries:#?}");
 }
 
 /// The program's source files, without their tests.
@@ -136,10 +183,8 @@ fn message(arguments: &str) -> Option<String> {
 
 #[test]
 fn every_error_has_its_entry() {
-    let page = read("docs/errors.md");
-    let rows =
-        page.lines().filter_map(|line| line.strip_prefix("| ")).filter(|row| !row.starts_with("message |"));
-    let entries: Vec<String> = rows.map(|row| row.split_once(" |").unwrap().0.to_owned()).collect();
+    let entries: Vec<String> =
+        entries_of("docs/errors.md").iter().map(|entry| entry.message.clone()).collect();
     let listed: std::collections::BTreeSet<String> = entries.iter().cloned().collect();
     assert_eq!(listed.len(), entries.len(), "docs/errors.md has an entry twice");
     let messages = errors();
@@ -218,6 +263,23 @@ fn the_readme_is_short_and_its_config_is_right() {
     for command in ["tests/demo", "tests/all"] {
         assert!(page.contains(&format!("# {command} ")), "{command}");
     }
+}
+
+/// A page for 3 a.m. is one screen, and is the first one that README leads to.
+#[test]
+fn the_first_page_is_short_and_comes_first() {
+    let page = read("docs/etcd-is-down.md");
+    assert!(page.lines().count() <= 40, "{}", page.lines().count());
+    assert_eq!(links(&read("README.md"))[0], "docs/etcd-is-down.md");
+    // The names on it are those that the program prints.
+    let names: Vec<_> = page.split('[').skip(1).filter_map(|rest| rest.split_once(']')).collect();
+    let names = names.iter().filter(|(name, after)| !after.starts_with('(') && *name != "…");
+    let mut seen = 0;
+    for (name, _) in names {
+        assert!(entries().iter().any(|entry| entry.name == *name), "{name}");
+        seen += 1;
+    }
+    assert!(seen >= 4, "{seen}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod completions;
+mod explain;
 mod keys;
 mod lines;
 mod man;
@@ -10,6 +11,8 @@ mod reference;
 #[path = "../support/schema.rs"]
 mod schema;
 mod schemas;
+mod secrets;
+mod signals;
 mod streams;
 #[allow(dead_code, reason = "each test uses only some of these functions")]
 #[path = "../support/mod.rs"]
@@ -130,7 +133,7 @@ fn config_errors_are_2_and_name_file_and_line() {
     for (text, said) in cases {
         let (code, out, err) = run(&["config", "check", "--config", &dir.config(&text)]);
         assert_eq!((code, out.as_str()), (2, ""), "{said}: {err}");
-        assert!(err.starts_with("error: ") && err.contains(said), "{said}: {err}");
+        assert!(err.starts_with("error") && err.contains(said), "{said}: {err}");
         assert_eq!(err.lines().count(), 1, "{err}");
         assert!(!err.contains("hunter2"), "{err}");
     }
@@ -237,7 +240,7 @@ fn without_root_it_says_so() {
         let output = as_nobody(&dir, &arguments);
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{verb}: {err}");
-        assert!(err.starts_with("error: etcd-lun must run as root"), "{verb}: {err}");
+        assert!(err.starts_with("error [not-root]: etcd-lun must run as root"), "{verb}: {err}");
     }
 }
 

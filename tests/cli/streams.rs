@@ -17,6 +17,11 @@ fn an_output_that_is_lost_is_an_error() {
         "config example",
         "config schema",
         "health --list",
+        "explain",
+        "explain --list",
+        "render udev",
+        "render policy",
+        "completion bash",
         "--help",
         "version",
     ] {
@@ -28,7 +33,7 @@ fn an_output_that_is_lost_is_an_error() {
         };
         let (code, err) = ended(fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into());
         assert_eq!(code, Some(1), "{line}: {err}");
-        assert!(err.contains("error: printing to standard output: No space left"), "{line}: {err}");
+        assert!(err.contains("error: printing") && err.contains("No space left"), "{line}: {err}");
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let (code, err) = ended(writer.into());
@@ -58,7 +63,7 @@ fn what_a_terminal_gets() {
     let (code, said) = typed(&[], "render machineconfig --without-program");
     assert_eq!(code, 2, "{said}");
     assert!(
-        said.contains("write it to a file, `etcd-lun render machineconfig >98-master-etcd-lun.yaml`"),
+        said.contains("write it to a file, `etcd-lun render machineconfig --output 98-master-etcd-lun.yaml`"),
         "{said}"
     );
     if !nix::unistd::geteuid().is_root() {

@@ -98,14 +98,9 @@ fn occasions() -> [(&'static str, Etcd, Occasion); 3] {
     ]
 }
 
-/// The name of the refusal, as in the output of `--json`.
-fn name(refusal: &Refusal) -> String {
-    serde_json::to_value(refusal).unwrap()["refusal"].as_str().unwrap().to_owned()
-}
-
 fn outcome(node: &Node, occasion: Occasion) -> String {
     match plan(&config(), node, occasion) {
-        Err(refusal) => format!("*refused: {}*", name(&refusal)),
+        Err(refusal) => format!("*refused [{}]*", refusal.name()),
         Ok(plan) if plan.is_empty() => "nothing".into(),
         Ok(plan) => {
             let mut steps: Vec<_> = plan.steps.iter().map(Step::id).collect();

@@ -76,7 +76,9 @@ fn each_limit_has_its_warning_with_a_cure() {
     let (code, out, err) = render(1_200_000);
     assert_eq!((code, out.as_str()), (3, ""), "{err}");
     assert!(
-        err.starts_with("refused: MachineConfig 98-master-etcd-lun: this object alone would have 16"),
+        err.starts_with(
+            "refused [object-too-large]: MachineConfig 98-master-etcd-lun: this object alone would have 16"
+        ),
         "{err}"
     );
     assert!(err.contains("accepts 1572864: bring the program by --image"), "{err}");

@@ -11,20 +11,28 @@ use std::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Away {
     /// All of it.
+    #[serde(rename = "total_seconds")]
     pub total: f64,
     /// Until etcd itself had ended.
+    #[serde(rename = "stopping_seconds")]
     pub stopping: f64,
     /// Until the other containers of its pod had ended.
+    #[serde(rename = "containers_seconds")]
     pub containers: f64,
     /// Copying what was left, and the proof.
+    #[serde(rename = "last_blocks_seconds")]
     pub last_blocks: f64,
     /// So much was written meanwhile.
+    #[serde(rename = "written_bytes")]
     pub written: u64,
     /// The stamp, the commit point, and what becomes of the data directory.
+    #[serde(rename = "commit_seconds")]
     pub commit: f64,
     /// Mounting or unmounting the LUN.
+    #[serde(rename = "mount_seconds")]
     pub mount: f64,
     /// Until the member served again.
+    #[serde(rename = "starting_seconds")]
     pub starting: f64,
 }
 
@@ -153,7 +161,11 @@ mod tests {
         assert_eq!(away.to_string(), text);
         let pod = Away { containers: 25.0, ..away };
         assert!(pod.to_string().contains("stopping 0.9, its pod's other containers 25.0, last"), "{pod}");
-        assert!(serde_json::to_string(&away).unwrap().starts_with(r#"{"total":3.12,"stopping":0.9,"#));
+        assert!(
+            serde_json::to_string(&away)
+                .unwrap()
+                .starts_with(r#"{"total_seconds":3.12,"stopping_seconds":0.9,"#)
+        );
     }
 
     #[test]

@@ -18,7 +18,10 @@ use crate::{
     config::Config,
     host::{Host, filelock::Lock},
     node::{Fact, Identity, Selinux},
-    observe::{self, secrets},
+    observe::{
+        self,
+        secrets::{self, Secrets},
+    },
     plan::{Goal, Occasion},
     policy,
 };
@@ -67,6 +70,9 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
         return view::plan(file, goal, output);
     }
     let (host, identity, config) = config::load_with_host_name(file, goal == Goal::Lun(Occasion::Boot))?;
+    // Secrets are read before signals are held back, because a read can hang.
+    let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
+    config::hold(&host)?;
     let by_hand = goal != Goal::Lun(Occasion::Boot);
     let (lock, file) = loop {
         match alone::turn(&host, verb(goal)).context("making sure that this is the only apply")? {
@@ -82,8 +88,8 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
         }
     };
     let mut progress = Progress::new().followed_in(file);
-    let outcome =
-        prepare(&host, goal).and_then(|()| carry_out(&host, &config, &identity, goal, &lock, &mut progress));
+    let outcome = prepare(&host, goal)
+        .and_then(|()| carry_out(&host, &config, &secrets, &identity, goal, &lock, &mut progress));
     let result = result_of(goal, outcome.as_ref());
     if outcome.is_ok() {
         tracing::info!("ended: {}", result.text);
@@ -118,14 +124,14 @@ fn prepare(host: &Host, goal: Goal) -> Result<(), Exit> {
 fn carry_out(
     host: &Host,
     config: &Config,
+    secrets: &Secrets,
     identity: &Identity,
     goal: Goal,
     lock: &Lock,
     progress: &mut Progress<'_>,
 ) -> Result<Done, Exit> {
     log_domain(host, config);
-    let secrets = secrets::load(host, config, config::credentials().as_deref())?;
-    Ok(apply::apply(host, config, &secrets, identity, goal, lock, progress)?)
+    Ok(apply::apply(host, config, secrets, identity, goal, lock, progress)?)
 }
 
 /// How the run has ended, for those who follow it.

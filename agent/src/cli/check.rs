@@ -3,7 +3,9 @@
 use super::{
     config::{credentials, load_pool},
     exit::Exit,
-    output::{JSON_VERSION, OutputFormat, print_err, print_out, print_value},
+    grammar::Check as Options,
+    output::{JSON_VERSION, print_err, print_out, print_value},
+    secrets,
     show_config::{self, Files, Skipped},
 };
 use crate::{
@@ -11,8 +13,7 @@ use crate::{
     health,
     host::{Host, iscsi},
     node::Identity,
-    observe::{self, secrets},
-    terms::Chap,
+    observe,
 };
 use serde_json::json;
 use std::path::Path;
@@ -29,29 +30,36 @@ pub(super) fn schema() -> Result<(), Exit> {
 }
 
 /// `config check`, for this host or for the node with this host name or machine id. On a machine that is no node it prints all
-/// entries. All entries must be valid. Secrets are read only on their own node, because no other machine has them.
-pub(super) fn check(file: Option<&Path>, node: Option<&str>, output: OutputFormat) -> Result<(), Exit> {
+/// entries. All entries must be valid. Files of secrets are read only on their own node, because no other machine has them, or
+/// from a directory that is named.
+pub(super) fn check(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
+    let Options { node, secrets_from, output } = options;
+    let from = secrets_from.as_deref();
     let (host, pool, sources) = load_pool(file)?;
     let files = files(&host, file, &sources)?;
     let rows = pool.rows()?;
     let mut warnings = pool.warnings();
     warnings.extend(readable_by_others(&host, &pool, &sources));
+    warnings.extend(given_secrets(&host, &pool, from)?);
     let (whose, config) = match node {
         Some(node) => {
             let config = pool.for_node(node, node).map_err(|error| match error {
                 ConfigError::NoEntry { .. } => {
                     let known = rows.iter().map(|row| row.name.clone()).collect();
-                    ConfigError::NoSuchNode { asked: node.into(), known }
+                    ConfigError::NoSuchNode { asked: node.clone(), known }
                 }
                 error => error,
             })?;
-            (format!("{node}, not this one; secrets were not read"), Some(config))
+            let secrets = if from.is_some() { "" } else { "; secrets were not read" };
+            (format!("{node}, not this one{secrets}"), Some(config))
         }
         None => {
             let identity = crate::observe::identity(&host, false)?;
             match pool.for_node(&identity.machine_id, &identity.hostname) {
                 Ok(config) => {
-                    warnings.extend(short_secrets(&host, &config)?);
+                    if from.is_none() {
+                        warnings.extend(short_secrets(&host, &config)?);
+                    }
                     warnings.extend(shared_target(&host, &config));
                     (this_host(&identity), Some(config))
                 }
@@ -154,11 +162,26 @@ fn shared_target(host: &Host, config: &Config) -> Option<String> {
 
 /// Reads this node's secrets, which must be valid. Warnings of those that are too short.
 fn short_secrets(host: &Host, config: &Config) -> Result<Vec<String>, ConfigError> {
-    let secrets = secrets::load(host, config, credentials().as_deref())?;
-    let is_short = |chap: &Chap| {
-        chap.password().is_short() || chap.mutual().is_some_and(|(_, secret)| secret.is_short())
-    };
-    let all = [("target.chap", &secrets.session), ("target.discovery_chap", &secrets.discovery)];
-    let short = all.into_iter().filter(|(_, chap)| chap.as_ref().is_some_and(is_short));
+    let found = observe::secrets::load(host, config, credentials().as_deref())?;
+    let all = [("target.chap", &found.session), ("target.discovery_chap", &found.discovery)];
+    let short = all.into_iter().filter(|(_, chap)| chap.as_ref().is_some_and(secrets::is_short));
     Ok(short.map(|(table, _)| SecretSource::short(table)).collect())
+}
+
+/// Judges the secrets that can be known here as `render` does: those in the config, and those of the files in this directory.
+/// Warnings of those that are too short, or that others can read.
+fn given_secrets(host: &Host, pool: &Pool, from: Option<&Path>) -> Result<Vec<String>, Exit> {
+    let Some(target) = pool.storage.target() else { return Ok(Vec::new()) };
+    let Some(from) = from else { return Ok(secrets::judge(target, &Vec::new())?) };
+    let files = secrets::read(host, target, Some(from), "put it there under this name")?;
+    let mut warnings = secrets::judge(target, &files)?;
+    for (path, _) in &files {
+        let found = secrets::place(path, Some(from))?;
+        let mode = host.root.mode(&found).ok().flatten().filter(|mode| mode & 0o077 != 0);
+        warnings.extend(mode.map(|mode| {
+            let found = found.display();
+            format!("{found} has mode {mode:04o}, so others can read it: run `chmod 0600 {found}`")
+        }));
+    }
+    Ok(warnings)
 }

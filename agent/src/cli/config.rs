@@ -12,7 +12,7 @@ use crate::{
 use anyhow::Context as _;
 use std::{
     io::{self, Read as _},
-    path::{self, Path},
+    path::{self, Path, PathBuf},
     sync::OnceLock,
     time::{Duration, Instant},
 };
@@ -21,7 +21,9 @@ use std::{
 /// continues, and the facts say so.
 pub(super) fn load_to_look(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
     let (host, joined) = machine_to_look()?;
-    load_on(host, file, joined)
+    let loaded = load_on(host, file, joined)?;
+    loaded.0.watch_signals().context("setting up signals")?;
+    Ok(loaded)
 }
 
 /// Opens the machine for a verb that only reads, without a config.
@@ -34,17 +36,25 @@ pub(super) fn machine_to_look() -> Result<(Host, Joined), Exit> {
     Ok((host, joined))
 }
 
-/// Opens the machine for a verb that everybody may run. Root also joins PID 1's mount namespace.
+/// Opens the machine for a verb that everybody may run and that reads no config. Root also joins PID 1's mount namespace.
 pub(super) fn machine_for_anybody() -> Result<Host, Exit> {
     // Before `Host` starts a thread. Others than root cannot join it, and need not: they measure a directory that they see.
     let _joined = join_pid1();
-    Ok(Host::machine().context("setting up")?)
+    let host = Host::machine().context("setting up")?;
+    host.watch_signals().context("setting up signals")?;
+    Ok(host)
 }
 
 /// Opens the machine and loads the config, for a verb that changes the node. The change must happen in PID 1's mount namespace.
+/// The verb calls [`hold`] when it has read everything, before it begins.
 pub(super) fn load_to_change(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
     let (host, joined) = machine_as_root()?;
     load_on(host, file, joined.context("acting in PID 1's mount namespace")?)
+}
+
+/// Holds signals back, because the verb begins to change the node.
+pub(super) fn hold(host: &Host) -> Result<(), Exit> {
+    Ok(host.hold_signals().context("setting up signals")?)
 }
 
 /// Like [`load_to_change`], for what runs at a boot. DHCP may set the host name late. While it is still the placeholder
@@ -92,7 +102,7 @@ fn is_placeholder(hostname: &str) -> bool {
 
 /// Opens the machine, for root only. This is checked first, because other users cannot even read a config with secrets.
 fn machine_as_root() -> Result<(Host, io::Result<Joined>), Exit> {
-    // Before any file is read, and while this process has one thread, which the kernel requires: `Host` starts another.
+    // Before any file is read, and while this process has one thread, which the kernel requires.
     let joined = join_pid1();
     let host = Host::machine().context("setting up")?;
     if !identity::is_root(&host).context("finding out who runs this")? {
@@ -109,14 +119,44 @@ fn join_pid1() -> io::Result<Joined> {
 }
 
 fn load_on(host: Host, file: Option<&Path>, joined: Joined) -> Result<(Host, Identity, Config), Exit> {
+    let (identity, config) = load_here(&host, file, joined)?;
+    Ok((host, identity, config))
+}
+
+/// Loads the config of this node.
+pub(super) fn load_here(
+    host: &Host,
+    file: Option<&Path>,
+    joined: Joined,
+) -> Result<(Identity, Config), Exit> {
     // A missing config is reported first, because it is the most likely mistake.
-    let sources = sources(&host, file)?;
+    let sources = sources(host, file)?;
     if sources.is_empty() {
         return Err(ConfigError::NoFile.into());
     }
-    let identity = crate::observe::identity(&host, joined == Joined::Joined)?;
+    let identity = crate::observe::identity(host, joined == Joined::Joined)?;
     let config = Config::load(&sources, &identity.machine_id, &identity.hostname)?;
-    Ok((host, identity, config))
+    Ok((identity, config))
+}
+
+/// The config's files that can be read, and their texts, valid or not.
+pub(super) fn texts(host: &Host, file: Option<&Path>) -> Vec<(String, String)> {
+    let named = |path: PathBuf, bytes: &[u8]| {
+        (path.display().to_string(), String::from_utf8_lossy(bytes).into_owned())
+    };
+    if file == Some(Path::new(STANDARD_INPUT)) {
+        return standard_input().map(|bytes| named("standard input".into(), &bytes)).into_iter().collect();
+    }
+    let mut paths: Vec<PathBuf> = match file {
+        Some(file) => path::absolute(file).into_iter().collect(),
+        None => vec![MAIN_FILE.into()],
+    };
+    if file.is_none() {
+        let fragments = host.root.list_opt(FRAGMENTS).ok().flatten().unwrap_or_default();
+        paths.extend(fragments.iter().map(|name| Path::new(FRAGMENTS).join(name)));
+    }
+    let read = |path: PathBuf| host.root.read_input(&path).ok().map(|bytes| named(path, &bytes));
+    paths.into_iter().filter_map(read).collect()
 }
 
 /// Loads the config that all nodes share, and its source texts. This needs no node entry for this machine.
@@ -130,6 +170,9 @@ pub(super) fn load_pool(file: Option<&Path>) -> Result<(Host, Pool, Vec<Source>)
 /// The name of a config file that stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
+/// How much of standard input is read: far more than a config has.
+const LONGEST_INPUT: u64 = 16 << 20;
+
 /// What standard input has. It can be read only once, and a verb that waits for the host name asks again.
 fn standard_input() -> io::Result<Vec<u8>> {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
@@ -137,14 +180,14 @@ fn standard_input() -> io::Result<Vec<u8>> {
         return Ok(bytes.clone());
     }
     let mut bytes = Vec::new();
-    io::stdin().read_to_end(&mut bytes)?;
+    io::stdin().take(LONGEST_INPUT).read_to_end(&mut bytes)?;
     Ok(BYTES.get_or_init(|| bytes).clone())
 }
 
 /// The source texts of the config, in the order in which they are merged.
 fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError> {
     let read = |path: &Path| -> Result<Source, ConfigError> {
-        config::utf8(path.display().to_string(), host.root.read_bytes(path)?)
+        config::utf8(path.display().to_string(), host.root.read_input(path)?)
     };
     if file == Some(Path::new(STANDARD_INPUT)) {
         return Ok(vec![config::utf8("standard input".into(), standard_input()?)?]);

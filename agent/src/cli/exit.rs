@@ -1,11 +1,15 @@
 //! How the program ends: exit codes, and the last line on standard error.
 
+use super::entries::name_of_error;
 use crate::{
     apply::{Failure, run_file::RunResult},
     config::ConfigError,
     plan::Refusal,
 };
-use std::process::{ExitCode, Termination};
+use std::{
+    borrow::Cow,
+    process::{ExitCode, Termination},
+};
 
 /// The meaning of the exit codes, from 0 on.
 pub const EXIT_CODES: [&str; 5] =
@@ -42,18 +46,40 @@ impl Exit {
         }
     }
 
+    /// The name under which the documents explain this end.
+    pub(super) fn name(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Error(error) => name_of_error(&format!("{error:#}")).map(Cow::Borrowed),
+            Self::Usage(text) => name_of_error(text).map(Cow::Borrowed),
+            Self::Refused(refusal) => Some(Cow::Owned(refusal.name())),
+            Self::TooLarge(_) => Some(Cow::Borrowed(OBJECT_TOO_LARGE)),
+            Self::Success | Self::Followed(_) | Self::Unhealthy(_) => None,
+        }
+    }
+
     /// One line: what failed, with all its causes.
     pub(super) fn line(&self) -> Option<String> {
         match self {
             Self::Success => None,
-            Self::Error(error) => Some(format!("error: {error:#}")),
-            Self::Usage(text) => Some(format!("error: {text}")),
-            Self::Refused(refusal) => Some(format!("refused: {refusal}")),
-            Self::TooLarge(text) => Some(format!("refused: {text}")),
+            Self::Error(error) => Some(named("error", self.name(), &format!("{error:#}"))),
+            Self::Usage(text) => Some(named("error", self.name(), text)),
+            Self::Refused(refusal) => Some(named("refused", self.name(), &refusal.to_string())),
+            Self::TooLarge(text) => Some(named("refused", self.name(), text)),
             Self::Followed(result) => Some(result.text.clone()),
             Self::Unhealthy(text) if text.is_empty() => None,
             Self::Unhealthy(text) => Some(format!("unhealthy: {text}")),
         }
+    }
+}
+
+/// The name of the refusal of an object that a cluster could not store.
+const OBJECT_TOO_LARGE: &str = "object-too-large";
+
+/// The last line of a run: `refused [NAME]: …`. `explain NAME` prints more.
+fn named(kind: &str, name: Option<Cow<'static, str>>, text: &str) -> String {
+    match name {
+        Some(name) => format!("{kind} [{name}]: {text}"),
+        None => format!("{kind}: {text}"),
     }
 }
 

@@ -4,8 +4,8 @@
 //! The first paragraph of a comment on a verb or an option is its help.
 
 use super::{
-    apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, hands, health, man, output::OutputFormat,
-    render, render_target, retired,
+    apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, explain, hands, health, man,
+    output::OutputFormat, render, render_target, report, retired, values::absolute,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
@@ -75,6 +75,19 @@ pub(super) enum Verb {
     /// Make what is brought to nodes, and the script that sets up a target
     #[command(subcommand)]
     Render(Render),
+    /// Pack what a colleague or a ticket needs into one archive, without secrets; by hand only
+    #[command(
+        after_help = "The archive has what `status`, `plan` and `health` say, the merged config without secrets, the \
+                            record, the journals of etcd-lun, etcd and iscsid, the kernel's log, sessions, paths, disks \
+                            and units. Each part has 1 MiB at most. It changes nothing."
+    )]
+    Report(report::Options),
+    /// Say what a refusal, an error, an alert or a check means, and what to do
+    #[command(
+        after_help = "Without a name it prints what to do while etcd is down. The text is that of the documents, which \
+                            this program brings along."
+    )]
+    Explain(explain::Options),
     /// Print the script with which a shell completes this program's command line
     #[command(
         after_help = "For the shell that runs: `source <(etcd-lun completion bash)`, the same with zsh, or \
@@ -139,6 +152,9 @@ pub(super) struct Check {
     /// Check the entry of the node with this host name or machine id instead, without reading secrets
     #[arg(long, value_name = "NAME", add = completion::nodes())]
     pub node: Option<String>,
+    /// Also read the files of secrets, from this directory instead of the paths in the config, and judge them as `render` does
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute())]
+    pub secrets_from: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputFormat,
 }
@@ -206,6 +222,8 @@ impl Verb {
             | Self::Selinux(Selinux::Install | Selinux::Remove)
             | Self::Config(Config::Example | Config::Schema)
             | Self::Render(_)
+            | Self::Report(_)
+            | Self::Explain(_)
             | Self::Completion(_)
             | Self::Man(_)
             | Self::Version

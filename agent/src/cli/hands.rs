@@ -50,6 +50,7 @@ pub(super) fn run(options: &Options) -> Result<(), Exit> {
     let host = Host::machine().context("preparing to work on this machine")?;
     let mut request = String::new();
     std::io::stdin().take(REQUEST_MAX).read_to_string(&mut request).context("reading the request")?;
+    host.hold_signals().context("setting up signals")?;
     hands::serve(&host, &errand, &request, std::io::stdout())
         .context("answering over standard output: only etcd-lun-hands.socket runs this")?;
     Ok(())

@@ -75,8 +75,8 @@ pub(super) fn failure_json(exit: &Exit, line: &str) -> Option<serde_json::Value>
         Exit::Followed(result) => return Some(result.json.clone()),
         Exit::Error(error) => ("error", serde_json::json!(format!("{error:#}"))),
         Exit::Usage(text) => ("error", serde_json::json!(text)),
-        Exit::TooLarge(text) => ("refused", serde_json::json!(text)),
+        Exit::TooLarge(text) => ("refused", serde_json::json!({ "refusal": exit.name(), "found": text })),
         Exit::Refused(refusal) => ("refused", serde_json::json!(refusal)),
     };
-    Some(serde_json::json!({ "version": JSON_VERSION, kind: detail, "message": line }))
+    Some(serde_json::json!({ "version": JSON_VERSION, kind: detail, "name": exit.name(), "message": line }))
 }

@@ -16,6 +16,7 @@ use std::path::Path;
 pub(super) fn run(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
     let (host, identity, config) = config::load_to_change(file)?;
     let secrets = secrets::load(&host, &config, credentials().as_deref())?;
+    config::hold(&host)?;
     let portals = luns::luns(&host, &config, &secrets, &identity)?;
     if output.json {
         return print_json("portals", &portals);

@@ -7,9 +7,11 @@ mod bench;
 mod check;
 mod completion;
 mod config;
+mod entries;
 mod env;
 mod events;
 mod exit;
+mod explain;
 mod follow;
 mod grammar;
 mod hands;
@@ -23,13 +25,17 @@ mod page;
 mod progress;
 mod render;
 mod render_target;
+mod report;
 mod retired;
+mod secrets;
 mod selinux;
 mod show;
 mod show_config;
 mod values;
 mod view;
+mod written;
 
+pub use entries::{Entry, entries};
 pub use env::ENVIRONMENT;
 pub use exit::{EXIT_CODES, Exit};
 pub use grammar::command;
@@ -115,7 +121,7 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Selinux(Selinux::Install) => selinux::install(file),
         Verb::Selinux(Selinux::Status(output)) => selinux::status(file, *output),
         Verb::Selinux(Selinux::Remove) => selinux::remove(file),
-        Verb::Config(Config::Check(options)) => check::check(file, options.node.as_deref(), options.output),
+        Verb::Config(Config::Check(options)) => check::check(file, options),
         Verb::Config(Config::Example) => check::example(),
         Verb::Config(Config::Schema) => check::schema(),
         Verb::Render(Render::Units(options)) => render::units(file, options),
@@ -127,6 +133,8 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Render(Render::Udev) => render::udev(file),
         Verb::Render(Render::Multipath) => render::multipath(file),
         Verb::Render(Render::Target(options)) => render_target::target(file, options),
+        Verb::Report(options) => report::run(file, options),
+        Verb::Explain(options) => explain::run(options),
         Verb::Completion(options) => completion::script(options),
         Verb::Man(options) => man::write(options, grammar::command()),
         Verb::Version => {

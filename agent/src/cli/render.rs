@@ -4,15 +4,16 @@ use super::{
     config::load_pool,
     exit::Exit,
     output::{print_document, print_err, print_out},
+    secrets,
     values::absolute,
+    written,
 };
 use crate::{
-    config::{ChapSource, ConfigError, MAIN_FILE, Pool, SecretSource, Source},
+    config::{MAIN_FILE, Pool, SecretSource, Source},
     delivery::{self, Delivery, DeliveryError, ImageRef, MachineConfig, ObjectName, Program, Role, Way},
     host::Host,
-    observe::secrets,
     policy,
-    terms::{AbsPath, Chap, Secret},
+    terms::AbsPath,
     unit,
 };
 use anyhow::Context as _;
@@ -44,6 +45,9 @@ pub(super) struct Options {
     /// Leave the files of secrets out; you bring them to the nodes in another way
     #[arg(long)]
     without_secrets: bool,
+    /// Write to this file, with mode 0600, and say which parts have changed; without it, print to standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute())]
+    output: Option<PathBuf>,
 }
 
 /// The role of a pool.
@@ -139,18 +143,27 @@ pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOp
 /// Prints a MachineConfig, and its size on standard error.
 pub(super) fn machineconfig(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     let name = options.object_name();
-    if io::stdout().is_terminal() {
+    if io::stdout().is_terminal() && options.output.is_none() {
         return Err(Exit::Usage(format!(
-            "a MachineConfig is too long for a terminal, and may hold secrets: write it to a file, `etcd-lun render machineconfig >{name}.yaml`"
+            "a MachineConfig is too long for a terminal, and may hold secrets: write it to a file, `etcd-lun render machineconfig --output {name}.yaml`"
         )));
     }
-    print_document(&gather(file, options)?.0.text())
+    let (host, object, _) = gather(file, options)?;
+    deliver(&host, options, &object.text())
+}
+
+/// Writes a document to the file of `--output`, or prints it.
+fn deliver(host: &Host, options: &Options, text: &str) -> Result<(), Exit> {
+    match &options.output {
+        Some(file) => written::write(host, file, text),
+        None => print_document(text),
+    }
 }
 
 /// Prints a Butane config, and on standard error the size of the MachineConfig that Butane makes of it.
 pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
-    let (_, delivery) = gather(file, options)?;
-    print_document(&delivery::butane(&delivery, &options.role.role, &options.object_name()))
+    let (host, _, delivery) = gather(file, options)?;
+    deliver(&host, options, &delivery::butane(&delivery, &options.role.role, &options.object_name()))
 }
 
 /// Prints a PinnedImageSet.
@@ -183,7 +196,7 @@ pub(super) fn multipath(file: Option<&Path>) -> Result<(), Exit> {
 }
 
 /// Reads and checks all parts before anything is printed, and says whether the object fits.
-fn gather(file: Option<&Path>, options: &Options) -> Result<(MachineConfig, Delivery), Exit> {
+fn gather(file: Option<&Path>, options: &Options) -> Result<(Host, MachineConfig, Delivery), Exit> {
     let (host, pool, sources) = load_pool(file)?;
     let nodes = pool.nodes()?;
     let secrets = secret_files(&host, &pool, options)?;
@@ -201,7 +214,7 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<(MachineConfig, Deli
     let object = MachineConfig::new(&delivery, &options.role.role, &options.object_name())
         .map_err(anyhow::Error::from)?;
     fits(&host, options, &way, &object)?;
-    Ok((object, delivery))
+    Ok((host, object, delivery))
 }
 
 /// Says on standard error how large the object is. Refuses an object that a cluster could not store.
@@ -291,41 +304,8 @@ fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsP
         }
         return Ok(Vec::new());
     }
-    let mut files = Vec::new();
-    for path in paths {
-        let from = match &options.secrets_from {
-            Some(dir) => std::path::absolute(dir).context("finding --secrets-from")?.join(path.name()),
-            None => path.as_path().to_owned(),
-        };
-        let text = host.root.read(&from).map_err(|error| ConfigError::Secret {
-            what: format!("the secret in {path}"),
-            why: format!(
-                "{error}: name its directory with --secrets-from, or leave it out with --without-secrets"
-            ),
-        })?;
-        files.push((path, text));
-    }
-    let chaps = [("target.chap", &target.chap), ("target.discovery_chap", &target.discovery_chap)];
-    for (table, chap) in chaps {
-        chap.iter().try_for_each(|chap| check_chap(table, chap, &files))?;
-    }
+    let cure = "name its directory with --secrets-from, or leave it out with --without-secrets";
+    let files = secrets::read(host, target, options.secrets_from.as_deref(), cure)?;
+    secrets::judge(target, &files)?;
     Ok(files)
-}
-
-/// Checks the CHAP credentials as every node would, as far as they are known here.
-fn check_chap(table: &str, chap: &ChapSource, files: &[(AbsPath, String)]) -> Result<(), ConfigError> {
-    let text = |source: &SecretSource| match source {
-        SecretSource::Inline(secret) => Some(secret.clone()),
-        SecretSource::File(path) => {
-            files.iter().find(|(file, _)| file == path).map(|(_, text)| secrets::in_file(text))
-        }
-        SecretSource::Credential(_) => None,
-    };
-    let mutual = chap.mutual.as_ref().and_then(|(name, secret)| Some((name.clone(), text(secret)?)));
-    // An unknown secret cannot be checked. A placeholder lets the checks of the others run.
-    let password = text(&chap.password).unwrap_or_else(|| Secret::new("a credential of the node".into()));
-    let checked = Chap::new(chap.username.clone(), password, mutual);
-    checked
-        .map(drop)
-        .map_err(|error| ConfigError::Secret { what: format!("`{table}`"), why: error.to_string() })
 }

@@ -36,6 +36,7 @@ pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit
 pub(super) fn delete(file: Option<&Path>, options: &DeleteOptions) -> Result<(), Exit> {
     let DeleteOptions { generation, dry_run } = *options;
     let (host, identity, config) = config::load_to_change(file)?;
+    config::hold(&host)?;
     let gone = retired::delete(&host, &config, &identity, generation, dry_run)?;
     let did = if dry_run { "Would delete" } else { "Deleted" };
     print_out(&format!("{did} {}", show::retired(std::slice::from_ref(&gone))));

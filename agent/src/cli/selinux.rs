@@ -19,6 +19,7 @@ use std::path::Path;
 /// Installs the policy module and labels the files.
 pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
     let (host, _, config) = config::load_with_host_name(file, env::under_systemd())?;
+    config::hold(&host)?;
     let Some(enforcing) = mode(&host)? else {
         print_out("SELinux is off in this kernel: nothing to install.");
         return Ok(());
@@ -84,6 +85,7 @@ pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Ex
 /// Removes the policy module.
 pub(super) fn remove(file: Option<&Path>) -> Result<(), Exit> {
     let (host, _, config) = config::load_to_change(file)?;
+    config::hold(&host)?;
     if mode(&host)?.is_none() {
         print_out("SELinux is off in this kernel: nothing to remove.");
         return Ok(());

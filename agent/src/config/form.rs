@@ -8,7 +8,13 @@ use serde::de::{
     Deserialize, Deserializer, Error, IntoDeserializer as _, MapAccess, SeqAccess, Unexpected, Visitor,
     value::MapAccessDeserializer,
 };
+use serde::ser::Serializer;
 use std::{fmt, marker::PhantomData};
+
+/// A size or a duration as a file has it. The schema of a file shows its default so; in JSON it is a number.
+pub(super) fn as_written<S: Serializer>(value: &impl fmt::Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
 
 /// A table that may be left out; then all its keys have their defaults.
 pub(super) fn table<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {

@@ -4,8 +4,9 @@ use super::{
     backing::{Backing, Device, Place},
     parts::{ClusterConfig, EtcdConfig, NodeEntry, Target},
     plain_tables::{Boot, HealthConfig, LunConfig},
+    words::Gate,
 };
-use crate::terms::{Iqn, LunNumber, Wwid};
+use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, LunNumber, Span, Wwid};
 use serde::{Serialize, Serializer};
 
 /// The whole config of this node.
@@ -43,7 +44,8 @@ pub struct NodeRow {
     pub wwid: Option<Wwid>,
 }
 
-/// In the form of the config file: the table `target` or `device`, and this node's part of the storage in `node`.
+/// In the tables of the config file: `target` or `device`, and this node's part of the storage in `node`. What a file has as
+/// a text with a unit is a number here, in a key with the unit, because programs compute with it.
 impl Serialize for Config {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -54,9 +56,9 @@ impl Serialize for Config {
             device: Option<&'a Device>,
             etcd: &'a EtcdConfig,
             cluster: &'a ClusterConfig,
-            lun: &'a LunConfig,
-            boot: &'a Boot,
-            health: &'a HealthConfig,
+            lun: WrittenLun<'a>,
+            boot: WrittenBoot,
+            health: WrittenHealth<'a>,
             node: WrittenNode<'a>,
         }
         #[derive(Serialize)]
@@ -68,6 +70,25 @@ impl Serialize for Config {
             #[serde(skip_serializing_if = "Option::is_none")]
             lun: Option<LunNumber>,
             wwid: Option<&'a Wwid>,
+        }
+        #[derive(Serialize)]
+        struct WrittenLun<'a> {
+            min_size_bytes: Bytes,
+            mount_options: &'a [String],
+            label: &'a FsLabel,
+            require_fsync_p99_seconds: Option<Span>,
+            keep_retired_seconds: Span,
+            max_switch_seconds: Span,
+        }
+        #[derive(Serialize)]
+        struct WrittenBoot {
+            gate: Gate,
+            attach_timeout_seconds: Span,
+        }
+        #[derive(Serialize)]
+        struct WrittenHealth<'a> {
+            interval_seconds: Span,
+            textfile: &'a AbsPath,
         }
         let Self { backing, etcd, cluster, lun, boot, health, node } = self;
         let iscsi = backing.iscsi();
@@ -82,6 +103,17 @@ impl Serialize for Config {
             lun: iscsi.and_then(|iscsi| iscsi.lun.number),
             wwid: node.wwid.as_ref(),
         };
+        let LunConfig { min_size, mount_options, label, require_fsync_p99, keep_retired, max_switch } = lun;
+        let lun = WrittenLun {
+            min_size_bytes: *min_size,
+            mount_options,
+            label,
+            require_fsync_p99_seconds: *require_fsync_p99,
+            keep_retired_seconds: *keep_retired,
+            max_switch_seconds: *max_switch,
+        };
+        let boot = WrittenBoot { gate: boot.gate, attach_timeout_seconds: boot.attach_timeout };
+        let health = WrittenHealth { interval_seconds: health.interval, textfile: &health.textfile };
         let target = iscsi.map(|iscsi| &iscsi.target);
         Written { target, device, etcd, cluster, lun, boot, health, node }.serialize(to)
     }

@@ -67,6 +67,7 @@ pub struct ClusterConfig {
     /// Whether this member is stopped although the others cannot do without it.
     pub without_quorum: bool,
     /// How long a run by hand waits until the member serves again.
+    #[serde(rename = "serve_timeout_seconds")]
     pub serve_timeout: Span,
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct LunConfig {
     /// The smallest size that a LUN may have; a smaller one is refused. At least 300MiB, the smallest XFS.
+    #[serde(serialize_with = "form::as_written")]
     pub min_size: Bytes,
     /// The options that the LUN is mounted with. For a target `_netdev` is added. Options that make the mount read-only, delay
     /// writes or make the mount optional are refused. `config check` warns of an option that neither mount(8) nor xfs(5) has; it
@@ -23,9 +24,11 @@ pub struct LunConfig {
     #[schemars(example = &"10ms")]
     pub require_fsync_p99: Option<Span>,
     /// How long the old local data is kept at least.
+    #[serde(serialize_with = "form::as_written")]
     pub keep_retired: Span,
     /// The longest time that the last blocks may take while etcd is stopped. While etcd still runs, `apply` and `rollback`
     /// measure how long they take, and refuse to stop etcd if it is longer.
+    #[serde(serialize_with = "form::as_written")]
     pub max_switch: Span,
 }
 
@@ -65,6 +68,7 @@ pub struct Boot {
     pub gate: Gate,
     /// How long `apply` waits for the login and for the LUN, at boot and by hand. With `gate = "etcd"`, a boot after the migration
     /// waits for 30 s at most, so that the kubelet starts. The service tries again every 20 s.
+    #[serde(serialize_with = "form::as_written")]
     pub attach_timeout: Span,
 }
 
@@ -79,6 +83,7 @@ impl Default for Boot {
 #[serde(default, deny_unknown_fields)]
 pub struct HealthConfig {
     /// How often the check runs; 15s at least.
+    #[serde(serialize_with = "form::as_written")]
     pub interval: Span,
     /// The file in which the check writes metrics for node-exporter, if its directory exists.
     pub textfile: AbsPath,

@@ -64,6 +64,7 @@ pub(super) struct TargetTable {
     pub discovery: Discovery,
     /// How long etcd's writes wait for an unreachable target before they fail and XFS shuts down. Whole seconds, one day at most.
     /// Under a multipath map multipathd decides by `no_path_retry`, which `render multipath` sets to this time.
+    #[serde(serialize_with = "form::as_written")]
     pub replacement_timeout: Span,
     /// How often the initiator checks the connection (NOP-Out). Without it `"5s"`, or `"1s"` with several portals and either
     /// `multipath` or a multipathd that runs.
@@ -256,6 +257,7 @@ pub(super) struct ClusterTable {
     /// then waits until the member serves again. Remove the key afterwards.
     pub without_quorum: bool,
     /// How long `apply` and `rollback` by hand wait until the member serves again.
+    #[serde(serialize_with = "form::as_written")]
     pub serve_timeout: Span,
 }
 

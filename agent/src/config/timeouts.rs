@@ -26,10 +26,13 @@ pub const PATH_FAILS_AFTER: Span = Span(Duration::from_secs(5));
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Timeouts {
     /// How long etcd's writes wait for the target, in a session or, under a multipath map, in the map.
+    #[serde(rename = "replacement_seconds")]
     pub replacement: Span,
     /// How often the initiator checks the connection (NOP-Out). None is the default, which depends on multipathd.
+    #[serde(rename = "noop_interval_seconds")]
     pub noop_interval: Option<Span>,
     /// How long the target may take to answer that check. None is the default, which depends on multipathd.
+    #[serde(rename = "noop_timeout_seconds")]
     pub noop_timeout: Option<Span>,
 }
 

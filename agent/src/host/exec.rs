@@ -16,6 +16,10 @@ pub enum Tool {
     Dmsetup,
     /// The command line tool of open-iscsi.
     Iscsiadm,
+    /// Prints the journal.
+    Journalctl,
+    /// Lists disks (util-linux).
+    Lsblk,
     /// Makes XFS (xfsprogs).
     MkfsXfs,
     /// Labels files as the SELinux policy says (policycoreutils); not on every machine.
@@ -26,6 +30,8 @@ pub enum Tool {
     Rsync,
     /// Changes the SELinux policy (policycoreutils); not on every machine.
     Semodule,
+    /// Shows units. What etcd-lun does to units it does over D-Bus.
+    Systemctl,
     /// Grows XFS (xfsprogs).
     XfsGrowfs,
 }
@@ -42,11 +48,14 @@ impl Tool {
             Self::Curl => "curl",
             Self::Dmsetup => "dmsetup",
             Self::Iscsiadm => "iscsiadm",
+            Self::Journalctl => "journalctl",
+            Self::Lsblk => "lsblk",
             Self::MkfsXfs => "mkfs.xfs",
             Self::Restorecon => "restorecon",
             Self::Multipathd => "multipathd",
             Self::Rsync => "rsync",
             Self::Semodule => "semodule",
+            Self::Systemctl => "systemctl",
             Self::XfsGrowfs => "xfs_growfs",
         }
     }
@@ -54,7 +63,7 @@ impl Tool {
     /// The package with the tool, on RHEL and on Debian. An error message names it if the tool is missing.
     pub fn package(self) -> &'static str {
         match self {
-            Self::Blkid => "util-linux",
+            Self::Blkid | Self::Lsblk => "util-linux",
             Self::Crictl => "cri-tools",
             Self::Curl => "curl",
             Self::Dmsetup => "device-mapper (Debian: dmsetup)",
@@ -63,6 +72,7 @@ impl Tool {
             Self::Multipathd => "device-mapper-multipath (Debian: multipath-tools)",
             Self::Restorecon | Self::Semodule => "policycoreutils",
             Self::Rsync => "rsync",
+            Self::Journalctl | Self::Systemctl => "systemd",
         }
     }
 }

@@ -1,7 +1,9 @@
 //! SIGTERM, SIGINT and SIGHUP as a request to stop, which long work checks.
 //!
-//! The signals don't end the process at once: `apply` must put etcd back first. SIGHUP means that the terminal is gone, and
-//! a run may continue without it.
+//! While a config or a secret is read they end the process at once, as they end any program. After that a verb asks for one
+//! of two ways: [`Interrupt::watch`] for what only reads, so that the tools that it runs end too, and [`Interrupt::hold`] for
+//! what changes the node, because `apply` must put etcd back first. SIGHUP means that the terminal is gone, and a run may
+//! continue without it.
 
 use nix::sys::signal::{SigSet, Signal};
 use std::{
@@ -24,22 +26,27 @@ pub struct Interrupt {
 
 impl Interrupt {
     /// Blocks these signals in this thread and in all threads that it starts later, and waits for them in another
-    /// thread. Programs that this process starts get an empty mask, because std resets it.
-    pub(super) fn install() -> io::Result<Self> {
+    /// thread. Programs that this process starts get an empty mask, because std resets it. Call it before the process has
+    /// more than one thread: the kernel gives a signal to any thread that does not block it.
+    pub(super) fn watch(&self) -> io::Result<()> {
         let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
         signals.thread_block()?;
-        // The terminal's other signals would suspend the process, perhaps while etcd is stopped: Ctrl-Z, and a line that
-        // it prints from the background. A blocked SIGTTOU lets the line through (kernel `drivers/tty/tty_jobctrl.c`).
-        let suspending: SigSet = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].into_iter().collect();
-        suspending.thread_block()?;
-        let interrupt = Self::default();
-        let shared = interrupt.clone();
+        let shared = self.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             while let Ok(signal) = signals.wait() {
                 shared.received(signal);
             }
         })?;
-        Ok(interrupt)
+        Ok(())
+    }
+
+    /// Like [`Interrupt::watch`]. Nothing suspends the process either.
+    pub(super) fn hold(&self) -> io::Result<()> {
+        // The terminal's other signals would suspend the process, perhaps while etcd is stopped: Ctrl-Z, and a line that
+        // it prints from the background. A blocked SIGTTOU lets the line through (kernel `drivers/tty/tty_jobctrl.c`).
+        let suspending: SigSet = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].into_iter().collect();
+        suspending.thread_block()?;
+        self.watch()
     }
 
     fn received(&self, signal: Signal) {

@@ -63,12 +63,23 @@ pub struct Host {
 }
 
 impl Host {
-    /// The machine that this process runs on. Installs the signal handlers.
+    /// The machine that this process runs on. Signals end the process until [`Host::watch_signals`] or
+    /// [`Host::hold_signals`].
     pub fn machine() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let interrupt = Interrupt::install()?;
+        let interrupt = Interrupt::default();
         let runner = Box::new(system::SystemRunner::new(interrupt.clone())?);
         Ok(Self { root: Root::new("/"), runner, interrupt, runtime })
+    }
+
+    /// From now on a request to stop ends the tools that run, and then the verb. Ctrl-Z still suspends it.
+    pub fn watch_signals(&self) -> io::Result<()> {
+        self.interrupt.watch()
+    }
+
+    /// From now on a request to stop is heard between two steps, and nothing suspends the process.
+    pub fn hold_signals(&self) -> io::Result<()> {
+        self.interrupt.hold()
     }
 
     /// A host for tests: a directory tree and a scripted runner.

@@ -6,7 +6,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     iter,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -51,6 +51,23 @@ impl Root {
         let length = attempt().map_err(|error| at(path, &error))?;
         if length as u64 > MAX_PROGRAM {
             return Err(at(path, &io::Error::other(format!("larger than {}", Bytes(MAX_PROGRAM)))));
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes of what a person names as an input: a file or a pipe. A device can be endless, and a socket cannot be read.
+    pub fn read_input(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        let path = path.as_ref();
+        let kind = fs::metadata(self.locate(path)).map_err(|error| at(path, &error))?.file_type();
+        if !(kind.is_file() || kind.is_fifo()) {
+            let what = if kind.is_dir() { "a directory" } else { "a device or a socket" };
+            return Err(at(path, &io::Error::other(format!("it is {what}: name a file or a pipe"))));
+        }
+        let mut bytes = Vec::new();
+        let mut attempt = || File::open(self.locate(path))?.take(MAX_TEXT + 1).read_to_end(&mut bytes);
+        let length = attempt().map_err(|error| at(path, &error))?;
+        if length as u64 > MAX_TEXT {
+            return Err(at(path, &io::Error::other(format!("larger than {}", Bytes(MAX_TEXT)))));
         }
         Ok(bytes)
     }
@@ -107,6 +124,11 @@ impl Root {
     /// Replaces a file durably and atomically: after a crash the file has either the old or the new text. It writes a
     /// temporary file in the same directory, calls fsync, renames the file, and calls fsync on the directory.
     pub fn write_durably(&self, path: &AbsPath, text: &str, mode: u32) -> io::Result<()> {
+        self.write_bytes_durably(path, text.as_bytes(), mode)
+    }
+
+    /// The same with bytes.
+    pub fn write_bytes_durably(&self, path: &AbsPath, bytes: &[u8], mode: u32) -> io::Result<()> {
         let target = self.locate(path.as_path());
         let dir = self.locate(path.parent().as_path());
         let temporary = dir.join(format!(".{}.new", path.name()));
@@ -114,12 +136,16 @@ impl Root {
             absent_is_none(fs::remove_file(&temporary))?; // left by a crash; a link is removed, not followed
             let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
             file.set_permissions(fs::Permissions::from_mode(mode))?; // whatever the umask is
-            file.write_all(text.as_bytes())?;
+            file.write_all(bytes)?;
             file.sync_all()?;
             rustix::fs::renameat_with(CWD, &temporary, CWD, &target, RenameFlags::empty())?;
             File::open(&dir)?.sync_all()
         };
-        attempt().map_err(|error| at(path.as_path(), &error))
+        attempt().map_err(|error| {
+            // Half a file, of a full disk for example, is of no use.
+            let _gone = fs::remove_file(&temporary);
+            at(path.as_path(), &error)
+        })
     }
 
     /// Makes a directory and its parents. Existing directories are not changed. For directories that need not outlive a

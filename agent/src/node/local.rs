@@ -1,7 +1,7 @@
 //! The node's own side: the data directory, its mount, the mount unit, retired data.
 
 use crate::terms::{Bytes, Fingerprint, Span};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The data directory on the local disk, as it is beneath any mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,6 +23,7 @@ pub enum LocalDir {
         /// Whether it is on the same mount as etcd-lun's state directory, so that a rename can retire it.
         with_state: bool,
         /// The size of its data; counted only if the local disk is authoritative.
+        #[serde(rename = "size_bytes")]
         size: Option<Bytes>,
     },
 }
@@ -54,6 +55,7 @@ impl LocalDir {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RollbackStaging {
     /// Bytes free on the filesystem of etcd-lun's state directory.
+    #[serde(rename = "free_bytes")]
     pub free: Bytes,
     /// What is in the directory where a rollback stages the LUN's data; none if it is empty.
     pub copy: Option<StagedCopy>,
@@ -65,6 +67,7 @@ pub struct StagedCopy {
     /// Whether it carries our mark.
     pub ours: bool,
     /// Bytes in it.
+    #[serde(rename = "size_bytes")]
     pub size: Bytes,
     /// Its fingerprint. It is taken only if the record says that this copy is authoritative, because that means reading
     /// everything.
@@ -86,8 +89,10 @@ pub struct Retired {
     /// Whether it carries our mark for that generation.
     pub ours: bool,
     /// Bytes in it.
+    #[serde(rename = "size_bytes")]
     pub size: Bytes,
     /// How long ago it was retired.
+    #[serde(rename = "age_seconds")]
     pub age: Span,
 }
 
@@ -105,9 +110,22 @@ pub struct DataMount {
     /// How many mounts are stacked here.
     pub layers: usize,
     /// Bytes free for etcd, and bytes in all.
+    #[serde(rename = "space", serialize_with = "space")]
     pub free: Option<(Bytes, Bytes)>,
     /// Whether reading its root gave an I/O error: XFS has shut down.
     pub io_error: bool,
+}
+
+/// The space of a filesystem.
+#[derive(Serialize)]
+struct Space {
+    free_bytes: Bytes,
+    size_bytes: Bytes,
+}
+
+fn space<S: Serializer>(space: &Option<(Bytes, Bytes)>, to: S) -> Result<S::Ok, S::Error> {
+    let space = space.map(|(free, size)| Space { free_bytes: free, size_bytes: size });
+    space.serialize(to)
 }
 
 /// The mount unit that systemd knows, compared with what `render units` writes.

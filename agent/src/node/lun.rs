@@ -32,8 +32,10 @@ pub struct Lun {
     /// The serial number, from VPD page 0x80.
     pub serial: Option<String>,
     /// Its size.
+    #[serde(rename = "size_bytes")]
     pub size: Bytes,
     /// The size of its smallest path. A multipath map keeps its old size when the LUN grows, until multipathd is told.
+    #[serde(rename = "path_size_bytes")]
     pub path_size: Bytes,
     /// Whether commands to each of its paths wait while none ends: the target has fallen silent.
     pub silent: bool,
@@ -118,6 +120,7 @@ pub enum Content {
         /// Its label, if it has one that could be ours.
         label: Option<FsLabel>,
         /// The filesystem's size.
+        #[serde(rename = "size_bytes")]
         size: Bytes,
         /// Its stamp, as far as it can be read without writing to the LUN.
         stamp: Fact<Option<Stamp>>,

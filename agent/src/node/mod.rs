@@ -46,7 +46,6 @@ pub struct Node {
     pub records: Fact<Vec<Portal>>,
     /// The config's portals that accept a connection though no session is logged in there; empty where nobody asked: at
     /// boot.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answering: Vec<Portal>,
     /// The LUN.
     pub lun: Fact<LunView>,
@@ -70,10 +69,8 @@ pub struct Node {
     /// etcd.
     pub etcd: Fact<Etcd>,
     /// The etcd cluster; none if nobody asked: at boot, for the timer, or while this node's etcd does not run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Fact<Cluster>>,
     /// What the other members say of this node's member; none if nobody asked: only `claim` does.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<Fact<Elsewhere>>,
     /// SELinux, and how it confines this process.
     pub selinux: Fact<Selinux>,

@@ -5,6 +5,7 @@ use crate::{
     host::Host,
     terms::{Chap, Secret},
 };
+use std::io::ErrorKind;
 
 /// The credentials of this run. `Debug` shows no secret.
 #[derive(Debug, Default)]
@@ -65,16 +66,25 @@ fn secret(
         }
     };
     let wrong = |why: String| ConfigError::Secret { what: format!("`{table}`: secret in {path}"), why };
-    let text = match host.root.read_opt(&path) {
-        Ok(Some(text)) => text,
-        Ok(None) => return Err(wrong("there is no such file".into())),
-        Err(error) => return Err(wrong(error.to_string())),
-    };
-    Ok(in_file(&text))
+    match host.root.read_input(&path) {
+        Ok(bytes) => in_file(&bytes).map_err(|why| wrong(why.into())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(wrong("there is no such file".into())),
+        Err(error) => Err(wrong(error.to_string())),
+    }
 }
 
-/// The secret in a file's text. Editors end a file with a newline that nobody means.
-pub fn in_file(text: &str) -> Secret {
+/// The secret in a file. Editors end a file with a newline that nobody means. A byte order mark is refused, and not left out:
+/// the target's script and other programs would take it for a part of the secret.
+pub fn in_file(bytes: &[u8]) -> Result<Secret, &'static str> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err("it is UTF-16: save it as UTF-8");
+    }
+    let text = str::from_utf8(bytes).map_err(|_| "it is not UTF-8: save it as UTF-8")?;
+    if text.starts_with('\u{feff}') {
+        return Err(
+            "it begins with a byte order mark, which would be a part of the secret: save it as UTF-8 without BOM",
+        );
+    }
     let line = text.strip_suffix('\n').unwrap_or(text);
-    Secret::new(line.strip_suffix('\r').unwrap_or(line).to_owned())
+    Ok(Secret::new(line.strip_suffix('\r').unwrap_or(line).to_owned()))
 }

@@ -13,10 +13,9 @@ use super::{
 use serde::de::Visitor;
 use std::fmt;
 
-/// Implements serde for a type by its `FromStr` and `Display`. So a file and JSON go through the same parser as everything
-/// else.
-macro_rules! serde_as_text {
-    ($($name:ty: $form:expr),+ $(,)?) => {$(
+/// Reads a type from a text by its `FromStr`. So a file and JSON go through the same parser as everything else.
+macro_rules! text_from_serde {
+    ($name:ty: $form:expr) => {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 let text = from.deserialize_str(TextVisitor { form: $form })?;
@@ -34,6 +33,13 @@ macro_rules! serde_as_text {
                 schemars::json_schema!({ "type": "string" })
             }
         }
+    };
+}
+
+/// Implements serde for a type by its `FromStr` and `Display`.
+macro_rules! serde_as_text {
+    ($($name:ty: $form:expr),+ $(,)?) => {$(
+        text_from_serde!($name: $form);
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 to.collect_str(self)
@@ -52,11 +58,29 @@ serde_as_text!(
     Portal: iscsi::PORTAL_FORM,
     Wwid: wwid::WWID_FORM,
     Nonce: nonce::NONCE_FORM,
-    Bytes: quantity::SIZE_FORM,
-    Span: quantity::SPAN_FORM,
     MetricsUrl: url::URL_FORM,
     ClientUrl: url::CLIENT_URL_FORM,
 );
+
+text_from_serde!(Bytes: quantity::SIZE_FORM);
+text_from_serde!(Span: quantity::SPAN_FORM);
+
+/// In JSON a size is a number of bytes. The key says so.
+impl serde::Serialize for Bytes {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(self.0)
+    }
+}
+
+/// In JSON a duration is a number of seconds, with a fraction only where there is one. The key says so.
+impl serde::Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0.subsec_nanos() {
+            0 => to.serialize_u64(self.0.as_secs()),
+            _ => to.serialize_f64(self.0.as_secs_f64()),
+        }
+    }
+}
 
 /// Takes a text. Of any other value, such as a number without a unit, the error says which form is expected.
 ///

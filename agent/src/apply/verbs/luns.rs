@@ -46,6 +46,7 @@ pub struct VisibleLun {
     /// Its WWID.
     pub wwid: Option<Wwid>,
     /// Its size.
+    #[serde(rename = "size_bytes")]
     pub size: Option<Bytes>,
     /// What it holds, or why that was not read.
     pub content: String,

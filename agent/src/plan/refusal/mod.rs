@@ -234,6 +234,7 @@ pub enum Refusal {
         /// What was measured.
         found: String,
         /// The limit.
+        #[serde(rename = "limit_seconds")]
         limit: Span,
         /// What may be the cause.
         #[serde(skip)]
@@ -247,6 +248,7 @@ pub enum Refusal {
         /// What the last round did.
         found: String,
         /// The limit.
+        #[serde(rename = "limit_seconds")]
         limit: Span,
     },
     /// Somebody beside etcd uses its data.
@@ -295,8 +297,10 @@ pub enum Refusal {
         /// Where the copy goes.
         to: String,
         /// What is free.
+        #[serde(rename = "found_bytes")]
         found: Bytes,
         /// What is needed.
+        #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
     },
     /// The LUN is too small.
@@ -307,8 +311,10 @@ pub enum Refusal {
         /// The LUN.
         wwid: Wwid,
         /// Its size.
+        #[serde(rename = "found_bytes")]
         found: Bytes,
         /// The size that is needed.
+        #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
         /// Where this can be fixed.
         #[serde(skip)]
@@ -322,8 +328,10 @@ pub enum Refusal {
         /// The LUN.
         wwid: Wwid,
         /// Its size.
+        #[serde(rename = "found_bytes")]
         found: Bytes,
         /// The filesystem's size.
+        #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
         /// Where this can be fixed.
         #[serde(skip)]
@@ -337,8 +345,10 @@ pub enum Refusal {
         /// The LUN.
         wwid: Wwid,
         /// Its size.
+        #[serde(rename = "found_bytes")]
         found: Bytes,
         /// The size that is needed.
+        #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
         /// Where this can be fixed.
         #[serde(skip)]
@@ -497,4 +507,13 @@ pub enum Refusal {
     #[error(transparent)]
     #[serde(untagged)]
     Retired(#[from] RetiredRefusal),
+}
+
+impl Refusal {
+    /// Its name, as in JSON, in the last line of a run, and in the documents.
+    pub fn name(&self) -> String {
+        let fields = serde_json::to_value(self).ok();
+        let name = fields.as_ref().and_then(|fields| fields.get("refusal")?.as_str());
+        name.unwrap_or_default().to_owned()
+    }
 }

@@ -30,8 +30,10 @@ pub enum RetiredRefusal {
         /// The directory.
         at: String,
         /// How long ago.
+        #[serde(rename = "age_seconds")]
         age: Span,
         /// How long the config keeps it.
+        #[serde(rename = "keep_seconds")]
         keep: Span,
     },
     /// etcd does not run on the LUN.

@@ -34,8 +34,10 @@ pub enum RollbackRefusal {
     )]
     NoLocalRoom {
         /// What is free.
+        #[serde(rename = "found_bytes")]
         found: Bytes,
         /// The size that is needed.
+        #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
         /// Our state directory.
         state: &'static str,

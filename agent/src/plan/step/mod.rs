@@ -42,6 +42,7 @@ pub enum Step {
         /// The session's number.
         sid: u32,
         /// How long.
+        #[serde(rename = "replacement_seconds")]
         replacement: Span,
     },
     /// Deletes the node record of a portal that an earlier release left. A session that was made by it stays.
@@ -62,6 +63,7 @@ pub enum Step {
         /// The link that leads to it.
         path: DiskLink,
         /// How long it is waited for.
+        #[serde(rename = "limit_seconds")]
         limit: Span,
     },
     /// Writes the record that announces an attempt: the local disk stays authoritative.
@@ -110,6 +112,7 @@ pub enum Step {
         /// The LUN.
         wwid: Wwid,
         /// Within this 99 of 100 `fdatasync` calls must end.
+        #[serde(rename = "limit_seconds")]
         limit: Span,
     },
     /// Compares both trees. The copy was read from its device.
@@ -218,6 +221,7 @@ pub enum Step {
         /// The kernel name of the map.
         map: String,
         /// The size of the paths.
+        #[serde(rename = "to_bytes")]
         to: Bytes,
     },
     /// Grows the mounted filesystem to the size of the LUN, while etcd uses it.

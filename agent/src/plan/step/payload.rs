@@ -49,12 +49,15 @@ pub struct LogIn {
     /// To all portals (multipath), or to the first one that works.
     pub all: bool,
     /// How often the initiator pings the target.
+    #[serde(rename = "noop_interval_seconds")]
     pub noop_interval: Span,
     /// How long the target may take to answer a ping.
+    #[serde(rename = "noop_timeout_seconds")]
     pub noop_timeout: Span,
     /// The checksums, none if iscsid.conf decides.
     pub digests: Option<Digests>,
     /// How long transient failures are retried.
+    #[serde(rename = "limit_seconds")]
     pub limit: Span,
 }
 
@@ -94,6 +97,7 @@ pub struct AttachLun {
     /// How to log in at other portals if no session leads to the LUN; none if only the sessions that exist are looked at.
     pub elsewhere: Option<LogIn>,
     /// How long to wait for it, together with the log-in before.
+    #[serde(rename = "limit_seconds")]
     pub limit: Span,
 }
 
@@ -116,6 +120,7 @@ pub struct Copy {
     /// Where to.
     pub way: Way,
     /// About how much data there is.
+    #[serde(rename = "size_bytes")]
     pub size: Option<Bytes>,
     /// Whether nothing can have been copied there before.
     pub onto_empty: bool,
@@ -131,6 +136,7 @@ pub struct CatchUp {
     /// Where to.
     pub way: Way,
     /// The longest time that the last blocks may take while etcd is stopped.
+    #[serde(rename = "limit_seconds")]
     pub limit: Span,
 }
 
@@ -179,6 +185,7 @@ pub struct WatchLun {
     /// The stamp that both looks must find, without replaying the log.
     pub stamp: Option<Stamp>,
     /// The time between both looks.
+    #[serde(rename = "span_seconds")]
     pub span: Span,
     /// Why the other members say nothing of this node's member; none if they do.
     pub not_asked: Option<String>,
@@ -218,8 +225,10 @@ pub struct Grow {
     /// The LUN.
     pub wwid: Wwid,
     /// The filesystem's size.
+    #[serde(rename = "from_bytes")]
     pub from: Bytes,
     /// The LUN's size.
+    #[serde(rename = "to_bytes")]
     pub to: Bytes,
 }
 
@@ -242,6 +251,7 @@ pub struct AwaitMember {
     /// Where the member answers.
     pub url: ClientUrl,
     /// How long to wait.
+    #[serde(rename = "limit_seconds")]
     pub limit: Span,
     /// Whether it may be a learner, which has no vote: it was one before, or did not answer.
     pub may_be_learner: bool,

@@ -101,7 +101,7 @@ fn try_it(rig: &mut Rig, way: Way) -> Result<(bool, String)> {
     // etcd-lun also prints its steps and their results on stderr.
     let mut lines = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let word = match way {
-        Way::Ours => lines.find_map(|line| line.strip_prefix("refused: ")),
+        Way::Ours => lines.find_map(|line| crate::compare::refused(line)),
         _ => lines.next(),
     }
     .with_context(|| format!("no message gives the reason: {output}"))?;

@@ -34,6 +34,11 @@ use way::Way;
 /// The situations. `--only` selects them by these names.
 const SITUATIONS: [&str; 5] = ["move", "later", "stale", "cut", "foreign"];
 
+/// The text of a line `refused [NAME]: …`.
+fn refused(line: &str) -> Option<&str> {
+    line.strip_prefix("refused [")?.split_once("]: ").map(|(_, text)| text)
+}
+
 /// Plays every situation whose name `way/situation` contains one of the texts in `only`, which commas
 /// separate. Prints the table.
 pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {

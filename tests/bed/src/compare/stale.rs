@@ -52,7 +52,7 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
 fn refusal(rig: &Rig) -> Result<String> {
     rig.settle()?;
     let said = rig.stage.node.said("etcd-lun.service")?;
-    match said.lines().find_map(|line| line.trim().strip_prefix("refused: ")) {
+    match said.lines().find_map(|line| crate::compare::refused(line.trim())) {
         Some(line) => Ok(line.split("; ").next().unwrap_or(line).to_string()),
         None => bail!("etcd-lun.service did not refuse an earlier migration's LUN: {said}"),
     }

@@ -149,9 +149,9 @@ fn check(output: &Output, how: Declined) -> Result<()> {
         bail!("expected exit code {}: {output}", how.code);
     }
     let begins = match how.code {
-        3 => "refused: ",
+        3 => "refused [",
         4 => "unhealthy: ",
-        _ => "error: ",
+        _ => "error",
     };
     let Some(message) = output.stderr.lines().find(|line| line.starts_with(begins)) else {
         bail!("no line begins with {begins:?}: {output}");
