@@ -226,6 +226,7 @@ pub fn etcd(state: &str) -> Etcd {
         start_queued: false,
         enabled: true,
         stopped_by_us: false,
+        by_pacemaker: None,
         lock_holders: Vec::new(),
     }
 }
