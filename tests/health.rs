@@ -325,6 +325,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         size_announced: unknown(),
         kernel_errors: unknown(),
         units: unknown(),
+        starters: unknown(),
         others: unknown(),
         safe_logout: unknown(),
         routes: unknown(),

@@ -8,6 +8,43 @@ fn unit<'a>(health_facts: &'a mut HealthFacts, name: &str) -> &'a mut etcd_lun::
     known(&mut health_facts.units).iter_mut().find(|unit| unit.name == name).unwrap()
 }
 
+fn starter<'a>(health_facts: &'a mut HealthFacts, name: &str) -> &'a mut etcd_lun::node::Starter {
+    known(&mut health_facts.starters).iter_mut().find(|unit| unit.name == name).unwrap()
+}
+
+/// With the gate of the kubelet each of its units must require ours. A unit that the node lacks need not.
+#[test]
+fn the_gate_of_the_kubelet_is_what_pid_1_has() {
+    let text = format!(
+        "[target]\niqn = \"{TARGET}\"\nportals = [\"10.77.0.1\"]\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = \"kubelet\"\n\
+         [[node]]\nhostname = \"master-0\"\ninitiator = \"{INITIATOR}\"\nlun = 1\n"
+    );
+    let source = etcd_lun::config::Source { path: "config.toml".into(), text };
+    let config = etcd_lun::config::Config::load(&[source], MACHINE, "master-0").unwrap();
+    let said = |facts: &HealthFacts| {
+        let report = health::assess(&config, &migrated(), facts);
+        report.rows.into_iter().find(|row| row.check == "units").unwrap().outcome
+    };
+    let mut facts = health_facts(None);
+    let Outcome::Found(found) = said(&facts) else { panic!() };
+    assert!(
+        found.starts_with("crio.service does not require etcd-lun.service, though `boot.gate` is"),
+        "{found}"
+    );
+    for name in ["crio.service", "kubelet.service"] {
+        let unit = starter(&mut facts, name);
+        (unit.requires, unit.drop_in) = (vec!["etcd-lun.service".into()], true);
+    }
+    let Outcome::Ok(fine) = said(&facts) else { panic!() };
+    assert!(fine.ends_with("etcd-lun.service"), "{fine}");
+    unit(&mut facts, "etcd-lun.service").file = "enabled".into();
+    let Outcome::Ok(noted) = said(&facts) else { panic!() };
+    assert!(noted.ends_with("`systemctl disable etcd-lun.service` removes them"), "{noted}");
+    starter(&mut facts, "kubelet.service").drop_in = false;
+    let Outcome::Found(found) = said(&facts) else { panic!() };
+    assert!(found.starts_with("the drop-in kubelet.service.d/50-etcd-lun.conf is missing"), "{found}");
+}
+
 /// Replaces a text in the second sample.
 fn metrics(health_facts: &mut HealthFacts, from: &str, to: &str) {
     assert!(METRICS[1].contains(from), "{from}");
@@ -89,8 +126,26 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
         ),
         (
             "units",
-            |health_facts| unit(health_facts, "etcd-lun.service").file = "disabled".into(),
-            "systemctl enable",
+            |health_facts| starter(health_facts, "multi-user.target").wants.clear(),
+            "multi-user.target does not start etcd-lun.service and etcd-lun-health.timer, so the next boot does not: run `etcd-lun render",
+        ),
+        (
+            "units",
+            |health_facts| starter(health_facts, "multi-user.target").drop_in = false,
+            "the drop-in multi-user.target.d/50-etcd-lun.conf is missing",
+        ),
+        (
+            "units",
+            |health_facts| starter(health_facts, "crio.service").requires = vec!["etcd-lun.service".into()],
+            "crio.service requires etcd-lun.service by a link of an earlier release, though `boot.gate` is \"etcd\": run `systemctl disable etcd-lun.service`",
+        ),
+        (
+            "units",
+            |health_facts| {
+                let kubelet = starter(health_facts, "kubelet.service");
+                (kubelet.requires, kubelet.drop_in) = (vec!["etcd-lun.service".into()], true);
+            },
+            "kubelet.service requires etcd-lun.service, though `boot.gate` is \"etcd\": run `etcd-lun render",
         ),
         (
             "units",

@@ -178,6 +178,22 @@ fn a_lun_that_is_newer_is_never_overwritten_and_the_local_data_is_barred() {
     }
 }
 
+/// In a cluster of two nodes with fencing, nothing moves: pacemaker would start etcd whenever it likes. A node that was moved
+/// before goes on, and has a way back.
+#[test]
+fn an_etcd_of_pacemaker_is_not_moved() {
+    let found = "the ConfigMap external-etcd-pod is on this node";
+    let of_pacemaker = |node: Node| Node {
+        etcd: Fact::Known(Etcd { by_pacemaker: Some(found), ..node.etcd.known().unwrap().clone() }),
+        ..node
+    };
+    for occasion in [Occasion::ByHand, Occasion::Boot] {
+        let refusal = plan(&config(), &of_pacemaker(node()), occasion).unwrap_err();
+        assert_eq!(refusal, Refusal::ByPacemaker { found });
+        assert!(plan(&config(), &of_pacemaker(migrated()), occasion).unwrap().steps.is_empty());
+    }
+}
+
 /// An etcd that runs on out-of-date data is not stopped by us, and its directory is not taken away from it.
 #[test]
 fn nothing_is_barred_under_an_etcd_that_runs() {

@@ -17,6 +17,9 @@ fn units_have_nothing_of_the_network() {
         let (code, out, err) = dir.run(&["units", "--into", &dir.path(""), "--config", &config]);
         assert_eq!(code, 0, "{err}");
         let paths: Vec<_> = out.lines().map(|line| line.trim_start_matches("wrote ")).collect();
+        let (drop_ins, paths): (Vec<_>, Vec<_>) =
+            paths.into_iter().partition(|path| path.ends_with("/50-etcd-lun.conf"));
+        assert_eq!(drop_ins.len(), if gate == "etcd" { 1 } else { 4 });
         let names: Vec<_> = paths.iter().filter_map(|path| path.rsplit('/').next()).collect();
         assert_eq!(
             names,

@@ -44,16 +44,25 @@ fn every_file_arrives_byte_for_byte() {
         ("etcd-lun-hands.socket", None),
         ("etcd-lun-hands@.service", None),
         ("etcd-lun-health.service", None),
-        ("etcd-lun-health.timer", Some(&Value::Bool(true))),
+        ("etcd-lun-health.timer", None),
         ("etcd-lun-program-fetch.service", None),
         ("etcd-lun-program.service", None),
         ("etcd-lun-selinux.service", None),
         ("etcd-lun-shutdown.service", None),
-        ("etcd-lun.service", Some(&Value::Bool(true))),
+        ("etcd-lun.service", None),
+        ("multi-user.target", None),
         ("var-lib-etcd.mount", None),
     ];
     for (unit, (name, enabled)) in units.iter().zip(expected) {
         assert_eq!((unit["name"].as_str().unwrap(), unit.get("enabled")), (name, enabled));
+        if name == "multi-user.target" {
+            let file = "50-etcd-lun.conf";
+            let text = fs::read_to_string(dir.0.join(format!("{name}.d/{file}"))).unwrap();
+            let drop_in =
+                serde_json::json!({ "name": name, "dropins": [{ "name": file, "contents": text }] });
+            assert_eq!(*unit, drop_in);
+            continue;
+        }
         // `render units` is for a program that a person has put in place.
         let by_hand = fs::read_to_string(dir.0.join(name)).ok();
         let text = match by_hand {
@@ -98,8 +107,10 @@ fn without_the_program() {
     let delivered: Vec<_> = units(&whole).into_iter().filter(|unit| !is_program(unit)).collect();
     assert_eq!((delivered.len(), units(&whole).len()), (units(&object).len(), delivered.len() + 2));
     for (unit, delivered) in units(&object).iter().zip(delivered) {
-        let text = delivered["contents"].as_str().unwrap().replace("/var/lib/etcd-lun/bin/", "/usr/bin/");
-        assert_eq!(unit["contents"], text.replace("/usr/local/lib/", "/usr/lib/"));
+        assert_eq!(unit.get("dropins"), delivered.get("dropins"));
+        let text =
+            delivered["contents"].as_str().unwrap_or("").replace("/var/lib/etcd-lun/bin/", "/usr/bin/");
+        assert_eq!(unit["contents"].as_str().unwrap_or(""), text.replace("/usr/local/lib/", "/usr/lib/"));
         assert_eq!((&unit["name"], unit.get("enabled")), (&delivered["name"], delivered.get("enabled")));
     }
     let butane = dir.object("butane", &["--without-program"]);

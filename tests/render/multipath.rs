@@ -50,9 +50,11 @@ fn is_delivered() {
     assert!(names(&object).is_sorted());
     let units = object["spec"]["config"]["systemd"]["units"].as_array().unwrap();
     let of = |name: &str| units.iter().find(|unit| unit["name"] == name).unwrap();
-    // Nothing but its name: the text is the node's own.
-    assert_eq!(*of(own[1]), serde_json::json!({ "name": own[1], "enabled": true }));
-    assert_eq!(of(own[0])["enabled"], true);
+    // Nothing but its name and our drop-in: the text is the node's own.
+    let drop_in = &of(own[1])["dropins"];
+    assert!(drop_in[0]["contents"].as_str().unwrap().ends_with("\nWants=etcd-lun-multipath.service\n"));
+    assert_eq!(*of(own[1]), serde_json::json!({ "name": own[1], "enabled": true, "dropins": drop_in }));
+    assert_eq!(of(own[0]).get("enabled"), None);
     let butane = dir.object("butane", &["--config", &config]);
     assert_eq!(butane["systemd"], object["spec"]["config"]["systemd"]);
     let text = serde_json::to_vec(&object["spec"]["config"]).unwrap();

@@ -1,7 +1,7 @@
 //! `render units`, and what systemd reports about the units.
 
 use crate::{CONFIG, Dir, tool};
-use std::fs;
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 /// Checks both gates and both runtimes, with and without credentials.
 #[test]
@@ -15,8 +15,11 @@ fn systemd_takes_them() {
                     .replace("password_file = \"/etc/etcd-lun/chap.secret\"", secret);
                 let config = dir.write("variant.toml", format!("{text}[boot]\ngate = \"{gate}\"\n"));
                 let (code, out, err) = dir.run(&["units", "--into", &dir.path(""), "--config", &config]);
-                assert_eq!((code, out.lines().count()), (0, 8), "{err}");
-                let paths: Vec<_> = out.lines().map(|line| line.trim_start_matches("wrote ")).collect();
+                assert_eq!(code, 0, "{err}");
+                let wrote: Vec<_> = out.lines().filter_map(|line| line.strip_prefix("wrote ")).collect();
+                let (drop_ins, paths): (Vec<_>, Vec<_>) =
+                    wrote.into_iter().partition(|path| path.ends_with("/50-etcd-lun.conf"));
+                assert_eq!((paths.len(), drop_ins.len()), (8, if gate == "etcd" { 1 } else { 4 }), "{out}");
                 for path in &paths {
                     // systemd checks that the program exists. On this machine it has another path.
                     let text = fs::read_to_string(path).unwrap();
@@ -34,5 +37,98 @@ fn systemd_takes_them() {
                 assert!(output.status.success() && !about_ours, "{runtime}, {gate}, {secret}: {said}");
             }
         }
+    }
+}
+
+/// Writes the units of this gate into the directory.
+fn with_gate(dir: &Dir, gate: &str) {
+    let config = dir.write("gate.toml", format!("{CONFIG}[boot]\ngate = \"{gate}\"\n"));
+    let (code, _, err) = dir.run(&["units", "--into", &dir.path(""), "--config", &config]);
+    assert_eq!(code, 0, "{err}");
+}
+
+/// The gate is what the files say after each change of the config, whatever an earlier release has left.
+#[test]
+fn the_gate_follows_the_config() {
+    let dir = Dir::new("gate");
+    let has = |path: &str| fs::symlink_metadata(dir.path(path)).is_ok();
+    let units = ["crio.service", "kubelet-dependencies.target", "kubelet.service"];
+    let links = ["kubelet.service.requires/etcd-lun.service", "multi-user.target.wants/etcd-lun.service"];
+    for (gate, links) in [("etcd", &links[..]), ("kubelet", &[]), ("etcd", &[]), ("kubelet", &links)] {
+        for link in links {
+            fs::create_dir_all(Path::new(&dir.path(link)).parent().unwrap()).unwrap();
+            symlink("../etcd-lun.service", dir.path(link)).unwrap();
+        }
+        with_gate(&dir, gate);
+        for unit in units {
+            assert_eq!(has(&format!("{unit}.d/50-etcd-lun.conf")), gate == "kubelet", "{unit}");
+        }
+        assert!(has("multi-user.target.d/50-etcd-lun.conf"));
+        assert!(!links.iter().any(|link| has(link)), "{gate}");
+    }
+}
+
+/// Names and order of units of OpenShift's nodes, restated (openshift/machine-config-operator `templates/common/_base/units`). The
+/// kubelet, CRI-O and their target are those of the test bed.
+const OPENSHIFT: [(&str, &str); 10] = [
+    ("NetworkManager-wait-online.service", "Before=network-online.target"),
+    ("openvswitch.service", "Before=network.target"),
+    (
+        "nodeip-configuration.service",
+        "Wants=NetworkManager-wait-online.service\nAfter=NetworkManager-wait-online.service\n\
+         Before=kubelet-dependencies.target ovs-configuration.service",
+    ),
+    (
+        "ovs-configuration.service",
+        "Requires=openvswitch.service\nAfter=NetworkManager-wait-online.service openvswitch.service nodeip-configuration.service\n\
+         Before=kubelet-dependencies.target node-valid-hostname.service",
+    ),
+    ("node-valid-hostname.service", "Before=network-online.target"),
+    ("crio-wipe.service", "Before=crio.service kubelet-dependencies.target"),
+    ("machine-config-daemon-pull.service", "Wants=network-online.target\nAfter=network-online.target"),
+    (
+        "machine-config-daemon-firstboot.service",
+        "After=machine-config-daemon-pull.service\nBefore=crio.service crio-wipe.service kubelet.service",
+    ),
+    ("kubens.service", "Before=kubelet.service crio.service"),
+    ("iscsid.service", "After=network-online.target\nBefore=remote-fs-pre.target"),
+];
+
+/// With either gate a boot of such a node has an order without a cycle. systemd breaks a cycle by leaving a unit out.
+#[test]
+fn the_order_of_a_boot_has_no_cycle() {
+    for gate in ["etcd", "kubelet"] {
+        let dir = Dir::new(&format!("order-{gate}"));
+        with_gate(&dir, gate);
+        for name in ["kubelet.service", "crio.service", "kubelet-dependencies.target"] {
+            let text =
+                fs::read_to_string(format!("{}/../tests/bed/guest/{name}", env!("CARGO_MANIFEST_DIR")))
+                    .unwrap();
+            dir.write(name, text);
+        }
+        let wants: Vec<_> = OPENSHIFT.iter().map(|(name, _)| *name).collect();
+        for (name, order) in OPENSHIFT {
+            dir.write(name, format!("[Unit]\n{order}\n[Service]\nType=oneshot\nExecStart=/bin/true\n"));
+        }
+        let all = format!("[Unit]\nWants=kubelet.service {}\n", wants.join(" "));
+        dir.write("multi-user.target.d/90-openshift.conf", all);
+        let boot = dir.write("multi-user.target", "[Unit]\nRequires=basic.target\nAfter=basic.target\n");
+        let cycle = |what: &str| {
+            let output = Command::new("systemd-analyze")
+                .args(["verify", "--man=no", &boot])
+                .env("SYSTEMD_UNIT_PATH", format!("{}:/usr/lib/systemd/system", dir.path("")))
+                .output();
+            let Ok(output) = output else {
+                println!("not checked: systemd-analyze is not installed");
+                return what.to_owned();
+            };
+            let said = String::from_utf8_lossy(&output.stderr);
+            said.lines().filter(|line| line.contains("cycle")).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(cycle(""), "", "{gate}");
+        // What this test is for is found.
+        fs::create_dir(dir.path("etcd-lun.service.d")).unwrap();
+        dir.write("etcd-lun.service.d/wrong.conf", "[Unit]\nAfter=crio.service\n");
+        assert!(cycle("cycle").contains("cycle"), "{gate}");
     }
 }

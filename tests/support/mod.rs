@@ -5,7 +5,7 @@ use etcd_lun::{
     node::{
         Cluster, Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun,
         LunView, Member, MemberHealth, Metrics, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging,
-        Route, Sample, Selinux, Session, StagedCopy, UnitState, WriteCache,
+        Route, Sample, Selinux, Session, StagedCopy, Starter, UnitState, WriteCache,
         authority::{LunUse, Record, Stamp},
     },
     terms::{Bytes, Fingerprint, FsLabel, FsUuid, Nonce, Portal, Wwid},
@@ -226,6 +226,7 @@ pub fn etcd(state: &str) -> Etcd {
         start_queued: false,
         enabled: true,
         stopped_by_us: false,
+        by_pacemaker: None,
         lock_holders: Vec::new(),
     }
 }
@@ -259,6 +260,13 @@ pub fn health_facts(metrics: Option<[&str; 2]>) -> HealthFacts {
         active: active.into(),
         result: name.ends_with("service").then(|| "success".into()),
     };
+    let starter = |name: &str, load: &str, wants: &[&str]| Starter {
+        name: name.into(),
+        load: load.into(),
+        drop_in: !wants.is_empty(),
+        wants: wants.iter().map(ToString::to_string).collect(),
+        requires: Vec::new(),
+    };
     HealthFacts {
         paths: Fact::Known(vec![path]),
         map_cache: Fact::Known(None),
@@ -267,8 +275,14 @@ pub fn health_facts(metrics: Option<[&str; 2]>) -> HealthFacts {
         kernel_errors: Fact::Known(Vec::new()),
         units: Fact::Known(vec![
             unit("etcd-lun-health.service", "static", "activating"),
-            unit("etcd-lun-health.timer", "enabled", "active"),
-            unit("etcd-lun.service", "enabled", "active"),
+            unit("etcd-lun-health.timer", "static", "active"),
+            unit("etcd-lun.service", "static", "active"),
+        ]),
+        starters: Fact::Known(vec![
+            starter("crio.service", "loaded", &[]),
+            starter("kubelet-dependencies.target", "not-found", &[]),
+            starter("kubelet.service", "loaded", &[]),
+            starter("multi-user.target", "loaded", &["etcd-lun-health.timer", "etcd-lun.service"]),
         ]),
         others: Fact::Known(Vec::new()),
         safe_logout: Fact::Known(false),

@@ -37,12 +37,13 @@ pub fn until_device_is_free(host: &Host, unit: &str, at: &AbsPath) -> anyhow::Re
     Ok(())
 }
 
-/// Unmounts it, and waits until the filesystem is mounted nowhere else. While it is, mounting it again would attach the same
-/// instance.
+/// Unmounts it here and in every other mount namespace, and waits until the filesystem is mounted nowhere else. While it is,
+/// mounting it again would attach the same instance.
 pub fn until_filesystem_is_gone(host: &Host, unit: &str, at: &AbsPath) -> anyhow::Result<()> {
     let mount = unmounted(host, unit, at)?;
     let deadline = Instant::now() + RELEASE_LIMIT;
     loop {
+        views::unmount_elsewhere(host, mount.device)?;
         let left = mountinfo::holders_in_any_namespace(host, mount.device.0, mount.device.1)?;
         match left.first() {
             None => return Ok(()),

@@ -73,7 +73,8 @@ pub fn of_data(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
 }
 
 impl User {
-    fn of_mount(holder: mountinfo::Holder) -> Self {
+    /// A process that has the data mounted.
+    pub fn of_mount(holder: mountinfo::Holder) -> Self {
         Self {
             pid: Some(holder.pid),
             name: format!("{} (pid {})", holder.comm, holder.pid),
@@ -90,9 +91,17 @@ fn once_each(users: impl Iterator<Item = User>) -> Vec<User> {
     by_name.into_values().collect()
 }
 
-/// The users of the data that are no part of etcd, and so do not end when etcd is stopped; none if it is not known which
-/// processes are etcd's. With the LUN mounted on the data directory, also the processes that would keep it mounted after
-/// PID 1 has unmounted it.
+/// Who is no part of etcd, and so does not end when etcd is stopped.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// The users of the data.
+    pub users: Vec<User>,
+    /// Those that would keep the LUN mounted after PID 1 has unmounted it. They may use it or not.
+    pub views: Vec<mountinfo::Holder>,
+}
+
+/// Who uses the data beside etcd, or, with the LUN mounted on the data directory, would keep the LUN mounted; nobody if it is
+/// not known which processes are etcd's.
 ///
 /// Part of etcd is what runs in its unit, or in its pod, by cgroup.
 pub fn beside_etcd(
@@ -100,7 +109,7 @@ pub fn beside_etcd(
     runtime: &Runtime,
     data_dir: &AbsPath,
     lun: Option<(u32, u32)>,
-) -> anyhow::Result<Vec<User>> {
+) -> anyhow::Result<Beside> {
     let kept = match lun {
         Some(device) => mountinfo::private_holders(host, device).context("looking for mounts of the LUN")?,
         None => Vec::new(),
@@ -114,13 +123,13 @@ pub fn beside_etcd(
         Runtime::StaticPod { .. } => {
             let lockers = filelock::lock_holders(host, node::database(data_dir).as_path())
                 .context("looking for etcd's process")?;
-            let [Holder { pid: Some(etcd), .. }] = lockers.as_slice() else { return Ok(Vec::new()) };
-            let Some(of_etcd) = group(*etcd)? else { return Ok(Vec::new()) };
+            let [Holder { pid: Some(etcd), .. }] = lockers.as_slice() else { return Ok(Beside::default()) };
+            let Some(of_etcd) = group(*etcd)? else { return Ok(Beside::default()) };
             Box::new(move |group| pod_of(group) == pod_of(&of_etcd))
         }
     };
     let mut strangers = Vec::new();
-    for user in list(host, data_dir)?.into_iter().chain(kept.into_iter().map(User::of_mount)) {
+    for user in list(host, data_dir)? {
         let group = user.pid.map(group).transpose()?.flatten();
         match &group {
             Some(group) if part(group) => {}
@@ -130,7 +139,22 @@ pub fn beside_etcd(
             None => strangers.push(user),
         }
     }
-    Ok(once_each(strangers.into_iter()))
+    let mut views = Vec::new();
+    for view in kept {
+        // A process that has ended keeps nothing mounted, and others of its namespace are found by the next look.
+        if group(view.pid)?.is_some_and(|group| !part(&group)) {
+            views.push(view);
+        }
+    }
+    Ok(Beside { users: once_each(strangers.into_iter()), views })
+}
+
+/// The id of the container that a process runs in, by its control group, as CRI-O and containerd name it with either driver
+/// of cgroups: `crio-ID.scope`, `cri-containerd-ID.scope` or `ID`. None outside of a pod.
+pub fn container_of(group: &str) -> Option<&str> {
+    let is_id = |text: &&str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let names = group.contains("kubepods").then(|| group.split('/'))?;
+    names.filter_map(|name| name.trim_end_matches(".scope").rsplit('-').next()).find(is_id)
 }
 
 /// The part of a cgroup's path that all containers of one pod share: the pod's own group, by the kubelet's drivers
@@ -154,6 +178,25 @@ pub fn nobody_in(host: &Host, dir: &AbsPath) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_container_is_in_the_name_of_its_group() {
+        let id = "3f4b8c0e6f0a4d2b9c1e7a5d8f6b3c2a1e0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b";
+        for group in [
+            format!(
+                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod5c1f.slice/crio-{id}.scope"
+            ),
+            format!("/kubepods.slice/kubepods-pod5c1f.slice/cri-containerd-{id}.scope"),
+            format!("/kubepods.slice/kubepods-pod5c1f.slice/crio-{id}.scope/container"),
+            format!("/kubepods/burstable/pod77/{id}"),
+        ] {
+            assert_eq!(container_of(&group), Some(id), "{group}");
+        }
+        for outside in [format!("/machine.slice/libpod-{id}.scope"), "/kubepods/pod77/9f".into(), "/".into()]
+        {
+            assert_eq!(container_of(&outside), None, "{outside}");
+        }
+    }
 
     #[test]
     fn containers_of_one_pod_share_its_group() {

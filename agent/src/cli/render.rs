@@ -137,6 +137,31 @@ pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOp
         host.root.write_durably(&path, &rendered.text, 0o644).context("writing a unit")?;
         print_out(&format!("wrote {path}"));
     }
+    drop_ins(&host, &pool, &into)
+}
+
+/// Writes the drop-ins that the config asks for, and removes those of an earlier config and the links of an earlier release:
+/// systemd would still follow them.
+fn drop_ins(host: &Host, pool: &Pool, into: &Path) -> Result<(), Exit> {
+    let below = |path: String| -> Result<AbsPath, Exit> {
+        let path = into.join(path);
+        let text = path.to_str().context("the directory's name is not UTF-8")?;
+        Ok(text.parse().map_err(anyhow::Error::from)?)
+    };
+    for drop_in in unit::drop_ins(pool) {
+        let path = below(drop_in.path())?;
+        host.root.make_dir_durably(path.parent().as_path(), 0o755).context("writing a drop-in")?;
+        host.root.write_durably(&path, &drop_in.text, 0o644).context("writing a drop-in")?;
+        print_out(&format!("wrote {path}"));
+    }
+    for path in unit::obsolete(pool) {
+        let path = below(path)?;
+        if host.root.list(path.parent().as_path()).unwrap_or_default().iter().any(|name| name == path.name())
+        {
+            host.root.remove(path.as_path()).context("removing what another config had")?;
+            print_out(&format!("removed {path}"));
+        }
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Renders a MachineConfig (`machineconfiguration.openshift.io/v1`), which contains an Ignition config.
 
 use super::{Delivery, DeliveryError, File, Fit, ObjectName, Part, Role, Unit, encode, fit, yaml::Yaml};
+use crate::unit::DROP_IN;
 
 /// The Ignition version that Butane writes for OpenShift 4.8 to 4.13. Newer releases accept it too.
 const IGNITION: &str = "3.2.0";
@@ -79,10 +80,15 @@ fn file(of: &File) -> Result<Yaml, DeliveryError> {
     ]))
 }
 
-/// Leaves out `enabled` for a unit without an [Install] section: the operator would preset that unit.
+/// Leaves out `enabled` for a unit without an [Install] section, and for another's unit, which only gets a drop-in: the operator
+/// joins the parts of a unit, and `enabled` of this object would win.
 pub(super) fn unit(of: &Unit) -> Yaml {
     let enabled = of.enabled.then(|| ("enabled", Yaml::Plain("true".into())));
     let name = ("name", Yaml::text(&of.name));
     let contents = (!of.text.is_empty()).then(|| ("contents", Yaml::text(&of.text)));
-    Yaml::Map([name].into_iter().chain(enabled).chain(contents).collect())
+    let drop_in = of.drop_in.as_ref().map(|text| {
+        let one = Yaml::Map(vec![("name", Yaml::text(DROP_IN)), ("contents", Yaml::text(text))]);
+        ("dropins", Yaml::List(vec![one]))
+    });
+    Yaml::Map([name].into_iter().chain(enabled).chain(contents).chain(drop_in).collect())
 }

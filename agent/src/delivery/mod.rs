@@ -100,10 +100,12 @@ impl fmt::Display for Part {
 pub struct Unit {
     /// The file name.
     pub name: String,
-    /// The text; empty for a unit that the node has and that is only enabled.
+    /// The text; empty for a unit that the node has.
     pub text: String,
-    /// True if the unit has an [Install] section, so that it can be enabled. Only the program starts a unit without one.
+    /// Whether it is to be enabled: for none of our own units, which have no [Install] section.
     pub enabled: bool,
+    /// Our drop-in of a unit that the node has.
+    pub drop_in: Option<String>,
 }
 
 /// Leaves out the content, which may be a secret.
@@ -192,18 +194,21 @@ impl Delivery {
                 second: second.part,
             });
         }
-        let units =
-            unit::for_config_installed_by(pool, by)?.into_iter().map(|unit::Rendered { name, text }| Unit {
-                enabled: text.lines().any(|line| line == "[Install]"),
-                name,
-                text,
-            });
-        let multipathd = Unit { name: multipath::DAEMON.into(), text: String::new(), enabled: true };
-        let mut units: Vec<_> = units.collect();
-        if is_mapped {
-            let at = units.iter().take_while(|unit| unit.name < multipathd.name).count();
-            units.insert(at, multipathd);
-        }
+        let own = unit::for_config_installed_by(pool, by)?;
+        let own = own.into_iter().map(|unit::Rendered { name, text }| Unit {
+            name,
+            text,
+            enabled: false,
+            drop_in: None,
+        });
+        let of_others = unit::drop_ins(pool).into_iter().map(|drop_in| Unit {
+            name: drop_in.unit.into(),
+            text: String::new(),
+            enabled: is_mapped && drop_in.unit == unit::MULTIPATHD,
+            drop_in: Some(drop_in.text),
+        });
+        let mut units: Vec<_> = own.chain(of_others).collect();
+        units.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(Self { files, units })
     }
 }

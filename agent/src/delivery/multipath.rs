@@ -10,8 +10,6 @@ use crate::{
 
 /// The path of the file on a node: multipathd reads `*.conf` there after `/etc/multipath.conf` (multipath.conf(5)).
 pub(super) const DROP_IN: &str = "/etc/multipath/conf.d/etcd-lun.conf";
-/// The daemon's unit. Red Hat's packages bring it enabled, but someone may have disabled it.
-pub(super) const DAEMON: &str = "multipathd.service";
 /// How many seconds multipathd waits between two checks of a path that has failed (multipath.conf(5), `polling_interval`).
 const POLLING: u64 = 5;
 

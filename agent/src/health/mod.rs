@@ -11,6 +11,7 @@ mod selinux;
 mod storage;
 mod table;
 mod transitions;
+mod units;
 
 pub use prometheus::{Run, metrics};
 pub use report::{Check, Outcome, Report, Row, Severity};

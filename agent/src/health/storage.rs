@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     config::{Iscsi, PATH_FAILS_AFTER},
-    node::{ActiveState, Multipath, OtherUse, Session, UnitState, WriteCache, layout::RETIRED},
+    node::{Multipath, OtherUse, Session, WriteCache, layout::RETIRED},
     terms::{Iqn, Span},
 };
 use std::time::Duration;
@@ -263,52 +263,6 @@ pub(super) fn kernel_log(input: CheckInput<'_>) -> Outcome {
             errors.len()
         )),
     }))
-}
-
-pub(super) fn units(input: CheckInput<'_>) -> Outcome {
-    outcome(known(&input.health.units).and_then(|units| {
-        if let Some(said) = units.iter().find_map(unit_problem) {
-            return found(said);
-        }
-        if let [_, ..] = input.node.missing_tools.as_slice() {
-            return found(format!(
-                "tools are missing, install them: {}",
-                input.node.missing_tools.join(", ")
-            ));
-        }
-        ok(units.iter().map(|unit| unit.name.as_str()).collect::<Vec<_>>().join(", "))
-    }))
-}
-
-/// What is wrong with a unit. The content of the mount unit has a check of its own.
-fn unit_problem(unit: &UnitState) -> Option<String> {
-    let name = &unit.name;
-    match unit.load.as_str() {
-        "loaded" => {}
-        "masked" => return Some(format!("{name} is masked: run `systemctl unmask {name}`")),
-        "not-found" => {
-            return Some(format!(
-                "{name} is not installed: run `etcd-lun render units --into /etc/systemd/system`"
-            ));
-        }
-        other => return Some(format!("{name} cannot be loaded ({other}); see `systemctl status {name}`")),
-    }
-    // This also covers the unit that runs this check: it is `activating` meanwhile.
-    let failed = unit.active == ActiveState::Failed
-        || unit.result.as_deref().is_some_and(|result| result != "success");
-    if failed {
-        let result = unit.result.as_deref().unwrap_or("failed");
-        return Some(format!("the last run of {name} ended as `{result}`; see `journalctl -u {name}`"));
-    }
-    let enabled = unit.file.starts_with("enabled");
-    let is_timer = name.ends_with(".timer");
-    if (name == crate::unit::SERVICE || is_timer) && !enabled {
-        return Some(format!("{name} is {}: run `systemctl enable {name}`", unit.file));
-    }
-    if is_timer && unit.active != ActiveState::Active {
-        return Some(format!("{name} is {}: run `systemctl start {name}`", unit.active));
-    }
-    None
 }
 
 /// Our own limit: this long after a migration nobody returns to the old data.

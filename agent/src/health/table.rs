@@ -6,7 +6,7 @@ use super::{
         Check,
         Severity::{Critical, Warning},
     },
-    selinux, storage,
+    selinux, storage, units,
 };
 
 /// All checks, in the order in which they are printed.
@@ -168,9 +168,9 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "units",
         protects: "the next boot brings the LUN back, and health is watched",
-        limit: "enabled as in the MachineConfig, none masked or failed, and the tools that they run are installed",
+        limit: "started at boot and required as `boot.gate` says, none masked or failed, and the tools that they run are installed",
         severity: Warning,
-        run: storage::units,
+        run: units::units,
     },
     Check {
         name: "retired",

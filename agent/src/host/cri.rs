@@ -53,6 +53,20 @@ pub fn running<'a>(host: &Host, names: &[&'a str]) -> Result<Option<Vec<&'a str>
     Ok(Some(running))
 }
 
+/// The pod that a container belongs to, as `namespace/name`; none if the runtime does not say so.
+pub fn pod_of(host: &Host, container: &str) -> Option<String> {
+    let ask = Invocation::new(Tool::Crictl, ["inspect", "--output", "json", container]).limit(LIMIT);
+    let answer = host.run(&ask).ok()?.success(&ask).ok()?.stdout;
+    let value: serde_json::Value = serde_json::from_str(&answer).ok()?;
+    // Set by the kubelet on each container, as above. Names of Kubernetes have only these characters.
+    let label = |name: &str| {
+        let text = value.pointer("/status/labels")?.get(format!("io.kubernetes.pod.{name}"))?.as_str()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+        (!text.is_empty() && text.bytes().all(is_plain)).then_some(text)
+    };
+    Some(format!("{}/{}", label("namespace")?, label("name")?))
+}
+
 /// The number of ids, one on each line, or the first line that is not an id.
 fn parse_ids(text: &str) -> Result<usize, &str> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
@@ -97,6 +111,22 @@ mod tests {
             let error = ask((0, stdout, "")).unwrap_err();
             assert!(matches!(error, CriError::Answer { .. }), "{error:?}");
             assert!(!error.to_string().contains('\u{1b}'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_container_names_its_pod() {
+        let pod = |code, answer: &str| {
+            let line = format!("crictl inspect --output json {ID}");
+            let host =
+                Host::fixture(Root::new("/"), Box::new(Transcript::default().on(&line, code, answer, "")));
+            pod_of(&host.unwrap(), ID)
+        };
+        let answer = r#"{"status":{"labels":{"io.kubernetes.pod.name":"agent-x7","io.kubernetes.pod.namespace":"watch"}}}"#;
+        assert_eq!(pod(0, answer).as_deref(), Some("watch/agent-x7"));
+        assert_eq!(pod(1, answer), None);
+        for wrong in ["", "[]", &answer.replace("agent-x7", "a b"), &answer.replace("agent-x7", "")] {
+            assert_eq!(pod(0, wrong), None, "{wrong}");
         }
     }
 

@@ -30,6 +30,9 @@ pub struct Etcd {
     pub start_queued: bool,
     /// Whether an earlier run of ours stopped it and did not start it again.
     pub stopped_by_us: bool,
+    /// What shows that pacemaker runs etcd, and not the kubelet: a cluster of two nodes with fencing.
+    #[serde(skip)]
+    pub by_pacemaker: Option<&'static str>,
     /// The processes that hold the database's lock, on the local disk or on the mounted LUN, as `command (pid N)`.
     pub lock_holders: Vec<String>,
 }
@@ -192,6 +195,7 @@ mod tests {
             enabled: false,
             start_queued: false,
             stopped_by_us: false,
+            by_pacemaker: None,
             lock_holders: Vec::new(),
         }
     }

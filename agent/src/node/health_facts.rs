@@ -21,6 +21,8 @@ pub struct HealthFacts {
     pub size_announced: Fact<bool>,
     /// etcd-lun's own units.
     pub units: Fact<Vec<UnitState>>,
+    /// Units that may start or require etcd-lun's own.
+    pub starters: Fact<Vec<Starter>>,
     /// The interfaces that the sessions' packets leave by.
     pub routes: Fact<Vec<Route>>,
     /// Who else on this node uses the config's target.
@@ -111,6 +113,21 @@ pub struct UnitState {
     pub active: ActiveState,
     /// How its last run ended; none for a unit that does not run anything.
     pub result: Option<String>,
+}
+
+/// A unit that may start or require units of etcd-lun, as PID 1 has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Starter {
+    /// Its name.
+    pub name: String,
+    /// `loaded`, `not-found` and others.
+    pub load: String,
+    /// Whether PID 1 has read etcd-lun's drop-in of it.
+    pub drop_in: bool,
+    /// The units of etcd-lun that it wants.
+    pub wants: Vec<String>,
+    /// The units of etcd-lun that it requires.
+    pub requires: Vec<String>,
 }
 
 /// Where packets to a portal leave this node.

@@ -16,7 +16,9 @@ mod selinux;
 pub use cluster::{Cluster, Elsewhere, Member, MemberHealth};
 pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState, database};
 pub use fact::Fact;
-pub use health_facts::{HealthFacts, Metrics, OtherUse, Path, Pressure, Route, UnitState, WriteCache};
+pub use health_facts::{
+    HealthFacts, Metrics, OtherUse, Path, Pressure, Route, Starter, UnitState, WriteCache,
+};
 pub use iscsi::{ISCSID, ISCSID_SOCKET, Initiator, Session};
 pub use local::{BarredData, DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, User};

@@ -52,6 +52,7 @@ fn of_unit(host: &Host, name: &str, lock_holders: Vec<String>) -> Fact<Etcd> {
         start_queued: unit.job_pending && !running,
         state,
         stopped_by_us,
+        by_pacemaker: None,
         lock_holders,
     })
 }
@@ -69,6 +70,10 @@ fn of_static_pod(host: &Host, path: &AbsPath, lock_holders: Vec<String>) -> Fact
             Ok(unit) => !ActiveState::from(unit.active_state.as_str()).is_stopped(),
             Err(error) => return Fact::from(Err(error)),
         };
+    let by_pacemaker = match by_pacemaker(host) {
+        Ok(found) => found,
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
     let state = match (places.present, places.parked) {
         _ if !lock_holders.is_empty() => PodState::Running,
         (true, _) if kubelet_up => PodState::Starting,
@@ -85,6 +90,23 @@ fn of_static_pod(host: &Host, path: &AbsPath, lock_holders: Vec<String>) -> Fact
         enabled: places.present,
         start_queued: places.present && !kubelet_up,
         stopped_by_us: places.parked,
+        by_pacemaker,
         lock_holders,
     })
 }
+
+/// In a cluster of two nodes with fencing the kubelet's pod has no container of etcd: pacemaker starts one with podman, from the
+/// manifest in the ConfigMap `external-etcd-pod` (openshift/cluster-etcd-operator). At a boot its files are there before the unit
+/// runs.
+fn by_pacemaker(host: &Host) -> io::Result<Option<&'static str>> {
+    // Elsewhere pacemaker may look after something else, such as the address of a kubeadm cluster.
+    let Some(names) = host.root.list_opt(CONFIG_MAPS)? else { return Ok(None) };
+    if names.iter().any(|name| name == EXTERNAL) {
+        return Ok(Some("the ConfigMap external-etcd-pod is on this node"));
+    }
+    let unit = systemd::unit(host, "pacemaker.service").map_err(io::Error::other)?;
+    Ok((!ActiveState::from(unit.active_state.as_str()).is_stopped()).then_some("pacemaker.service runs"))
+}
+
+const CONFIG_MAPS: &str = "/etc/kubernetes/static-pod-resources/etcd-certs/configmaps";
+const EXTERNAL: &str = "external-etcd-pod";

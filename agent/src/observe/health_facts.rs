@@ -14,7 +14,7 @@ use crate::{
     },
     node::{
         Fact, HealthFacts, LunView, Metrics, Multipath, Node, OtherUse, Path, Pressure, Route, Sample,
-        Selinux, UnitState, WriteCache,
+        Selinux, Starter, UnitState, WriteCache,
     },
     policy,
     terms::Iqn,
@@ -46,6 +46,7 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
         log.as_ref().map_err(copied).map(|(messages, disks)| kmsg::announces_size(messages, disks));
     let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
     let units = units(host, config);
+    let starters = starters(host, config);
     let paused = host.pause(SAMPLE_INTERVAL);
     let pressure = paused.as_ref().map_err(copied).and_then(|()| pressure_since(host, first));
     HealthFacts {
@@ -55,6 +56,7 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
         kernel_errors: kernel_errors.into(),
         size_announced: size_announced.into(),
         units,
+        starters,
         routes: routes.into(),
         others: others.into(),
         safe_logout: iscsi::keeps_sessions_in_use(host).into(),
@@ -154,6 +156,27 @@ fn units(host: &Host, config: &Config) -> Fact<Vec<UnitState>> {
         }
     }
     Fact::Known(found)
+}
+
+/// The units with a drop-in of ours, and those that an earlier config or release may have given one.
+fn starters(host: &Host, config: &Config) -> Fact<Vec<Starter>> {
+    let drop_ins = unit::drop_ins(config);
+    let mut names: Vec<_> = drop_ins.iter().map(|drop_in| drop_in.unit).chain(unit::KUBELET).collect();
+    names.sort_unstable();
+    names.dedup();
+    let own = |all: Vec<String>| all.into_iter().filter(|unit| unit.starts_with("etcd-lun")).collect();
+    let end = |name: &str| format!("/{name}.d/{}", unit::DROP_IN);
+    let read = |name: &str| {
+        let found = systemd::unit(host, name)?;
+        Ok::<_, systemd::SystemdError>(Starter {
+            drop_in: found.drop_in_paths.iter().any(|path| path.ends_with(&end(name))),
+            name: name.to_owned(),
+            load: found.load_state,
+            wants: own(found.wants),
+            requires: own(found.requires),
+        })
+    };
+    names.into_iter().map(read).collect::<Result<Vec<_>, _>>().into()
 }
 
 fn routes(host: &Host, sessions: &[iscsi::Session]) -> io::Result<Vec<Route>> {

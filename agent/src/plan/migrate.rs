@@ -27,6 +27,9 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     if let Some(plan) = barred::look_first(input)? {
         return Ok(plan);
     }
+    if let Some(found) = input.etcd.by_pacemaker {
+        return Err(Refusal::ByPacemaker { found });
+    }
     check_local_side(input)?;
     if input.occasion == Occasion::Boot && input.etcd.running {
         return Err(Refusal::EtcdServes { name: input.etcd.name.clone() });

@@ -1,8 +1,8 @@
 //! Which units a config needs, and with which values.
 
 use super::{
-    CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, hands::hands_units, health::health,
-    multipath_service, program::program_units, selinux_service, service, shutdown_service,
+    CATALOG_FILE, DataMount, KUBELET, Rendered, Service, UnitError, data_mount, hands::hands_units,
+    health::health, multipath_service, program::program_units, selinux_service, service, shutdown_service,
 };
 use crate::{
     config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target},
@@ -116,7 +116,6 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
         beneath.push(state);
     }
     let waits = input.boot.gate == Gate::Kubelet;
-    let required_by: Vec<_> = KUBELET.iter().filter(|_| waits).map(ToString::to_string).collect();
     // A name may lead anywhere.
     let addresses: Option<Vec<_>> = match input.target {
         Some(target) => target.portals.iter().map(Portal::address).collect(),
@@ -126,7 +125,6 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
         program: &program,
         beneath: &beneath,
         before: &users(input),
-        required_by: &required_by,
         late: waits.then_some("kubelet.service"),
         credentials: &input.target.map(credentials).unwrap_or_default(),
         on_network: input.target.is_some(),
@@ -158,10 +156,6 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
 
 /// The parent of etcd-lun's own state directory.
 const STATE_PARENT: &str = "/var/lib";
-
-/// The units that start the cluster's part of a node: openshift/machine-config-operator
-/// `templates/common/_base/units/kubelet-dependencies.target.yaml`, and the two units that require it.
-const KUBELET: [&str; 3] = ["kubelet-dependencies.target", "crio.service", "kubelet.service"];
 
 /// Units that must start after the mount of the data directory, and stop before it is unmounted.
 fn users(input: UnitInput<'_>) -> Vec<String> {
@@ -206,6 +200,7 @@ pub fn for_config_installed_by<'a>(
 mod tests {
     use super::*;
     use crate::config::Source;
+    use crate::unit::{DROP_IN, MULTIPATHD, drop_ins, obsolete};
 
     /// The examples are the units of a MachineConfig for OpenShift, with either gate.
     #[test]
@@ -248,6 +243,41 @@ mod tests {
             let by_hand: Vec<_> =
                 units.into_iter().filter(|unit| !unit.name.starts_with("etcd-lun-program")).collect();
             assert_eq!(for_config(&pool).unwrap(), by_hand);
+        }
+    }
+
+    /// Nothing of ours depends on a link that someone has to make: PID 1 follows files only.
+    #[test]
+    fn drop_ins_are_files_and_no_unit_can_be_enabled() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\nmultipath = true\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = ";
+        let boot = include_str!("../../../units/example/multi-user.target.d/50-etcd-lun.conf");
+        let gate = include_str!("../../../units/example/kubelet/kubelet.service.d/50-etcd-lun.conf");
+        for (name, wanted) in [
+            ("etcd", vec![("multi-user.target", boot)]),
+            (
+                "kubelet",
+                vec![
+                    ("crio.service", gate),
+                    ("kubelet-dependencies.target", gate),
+                    ("kubelet.service", gate),
+                    ("multi-user.target", boot),
+                ],
+            ),
+        ] {
+            let source = Source { path: "config.toml".into(), text: format!("{text}\"{name}\"") };
+            let pool = Pool::load(&[source]).unwrap();
+            for unit in for_config_installed_by(&pool, InstalledBy::MachineConfig).unwrap() {
+                assert!(!unit.text.contains("[Install]"), "{}", unit.text);
+            }
+            let (multipathd, found): (Vec<_>, Vec<_>) =
+                drop_ins(&pool).into_iter().partition(|one| one.unit == MULTIPATHD);
+            let found: Vec<_> = found.iter().map(|one| (one.unit, one.text.as_str())).collect();
+            assert_eq!(found, wanted);
+            assert!(multipathd[0].text.ends_with("\nWants=etcd-lun-multipath.service\n"));
+            // What the other gate has is removed, and so are the links of earlier releases.
+            let obsolete = obsolete(&pool);
+            let of_gate = obsolete.iter().filter(|path| path.ends_with(DROP_IN)).count();
+            assert_eq!((of_gate, obsolete.len() - of_gate), (4 - wanted.len(), 6));
         }
     }
 

@@ -3,6 +3,7 @@
 //! The templates are in `units/`, with a reason above each line. A value is escaped for systemd before it is inserted, or
 //! refused. Other modules install and start the units.
 
+mod drop_in;
 mod escape;
 mod for_config;
 mod hands;
@@ -12,6 +13,7 @@ mod program;
 mod service;
 mod template;
 
+pub use drop_in::{DROP_IN, Dependency, DropIn, MULTIPATHD, drop_ins, obsolete};
 pub use escape::{device_unit_name, escape_path, mount_unit_name};
 pub use for_config::{
     InstalledBy, PACKAGED_PROGRAM, PROGRAM, UnitInput, data_mount_for, for_config, for_config_installed_by,
@@ -21,8 +23,8 @@ pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER};
 pub use mount::{DataMount, VERIFIED, data_mount};
 pub use program::{PROGRAM_ORDER, PROGRAM_PACKED, PROGRAM_SCRIPT, PROGRAM_SERVICE, program_script};
 pub use service::{
-    SELINUX_CONTEXT, SELINUX_SERVICE, SERVICE, Service, multipath_service, selinux_service, service,
-    shutdown_service,
+    KUBELET, MULTIPATH_SERVICE, SELINUX_CONTEXT, SELINUX_SERVICE, SERVICE, Service, multipath_service,
+    selinux_service, service, shutdown_service,
 };
 pub use template::UnitError;
 

@@ -16,6 +16,14 @@ pub const SELINUX_SERVICE: &str = "etcd-lun-selinux.service";
 /// The name of the service that stops waiting for an unreachable target at shutdown.
 pub const SHUTDOWN_SERVICE: &str = "etcd-lun-shutdown.service";
 
+/// The name of the service that gives multipathd a config to begin with.
+pub const MULTIPATH_SERVICE: &str = "etcd-lun-multipath.service";
+
+/// The units that start the cluster's part of a node: openshift/machine-config-operator
+/// `templates/common/_base/units/kubelet-dependencies.target.yaml`, and the two units that require it. The two are listed beside
+/// the target for releases of OpenShift that don't have the target yet.
+pub const KUBELET: [&str; 3] = ["kubelet-dependencies.target", "crio.service", "kubelet.service"];
+
 /// The SELinux context of the services. Where the policy doesn't know it, systemd doesn't start them.
 pub const SELINUX_CONTEXT: &str = "system_u:system_r:etcd_lun_t:s0";
 
@@ -35,8 +43,6 @@ pub struct Service<'a> {
     pub beneath: &'a [AbsPath],
     /// Units that start after the service.
     pub before: &'a [String],
-    /// Units that don't start without the service; may be empty.
-    pub required_by: &'a [String],
     /// A unit that the service starts when it succeeds, because systemd doesn't try that unit again after a failure.
     pub late: Option<&'a str>,
     /// Credentials that the service needs.
@@ -49,7 +55,7 @@ pub struct Service<'a> {
 
 /// Renders the unit that gives multipathd a config to begin with.
 pub fn multipath_service() -> Rendered {
-    Rendered { name: "etcd-lun-multipath.service".into(), text: MULTIPATH_UNIT.into() }
+    Rendered { name: MULTIPATH_SERVICE.into(), text: MULTIPATH_UNIT.into() }
 }
 
 /// Renders the service, the same bytes for the same values. Fails on the same values as the mount unit.
@@ -63,7 +69,7 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
             return refuse(key, path.as_str(), NOT_PLAIN);
         }
     }
-    for unit in of.before.iter().chain(of.required_by).map(String::as_str).chain(of.late) {
+    for unit in of.before.iter().map(String::as_str).chain(of.late) {
         if !is_unit_name(unit) {
             return refuse("Before=", unit, "it is not the name of a unit");
         }
@@ -105,8 +111,6 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
         ("@LATE@", of.late.map(start).unwrap_or_default()),
         ("@ADDRESSES@", of.addresses.map(only).unwrap_or_default()),
         ("@CREDENTIALS@", of.credentials.join("\nLoadCredential=")),
-        ("@WANTED_BY@", "multi-user.target".to_owned()),
-        ("@REQUIRED_BY@", of.required_by.join(" ")),
     ];
     Ok(Rendered { name: SERVICE.into(), text: template::filled(TEMPLATE, &values) })
 }
@@ -152,22 +156,20 @@ mod tests {
             program: &program,
             beneath: &beneath,
             before: &before,
-            required_by: &[],
             late: None,
             credentials: &[],
             on_network: true,
             addresses: None,
         };
         let text = service(&plain).unwrap().text;
-        for absent in ["RequiredBy", "LoadCredential", "ExecStartPost", "IPAddress", "gate = ", "=@"] {
+        for absent in ["[Install]", "LoadCredential", "ExecStartPost", "IPAddress", "gate = ", "=@"] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
         assert!(text.contains("\nExecStart=/var/lib/etcd-lun/bin/etcd-lun apply --boot\n"), "{text}");
-        assert!(text.ends_with("\nWantedBy=multi-user.target\n"), "{text}");
+        assert!(text.ends_with("\nRestrictRealtime=yes\n"), "{text}");
         let credentials = ["chap".to_owned(), "chap-in".to_owned()];
         let addresses = ["192.168.10.5", "2001:db8::5"].map(|text| text.parse().unwrap());
         let full = Service {
-            required_by: &before,
             late: Some("kubelet.service"),
             credentials: &credentials,
             addresses: Some(&addresses),
@@ -181,7 +183,6 @@ mod tests {
         ] {
             assert!(text.contains(line), "{text}");
         }
-        assert!(text.ends_with("\nRequiredBy=kubelet.service\n"), "{text}");
     }
 
     #[test]
@@ -191,7 +192,6 @@ mod tests {
             program: &program,
             beneath: &beneath,
             before: &[],
-            required_by: &[],
             late: None,
             credentials: &[],
             on_network: true,

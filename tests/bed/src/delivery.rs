@@ -210,7 +210,7 @@ impl Root {
             fs::write(machine_id, "uninitialized\n")?;
             return Ok(());
         }
-        let script = "sed -n 's/^enable //p' /etc/systemd/system-preset/20-ignition.preset | xargs systemctl --quiet enable";
+        let script = "sed -n 's/^enable //p' /etc/systemd/system-preset/20-ignition.preset 2>/dev/null | xargs --no-run-if-empty systemctl --quiet enable";
         self.run(script, &[])
     }
 

@@ -17,6 +17,8 @@ use crate::target::{self, Lun, Offer, Target};
 use crate::vm::Options;
 
 const KEYS: usize = 10_000;
+/// By this file each boot starts etcd-lun.
+const AT_BOOT: &str = "/etc/systemd/system/multi-user.target.d/50-etcd-lun.conf";
 /// Writes an object's files and units on a running node. A stand-in.
 const DAEMON: &[u8] = include_bytes!("../guest/compare/machine-config-daemon");
 const DATA: &str = "/var/lib/etcd";
@@ -56,7 +58,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     node.put("/run/ignition.json", 0o600, delivery::ignition_of(&object)?.to_string().as_bytes())?;
     node.ok("/var/usrlocal/bin/machine-config-daemon /run/ignition.json")?;
     // Each step is done by hand first, to be watched.
-    node.ok("systemctl --quiet disable etcd-lun.service etcd-lun-health.timer")?;
+    node.ok(&format!("mv {AT_BOOT} /run/at-boot"))?;
     show(&node, "cat /etc/etcd-lun/config.toml /etc/etcd-lun/program; ls -l /etc/etcd-lun")?;
 
     heading("The node fetches the program from the registry, and accepts it by its sha256");
@@ -101,7 +103,8 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     heading("A fourth apply mounts the LUN again. From now on the service does this at every boot");
     show(&node, "etcd-lun apply")?;
     on_lun(&node, before)?;
-    show(&node, "systemctl enable etcd-lun.service etcd-lun-health.timer")?;
+    node.ok(&format!("mv /run/at-boot {AT_BOOT}"))?;
+    show(&node, &format!("cat {AT_BOOT}"))?;
     node.reboot()?;
     show(
         &node,

@@ -210,13 +210,18 @@ pub fn configure_with_units(node: &Node, wanted: &Wanted) -> Result<()> {
     node.ok(&format!("{}{UNITS}", writing(wanted))).map(drop)
 }
 
-/// Puts the units in place. systemd reloads them only if one changed, because that takes seconds in an
-/// emulated node.
+/// Puts the units in place, without the drop-in by which a boot starts them: see [`AT_BOOT`]. systemd reloads them only if
+/// one changed, because that takes seconds in an emulated node.
 const UNITS: &str = "rm -rf /run/units; mkdir /run/units; etcd-lun render units --into /run/units
-    changed=; for unit in $(ls /run/units); do
+    changed=; for unit in $(find /run/units -maxdepth 1 -type f -printf '%f\\n'); do
         cmp --silent /run/units/$unit /etc/systemd/system/$unit || { cp /run/units/$unit /etc/systemd/system/; changed=1; }
     done
     [ -z \"$changed\" ] || systemctl daemon-reload\n";
+
+/// From now on a boot starts what the config says. A node has this from the beginning, but a scenario that boots a node to look
+/// at what etcd does without etcd-lun must not have it.
+pub const AT_BOOT: &str =
+    "etcd-lun render units --into /etc/systemd/system >/dev/null && systemctl daemon-reload";
 
 /// The commands are one script, because each command in an emulated node costs nearly a second.
 fn writing(wanted: &Wanted) -> String {

@@ -8,11 +8,12 @@ use crate::{
     apply::{
         context::Run,
         place,
-        users::{self, User},
+        users::{self, Beside, User},
+        views,
     },
     config::{Config, Runtime, parked},
     host::{
-        Host, Tool, dir, inode, manifest, staging, systemd,
+        Host, Tool, cgroup, cri, dir, inode, manifest, staging, systemd,
         tree::{self, TreeError},
     },
     node::{
@@ -243,7 +244,8 @@ fn try_on(host: &Host, at: &AbsPath, way: Way) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for a short moment, and then refuses.
+/// Waits for a short moment, and then refuses. A pod that only has the LUN mounted, as one that sees the node's `/` has, loses
+/// that mount instead: nothing in it uses the data.
 fn nobody_else_uses(run: &Run<'_>, from: &AbsPath, way: Way, runtime: &Runtime) -> anyhow::Result<()> {
     let lun = match way {
         Way::ToLun => None,
@@ -251,15 +253,34 @@ fn nobody_else_uses(run: &Run<'_>, from: &AbsPath, way: Way, runtime: &Runtime) 
     };
     let deadline = Instant::now() + LINGER;
     loop {
-        let found = users::beside_etcd(run.host, runtime, from, lun)?;
+        let Beside { users: mut found, views } = users::beside_etcd(run.host, runtime, from, lun)?;
+        if let Some(device) = lun.filter(|_| found.is_empty()) {
+            for view in views {
+                if let Err(why) = views::unmount_at(run.host, &view, device) {
+                    let user = User::of_mount(view);
+                    found.push(User { how: format!("{} and keeps it ({why})", user.how), ..user });
+                }
+            }
+        }
         if found.is_empty() {
             return Ok(());
         }
         if Instant::now() >= deadline {
-            let shown = |user: User| format!("{}, {}", user.name, user.how);
-            let users = found.into_iter().map(shown).collect::<Vec<_>>().join("; ");
+            let users = found.iter().map(|user| shown(run.host, user)).collect::<Vec<_>>().join("; ");
             return Err(Refusal::DataInUse { at: from.to_string(), users }.into());
         }
         run.host.pause(Duration::from_millis(500))?;
+    }
+}
+
+/// A user with its pod, as the container runtime names it; with its control group if that names none.
+fn shown(host: &Host, user: &User) -> String {
+    let container = user
+        .pid
+        .and_then(|pid| cgroup::of(host, &pid.to_string()).ok().flatten())
+        .and_then(|group| users::container_of(&group.to_string_lossy()).map(str::to_owned));
+    match container.and_then(|id| cri::pod_of(host, &id)) {
+        Some(pod) => format!("{} of pod {pod}, {}", user.name, user.how),
+        None => format!("{}, {}", user.name, user.how),
     }
 }

@@ -5,10 +5,11 @@ use nix::{
     mount::{MntFlags, umount2},
     sched::{CloneFlags, setns, unshare},
 };
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::{
     fs::File,
     io::{self, Read as _},
+    os::fd::{AsFd, AsRawFd},
 };
 
 /// Unmounts a device (major, minor) everywhere in a process's mount namespace. Returns where it was mounted, seen from the
@@ -37,11 +38,13 @@ pub fn unmount_in_namespace_of(host: &Host, pid: u32, device: (u32, u32)) -> io:
         for mount in mounts.into_iter().rev().filter(|mount| mount.device == device) {
             let place = mount.mount_point;
             let failed = |error: io::Error| io::Error::new(error.kind(), format!("{place}: {error}"));
-            let seen = statx(CWD, &*place, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
-            let seen = seen.map_err(|error| failed(error.into()))?;
-            if (seen.stx_dev_major, seen.stx_dev_minor) != device {
+            // By the mount's id, which the kernel tells without asking the filesystem: one that has shut down fails every stat.
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let top = openat(CWD, &*place, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+            if mount_id(&proc, &top).map_err(failed)? != Some(mount.id) {
                 return Err(failed(io::Error::other("another filesystem is mounted over it")));
             }
+            drop(top);
             umount2(&*place, MntFlags::UMOUNT_NOFOLLOW).map_err(|error| failed(error.into()))?;
             unmounted.push(place);
         }
@@ -49,6 +52,15 @@ pub fn unmount_in_namespace_of(host: &Host, pid: u32, device: (u32, u32)) -> io:
     };
     let thread = std::thread::Builder::new().name("unmount".into()).spawn(work)?;
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that unmounts has ended early")))
+}
+
+/// The mount that an open file is on (proc_pid_fdinfo(5)).
+fn mount_id(proc: &impl AsFd, file: &impl AsRawFd) -> io::Result<Option<u64>> {
+    let path = format!("thread-self/fdinfo/{}", file.as_raw_fd());
+    let mut text = String::new();
+    File::from(openat(proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+        .read_to_string(&mut text)?;
+    Ok(text.lines().find_map(|line| line.strip_prefix("mnt_id:")).and_then(|id| id.trim().parse().ok()))
 }
 
 #[cfg(test)]

@@ -21,6 +21,10 @@ pub struct Unit {
     pub fragment_path: String,
     /// Files that change or add to it.
     pub drop_in_paths: Vec<String>,
+    /// Units that it starts, and without which it starts too.
+    pub wants: Vec<String>,
+    /// Units that it starts, and without which it does not start.
+    pub requires: Vec<String>,
     /// Whether the files have changed since they were loaded.
     pub need_daemon_reload: bool,
     /// Whether a job for it is queued or runs.
@@ -124,6 +128,8 @@ fn parse(kind: Kind, mut general: Properties, mut special: Properties) -> Result
         unit_file_state: text("UnitFileState")?,
         fragment_path: text("FragmentPath")?,
         drop_in_paths: take(&mut general, "DropInPaths")?,
+        wants: take(&mut general, "Wants")?,
+        requires: take(&mut general, "Requires")?,
         need_daemon_reload: take(&mut general, "NeedDaemonReload")?,
         job_pending: job.as_str() != "/",
         main_pid,
@@ -157,6 +163,8 @@ mod tests {
             ("UnitFileState", "static".into()),
             ("FragmentPath", "/etc/systemd/system/x.service".into()),
             ("DropInPaths", vec!["/etc/systemd/system/x.service.d/a.conf"].into()),
+            ("Wants", vec!["y.service"].into()),
+            ("Requires", Vec::<&str>::new().into()),
             ("NeedDaemonReload", true.into()),
             ("Job", no_job.into()),
         ])
@@ -171,6 +179,7 @@ mod tests {
             (Some(7), Some("success"), None)
         );
         assert_eq!(unit.drop_in_paths, ["/etc/systemd/system/x.service.d/a.conf"]);
+        assert_eq!((&unit.wants, unit.requires.len()), (&vec!["y.service".to_owned()], 0));
         assert!(unit.need_daemon_reload && unit.exists() && unit.is_active() && !unit.is_stopped());
         let stopped = Unit { active_state: "failed".into(), main_pid: None, ..unit.clone() };
         assert!(stopped.is_stopped() && !stopped.is_active());

@@ -446,6 +446,14 @@ pub enum Refusal {
         /// Its unit or manifest.
         name: String,
     },
+    /// A cluster of two nodes with fencing.
+    #[error(
+        "pacemaker runs this node's etcd ({found}), and etcd-lun cannot stop or hold back such an etcd: leave etcd on the local disk in a cluster of two nodes with fencing, and remove etcd-lun's object from this pool"
+    )]
+    ByPacemaker {
+        /// What shows it.
+        found: &'static str,
+    },
     /// The other members cannot do without this one.
     #[error(
         "stopping etcd on this node would leave its cluster without a quorum: of {voters} voters {needed} must serve, and without this one {healthy} do; {missing}. Bring the missing members back (`etcdctl endpoint status --cluster`), then run this again; if the cluster is down anyway, such as during a restore, set `cluster.without_quorum = true`"

@@ -120,7 +120,7 @@ fn untouched(stage: &mut Stage) -> Result<()> {
     stage.node.ok("iscsiadm -m discovery -t sendtargets -p 10.77.0.1:3260")?;
     is_same(stage, &before, "a discovery after a migration")?;
 
-    stage.node.ok("systemctl enable --quiet etcd-lun.service etcd.service")?;
+    stage.node.ok(&format!("systemctl enable --quiet etcd.service; {}", scene::AT_BOOT))?;
     stage.node.reboot()?;
     super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
     super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
@@ -183,7 +183,7 @@ fn earlier_release(stage: &mut Stage) -> Result<()> {
     if !again.stdout.contains("Nothing to do") || stage.node.ok(session)? != before {
         bail!("a second apply changed something: {again}");
     }
-    stage.node.ok("systemctl enable --quiet etcd-lun.service etcd.service")?;
+    stage.node.ok(&format!("systemctl enable --quiet etcd.service; {}", scene::AT_BOOT))?;
     stage.node.reboot()?;
     super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
     super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
@@ -296,7 +296,7 @@ fn no_record(stage: &mut Stage) -> Result<()> {
         bail!("apply left something to do: {again}");
     }
 
-    stage.node.ok(&format!("{plant} && systemctl enable --quiet etcd-lun.service etcd.service"))?;
+    stage.node.ok(&format!("{plant} && systemctl enable --quiet etcd.service && {}", scene::AT_BOOT))?;
     stage.node.reboot()?;
     super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
     super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;

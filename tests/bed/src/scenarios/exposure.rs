@@ -67,7 +67,7 @@ fn requires_the_mount(stage: &mut Stage) -> Result<()> {
     stage.is_down_without_lun()?;
 
     // The same at boot.
-    stage.node.ok("systemctl enable --quiet etcd-lun.service")?;
+    stage.node.ok(scene::AT_BOOT)?;
     stage.node.reboot()?;
     super::boot::wait_for(&stage.node, "etcd-lun.service", "failed", scene::LIMIT)?;
     super::boot::wait_for(&stage.node, "etcd.service", "failed", scene::LIMIT)?;

@@ -19,10 +19,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// This check is ignored: it measures how long disks are waited for, which says nothing on an emulated node.
 const IGNORED: &str = "iowait";
 
-/// Enables the units, as a MachineConfig does. Otherwise `health` reports that the node would not recover
-/// after a boot.
-pub(super) const ENABLE: &str =
-    "systemctl --quiet enable etcd-lun.service; systemctl --quiet enable --now etcd-lun-health.timer";
+/// Puts the drop-ins in place, as a MachineConfig does, and starts the timer. Otherwise `health` reports that the node would
+/// not recover after a boot.
+pub(super) const ENABLE: &str = "etcd-lun render units --into /etc/systemd/system >/dev/null; systemctl daemon-reload; systemctl start etcd-lun-health.timer";
 
 /// The checks that are not ok.
 pub(super) fn failing(stage: &Stage) -> Result<BTreeSet<String>> {
@@ -100,9 +99,15 @@ const BREAKS: &[(&str, &str, &str, &[&str])] = &[
         &["mount-unit"],
     ),
     (
-        "a unit that isn't enabled",
+        "no drop-in",
+        "mv /etc/systemd/system/multi-user.target.d/50-etcd-lun.conf /run/kept; systemctl daemon-reload",
+        "mv /run/kept /etc/systemd/system/multi-user.target.d/50-etcd-lun.conf; systemctl daemon-reload",
+        &["units"],
+    ),
+    (
+        "a link of an earlier release",
+        "L=/etc/systemd/system/kubelet.service.requires; mkdir -p $L; ln -s ../etcd-lun.service $L; systemctl daemon-reload",
         "systemctl disable etcd-lun.service",
-        "systemctl enable etcd-lun.service",
         &["units"],
     ),
     ("no timer", "systemctl stop etcd-lun-health.timer", "systemctl start etcd-lun-health.timer", &["units"]),

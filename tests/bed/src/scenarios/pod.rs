@@ -51,7 +51,7 @@ pub(super) fn serves(stage: &Stage) -> Result<()> {
 
 /// Checks that etcd runs from the LUN in new containers that see the LUN. Its manifest must be complete and
 /// in place, and there must never have been two manifests.
-fn is_on_lun(stage: &Stage, manifest: &str) -> Result<()> {
+pub(super) fn is_on_lun(stage: &Stage, manifest: &str) -> Result<()> {
     let mount =
         stage.node.ok("findmnt --noheadings --output FSTYPE,OPTIONS --mountpoint /var/lib/etcd | xargs")?;
     if !mount.starts_with("xfs ") || !mount.contains("prjquota") {

@@ -1,16 +1,60 @@
-//! The node's disk comes back from a snapshot, at a moment when etcd has acknowledged writes on the LUN since. The next boot must
-//! neither change the LUN nor let etcd start, and a person gets the newer data back.
+//! Something older comes back. The node's disk comes back from a snapshot, at a moment when etcd has acknowledged writes on the LUN
+//! since: the next boot must neither change the LUN nor let etcd start, and a person gets the newer data back. And etcd's own
+//! backup is restored onto the LUN.
 
 use anyhow::{Result, bail};
 
-use super::{boot, check, refused};
+use super::{boot, check, pod, refused};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::fingerprint;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    vec![Scenario::new("restored/root-disk", root_disk)]
+    vec![Scenario::new("restored/root-disk", root_disk), Scenario::new("restored/backup", backup)]
+}
+
+/// The steps of `cluster-restore.sh` with `ETCD_ETCDCTL_RESTORE`, restated, up to the one that ends it
+/// (openshift/cluster-etcd-operator `bindata/etcd/cluster-restore.sh`).
+const SCRIPT: &str = "set -o errexit
+    mkdir -p /home/core/assets/manifests-stopped /var/lib/etcd-backup
+    mv /etc/kubernetes/manifests/etcd-pod.yaml /home/core/assets/manifests-stopped/
+    until [ -z \"$(ls /run/kubelet-stand-in)\" ]; do sleep 1; done
+    mv /var/lib/etcd/member /var/lib/etcd-backup/
+    rm -rf /var/lib/etcd
+    echo the next step";
+
+/// What docs/recovery.md says then. The node's etcdctl is of a release that has no etcdutl beside it.
+const REST: &str = "set -o errexit
+    find /var/lib/etcd -mindepth 1 -delete
+    etcdctl snapshot restore /home/core/backup/snapshot_1.db --data-dir=/var/lib/etcd/restore
+    mv /var/lib/etcd/restore/member /var/lib/etcd/member
+    rmdir /var/lib/etcd/restore
+    sync -f /var/lib/etcd
+    mv /home/core/assets/manifests-stopped/etcd-pod.yaml /etc/kubernetes/manifests/";
+
+/// A snapshot of the real etcd is restored while the LUN is mounted. Nothing of etcd-lun notices, and the next boot goes on with it.
+fn backup(stage: &mut Stage) -> Result<()> {
+    pod::hand_over(stage)?;
+    stage.apply()?;
+    stage.node.ok("mkdir -p /home/core/backup && etcdctl snapshot save /home/core/backup/snapshot_1.db && etcdctl put /after/backup yes")?;
+    let ended = stage.node.run_within(SCRIPT, scene::LIMIT)?;
+    if ended.code == 0 || !ended.both().contains("busy") || ended.stdout.contains("the next step") {
+        bail!("the operator's script should end at the mount point: {ended}");
+    }
+    stage.node.ok(REST)?;
+    let is_restored = |stage: &Stage| -> Result<()> {
+        pod::is_on_lun(stage, &format!("/{}", crate::image::ETCD_POD))?;
+        stage.node.ok("test -z \"$(etcdctl get /after/backup --print-value-only)\"").map(drop)
+    };
+    is_restored(stage)?;
+    let plan = stage.agent("plan")?;
+    if plan.code != 0 || !plan.stdout.to_lowercase().contains("nothing to do") {
+        bail!("the plan after a restore is not empty: {plan}");
+    }
+    stage.node.ok(scene::AT_BOOT)?;
+    stage.node.reboot()?;
+    is_restored(stage)
 }
 
 /// Moments of the node's disk that come back.
@@ -24,9 +68,12 @@ const TOO_LONG: &str = "/etc/etcd-lun/config.d/90-switch.toml";
 fn root_disk(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted::default())?;
     // `claim` waits for longer than two of these.
-    stage.node.ok("mkdir -p /etc/etcd-lun/config.d
+    stage.node.ok(&format!(
+        "mkdir -p /etc/etcd-lun/config.d
          printf '[health]\\ninterval = \"15s\"\\n' >/etc/etcd-lun/config.d/80-health.toml
-         systemctl enable --quiet etcd.service etcd-lun.service")?;
+         systemctl enable --quiet etcd.service; {}",
+        scene::AT_BOOT
+    ))?;
     stage.node.save(UNTOUCHED)?;
 
     stage.node.ok(&format!("printf '[lun]\\nmax_switch = \"1ms\"\\n' >{TOO_LONG}"))?;

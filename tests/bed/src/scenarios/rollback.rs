@@ -106,7 +106,7 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
 
 fn cut_then_boot(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
-    stage.node.ok("systemctl enable --quiet etcd-lun.service")?;
+    stage.node.ok(scene::AT_BOOT)?;
     let before = write(stage, "cut")?;
     stuck_after_the_commit(stage)?;
     stage.node.power_cut();

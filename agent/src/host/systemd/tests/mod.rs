@@ -168,6 +168,14 @@ impl FakeUnit {
         Vec::new()
     }
     #[zbus(property)]
+    fn wants(&self) -> Vec<String> {
+        Vec::new()
+    }
+    #[zbus(property)]
+    fn requires(&self) -> Vec<String> {
+        Vec::new()
+    }
+    #[zbus(property)]
     fn need_daemon_reload(&self) -> bool {
         false
     }

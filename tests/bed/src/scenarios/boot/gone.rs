@@ -8,7 +8,7 @@ use super::{EtcdRunner, NODES, Unit, delivered, first_end, node, pool, ran_befor
 use crate::delivery;
 use crate::host;
 use crate::node::Node;
-use crate::scene::Wanted;
+use crate::scene::{self, Wanted};
 use crate::ssh::Ssh;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -24,7 +24,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("boot/target-off", target_off),
         Scenario::new("boot/kubelet-gated", |stage| {
             target_off(stage)?;
-            gate_kubelet(stage).context("after the migration, with gate = \"kubelet\"")
+            gate_kubelet(stage).context("after the migration, with gate = \"kubelet\"")?;
+            gate_by_hand(stage).context("the gate is changed on the node itself")
         }),
     ]
 }
@@ -102,6 +103,35 @@ fn gate_kubelet(stage: &mut Stage) -> Result<()> {
     is("inactive", &stage.node, &["kubelet-dependencies.target", "crio.service", "kubelet.service"])?;
     stage.is_down_without_lun()?;
     core_logs_in(stage)?;
+    stage.target.restart()?;
+    comes_back(stage)?;
+    wait_for(&stage.node, "kubelet.service", "active", COMES_BACK)?;
+    ran_before_etcd(&stage.node)?;
+    stage.has_kept(LAST)
+}
+
+/// Both gates, changed by the config, `render units` and a reload of systemd, and by nothing else. `systemctl disable` does not
+/// keep the service from the next boot.
+fn gate_by_hand(stage: &mut Stage) -> Result<()> {
+    let set = |stage: &Stage, gate: &str| {
+        let change = format!(
+            "sed -i 's/^gate = .*/gate = \"{gate}\"/' {CONFIG} && grep -q '^gate = \"{gate}' {CONFIG}"
+        );
+        stage.node.ok(&format!("{change} && {}", scene::AT_BOOT))?;
+        stage.node.ok("systemctl disable etcd-lun.service etcd-lun-health.timer; sync")
+    };
+    set(stage, "etcd")?;
+    stage.target.stop();
+    stage.node.power_cut();
+    stage.node.power_on()?;
+    is("active", &stage.node, &["kubelet.service", "crio.service", "etcd-lun-health.timer"])?;
+    stage.is_down_without_lun()?;
+    names_the_portal(&stage.node)?;
+    set(stage, "kubelet")?;
+    stage.node.power_cut();
+    stage.node.power_on()?;
+    is("inactive", &stage.node, &["kubelet-dependencies.target", "crio.service", "kubelet.service"])?;
+    stage.is_down_without_lun()?;
     stage.target.restart()?;
     comes_back(stage)?;
     wait_for(&stage.node, "kubelet.service", "active", COMES_BACK)?;

@@ -14,7 +14,7 @@ use crate::delivery::EtcdRunner;
 use crate::host;
 use crate::image::HOSTNAME;
 use crate::net::{Machine, Path};
-use crate::scene::Wanted;
+use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
@@ -71,7 +71,7 @@ fn migrate_and_roll_back(stage: &mut Stage) -> Result<()> {
 /// the boot finishes what was begun.
 fn power_cut(stage: &mut Stage) -> Result<()> {
     stage.configure(&wanted())?;
-    stage.node.ok("systemctl enable --quiet etcd-lun.service")?;
+    stage.node.ok(scene::AT_BOOT)?;
     let cluster = Cluster::around(&stage.bed, &stage.node, EtcdRunner::Unit)?;
     let client = cluster.client()?;
     let (migration, ()) = cluster.during(&client, "a migration with a power cut", || {

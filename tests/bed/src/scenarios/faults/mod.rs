@@ -33,6 +33,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// `health` reports the shutdown. `apply` by hand mounts the filesystem again, whatever state etcd is in.
 fn filesystem_shut_down(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
+    // As an agent that sees the node's `/` without propagation. What it has mounted would keep the filesystem as it is.
+    stage.node.ok("systemd-run --quiet --collect --unit agent unshare --mount --propagation private sleep 1000
+         while ! pgrep -x sleep; do sleep 0.2; done; grep ' /var/lib/etcd ' /proc/$(pgrep -x sleep)/mountinfo")?;
     stage.node.ok("etcdctl put /before/shutdown yes && xfs_io -x -c shutdown /var/lib/etcd")?;
     check(&stage.agent("health")?, unhealthy(&["mount"]))?;
     check(&stage.agent("apply --boot")?, refused(&["has shut down", "run `etcd-lun apply`"]))?;
@@ -40,6 +43,7 @@ fn filesystem_shut_down(stage: &mut Stage) -> Result<()> {
     stage.apply()?;
     stage.is_on_lun()?;
     stage.has_kept("/before/shutdown")?;
+    stage.node.ok("! grep ' /var/lib/etcd ' /proc/$(pgrep -x sleep)/mountinfo && systemctl stop agent")?;
     super::health::is_well(stage)
 }
 

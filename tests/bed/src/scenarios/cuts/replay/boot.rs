@@ -119,6 +119,7 @@ fn as_at_boot(node: &mut Node) {
         enabled: true,
         start_queued: true,
         stopped_by_us: false,
+        by_pacemaker: None,
         lock_holders: Vec::new(),
     });
 }
