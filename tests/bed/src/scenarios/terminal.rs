@@ -143,15 +143,16 @@ fn followed(stage: &mut Stage) -> Result<()> {
 }
 
 /// Holds the lock for ten seconds and says at the end that a rollback has succeeded, as code in the service's domain could.
-const FORGED: &str = r#"cat >/run/forged.json <<END
-{"version":1,"verb":"rollback","pid":PID,"begun":1,"step":"","lines":[],"result":null}
-END
-cat >/run/forge <<'END'
+const FORGED: &str = r#"cat >/run/forge <<'END'
 exec 9>>/run/etcd-lun/lock
 flock 9 || exit 1
-sed "s/PID/$$/" /run/forged.json >/run/etcd-lun/run
+say() {
+    echo '{"version":1,"verb":"rollback","pid":'$$',"begun":1,"step":"","lines":[],"result":'"$1"'}' >/run/etcd-lun/new
+    mv /run/etcd-lun/new /run/etcd-lun/run
+}
+say null
 sleep 8
-sed "s/PID/$$/; s/null/{"code":0,"text":"etcd runs from the local disk. The rollback is finished.","json":{}}/" /run/forged.json >/run/etcd-lun/run
+say '{"code":0,"text":"etcd runs from the local disk. The rollback is finished.","json":{}}'
 sleep 2
 END
 bash /run/forge >/dev/null 2>&1 &
