@@ -138,6 +138,26 @@ fn an_effect_that_fails_ends_the_step() {
     none(&missed);
 }
 
+/// What each case does, an effect each. `ETCD_LUN_REWRITE=1 cargo test --test guards` writes it.
+#[test]
+fn each_step_does_what_is_listed() {
+    let name = |effect: &Effect| {
+        let text = format!("{effect:?}");
+        text.split([' ', '(']).next().unwrap().to_owned()
+    };
+    let lines = cases().into_iter().map(|case| {
+        let effects: Vec<_> = as_it_should_be(&case).effects.iter().map(name).collect();
+        let effects = if effects.is_empty() { "nothing".to_owned() } else { effects.join(", ") };
+        format!("{}: {effects}\n", case.name)
+    });
+    let found: String = lines.collect();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/guards/effects.expected");
+    if std::env::var_os("ETCD_LUN_REWRITE").is_some() {
+        std::fs::write(path, &found).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), found);
+}
+
 #[test]
 fn what_only_one_look_refuses_is_refused() {
     for (name, step, facts, after, says) in refused() {

@@ -67,3 +67,6 @@ pub fn exchange(host: &Host, at: &AbsPath, generation: u64) -> anyhow::Result<()
         .and_then(|()| dir::remove_dir(&shelf, &name))
         .with_context(|| format!("removing what was {at} until now and is {RETURNING}/{name}"))
 }
+
+#[cfg(test)]
+mod tests;
