@@ -78,10 +78,19 @@ fn a_copy_that_was_begun_is_gone_on_with() {
     let Some(node) = Node::new("returning-again").map(Node::with_copy) else { return };
     assert_eq!(fs::metadata(node.copy()).unwrap().permissions().mode() & 0o7777, 0o700);
     assert!(node.is_marked(&node.copy()));
+    node.shelve().unwrap();
     // Beside what an earlier rollback left.
     node.files.put(&format!("{}/1/file", &RETURNING[1..]), "");
     node.shelve().unwrap();
     assert_eq!(fs::read_to_string(node.copy().join("member/db")).unwrap(), "returned");
+}
+
+#[test]
+fn what_an_earlier_rollback_left_is_not_taken() {
+    let Some(node) = Node::new("returning-earlier") else { return };
+    node.files.put(&format!("{}/1/file", &RETURNING[1..]), "");
+    let node = node.with_copy();
+    assert!(node.is_marked(&node.copy()) && !node.copy().join("file").exists());
 }
 
 #[test]
