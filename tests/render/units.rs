@@ -15,7 +15,7 @@ fn systemd_takes_them() {
                     .replace("password_file = \"/etc/etcd-lun/chap.secret\"", secret);
                 let config = dir.write("variant.toml", format!("{text}[boot]\ngate = \"{gate}\"\n"));
                 let (code, out, err) = dir.run(&["units", "--into", &dir.path(""), "--config", &config]);
-                assert_eq!((code, out.lines().count()), (0, 8), "{err}");
+                assert_eq!((code, out.lines().count()), (0, 10), "{err}");
                 let paths: Vec<_> = out.lines().map(|line| line.trim_start_matches("wrote ")).collect();
                 for path in &paths {
                     // systemd checks that the program exists. On this machine it has another path.

@@ -2,7 +2,7 @@
 
 use super::{
     CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, hands::hands_units, health::health,
-    multipath_service, program::program_units, selinux_service, service, shutdown_service,
+    lost_units, multipath_service, program::program_units, selinux_service, service, shutdown_service,
 };
 use crate::{
     config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target},
@@ -133,7 +133,7 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
         addresses: addresses.as_deref(),
     };
     let mut services =
-        Vec::from(health(&program, by.catalog(), &beneath, &input.health.textfile, input.health.interval)?);
+        Vec::from(health(&program, by.catalog(), &beneath, input.health, input.target.is_some())?);
     if input.target.is_some_and(|target| target.multipath) {
         services.push(multipath_service());
     }
@@ -151,6 +151,7 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     services.push(selinux_service(&of));
     if of.on_network {
         services.push(shutdown_service(&of));
+        services.extend(lost_units(&of));
     }
     services.push(service(&of)?);
     Ok(services)
@@ -214,6 +215,8 @@ mod tests {
         let mount = include_str!("../../../units/example/var-lib-etcd.mount");
         let selinux = include_str!("../../../units/example/etcd-lun-selinux.service");
         let shutdown = include_str!("../../../units/example/etcd-lun-shutdown.service");
+        let lost = include_str!("../../../units/example/etcd-lun-lost.service");
+        let path = include_str!("../../../units/example/etcd-lun-path@.target");
         let socket = include_str!("../../../units/example/etcd-lun-hands.socket");
         let hands = include_str!("../../../units/example/etcd-lun-hands@.service");
         let health = include_str!("../../../units/example/etcd-lun-health.service");
@@ -232,6 +235,8 @@ mod tests {
                 ("etcd-lun-hands@.service", hands),
                 ("etcd-lun-health.service", health),
                 ("etcd-lun-health.timer", timer),
+                ("etcd-lun-lost.service", lost),
+                ("etcd-lun-path@.target", path),
                 ("etcd-lun-program-fetch.service", fetch),
                 ("etcd-lun-program.service", program),
                 ("etcd-lun-selinux.service", selinux),

@@ -16,6 +16,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("beside/another-targets-session", untouched),
         Scenario::new("beside/migrated-by-an-earlier-release", earlier_release),
         Scenario::new("beside/no-record-at-rest", no_record),
+        Scenario::new("beside/logged-out-under-etcd", super::lost::logged_out),
     ]
 }
 
@@ -44,7 +45,7 @@ systemctl show --property MainPID --value iscsid.service
 cat /etc/iscsi/initiatorname.iscsi
 cd /var/lib/iscsi; find nodes/*beside ifaces -type f | sort | xargs sha256sum";
 
-fn driver() -> String {
+pub(super) fn driver() -> String {
     format!(
         "set -e
          cat >/usr/local/bin/beside <<'END'
@@ -140,7 +141,7 @@ fn untouched(stage: &mut Stage) -> Result<()> {
 }
 
 /// The two targets at one portal. The other one lets only the node's own name in.
-fn offer(stage: &mut Stage) -> Result<()> {
+pub(super) fn offer(stage: &mut Stage) -> Result<()> {
     let file = stage.lun_file("beside");
     crate::target::blank(&file, 64 << 20)?;
     let beside = Some((file, OWN.into()));
