@@ -117,7 +117,8 @@ pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOp
     let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
     let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
     let by = if *packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::Hand };
-    for rendered in unit::for_config_installed_by(&pool, by).map_err(anyhow::Error::from)? {
+    let units = unit::for_config_installed_by(&pool, by).map_err(anyhow::Error::from)?;
+    for rendered in units.into_iter().chain(unit::drop_ins(&pool)) {
         let path = into.join(&rendered.name);
         let text = path.to_str().context("the directory's name is not UTF-8")?;
         let path: AbsPath = text.parse().map_err(anyhow::Error::from)?;
@@ -129,6 +130,11 @@ pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOp
         if is_packages && is_brought(&host).context("reading units")? {
             print_out(&format!("{brought} is up to date"));
             continue;
+        }
+        if rendered.name.contains('/') {
+            host.root
+                .make_dir(path.parent().as_path(), 0o755)
+                .context("making the directory of a drop-in")?;
         }
         host.root.write_durably(&path, &rendered.text, 0o644).context("writing a unit")?;
         print_out(&format!("wrote {path}"));

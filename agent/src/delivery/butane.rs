@@ -32,6 +32,7 @@ fn file(of: &File) -> Yaml {
         | Part::Secret
         | Part::UdevRule
         | Part::Multipath
+        | Part::DropIn
         | Part::Catalog => ("inline", Yaml::text(String::from_utf8_lossy(&of.content))),
     };
     Yaml::Map(vec![

@@ -66,7 +66,7 @@ fn file(of: &File) -> Result<Yaml, DeliveryError> {
         Part::Order | Part::Packed | Part::Config | Part::Secret => {
             vec![("source", Yaml::Text(encode::data_url(&of.content)))]
         }
-        Part::Script | Part::UdevRule | Part::Multipath | Part::Catalog => vec![
+        Part::Script | Part::UdevRule | Part::Multipath | Part::DropIn | Part::Catalog => vec![
             ("compression", Yaml::text("gzip")),
             ("source", Yaml::Text(encode::data_url(&encode::gzip(&of.content)?))),
         ],

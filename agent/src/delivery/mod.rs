@@ -76,6 +76,8 @@ pub enum Part {
     UdevRule,
     /// What multipathd does with the LUNs.
     Multipath,
+    /// A drop-in of another unit.
+    DropIn,
     /// The journal's catalog.
     Catalog,
 }
@@ -90,6 +92,7 @@ impl fmt::Display for Part {
             Self::Secret => "a secret",
             Self::UdevRule => "the udev rule",
             Self::Multipath => "the settings of multipathd",
+            Self::DropIn => "a drop-in of another unit",
             Self::Catalog => "the journal's catalog",
         })
     }
@@ -142,6 +145,8 @@ pub enum DeliveryError {
 /// Readable by root only: the config, and the files that it names, can hold secrets.
 const PRIVATE: u32 = 0o600;
 const READABLE: u32 = 0o644;
+/// The directory of a node's own units.
+const UNITS: &str = "/etc/systemd/system";
 
 impl Delivery {
     /// Collects what brings the program, and catalog, config, secrets, udev rule and units. The policy module is inside the
@@ -178,6 +183,9 @@ impl Delivery {
         }
         files.extend(secrets.into_iter().map(|(path, text)| private(path, text, Part::Secret)));
         files.push(readable(policy::RULE, policy::rule(nodes).into_bytes(), Part::UdevRule)?);
+        for unit::Rendered { name, text } in unit::drop_ins(pool) {
+            files.push(readable(&format!("{UNITS}/{name}"), text.into_bytes(), Part::DropIn)?);
+        }
         let map = multipath(nodes);
         let is_mapped = map.is_some();
         if let Some(text) = map {

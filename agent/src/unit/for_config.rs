@@ -2,7 +2,8 @@
 
 use super::{
     CATALOG_FILE, DataMount, Rendered, Service, UnitError, data_mount, hands::hands_units, health::health,
-    lost_units, multipath_service, program::program_units, selinux_service, service, shutdown_service,
+    iscsid_drop_in, iscsid_service, lost_units, multipath_service, program::program_units, selinux_service,
+    service, shutdown_service,
 };
 use crate::{
     config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target},
@@ -137,6 +138,9 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     if input.target.is_some_and(|target| target.multipath) {
         services.push(multipath_service());
     }
+    if input.target.is_some_and(|target| target.safe_logout) {
+        services.push(iscsid_service());
+    }
     let iqn = input.target.map(|target| &target.iqn);
     services.extend(hands_units(
         &program,
@@ -201,6 +205,12 @@ pub fn for_config_installed_by<'a>(
     units.push(data_mount_for(input)?);
     units.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(units)
+}
+
+/// Renders the drop-ins of other units, named from the directory of units on.
+pub fn drop_ins<'a>(input: impl Into<UnitInput<'a>>) -> Vec<Rendered> {
+    let of_iscsid = input.into().target.is_some_and(|target| target.safe_logout);
+    Vec::from_iter(of_iscsid.then(iscsid_drop_in))
 }
 
 #[cfg(test)]
@@ -269,6 +279,45 @@ mod tests {
             with.into_iter().partition(|unit| unit.name == "etcd-lun-multipath.service");
         assert!(own.iter().all(|unit| unit.text.contains("\nConditionPathExists=!/etc/multipath.conf\n")));
         assert_eq!((own.len(), others), (1, without));
+    }
+
+    /// The unit and the drop-in for iscsid come with the key only, and its script writes one line with the setting.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // real tools
+    fn with_safe_logout() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\nsafe_logout = true\n[etcd]\nruntime = \"static-pod\"";
+        let without = text.replace("safe_logout = true", "");
+        let [(with, drop_in), (without, none)] = [text, &without].map(|text| {
+            let pool = Pool::load(&[Source { path: "config.toml".into(), text: text.into() }]).unwrap();
+            (for_config(&pool).unwrap(), drop_ins(&pool))
+        });
+        let (own, others): (Vec<_>, Vec<_>) =
+            with.into_iter().partition(|unit| unit.name == "etcd-lun-iscsid.service");
+        assert_eq!((own.len(), others, none.len()), (1, without, 0));
+        assert_eq!(drop_in[0].name, "iscsid.service.d/etcd-lun.conf");
+        let dir = std::env::temp_dir().join(format!("etcd-lun-iscsid-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (of_node, ours) = (dir.join("iscsid.conf"), dir.join("ours"));
+        let script = own[0].text.split("/bin/sh -c '").nth(1).unwrap().split('\'').next().unwrap();
+        let script = script
+            .replace("/etc/iscsi/iscsid.conf", of_node.to_str().unwrap())
+            .replace("/run/etcd-lun-iscsid.conf", ours.to_str().unwrap());
+        for conf in [
+            "",
+            "node.startup = manual\n# iscsid.safe_logout = Yes\niscsid.safe_logout = No\n",
+            "iscsid.safe_logout = Yes\n",
+        ] {
+            std::fs::write(&of_node, conf).unwrap();
+            // A second start writes the same.
+            for _ in 0..2 {
+                assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
+                let written = std::fs::read_to_string(&ours).unwrap();
+                let kept = if conf.starts_with("node") { "node.startup = manual\n" } else { "" };
+                assert_eq!(written, format!("{kept}iscsid.safe_logout = Yes\n"));
+            }
+            assert_eq!(std::fs::read_to_string(&of_node).unwrap(), conf, "the node's own file stays");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     /// The units of a package differ in the paths below `/usr` and in nothing else.

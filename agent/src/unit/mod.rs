@@ -14,15 +14,17 @@ mod template;
 
 pub use escape::{device_unit_name, escape_path, mount_unit_name};
 pub use for_config::{
-    InstalledBy, PACKAGED_PROGRAM, PROGRAM, UnitInput, data_mount_for, for_config, for_config_installed_by,
+    InstalledBy, PACKAGED_PROGRAM, PROGRAM, UnitInput, data_mount_for, drop_ins, for_config,
+    for_config_installed_by,
 };
 pub use hands::{HANDS_DIR, HANDS_PATH, HANDS_SERVICE, HANDS_SOCKET};
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER, LOST};
 pub use mount::{DataMount, VERIFIED, data_mount};
 pub use program::{PROGRAM_ORDER, PROGRAM_PACKED, PROGRAM_SCRIPT, PROGRAM_SERVICE, program_script};
 pub use service::{
-    LOST_SERVICE, PATH_TARGET, SELINUX_CONTEXT, SELINUX_SERVICE, SERVICE, Service, lost_units,
-    multipath_service, selinux_service, service, shutdown_service,
+    ISCSID_DROP_IN, LOST_SERVICE, PATH_TARGET, SELINUX_CONTEXT, SELINUX_SERVICE, SERVICE, Service,
+    iscsid_drop_in, iscsid_service, lost_units, multipath_service, selinux_service, service,
+    shutdown_service,
 };
 pub use template::UnitError;
 

@@ -36,6 +36,13 @@ const SHUTDOWN_TEMPLATE: &str = include_str!("../../../units/etcd-lun-shutdown.s
 const PATH_UNIT: &str = include_str!("../../../units/etcd-lun-path@.target.in");
 const LOST_TEMPLATE: &str = include_str!("../../../units/etcd-lun-lost.service.in");
 
+/// They have no values.
+const ISCSID_UNIT: &str = include_str!("../../../units/etcd-lun-iscsid.service.in");
+const ISCSID_DROP_IN_TEXT: &str = include_str!("../../../units/etcd-lun-iscsid.conf.in");
+
+/// The drop-in of iscsid's unit, from the directory of units on.
+pub const ISCSID_DROP_IN: &str = "iscsid.service.d/etcd-lun.conf";
+
 /// The values of the services that depend on the config.
 #[derive(Debug, Clone, Copy)]
 pub struct Service<'a> {
@@ -60,6 +67,16 @@ pub struct Service<'a> {
 /// Renders the unit that gives multipathd a config to begin with.
 pub fn multipath_service() -> Rendered {
     Rendered { name: "etcd-lun-multipath.service".into(), text: MULTIPATH_UNIT.into() }
+}
+
+/// Renders the unit that writes the config with which iscsid ends no session in use.
+pub fn iscsid_service() -> Rendered {
+    Rendered { name: "etcd-lun-iscsid.service".into(), text: ISCSID_UNIT.into() }
+}
+
+/// Renders the drop-in with which iscsid reads that config.
+pub fn iscsid_drop_in() -> Rendered {
+    Rendered { name: ISCSID_DROP_IN.into(), text: ISCSID_DROP_IN_TEXT.into() }
 }
 
 /// Renders the service, the same bytes for the same values. Fails on the same values as the mount unit.

@@ -213,8 +213,9 @@ pub fn configure_with_units(node: &Node, wanted: &Wanted) -> Result<()> {
 /// Puts the units in place. systemd reloads them only if one changed, because that takes seconds in an
 /// emulated node.
 const UNITS: &str = "rm -rf /run/units; mkdir /run/units; etcd-lun render units --into /run/units
-    changed=; for unit in $(ls /run/units); do
-        cmp --silent /run/units/$unit /etc/systemd/system/$unit || { cp /run/units/$unit /etc/systemd/system/; changed=1; }
+    changed=; for unit in $(cd /run/units && find * -type f); do
+        cmp --silent /run/units/$unit /etc/systemd/system/$unit ||
+            { mkdir -p $(dirname /etc/systemd/system/$unit); cp /run/units/$unit /etc/systemd/system/$unit; changed=1; }
     done
     [ -z \"$changed\" ] || systemctl daemon-reload\n";
 

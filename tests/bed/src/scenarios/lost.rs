@@ -1,5 +1,5 @@
 //! The kernel loses etcd's LUN while it is mounted: another program logs our session out. What a boot would do begins by
-//! itself, within seconds.
+//! itself, within seconds. And iscsid refuses the log-out where the config asks for it.
 
 use std::time::Duration;
 
@@ -138,6 +138,8 @@ pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
     comes_back(stage, &since, Duration::from_secs(60))?;
     is_for_a_person(stage, &since)?;
 
+    refused(stage)?;
+
     // A reboot and a rollback log out too.
     let since = stage.node.ok("date +%s")?;
     stage.node.ok("systemctl enable --quiet etcd-lun.service etcd.service etcd-lun-health.timer")?;
@@ -153,6 +155,56 @@ pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
     stage.node.ok("sleep 6")?;
     stage.is_untouched()?;
     is_quiet(stage, &since, "a reboot and a rollback")
+}
+
+/// With `target.safe_logout` iscsid refuses the log-out, and the node's own iscsid.conf stays as it is. Without the key all is as
+/// before.
+fn refused(stage: &Stage) -> Result<()> {
+    let own = "sha256sum /etc/iscsi/iscsid.conf; cat /proc/mounts | grep -c iscsid.conf; true";
+    let before = stage.node.ok(own)?;
+    // A record of another program's, by which `--logoutall` finds the session's target.
+    let plant = format!("iscsiadm -m node -T {IQN} -p 10.77.0.1:3260,1 -o new");
+    stage.node.ok(&plant)?;
+    let shared = |stage: &Stage| -> Result<String> {
+        let health = stage.agent("health")?.stdout;
+        Ok(health.lines().find(|line| line.starts_with("shared-target ")).unwrap_or_default().to_owned())
+    };
+    let found = shared(stage)?;
+    if !found.contains("FOUND") || !found.contains("`target.safe_logout = true`") {
+        bail!("`health` should name the key: {found}");
+    }
+    stage.configure(&Wanted { target: "safe_logout = true\n".into(), ..Wanted::default() })?;
+    stage.node.ok("systemctl restart iscsid")?;
+    let since = stage.node.ok("date +%s")?;
+    let one = stage.node.run(&log_out())?;
+    let all = stage.node.run("iscsiadm -m node --logoutall=all")?;
+    println!("        with safe_logout: {} and {}, {}", one.code, all.code, all.both().trim());
+    // ISCSI_ERR_BUSY
+    if one.code != 28 {
+        bail!("iscsid should refuse the log-out with 28: {one}");
+    }
+    stage.node.ok("etcdctl put beside/refused yes")?;
+    stage.is_on_lun()?;
+    is_quiet(stage, &since, "a log-out that iscsid refused")?;
+    let (found, after) = (shared(stage)?, stage.node.ok(own)?);
+    if !found.contains(" ok ") || after != before {
+        bail!(
+            "the node's own iscsid.conf should be the same, and `health` be ok: {found}, {before}, {after}"
+        );
+    }
+    if stage.agent("plan")?.stdout.contains("log") {
+        bail!("nothing is to be done because of the key: {}", stage.agent("plan")?);
+    }
+    stage.configure(&Wanted::default())?;
+    stage.node.ok(
+        "rm -r /etc/systemd/system/iscsid.service.d/etcd-lun.conf /etc/systemd/system/etcd-lun-iscsid.service
+         systemctl daemon-reload; systemctl restart iscsid",
+    )?;
+    if !shared(stage)?.contains("FOUND") {
+        bail!("without the key iscsid does not refuse a log-out: {}", shared(stage)?);
+    }
+    stage.node.ok(&format!("iscsiadm -m node -T {IQN} -o delete; rm -rf /var/lib/iscsi/nodes/*"))?;
+    stage.is_on_lun()
 }
 
 /// The same in the service's domain. udev's rule came with the object.
