@@ -11,6 +11,12 @@ fn pool(dir: &Dir) -> String {
     ))
 }
 
+/// Puts the secrets of that config beside it.
+fn put_secrets(dir: &Dir, chap: &str) {
+    fs::write(dir.0.join("chap.secret"), chap).unwrap();
+    fs::write(dir.0.join("in.secret"), "another secret").unwrap();
+}
+
 #[test]
 fn check_judges_what_render_judges() {
     let dir = Dir::new("judge");
@@ -84,9 +90,8 @@ fn short_and_open_secrets_are_warned_of() {
     let dir = Dir::new("open");
     let config = pool(&dir);
     let here = dir.0.to_str().unwrap();
-    fs::write(dir.0.join("chap.secret"), "hunter2").unwrap();
+    put_secrets(&dir, "hunter2");
     fs::set_permissions(dir.0.join("chap.secret"), fs::Permissions::from_mode(0o644)).unwrap();
-    fs::write(dir.0.join("in.secret"), "another secret").unwrap();
     let (code, _, err) =
         run(&["config", "check", "--node", "master-0", "--secrets-from", here, "--config", &config]);
     assert_eq!(code, 0, "{err}");
@@ -99,33 +104,19 @@ fn an_object_is_written_for_its_owner_only_and_says_what_changed() {
     let dir = Dir::new("output");
     let config = pool(&dir);
     let here = dir.0.to_str().unwrap();
-    fs::write(dir.0.join("chap.secret"), "hunter2hunter2").unwrap();
-    fs::write(dir.0.join("in.secret"), "another secret").unwrap();
+    put_secrets(&dir, "hunter2hunter2");
     let file = dir.0.join("98.yaml");
-    fs::write(&file, "old").unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    fs::remove_file(&file).unwrap();
     let name = file.to_str().unwrap();
-    let render = |verb: &str| {
-        run(&[
-            "render",
-            verb,
-            "--without-program",
-            "--secrets-from",
-            here,
-            "--config",
-            &config,
-            "--output",
-            name,
-        ])
-    };
+    let arguments = |verb| ["render", verb, "--without-program", "--secrets-from", here, "--config", &config];
+    let render_to = |verb, to| run(&[&arguments(verb)[..], &["--output", to]].concat());
+    let render = |verb| render_to(verb, name);
     let (code, out, err) = render("machineconfig");
     assert_eq!(code, 0, "{err}");
     assert!(out.starts_with(&format!("wrote {name}: ")) && out.contains("mode 0600"), "{out}");
     let mode = || fs::metadata(&file).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(), 0o600);
-    let args = ["render", "machineconfig", "--without-program", "--secrets-from", here, "--config", &config];
-    assert_eq!(fs::read_to_string(&file).unwrap(), run(&args).1, "the file has what is printed without it");
+    let printed = run(&arguments("machineconfig")).1;
+    assert_eq!(fs::read_to_string(&file).unwrap(), printed, "the file has what is printed without it");
     assert_eq!(render("machineconfig").1.trim(), format!("{name} is up to date"));
     fs::write(dir.0.join("chap.secret"), "hunter3hunter3").unwrap();
     let (_, out, _) = render("machineconfig");
@@ -137,16 +128,6 @@ fn an_object_is_written_for_its_owner_only_and_says_what_changed() {
     let missing = dir.0.join("none/98.yaml");
     let (code, _, err) = run(&["render", "udev", "--config", &config]);
     assert_eq!(code, 0, "{err}");
-    let (code, _, err) = run(&[
-        "render",
-        "machineconfig",
-        "--without-program",
-        "--secrets-from",
-        here,
-        "--config",
-        &config,
-        "--output",
-        missing.to_str().unwrap(),
-    ]);
+    let (code, _, err) = render_to("machineconfig", missing.to_str().unwrap());
     assert!(code == 2 && err.contains("--output: there is no directory"), "{code}: {err}");
 }

@@ -17,9 +17,13 @@ use crate::{
 use anyhow::{Context as _, bail};
 use std::time::{Duration, Instant};
 
-pub(super) fn lock_path(host: &Host) -> anyhow::Result<AbsPath> {
-    selinux::make_directories(host).context("making the directories of this run")?;
+pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
     Ok(LOCK.parse()?)
+}
+
+/// Before the first lock of a run: its file gets its label from its directory.
+pub(super) fn make_directories(host: &Host) -> anyhow::Result<()> {
+    selinux::make_directories(host).context("making the directories of this run")
 }
 
 /// The right to run, or the run that has it.
@@ -35,7 +39,8 @@ pub enum Turn<'a> {
 /// that one says. A holder that says nothing (`mark`, `retired delete`) is waited for as in [`take_lock`].
 pub fn turn<'a>(host: &'a Host, verb: &str) -> anyhow::Result<Turn<'a>> {
     let deadline = Instant::now() + BRIEF;
-    let path = lock_path(host)?;
+    make_directories(host)?;
+    let path = lock_path()?;
     loop {
         let (by, held) = match Lock::take(host, &path) {
             Ok(lock) => return Ok(Turn::Ours(lock, RunFile::begin(host, verb))),
@@ -60,7 +65,7 @@ pub fn turn<'a>(host: &'a Host, verb: &str) -> anyhow::Result<Turn<'a>> {
 
 /// Whether a run holds the lock now.
 pub fn is_taken(host: &Host) -> anyhow::Result<bool> {
-    match Lock::take(host, &lock_path(host)?) {
+    match Lock::take(host, &lock_path()?) {
         Ok(_) => Ok(false),
         Err(LockError::Held { .. }) => Ok(true),
         Err(error) => Err(error.into()),
@@ -73,7 +78,8 @@ const BRIEF: Duration = Duration::from_secs(5);
 /// Takes the lock. It waits a few seconds, because the timer's `mark` holds the lock only for a moment.
 pub(super) fn take_lock(host: &Host) -> anyhow::Result<Lock> {
     let deadline = Instant::now() + BRIEF;
-    let path = lock_path(host)?;
+    make_directories(host)?;
+    let path = lock_path()?;
     loop {
         match Lock::take(host, &path) {
             Err(LockError::Held { .. }) if Instant::now() < deadline => {}

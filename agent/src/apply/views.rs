@@ -22,14 +22,17 @@ pub fn unmount_elsewhere(host: &Host, device: (u32, u32)) -> anyhow::Result<Vec<
     Ok(left)
 }
 
-/// Unmounts a filesystem in the mount namespace of one process, unless some process uses it there (`EBUSY`).
-pub fn unmount_at(host: &Host, holder: &Holder, device: (u32, u32)) -> std::io::Result<()> {
+/// Unmounts a filesystem in the mount namespace of one process, unless some process uses it there (`EBUSY`). Says where, for a
+/// person; the journal has it too.
+pub fn unmount_at(host: &Host, holder: &Holder, device: (u32, u32)) -> std::io::Result<Vec<String>> {
+    let mut said = Vec::new();
     for place in mountinfo::unmount_in_namespace_of(host, holder.pid, device)? {
-        tracing::info!(
+        let line = format!(
             "unmounted the LUN at {place} in the mount namespace of {} (pid {})",
-            holder.comm,
-            holder.pid
+            holder.comm, holder.pid
         );
+        tracing::info!("{line}");
+        said.push(line);
     }
-    Ok(())
+    Ok(said)
 }

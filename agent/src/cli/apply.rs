@@ -4,7 +4,7 @@ use super::{
     config, env,
     exit::Exit,
     follow, logging,
-    output::{self, JSON_VERSION, OutputFormat, print_err},
+    output::{self, JSON_VERSION, OutputFormat, print_err, print_out},
     progress::Progress,
     show, view,
 };
@@ -96,7 +96,7 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
     let result = result_of(goal, outcome.as_ref());
     if outcome.is_ok() {
         tracing::info!("ended: {}", result.text);
-        follow::print_success(&result, output);
+        print_out(&if output.json { format!("{:#}", result.json) } else { result.text.clone() });
     }
     if let Some(file) = progress.into_file() {
         file.end(result);

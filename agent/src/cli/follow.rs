@@ -1,13 +1,10 @@
 //! Following a run that somebody else has started.
 
-use super::{
-    exit::Exit,
-    output::{OutputFormat, print_err, print_out},
-};
+use super::{exit::Exit, output::print_err};
 use crate::{
     apply::{
         alone,
-        run_file::{self, RunResult, RunState},
+        run_file::{self, RunState},
     },
     host::{Host, exec::one_line},
     node::layout::RUN_FILE,
@@ -47,11 +44,6 @@ pub(super) fn run(host: &Host, verb: &str, other: RunState, follow: bool) -> Res
     }
     print_err(&format!("That run has ended with: {} This run looks at the node itself now.", result.text));
     Ok(())
-}
-
-/// Prints the result of a run that succeeded.
-pub(super) fn print_success(result: &RunResult, output: OutputFormat) {
-    print_out(&if output.json { format!("{:#}", result.json) } else { result.text.clone() });
 }
 
 /// Whether the other run has done what `verb` asks for: the service at boot does what `apply` does.
@@ -143,7 +135,7 @@ fn shown(line: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        apply::alone::Turn,
+        apply::{alone::Turn, run_file::RunResult},
         host::{Root, transcript::NoTools},
     };
     use std::path::PathBuf;

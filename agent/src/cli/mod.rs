@@ -134,7 +134,7 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Render(Render::Udev) => render::udev(file),
         Verb::Render(Render::Multipath) => render::multipath(file),
         Verb::Render(Render::Target(options)) => render_target::target(file, options),
-        Verb::Report(options) => report::run(file, options),
+        Verb::Report(options) => report::run(file, options, &grammar::version()),
         Verb::Explain(options) => explain::run(options),
         Verb::Completion(options) => completion::script(options),
         Verb::Man(options) => man::write(options, grammar::command()),

@@ -6,7 +6,6 @@ mod tar;
 use super::{
     config::{self, credentials},
     exit::Exit,
-    grammar,
     output::{JSON_VERSION, print_err, print_out},
     show,
     values::absolute,
@@ -47,7 +46,7 @@ const LARGEST: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Writes the archive.
-pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
+pub(super) fn run(file: Option<&Path>, options: &Options, version: &str) -> Result<(), Exit> {
     let (host, joined) = config::machine_to_look()?;
     let loaded = config::load_here(&host, file, joined);
     let texts = config::texts(&host, file);
@@ -68,6 +67,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     };
     let read: String = texts.iter().map(|(path, _)| format!("{path}\n")).collect();
     parts.add("config-files.txt", &read);
+    parts.add("version.txt", version);
     of_machine(&host, &mut parts);
     let path = match &options.output {
         Some(path) => path.to_str().context("the directory's name is not UTF-8")?.to_owned(),
@@ -161,7 +161,6 @@ const UNITS: [&str; 10] = [
 
 /// What the machine says.
 fn of_machine(host: &Host, parts: &mut Parts) {
-    parts.add("version.txt", &grammar::version());
     for (name, path) in [
         ("record.json", RECORD),
         ("run.json", RUN_FILE),

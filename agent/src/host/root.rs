@@ -45,12 +45,15 @@ impl Root {
 
     /// The bytes of a file that may be large, such as a program.
     pub fn read_bytes(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-        let path = path.as_ref();
+        self.read_at_most(path.as_ref(), MAX_PROGRAM)
+    }
+
+    fn read_at_most(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let mut attempt = || File::open(self.locate(path))?.take(MAX_PROGRAM + 1).read_to_end(&mut bytes);
+        let mut attempt = || File::open(self.locate(path))?.take(limit + 1).read_to_end(&mut bytes);
         let length = attempt().map_err(|error| at(path, &error))?;
-        if length as u64 > MAX_PROGRAM {
-            return Err(at(path, &io::Error::other(format!("larger than {}", Bytes(MAX_PROGRAM)))));
+        if length as u64 > limit {
+            return Err(at(path, &io::Error::other(format!("larger than {}", Bytes(limit)))));
         }
         Ok(bytes)
     }
@@ -63,13 +66,7 @@ impl Root {
             let what = if kind.is_dir() { "a directory" } else { "a device or a socket" };
             return Err(at(path, &io::Error::other(format!("it is {what}: name a file or a pipe"))));
         }
-        let mut bytes = Vec::new();
-        let mut attempt = || File::open(self.locate(path))?.take(MAX_TEXT + 1).read_to_end(&mut bytes);
-        let length = attempt().map_err(|error| at(path, &error))?;
-        if length as u64 > MAX_TEXT {
-            return Err(at(path, &io::Error::other(format!("larger than {}", Bytes(MAX_TEXT)))));
-        }
-        Ok(bytes)
+        self.read_at_most(path, MAX_TEXT)
     }
 
     /// The text of a file; none if there is no such file.

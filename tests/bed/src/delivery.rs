@@ -204,6 +204,8 @@ impl Root {
     /// Enables units. Ignition leaves a preset, which systemd applies at a first boot. On a node that has
     /// booted before, the Machine Config Daemon enables the units, so systemctl does it here.
     fn enable_units(&self) -> Result<()> {
+        // Ignition makes it only for an object that enables a unit. Scenarios add presets of their own.
+        fs::create_dir_all(self.path("/etc/systemd/system-preset"))?;
         let machine_id = self.path("/etc/machine-id");
         if fs::read_to_string(&machine_id)?.trim().is_empty() {
             // An empty file would mean that the boot is not the first one (machine-id(5)).

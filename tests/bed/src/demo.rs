@@ -58,7 +58,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     node.put("/run/ignition.json", 0o600, delivery::ignition_of(&object)?.to_string().as_bytes())?;
     node.ok("/var/usrlocal/bin/machine-config-daemon /run/ignition.json")?;
     // Each step is done by hand first, to be watched.
-    node.ok(&format!("mv {AT_BOOT} /run/at-boot"))?;
+    node.ok(&format!("mv {AT_BOOT} /root/at-boot"))?;
     show(&node, "cat /etc/etcd-lun/config.toml /etc/etcd-lun/program; ls -l /etc/etcd-lun")?;
 
     heading("The node fetches the program from the registry, and accepts it by its sha256");
@@ -103,7 +103,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     heading("A fourth apply mounts the LUN again. From now on the service does this at every boot");
     show(&node, "etcd-lun apply")?;
     on_lun(&node, before)?;
-    node.ok(&format!("mv /run/at-boot {AT_BOOT}"))?;
+    node.ok(&format!("mv /root/at-boot {AT_BOOT}"))?;
     show(&node, &format!("cat {AT_BOOT}"))?;
     node.reboot()?;
     show(

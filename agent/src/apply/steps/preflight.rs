@@ -56,8 +56,9 @@ pub fn preflight(run: &Run<'_>, step: &Preflight) -> anyhow::Result<String> {
         manifest::try_both_ways(host, manifest, &parked(manifest))
             .with_context(|| format!("trying whether {manifest} can be moved aside and back"))?;
     }
-    nobody_else_uses(run, from, *way, runtime)?;
-    Ok(format!("only etcd uses {from}, and everything that comes after its stop can be done"))
+    let unmounted = nobody_else_uses(run, from, *way, runtime)?;
+    let said = format!("only etcd uses {from}, and everything that comes after its stop can be done");
+    Ok([said].into_iter().chain(unmounted).collect::<Vec<_>>().join("; "))
 }
 
 /// Removes what an interrupted preflight has left.
@@ -246,24 +247,33 @@ fn try_on(host: &Host, at: &AbsPath, way: Way) -> anyhow::Result<()> {
 
 /// Waits for a short moment, and then refuses. A pod that only has the LUN mounted, as one that sees the node's `/` has, loses
 /// that mount instead: nothing in it uses the data.
-fn nobody_else_uses(run: &Run<'_>, from: &AbsPath, way: Way, runtime: &Runtime) -> anyhow::Result<()> {
+fn nobody_else_uses(
+    run: &Run<'_>,
+    from: &AbsPath,
+    way: Way,
+    runtime: &Runtime,
+) -> anyhow::Result<Vec<String>> {
     let lun = match way {
         Way::ToLun => None,
         Way::ToLocal { .. } => place::mounted_on(run.host, from)?.map(|mount| mount.device),
     };
     let deadline = Instant::now() + LINGER;
+    let mut unmounted = Vec::new();
     loop {
         let Beside { users: mut found, views } = users::beside_etcd(run.host, runtime, from, lun)?;
         if let Some(device) = lun.filter(|_| found.is_empty()) {
             for view in views {
-                if let Err(why) = views::unmount_at(run.host, &view, device) {
-                    let user = User::of_mount(view);
-                    found.push(User { how: format!("{} and keeps it ({why})", user.how), ..user });
+                match views::unmount_at(run.host, &view, device) {
+                    Ok(said) => unmounted.extend(said),
+                    Err(why) => {
+                        let user = User::of_mount(view);
+                        found.push(User { how: format!("{} and keeps it ({why})", user.how), ..user });
+                    }
                 }
             }
         }
         if found.is_empty() {
-            return Ok(());
+            return Ok(unmounted);
         }
         if Instant::now() >= deadline {
             let users = found.iter().map(|user| shown(run.host, user)).collect::<Vec<_>>().join("; ");

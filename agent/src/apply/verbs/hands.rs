@@ -12,7 +12,7 @@ use crate::{
         staging::{self, Access},
         systemd, tree,
     },
-    node::authority::Authority,
+    node::authority::{Authority, Record},
     observe,
     terms::{AbsPath, FsUuid, Iqn, LunAddress},
     unit::mount_unit_name,
@@ -215,26 +215,30 @@ impl Errand {
 /// The disk is the LUN of the record, which says LUN. The policy lets this process open no other disk than the one that the udev
 /// rule labels, whatever the record says.
 fn is_the_lun(host: &Host, name: &str) -> anyhow::Result<()> {
-    let disk = block::disk(host, name)?.with_context(|| format!("{name} has gone"))?;
-    let record = record::read(host)?.context("the record is gone")?;
+    let record = record_of(host, name)?;
     ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
-    ensure!(disk.wwid.as_ref() == Some(&record.wwid), "{name} is not the LUN {}", record.wwid);
     let found = block::xfs_on(host, name)?;
     ensure!(found == Some(record.uuid), "{name} does not hold filesystem {}", record.uuid);
     Ok(())
 }
 
+/// The record, which must be about this disk.
+fn record_of(host: &Host, name: &str) -> anyhow::Result<Record> {
+    let disk = block::disk(host, name)?.with_context(|| format!("{name} has gone"))?;
+    let record = record::read(host)?.context("the record is gone")?;
+    ensure!(disk.wwid.as_ref() == Some(&record.wwid), "{name} is not the LUN {}", record.wwid);
+    Ok(record)
+}
+
 /// The record announces this filesystem on this disk, which nobody uses. A record that says LUN announces none: etcd's data is on
 /// the LUN.
 fn is_announced(host: &Host, name: &str, uuid: &FsUuid) -> anyhow::Result<()> {
-    let disk = block::disk(host, name)?.with_context(|| format!("{name} has gone"))?;
-    let record = record::read(host)?.context("the record is gone")?;
+    let record = record_of(host, name)?;
     ensure!(
         record.authority == Authority::Local,
         "the record says that the LUN's copy is authoritative: nothing is written to {name}"
     );
     ensure!(record.uuid == *uuid, "the record names filesystem {}, not {uuid}", record.uuid);
-    ensure!(disk.wwid.as_ref() == Some(&record.wwid), "{name} is not the LUN {}", record.wwid);
     ensure!(block::nobody_holds(host, name)?, "{name} is in use");
     Ok(())
 }

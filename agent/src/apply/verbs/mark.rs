@@ -34,13 +34,14 @@ pub enum Marked {
 /// directory, and the open directory keeps it mounted. The record is written only if it is still the one that was
 /// planned with; otherwise the LUN has the use that the record announces, as after an interruption.
 pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked, Failure> {
+    alone::make_directories(host)?;
     // Two at a time could write a lower count over a higher one.
     let mark_lock: AbsPath = MARK_LOCK.parse().map_err(anyhow::Error::from)?;
     let _only = match take(host, &mark_lock)? {
         Ok(lock) => lock,
         Err(busy) => return Ok(Marked::Busy(busy)),
     };
-    let alone = match take(host, &alone::lock_path(host)?)? {
+    let alone = match take(host, &alone::lock_path()?)? {
         Ok(lock) => lock,
         Err(busy) => return Ok(Marked::Busy(busy)),
     };
@@ -56,7 +57,7 @@ pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked,
     stamp::announce(&mut run, &step).context("in step mark")?;
     drop(alone);
     stamp::mark_lun(&mut run, &step).context("in step mark")?;
-    match take(host, &alone::lock_path(host)?)? {
+    match take(host, &alone::lock_path()?)? {
         Ok(_alone) => Ok(Marked::Counted(stamp::mark_record(&mut run, &step).context("in step mark")?)),
         Err(_) => Ok(Marked::Counted(format!(
             "use {} is counted on the LUN, and in the record the next time, because another run has begun",

@@ -137,7 +137,10 @@ fn with_policies(stage: &Stage, disk: &std::path::Path, module: &str, blocks: &[
         "cat >/tmp/etcd_lun.cil; semodule --noreload --priority 350 --install /tmp/etcd_lun.cil
         . /etc/selinux/config; policy=$(ls /etc/selinux/$SELINUXTYPE/policy/policy.*)";
     crate::delivery::change(&stage.bed, "blocks", disk, |root: &Root| {
-        root.run("sed -i '/etcd.service/d; /kubelet/d' /etc/systemd/system-preset/*", &[])?;
+        root.run(
+            "find /etc/systemd/system-preset -type f -exec sed -i '/etcd.service/d; /kubelet/d' '{}' +",
+            &[],
+        )?;
         root.run("rm -f /etc/systemd/system/*/etcd.service /etc/systemd/system/*/kubelet.service /etc/systemd/system/*/50-etcd-lun.conf", &[])?;
         root.run(
             &format!("{INSTALL}; mkdir {POLICIES}; touch {POLICIES}/same; cp $policy {POLICIES}/whole"),
