@@ -54,6 +54,7 @@ NEEDS = [
     ("a node's initiator name", DOMAIN, "etcd_lun_iscsi_conf_t", "file", "create write rename unlink"),
     ("iscsiadm reads iscsid's config", DOMAIN, "etcd_lun_iscsid_conf_t", "file", "open read"),
     ("iscsid reads its config", "iscsid_t", "etcd_lun_iscsid_conf_t", "file", "open read"),
+    ("iscsid gets another config", "init_t", "etcd_lun_iscsid_conf_t", "file", "mounton"),
     ("iscsid reads the initiator's name", "iscsid_t", "etcd_lun_iscsi_conf_t", "file", "open read"),
     ("seeing where the manifest is", DOMAIN, "kubernetes_file_t", "dir", "open read search"),
     ("seeing where the manifest is", DOMAIN, "kubernetes_config_t", "dir", "open read search"),

@@ -33,7 +33,7 @@ use etcd_lun::{
         Node, Selinux, Session, User,
         authority::{Authority, Record, Stamp},
     },
-    plan::{Goal, Occasion, Plan, Refusal, RollbackRefusal, Step, plan, step::StartEtcd},
+    plan::{Goal, Occasion, Plan, Refusal, RollbackRefusal, Step, has_lost_its_lun, plan, step::StartEtcd},
     terms::Bytes,
 };
 use machine::World;

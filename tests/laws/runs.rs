@@ -265,6 +265,45 @@ fn a_filesystem_that_has_shut_down_is_mounted_again_by_a_person() {
     }
 }
 
+/// Somebody else's log-out, or the array: the session comes back as at a boot. What a filesystem that has shut down needs beside
+/// it is a person's.
+#[test]
+fn a_lun_that_is_lost_while_it_is_mounted_is_attached_again_at_once() {
+    for lost in [LunView::NoSession, LunView::NotAttached] {
+        for shut in [true, false] {
+            let mut world = World::new(node());
+            run(&mut world, None).unwrap();
+            let mut node = world.node.clone();
+            assert!(!has_lost_its_lun(&config(), &node), "it is there");
+            known(&mut node.mount).as_mut().unwrap().io_error = shut;
+            node.mounted_stamp = unknown();
+            let attached = std::mem::replace(&mut node.lun, Fact::Known(lost.clone()));
+            node.sessions = Fact::Known(Vec::new());
+            assert!(has_lost_its_lun(&config(), &node));
+            let ids = |occasion| -> Vec<_> {
+                plan(&config(), &node, occasion).unwrap().steps.iter().map(Step::id).collect()
+            };
+            assert_eq!(ids(Occasion::Boot), ["log-in", "attach-lun"]);
+            // By hand a filesystem that has shut down is unmounted first.
+            assert_eq!(ids(Occasion::ByHand).contains(&"log-in"), !shut);
+            // Of a record that does not say LUN, of a foreign mount and of a device nothing is lost.
+            for other in [None, Some(record()), Some(rolled_back(DATA))] {
+                let other = Node { record: Fact::Known(other), ..node.clone() };
+                assert!(!has_lost_its_lun(&config(), &other));
+            }
+            let mut foreign = node.clone();
+            known(&mut foreign.mount).as_mut().unwrap().fs_type = "nfs4".into();
+            assert!(!has_lost_its_lun(&config(), &foreign));
+            assert!(!has_lost_its_lun(&config(), &Node { mount: Fact::Known(None), ..node.clone() }));
+            if shut {
+                let back = Node { lun: attached, sessions: world.node.sessions.clone(), ..node.clone() };
+                let refusal = plan(&config(), &back, Occasion::Boot).unwrap_err();
+                assert!(matches!(refusal, Refusal::ShutDown { .. }), "{refusal}");
+            }
+        }
+    }
+}
+
 /// Copied, the file would keep etcd out on the LUN too.
 #[test]
 fn a_directory_that_holds_only_the_fences_file_is_not_migrated() {

@@ -8,6 +8,7 @@ mod errors;
 mod fit;
 mod machineconfig;
 mod multipath;
+mod safe_logout;
 mod script;
 mod target;
 mod targetd;

@@ -19,7 +19,7 @@ fn systemd_takes_them() {
                 let wrote: Vec<_> = out.lines().filter_map(|line| line.strip_prefix("wrote ")).collect();
                 let (drop_ins, paths): (Vec<_>, Vec<_>) =
                     wrote.into_iter().partition(|path| path.ends_with("/50-etcd-lun.conf"));
-                assert_eq!((paths.len(), drop_ins.len()), (8, if gate == "etcd" { 1 } else { 4 }), "{out}");
+                assert_eq!((paths.len(), drop_ins.len()), (10, if gate == "etcd" { 1 } else { 4 }), "{out}");
                 for path in &paths {
                     // systemd checks that the program exists. On this machine it has another path.
                     let text = fs::read_to_string(path).unwrap();

@@ -16,18 +16,18 @@ use crate::{
         scope,
     },
     config::Config,
-    host::{Host, filelock::Lock},
+    host::{Host, filelock::Lock, systemd},
     node::{Fact, Identity, Selinux},
     observe::{
         self,
         secrets::{self, Secrets},
     },
-    plan::{Goal, Occasion},
+    plan::{self, Goal, Occasion, Refusal},
     policy,
 };
 use anyhow::Context as _;
 use clap::Args;
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 /// What `apply` is asked for.
 #[derive(Debug, Args)]
@@ -35,6 +35,9 @@ pub(super) struct Options {
     /// Run as the service does at boot: do not stop an etcd that runs, and do not wait for etcd
     #[arg(long)]
     pub boot: bool,
+    /// Do nothing unless the LUN is gone that is mounted for etcd (internal; run by etcd-lun-lost.service)
+    #[arg(long, requires = "boot")]
+    pub if_lost: bool,
     #[command(flatten)]
     pub by_hand: ByHand,
 }
@@ -99,6 +102,64 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
         file.end(result);
     }
     outcome.map(drop)
+}
+
+/// Does what a boot does if the kernel has lost the LUN that is mounted for etcd, such as by a log-out of another program.
+/// Does nothing at a shutdown, and while another run is under way, which may have logged out itself.
+pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
+    let goal = Goal::Lun(Occasion::Boot);
+    let (host, identity, config) = config::load_to_change(file)?;
+    if !is_lost(&host, &config, &identity)? {
+        return Ok(());
+    }
+    let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
+    config::hold(&host)?;
+    let Turn::Ours(lock, file) =
+        alone::turn(&host, verb(goal)).context("making sure that this is the only apply")?
+    else {
+        tracing::info!("etcd's LUN is gone, and another run is under way: nothing to do");
+        return Ok(());
+    };
+    tracing::warn!(
+        "the session of etcd's LUN is gone, though {} is mounted: logging in again",
+        config.etcd.data_dir
+    );
+    let mut progress = Progress::new().followed_in(file);
+    let outcome = carry_out(&host, &config, &secrets, &identity, goal, &lock, &mut progress);
+    if let Some(file) = progress.into_file() {
+        file.end(result_of(goal, outcome.as_ref()));
+    }
+    match outcome {
+        Ok(_) => {
+            tracing::warn!("the session of etcd's LUN is there again, and etcd can use the LUN");
+            Ok(())
+        }
+        // What this run is for is done. The rest is a person's.
+        Err(Exit::Refused(refusal)) if matches!(*refusal, Refusal::ShutDown { .. }) => {
+            tracing::error!(
+                "the session of etcd's LUN is there again, and etcd stays down until someone runs `etcd-lun apply`: {refusal}"
+            );
+            Ok(())
+        }
+        Err(exit) => Err(exit),
+    }
+}
+
+/// Whether the LUN is gone. Looks twice, because systemd starts no second run for the loss of another path during this one.
+fn is_lost(host: &Host, config: &Config, identity: &Identity) -> Result<bool, Exit> {
+    const PAUSE: Duration = Duration::from_secs(2);
+    if systemd::is_stopping(host).context("asking systemd whether the system shuts down")? {
+        return Ok(false);
+    }
+    let now = || {
+        let node = observe::node(host, config, identity.clone(), observe::Viewpoint::Reader);
+        plan::has_lost_its_lun(config, &node)
+    };
+    if now() {
+        return Ok(true);
+    }
+    host.pause(PAUSE).context("waiting for another look")?;
+    Ok(now())
 }
 
 /// Makes a run by hand independent of its terminal. A service has neither a terminal nor a session that could end.

@@ -12,8 +12,9 @@ use crate::{
     health::{self, CHECKS, Change, Outcome, Report, Severity, Verdicts},
     host::{Host, selinux},
     node::{HealthFacts, Node, layout::VERDICTS},
-    observe, policy,
+    observe, plan, policy,
     terms::{AbsPath, TermError},
+    unit,
 };
 use anyhow::Context as _;
 use clap::{Args, ValueHint, builder::TypedValueParser as _};
@@ -70,6 +71,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     if options.record {
         // The journal first, so that metrics which cannot be written do not keep the outcomes out of it.
         record(&host, &report)?;
+        call_if_lost(&host, plan::has_lost_its_lun(&config, &node))?;
         write_textfile(&host, &config, &text())?;
     }
     if let Some(path) = &options.prometheus {
@@ -109,6 +111,17 @@ fn record(host: &Host, report: &Report) -> anyhow::Result<()> {
     host.root.make_dir(path.parent().as_path(), 0o700).context("making the runtime directory")?;
     let text = serde_json::to_string(&now).context("writing the verdicts")?;
     host.root.write_durably(&path, &text, 0o600).context("keeping the verdicts")
+}
+
+/// Has the unit start etcd-lun-lost.service, or no longer.
+fn call_if_lost(host: &Host, is_lost: bool) -> anyhow::Result<()> {
+    if is_lost {
+        return host
+            .root
+            .write_durably(&unit::LOST.parse()?, "", 0o600)
+            .context("calling for etcd-lun-lost.service");
+    }
+    host.root.remove(unit::LOST).context("calling for etcd-lun-lost.service no longer")
 }
 
 /// Logs a changed outcome as one entry in the journal.

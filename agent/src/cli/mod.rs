@@ -106,6 +106,7 @@ fn whole(exit: Exit) -> Exit {
 fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
     let by_hand = Goal::Lun(Occasion::ByHand);
     match verb {
+        Verb::Apply(options) if options.if_lost => apply::run_if_lost(file),
         Verb::Apply(options) if options.boot => apply::run(file, Goal::Lun(Occasion::Boot), &options.by_hand),
         Verb::Apply(options) => apply::run(file, by_hand, &options.by_hand),
         Verb::Rollback(options) => apply::run(file, Goal::Local, options),

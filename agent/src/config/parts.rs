@@ -23,6 +23,8 @@ pub struct Target {
     pub digests: Option<Digests>,
     /// Whether dm-multipath must combine the paths to the portals.
     pub multipath: bool,
+    /// Whether iscsid refuses to log out a session in use.
+    pub safe_logout: bool,
     /// Credentials for sessions.
     pub chap: Option<ChapSource>,
     /// Credentials for discovery.

@@ -153,6 +153,7 @@ fn target(written: TargetTable) -> Result<Target, ConfigError> {
         timeouts,
         digests: written.digests,
         multipath: written.multipath,
+        safe_logout: written.safe_logout,
         iqn: written
             .iqn
             .ok_or_else(|| ConfigError::missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,

@@ -86,6 +86,11 @@ pub(super) struct TargetTable {
     /// its map, `health` reports what a map needs, the MachineConfig brings multipathd's settings (`render multipath`), and each
     /// `[[node]]` needs its `wwid`. Without it the portals are all used where multipathd runs.
     pub multipath: bool,
+    /// Whether iscsid refuses to log out a session whose disk is mounted or held, whoever asks (`iscsid.safe_logout = Yes`). It
+    /// protects etcd's session from a log-out by another program that uses the same target, and holds for every session of the
+    /// node. A unit and a drop-in of `iscsid.service` bring the setting; the node's own iscsid.conf stays as it is. It counts from
+    /// the next start of iscsid on.
+    pub safe_logout: bool,
     /// CHAP credentials for sessions: one-way, or mutual with `username_in`. The table of a later file replaces the whole table of
     /// an earlier one.
     #[serde(deserialize_with = "form::optional_table")]
@@ -106,6 +111,7 @@ impl Default for TargetTable {
             noop_timeout: None,
             digests: None,
             multipath: false,
+            safe_logout: false,
             chap: None,
             discovery_chap: None,
         }

@@ -93,7 +93,7 @@ pub(super) fn shared_target(input: CheckInput<'_>) -> Outcome {
 /// there, mounted or not (`iface_match`, usr/iface.c).
 pub fn shared(target: &Iqn, others: &[OtherUse]) -> String {
     format!(
-        "{} of another program is to etcd's target: a log-out as `iscsiadm -m node -T {target} -p PORTAL -u` ends etcd's session too. Give etcd a target of its own, or set `iscsid.safe_logout = Yes` in /etc/iscsi/iscsid.conf and run `systemctl restart iscsid`",
+        "{} of another program is to etcd's target: a log-out as `iscsiadm -m node -T {target} -p PORTAL -u` ends etcd's session too. Give etcd a target of its own, or set `target.safe_logout = true`, bring the units to the node again (`etcd-lun render`), and run `systemctl daemon-reload && systemctl restart iscsid`",
         listed(others)
     )
 }

@@ -49,7 +49,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "shared-target",
         protects: "no other program's log-out ends etcd's session",
-        limit: "no other session or record of this node to the target, or `iscsid.safe_logout = Yes`",
+        limit: "no other session or record of this node to the target, or `target.safe_logout = true`",
         severity: Warning,
         run: storage::shared_target,
     },

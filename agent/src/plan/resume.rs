@@ -11,9 +11,9 @@ use super::{
     step::{Retire, Step},
 };
 use crate::{
-    config::{Backing, Runtime},
+    config::{Backing, Config, Runtime},
     node::{
-        ActiveState, DataMount, EtcdState, LocalDir, Lun, LunView,
+        ActiveState, DataMount, EtcdState, LocalDir, Lun, LunView, Node,
         authority::{Authority, NEVER_USED, Record, Stamp},
     },
     terms::RecordedFingerprint,
@@ -21,6 +21,14 @@ use crate::{
 
 /// Something is mounted on the data directory.
 pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, Refusal> {
+    // By hand a filesystem that has shut down is unmounted first: then nobody uses the session any more.
+    let by_hand = mount.io_error && input.occasion == Occasion::ByHand;
+    if !by_hand
+        && has_lost_its_lun(input.config, input.node)
+        && let Some(plan) = attach::plan(input)?
+    {
+        return Ok(plan);
+    }
     if mount.io_error {
         return unmount_shut_down(input, mount);
     }
@@ -40,6 +48,23 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
         return Ok(plan);
     }
     Ok(Plan::complete(steps))
+}
+
+/// True if the LUN is mounted for etcd and the kernel has lost it: no session of ours shows it any more. So it is after a
+/// log-out by another program, and after the target has taken the LUN away. A map that has kept its writes goes on as soon as
+/// a session is there again.
+pub fn has_lost_its_lun(config: &Config, node: &Node) -> bool {
+    let is_ours = node.record.known().is_some_and(|record| {
+        record.as_ref().is_some_and(|record| record.authority == Authority::Lun && !record.rolled_back)
+    });
+    let is_mounted = node
+        .mount
+        .known()
+        .is_some_and(|mount| mount.as_ref().is_some_and(|mount| mount.layers == 1 && mount.fs_type == "xfs"));
+    config.backing.iscsi().is_some()
+        && is_ours
+        && is_mounted
+        && matches!(node.lun.known(), Some(LunView::NoSession | LunView::NotAttached))
 }
 
 fn foreign_mount(input: &PlanInput<'_>, mount: &DataMount) -> Refusal {

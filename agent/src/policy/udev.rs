@@ -1,9 +1,10 @@
-//! The udev rule that labels the LUN's device node.
+//! The udev rule that labels the LUN's device node, and tells systemd of each path to the LUN.
 
 use super::DEVICE_LABEL;
 use crate::{
     config::{IscsiNode, Nodes},
     terms::{Iqn, LunNumber, Wwid},
+    unit::PATH_TARGET,
 };
 use std::collections::BTreeSet;
 
@@ -18,6 +19,13 @@ const HEAD: &str =
 const PATHS: &str = "
 # A path to a LUN of the config: by its WWID where the config has one, else by its number at the target, in each form in which
 # SCSI may address it (udev's path_id: ip-PORTAL-iscsi-TARGET-lun-N). The target's other LUNs may be somebody else's.
+";
+
+/// udev finds `ID_PATH` for block devices only, so the first rule has it do so for the SCSI devices of sessions.
+const SCSI: &str = "
+# The same paths as SCSI devices. systemd starts etcd-lun-path@.target for each, and so notices when the kernel loses one. Not
+# for the disk of a path, because multipathd hides it from systemd.
+ACTION!=\"remove\", SUBSYSTEM==\"scsi\", ENV{DEVTYPE}==\"scsi_device\", DEVPATH==\"*/session*\", IMPORT{builtin}=\"path_id\"
 ";
 
 const DISKS: &str = "
@@ -44,8 +52,14 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
         Nodes::Iscsi { target, nodes } => {
             text += PATHS;
             let luns: BTreeSet<_> = nodes.iter().flat_map(|node| paths_to(&target.iqn, node)).collect();
-            for lun in luns {
-                text += &rule(&lun);
+            for lun in &luns {
+                text += &rule(lun);
+            }
+            text += SCSI;
+            for lun in &luns {
+                text += &format!(
+                    "ACTION!=\"remove\", SUBSYSTEM==\"scsi\", {lun}, TAG+=\"systemd\", ENV{{SYSTEMD_WANTS}}+=\"{PATH_TARGET}\"\n"
+                );
             }
             nodes.iter().filter_map(|node| node.entry.wwid.as_ref()).collect()
         }
@@ -122,7 +136,7 @@ mod tests {
     }
 
     fn matches(text: &str) -> Vec<String> {
-        let rules = text.lines().filter(|line| line.starts_with("ACTION"));
+        let rules = text.lines().filter(|line| line.contains(", SUBSYSTEM==\"block\", "));
         let matched = rules.map(|line| {
             let line = line.strip_prefix("ACTION!=\"remove\", SUBSYSTEM==\"block\", ").unwrap();
             line.strip_suffix(", SECLABEL{selinux}=\"system_u:object_r:etcd_lun_device_t:s0\"")
@@ -145,6 +159,13 @@ mod tests {
                 "ATTR{dm/uuid}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
             ]
         );
+        // systemd is told of the same paths.
+        let told: Vec<_> = text.lines().filter(|line| line.contains("SYSTEMD_WANTS")).collect();
+        let end = ", TAG+=\"systemd\", ENV{SYSTEMD_WANTS}+=\"etcd-lun-path@.target\"";
+        let start = "ACTION!=\"remove\", SUBSYSTEM==\"scsi\", ";
+        let of: Vec<_> =
+            told.iter().map(|line| line.strip_prefix(start).unwrap().strip_suffix(end).unwrap()).collect();
+        assert_eq!(of, matches(&text)[..4]);
         let without = rendered(&TARGET.replace("wwid = \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\"\n", ""));
         assert_eq!(matches(&without).len(), 6);
         assert!(!without.contains("map"), "{without}");
@@ -154,6 +175,7 @@ mod tests {
     fn of_devices() {
         let shared = "SYMLINK==\"disk/by-path/pci-0000:00:1f.0-nvme-1\"";
         assert_eq!(matches(&rendered(DEVICE)), [shared]);
+        assert!(!rendered(DEVICE).contains("scsi"), "a disk has no session");
         let own = format!(
             "{DEVICE}[[node]]\nhostname = \"a\"\npath = \"/dev/disk/by-id/virtio-etcd0\"\n[[node]]\nhostname = \"b\"\n\
              [[node]]\nhostname = \"c\"\nwwid = \"360014051d8e4a3bd5a94f3f9a1a2b3c4\"\n"

@@ -4,7 +4,7 @@
 //! is not made where only the unit is rewritten, and is absent after a power cut in `systemctl enable`
 //! (openshift/machine-config-operator, OCPBUGS-33694 and OCPBUGS-58023).
 
-use super::{HEALTH_TIMER, KUBELET, MULTIPATH_SERVICE, SERVICE, UnitInput, template};
+use super::{HEALTH_TIMER, ISCSID_SERVICE, KUBELET, MULTIPATH_SERVICE, SERVICE, UnitInput, template};
 use crate::config::Gate;
 
 /// The file name of each of our drop-ins.
@@ -15,9 +15,13 @@ const BOOT: &str = "multi-user.target";
 /// The daemon's unit. Red Hat's packages bring it enabled, but someone may have disabled it.
 pub const MULTIPATHD: &str = "multipathd.service";
 
+/// The daemon that keeps the sessions.
+const ISCSID: &str = "iscsid.service";
+
 const BOOT_TEMPLATE: &str = include_str!("../../../units/etcd-lun-boot.conf.in");
 const GATE_TEMPLATE: &str = include_str!("../../../units/etcd-lun-gate.conf.in");
 const MULTIPATHD_TEMPLATE: &str = include_str!("../../../units/etcd-lun-multipathd.conf.in");
+const ISCSID_TEMPLATE: &str = include_str!("../../../units/etcd-lun-iscsid.conf.in");
 
 /// How a unit depends on ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +70,9 @@ pub fn drop_ins<'a>(input: impl Into<UnitInput<'a>>) -> Vec<DropIn> {
     if input.target.is_some_and(|target| target.multipath) {
         all.push(DropIn::new(MULTIPATHD, Dependency::Wants, &[MULTIPATH_SERVICE], MULTIPATHD_TEMPLATE));
     }
+    if input.target.is_some_and(|target| target.safe_logout) {
+        all.push(DropIn::new(ISCSID, Dependency::Wants, &[ISCSID_SERVICE], ISCSID_TEMPLATE));
+    }
     all.sort_by_key(|drop_in| drop_in.unit);
     all
 }
@@ -74,7 +81,8 @@ pub fn drop_ins<'a>(input: impl Into<UnitInput<'a>>) -> Vec<DropIn> {
 /// that earlier releases had, which PID 1 would still follow.
 pub fn obsolete<'a>(input: impl Into<UnitInput<'a>>) -> Vec<String> {
     let wanted: Vec<_> = drop_ins(input).iter().map(DropIn::path).collect();
-    let drop_ins = KUBELET.into_iter().chain([MULTIPATHD]).map(path).filter(|path| !wanted.contains(path));
+    let drop_ins =
+        KUBELET.into_iter().chain([ISCSID, MULTIPATHD]).map(path).filter(|path| !wanted.contains(path));
     let required = KUBELET.map(|unit| format!("{unit}.requires/{SERVICE}"));
     let links = [
         format!("{BOOT}.wants/{SERVICE}"),

@@ -2,7 +2,8 @@
 
 use super::{
     CATALOG_FILE, DataMount, KUBELET, Rendered, Service, UnitError, data_mount, hands::hands_units,
-    health::health, multipath_service, program::program_units, selinux_service, service, shutdown_service,
+    health::health, iscsid_service, lost_units, multipath_service, program::program_units, selinux_service,
+    service, shutdown_service,
 };
 use crate::{
     config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target},
@@ -131,9 +132,12 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
         addresses: addresses.as_deref(),
     };
     let mut services =
-        Vec::from(health(&program, by.catalog(), &beneath, &input.health.textfile, input.health.interval)?);
+        Vec::from(health(&program, by.catalog(), &beneath, input.health, input.target.is_some())?);
     if input.target.is_some_and(|target| target.multipath) {
         services.push(multipath_service());
+    }
+    if input.target.is_some_and(|target| target.safe_logout) {
+        services.push(iscsid_service());
     }
     let iqn = input.target.map(|target| &target.iqn);
     services.extend(hands_units(
@@ -149,6 +153,7 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     services.push(selinux_service(&of));
     if of.on_network {
         services.push(shutdown_service(&of));
+        services.extend(lost_units(&of));
     }
     services.push(service(&of)?);
     Ok(services)
@@ -209,6 +214,8 @@ mod tests {
         let mount = include_str!("../../../units/example/var-lib-etcd.mount");
         let selinux = include_str!("../../../units/example/etcd-lun-selinux.service");
         let shutdown = include_str!("../../../units/example/etcd-lun-shutdown.service");
+        let lost = include_str!("../../../units/example/etcd-lun-lost.service");
+        let path = include_str!("../../../units/example/etcd-lun-path@.target");
         let socket = include_str!("../../../units/example/etcd-lun-hands.socket");
         let hands = include_str!("../../../units/example/etcd-lun-hands@.service");
         let health = include_str!("../../../units/example/etcd-lun-health.service");
@@ -227,6 +234,8 @@ mod tests {
                 ("etcd-lun-hands@.service", hands),
                 ("etcd-lun-health.service", health),
                 ("etcd-lun-health.timer", timer),
+                ("etcd-lun-lost.service", lost),
+                ("etcd-lun-path@.target", path),
                 ("etcd-lun-program-fetch.service", fetch),
                 ("etcd-lun-program.service", program),
                 ("etcd-lun-selinux.service", selinux),
@@ -277,7 +286,7 @@ mod tests {
             // What the other gate has is removed, and so are the links of earlier releases.
             let obsolete = obsolete(&pool);
             let of_gate = obsolete.iter().filter(|path| path.ends_with(DROP_IN)).count();
-            assert_eq!((of_gate, obsolete.len() - of_gate), (4 - wanted.len(), 6));
+            assert_eq!((of_gate, obsolete.len() - of_gate), (5 - wanted.len(), 6));
         }
     }
 
@@ -294,6 +303,47 @@ mod tests {
             with.into_iter().partition(|unit| unit.name == "etcd-lun-multipath.service");
         assert!(own.iter().all(|unit| unit.text.contains("\nConditionPathExists=!/etc/multipath.conf\n")));
         assert_eq!((own.len(), others), (1, without));
+    }
+
+    /// The unit and the drop-in for iscsid come with the key only, and its script writes one line with the setting.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // real tools
+    fn with_safe_logout() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\nsafe_logout = true\n[etcd]\nruntime = \"static-pod\"";
+        let without = text.replace("safe_logout = true", "");
+        let [(with, drop_in), (without, none)] = [text, &without].map(|text| {
+            let pool = Pool::load(&[Source { path: "config.toml".into(), text: text.into() }]).unwrap();
+            (for_config(&pool).unwrap(), drop_ins(&pool))
+        });
+        let (own, others): (Vec<_>, Vec<_>) =
+            with.into_iter().partition(|unit| unit.name == "etcd-lun-iscsid.service");
+        assert_eq!((own.len(), others, drop_in.len(), none.len()), (1, without, 2, 1));
+        let paths =
+            |all: &[crate::unit::DropIn]| all.iter().map(crate::unit::DropIn::path).collect::<Vec<_>>();
+        assert_eq!(paths(&drop_in)[0], "iscsid.service.d/50-etcd-lun.conf");
+        let dir = std::env::temp_dir().join(format!("etcd-lun-iscsid-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (of_node, ours) = (dir.join("iscsid.conf"), dir.join("ours"));
+        let script = own[0].text.split("/bin/sh -c '").nth(1).unwrap().split('\'').next().unwrap();
+        let script = script
+            .replace("/etc/iscsi/iscsid.conf", of_node.to_str().unwrap())
+            .replace("/run/etcd-lun-iscsid.conf", ours.to_str().unwrap());
+        for conf in [
+            "",
+            "node.startup = manual\n# iscsid.safe_logout = Yes\niscsid.safe_logout = No\n",
+            "iscsid.safe_logout = Yes\n",
+        ] {
+            std::fs::write(&of_node, conf).unwrap();
+            // A second start writes the same.
+            for _ in 0..2 {
+                assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
+                let written = std::fs::read_to_string(&ours).unwrap();
+                let kept = if conf.starts_with("node") { "node.startup = manual\n" } else { "" };
+                assert_eq!(written, format!("{kept}iscsid.safe_logout = Yes\n"));
+            }
+            assert_eq!(std::fs::read_to_string(&of_node).unwrap(), conf, "the node's own file stays");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     /// The units of a package differ in the paths below `/usr` and in nothing else.

@@ -1,10 +1,10 @@
 //! The units of the health check: its service and its timer; and the journal's catalog.
 
 use super::{
-    Rendered, SELINUX_CONTEXT, UnitError,
+    LOST_SERVICE, Rendered, SELINUX_CONTEXT, UnitError,
     template::{self, NOT_PLAIN, is_plain_path, unfit},
 };
-use crate::terms::{AbsPath, Span};
+use crate::{config::HealthConfig, terms::AbsPath};
 
 /// The service's name.
 pub const HEALTH_SERVICE: &str = "etcd-lun-health.service";
@@ -17,6 +17,9 @@ pub const CATALOG: &str = include_str!("../../../units/etcd-lun.catalog");
 /// `src/libsystemd/sd-journal/catalog.c`).
 pub const CATALOG_FILE: &str = "/usr/local/lib/systemd/catalog/etcd-lun.catalog";
 
+/// `health --record` writes this file while the LUN is gone that is mounted for etcd. Then the unit starts another one.
+pub const LOST: &str = "/run/etcd-lun/lost";
+
 const SERVICE_TEMPLATE: &str = include_str!("../../../units/etcd-lun-health.service.in");
 const TIMER_TEMPLATE: &str = include_str!("../../../units/etcd-lun-health.timer.in");
 
@@ -26,10 +29,10 @@ pub(super) fn health(
     program: &AbsPath,
     catalog: &str,
     beneath: &[AbsPath],
-    textfile: &AbsPath,
-    interval: Span,
+    config: &HealthConfig,
+    at_target: bool,
 ) -> Result<[Rendered; 2], UnitError> {
-    let dir = textfile.parent();
+    let dir = config.textfile.parent();
     let refuse = |why| {
         let (unit, value) = (HEALTH_SERVICE.into(), dir.to_string());
         Err(UnitError { unit, key: "ExecStartPre=", value, why })
@@ -41,19 +44,19 @@ pub(super) fn health(
         return refuse(NOT_PLAIN);
     }
     let beneath: Vec<_> = beneath.iter().map(AbsPath::as_str).collect();
+    let lost = format!("-+/bin/sh -c '[ ! -e {LOST} ] || exec systemctl --no-block start {LOST_SERVICE}'");
     let service = [
         ("@BENEATH@", beneath.join(" ")),
         ("@SELINUX_CONTEXT@", SELINUX_CONTEXT.to_owned()),
         ("@TEXTFILE_DIR@", dir.to_string()),
         ("@CATALOG@", catalog.to_owned()),
         ("@PROGRAM@", program.to_string()),
+        ("@LOST@", if at_target { lost } else { String::new() }),
     ];
+    let timer = [("@INTERVAL@", config.interval.to_string())];
     Ok([
         Rendered { name: HEALTH_SERVICE.into(), text: template::filled(SERVICE_TEMPLATE, &service) },
-        Rendered {
-            name: HEALTH_TIMER.into(),
-            text: template::filled(TIMER_TEMPLATE, &[("@INTERVAL@", interval.to_string())]),
-        },
+        Rendered { name: HEALTH_TIMER.into(), text: template::filled(TIMER_TEMPLATE, &timer) },
     ])
 }
 
@@ -65,13 +68,8 @@ mod tests {
     fn rendered() {
         let program: AbsPath = "/var/lib/etcd-lun/bin/etcd-lun".parse().unwrap();
         let of = |file: &str| {
-            health(
-                &program,
-                CATALOG_FILE,
-                &["/var/lib".parse().unwrap()],
-                &file.parse().unwrap(),
-                "90s".parse().unwrap(),
-            )
+            let config = HealthConfig { textfile: file.parse().unwrap(), interval: "90s".parse().unwrap() };
+            health(&program, CATALOG_FILE, &["/var/lib".parse().unwrap()], &config, true)
         };
         let [service, timer] = of("/var/node_exporter/textfile/etcd-lun.prom").unwrap();
         let is_placeholder = |part: &str| {

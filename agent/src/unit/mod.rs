@@ -19,12 +19,13 @@ pub use for_config::{
     InstalledBy, PACKAGED_PROGRAM, PROGRAM, UnitInput, data_mount_for, for_config, for_config_installed_by,
 };
 pub use hands::{HANDS_DIR, HANDS_PATH, HANDS_SERVICE, HANDS_SOCKET};
-pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER};
+pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER, LOST};
 pub use mount::{DataMount, VERIFIED, data_mount};
 pub use program::{PROGRAM_ORDER, PROGRAM_PACKED, PROGRAM_SCRIPT, PROGRAM_SERVICE, program_script};
 pub use service::{
-    KUBELET, MULTIPATH_SERVICE, SELINUX_CONTEXT, SELINUX_SERVICE, SERVICE, Service, multipath_service,
-    selinux_service, service, shutdown_service,
+    ISCSID_SERVICE, KUBELET, LOST_SERVICE, MULTIPATH_SERVICE, PATH_TARGET, SELINUX_CONTEXT, SELINUX_SERVICE,
+    SERVICE, Service, iscsid_service, lost_units, multipath_service, selinux_service, service,
+    shutdown_service,
 };
 pub use template::UnitError;
 

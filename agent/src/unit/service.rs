@@ -1,4 +1,5 @@
-//! The service that runs `apply` at boot, and the services for the policy module and for a shutdown without a target.
+//! The service that runs `apply` at boot, and the units for the policy module, for a shutdown without a target, and for a
+//! session that is lost.
 
 use super::{
     Rendered, UnitError,
@@ -24,6 +25,12 @@ pub const MULTIPATH_SERVICE: &str = "etcd-lun-multipath.service";
 /// the target for releases of OpenShift that don't have the target yet.
 pub const KUBELET: [&str; 3] = ["kubelet-dependencies.target", "crio.service", "kubelet.service"];
 
+/// The unit that is there as long as the kernel has a path to the LUN. udev's rule names it.
+pub const PATH_TARGET: &str = "etcd-lun-path@.target";
+
+/// The name of the service that makes a lost session again.
+pub const LOST_SERVICE: &str = "etcd-lun-lost.service";
+
 /// The SELinux context of the services. Where the policy doesn't know it, systemd doesn't start them.
 pub const SELINUX_CONTEXT: &str = "system_u:system_r:etcd_lun_t:s0";
 
@@ -33,6 +40,15 @@ const SELINUX_TEMPLATE: &str = include_str!("../../../units/etcd-lun-selinux.ser
 /// It has no values.
 const MULTIPATH_UNIT: &str = include_str!("../../../units/etcd-lun-multipath.service.in");
 const SHUTDOWN_TEMPLATE: &str = include_str!("../../../units/etcd-lun-shutdown.service.in");
+/// It has no values.
+const PATH_UNIT: &str = include_str!("../../../units/etcd-lun-path@.target.in");
+const LOST_TEMPLATE: &str = include_str!("../../../units/etcd-lun-lost.service.in");
+
+/// It has no values.
+const ISCSID_UNIT: &str = include_str!("../../../units/etcd-lun-iscsid.service.in");
+
+/// The name of the service that writes the config with which iscsid ends no session in use.
+pub const ISCSID_SERVICE: &str = "etcd-lun-iscsid.service";
 
 /// The values of the services that depend on the config.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +72,11 @@ pub struct Service<'a> {
 /// Renders the unit that gives multipathd a config to begin with.
 pub fn multipath_service() -> Rendered {
     Rendered { name: MULTIPATH_SERVICE.into(), text: MULTIPATH_UNIT.into() }
+}
+
+/// Renders the unit that writes the config with which iscsid ends no session in use.
+pub fn iscsid_service() -> Rendered {
+    Rendered { name: ISCSID_SERVICE.into(), text: ISCSID_UNIT.into() }
 }
 
 /// Renders the service, the same bytes for the same values. Fails on the same values as the mount unit.
@@ -140,6 +161,23 @@ pub fn shutdown_service(of: &Service<'_>) -> Rendered {
     Rendered { name: SHUTDOWN_SERVICE.into(), text: template::filled(SHUTDOWN_TEMPLATE, &values) }
 }
 
+/// Renders the units for a session that is lost while the LUN is mounted. Their values were validated by [`service`].
+pub fn lost_units(of: &Service<'_>) -> [Rendered; 2] {
+    let beneath: Vec<_> = of.beneath.iter().map(AbsPath::as_str).collect();
+    let values = [
+        ("@BENEATH@", beneath.join(" ")),
+        ("@ISCSID@", "iscsid.socket".to_owned()),
+        ("@PROGRAM@", of.program.to_string()),
+        ("@SELINUX_CONTEXT@", SELINUX_CONTEXT.to_owned()),
+        ("@ADDRESSES@", of.addresses.map(only).unwrap_or_default()),
+        ("@CREDENTIALS@", of.credentials.join("\nLoadCredential=")),
+    ];
+    [
+        Rendered { name: PATH_TARGET.into(), text: PATH_UNIT.into() },
+        Rendered { name: LOST_SERVICE.into(), text: template::filled(LOST_TEMPLATE, &values) },
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +221,34 @@ mod tests {
         ] {
             assert!(text.contains(line), "{text}");
         }
+    }
+
+    /// What makes a lost session again is confined as what makes it at a boot.
+    #[test]
+    fn a_lost_session_is_made_again_in_the_sandbox_of_a_boot() {
+        let (program, beneath) = (path("/var/lib/etcd-lun/bin/etcd-lun"), [path("/var/lib")]);
+        let credentials = ["chap".to_owned()];
+        let of = Service {
+            program: &program,
+            beneath: &beneath,
+            before: &[],
+            addresses: Some(&[]),
+            late: None,
+            credentials: &credentials,
+            on_network: true,
+        };
+        let settings = |text: &str| -> Vec<String> {
+            let service = text.split("\n[Service]\n").nth(1).unwrap().split("\n[Install]\n").next().unwrap();
+            let lines = service.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+            let mut lines: Vec<_> = lines
+                .filter(|line| !line.starts_with("ExecStart=") && *line != "RemainAfterExit=yes")
+                .map(String::from)
+                .collect();
+            lines.sort();
+            lines
+        };
+        let [_, lost] = lost_units(&of);
+        assert_eq!(settings(&lost.text), settings(&service(&of).unwrap().text));
     }
 
     #[test]

@@ -213,8 +213,9 @@ pub fn configure_with_units(node: &Node, wanted: &Wanted) -> Result<()> {
 /// Puts the units in place, without the drop-in by which a boot starts them: see [`AT_BOOT`]. systemd reloads them only if
 /// one changed, because that takes seconds in an emulated node.
 const UNITS: &str = "rm -rf /run/units; mkdir /run/units; etcd-lun render units --into /run/units
-    changed=; for unit in $(find /run/units -maxdepth 1 -type f -printf '%f\\n'); do
-        cmp --silent /run/units/$unit /etc/systemd/system/$unit || { cp /run/units/$unit /etc/systemd/system/; changed=1; }
+    changed=; for unit in $(cd /run/units && find * -type f \\( -not -path '*.d/*' -o -path 'iscsid.service.d/*' \\)); do
+        cmp --silent /run/units/$unit /etc/systemd/system/$unit ||
+            { mkdir -p $(dirname /etc/systemd/system/$unit); cp /run/units/$unit /etc/systemd/system/$unit; changed=1; }
     done
     [ -z \"$changed\" ] || systemctl daemon-reload\n";
 

@@ -78,8 +78,9 @@ fn make_ready(run: &Run<'_>, step: &LogIn) -> anyhow::Result<()> {
     ready_iscsid(run.host)?;
     iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
     use_interface(run, &step.initiator)?;
-    iscsi::use_own_records(run.host, own_directory(run.host)?, &step.target, SETTINGS)
-        .context("keeping the node records to this run")
+    let discovery = (step.portals.as_slice(), run.secrets.discovery.as_ref());
+    iscsi::use_own_records(run.host, own_directory(run.host)?, &step.target, SETTINGS, discovery)
+        .context("keeping open-iscsi's records to this run")
 }
 
 /// Tries all portals, in rounds, while the failures may pass and time is left. One portal that works is enough.

@@ -7,7 +7,7 @@
 
 use super::{
     DATABASE_LIMIT, IscsiError, IscsiExit,
-    database::{Credentials, RecordFile, discovery_file, with_chap},
+    database::{Credentials, discovery_file, with_chap},
     iscsiadm,
     lock::DatabaseLock,
 };
@@ -59,10 +59,9 @@ pub struct Announced {
 /// Asks a portal for its targets, with the initiator name of our interface ([`super::use_interface`]), and with these
 /// credentials or without any. If there are no targets, the list is empty.
 ///
-/// This leaves no records behind. `-o nonpersistent` makes no node records, but it uses the portal's discovery record
-/// (`exec_discover`, usr/iscsiadm.c). The secret is written into that record, so that it is no argument of a program.
-/// If this function made the record, it removes it afterwards; otherwise it restores the record's text. If the run is
-/// killed before that, the record stays with the secret, readable by root only.
+/// `-o nonpersistent` makes no node records, but it uses the portal's discovery record (`exec_discover`, usr/iscsiadm.c). The
+/// secret is written into that record, so that it is no argument of a program. The record is of this discovery only, where
+/// nobody else sees it ([`super::use_own_records`]), and goes afterwards.
 pub fn discover(
     host: &Host,
     portal: &Portal,
@@ -76,31 +75,21 @@ pub fn discover(
         iscsiadm(host, &doing, &args, limit, chap)
     };
     let io = IscsiError::io(&doing);
-    // Not `-o delete` at the end: that removes all node records that someone else has discovered at this portal, too.
-    let before = stored(host, portal).map_err(&io)?;
-    if before.is_none() {
-        run(&["-o", "new"], DATABASE_LIMIT)?;
-    }
+    run(&["-o", "new"], DATABASE_LIMIT)?;
     set_credentials(host, portal, chap).map_err(&io)?;
     let answer = match run(&["-I", INTERFACE, "-D", "-o", "nonpersistent"], limit) {
         Ok(output) => Ok(parse_discovered(&output.stdout)),
         Err(IscsiError::Exit { exit: IscsiExit::NothingFound, .. }) => Ok(Announced::default()),
         Err(error) => Err(error),
     };
-    let restored = put_back(host, portal, before).map_err(&io);
+    // Not `-o delete`: that removes all node records of this portal too.
+    let removed = remove(host, portal).map_err(&io);
     let found = answer?;
-    restored?;
+    removed?;
     for line in &found.skipped {
         tracing::debug!("{portal} announces {line}, which is skipped");
     }
     Ok(found)
-}
-
-/// The portal's discovery record; none if it is absent or incomplete.
-fn stored(host: &Host, portal: &Portal) -> io::Result<Option<(RecordFile, String)>> {
-    let lock = DatabaseLock::take(host)?;
-    let Some(file) = discovery_file(host, portal)? else { return Ok(None) };
-    Ok(lock.read(host, &file)?.map(|text| (file, text)))
 }
 
 fn set_credentials(host: &Host, portal: &Portal, chap: Option<&Chap>) -> io::Result<()> {
@@ -113,14 +102,11 @@ fn set_credentials(host: &Host, portal: &Portal, chap: Option<&Chap>) -> io::Res
     if new == text { Ok(()) } else { lock.replace(host, &file, &new) }
 }
 
-fn put_back(host: &Host, portal: &Portal, before: Option<(RecordFile, String)>) -> io::Result<()> {
+fn remove(host: &Host, portal: &Portal) -> io::Result<()> {
     let lock = DatabaseLock::take(host)?;
-    match before {
-        Some((file, text)) => lock.replace(host, &file, &text),
-        None => match discovery_file(host, portal)? {
-            Some(file) => lock.remove(host, &file),
-            None => Ok(()),
-        },
+    match discovery_file(host, portal)? {
+        Some(file) => lock.remove(host, &file),
+        None => Ok(()),
     }
 }
 
@@ -233,29 +219,26 @@ mod tests {
     }
 
     #[test]
-    fn foreign_record_gets_its_text_back() {
+    fn the_record_goes_whatever_the_answer_is() {
         let chap = Chap::new("disco".into(), Secret::new("secretsecret1".into()), None).unwrap();
         let text = "# BEGIN RECORD 2.1.8\ndiscovery.sendtargets.address = 10.0.0.1\n\
-            discovery.sendtargets.auth.authmethod = CHAP\ndiscovery.sendtargets.auth.username = other\n\
-            discovery.sendtargets.auth.password = othersecret12\n# END RECORD\n";
+            discovery.sendtargets.auth.authmethod = None\n# END RECORD\n";
         for (code, stdout) in [(0, "10.0.0.1:3260,1 iqn.2024-02.com.example:etcd\n"), (21, ""), (24, "")] {
-            let transcript = Transcript::default().on(
-                &format!("{DISCOVERY} -I etcd-lun -D -o nonpersistent"),
-                code,
-                stdout,
-                "",
-            );
+            let path = "/etc/iscsi/send_targets/10.0.0.1,3260/st_config";
+            let made = Fixture::base("disc").join(&path[1..]);
+            let asks = format!("{DISCOVERY} -I etcd-lun -D -o nonpersistent");
+            let transcript = Transcript::default()
+                .writing(&format!("{DISCOVERY} -o new"), made, text)
+                .on(&asks, code, stdout, "");
             let calls = transcript.calls();
             let fixture = Fixture::with("disc", transcript);
-            let path = "/etc/iscsi/send_targets/10.0.0.1,3260/st_config";
-            fixture.file(path, text);
             let result = discover(&fixture.host, &"10.0.0.1".parse().unwrap(), Some(&chap), LIMIT);
             match code {
                 24 => assert!(!result.unwrap_err().is_transient()),
                 code => assert_eq!(result.unwrap().targets.len(), usize::from(code == 0)),
             }
-            assert_eq!(fixture.host.root.read(path).unwrap(), text);
-            assert_eq!(calls.borrow().len(), 1);
+            assert_eq!(fixture.host.root.read_opt(path).unwrap(), None);
+            assert_eq!(calls.borrow().len(), 2);
         }
     }
 }

@@ -6,13 +6,13 @@
 //! `__logout_by_startup`). So each record goes, also while its session is up. `iscsiadm -o delete` would refuse that.
 
 use super::{
-    database::{RecordFile, has_all, node_files, node_portals},
+    database::{Credentials, RecordFile, discovery_file, has_all, node_files, node_portals, with_chap},
     lock::DatabaseLock,
     session::{Session, sessions},
 };
 use crate::{
     host::Host,
-    terms::{INTERFACE, Iqn, Portal},
+    terms::{Chap, INTERFACE, Iqn, Portal},
 };
 use std::io;
 
@@ -68,6 +68,32 @@ pub fn delete_records(host: &Host, target: &Iqn, settings: &[(&str, &str)]) -> i
     Ok(())
 }
 
+/// Deletes the records of discoveries at these portals with exactly these credentials, which a killed run of an earlier release
+/// left. Others have node records of the target, if such a record is theirs.
+pub fn delete_discoveries(
+    host: &Host,
+    target: &Iqn,
+    portals: &[Portal],
+    credentials: Option<&Chap>,
+) -> io::Result<()> {
+    let Some(chap) = credentials else { return Ok(()) };
+    if !recorded_by_others(host, target)?.is_empty() {
+        return Ok(());
+    }
+    for portal in portals {
+        let lock = DatabaseLock::take(host)?;
+        let Some(file) = discovery_file(host, portal)? else { continue };
+        let text = lock.read(host, &file)?;
+        let is_ours =
+            |text: &String| with_chap(text, Credentials::Discovery, Some(chap)).as_ref() == Some(text);
+        if text.as_ref().is_some_and(is_ours) {
+            tracing::info!("removing {}", file.path);
+            lock.remove(host, &file)?;
+        }
+    }
+    Ok(())
+}
+
 fn delete(
     host: &Host,
     target: &Iqn,
@@ -100,7 +126,7 @@ fn is_used(host: &Host, target: &Iqn, portal: &Portal) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::iscsi::tests::Fixture;
+    use crate::{host::iscsi::tests::Fixture, terms::Secret};
     use std::{fs, os::unix::fs::symlink};
 
     const TARGET: &str = "iqn.2024-02.com.example:etcd";
@@ -166,6 +192,32 @@ mod tests {
                 host.root.list(format!("{database}/static")).unwrap(),
                 [format!("{TARGET},10.0.0.1,3260,1,default")]
             );
+        }
+    }
+
+    #[test]
+    fn only_a_discovery_of_ours_is_deleted() {
+        let (target, portal): (Iqn, Portal) = (TARGET.parse().unwrap(), "10.0.0.1".parse().unwrap());
+        let chap = |secret: &str| Chap::new("disco".into(), Secret::new(secret.into()), None).unwrap();
+        let plain = "# BEGIN RECORD 2.1.11\ndiscovery.startup = manual\n# END RECORD\n";
+        let left = with_chap(plain, Credentials::Discovery, Some(&chap("secretsecret1"))).unwrap();
+        for (text, credentials, others, is_left) in [
+            (left.as_str(), Some(chap("secretsecret1")), false, false),
+            (&left, Some(chap("secretsecret2")), false, true),
+            (&left, None, false, true),
+            (plain, Some(chap("secretsecret1")), false, true),
+            (&left, Some(chap("secretsecret1")), true, true),
+        ] {
+            let fixture = Fixture::new("discoveries");
+            let file = "/var/lib/iscsi/send_targets/10.0.0.1,3260/st_config";
+            fixture.file(file, text);
+            if others {
+                let record = RECORD.replace("etcd-lun", "default");
+                fixture.file(&format!("/var/lib/iscsi/nodes/{TARGET}/10.0.0.1,3260,1/default"), &record);
+            }
+            delete_discoveries(&fixture.host, &target, std::slice::from_ref(&portal), credentials.as_ref())
+                .unwrap();
+            assert_eq!(fixture.host.root.mode(file).unwrap().is_some(), is_left, "{text}, {others}");
         }
     }
 

@@ -12,22 +12,25 @@
 //! `nodes` has the node record of a log-in, with its CHAP secrets, and `static` a link to it. Only the log-in needs it:
 //! iscsid gets a copy (`iscsid.c`, `mgmt_ipc_session_login`). With a record that others see, others end or change our
 //! session ([`super::leftover`] says how).
+//!
+//! `send_targets` has the record of a discovery, with its CHAP secrets. So a run that is killed meanwhile leaves none on a disk, and
+//! a record of others for the same portal is neither used nor changed.
 
 use super::{
     database::DATABASES,
-    leftover::{delete_records, recorded},
+    leftover::{delete_discoveries, delete_records, recorded},
 };
 use crate::{
     host::{Host, namespace, root::absent_is_none, root::at},
-    terms::{AbsPath, INTERFACE, Iqn},
+    terms::{AbsPath, Chap, INTERFACE, Iqn, Portal},
 };
 use nix::mount::{MsFlags, mount};
 use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
 /// The interfaces.
 const IFACES: &str = "ifaces";
-/// The node records, and iscsiadm's links to those that discovery did not find.
-const RECORDS: [&str; 2] = ["nodes", "static"];
+/// The node records, iscsiadm's links to those that discovery did not find, and the records of discoveries.
+const RECORDS: [&str; 3] = ["nodes", "static", "send_targets"];
 
 /// Makes our interface, with this initiator name, for every iscsiadm that this process runs. The process must be in a
 /// mount namespace of its own, whose mounts don't propagate.
@@ -37,12 +40,19 @@ pub fn use_interface(host: &Host, ours: &str, initiator: &Iqn) -> io::Result<()>
     cover(host, ours, IFACES)
 }
 
-/// Has every iscsiadm that this process runs keep its node records where no other program sees them. First deletes our
-/// records of the target that an earlier release left in the database of all. The process must be in a mount namespace of
-/// its own, whose mounts don't propagate.
-pub fn use_own_records(host: &Host, ours: &str, target: &Iqn, settings: &[(&str, &str)]) -> io::Result<()> {
+/// Has every iscsiadm that this process runs keep its records where no other program sees them. First deletes our records of
+/// the target that an earlier release left in the database of all, and those of discoveries at these portals with these
+/// credentials. The process must be in a mount namespace of its own, whose mounts don't propagate.
+pub fn use_own_records(
+    host: &Host,
+    ours: &str,
+    target: &Iqn,
+    settings: &[(&str, &str)],
+    (portals, discovery): (&[Portal], Option<&Chap>),
+) -> io::Result<()> {
     check_namespace(host)?;
     delete_records(host, target, settings)?;
+    delete_discoveries(host, target, portals, discovery)?;
     for name in RECORDS {
         host.root.make_dir(format!("{ours}/{name}"), 0o700)?;
         cover(host, ours, name)?;
@@ -54,7 +64,7 @@ pub fn use_own_records(host: &Host, ours: &str, target: &Iqn, settings: &[(&str,
     }
 }
 
-/// Removes the node records of this process's log-ins, and those that a killed run left.
+/// Removes the records of this process's log-ins and discoveries, and those that a killed run left.
 pub fn drop_own_records(host: &Host, ours: &str) -> io::Result<()> {
     for name in RECORDS {
         let dir = format!("{ours}/{name}");
@@ -163,7 +173,7 @@ mod tests {
 
     #[test]
     fn directories_of_the_database() {
-        for name in ["ifaces", "nodes", "static"] {
+        for name in ["ifaces", "nodes", "static", "send_targets"] {
             let shown = |host: &Host| -> Vec<String> {
                 let strip = |place: &AbsPath| place.to_string().strip_suffix(name).unwrap().to_owned();
                 places(host, name).unwrap().iter().map(strip).collect()
@@ -201,6 +211,7 @@ mod tests {
         drop_own_records(host, OURS).unwrap();
         fixture.file("/run/etcd-lun/nodes/iqn.2024-02.com.example:etcd/10.0.0.1,3260,1/etcd-lun", "secret");
         fixture.file("/run/etcd-lun/nodes/.etcd-lun.new", "secret");
+        fixture.file("/run/etcd-lun/send_targets/10.0.0.1,3260/st_config", "secret");
         fs::create_dir_all(host.root.locate("/run/etcd-lun/static")).unwrap();
         std::os::unix::fs::symlink("nowhere", host.root.locate("/run/etcd-lun/static/link")).unwrap();
         fixture.file("/run/etcd-lun/health.json", "");
@@ -209,7 +220,7 @@ mod tests {
         for name in RECORDS {
             assert_eq!(host.root.list(format!("{OURS}/{name}")).unwrap(), [""; 0]);
         }
-        assert_eq!(host.root.list(OURS).unwrap(), ["health.json", "nodes", "static"]);
+        assert_eq!(host.root.list(OURS).unwrap(), ["health.json", "nodes", "send_targets", "static"]);
         assert_eq!(host.root.list("/var/lib/iscsi/nodes").unwrap().len(), 1);
     }
 
@@ -227,7 +238,7 @@ mod tests {
         let target = "iqn.2024-02.com.example:etcd".parse().unwrap();
         for error in [
             use_interface(host, OURS, &"iqn.1994-05.com.redhat:master0".parse().unwrap()).unwrap_err(),
-            use_own_records(host, OURS, &target, &[]).unwrap_err(),
+            use_own_records(host, OURS, &target, &[], (&[], None)).unwrap_err(),
         ] {
             assert!(error.to_string().contains("mount namespace of its own"), "{error}");
         }

@@ -16,6 +16,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("beside/another-targets-session", untouched),
         Scenario::new("beside/migrated-by-an-earlier-release", earlier_release),
         Scenario::new("beside/no-record-at-rest", no_record),
+        Scenario::new("beside/logged-out-under-etcd", super::lost::logged_out),
     ]
 }
 
@@ -44,7 +45,7 @@ systemctl show --property MainPID --value iscsid.service
 cat /etc/iscsi/initiatorname.iscsi
 cd /var/lib/iscsi; find nodes/*beside ifaces -type f | sort | xargs sha256sum";
 
-fn driver() -> String {
+pub(super) fn driver() -> String {
     format!(
         "set -e
          cat >/usr/local/bin/beside <<'END'
@@ -140,7 +141,7 @@ fn untouched(stage: &mut Stage) -> Result<()> {
 }
 
 /// The two targets at one portal. The other one lets only the node's own name in.
-fn offer(stage: &mut Stage) -> Result<()> {
+pub(super) fn offer(stage: &mut Stage) -> Result<()> {
     let file = stage.lun_file("beside");
     crate::target::blank(&file, 64 << 20)?;
     let beside = Some((file, OWN.into()));
@@ -217,10 +218,30 @@ fn is_nothing_at_rest(stage: &Stage) -> Result<()> {
     }
     let left = stage.node.ok(
         "find /etc/iscsi /var/lib/iscsi \\( -name 'etcd-lun*' -o -name '*,etcd-lun' -o -path '*:etcd*' \\) 2>/dev/null
-         find /run/etcd-lun*/nodes /run/etcd-lun*/static -mindepth 1",
+         find /run/etcd-lun*/nodes /run/etcd-lun*/static /run/etcd-lun*/send_targets -mindepth 1",
     )?;
     if !left.is_empty() {
         bail!("open-iscsi's database has something of ours: {left}");
+    }
+    Ok(())
+}
+
+/// A run is killed while the portal answers no discovery. It leaves the secret where no disk is, and the next run removes it. One
+/// of an earlier release left it in open-iscsi's database, from where it goes too.
+fn killed_while_discovering(stage: &Stage) -> Result<()> {
+    let secret = scene::discovery().secret;
+    stage.target.freeze()?;
+    let killed = stage.node.run(&format!(
+        "etcd-lun apply >/dev/null 2>&1 & pid=$!
+         for i in $(seq 300); do grep -rqs '{secret}' /run/etcd-lun*/send_targets && pgrep -x iscsiadm && break; sleep 0.1; done
+         kill -KILL $pid; pkill -KILL -x iscsiadm
+         grep -rqs '{secret}' /run/etcd-lun*/send_targets || {{ echo no record of a discovery; exit 1; }}
+         ! grep -rls '{secret}' /etc/iscsi /var/lib/iscsi || exit 2
+         cp -r /run/etcd-lun*/send_targets/. /var/lib/iscsi/send_targets/ && grep -rqs '{secret}' /var/lib/iscsi/send_targets"
+    ))?;
+    stage.target.thaw()?;
+    if killed.code != 0 {
+        bail!("a run that is killed during a discovery should leave the secret in /run only: {killed}");
     }
     Ok(())
 }
@@ -238,6 +259,7 @@ fn no_record(stage: &mut Stage) -> Result<()> {
         discovery_chap: Some(scene::discovery()),
         ..Wanted::default()
     })?;
+    killed_while_discovering(stage)?;
     stage.apply()?;
     stage.is_on_lun()?;
     is_nothing_at_rest(stage)?;

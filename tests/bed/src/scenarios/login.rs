@@ -219,6 +219,11 @@ const ONE_AFTER_ANOTHER: &[(&str, Setting)] = &[
         wanted.chap = None;
         stage.target.offer(Offer { chap: None, ..stage.target.offered().clone() })
     }),
+    ("a secret with characters that files and shells have a use for", |stage, wanted| {
+        let odd = Account::new("initiator1", "b#d \"s3=c'r $t");
+        wanted.chap = Some(odd.clone());
+        stage.target.offer(Offer { chap: Some(odd), ..stage.target.offered().clone() })
+    }),
     ("CHAP for discovery", |stage, wanted| {
         wanted.discovery_chap = Some(scene::discovery());
         stage

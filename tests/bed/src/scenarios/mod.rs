@@ -29,6 +29,7 @@ mod health;
 mod held;
 mod lio;
 mod login;
+mod lost;
 mod lun;
 mod migrate;
 mod paths;

@@ -92,6 +92,8 @@ fn service(stage: &mut Stage) -> Result<()> {
     stage.node.power_on()?;
     runs_confined(stage)?;
     writes_metrics(&stage.node)?;
+    super::lost::comes_back_confined(stage)?;
+    audit::nothing_denied(&stage.node)?;
     comes_late(stage)?;
     rollback_ends(stage)?;
     closed::removed(stage)?;

@@ -1,0 +1,227 @@
+//! The kernel loses etcd's LUN while it is mounted: another program logs our session out. What a boot would do begins by
+//! itself, within seconds. And iscsid refuses the log-out where the config asks for it.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::scene::{self, Wanted};
+use crate::stage::Stage;
+use crate::target::IQN;
+
+/// The command of a CSI driver (NetApp/trident#119). It names no interface.
+fn log_out() -> String {
+    format!("iscsiadm -m node -T {IQN} -p 10.77.0.1:3260 -u")
+}
+
+/// What the service has said since a moment, without systemd's own lines.
+fn said(stage: &Stage, since: &str) -> Result<String> {
+    stage.node.ok(&format!(
+        "journalctl --sync; journalctl --since=@{since} --no-pager -o cat -u etcd-lun-lost.service -t etcd-lun"
+    ))
+}
+
+/// systemd knows the path to the LUN, by udev's rule.
+fn is_watched(stage: &Stage) -> Result<()> {
+    let known = stage.node.ok("systemctl list-units --no-legend 'etcd-lun-path@*' | wc -l")?;
+    if known != "1" {
+        bail!(
+            "systemd knows {known} paths to the LUN: {}",
+            stage.node.run("udevadm info -e | grep -B9 -A9 etcd-lun-path")?
+        );
+    }
+    Ok(())
+}
+
+/// What the service says when it begins to do something.
+const GONE: &str = "the session of etcd's LUN is gone";
+/// What only a person can do, in its words.
+const BY_HAND: &str = "etcd stays down until someone runs `etcd-lun apply`";
+
+fn is_quiet(stage: &Stage, since: &str, after: &str) -> Result<()> {
+    let said = said(stage, since)?;
+    if said.contains(GONE) || said.contains("error") {
+        bail!("after {after} etcd-lun-lost.service should have nothing to do: {said}");
+    }
+    Ok(())
+}
+
+/// Waits until our session is there again, with its disk, and the service has ended.
+fn comes_back(stage: &Stage, since: &str, limit: Duration) -> Result<()> {
+    let back = "grep -q LOGGED_IN /dev/null $(grep -l etcd-lun /sys/class/iscsi_session/*/ifacename | sed s/ifacename/state/) &&
+        ls /dev/disk/by-path/*:etcd-lun-1 &&
+        [ \"$(systemctl show --property ActiveState --value etcd-lun-lost.service)\" = inactive ]";
+    if let Err(error) = stage.wait_until_within(back, limit) {
+        let state = stage.node.run(
+            "systemctl status 'etcd-lun-path@*' etcd-lun-lost.service; grep . /sys/class/iscsi_session/*/{state,ifacename}",
+        )?;
+        bail!("{error}: {}\n{state}", said(stage, since)?);
+    }
+    Ok(())
+}
+
+/// After [`log_out`]: the session is back, and everything says what is left for a person. Then a person does it.
+fn is_for_a_person(stage: &Stage, since: &str) -> Result<()> {
+    let said = said(stage, since)?;
+    if !said.contains(GONE) || !said.contains(BY_HAND) {
+        bail!("etcd-lun-lost.service should name what it did and what a person must do: {said}");
+    }
+    let health = stage.agent("health")?.stdout;
+    let mount = health.lines().find(|line| line.starts_with("mount ")).unwrap_or_default();
+    if !mount.contains("FOUND") || !mount.contains("run `etcd-lun apply`, which stops etcd") {
+        bail!("`health` should name the cure: {health}");
+    }
+    let metrics = stage.node.ok(
+        "etcd-lun health --prometheus /run/lost.prom >/dev/null; grep ^etcd_lun_shut_down /run/lost.prom",
+    )?;
+    if !metrics.ends_with(" 1") {
+        bail!("the metric should say so too: {metrics}");
+    }
+    stage.apply()?;
+    stage.is_on_lun()?;
+    stage.has_kept("beside/lost")
+}
+
+pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
+    super::beside::offer(stage)?;
+    stage.configure(&Wanted::default())?;
+    stage.node.ok("etcd-lun render udev >/etc/udev/rules.d/90-etcd-lun.rules; udevadm control --reload")?;
+    stage.node.ok(&super::beside::driver())?;
+    stage.apply()?;
+    stage.is_on_lun()?;
+    is_watched(stage)?;
+    stage.node.ok("etcdctl put beside/lost yes")?;
+
+    // Nothing of this is a loss: a log-out from another target, and events of our own disk.
+    let begun = stage.node.ok("date +%s")?;
+    stage.node.ok(&format!(
+        "systemctl stop beside; iscsiadm -m node -T {} -u; rm -rf /var/lib/iscsi/nodes/* /var/lib/iscsi/send_targets/*
+         udevadm trigger --settle --action=change /sys/class/block/$(basename $(readlink -f /dev/disk/by-label/etcd-lun)); sleep 6",
+        crate::target::BESIDE
+    ))?;
+    is_quiet(stage, &begun, "a log-out from another target")?;
+    stage.is_on_lun()?;
+
+    let since = stage.node.ok("date +%s")?;
+    let took = stage.node.ok(&format!(
+        "{}; begun=$(date +%s%N)
+         for i in $(seq 300); do journalctl --since=@{since} -o cat -u etcd-lun-lost.service -t etcd-lun | grep -q 'is gone' && break; sleep 0.1; done
+         echo $((($(date +%s%N) - begun) / 1000000))",
+        log_out()
+    ))?;
+    let took = took.lines().last().unwrap_or_default().to_owned();
+    println!("        the loss was noticed after {took} ms");
+    if took.parse::<u64>()? > 20_000 {
+        bail!("the loss was noticed too late: {}", said(stage, &since)?);
+    }
+    comes_back(stage, &since, Duration::from_secs(60))?;
+    is_for_a_person(stage, &since)?;
+
+    // The target is away too. The service tries on until it is back.
+    let since = stage.node.ok("date +%s")?;
+    stage.node.ok(&log_out())?;
+    stage.target.stop();
+    stage.wait_until(
+        "journalctl --since=-2min -o cat -u etcd-lun-lost.service -t etcd-lun | grep 'no session to'",
+    )?;
+    stage.target.restart()?;
+    comes_back(stage, &since, Duration::from_secs(90))?;
+    is_for_a_person(stage, &since)?;
+
+    // No event: without udev's rule systemd does not know the path. The health check of the timer finds the loss.
+    let since = stage.node.ok("date +%s")?;
+    stage.node.ok("systemctl stop 'etcd-lun-path@*'; sleep 6")?;
+    is_quiet(stage, &since, "the end of the watch")?;
+    stage.node.ok(&format!("{}; sleep 6", log_out()))?;
+    is_quiet(stage, &since, "a log-out that nobody watches")?;
+    stage.node.ok("systemctl start etcd-lun-health.service")?;
+    comes_back(stage, &since, Duration::from_secs(60))?;
+    is_for_a_person(stage, &since)?;
+
+    refused(stage)?;
+
+    // A reboot and a rollback log out too.
+    let since = stage.node.ok("date +%s")?;
+    stage.node.ok(&format!("systemctl enable --quiet etcd.service; {}", scene::AT_BOOT))?;
+    stage.node.reboot()?;
+    super::boot::wait_for(&stage.node, "etcd.service", "active", crate::scene::LIMIT)?;
+    stage.is_on_lun()?;
+    is_watched(stage)?;
+    super::health::is_well(stage)?;
+    let rollback = stage.agent("rollback")?;
+    if rollback.code != 0 {
+        bail!("the rollback should have succeeded: {rollback}");
+    }
+    stage.node.ok("sleep 6")?;
+    stage.is_untouched()?;
+    is_quiet(stage, &since, "a reboot and a rollback")
+}
+
+/// With `target.safe_logout` iscsid refuses the log-out, and the node's own iscsid.conf stays as it is. Without the key all is as
+/// before.
+fn refused(stage: &Stage) -> Result<()> {
+    let own = "sha256sum /etc/iscsi/iscsid.conf; cat /proc/mounts | grep -c iscsid.conf; true";
+    let before = stage.node.ok(own)?;
+    // A record of another program's, by which `--logoutall` finds the session's target.
+    let plant = format!("iscsiadm -m node -T {IQN} -p 10.77.0.1:3260,1 -o new");
+    stage.node.ok(&plant)?;
+    let shared = |stage: &Stage| -> Result<String> {
+        let health = stage.agent("health")?.stdout;
+        Ok(health.lines().find(|line| line.starts_with("shared-target ")).unwrap_or_default().to_owned())
+    };
+    let found = shared(stage)?;
+    if !found.contains("FOUND") || !found.contains("`target.safe_logout = true`") {
+        bail!("`health` should name the key: {found}");
+    }
+    stage.configure(&Wanted { target: "safe_logout = true\n".into(), ..Wanted::default() })?;
+    stage.node.ok("systemctl restart iscsid")?;
+    let since = stage.node.ok("date +%s")?;
+    let one = stage.node.run(&log_out())?;
+    let all = stage.node.run("iscsiadm -m node --logoutall=all")?;
+    println!("        with safe_logout: {} and {}, {}", one.code, all.code, all.both().trim());
+    // ISCSI_ERR_BUSY
+    if one.code != 28 {
+        bail!("iscsid should refuse the log-out with 28: {one}");
+    }
+    stage.node.ok("etcdctl put beside/refused yes")?;
+    stage.is_on_lun()?;
+    is_quiet(stage, &since, "a log-out that iscsid refused")?;
+    let (found, after) = (shared(stage)?, stage.node.ok(own)?);
+    if !found.contains(" ok ") || after != before {
+        bail!(
+            "the node's own iscsid.conf should be the same, and `health` be ok: {found}, {before}, {after}"
+        );
+    }
+    if stage.agent("plan")?.stdout.contains("log") {
+        bail!("nothing is to be done because of the key: {}", stage.agent("plan")?);
+    }
+    stage.configure(&Wanted::default())?;
+    stage.node.ok(
+        "rm -r /etc/systemd/system/iscsid.service.d/50-etcd-lun.conf /etc/systemd/system/etcd-lun-iscsid.service
+         systemctl daemon-reload; systemctl restart iscsid",
+    )?;
+    if !shared(stage)?.contains("FOUND") {
+        bail!("without the key iscsid does not refuse a log-out: {}", shared(stage)?);
+    }
+    stage.node.ok(&format!("iscsiadm -m node -T {IQN} -o delete; rm -rf /var/lib/iscsi/nodes/*"))?;
+    stage.is_on_lun()
+}
+
+/// The same in the service's domain. udev's rule came with the object.
+pub(super) fn comes_back_confined(stage: &Stage) -> Result<()> {
+    is_watched(stage)?;
+    stage.node.ok("etcdctl put beside/lost yes")?;
+    let since = stage.node.ok("date +%s")?;
+    stage.node.ok(&log_out())?;
+    comes_back(stage, &since, Duration::from_secs(90))?;
+    let said = said(stage, &since)?;
+    if !said.contains(GONE)
+        || !said.contains(BY_HAND)
+        || !said.contains("running as system_u:system_r:etcd_lun_t:s0")
+    {
+        bail!("etcd-lun-lost.service should have done it in its domain: {said}");
+    }
+    stage.apply()?;
+    stage.is_on_lun()?;
+    stage.has_kept("beside/lost")
+}
