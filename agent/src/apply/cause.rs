@@ -53,6 +53,12 @@ fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
     let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
     let said = kmsg::errors_of(&since.messages().ok()?, &disks, &sids);
     let said = one_line(said.first()?);
+    if kmsg::is_reservation_conflict(&said) {
+        return Some(format!(
+            "the kernel says `{said}`: another computer holds a SCSI reservation on {place}; find out whose it is \
+             (`sg_persist --in --read-reservation`), release it at the target, then run this again"
+        ));
+    }
     Some(match &run.config.backing {
         Backing::Iscsi(_) => format!(
             "the kernel says `{said}`: check {place} at the target (its log, the free space of its pool) and the network to it, \

@@ -115,6 +115,17 @@ pub fn errors_of(messages: &[Message], disks: &[String], sessions: &[u32]) -> Ve
     found
 }
 
+/// True if such an error says that another initiator has reserved the disk (kernel `block/blk-core.c`, `blk_errors`): by its name
+/// since Linux 6.3, as a nexus before.
+///
+/// ```text
+/// reservation conflict error, dev sdb, sector 0 op 0x1:(WRITE) ...
+/// critical nexus error, dev sdb, sector 0 op 0x1:(WRITE) ...
+/// ```
+pub fn is_reservation_conflict(error: &str) -> bool {
+    error.contains("reservation conflict error, dev ") || error.contains("critical nexus error, dev ")
+}
+
 /// True if the target has announced another size of one of these disks, and the kernel has not read it since (kernel
 /// `drivers/scsi/scsi_error.c`, `scsi_report_sense`; `drivers/scsi/sd.c`, `sd_print_capacity`):
 ///
@@ -175,6 +186,25 @@ mod tests {
         assert_eq!(parse(text), Some(expected));
         for text in ["", "6,1,2,-", "x,1,2,-;text", "6,1,2,-;"] {
             assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn reservations() {
+        for (text, is_one) in [
+            (
+                "reservation conflict error, dev sdb, sector 0 op 0x1:(WRITE) flags 0x8800 phys_seg 1 prio class 2",
+                true,
+            ),
+            (
+                "critical nexus error, dev sdb, sector 0 op 0x1:(WRITE) flags 0x8800 phys_seg 1 prio class 2",
+                true,
+            ),
+            ("critical target error, dev sdb, sector 0 op 0x1:(WRITE)", false),
+            ("I/O error, dev sdb, sector 2048 op 0x1:(WRITE) flags 0x9800 phys_seg 1 prio class 2", false),
+        ] {
+            let errors = errors_of(&[Message { level: 3, text: text.into() }], &["sdb".into()], &[]);
+            assert_eq!(errors.iter().any(|error| is_reservation_conflict(error)), is_one, "{text}");
         }
     }
 

@@ -1,12 +1,11 @@
 //! A node that has iSCSI of its own: a CSI driver's session to another target, with the node's own initiator name.
-//! And a node that an earlier release migrated, which changed that name.
 
 use anyhow::{Result, bail};
 
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::target::{BESIDE, IQN, Offer};
+use crate::target::{BESIDE, Offer};
 
 /// The node's own initiator name, by which the other target knows it.
 pub(super) const OWN: &str = "iqn.1994-05.com.redhat:the-node";
@@ -14,7 +13,6 @@ pub(super) const OWN: &str = "iqn.1994-05.com.redhat:the-node";
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("beside/another-targets-session", untouched),
-        Scenario::new("beside/migrated-by-an-earlier-release", earlier_release),
         Scenario::new("beside/no-record-at-rest", no_record),
         Scenario::new("beside/logged-out-under-etcd", super::lost::logged_out),
     ]
@@ -150,54 +148,6 @@ pub(super) fn offer(stage: &mut Stage) -> Result<()> {
         beside,
         ..stage.target.offered().clone()
     })
-}
-
-/// What a release without an interface left: the config's name for the whole node, a record without an interface, and
-/// a session by it. It works on, until the next boot makes a session of the new kind.
-fn earlier_release(stage: &mut Stage) -> Result<()> {
-    let account = scene::chap();
-    stage.configure(&Wanted::default())?;
-    stage.node.ok(&format!(
-        "set -e; echo InitiatorName={} >/etc/iscsi/initiatorname.iscsi
-         iscsiadm -m node -T {IQN} -p 10.77.0.1:3260,1 -o new
-         set -- -n node.session.auth.authmethod -v CHAP -n node.session.auth.username -v {} -n node.session.auth.password -v {}
-         for of in startup=manual session.scan=manual session.initial_login_retry_max=1 'conn[0].timeo.login_timeout=10' \
-             session.err_timeo.abort_timeout=15 session.err_timeo.lu_reset_timeout=30 session.err_timeo.tgt_reset_timeout=30; do
-             set -- \"$@\" -n \"node.${{of%%=*}}\" -v \"${{of#*=}}\"
-         done
-         iscsiadm -m node -T {IQN} -p 10.77.0.1:3260 -o update \"$@\"
-         iscsiadm -m node -T {IQN} -p 10.77.0.1:3260 --login",
-        scene::INITIATOR,
-        account.user,
-        account.secret
-    ))?;
-    stage.apply()?;
-    stage.is_on_lun()?;
-    let session =
-        "ls /sys/class/iscsi_session; cat /sys/class/iscsi_session/*/ifacename /etc/iscsi/initiatorname.iscsi
-        find /var/lib/iscsi/nodes -type f";
-    let before = stage.node.ok(session)?;
-    if !before.contains("default") || before.contains("etcd-lun") {
-        bail!("the session should be the one of the earlier release: {before}");
-    }
-    let again = stage.apply()?;
-    if !again.stdout.contains("Nothing to do") || stage.node.ok(session)? != before {
-        bail!("a second apply changed something: {again}");
-    }
-    stage.node.ok(&format!("systemctl enable --quiet etcd.service; {}", scene::AT_BOOT))?;
-    stage.node.reboot()?;
-    super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
-    super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
-    stage.is_on_lun()?;
-    let after = stage.node.ok(session)?;
-    if after.contains("default") || !after.contains("etcd-lun") || !after.contains(scene::INITIATOR) {
-        bail!("after a boot there should be a session by our interface, and no other record: {after}");
-    }
-    let rollback = stage.agent("rollback")?;
-    if rollback.code != 0 {
-        bail!("the rollback should have succeeded: {rollback}");
-    }
-    stage.is_untouched().map(drop)
 }
 
 /// Everything of our session that a command of others may change.

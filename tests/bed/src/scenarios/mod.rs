@@ -23,8 +23,10 @@ mod copy;
 pub(crate) mod cuts;
 mod delivered;
 mod device;
+mod earlier;
 mod exposure;
 mod faults;
+mod former;
 mod health;
 mod held;
 mod lio;
@@ -53,11 +55,13 @@ pub fn all() -> Vec<Scenario> {
         beside::scenarios(),
         cluster::scenarios(),
         device::scenarios(),
+        earlier::scenarios(),
         exposure::scenarios(),
         restored::scenarios(),
         lio::scenarios(),
         paths::scenarios(),
         faults::scenarios(),
+        former::scenarios(),
         health::scenarios(),
         storage::scenarios(),
         rollback::scenarios(),
