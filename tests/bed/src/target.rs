@@ -53,12 +53,14 @@ pub struct Lun {
     pub read_only: bool,
     /// The number of the storage's volume. The WWID depends on it.
     pub volume: u32,
+    /// The size of its sectors, in bytes.
+    pub sector: u32,
 }
 
 impl Lun {
     /// A LUN in a backing file.
     pub fn new(number: u32, file: PathBuf) -> Self {
-        Self { number, file, read_only: false, volume: number }
+        Self { number, file, read_only: false, volume: number, sector: 512 }
     }
 
     /// Its WWID as sysfs shows it. tgtd makes it from the `scsi_id` that `configure` sets.
@@ -271,7 +273,8 @@ impl Target {
         let number = lun.number.to_string();
         let file = lun.file.to_string_lossy().into_owned();
         let at = ["--tid", "1", "--lun", &number];
-        self.set("logicalunit", "new", &[&at[..], &["-b", &file]].concat())?;
+        let sector = lun.sector.to_string();
+        self.set("logicalunit", "new", &[&at[..], &["-b", &file, "--blocksize", &sector]].concat())?;
         let parameters =
             format!("scsi_id={},scsi_sn=bed{number:0>5},readonly={}", lun.scsi_id(), u8::from(lun.read_only));
         self.set("logicalunit", "update", &[&at[..], &["--params", &parameters]].concat())

@@ -48,10 +48,10 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 }
 
 /// tgtd addresses LUN 300 as arrays do from 256 on, in flat addressing, which Linux shows as 16684. Asked for the kernel's 300
-/// it answers for LUN 44. Both are blank.
+/// it answers for LUN 44. Both are blank. LUN 300 has sectors of 4096 bytes, as newer arrays offer them.
 fn number_of_the_array(stage: &mut Stage) -> Result<()> {
     let lun = |number| Lun::new(number, stage.lun_file(number));
-    let luns = vec![lun(44), lun(300)];
+    let luns = vec![lun(44), Lun { sector: 4096, ..lun(300) }];
     for lun in &luns {
         blank(&lun.file, LUN_SIZE)?;
     }
@@ -86,6 +86,10 @@ fn number_of_the_array(stage: &mut Stage) -> Result<()> {
         stage.node.ok("cat /sys/class/block/$(basename $(findmnt -no SOURCE /var/lib/etcd))/device/wwid")?;
     if wwid.trim() != right.wwid() || fingerprint(&other.file)? != before {
         bail!("etcd is on {wwid}, and LUN 300 is {}", right.wwid());
+    }
+    let sectors = stage.node.ok("blockdev --getss --getpbsz $(findmnt -no SOURCE /var/lib/etcd) && xfs_info /var/lib/etcd | grep -o -m 1 sectsz=4096")?;
+    if sectors.split_whitespace().collect::<Vec<_>>() != ["4096", "4096", "sectsz=4096"] {
+        bail!("the LUN has sectors of 4096 bytes, and the node has {sectors}");
     }
     // What else the target shows is not left attached.
     let disks = stage.node.ok("ls /sys/class/iscsi_session/session*/device/target*/*/block | grep -c ^sd")?;
