@@ -193,3 +193,25 @@ fn secrets_can_be_left_out() {
     let object = dir.object("machineconfig", &["--config", &inline]);
     assert_eq!(files(&object).len(), 5);
 }
+
+/// Argo CD reads its options from an annotation. Without the option there is none.
+#[test]
+fn for_argo_cd() {
+    let dir = Dir::new("argo-cd");
+    let config = dir.write("config.toml", CONFIG);
+    let rendered = |more: &[&str]| {
+        let (code, out, err) = dir.render("machineconfig", &[&["--config", &config][..], more].concat());
+        assert_eq!(code, 0, "{err}");
+        serde_norway::from_str::<Value>(&out).unwrap()["metadata"].clone()
+    };
+    let with = rendered(&["--argo-cd"]);
+    assert_eq!(
+        with["annotations"],
+        serde_json::json!({ "argocd.argoproj.io/sync-options": "ServerSideApply=true,Prune=false" })
+    );
+    let without = rendered(&[]);
+    assert!(without.get("annotations").is_none(), "{without}");
+    assert_eq!((&with["name"], &with["labels"]), (&without["name"], &without["labels"]));
+    let (code, _, err) = dir.render("butane", &["--config", &config, "--argo-cd"]);
+    assert!(code == 2 && err.contains("a Butane config has no annotations"), "{err}");
+}

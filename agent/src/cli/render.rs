@@ -48,6 +48,9 @@ pub(super) struct Options {
     /// Write to this file, with mode 0600, and say which parts have changed; without it, print to standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute())]
     output: Option<PathBuf>,
+    /// Add the annotation by which Argo CD applies the object as a whole and never deletes it
+    #[arg(long)]
+    argo_cd: bool,
 }
 
 /// The role of a pool.
@@ -187,6 +190,10 @@ fn deliver(host: &Host, options: &Options, text: &str) -> Result<(), Exit> {
 
 /// Prints a Butane config, and on standard error the size of the MachineConfig that Butane makes of it.
 pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
+    if options.argo_cd {
+        let why = "--argo-cd: a Butane config has no annotations: add it to the object that Butane makes (guide.md, \"GitOps\")";
+        return Err(Exit::Usage(why.into()));
+    }
     let (host, _, delivery) = gather(file, options)?;
     deliver(&host, options, &delivery::butane(&delivery, &options.role.role, &options.object_name()))
 }
@@ -236,7 +243,8 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<(Host, MachineConfig
         DeliveryError::Twice { .. } | DeliveryError::Term(_) => Exit::Usage(error.to_string()),
         DeliveryError::Unit(_) | DeliveryError::Pack(_) => Exit::Error(error.into()),
     })?;
-    let object = MachineConfig::new(&delivery, &options.role.role, &options.object_name())
+    let annotations = if options.argo_cd { &[delivery::ARGO_CD][..] } else { &[] };
+    let object = MachineConfig::new(&delivery, &options.role.role, &options.object_name(), annotations)
         .map_err(anyhow::Error::from)?;
     fits(&host, options, &way, &object)?;
     Ok((host, object, delivery))

@@ -16,7 +16,7 @@ pub fn butane(delivery: &Delivery, role: &Role, name: &ObjectName) -> String {
     Yaml::Map(vec![
         ("variant", Yaml::text("openshift")),
         ("version", Yaml::text(VERSION)),
-        ("metadata", metadata(role, name)),
+        ("metadata", metadata(role, name, &[])),
         ("storage", Yaml::Map(vec![("files", Yaml::List(files))])),
         ("systemd", Yaml::Map(vec![("units", Yaml::List(delivery.units.iter().map(unit).collect()))])),
     ])

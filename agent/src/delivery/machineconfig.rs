@@ -16,8 +16,13 @@ pub struct MachineConfig {
 }
 
 impl MachineConfig {
-    /// Renders a MachineConfig, the same for the same values.
-    pub fn new(delivery: &Delivery, role: &Role, name: &ObjectName) -> Result<Self, DeliveryError> {
+    /// Renders a MachineConfig with these annotations, the same for the same values.
+    pub fn new(
+        delivery: &Delivery,
+        role: &Role,
+        name: &ObjectName,
+        annotations: &[Annotation],
+    ) -> Result<Self, DeliveryError> {
         let files = delivery.files.iter().map(file).collect::<Result<_, _>>()?;
         let units = delivery.units.iter().map(unit).collect();
         let config = Yaml::Map(vec![
@@ -28,7 +33,7 @@ impl MachineConfig {
         let object = Yaml::Map(vec![
             ("apiVersion", Yaml::text("machineconfiguration.openshift.io/v1")),
             ("kind", Yaml::text("MachineConfig")),
-            ("metadata", metadata(role, name)),
+            ("metadata", metadata(role, name, annotations)),
             ("spec", Yaml::Map(vec![("config", config)])),
         ]);
         let packed =
@@ -52,11 +57,23 @@ impl MachineConfig {
     }
 }
 
-pub(super) fn metadata(role: &Role, name: &ObjectName) -> Yaml {
-    Yaml::Map(vec![
+/// The name of an annotation of an object, and its value.
+pub type Annotation = (&'static str, &'static str);
+
+/// Has Argo CD apply the object on the server's side, so that the object is not stored once more in an annotation, and keep it
+/// when it leaves the repository (Argo CD, "Sync Options").
+pub const ARGO_CD: Annotation = ("argocd.argoproj.io/sync-options", "ServerSideApply=true,Prune=false");
+
+pub(super) fn metadata(role: &Role, name: &ObjectName, annotations: &[Annotation]) -> Yaml {
+    let annotations = (!annotations.is_empty()).then(|| {
+        let each = annotations.iter().map(|(name, value)| (*name, Yaml::text(*value)));
+        ("annotations", Yaml::Map(each.collect()))
+    });
+    let others = [
         ("labels", Yaml::Map(vec![(ROLE_LABEL, Yaml::text(role.as_str()))])),
         ("name", Yaml::text(name.as_str())),
-    ])
+    ];
+    Yaml::Map(annotations.into_iter().chain(others).collect())
 }
 
 /// After installation only data URLs work, and no compression but gzip. The operator's controller accepts other sources, and

@@ -21,7 +21,7 @@ mod yaml;
 pub use butane::butane;
 pub use fit::{Fit, POOL_LIMIT};
 pub use image::{ImageError, ImageRef};
-pub use machineconfig::MachineConfig;
+pub use machineconfig::{ARGO_CD, Annotation, MachineConfig};
 pub use multipath::multipath;
 pub use name::{ObjectName, Role};
 pub use objects::{disruption_policy, pinned_image_set};

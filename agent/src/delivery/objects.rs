@@ -11,7 +11,7 @@ pub fn pinned_image_set(image: &ImageRef, role: &Role, name: &ObjectName) -> Str
     Yaml::Map(vec![
         ("apiVersion", Yaml::text("machineconfiguration.openshift.io/v1")),
         ("kind", Yaml::text("PinnedImageSet")),
-        ("metadata", metadata(role, name)),
+        ("metadata", metadata(role, name, &[])),
         ("spec", Yaml::Map(vec![("pinnedImages", Yaml::List(vec![image]))])),
     ])
     .document()
