@@ -7,6 +7,7 @@ mod explain;
 mod keys;
 mod lines;
 mod man;
+mod pool;
 mod reference;
 #[path = "../support/schema.rs"]
 mod schema;

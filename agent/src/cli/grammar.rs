@@ -5,7 +5,7 @@
 
 use super::{
     apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, explain, hands, health, man,
-    output::OutputFormat, render, render_target, report, retired, values::absolute,
+    output::OutputFormat, pool, render, render_target, report, retired, values::absolute,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
@@ -82,6 +82,9 @@ pub(super) enum Verb {
                             and units. Each part has 1 MiB at most. It changes nothing."
     )]
     Report(report::Options),
+    /// The nodes of the config together, from an administrator's machine
+    #[command(subcommand)]
+    Pool(pool::Verb),
     /// Say what a refusal, an error, an alert or a check means, and what to do
     #[command(
         after_help = "Without a name it prints what to do while etcd is down. The text is that of the documents, which \
@@ -218,11 +221,13 @@ impl Verb {
             Self::Bench(options) => options.output.json,
             Self::Selinux(Selinux::Status(output)) => output.json,
             Self::Config(Config::Check(options)) => options.output.json,
+            Self::Pool(pool::Verb::Health(options)) => options.output.json,
             Self::Retired(Retired::Delete(_))
             | Self::Selinux(Selinux::Install | Selinux::Remove)
             | Self::Config(Config::Example | Config::Schema)
             | Self::Render(_)
             | Self::Report(_)
+            | Self::Pool(pool::Verb::Apply(_))
             | Self::Explain(_)
             | Self::Completion(_)
             | Self::Man(_)

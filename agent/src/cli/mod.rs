@@ -22,6 +22,7 @@ mod man;
 mod mark;
 mod output;
 mod page;
+mod pool;
 mod progress;
 mod render;
 mod render_target;
@@ -135,6 +136,8 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Render(Render::Multipath) => render::multipath(file),
         Verb::Render(Render::Target(options)) => render_target::target(file, options),
         Verb::Report(options) => report::run(file, options, &grammar::version()),
+        Verb::Pool(pool::Verb::Health(options)) => pool::health(file, options),
+        Verb::Pool(pool::Verb::Apply(options)) => pool::apply(file, options),
         Verb::Explain(options) => explain::run(options),
         Verb::Completion(options) => completion::script(options),
         Verb::Man(options) => man::write(options, grammar::command()),

@@ -129,6 +129,12 @@ impl Pool {
         entry::rows(&self.storage, &self.entries)
     }
 
+    /// The host names of all entries, in their order. An entry by machine id has none.
+    pub fn host_names(&self) -> Result<Vec<String>, ConfigError> {
+        self.nodes()?;
+        Ok(self.entries.iter().filter_map(|entry| entry.hostname.clone()).collect())
+    }
+
     /// The entries of all nodes. Each must be complete. No two may name the same node, or have the same initiator name, by which
     /// a target distinguishes nodes, or the same LUN.
     pub fn nodes(&self) -> Result<Nodes<'_>, ConfigError> {

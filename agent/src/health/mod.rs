@@ -5,6 +5,7 @@
 
 mod checks;
 mod metrics;
+mod pool;
 mod prometheus;
 mod report;
 mod selinux;
@@ -13,6 +14,7 @@ mod table;
 mod transitions;
 mod units;
 
+pub use pool::{SaidNode, SaidRow, differing};
 pub use prometheus::{Run, metrics};
 pub use report::{Check, Outcome, Report, Row, Severity};
 pub use storage::shared;

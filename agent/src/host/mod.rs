@@ -42,6 +42,7 @@ pub mod terminal;
 pub mod transcript;
 pub mod tree;
 pub mod udev;
+pub mod via;
 pub mod xfs;
 
 pub use exec::{ExecError, Invocation, Output, Runner, Tool};

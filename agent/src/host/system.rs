@@ -130,9 +130,11 @@ async fn stop(child: &mut Child) {
     }
 }
 
-type Finished = (std::process::ExitStatus, String, String);
+/// How a program ended, its standard output, and the end of its standard error.
+pub(super) type Finished = (std::process::ExitStatus, String, String);
 
-async fn finish(child: &mut Child, watch: &mut dyn FnMut(&str)) -> io::Result<Finished> {
+/// Reads what a program prints until it ends.
+pub(super) async fn finish(child: &mut Child, watch: &mut dyn FnMut(&str)) -> io::Result<Finished> {
     let stdout = child.stdout.take();
     let stderr = child.stderr.take();
     let (stdout, stderr) =
