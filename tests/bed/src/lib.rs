@@ -29,6 +29,7 @@ pub mod compare;
 pub mod core;
 pub mod delivery;
 pub mod demo;
+pub mod desk;
 pub mod etcd;
 pub mod gateway;
 pub mod host;

@@ -1,8 +1,9 @@
-//! Three nodes in three virtual machines, whose etcds are one cluster. Each has a LUN of its own at one target,
-//! and all have one config. The etcds move one after the other, as an administrator does it, while a client
-//! writes to all of them.
+//! Three nodes in three virtual machines, whose etcds are one cluster. Each has a LUN of its own at one target, and all have one
+//! config. `etcd-lun pool apply` on the host moves the etcds one after the other, while a client writes to all of them. On the way
+//! a node cannot be reached, another one's LUN is not blank, and the terminal closes.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
@@ -16,6 +17,7 @@ use crate::cluster::node::{ANSWERS, prepare};
 use crate::cluster::seat::Seat;
 use crate::cluster::{Span, during, judge, namespace};
 use crate::delivery::{self, EtcdRunner};
+use crate::desk::{Desk, Next};
 use crate::image::networks;
 use crate::net::{Machine, Path as Network};
 use crate::node::Node;
@@ -30,13 +32,13 @@ const KEYS: usize = 2000;
 /// Plays the roll, and afterwards the way back if that is wanted.
 pub fn play(bed: &Rc<Bed>, agent: &Path, rollback: bool) -> Result<()> {
     let begun = Instant::now();
-    let _target = offer(bed)?;
+    let mut target = offer(bed)?;
     let pool = Pool::boot(bed, agent)?;
     println!(
         "bed: three nodes, whose etcds are one cluster with {KEYS} keys, ready in {} s",
         begun.elapsed().as_secs()
     );
-    let played = pool.roll(rollback);
+    let played = pool.roll(bed, agent, &mut target, rollback);
     if played.is_err() {
         pool.collect()?;
     }
@@ -90,17 +92,88 @@ impl Pool {
         Ok(Self { nodes, seats, namespace: namespace(bed) })
     }
 
-    fn roll(&self, rollback: bool) -> Result<()> {
+    fn roll(&self, bed: &Rc<Bed>, agent: &Path, target: &mut Target, rollback: bool) -> Result<()> {
         let endpoints: Vec<Endpoint> = self.seats.iter().map(Seat::endpoint).collect();
         let client = Client::begin(&self.namespace, &endpoints, &NODES)?;
-        let mut spans = Vec::new();
-        for (node, seat) in self.nodes.iter().zip(&self.seats) {
-            spans.push(self.operate(&client, &endpoints, node, seat, "apply", "xfs")?);
-        }
+        let names: Vec<_> =
+            self.seats.iter().map(|seat| (seat.name.as_str(), seat.address.clone())).collect();
+        let desk = Desk::new(bed, agent, &wanted(), &names)?;
+        let mut spans = self.apply(&client, &endpoints, bed, &desk, target)?;
         for (node, seat) in self.nodes.iter().zip(&self.seats).filter(|_| rollback) {
             spans.push(self.operate(&client, &endpoints, node, seat, "rollback", "")?);
         }
         judge(client, &spans).map(drop)
+    }
+
+    /// `pool apply` until all nodes are moved, with what may be in its way.
+    fn apply(
+        &self,
+        client: &Client,
+        endpoints: &[Endpoint],
+        bed: &Bed,
+        desk: &Desk,
+        target: &mut Target,
+    ) -> Result<Vec<Span>> {
+        let [first, second, third] = NODES;
+        println!("bed: {third} cannot be reached");
+        bed.net.link_of(Machine::NODES[2], Network::Management, false)?;
+        Desk::says(&desk.run("health", &[])?, 4, &["no answer", &format!("{third}: no answer: ")])?;
+        Desk::says(&desk.run("apply", &["--yes"])?, 1, &["nothing was changed on any node", third])?;
+        bed.net.link_of(Machine::NODES[2], Network::Management, true)?;
+        self.are_on(["", "", ""])?;
+        self.nodes.iter().try_for_each(|node| node.ok(ANSWERS).map(drop))?;
+
+        println!("bed: the LUN of {second} is not blank");
+        let mut spans = Spans::new(client, endpoints, &self.namespace);
+        target.stop();
+        let lun = bed.run.dir().join("lun2");
+        fs::OpenOptions::new().write(true).open(&lun)?.write_all_at(b"somebody's", 0)?;
+        target.restart()?;
+        let code = desk.apply(|line| spans.line(line))?;
+        if code != Some(1) {
+            bail!("`pool apply` should stop at {second} with 1, and it ended with {code:?}");
+        }
+        self.are_on(["xfs", "", ""])?;
+
+        println!("bed: it is, and the terminal closes while etcd of {second} moves");
+        target.stop();
+        target::blank(&lun, LUN_SIZE)?;
+        target.restart()?;
+        let mut begun = false;
+        let code = desk.apply(|line| {
+            spans.line(line)?;
+            begun |= line == begins(second);
+            // etcd is down then.
+            Ok(if begun && line.contains("stop etcd") { Next::Close } else { Next::On })
+        })?;
+        if code.is_some() || !begun {
+            bail!("`pool apply` ended with {code:?} before its terminal was closed");
+        }
+        let mut moved = Vec::new();
+        let code = desk.apply(|line| {
+            moved.extend(NODES.iter().filter(|name| line == begins(name)));
+            spans.line(line)
+        })?;
+        spans.end();
+        if code != Some(0) || moved.contains(&&first) || !moved.contains(&&third) {
+            bail!("`pool apply` ended with {code:?}, after {moved:?}");
+        }
+        self.are_on(["xfs", "xfs", "xfs"])?;
+        Desk::says(&desk.run("apply", &["--yes"])?, 0, &["Done: 0 nodes moved, 3 nodes had nothing to do."])?;
+        let health = desk.run("health", &[])?;
+        println!("        {}", health.both().trim().replace('\n', "\n        "));
+        Ok(spans.done)
+    }
+
+    /// What is mounted on the data directory of each node.
+    fn are_on(&self, filesystems: [&str; 3]) -> Result<()> {
+        for ((node, seat), wanted) in self.nodes.iter().zip(&self.seats).zip(filesystems) {
+            let found = node.ok(MOUNTED)?;
+            if found != wanted {
+                bail!("/var/lib/etcd of {} is a mount of {found:?}, and should be of {wanted:?}", seat.name);
+            }
+        }
+        Ok(())
     }
 
     /// Runs a verb on one node, and checks where its data is then.
@@ -120,8 +193,7 @@ impl Pool {
         if output.code != 0 {
             bail!("on {}, {what}: {output}", seat.name);
         }
-        let mounted = "findmnt --noheadings --output FSTYPE --mountpoint /var/lib/etcd || true";
-        let found = node.ok(&format!("{ANSWERS}; {mounted}"))?;
+        let found = node.ok(&format!("{ANSWERS}; {MOUNTED}"))?;
         if found != filesystem {
             bail!("after {what}, /var/lib/etcd of {} is a mount of {found:?}", seat.name);
         }
@@ -136,6 +208,43 @@ impl Pool {
             println!("bed: evidence: {}", dir.display());
         }
         Ok(())
+    }
+}
+
+const MOUNTED: &str = "findmnt --noheadings --output FSTYPE --mountpoint /var/lib/etcd || true";
+
+/// The line with which `pool apply` begins at a node.
+fn begins(node: &str) -> String {
+    format!("{node}: etcd-lun apply")
+}
+
+/// The times of each node's move, by the lines of `pool apply`.
+struct Spans<'a> {
+    client: &'a Client,
+    endpoints: &'a [Endpoint],
+    namespace: &'a Path,
+    done: Vec<Span>,
+}
+
+impl<'a> Spans<'a> {
+    fn new(client: &'a Client, endpoints: &'a [Endpoint], namespace: &'a Path) -> Self {
+        Self { client, endpoints, namespace, done: Vec::new() }
+    }
+
+    fn line(&mut self, line: &str) -> Result<Next> {
+        if let Some(name) = NODES.iter().find(|name| line == begins(name)) {
+            self.end();
+            let what = "`etcd-lun pool apply`";
+            let (span, ()) = during(self.client, self.namespace, self.endpoints, what, name, || Ok(()))?;
+            self.done.push(span);
+        }
+        Ok(Next::On)
+    }
+
+    fn end(&mut self) {
+        if let Some(last) = self.done.last_mut() {
+            last.to = self.client.now();
+        }
     }
 }
 
