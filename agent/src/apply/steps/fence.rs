@@ -81,4 +81,4 @@ pub fn is_barred(place: &OwnedFd, at: &AbsPath) -> anyhow::Result<bool> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

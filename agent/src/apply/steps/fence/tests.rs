@@ -5,15 +5,16 @@ use super::*;
 use crate::host::{Host, Root, files::Files, transcript::NoTools};
 use std::{fs, path::PathBuf};
 
-struct Node {
-    files: Files,
-    host: Host,
-    at: AbsPath,
+/// A node whose data directory does not exist yet.
+pub(in crate::apply::steps) struct Node {
+    pub files: Files,
+    pub host: Host,
+    pub at: AbsPath,
 }
 
 impl Node {
     /// None without root: then the test says so.
-    fn new(name: &str) -> Option<Self> {
+    pub fn new(name: &str) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             println!("not run: needs root");
             return None;
@@ -32,7 +33,7 @@ impl Node {
         inode::beneath(&self.host, &self.at).unwrap().unwrap()
     }
 
-    fn is_immutable(&self) -> bool {
+    pub fn is_immutable(&self) -> bool {
         inode::is_immutable(self.opened()).unwrap().unwrap()
     }
 }

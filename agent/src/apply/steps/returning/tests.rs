@@ -2,35 +2,35 @@
 #![allow(clippy::disallowed_methods)] // the fixture of a test
 
 use super::*;
-use crate::host::{Root, files::Files, transcript::NoTools};
+use crate::apply::steps::fence::tests::Node;
 use std::{
     fs,
+    ops::Deref,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 const GENERATION: u64 = 2;
 
-struct Node {
-    files: Files,
-    host: Host,
-    at: AbsPath,
+/// A node with a fence.
+struct Fenced(Node);
+
+impl Deref for Fenced {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.0
+    }
 }
 
-impl Node {
-    /// A node with a fence. None without root: then the test says so.
+impl Fenced {
+    /// None without root: then the test says so.
     fn new(name: &str) -> Option<Self> {
-        if !nix::unistd::geteuid().is_root() {
-            println!("not run: needs root");
-            return None;
-        }
-        let files = Files::new(name);
-        files.dir("var/lib/etcd-lun");
-        let host = Host::fixture(Root::new(&files.0), Box::new(NoTools)).unwrap();
-        let node = Self { files, host, at: "/var/lib/etcd".parse().unwrap() };
+        let node = Node::new(name)?;
+        node.files.dir("var/lib/etcd-lun");
         fence::bar(&node.host, &node.at).unwrap();
         fence::make_immutable(&node.host, &node.at).unwrap();
-        Some(node)
+        Some(Self(node))
     }
 
     fn path(&self, at: &str) -> PathBuf {
@@ -56,26 +56,14 @@ impl Node {
         self
     }
 
-    fn is_immutable(&self) -> bool {
-        inode::is_immutable(inode::beneath(&self.host, &self.at).unwrap().unwrap()).unwrap().unwrap()
-    }
-
     fn is_marked(&self, path: &Path) -> bool {
         inode::attribute(tree::open(path).unwrap(), RETURNING_MARK).unwrap().is_some()
     }
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        if let Ok(Some(fence)) = inode::beneath(&self.host, &self.at) {
-            let _ = inode::set_immutable(fence, false);
-        }
-    }
-}
-
 #[test]
 fn a_copy_that_was_begun_is_gone_on_with() {
-    let Some(node) = Node::new("returning-again").map(Node::with_copy) else { return };
+    let Some(node) = Fenced::new("returning-again").map(Fenced::with_copy) else { return };
     assert_eq!(fs::metadata(node.copy()).unwrap().permissions().mode() & 0o7777, 0o700);
     assert!(node.is_marked(&node.copy()));
     node.shelve().unwrap();
@@ -87,7 +75,7 @@ fn a_copy_that_was_begun_is_gone_on_with() {
 
 #[test]
 fn what_an_earlier_rollback_left_is_not_taken() {
-    let Some(node) = Node::new("returning-earlier") else { return };
+    let Some(node) = Fenced::new("returning-earlier") else { return };
     node.files.put(&format!("{}/1/file", &RETURNING[1..]), "");
     let node = node.with_copy();
     assert!(node.is_marked(&node.copy()) && !node.copy().join("file").exists());
@@ -95,7 +83,7 @@ fn what_an_earlier_rollback_left_is_not_taken() {
 
 #[test]
 fn a_directory_of_somebody_else_is_not_taken() {
-    let Some(node) = Node::new("returning-foreign").map(Node::with_copy) else { return };
+    let Some(node) = Fenced::new("returning-foreign").map(Fenced::with_copy) else { return };
     inode::remove_attribute(tree::open(&node.copy()).unwrap(), RETURNING_MARK).unwrap();
     assert!(node.shelve().is_err());
     assert!(!node.is_marked(&node.copy()));
@@ -104,7 +92,7 @@ fn a_directory_of_somebody_else_is_not_taken() {
 
 #[test]
 fn the_copy_takes_the_place_of_the_fence() {
-    let Some(node) = Node::new("returning-exchange").map(Node::with_copy) else { return };
+    let Some(node) = Fenced::new("returning-exchange").map(Fenced::with_copy) else { return };
     exchange(&node.host, &node.at, GENERATION).unwrap();
     let data = node.path("var/lib/etcd");
     assert_eq!(fs::read_to_string(data.join("member/db")).unwrap(), "returned");
@@ -116,7 +104,7 @@ fn the_copy_takes_the_place_of_the_fence() {
 /// Data that came meanwhile is somebody's. It stays, and so does the copy.
 #[test]
 fn data_in_the_place_of_the_fence_stays() {
-    let Some(node) = Node::new("returning-data").map(Node::with_copy) else { return };
+    let Some(node) = Fenced::new("returning-data").map(Fenced::with_copy) else { return };
     inode::set_immutable(inode::beneath(&node.host, &node.at).unwrap().unwrap(), false).unwrap();
     fs::remove_file(node.path("var/lib/etcd").join(BAR)).unwrap();
     node.files.put("var/lib/etcd/member/db", "newer");
