@@ -38,20 +38,22 @@ fn former_host() -> String {
     )
 }
 
-/// tgtd keeps a reservation when its session ends. Reads succeed with the first kind, and only writes fail. With the second kind
-/// nothing succeeds.
+/// tgtd drops a reservation with the session that made it, so that session stays, without its disk. Reads succeed with the first
+/// kind, and only writes fail. With the second kind nothing succeeds.
 fn reserved(stage: &mut Stage) -> Result<()> {
     let says = ["another computer holds a SCSI reservation on", "sg_persist"];
     for kind in ["write-exclusive-reg-only", "exclusive-access-reg-only"] {
         stage.node.ok(&format!(
             "{}
              blkpr --command register --key 0xbed $disk && blkpr --command reserve --key 0xbed --type {kind} $disk
-             iscsiadm \"$@\" --logout && iscsiadm \"$@\" -o delete && iscsiadm -m iface -I former -o delete",
+             echo 1 >/sys/class/block/${{disk#/dev/}}/device/delete",
             former_host()
         ))?;
         let wanted = Wanted { attach_timeout: "20s".into(), ..Wanted::default() };
         declines(stage, &wanted, failed(&says)).context(kind)?;
-        stage.node.run("iscsiadm -m node --logout; iscsiadm -m session -u")?;
+        stage.node.run(
+            "iscsiadm -m session -u; rm -r /var/lib/iscsi/nodes/*; iscsiadm -m iface -I former -o delete",
+        )?;
         // The administrator releases it at the target. tgtd keeps it in memory only.
         stage.target.restart()?;
     }
