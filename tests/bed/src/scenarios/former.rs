@@ -45,7 +45,8 @@ fn reserved(stage: &mut Stage) -> Result<()> {
     for kind in ["write-exclusive-reg-only", "exclusive-access-reg-only"] {
         stage.node.ok(&format!(
             "{}
-             blkpr --command register --key 0xbed $disk && blkpr --command reserve --key 0xbed --type {kind} $disk
+             blkpr --command register --key 0xbed $disk
+             blkpr --command reserve --key 0xbed --type {kind} $disk
              echo 1 >/sys/class/block/${{disk#/dev/}}/device/delete",
             former_host()
         ))?;
