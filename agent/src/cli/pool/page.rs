@@ -22,7 +22,8 @@ pub(super) fn table(nodes: &[SaidNode]) -> String {
     }
     let most = nodes.iter().map(|node| node.rows.len()).max().unwrap_or_default();
     if checks.is_empty() {
-        line(&format!("all {most} checks"), &mut nodes.iter().map(|node| answered(node, "ok")));
+        let all = if most == 0 { "all checks".to_owned() } else { format!("all {most} checks") };
+        line(&all, &mut nodes.iter().map(|node| answered(node, "ok")));
     } else if most > checks.len() {
         let others = format!("{} more", most - checks.len());
         line(&others, &mut nodes.iter().map(|node| answered(node, "ok")));
@@ -83,6 +84,15 @@ all 2 checks      ok           ok
 
 cluster, as master-0 sees it: 3 of 3 voters are healthy";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn nobody_answers() {
+        let text = table(&[SaidNode::silent("master-0", "why".into())]);
+        assert_eq!(
+            text,
+            "CHECK             master-0\nall checks        no answer\n\nmaster-0: no answer: why"
+        );
     }
 
     #[test]
