@@ -102,6 +102,16 @@ pub(super) const EXAMPLES: &[(&[&str], &str, &str)] = &[
         "etcd-lun completion zsh >/usr/share/zsh/site-functions/_etcd-lun",
         "Complete them in every zsh",
     ),
+    (
+        &["pool", "health"],
+        "etcd-lun pool health --config config.toml --via 'oc debug -q node/{node} -- chroot /host'",
+        "See the health of all nodes in one table",
+    ),
+    (
+        &["pool", "apply"],
+        "etcd-lun pool apply --config config.toml --via 'ssh root@{node}'",
+        "Move one node after the other, with a question before each",
+    ),
     (&["report"], "etcd-lun report", "Pack what a ticket needs, without secrets, into /var/tmp"),
     (&["explain"], "etcd-lun explain", "See what to do while etcd is down"),
     (&["explain"], "etcd-lun explain lun-newer", "See what `refused [lun-newer]` means, and what to do"),

@@ -62,9 +62,13 @@ fn every_command_has_an_example_and_each_example_parses() {
     }
     for (words, line, _) in EXAMPLES {
         let line = line.trim_start_matches("source <(").replace(')', "");
-        let typed = line.split(' ').take_while(|word| !word.starts_with(['>', '<', '|']));
-        let typed: Vec<_> = typed.skip(1).collect();
-        assert!(typed.starts_with(words), "{line}");
+        // As a shell splits them.
+        let typed = shlex::split(&line).unwrap().into_iter();
+        let typed: Vec<_> = typed.take_while(|word| !word.starts_with(['>', '<', '|'])).skip(1).collect();
+        assert!(
+            typed.iter().zip(*words).filter(|(typed, word)| typed == *word).count() == words.len(),
+            "{line}"
+        );
         match grammar::parse(typed.into_iter().map(Into::into)) {
             Ok(Parsed::CommandLine(_)) => {}
             other => panic!("{line}: {other:?}"),
