@@ -118,7 +118,7 @@ impl Pool {
         println!("bed: {third} cannot be reached");
         bed.net.link_of(Machine::NODES[2], Network::Management, false)?;
         Desk::says(&desk.run("health", &[])?, 4, &["no answer", &format!("{third}: no answer: ")])?;
-        Desk::says(&desk.run("apply", &["--yes"])?, 1, &["nothing was changed on any node", third])?;
+        Desk::says(&desk.run("apply", &["--yes"])?, 1, &["no node was changed", third])?;
         bed.net.link_of(Machine::NODES[2], Network::Management, true)?;
         self.are_on(["", "", ""])?;
         self.nodes.iter().try_for_each(|node| node.ok(ANSWERS).map(drop))?;

@@ -1,6 +1,6 @@
 //! `pool apply`: one node after the other, and never two members away.
 
-use super::{ANSWER_LIMIT, ApplyOptions, healths, names, printed};
+use super::reach::{ANSWER_LIMIT, Reach, healths, names, printed};
 use crate::{
     cli::{
         config,
@@ -11,12 +11,23 @@ use crate::{
     terms::Span,
 };
 use anyhow::{Context as _, anyhow};
+use clap::Args;
 use serde::Deserialize;
 use std::{
     io::{self, IsTerminal as _},
     path::Path,
     time::{Duration, Instant},
 };
+
+/// `pool apply`
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ApplyOptions {
+    #[command(flatten)]
+    reach: Reach,
+    /// Do not ask before each node
+    #[arg(long)]
+    yes: bool,
+}
 
 /// How long the cluster may take after a move until each of its members is healthy. A member that was away reads its log first, and
 /// gets what it missed.
@@ -90,7 +101,7 @@ pub(in crate::cli) fn apply(file: Option<&Path>, options: &ApplyOptions) -> Resu
     }
     if !cannot.is_empty() {
         return Err(Exit::Error(anyhow!(
-            "nothing was changed on any node, because {} cannot be moved (see above); fix that, or choose nodes with --node",
+            "no node was changed, because {} cannot be moved (see above); fix that, or choose nodes with --node",
             cannot.join(", ")
         )));
     }

@@ -1,0 +1,95 @@
+//! Which nodes are asked, how they are reached, and what counts as an answer.
+
+use crate::{
+    cli::{completion, exit::Exit},
+    config::{ConfigError, Pool},
+    health::SaidNode,
+    host::{ExecError, Host, Output, exec::one_line, via::Via},
+};
+use clap::Args;
+use std::time::Duration;
+
+/// Which nodes, and how they are reached.
+#[derive(Debug, Args)]
+pub(super) struct Reach {
+    /// How a command gets to a node, {node} being its name: 'oc debug -q node/{node} -- chroot /host', or 'ssh root@{node}'
+    #[arg(long, value_name = "COMMAND")]
+    pub via: Via,
+    /// Only this node; may be given several times. Without it, all that the config names
+    #[arg(long, value_name = "NAME", add = completion::nodes())]
+    pub node: Vec<String>,
+}
+
+/// How long a node may take to answer. `oc debug` starts a pod first.
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(180);
+
+/// The nodes to ask, by the names that the config has for them.
+pub(super) fn names(pool: &Pool, asked: &[String]) -> Result<Vec<String>, Exit> {
+    let known = pool.host_names()?;
+    if asked.is_empty() {
+        return if known.is_empty() {
+            Err(Exit::Usage(
+                "no [[node]] entry of the config has a hostname: name the nodes with --node".into(),
+            ))
+        } else {
+            Ok(known)
+        };
+    }
+    let mut names: Vec<String> = Vec::new();
+    for name in asked {
+        if !known.is_empty() && !known.contains(name) {
+            return Err(ConfigError::NoSuchNode { asked: name.clone(), known }.into());
+        }
+        // It becomes a part of a command line.
+        if name.is_empty()
+            || name.starts_with('-')
+            || !name.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
+        {
+            return Err(Exit::Usage(format!("`{name}` is not the name of a node")));
+        }
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    Ok(names)
+}
+
+/// What a node has printed; or why it has not answered. A program that prints JSON speaks by it, whatever its exit code: `oc debug`
+/// does not pass on exit codes.
+pub(super) fn printed(answer: Result<Output, ExecError>) -> Result<String, String> {
+    match answer {
+        Ok(output) if output.stdout.trim_start().starts_with('{') => Ok(output.stdout),
+        Ok(output) if output.code == 0 => Err("the command printed no JSON".into()),
+        Ok(output) => Err(format!("the command exited with {}: {}", output.code, one_line(&output.stderr))),
+        Err(error) => Err(one_line(&format!("{:#}", anyhow::Error::from(error)))),
+    }
+}
+
+/// What each node says of its health.
+pub(super) fn healths(host: &Host, via: &Via, nodes: &[String]) -> Vec<SaidNode> {
+    let answers = via.ask_all(host, nodes, &["etcd-lun", "health", "--json"], ANSWER_LIMIT);
+    let said = nodes.iter().zip(answers).map(|(node, answer)| {
+        let read = printed(answer).and_then(|text| SaidNode::parse(node, &text));
+        read.unwrap_or_else(|why| SaidNode::silent(node, why))
+    });
+    said.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_as_an_answer() {
+        let output = |code, stdout: &str, stderr: &str| {
+            printed(Ok(Output { code, stdout: stdout.into(), stderr: stderr.into() }))
+        };
+        assert_eq!(output(1, "{}", "error: non-zero exit code from debug container").unwrap(), "{}");
+        assert_eq!(output(0, "hello", "").unwrap_err(), "the command printed no JSON");
+        let refused = output(255, "", "ssh: connect to host a port 22:\n Connection refused\n").unwrap_err();
+        assert_eq!(
+            refused,
+            "the command exited with 255: ssh: connect to host a port 22:; Connection refused"
+        );
+    }
+}
