@@ -67,7 +67,7 @@ fn an_etcd_of_pacemaker_is_not_moved() {
     };
     for occasion in [Occasion::ByHand, Occasion::Boot] {
         let refusal = plan(&config(), &of_pacemaker(node()), occasion).unwrap_err();
-        assert_eq!(refusal, Refusal::ByPacemaker { found });
+        assert_eq!(refusal, ClusterRefusal::ByPacemaker { found }.into());
         assert!(plan(&config(), &of_pacemaker(migrated()), occasion).unwrap().steps.is_empty());
     }
 }
@@ -82,7 +82,9 @@ fn nothing_is_barred_under_an_etcd_that_runs() {
             Occasion::ByHand => {
                 assert!(refusal.to_string().contains("etcd runs on /var/lib/etcd"), "{refusal}")
             }
-            Occasion::Boot => assert!(matches!(refusal, Refusal::EtcdServes { .. }), "{refusal}"),
+            Occasion::Boot => {
+                assert!(matches!(refusal, Refusal::Cluster(ClusterRefusal::EtcdServes { .. })), "{refusal}")
+            }
         }
     }
 }

@@ -33,7 +33,10 @@ use etcd_lun::{
         Node, Selinux, Session, User,
         authority::{Authority, Record, Stamp},
     },
-    plan::{Goal, Occasion, Plan, Refusal, RollbackRefusal, Step, has_lost_its_lun, plan, step::StartEtcd},
+    plan::{
+        ClusterRefusal, Goal, Occasion, Plan, Refusal, RollbackRefusal, Step, has_lost_its_lun, plan,
+        step::StartEtcd,
+    },
     terms::Bytes,
 };
 use machine::World;

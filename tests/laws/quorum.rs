@@ -71,7 +71,7 @@ fn judge(census: &mut Census, config: &Config, node: &Node, planned: &Result<Pla
                 }
             }
         }
-        Err(Refusal::NoQuorum { .. } | Refusal::ClusterUnknown { .. })
+        Err(Refusal::Cluster(ClusterRefusal::NoQuorum { .. } | ClusterRefusal::ClusterUnknown { .. }))
             if suffice || lifted || !counts(node) =>
         {
             let none = Plan { steps: Vec::new(), horizon: None, cluster: None };
@@ -97,8 +97,12 @@ fn law_11_a_member_is_stopped_by_hand_only_while_the_others_do_without_it() {
         let planned = goal.plan(config, node);
         asked += 1;
         stops += usize::from(planned.as_ref().is_ok_and(|plan| at(plan, "stop-etcd").is_some()));
-        let is_refusal =
-            |refusal: &Refusal| matches!(refusal, Refusal::NoQuorum { .. } | Refusal::ClusterUnknown { .. });
+        let is_refusal = |refusal: &Refusal| {
+            matches!(
+                refusal,
+                Refusal::Cluster(ClusterRefusal::NoQuorum { .. } | ClusterRefusal::ClusterUnknown { .. })
+            )
+        };
         refused += usize::from(planned.as_ref().is_err_and(is_refusal));
         judge(&mut census, config, node, &planned);
     };
@@ -173,7 +177,7 @@ fn a_stop_that_breaks_law_11_is_found() {
         }
     }
     assert!(broken(&node, &Ok(unasked)));
-    let refusal = Refusal::ClusterUnknown { found: "nothing".into() };
+    let refusal = Refusal::from(ClusterRefusal::ClusterUnknown { found: "nothing".into() });
     assert!(broken(&node, &Err(refusal)));
 }
 

@@ -211,7 +211,7 @@ fn a_late_target_gets_the_failing_etcd_onto_the_lun() {
 fn an_etcd_that_serves_is_moved_by_a_person_only() {
     for runtime in ["systemd", "static-pod"] {
         let refusal = plan(&config_for(runtime), &node(), Occasion::Boot).unwrap_err();
-        assert!(matches!(refusal, Refusal::EtcdServes { .. }), "{refusal}");
+        assert!(matches!(refusal, Refusal::Cluster(ClusterRefusal::EtcdServes { .. })), "{refusal}");
     }
 }
 

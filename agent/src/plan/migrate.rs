@@ -6,7 +6,7 @@ use super::{
     lun,
     outcome::{Horizon, Plan},
     recorded::order_of,
-    refusal::{AuthorityRefusal, Refusal},
+    refusal::{AuthorityRefusal, ClusterRefusal, Refusal},
     resume,
     step::{Copy, Format, Retire, Step, Way},
 };
@@ -28,11 +28,11 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         return Ok(plan);
     }
     if let Some(found) = input.etcd.by_pacemaker {
-        return Err(Refusal::ByPacemaker { found });
+        return Err(ClusterRefusal::ByPacemaker { found }.into());
     }
     check_local_side(input)?;
     if input.occasion == Occasion::Boot && input.etcd.running {
-        return Err(Refusal::EtcdServes { name: input.etcd.name.clone() });
+        return Err(ClusterRefusal::EtcdServes { name: input.etcd.name.clone() }.into());
     }
     input.check_mount_unit()?;
     lun::check_multipathd(input)?;

@@ -50,7 +50,7 @@ pub use input::Occasion;
 pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
 pub use quorum::may_stop;
-pub use refusal::{AuthorityRefusal, Refusal, RollbackRefusal};
+pub use refusal::{AuthorityRefusal, ClusterRefusal, Refusal, RollbackRefusal};
 pub use resume::has_lost_its_lun;
 pub use retired::may_delete;
 pub use rollback::rollback;

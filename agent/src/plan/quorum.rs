@@ -2,7 +2,7 @@
 //!
 //! At boot nothing is asked: etcd is down then anyway.
 
-use super::refusal::Refusal;
+use super::refusal::{ClusterRefusal, Refusal};
 use crate::{
     config::Config,
     node::{Cluster, Etcd, Fact, MemberHealth},
@@ -13,11 +13,11 @@ pub fn may_stop(config: &Config, etcd: &Etcd, cluster: Option<&Fact<Cluster>>) -
     if config.cluster.without_quorum || !takes_part(etcd) {
         return Ok(());
     }
-    let unknown = |found: &str| Refusal::ClusterUnknown { found: found.to_owned() };
+    let unknown = |found: &str| ClusterRefusal::ClusterUnknown { found: found.to_owned() };
     let cluster = match cluster {
         Some(Fact::Known(cluster)) => cluster,
-        Some(Fact::Unknown(why)) => return Err(unknown(why)),
-        None => return Err(unknown("nobody asked this node's member, because etcd did not run then")),
+        Some(Fact::Unknown(why)) => return Err(unknown(why).into()),
+        None => return Err(unknown("nobody asked this node's member, because etcd did not run then").into()),
     };
     // A learner has no vote. If this node's member has the only vote, no other member can do without it, ever.
     if cluster.own.learner || cluster.voters() == 1 || cluster.healthy_others() >= cluster.quorum() {
@@ -30,12 +30,13 @@ pub fn may_stop(config: &Config, etcd: &Etcd, cluster: Option<&Fact<Cluster>>) -
     });
     let missing: Vec<_> = missing.collect();
     let missing = if missing.is_empty() { "no other is missing".into() } else { missing.join("; ") };
-    Err(Refusal::NoQuorum {
+    Err(ClusterRefusal::NoQuorum {
         voters: cluster.voters(),
         needed: cluster.quorum(),
         healthy: cluster.healthy_others(),
         missing,
-    })
+    }
+    .into())
 }
 
 /// Whether this node's etcd can count for the cluster: it serves, or has its database open. One that fails against the fence

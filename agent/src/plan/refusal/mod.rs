@@ -3,10 +3,12 @@
 //! There is no force flag. A refusal changes nothing.
 
 mod authority;
+mod cluster;
 mod retired;
 mod rollback;
 
 pub use authority::AuthorityRefusal;
+pub use cluster::ClusterRefusal;
 pub use retired::RetiredRefusal;
 pub use rollback::RollbackRefusal;
 
@@ -438,44 +440,6 @@ pub enum Refusal {
         /// The copy's generation.
         generation: u64,
     },
-    /// At boot and in the background, etcd-lun does not stop an etcd that serves.
-    #[error(
-        "etcd ({name}) already runs from the local disk, and the service never stops a member that serves: check that the other members are healthy, then run `etcd-lun apply`, or reboot this node"
-    )]
-    EtcdServes {
-        /// Its unit or manifest.
-        name: String,
-    },
-    /// A cluster of two nodes with fencing.
-    #[error(
-        "pacemaker runs this node's etcd ({found}), and etcd-lun cannot stop or hold back such an etcd: leave etcd on the local disk in a cluster of two nodes with fencing, and remove etcd-lun's object from this pool"
-    )]
-    ByPacemaker {
-        /// What shows it.
-        found: &'static str,
-    },
-    /// The other members cannot do without this one.
-    #[error(
-        "stopping etcd on this node would leave its cluster without a quorum: of {voters} voters {needed} must serve, and without this one {healthy} do; {missing}. Bring the missing members back (`etcdctl endpoint status --cluster`), then run this again; if the cluster is down anyway, such as during a restore, set `cluster.without_quorum = true`"
-    )]
-    NoQuorum {
-        /// How many members have a vote.
-        voters: usize,
-        /// How many voters must serve.
-        needed: usize,
-        /// How many of the others do.
-        healthy: usize,
-        /// The others that do not serve, and why.
-        missing: String,
-    },
-    /// Whether the other members can do without this one is not known.
-    #[error(
-        "etcd is not stopped, because its cluster cannot be asked whether the other members can do without this one: {found}. Correct what is wrong, then run this again; if the cluster is down anyway, such as during a restore, set `cluster.without_quorum = true`"
-    )]
-    ClusterUnknown {
-        /// What was found, and the key of the config that it is about.
-        found: String,
-    },
     /// Another process has the database open.
     #[error("{holders} holds etcd's database, and {unit} is not running: stop that process first")]
     DatabaseHeld {
@@ -507,6 +471,10 @@ pub enum Refusal {
     #[error(transparent)]
     #[serde(untagged)]
     Authority(#[from] AuthorityRefusal),
+    /// etcd is not stopped.
+    #[error(transparent)]
+    #[serde(untagged)]
+    Cluster(#[from] ClusterRefusal),
     /// The data is not moved back to the local disk.
     #[error(transparent)]
     #[serde(untagged)]

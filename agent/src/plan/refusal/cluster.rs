@@ -1,0 +1,47 @@
+//! Refusals to stop etcd, because of who runs it and who serves without it.
+
+use serde::Serialize;
+
+/// Why etcd is not stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "refusal", rename_all = "kebab-case")]
+pub enum ClusterRefusal {
+    /// At boot and in the background, etcd-lun does not stop an etcd that serves.
+    #[error(
+        "etcd ({name}) already runs from the local disk, and the service never stops a member that serves: check that the other members are healthy, then run `etcd-lun apply`, or reboot this node"
+    )]
+    EtcdServes {
+        /// Its unit or manifest.
+        name: String,
+    },
+    /// A cluster of two nodes with fencing.
+    #[error(
+        "pacemaker runs this node's etcd ({found}), and etcd-lun cannot stop or hold back such an etcd: leave etcd on the local disk in a cluster of two nodes with fencing, and remove etcd-lun's object from this pool"
+    )]
+    ByPacemaker {
+        /// What shows it.
+        found: &'static str,
+    },
+    /// The other members cannot do without this one.
+    #[error(
+        "stopping etcd on this node would leave its cluster without a quorum: of {voters} voters {needed} must serve, and without this one {healthy} do; {missing}. Bring the missing members back (`etcdctl endpoint status --cluster`), then run this again; if the cluster is down anyway, such as during a restore, set `cluster.without_quorum = true`"
+    )]
+    NoQuorum {
+        /// How many members have a vote.
+        voters: usize,
+        /// How many voters must serve.
+        needed: usize,
+        /// How many of the others do.
+        healthy: usize,
+        /// The others that do not serve, and why.
+        missing: String,
+    },
+    /// Whether the other members can do without this one is not known.
+    #[error(
+        "etcd is not stopped, because its cluster cannot be asked whether the other members can do without this one: {found}. Correct what is wrong, then run this again; if the cluster is down anyway, such as during a restore, set `cluster.without_quorum = true`"
+    )]
+    ClusterUnknown {
+        /// What was found, and the key of the config that it is about.
+        found: String,
+    },
+}
