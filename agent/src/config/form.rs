@@ -112,13 +112,16 @@ pub(super) fn credential<'de, D: Deserializer<'de>>(from: D) -> Result<Option<St
 /// A host name, short or fully qualified. Linux also accepts the underscore (sethostname(2)).
 pub(super) fn host_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let form = "a host name of letters, digits, \"-\", \"_\" and \".\", without spaces, such as \"master-0\"";
-    checked(from, "a text in quotes", form, |name| {
-        let label = |label: &str| {
-            let plain = label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-            plain && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
-        };
-        name.len() <= 253 && name.strip_suffix('.').unwrap_or(name).split('.').all(label)
-    })
+    checked(from, "a text in quotes", form, is_host_name)
+}
+
+/// Whether a text can be a node's host name.
+pub fn is_host_name(name: &str) -> bool {
+    let label = |label: &str| {
+        let plain = label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        plain && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.strip_suffix('.').unwrap_or(name).split('.').all(label)
 }
 
 /// An initiator's name, which a person invents: see [`Iqn::of_initiator`].

@@ -30,6 +30,7 @@ mod words;
 pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage};
 pub use chap::{ChapSource, SecretSource};
 pub use error::ConfigError;
+pub use form::is_host_name;
 pub use node_config::{Config, NodeRow};
 pub use node_record::record_settings;
 pub use parse::utf8;

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{completion, exit::Exit},
-    config::{ConfigError, Pool},
+    config::{ConfigError, Pool, is_host_name},
     health::SaidNode,
     host::{ExecError, Host, Output, exec::one_line, via::Via},
 };
@@ -41,10 +41,7 @@ pub(super) fn names(pool: &Pool, asked: &[String]) -> Result<Vec<String>, Exit> 
             return Err(ConfigError::NoSuchNode { asked: name.clone(), known }.into());
         }
         // It becomes a part of a command line.
-        if name.is_empty()
-            || name.starts_with('-')
-            || !name.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
-        {
+        if !is_host_name(name) {
             return Err(Exit::Usage(format!("`{name}` is not the name of a node")));
         }
         if !names.contains(name) {
