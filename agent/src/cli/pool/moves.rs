@@ -163,13 +163,15 @@ fn move_one(host: &Host, via: &Via, node: &str, before: Progress) -> Result<(), 
         return Ok(());
     }
     // The connection may have broken while the run went on: by hand a run ends by itself.
-    let Some(now) = intents(host, via, &[node.to_owned()]).pop().filter(|now| *now != Intent::Nothing) else {
-        print_err(&format!("{node}: the command ended with {ended}, and the node has nothing left to do"));
-        return Ok(());
-    };
-    let now = match now {
-        Intent::Cannot(why) => why,
-        Intent::Nothing | Intent::Steps(_) => "it is not done there".to_owned(),
+    let now = match intents(host, via, &[node.to_owned()]).pop() {
+        Some(Intent::Nothing) => {
+            print_err(&format!(
+                "{node}: the command ended with {ended}, and the node has nothing left to do"
+            ));
+            return Ok(());
+        }
+        Some(Intent::Cannot(why)) => why,
+        Some(Intent::Steps(_)) | None => "it is not done there".to_owned(),
     };
     Err(Exit::Error(anyhow!(
         "`etcd-lun apply` on {node} ended with {ended}, and now: {now}; {before}, no further node was touched. Look at {node} \
