@@ -7,6 +7,8 @@ mod support;
 
 #[path = "health/figures.rs"]
 mod figures;
+#[path = "health/pool.rs"]
+mod pool;
 #[path = "support/schema.rs"]
 mod schema;
 #[path = "health/written.rs"]

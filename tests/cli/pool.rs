@@ -1,7 +1,7 @@
 //! `pool` from an administrator's machine. The nodes are a directory, and a script stands in for ssh. `bed roll` has real nodes.
 
-use crate::{Dir, GOOD, run, schema};
-use etcd_lun::health::{CHECKS, Outcome, Report, Row, Severity};
+use crate::{Dir, GOOD, run, schema, support::printed_health};
+use etcd_lun::health::CHECKS;
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 /// Stands in for ssh: `reach NODE etcd-lun VERB …`. NODE.down: nobody answers. NODE.fails: `apply` fails. What is in NODE.once is
@@ -27,20 +27,6 @@ const STEPS: &str =
 const NOTHING: &str = r#"{"version":1,"plan":{"steps":[],"horizon":null}}"#;
 const NODES: [&str; 3] = ["master-0", "master-1", "master-2.example.com"];
 
-/// What a node prints of which every check is ok, but these.
-fn health(bad: &[(&str, &str)]) -> String {
-    let rows = CHECKS.iter().map(|check| Row {
-        check: check.name,
-        protects: check.protects,
-        severity: Severity::Critical,
-        outcome: match bad.iter().find(|(name, _)| *name == check.name) {
-            Some((_, why)) => Outcome::Found((*why).into()),
-            None => Outcome::Ok("as it should be".into()),
-        },
-    });
-    serde_json::json!({ "version": 1, "health": Report { rows: rows.collect() } }).to_string()
-}
-
 struct Nodes(Dir);
 
 impl Nodes {
@@ -51,7 +37,7 @@ impl Nodes {
         fs::set_permissions(nodes.0.0.join("reach"), fs::Permissions::from_mode(0o755)).unwrap();
         for node in NODES {
             nodes.put(&format!("{node}.plan"), STEPS);
-            nodes.put(&format!("{node}.health"), &health(&[]));
+            nodes.put(&format!("{node}.health"), &printed_health(&[]));
         }
         nodes
     }
@@ -98,7 +84,7 @@ fn one_table_of_all_nodes() {
     assert!(out.contains(&format!("all {} checks", CHECKS.len())), "{out}");
     assert!(out.ends_with("cluster, as master-0 sees it: as it should be\n"), "{out}");
 
-    nodes.put("master-1.health", &health(&[("session", "there is no session to the target")]));
+    nodes.put("master-1.health", &printed_health(&[("session", "there is no session to the target")]));
     nodes.put("master-2.example.com.down", "");
     let (code, out, err, _) = nodes.pool(&["health"]);
     assert_eq!(code, 4);
@@ -128,7 +114,7 @@ fn one_node_after_the_other() {
     let nodes = Nodes::new("pool-apply");
     nodes.put("master-1.plan", NOTHING);
     // After the first move the member still reads its log.
-    nodes.put("master-2.example.com.once", &health(&[("cluster", "1 of 3 voters is not healthy")]));
+    nodes.put("master-2.example.com.once", &printed_health(&[("cluster", "1 of 3 voters is not healthy")]));
     let (code, out, err, calls) = nodes.pool(&["apply", "--yes"]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(out, "Done: 2 nodes moved, 1 node had nothing to do.\n");

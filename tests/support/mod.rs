@@ -2,6 +2,7 @@
 
 use etcd_lun::{
     config::{Config, Source},
+    health::{CHECKS, Outcome, Report, Row, Severity},
     node::{
         Cluster, Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun,
         LunView, Member, MemberHealth, Metrics, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging,
@@ -356,4 +357,18 @@ pub fn known<T>(fact: &mut Fact<T>) -> &mut T {
         Fact::Known(value) => value,
         Fact::Unknown(why) => panic!("unknown: {why}"),
     }
+}
+
+/// What a node prints of which every check is ok, but these.
+pub fn printed_health(bad: &[(&str, &str)]) -> String {
+    let rows = CHECKS.iter().map(|check| Row {
+        check: check.name,
+        protects: check.protects,
+        severity: Severity::Critical,
+        outcome: match bad.iter().find(|(name, _)| *name == check.name) {
+            Some((_, why)) => Outcome::Found((*why).into()),
+            None => Outcome::Ok("as it should be".into()),
+        },
+    });
+    serde_json::json!({ "version": 1, "health": Report { rows: rows.collect() } }).to_string()
 }
