@@ -56,6 +56,7 @@ fn without_a_choice_the_core_is_played() {
             "device",
             "exposure",
             "health",
+            "moment",
             "paths",
             "restored",
             "storage",

@@ -3,14 +3,17 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{check, refused};
+use super::{check, failed, refused};
 use crate::etcd;
 use crate::scene;
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    vec![Scenario::new("exposure/etcd-requires-the-mount-of-its-directory", requires_the_mount)]
+    vec![
+        Scenario::new("exposure/etcd-requires-the-mount-of-its-directory", requires_the_mount),
+        Scenario::new("exposure/the-unit-mounts-something-else", mounts_something_else),
+    ]
 }
 
 /// Each of these makes etcd's unit require the mount unit (systemd.exec(5), systemd.unit(5)).
@@ -92,4 +95,34 @@ fn requires_the_mount(stage: &mut Stage) -> Result<()> {
     stage.node.ok("timeout 45 systemctl restart etcd.service")?;
     stage.is_untouched()?;
     stage.has_kept("acknowledged")
+}
+
+/// While a run is at work, somebody's drop-in makes the unit mount another disk than the one that was verified. What PID 1 has
+/// mounted fails the verification, and is not left there for an etcd that starts later.
+fn mounts_something_else(stage: &mut Stage) -> Result<()> {
+    const DROP_IN: &str = "/etc/systemd/system/var-lib-etcd.mount.d/bed.conf";
+    stage.node.ok("truncate --size 400M /var/other.img && mkfs.xfs -q /var/other.img
+         mount -o loop /var/other.img /mnt && mkdir -p /mnt/member/snap /mnt/member/wal && umount /mnt")?;
+    // A run refuses a drop-in that is there before it begins.
+    let output = stage.node.run(&format!(
+        "disk=$(losetup --find --show /var/other.img)
+         (while systemctl is-active --quiet etcd.service; do sleep 0.05; done
+          mkdir -p $(dirname {DROP_IN}) && printf '[Mount]\\nWhat=%s\\n' $disk >{DROP_IN}
+          systemctl daemon-reload) >/dev/null 2>&1 </dev/null &
+         etcd-lun apply"
+    ))?;
+    stage.node.ok(&format!("test -e {DROP_IN}"))?;
+    if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
+        bail!("what failed the verification is still mounted: {output}");
+    }
+    check(&output, failed(&["nothing is mounted on /var/lib/etcd now", "has mounted device"]))?;
+    stage.is_down_without_lun()?;
+    stage.node.run("timeout 45 systemctl start etcd.service")?;
+    stage.is_down_without_lun()?;
+
+    stage.node.ok(&format!(
+        "rm {DROP_IN} && systemctl daemon-reload && losetup --detach-all && systemctl reset-failed etcd.service"
+    ))?;
+    stage.apply()?;
+    stage.is_on_lun()
 }

@@ -34,6 +34,7 @@ mod login;
 mod lost;
 mod lun;
 mod migrate;
+mod moment;
 mod paths;
 mod pod;
 mod restored;
@@ -70,6 +71,7 @@ pub fn all() -> Vec<Scenario> {
         terminal::scenarios(),
         secret::scenarios(),
         migrate::scenarios(),
+        moment::scenarios(),
         copy::scenarios(),
         bench::scenarios(),
         login::scenarios(),

@@ -1,0 +1,54 @@
+//! What happens at one exact moment of a run. strace delays one system call of the program, or reports a success of a call
+//! that was never made (`strace(1)`, `inject`).
+
+use anyhow::{Result, bail};
+
+use super::{check, failed};
+use crate::stage::Stage;
+use crate::suite::Scenario;
+
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![Scenario::new("moment/between-the-last-look-and-the-commit", last_moment)]
+}
+
+/// How long the exchange of the directories waits. etcd starts, acknowledges a write and ends meanwhile.
+const DELAY: u32 = 60;
+
+/// What the record says after the commit.
+const COMMITTED: &str = r#"grep -q '"authority": *"lun"' /var/lib/etcd-lun/authority.json"#;
+
+fn last_moment(stage: &mut Stage) -> Result<()> {
+    // No extended attribute that is set is there afterwards. The last one of these calls before the commit makes the stamp.
+    let output = stage.node.run(&traced("fsetxattr:retval=0"))?;
+    check(&output, failed(&["loses writes", "holds no stamp"]))?;
+    stage.is_untouched()?;
+
+    // The commit is made, and the local data is about to be moved out of the way. Somebody starts etcd, which acknowledges a
+    // write and ends.
+    stage.node.ok(&format!(
+        "({}; echo $? >/run/code) >/run/said 2>&1 </dev/null &
+         until {COMMITTED}; do sleep 0.2; done
+         systemctl start etcd.service
+         until etcdctl put late yes; do sleep 0.2; done
+         systemctl stop etcd.service
+         test -e /var/lib/etcd/member/snap/db",
+        traced(&format!("renameat2:delay_enter={DELAY}000000"))
+    ))?;
+    let said = stage.node.ok("until [ -e /run/code ]; do sleep 1; done; cat /run/said /run/code")?;
+    if !said.ends_with("\n1") || !said.contains("the data is back in /var/lib/etcd") {
+        bail!("the run should have put the data back: {said}");
+    }
+
+    // The commit never served, so it is taken back, and the node migrates with the newer data.
+    stage.apply()?;
+    stage.is_on_lun()?;
+    stage.has_kept("late")
+}
+
+/// `etcd-lun apply`, with this injection into its system calls. The calls are in /run/calls.
+fn traced(inject: &str) -> String {
+    let call = inject.split_once(':').map_or(inject, |(call, _)| call);
+    format!(
+        "strace --quiet=all --signal=none --follow-forks --output=/run/calls --trace={call} --inject={inject} etcd-lun apply"
+    )
+}
