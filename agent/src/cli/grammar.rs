@@ -4,7 +4,7 @@
 //! The first paragraph of a comment on a verb or an option is its help.
 
 use super::{
-    apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, explain, hands, health, man,
+    apply, bench, completion, env::ENVIRONMENT, exit::EXIT_CODES, explain, hands, health, init, man,
     output::OutputFormat, pool, render, render_target, report, retired, values::absolute,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
@@ -143,6 +143,12 @@ pub(super) enum Selinux {
 pub(super) enum Config {
     /// Print the merged config without secrets, the files that were read, and the node entry for this host; on a machine that is no node, all entries
     Check(Check),
+    /// Ask a few questions, and write a first config
+    #[command(
+        after_help = "The questions are on standard error. The answers are lines of standard input, so they can also \
+                            come from a file."
+    )]
+    Init(init::Options),
     /// Print a config to begin with
     Example,
     /// Print the JSON schema of a config, with which an editor completes and checks one
@@ -167,7 +173,7 @@ pub(super) struct Check {
 pub(super) enum Render {
     /// Write the systemd units into a directory
     Units(render::UnitOptions),
-    /// Print a MachineConfig that brings program, config, secrets and units to the nodes of a pool
+    /// Print a MachineConfig that brings program, config and units to the nodes of a pool
     #[command(
         after_help = "One of --image, --without-program and --embed says how the program reaches the nodes. With \
                             --image, each node fetches it once and accepts only the program that you render with, by \
@@ -224,7 +230,7 @@ impl Verb {
             Self::Pool(pool::Verb::Health(options)) => options.output.json,
             Self::Retired(Retired::Delete(_))
             | Self::Selinux(Selinux::Install | Selinux::Remove)
-            | Self::Config(Config::Example | Config::Schema)
+            | Self::Config(Config::Init(_) | Config::Example | Config::Schema)
             | Self::Render(_)
             | Self::Report(_)
             | Self::Pool(pool::Verb::Apply(_))

@@ -16,6 +16,7 @@ mod follow;
 mod grammar;
 mod hands;
 mod health;
+mod init;
 mod logging;
 mod luns;
 mod man;
@@ -124,6 +125,7 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Selinux(Selinux::Status(output)) => selinux::status(file, *output),
         Verb::Selinux(Selinux::Remove) => selinux::remove(file),
         Verb::Config(Config::Check(options)) => check::check(file, options),
+        Verb::Config(Config::Init(options)) => init::run(options),
         Verb::Config(Config::Example) => check::example(),
         Verb::Config(Config::Schema) => check::schema(),
         Verb::Render(Render::Units(options)) => render::units(file, options),

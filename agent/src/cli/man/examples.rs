@@ -45,6 +45,11 @@ pub(super) const EXAMPLES: &[(&[&str], &str, &str)] = &[
     ),
     (&["config", "check"], "etcd-lun config check --config - <pool.toml", "The same, from standard input"),
     (&["config", "schema"], "etcd-lun config schema >etcd-lun.schema.json", "Let an editor check a config"),
+    (
+        &["config", "init"],
+        "etcd-lun config init --output config.toml",
+        "Answer a few questions for a first config",
+    ),
     (&["config", "example"], "etcd-lun config example >config.toml", "Begin with a config"),
     (
         &["render", "units"],
