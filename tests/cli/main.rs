@@ -129,7 +129,7 @@ fn config_errors_are_2_and_name_file_and_line() {
             GOOD.replace("password = \"hunter2hunter2\"", "password_file = \"/nonexistent/secret\""),
             "there is no such file",
         ),
-        (GOOD.replace("password = \"hunter2hunter2\"", "credential = \"chap\""), "CREDENTIALS_DIRECTORY"),
+        (GOOD.replace("password = \"hunter2hunter2\"", "credential = \"chap\""), "systemd-creds encrypt"),
     ];
     for (text, said) in cases {
         let (code, out, err) = run(&["config", "check", "--config", &dir.config(&text)]);

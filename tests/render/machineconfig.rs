@@ -1,6 +1,6 @@
 //! `render machineconfig`.
 
-use crate::{CONFIG, Dir, IMAGE, SECRET, content, files, program, tool};
+use crate::{CONFIG, Dir, IMAGE, NO_SECRETS, SECRET, content, files, program, tool};
 use serde_json::Value;
 use std::fs;
 
@@ -145,7 +145,7 @@ fn the_same_text_every_time() {
 #[test]
 fn ignition_takes_it() {
     let dir = Dir::new("ignition");
-    for more in [&["--role", "etcd", "--name", "my-own.name"][..], &["--without-secrets"]] {
+    for more in [&["--role", "etcd", "--name", "my-own.name"][..], &[NO_SECRETS]] {
         let object = dir.object("machineconfig", more);
         let config = &object["spec"]["config"];
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -168,9 +168,9 @@ fn ignition_takes_it() {
 }
 
 #[test]
-fn secrets_can_be_left_out() {
+fn secrets_are_left_out_unless_they_are_asked_for() {
     let dir = Dir::new("without");
-    let object = dir.object("machineconfig", &["--without-secrets"]);
+    let object = dir.object("machineconfig", &[NO_SECRETS]);
     let paths: Vec<_> = files(&object).iter().map(|file| &file["path"]).collect();
     assert_eq!(
         paths,
@@ -182,14 +182,14 @@ fn secrets_can_be_left_out() {
             "/usr/local/lib/systemd/catalog/etcd-lun.catalog"
         ]
     );
-    let (_, _, err) = dir.render("machineconfig", &["--without-secrets"]);
+    let (_, _, err) = dir.render("machineconfig", &[NO_SECRETS]);
     assert!(err.contains("note: /etc/etcd-lun/chap.secret"), "{err}");
     let inline =
         CONFIG.replace("password_file = \"/etc/etcd-lun/chap.secret\"", "password = \"hunter2hunter2\"");
     let inline = dir.write("inline.toml", inline);
-    let (code, out, err) = dir.render("machineconfig", &["--without-secrets", "--config", &inline]);
+    let (code, out, err) = dir.render("machineconfig", &[NO_SECRETS, "--config", &inline]);
     assert_eq!((code, out.as_str()), (2, ""));
-    assert!(err.contains("move the secret to a file"), "{err}");
+    assert!(err.contains("set `credential` or `password_file` instead"), "{err}");
     let object = dir.object("machineconfig", &["--config", &inline]);
     assert_eq!(files(&object).len(), 5);
 }

@@ -50,6 +50,9 @@ lun = 1
 /// An image with a digest that nobody has.
 const IMAGE: &str = "registry.example.com/tools/etcd-lun@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
+/// For [`Dir::render`]: an object without secrets.
+const NO_SECRETS: &str = "no secrets";
+
 const SECRET: &str = "hunter2 hunter2\n";
 
 /// A directory with a config, a secret and a program, removed at the end.
@@ -84,7 +87,7 @@ impl Dir {
         (status.code().unwrap(), String::from_utf8(stdout).unwrap(), err)
     }
 
-    /// Runs `render` with the directory's own config, secrets, image and program, unless `more` has others.
+    /// Runs `render` with the directory's own config, secrets, image and program, unless `more` has others, or [`NO_SECRETS`].
     fn render(&self, verb: &str, more: &[&str]) -> (i32, String, String) {
         let has = |option: &str| more.contains(&option);
         let (config, program, secrets) = (self.path("pool.toml"), self.path("etcd-lun"), self.path(""));
@@ -93,13 +96,13 @@ impl Dir {
             ("--config", config.as_str(), false),
             ("--image", IMAGE, has("--embed") || has("--without-program")),
             ("--program", &program, has("--without-program")),
-            ("--secrets-from", &secrets, has("--without-secrets")),
+            ("--secrets-from", &secrets, has(NO_SECRETS)),
         ] {
             if !has(option) && !is_replaced {
                 args.extend([option, value]);
             }
         }
-        args.extend(more);
+        args.extend(more.iter().filter(|&&option| option != NO_SECRETS));
         self.run(&args)
     }
 

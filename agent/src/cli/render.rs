@@ -11,7 +11,7 @@ use super::{
 use crate::{
     config::{MAIN_FILE, Pool, SecretSource, Source},
     delivery::{self, Delivery, DeliveryError, ImageRef, MachineConfig, ObjectName, Program, Role, Way},
-    host::Host,
+    host::{Host, credential},
     policy,
     terms::AbsPath,
     unit,
@@ -39,12 +39,9 @@ pub(super) struct Options {
     /// Also check that the object fits into this rendered config of the pool, which `oc get machineconfig NAME --output json` has printed
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute())]
     beside: Option<PathBuf>,
-    /// Read the files of secrets from this directory instead of the paths in the config
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute(), conflicts_with = "without_secrets")]
+    /// Also deliver the files of secrets, from this directory; without it, you bring the secrets to the nodes
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute())]
     secrets_from: Option<PathBuf>,
-    /// Leave the files of secrets out; you bring them to the nodes in another way
-    #[arg(long)]
-    without_secrets: bool,
     /// Write to this file, with mode 0600, and say which parts have changed; without it, print to standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute())]
     output: Option<PathBuf>,
@@ -231,7 +228,7 @@ pub(super) fn multipath(file: Option<&Path>) -> Result<(), Exit> {
 fn gather(file: Option<&Path>, options: &Options) -> Result<(Host, MachineConfig, Delivery), Exit> {
     let (host, pool, sources) = load_pool(file)?;
     let nodes = pool.nodes()?;
-    let secrets = secret_files(&host, &pool, options)?;
+    let (secrets, notes) = secret_files(&host, &pool, options)?;
     let way = way(&host, options)?;
     let delivered = sources.into_iter().map(|source| match file {
         // A file that the command line names becomes the main file on the nodes.
@@ -247,6 +244,9 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<(Host, MachineConfig
     let object = MachineConfig::new(&delivery, &options.role.role, &options.object_name(), annotations)
         .map_err(anyhow::Error::from)?;
     fits(&host, options, &way, &object)?;
+    for note in notes {
+        print_err(&format!("note: {note}"));
+    }
     Ok((host, object, delivery))
 }
 
@@ -320,25 +320,39 @@ fn program(host: &Host, path: &Path) -> Result<Program, Exit> {
     })
 }
 
-/// The files of secrets with their texts; none if they are left out.
-fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<Vec<(AbsPath, String)>, Exit> {
-    let Some(target) = pool.storage.target() else { return Ok(Vec::new()) };
-    let paths = delivery::secret_files(target);
-    if options.without_secrets {
-        if target.secrets().any(|secret| matches!(secret, SecretSource::Inline(_))) {
+/// The files of secrets with their texts, none if they are left out, and what a person must know of the secrets.
+fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<(secrets::Files, Vec<String>), Exit> {
+    let Some(target) = pool.storage.target() else { return Ok(Default::default()) };
+    let inline = target.secrets().any(|secret| matches!(secret, SecretSource::Inline(_)));
+    let mut notes: Vec<_> = target
+        .secrets()
+        .filter_map(|secret| match secret {
+            SecretSource::Credential(name) => Some(format!(
+                "each node needs the credential {name}: on the node, `{}` (rollout.md, \"Bring the secret to the nodes\")",
+                credential::encrypt(name)
+            )),
+            SecretSource::Inline(_) | SecretSource::File(_) => None,
+        })
+        .collect();
+    let Some(from) = &options.secrets_from else {
+        if inline {
             return Err(Exit::Usage(
-                "--without-secrets: the config itself holds a `password`, and is delivered whole: move the secret to a file and set `password_file`".into(),
+                "the config itself holds a `password`, which the object would hold too: set `credential` or `password_file` instead, or deliver the secret with --secrets-from DIR".into(),
             ));
         }
-        for path in paths {
-            print_err(&format!(
-                "note: {path} is left out: bring it to every node in another way, with mode 0600"
-            ));
-        }
-        return Ok(Vec::new());
-    }
-    let cure = "name its directory with --secrets-from, or leave it out with --without-secrets";
-    let files = secrets::read(host, target, options.secrets_from.as_deref(), cure)?;
+        notes.extend(delivery::secret_files(target).iter().map(|path| {
+            format!(
+                "{path} is left out: bring it to every node in another way, with mode 0600, or deliver it with --secrets-from DIR"
+            )
+        }));
+        return Ok((Vec::new(), notes));
+    };
+    let files = secrets::read(host, target, Some(from), "name its directory with --secrets-from")?;
     secrets::judge(target, &files)?;
-    Ok(files)
+    if inline || !files.is_empty() {
+        notes.push(
+            "the object holds the secret in plain text: in the cluster's API, in etcd, and on each node in /etc/machine-config-daemon/currentconfig, where every confined process of root can read it (security.md, \"Secrets\")".into(),
+        );
+    }
+    Ok((files, notes))
 }

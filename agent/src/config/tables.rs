@@ -144,7 +144,8 @@ pub(super) struct ChapTable {
     #[serde(deserialize_with = "form::secret_file")]
     #[schemars(example = "/etc/etcd-lun/chap.secret")]
     pub password_file: Option<AbsPath>,
-    /// The name of a credential of etcd-lun.service that holds the secret (systemd.exec(5), `LoadCredential=`).
+    /// The name of a credential that holds the secret (systemd.exec(5)): encrypted by `systemd-creds` in
+    /// `/etc/credstore.encrypted/NAME.cred`, or plain in `/etc/credstore/NAME`. No MachineConfig contains it.
     #[serde(deserialize_with = "form::credential")]
     #[schemars(example = &"chap")]
     pub credential: Option<String>,

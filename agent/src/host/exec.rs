@@ -32,6 +32,8 @@ pub enum Tool {
     Semodule,
     /// Shows units. What etcd-lun does to units it does over D-Bus.
     Systemctl,
+    /// Decrypts a credential of systemd; from systemd 250 on.
+    SystemdCreds,
     /// Grows XFS (xfsprogs).
     XfsGrowfs,
 }
@@ -56,8 +58,14 @@ impl Tool {
             Self::Rsync => "rsync",
             Self::Semodule => "semodule",
             Self::Systemctl => "systemctl",
+            Self::SystemdCreds => "systemd-creds",
             Self::XfsGrowfs => "xfs_growfs",
         }
+    }
+
+    /// True if a secret may be in what it prints, which no log shows then.
+    pub fn prints_a_secret(self) -> bool {
+        self == Self::SystemdCreds
     }
 
     /// The package with the tool, on RHEL and on Debian. An error message names it if the tool is missing.
@@ -72,7 +80,7 @@ impl Tool {
             Self::Multipathd => "device-mapper-multipath (Debian: multipath-tools)",
             Self::Restorecon | Self::Semodule => "policycoreutils",
             Self::Rsync => "rsync",
-            Self::Journalctl | Self::Systemctl => "systemd",
+            Self::Journalctl | Self::Systemctl | Self::SystemdCreds => "systemd",
         }
     }
 }

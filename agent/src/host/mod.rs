@@ -7,6 +7,7 @@
 
 pub mod block;
 pub mod cgroup;
+pub mod credential;
 pub mod cri;
 pub mod dir;
 pub mod etcd_api;

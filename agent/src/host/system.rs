@@ -71,7 +71,8 @@ impl SystemRunner {
         };
         let code = status.code().ok_or_else(|| ExecError::Signalled { what: what.to_string() })?;
         let output = Output { code, stdout, stderr };
-        tracing::trace!(code, stdout = output.stdout, stderr = output.stderr, "ran {what}");
+        let printed = if what.tool.prints_a_secret() { "(not shown)" } else { &output.stdout };
+        tracing::trace!(code, stdout = printed, stderr = output.stderr, "ran {what}");
         Ok(output)
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     config::{ChapSource, Config, ConfigError, Iscsi, SecretSource},
-    host::Host,
-    terms::{Chap, Secret},
+    host::{Host, credential},
+    terms::{Chap, ENCRYPTED_NAME, Secret},
 };
 use std::io::ErrorKind;
 
@@ -16,7 +16,8 @@ pub struct Secrets {
     pub discovery: Option<Chap>,
 }
 
-/// Reads what the config names. `credentials` is the unit's credential directory.
+/// Reads what the config names. `credentials` is the unit's credential directory; without one the node's credentials are read
+/// where systemd looks for them.
 pub fn load(host: &Host, config: &Config, credentials: Option<&str>) -> Result<Secrets, ConfigError> {
     let load = |table: &'static str, source: &Option<ChapSource>| {
         source.as_ref().map(|source| chap(host, table, source, credentials)).transpose()
@@ -53,17 +54,22 @@ fn secret(
     let path = match source {
         SecretSource::Inline(secret) => return Ok(secret.clone()),
         SecretSource::File(path) => path.to_string(),
-        SecretSource::Credential(name) => {
-            let missing = || {
-                ConfigError::Secret {
-                what: format!("`{table}`: credential {name}"),
-                why: "no $CREDENTIALS_DIRECTORY, which systemd gives to the service; by hand, name the directory that the \
-                      credential lies in: `CREDENTIALS_DIRECTORY=/etc/credstore etcd-lun apply`"
-                    .into(),
+        SecretSource::Credential(name) => match credentials {
+            Some(dir) => {
+                let encrypted = format!("{name}{}", ENCRYPTED_NAME);
+                let is_there = host
+                    .root
+                    .list_opt(dir)
+                    .is_ok_and(|names| names.is_some_and(|names| names.contains(&encrypted)));
+                format!("{dir}/{}", if is_there { &encrypted } else { name })
             }
-            };
-            format!("{}/{name}", credentials.ok_or_else(missing)?)
-        }
+            // By hand nobody has decrypted it yet.
+            None => {
+                let wrong = |why| ConfigError::Secret { what: format!("`{table}`: credential {name}"), why };
+                let bytes = credential::read(host, name).map_err(|error| wrong(error.to_string()))?;
+                return in_file(&bytes).map_err(|why| wrong(why.into()));
+            }
+        },
     };
     let wrong = |why: String| ConfigError::Secret { what: format!("`{table}`: secret in {path}"), why };
     match host.root.read_input(&path) {

@@ -29,7 +29,7 @@ pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, Portal};
 pub use lun::{Ambiguous, LunAddress, LunNumber, WantedLun};
 pub use nonce::Nonce;
 pub use quantity::{Bytes, Span};
-pub use secret::Secret;
+pub use secret::{ENCRYPTED_NAME, Secret};
 pub use spelling::nearest;
 pub(crate) use text::TextVisitor;
 pub use url::{ClientUrl, MetricsUrl};

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// The end of an encrypted credential's name. A unit cannot load a plain and an encrypted credential of one name: systemd would
+/// try to decrypt the plain one, and would not start the unit.
+pub const ENCRYPTED_NAME: &str = ".cred";
+
 /// A CHAP secret. `Debug` and `Display` print `***`; it is not `Serialize`.
 ///
 /// The text leaves only through [`Secret::reveal`], so a search for that name finds every place that could print it.

@@ -5,7 +5,7 @@ use super::{
     Rendered, UnitError,
     template::{self, NOT_PLAIN, is_plain_path, is_unit_name, unfit},
 };
-use crate::terms::AbsPath;
+use crate::terms::{AbsPath, ENCRYPTED_NAME};
 use std::net::IpAddr;
 
 /// The name of the service that runs `apply` at boot.
@@ -131,9 +131,17 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
         ("@MODULES@", modules.join(" ")),
         ("@LATE@", of.late.map(start).unwrap_or_default()),
         ("@ADDRESSES@", of.addresses.map(only).unwrap_or_default()),
-        ("@CREDENTIALS@", of.credentials.join("\nLoadCredential=")),
+        ("@CREDENTIALS@", credentials(of.credentials)),
     ];
     Ok(Rendered { name: SERVICE.into(), text: template::filled(TEMPLATE, &values) })
+}
+
+/// The value of `LoadCredential=`, and the other settings for these credentials, plain or encrypted. systemd passes over one that
+/// the node does not have.
+fn credentials(names: &[String]) -> String {
+    let both: Vec<_> =
+        names.iter().map(|name| format!("{name}\nLoadCredentialEncrypted={name}{ENCRYPTED_NAME}")).collect();
+    both.join("\nLoadCredential=")
 }
 
 /// The value of `IPAddressDeny=`, and the setting that makes exceptions from it (systemd.resource-control(5)).
@@ -170,7 +178,7 @@ pub fn lost_units(of: &Service<'_>) -> [Rendered; 2] {
         ("@PROGRAM@", of.program.to_string()),
         ("@SELINUX_CONTEXT@", SELINUX_CONTEXT.to_owned()),
         ("@ADDRESSES@", of.addresses.map(only).unwrap_or_default()),
-        ("@CREDENTIALS@", of.credentials.join("\nLoadCredential=")),
+        ("@CREDENTIALS@", credentials(of.credentials)),
     ];
     [
         Rendered { name: PATH_TARGET.into(), text: PATH_UNIT.into() },
@@ -215,7 +223,7 @@ mod tests {
         };
         let text = service(&full).unwrap().text;
         for line in [
-            "LoadCredential=chap\nLoadCredential=chap-in\n",
+            "LoadCredential=chap\nLoadCredentialEncrypted=chap.cred\nLoadCredential=chap-in\nLoadCredentialEncrypted=chap-in.cred\n",
             "IPAddressDeny=any\nIPAddressAllow=192.168.10.5 2001:db8::5\n",
             "ExecStartPost=-/usr/bin/systemctl --no-block start kubelet.service\n",
         ] {

@@ -85,7 +85,7 @@ fn wrong_lines_say_what_and_how() {
             "cannot be used with",
             "etcd-lun render machineconfig",
         ),
-        ("render butane --secrets-from x --without-secrets", "cannot be used with", "etcd-lun render butane"),
+        ("render butane --without-program --embed", "cannot be used with", "etcd-lun render butane"),
     ] {
         let Mistake { text, line: one, .. } = asked(line).unwrap_err();
         assert!(text.starts_with("error: ") && text.contains(said), "{line}: {text}");

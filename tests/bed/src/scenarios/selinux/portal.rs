@@ -32,9 +32,16 @@ pub(super) fn wanted() -> Wanted {
 pub(super) fn delivered(stage: &Stage, disk: &FilePath) -> Result<PathBuf> {
     // If the policy has a type for its unit, iscsid runs first with the other name, as if other storage
     // needed it.
+    // The key of a node exists only when it runs, so its credentials are encrypted at its first boot.
     let script = format!(
-        "umask 077; mkdir -p /etc/credstore; echo {} >/etc/credstore/chap; echo {} >/etc/credstore/chap-in
-         umask 022; echo nameserver {} >/etc/resolv.conf
+        "umask 077; echo {} >/root/chap; echo {} >/root/chap-in
+         umask 022; printf '%s\\n' '[Unit]' Before=etcd-lun.service '[Service]' Type=oneshot UMask=0077 \
+             'ExecStart=/bin/sh -ec \"mkdir -p /etc/credstore.encrypted; for name in chap chap-in; do \
+                 systemd-creds encrypt --tpm2-pcrs= --name=$$name.cred /root/$$name /etc/credstore.encrypted/$$name.cred; rm /root/$$name; done\"' \
+             >/etc/systemd/system/bed-credentials.service
+         mkdir -p /etc/systemd/system/multi-user.target.wants
+         ln -s ../bed-credentials.service /etc/systemd/system/multi-user.target.wants/
+         echo nameserver {} >/etc/resolv.conf
          echo InitiatorName=iqn.1994-05.com.redhat:other >/etc/iscsi/initiatorname.iscsi
          . /etc/selinux/config
          [ $SELINUXTYPE = default ] || echo enable iscsid.service >/etc/systemd/system-preset/10-bed.preset",
@@ -44,7 +51,7 @@ pub(super) fn delivered(stage: &Stage, disk: &FilePath) -> Result<PathBuf> {
     );
     delivery::change(&stage.bed, "portal", disk, |root: &Root| {
         root.run(&script, &[])?;
-        root.label("/etc/credstore /etc/resolv.conf /etc/iscsi /etc/systemd/system-preset")
+        root.label("/root /etc/systemd/system /etc/resolv.conf /etc/iscsi /etc/systemd/system-preset")
     })
 }
 
