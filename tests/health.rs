@@ -19,13 +19,20 @@ use etcd_lun::{
     health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, ISCSI_ONLY, Outcome, Report, Run},
     node::{
         ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
-        Multipath, Node, OtherUse, Retired, Sample, Selinux,
+        Multipath, Node, OtherUse, Reservation, Retired, Sample, Selinux,
     },
     terms::{Bytes, Span},
     unit::SELINUX_CONTEXT,
 };
 use std::time::Duration;
 use support::*;
+
+/// With all that a check may need.
+fn config() -> Config {
+    let mut config = support::config();
+    config.lun.reserve = true;
+    config
+}
 
 /// Two samples of the metrics of a member with two peers, as etcd 3.4 wrote them. Its disk was slow, so times
 /// over 4 ms are counted as 4 ms.
@@ -210,6 +217,14 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             },
             "read-only",
         ),
+        (
+            "reservation",
+            |node| {
+                let lost = Some("another computer has it".into());
+                node.reservation = Fact::Known(Some(Reservation { wwid: wwid(), lost }));
+            },
+            "another computer has it. If etcd runs",
+        ),
         ("mount", |node| node.mount = Fact::Known(Some(data_mount("9:99"))), "expected sdb"),
         (
             "mount",
@@ -304,6 +319,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         }
     }
     let blind = Node {
+        reservation: unknown(),
         sessions: unknown(),
         records: unknown(),
         lun: unknown(),
@@ -491,4 +507,23 @@ fn a_target_that_others_use_is_fine_if_iscsid_ends_no_session_in_use() {
     assert!(matches!(outcome(Fact::Known(true)), Outcome::Ok(_)));
     assert!(matches!(outcome(Fact::Known(false)), Outcome::Found(_)));
     assert!(matches!(outcome(unknown()), Outcome::CannotTell(_)));
+}
+
+/// Only a config that wants a reservation has a check of it, and it cannot tell before somebody has asked the target.
+#[test]
+fn of_a_reservation() {
+    let rows = |config: &Config, node: &Node| -> Vec<_> {
+        let report = health::assess(config, node, &health_facts(None));
+        report.rows.into_iter().filter(|row| row.check == "reservation").collect()
+    };
+    assert!(rows(&support::config(), &migrated()).is_empty());
+    assert!(matches!(rows(&config(), &migrated())[0].outcome, Outcome::Ok(_)));
+    let mut refused = health_facts(None);
+    refused.kernel_errors =
+        Fact::Known(vec!["reservation conflict error, dev sda, sector 262272 op 0x1:(WRITE)".into()]);
+    let report = health::assess(&config(), &migrated(), &refused);
+    let row = report.rows.into_iter().find(|row| row.check == "reservation").unwrap();
+    assert!(matches!(&row.outcome, Outcome::Found(said) if said.contains("refuses this node's writes")));
+    let not_asked = Node { reservation: Fact::Known(None), ..migrated() };
+    assert!(matches!(rows(&config(), &not_asked)[0].outcome, Outcome::CannotTell(_)));
 }

@@ -110,6 +110,7 @@ NEEDS = [
     ("D-Bus messages to systemd", HANDS, "init_t", "dbus", "send_msg"),
     ("what is mounted", HANDS, "init_t", "file", "open read"),
     ("what the LUN holds", HANDS, "etcd_lun_device_t", "blk_file", "open read ioctl"),
+    ("the key of the reservation", HANDS, "machineid_t", "file", "open read"),
     ("making the filesystem", HANDS, "etcd_lun_device_t", "blk_file", "write"),
     ("making the filesystem", HANDS, "fsadm_exec_t", "file", "execute execute_no_trans map read"),
     ("moving the manifest", HANDS, "kubernetes_file_t", "file", "rename unlink"),

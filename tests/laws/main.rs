@@ -18,6 +18,7 @@ mod mark;
 mod multipath;
 mod portals;
 mod quorum;
+mod reserve;
 mod retired;
 mod rollback;
 mod runs;
@@ -249,11 +250,21 @@ fn follow(
     rounds: usize,
     mut after: impl FnMut(&World, &Step),
 ) -> Result<usize, Refusal> {
-    let config = config_for(runtime);
+    follow_with(&config_for(runtime), world, goal, crash, rounds, &mut after)
+}
+
+fn follow_with(
+    config: &Config,
+    world: &mut World,
+    goal: Goal,
+    crash: Option<usize>,
+    rounds: usize,
+    after: &mut dyn FnMut(&World, &Step),
+) -> Result<usize, Refusal> {
     let mut steps = 0;
     for _ in 0..rounds {
         world.ask_cluster();
-        let plan = goal.plan(&config, &world.node)?;
+        let plan = goal.plan(config, &world.node)?;
         if plan.is_empty() {
             return Ok(steps);
         }
@@ -266,7 +277,7 @@ fn follow(
             after(world, step);
         }
     }
-    panic!("plans without end: {:#?}", goal.plan(&config, &world.node));
+    panic!("plans without end: {:#?}", goal.plan(config, &world.node));
 }
 
 /// The speed is measured on the staged LUN, before etcd is stopped or anything is copied. So a slow LUN causes no

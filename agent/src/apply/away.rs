@@ -66,6 +66,7 @@ impl Clock {
             | Step::AttachLun(_)
             | Step::AwaitDisk { .. }
             | Step::BeginRecord { .. }
+            | Step::Reserve(_)
             | Step::ClearUnfinished { .. }
             | Step::Format(_)
             | Step::Stage { .. }

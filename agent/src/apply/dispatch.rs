@@ -35,6 +35,7 @@ pub fn step(run: &mut Run<'_>, step: &Step) -> anyhow::Result<String> {
         | Step::Copy(_)
         | Step::Prove { .. }
         | Step::Confirm(_)
+        | Step::Reserve(_)
         | Step::ClearUnfinished { .. }
         | Step::Format(_)
         | Step::Stage { .. }

@@ -10,6 +10,7 @@
 //! * [`steps`]: what each step does, in a file for each thing that steps touch
 //! * [`cause`]: why a step has failed
 //! * [`exposure`]: having PID 1 mount the LUN, so that nothing is mounted that was not verified
+//! * [`reserving`]: the LUN's persistent reservation, by this process or its hands
 //! * [`guard`]: the preconditions that a destructive step reads again just before it acts
 //! * [`machine`]: what steps see of the machine and do to it, so that a model can drive them
 //! * [`aside`]: putting the data directory's content aside, and back
@@ -45,6 +46,7 @@ mod place;
 pub mod protocol;
 mod quiet;
 mod record;
+mod reserving;
 mod rounds;
 pub mod run_file;
 pub mod scope;

@@ -79,6 +79,7 @@ impl Serialize for Config {
             require_fsync_p99_seconds: Option<Span>,
             keep_retired_seconds: Span,
             max_switch_seconds: Span,
+            reserve: bool,
         }
         #[derive(Serialize)]
         struct WrittenBoot {
@@ -103,7 +104,15 @@ impl Serialize for Config {
             lun: iscsi.and_then(|iscsi| iscsi.lun.number),
             wwid: node.wwid.as_ref(),
         };
-        let LunConfig { min_size, mount_options, label, require_fsync_p99, keep_retired, max_switch } = lun;
+        let LunConfig {
+            min_size,
+            mount_options,
+            label,
+            require_fsync_p99,
+            keep_retired,
+            max_switch,
+            reserve,
+        } = lun;
         let lun = WrittenLun {
             min_size_bytes: *min_size,
             mount_options,
@@ -111,6 +120,7 @@ impl Serialize for Config {
             require_fsync_p99_seconds: *require_fsync_p99,
             keep_retired_seconds: *keep_retired,
             max_switch_seconds: *max_switch,
+            reserve: *reserve,
         };
         let boot = WrittenBoot { gate: boot.gate, attach_timeout_seconds: boot.attach_timeout };
         let health = WrittenHealth { interval_seconds: health.interval, textfile: &health.textfile };

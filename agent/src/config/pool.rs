@@ -61,6 +61,10 @@ impl Pool {
         };
         let etcd = etcd(merged.etcd)?;
         check_lun(&merged.lun)?;
+        if merged.lun.reserve && matches!(&storage, Storage::Iscsi(target) if target.multipath) {
+            let wanted = "`false` with `target.multipath = true`: a path that multipathd adds to the map is not registered, so etcd's writes over it would fail";
+            return Err(ConfigError::value("lun.reserve", "true", wanted));
+        }
         check_health(&merged.health)?;
         for (key, span) in
             [("boot.attach_timeout", merged.boot.attach_timeout), ("lun.max_switch", merged.lun.max_switch)]

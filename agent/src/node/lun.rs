@@ -2,7 +2,7 @@
 
 use super::{Session, authority::Stamp, fact::Fact};
 use crate::terms::{Bytes, FsLabel, FsUuid, Wwid};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Whether this node sees the LUN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -14,6 +14,16 @@ pub enum LunView {
     NotAttached,
     /// It is attached.
     Seen(Box<Lun>),
+}
+
+/// What the target said of the LUN's persistent reservation when it was last asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reservation {
+    /// The LUN.
+    pub wwid: Wwid,
+    /// Why it is not this node's; none if it is.
+    pub lost: Option<String>,
 }
 
 /// A LUN that is attached.

@@ -21,7 +21,7 @@ pub use health_facts::{
 };
 pub use iscsi::{ISCSID, ISCSID_SOCKET, Initiator, Session};
 pub use local::{BarredData, DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
-pub use lun::{Content, Lun, LunView, Multipath, User};
+pub use lun::{Content, Lun, LunView, Multipath, Reservation, User};
 pub use order::{Order, order};
 pub use sample::{Counted, Sample, counted};
 pub use selinux::{InForce, Selinux};
@@ -51,6 +51,9 @@ pub struct Node {
     pub answering: Vec<Portal>,
     /// The LUN.
     pub lun: Fact<LunView>,
+    /// Whether the LUN is reserved for this node, as far as the target said when `mark` or a run last asked (`lun.reserve`); none if
+    /// nobody has asked since the boot.
+    pub reservation: Fact<Option<Reservation>>,
     /// The record: which copy is authoritative.
     pub record: Fact<Option<Record>>,
     /// The data directory on the local disk.
@@ -100,6 +103,7 @@ impl Node {
             records: unknown(),
             answering: Vec::new(),
             lun: unknown(),
+            reservation: unknown(),
             record: unknown(),
             local: unknown(),
             rollback_staging: unknown(),

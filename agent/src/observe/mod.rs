@@ -82,6 +82,7 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         initiator,
         answering: Vec::new(),
         lun: lun::lun_among(host, config, staged, &mounts),
+        reservation: local::reservation(host),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
         rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),
         retired: local::retired(host),

@@ -37,6 +37,7 @@ mod portals;
 mod quorum;
 mod recorded;
 mod refusal;
+mod reserve;
 mod resume;
 mod retired;
 mod rollback;
@@ -50,7 +51,7 @@ pub use input::Occasion;
 pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
 pub use quorum::may_stop;
-pub use refusal::{AuthorityRefusal, ClusterRefusal, Refusal, RollbackRefusal};
+pub use refusal::{AuthorityRefusal, ClusterRefusal, Refusal, ReservationRefusal, RollbackRefusal};
 pub use resume::has_lost_its_lun;
 pub use retired::may_delete;
 pub use rollback::rollback;
@@ -82,11 +83,11 @@ impl Goal {
         let (mut planned, occasion) = match self {
             Self::Lun(occasion) => (plan(config, node, occasion)?, occasion),
             Self::Local => (rollback(config, node)?, Occasion::ByHand),
-            Self::Claim => return claim(config, node),
+            Self::Claim => return Ok(reserve::around(config, claim(config, node)?)),
             Self::ClaimLocal => return claim_local(config, node),
         };
         planned.cluster = outlook::outlook(&PlanInput::new(config, node, occasion)?, &planned);
-        Ok(planned)
+        Ok(reserve::around(config, planned))
     }
 
     /// Whether its plans depend on the cluster: by hand, because at boot etcd is down in any case.

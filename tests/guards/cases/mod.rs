@@ -16,7 +16,9 @@ use etcd_lun::{
     node::authority::{Authority, Record},
     plan::{
         Step, Way,
-        step::{CatchUp, Claim, Copy, Format, Mark, MountData, Retire, StartEtcd, WatchLun},
+        step::{
+            CatchUp, Claim, Copy, Format, Mark, MountData, Reserve, Reserving, Retire, StartEtcd, WatchLun,
+        },
     },
     terms::AbsPath,
 };

@@ -6,6 +6,7 @@
 //! * [`portals`]: paths and records of portals that the config does not name
 //! * [`attach`]: the LUN's disk
 //! * [`format`](mod@format): the filesystem
+//! * [`reserve`]: the LUN's persistent reservation
 //! * [`stage`]: the LUN's mount for this process only
 //! * [`measure`]: the LUN's speed
 //! * [`copy`], [`catch_up`]: the copy, both ways, and bringing it up to date while etcd runs
@@ -41,6 +42,7 @@ pub mod mount;
 pub mod portals;
 pub mod preflight;
 pub mod prove;
+pub mod reserve;
 pub mod retire;
 pub mod returning;
 pub mod serve;

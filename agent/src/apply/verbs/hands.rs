@@ -2,7 +2,7 @@
 //! anything is done.
 
 use crate::{
-    apply::{exposure, making, place, record, starting},
+    apply::{exposure, making, place, record, reserving, starting},
     config::{Runtime, parked},
     hands::{Answer, Request},
     host::{
@@ -14,6 +14,7 @@ use crate::{
     },
     node::authority::{Authority, Record},
     observe,
+    plan::step::Reserving,
     terms::{AbsPath, FsUuid, Iqn, LunAddress},
     unit::mount_unit_name,
 };
@@ -54,18 +55,18 @@ fn answer(host: &Host, errand: &Errand, text: &str) -> (Answer, Option<OwnedFd>)
         Ok(mount) => (Answer::Done, mount),
         Err(error) => {
             tracing::warn!("refused or failed: {error:#}");
-            match error.downcast_ref::<NotMounted>() {
-                Some(NotMounted(code)) => (Answer::Refused(*code), None),
+            match error.downcast_ref::<NotDone>() {
+                Some(NotDone(code)) => (Answer::Refused(*code), None),
                 None => (Answer::Failed(format!("{error:#}")), None),
             }
         }
     }
 }
 
-/// The kernel has refused a mount, with this code. Who has asked finds the reason in the kernel's log.
+/// The kernel has refused a mount, or the target a reservation, with this code. Who has asked finds out why.
 #[derive(Debug, thiserror::Error)]
-#[error("the kernel has refused the mount with code {0}")]
-struct NotMounted(i32);
+#[error("the kernel or the target has refused it with code {0}")]
+struct NotDone(i32);
 
 impl Errand {
     fn carry_out(&self, host: &Host, request: &Request) -> anyhow::Result<Option<OwnedFd>> {
@@ -87,6 +88,16 @@ impl Errand {
             Request::ClearUnfinished { disk, uuid } => {
                 is_announced(host, disk, uuid)?;
                 block::clear_unfinished(host, disk, uuid)?;
+            }
+            Request::Reserve { disk } => {
+                record_of(host, disk)?;
+                // Whoever is registered can write. So nothing may, until it is known whose the reservation is.
+                ensure!(block::nobody_holds(host, disk)?, "{disk} is in use");
+                reserving::here(host, disk, Reserving::Take)?.map_err(|error| NotDone(error.code()))?;
+            }
+            Request::KeepReservation { disk } => {
+                record_of(host, disk)?;
+                reserving::here(host, disk, Reserving::Keep)?.map_err(|error| NotDone(error.code()))?;
             }
             Request::Scan { session } => iscsi::scan(host, &self.session(host, *session)?)?,
             Request::Forget { session, lun } => {
@@ -254,7 +265,7 @@ fn mounted(host: &Host, disk: &str, access: Access, options: &str) -> anyhow::Re
     ensure!(block::xfs_on(host, disk)?.is_some(), "{disk} holds no XFS");
     let node = host.root.locate(block::node(disk)?.as_path());
     staging::detached(&node, access, options).map_err(|error| match error.raw_os_error() {
-        Some(code) => NotMounted(code).into(),
+        Some(code) => NotDone(code).into(),
         None => error.into(),
     })
 }

@@ -4,11 +4,13 @@
 
 mod authority;
 mod cluster;
+mod reservation;
 mod retired;
 mod rollback;
 
 pub use authority::AuthorityRefusal;
 pub use cluster::ClusterRefusal;
+pub use reservation::ReservationRefusal;
 pub use retired::RetiredRefusal;
 pub use rollback::RollbackRefusal;
 
@@ -475,6 +477,10 @@ pub enum Refusal {
     #[error(transparent)]
     #[serde(untagged)]
     Cluster(#[from] ClusterRefusal),
+    /// The LUN is not reserved for this node.
+    #[error(transparent)]
+    #[serde(untagged)]
+    Reservation(#[from] ReservationRefusal),
     /// The data is not moved back to the local disk.
     #[error(transparent)]
     #[serde(untagged)]

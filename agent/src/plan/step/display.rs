@@ -4,7 +4,7 @@ use super::{
     Step,
     payload::{
         AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData,
-        Preflight, RemovePath, Retire, StartEtcd, WatchLun,
+        Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, WatchLun,
     },
 };
 use crate::{
@@ -56,6 +56,18 @@ impl fmt::Display for Step {
                     "record attempt {} with filesystem {}; the local disk stays authoritative",
                     record.generation, record.uuid
                 )
+            }
+            Self::Reserve(Reserve { wwid, how: Reserving::Take }) => {
+                write!(f, "reserve LUN {wwid} for this node, unless another computer has reserved it")
+            }
+            Self::Reserve(Reserve { wwid, how: Reserving::Keep }) => {
+                write!(f, "see that LUN {wwid} is still reserved for this node")
+            }
+            Self::Reserve(Reserve { wwid, how: Reserving::TakeOver }) => {
+                write!(f, "take LUN {wwid}'s reservation from whoever has it")
+            }
+            Self::Reserve(Reserve { wwid, how: Reserving::GiveUp }) => {
+                write!(f, "end this node's reservation of LUN {wwid}")
             }
             Self::ClearUnfinished { wwid, uuid } => {
                 write!(f, "clear the unfinished filesystem {uuid} of an earlier attempt from LUN {wwid}")

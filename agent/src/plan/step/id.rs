@@ -1,6 +1,6 @@
 //! A step's name for programs, and whether it is destructive.
 
-use super::Step;
+use super::{Step, payload::Reserving};
 
 impl Step {
     /// A stable name for the journal and JSON.
@@ -16,6 +16,7 @@ impl Step {
             Self::AttachLun(_) => "attach-lun",
             Self::AwaitDisk { .. } => "await-disk",
             Self::BeginRecord { .. } => "begin-record",
+            Self::Reserve(_) => "reserve",
             Self::ClearUnfinished { .. } => "clear-unfinished",
             Self::Format(_) => "format",
             Self::Stage { .. } => "stage",
@@ -57,6 +58,8 @@ impl Step {
     /// Whether it overwrites or moves something that could be missed.
     pub fn is_destructive(&self) -> bool {
         match self {
+            // Who had it can write no more.
+            Self::Reserve(step) => step.how == Reserving::TakeOver,
             Self::ClearUnfinished { .. }
             | Self::Format(_)
             | Self::Unstamp

@@ -10,7 +10,7 @@ mod payload;
 
 pub use payload::{
     AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData, Preflight,
-    RemovePath, Retire, StartEtcd, WatchLun, Way,
+    RemovePath, Reserve, Reserving, Retire, StartEtcd, WatchLun, Way,
 };
 
 use crate::{
@@ -71,6 +71,8 @@ pub enum Step {
         /// The record.
         record: Record,
     },
+    /// Takes the LUN's persistent reservation, sees that it is this node's still, or ends it.
+    Reserve(Reserve),
     /// Removes what a `mkfs.xfs` of ours left when it was cut short.
     ClearUnfinished {
         /// The LUN.
