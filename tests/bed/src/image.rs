@@ -42,6 +42,7 @@ const PACKAGES: &[&str] = &[
     "fdisk",
     "lvm2",
     "rsync",
+    "sg3-utils",
     "attr",
     "acl",
     "etcd-server",
