@@ -52,6 +52,11 @@ impl Nodes {
 
     /// Runs the verb. Returns what it printed, and which command each node got.
     fn pool(&self, args: &[&str]) -> (i32, String, String, Vec<String>) {
+        self.pool_of(args, &Self::entries())
+    }
+
+    /// A config with an entry for each node.
+    fn entries() -> String {
         let (head, entry) = GOOD.split_once("[[node]]").unwrap();
         let entries: String = NODES
             .iter()
@@ -61,7 +66,12 @@ impl Nodes {
                 format!("[[node]]{}", entry.replace("lun = 1", &format!("lun = {}", at + 1)))
             })
             .collect();
-        self.put("config.toml", &format!("{head}{entries}"));
+        format!("{head}{entries}")
+    }
+
+    /// The same with this config.
+    fn pool_of(&self, args: &[&str], config: &str) -> (i32, String, String, Vec<String>) {
+        self.put("config.toml", config);
         self.put("calls", "");
         let config = self.0.0.join("config.toml");
         let via = format!("{} {{node}}", self.0.0.join("reach").display());
@@ -107,6 +117,26 @@ fn one_table_of_all_nodes() {
 
     let (code, _, _, calls) = nodes.pool(&["health", "--node", "master-0", "--node", "master-0"]);
     assert_eq!((code, calls), (0, vec!["master-0 health --json".to_owned()]));
+}
+
+/// Nobody but the cluster knows the names of the nodes.
+#[test]
+fn the_nodes_of_a_pattern_are_named() {
+    let nodes = Nodes::new("pool-pattern");
+    let config = GOOD
+        .replace("HOST", "master-*")
+        .replace("master0", "{hostname}")
+        .replace("[target]\n", "[target]\nlun_masking = true\n");
+    let (code, _, err, calls) = nodes.pool_of(&["health"], &config);
+    assert_eq!((code, calls.len()), (2, 0), "{err}");
+    let cure = "name each node with --node, such as `--node \"$(oc get nodes -l node-role.kubernetes.io/master -o name)\"`";
+    assert!(err.contains("the nodes that master-* matches") && err.contains(cure), "{err}");
+    let printed = "node/master-0\nnode/master-1\nnode/master-2.example.com";
+    let (code, out, err, calls) = nodes.pool_of(&["apply", "--yes", "--node", printed], &config);
+    assert_eq!((code, moves(&calls)), (0, NODES.to_vec()), "{out}{err}");
+    let (code, _, err, calls) = nodes.pool_of(&["health", "--node", "worker-0"], &config);
+    assert_eq!((code, calls.len()), (2, 0));
+    assert!(err.contains("`worker-0`") && err.contains("the entries are master-*"), "{err}");
 }
 
 #[test]

@@ -26,6 +26,40 @@ fn as_an_administrator_would_write_it() {
     assert!(text == include_str!("target.expected"), "{text}");
 }
 
+/// Nobody but the cluster knows the names of the nodes, and each needs a LUN and an access list.
+#[test]
+fn the_nodes_of_a_pattern_are_named() {
+    let dir = Dir::new("pattern");
+    let head =
+        CONFIG.split("[[node]]").next().unwrap().replace("[target]\n", "[target]\nlun_masking = true\n");
+    let config = format!(
+        "{head}[[node]]\nhostname = \"master-*\"\ninitiator = \"iqn.2024-02.com.example:{{hostname}}\"\nlun = 1\n"
+    );
+    let path = dir.write("config.toml", &config);
+    for kind in [&[][..], &["--kind", "targetd", "--pool", "vg"]] {
+        let (code, out, err) = dir.run(&[&["target", "--config", &path], kind].concat());
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(
+            err.contains("the nodes that master-* matches") && err.contains("name them with --node"),
+            "{err}"
+        );
+    }
+    let (code, _, err) = dir.run(&["target", "--config", &path, "--node", "worker-0"]);
+    assert!(code == 2 && err.contains("`worker-0`"), "{err}");
+    let text = script(&dir, &config, &["--node", "node/master-0\nnode/master-1.example"]);
+    for part in [
+        "a LUN for each of 2 nodes.",
+        "\ngrant master-0 iqn.2024-02.com.example:master-0 1 /backstores/fileio/etcd-lun-master-0\n",
+        "\ngrant master-1.example iqn.2024-02.com.example:master-1 1 /backstores/fileio/etcd-lun-master-1.example\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // What every node gets does not depend on the names.
+    let (code, rule, err) = dir.run(&["udev", "--config", &path]);
+    assert_eq!(code, 0, "{err}");
+    assert!(rule.contains("iscsi-iqn.2024-02.com.example:etcd-lun-1\""), "{rule}");
+}
+
 #[test]
 fn without_chap_on_devices_at_a_name() {
     let dir = Dir::new("devices");

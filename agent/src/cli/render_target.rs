@@ -1,8 +1,13 @@
 //! `render target`: prints the script that sets up the target.
 
-use super::{config::load_pool, exit::Exit, output::print_document};
+use super::{
+    config::load_pool,
+    exit::Exit,
+    output::print_document,
+    values::{FROM_CLUSTER, node_names},
+};
 use crate::{
-    config::Nodes,
+    config::{ConfigError, Nodes},
     delivery::{self, Appliance, Backstores},
     terms::AbsPath,
 };
@@ -24,6 +29,9 @@ pub(super) struct TargetOptions {
     /// With lio: keep the LUNs on block devices; you name them when you run the script
     #[arg(long)]
     backstore_block: bool,
+    /// A node whose entry is a pattern; may be given several times, or with several names in it
+    #[arg(long, value_name = "NAME")]
+    node: Vec<String>,
 }
 
 /// The software of a target.
@@ -72,7 +80,18 @@ const BACKSTORE_DIR: &str = "/var/lib/etcd-lun-target";
 pub(super) fn target(file: Option<&Path>, options: &TargetOptions) -> Result<(), Exit> {
     let kind = TargetKind::from(options).map_err(Exit::Usage)?;
     let (_, pool, _) = load_pool(file)?;
-    let Nodes::Iscsi { target, nodes } = pool.nodes()? else {
+    let names = node_names(&options.node);
+    if let ([], [first, ..]) = (names.as_slice(), pool.patterns().as_slice()) {
+        return Err(Exit::Usage(format!(
+            "render target: the config does not name the nodes that {first} matches, and each needs a LUN and an access list of its own: name them with --node, \
+             such as {FROM_CLUSTER}"
+        )));
+    }
+    if let Some(name) = names.iter().find(|name| !pool.knows(name)) {
+        let known = pool.rows()?.into_iter().map(|row| row.name).collect();
+        return Err(ConfigError::NoSuchNode { asked: name.clone(), known }.into());
+    }
+    let Nodes::Iscsi { target, nodes } = pool.nodes_named(&names)? else {
         return Err(Exit::Usage(
             "render target: the config has a [device] and no [target], so there is no target to set up: attach a disk to each node instead".into(),
         ));

@@ -7,3 +7,26 @@ use std::path::PathBuf;
 pub(super) fn absolute() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(std::path::absolute)
 }
+
+/// A command line that names the control-plane nodes of a cluster.
+pub(super) const FROM_CLUSTER: &str =
+    "`--node \"$(oc get nodes -l node-role.kubernetes.io/master -o name)\"`";
+
+/// The names in the values of `--node`. A value may hold several, with the `node/` that `oc get nodes -o name` prints.
+pub(super) fn node_names(values: &[String]) -> Vec<String> {
+    let names = values.iter().flat_map(|value| value.split([',', ' ', '\t', '\n']));
+    let names = names.map(|name| name.strip_prefix("node/").unwrap_or(name));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::node_names;
+
+    #[test]
+    fn names_as_people_and_oc_write_them() {
+        let values = ["master-0", "node/master-1\nnode/master-2.example\n", "a, b"].map(str::to_owned);
+        assert_eq!(node_names(&values), ["master-0", "master-1", "master-2.example", "a", "b"]);
+        assert_eq!(node_names(&["".to_owned()]), [""; 0]);
+    }
+}

@@ -3,7 +3,10 @@
 //! Everywhere else both are called the LUN, because nearly everything is the same for both. What only iSCSI has is in the
 //! variant `Iscsi`, so no code can ask a disk for it.
 
-use super::parts::{NodeEntry, Target};
+use super::{
+    parts::{NodeEntry, Target},
+    pattern::InitiatorName,
+};
 use crate::terms::{DiskLink, Iqn, LunNumber, WantedLun, Wwid};
 use serde::Serialize;
 use std::fmt;
@@ -31,10 +34,7 @@ pub struct Iscsi {
 impl Iscsi {
     /// How the LUN is found. Without a number there is a WWID: see `node.lun`.
     pub fn place(&self) -> Place {
-        match (self.lun.number, &self.lun.wwid) {
-            (None, Some(wwid)) => Place::Wwid(wwid.clone()),
-            (number, _) => Place::Lun(number.unwrap_or(LunNumber(0))),
-        }
+        Place::at_target(self.lun.number, self.lun.wwid.as_ref())
     }
 }
 
@@ -55,6 +55,16 @@ pub enum Place {
     Wwid(Wwid),
     /// By a link in `/dev/disk`.
     Device(DiskLink),
+}
+
+impl Place {
+    /// By number or WWID at a target.
+    pub(super) fn at_target(number: Option<LunNumber>, wwid: Option<&Wwid>) -> Self {
+        match (number, wwid) {
+            (None, Some(wwid)) => Self::Wwid(wwid.clone()),
+            (number, _) => Self::Lun(number.unwrap_or(LunNumber(0))),
+        }
+    }
 }
 
 impl fmt::Display for Place {
@@ -140,7 +150,7 @@ pub struct IscsiNode {
     /// The node's entry.
     pub entry: NodeEntry,
     /// The node's initiator name.
-    pub initiator: Iqn,
+    pub initiator: InitiatorName,
     /// The number of the node's LUN; none if its WWID alone names it.
     pub lun: Option<LunNumber>,
 }

@@ -1,17 +1,23 @@
 //! Which `[[node]]` entry this host uses.
 
 use super::{
-    backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Storage},
+    backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage},
+    entry_rules::{
+        NO_WWID, absent, check_pattern, each_with_its_own_initiator, each_with_its_own_wwid, named,
+        named_once, pattern_of, title,
+    },
     error::ConfigError,
     node_config::NodeRow,
     parts::{NodeEntry, Target},
+    pattern::{self, InitiatorName},
     tables::NodeTable,
 };
-use crate::terms::{DiskLink, LunNumber, WantedLun, Wwid};
+use crate::terms::{DiskLink, Iqn, LunNumber, WantedLun, Wwid};
 use std::collections::BTreeSet;
 
 /// Finds the one entry that matches this node: by machine id, or by host name, short or fully qualified. A short name in the
-/// config matches a node whose host name is an FQDN, and the other way round. Two different FQDNs never match.
+/// config matches a node whose host name is an FQDN, and the other way round. Two different FQDNs never match. Only a node
+/// without such an entry uses one with a pattern.
 ///
 /// The names of cloud nodes aren't known in advance. So with `[device]` and no entry at all, every node uses the path of
 /// `[device]`.
@@ -28,10 +34,13 @@ pub(super) fn choose(
         let entry = NodeEntry { name: hostname.to_owned(), chosen_by, wwid: None };
         return Ok((Backing::Device(Device { path: shared(path.as_ref())? }), entry));
     }
-    let matching: Vec<_> = entries.iter().filter(|entry| matches(entry, machine_id, hostname)).collect();
+    let mut matching: Vec<_> = entries.iter().filter(|entry| matches(entry, machine_id, hostname)).collect();
+    if matching.iter().any(|entry| pattern_of(entry).is_none()) {
+        matching.retain(|entry| pattern_of(entry).is_none());
+    }
     let names = |entries: &[&NodeTable]| entries.iter().map(|entry| title(entry)).collect::<Vec<_>>();
     match matching.as_slice() {
-        [entry] => backing(storage, entry),
+        [entry] => backing(storage, entry, hostname),
         [] => Err(ConfigError::NoEntry {
             hostname: hostname.to_owned(),
             machine_id: machine_id.to_owned(),
@@ -49,17 +58,32 @@ pub(super) fn choose(
     }
 }
 
-fn backing(storage: Storage, entry: &NodeTable) -> Result<(Backing, NodeEntry), ConfigError> {
+/// The storage of this host by its entry.
+fn backing(storage: Storage, entry: &NodeTable, hostname: &str) -> Result<(Backing, NodeEntry), ConfigError> {
+    let name = |named: NodeEntry| match pattern_of(entry) {
+        Some(_) => NodeEntry { name: hostname.to_owned(), ..named },
+        None => named,
+    };
     Ok(match storage {
         Storage::Iscsi(target) => {
-            let IscsiNode { entry, initiator, lun } = at_target(&target, entry)?;
-            let lun = WantedLun { number: lun, wwid: entry.wwid.clone() };
-            (Backing::Iscsi(Box::new(Iscsi { target: *target, initiator, lun })), entry)
+            let node = at_target(&target, entry)?;
+            let initiator = initiator_of(&node, entry, hostname)?;
+            let lun = WantedLun { number: node.lun, wwid: entry.wwid.clone() };
+            (Backing::Iscsi(Box::new(Iscsi { target: *target, initiator, lun })), name(node.entry))
         }
         Storage::Device(path) => {
             let DeviceNode { path, wwid: _ } = with_device(path.as_ref(), entry)?;
-            (Backing::Device(Device { path }), named(entry))
+            (Backing::Device(Device { path }), name(named(entry)))
         }
+    })
+}
+
+fn initiator_of(node: &IscsiNode, entry: &NodeTable, hostname: &str) -> Result<Iqn, ConfigError> {
+    node.initiator.of(hostname).map_err(|_| {
+        let found = format!("{} with the host name {hostname}", node.initiator);
+        let expected = "an iSCSI name, which has lower-case letters, digits, \"-\", \".\" and \":\" only: add an entry of this node's own, with an \
+             initiator name that you choose";
+        ConfigError::value("node.initiator", &found, expected).at(|_| Some(entry.written_in.clone()))
     })
 }
 
@@ -91,7 +115,7 @@ pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeTable]) -> Result<Nod
         Storage::Iscsi(target) => {
             let nodes =
                 entries.iter().map(|entry| at_target(target, entry)).collect::<Result<Vec<_>, _>>()?;
-            let mut initiators = BTreeSet::new();
+            each_with_its_own_initiator(target, &nodes, entries)?;
             for (node, entry) in nodes.iter().zip(entries) {
                 if let (Some(number), None) = (node.lun, &entry.wwid)
                     && number.0 > LunNumber::ONE_BYTE
@@ -100,32 +124,61 @@ pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeTable]) -> Result<Nod
                     let error = ConfigError::value("node.lun", &found, ABOVE_ONE_BYTE);
                     return Err(error.at(|_| Some(entry.written_in.clone())));
                 }
-                let wrong = |found: &str, expected| {
-                    let found = format!("{}{found}", node.initiator);
-                    Err(ConfigError::value("node.initiator", &found, expected)
-                        .at(|_| Some(entry.written_in.clone())))
-                };
-                if !initiators.insert(&node.initiator) {
-                    return wrong(" in two entries", "a name of its own for each node");
-                }
-                if node.initiator == target.iqn {
-                    let own = "the node's own name, as the target's access list has it, such as \"iqn.1994-05.com.redhat:master0\"";
-                    return wrong(" is the target's name", own);
-                }
             }
             Ok(Nodes::Iscsi { target, nodes })
         }
     }
 }
 
+/// All nodes whose names are known: those of the entries without a pattern, and of these names.
+pub(super) fn of_names<'a>(
+    storage: &'a Storage,
+    entries: &[NodeTable],
+    names: &[String],
+) -> Result<Nodes<'a>, ConfigError> {
+    let Nodes::Iscsi { target, nodes } = all(storage, entries)? else { return all(storage, entries) };
+    let of_entries = nodes.into_iter().zip(entries);
+    let mut nodes: Vec<_> =
+        of_entries.filter(|(_, entry)| pattern_of(entry).is_none()).map(|(node, _)| node).collect();
+    for name in names {
+        let (backing, entry) = choose(storage.clone(), entries, name, name)?;
+        if let Some(Iscsi { initiator, lun, .. }) = backing.iscsi()
+            && !nodes.iter().any(|node| node.entry == entry)
+        {
+            let initiator = InitiatorName::Whole(initiator.clone());
+            nodes.push(IscsiNode { entry, initiator, lun: lun.number });
+        }
+    }
+    Ok(Nodes::Iscsi { target, nodes })
+}
+
 /// All entries as a table; none for a config with `[device]` that serves every node.
 pub(super) fn rows(storage: &Storage, entries: &[NodeTable]) -> Result<Vec<NodeRow>, ConfigError> {
     let row = |entry: &NodeTable| {
-        let (backing, NodeEntry { name, chosen_by, wwid }) = backing(storage.clone(), entry)?;
-        let initiator = backing.iscsi().map(|iscsi| iscsi.initiator.clone());
-        Ok(NodeRow { name, chosen_by, initiator, place: backing.place(), wwid })
+        let NodeEntry { name, chosen_by, wwid } = named(entry);
+        let (initiator, place) = match storage {
+            Storage::Iscsi(target) => {
+                let node = at_target(target, entry)?;
+                (Some(node.initiator), Place::at_target(node.lun, wwid.as_ref()))
+            }
+            Storage::Device(path) => (None, Place::Device(with_device(path.as_ref(), entry)?.path)),
+        };
+        Ok(NodeRow { name, chosen_by, initiator, place, wwid })
     };
     entries.iter().map(row).collect()
+}
+
+/// The patterns of host names, as the entries have them.
+pub(super) fn patterns(entries: &[NodeTable]) -> Vec<String> {
+    entries.iter().filter_map(pattern_of).map(str::to_owned).collect()
+}
+
+/// Pairs of patterns that one host can match.
+pub(super) fn overlapping(entries: &[NodeTable]) -> Vec<(&str, &str)> {
+    let patterns: Vec<_> = entries.iter().filter_map(pattern_of).collect();
+    let later = |at: usize| patterns.iter().skip(at + 1);
+    let pairs = patterns.iter().enumerate().flat_map(|(at, one)| later(at).map(|other| (*one, *other)));
+    pairs.filter(|(one, other)| pattern::names_meet(one, other)).collect()
 }
 
 /// Arrays differ in how they address such a LUN, so only its WWID shows that it is the right one.
@@ -134,26 +187,8 @@ const ABOVE_ONE_BYTE: &str =
 
 /// The entries of a target that have no WWID, as warnings name them.
 pub(super) fn without_wwid(entries: &[NodeTable]) -> Vec<String> {
-    entries.iter().filter(|entry| entry.wwid.is_none()).map(|entry| named(entry).name).collect()
-}
-
-/// Two nodes would share one LUN. A virtio disk has only the serial number that its machine's host gives it, so it is left out.
-fn each_with_its_own_wwid(entries: &[NodeTable]) -> Result<(), ConfigError> {
-    let mut wwids = BTreeSet::new();
-    for entry in entries {
-        let Some(wwid) = entry.wwid.as_ref().filter(|wwid| !wwid.as_str().starts_with("virtio.")) else {
-            continue;
-        };
-        if !wwids.insert(wwid) {
-            let error = ConfigError::value(
-                "node.wwid",
-                &format!("{wwid} in two entries"),
-                "a LUN of its own for each node",
-            );
-            return Err(error.at(|_| Some(entry.written_in.clone())));
-        }
-    }
-    Ok(())
+    let unnamed = entries.iter().filter(|entry| entry.wwid.is_none() && pattern_of(entry).is_none());
+    unnamed.map(|entry| named(entry).name).collect()
 }
 
 fn at_target(target: &Target, entry: &NodeTable) -> Result<IscsiNode, ConfigError> {
@@ -165,6 +200,9 @@ fn at_target(target: &Target, entry: &NodeTable) -> Result<IscsiNode, ConfigErro
         entry,
         "none with [target]: the LUN is found by `wwid` or `lun`",
     )?;
+    if pattern_of(entry).is_some() {
+        check_pattern(target, entry)?;
+    }
     if target.multipath && entry.wwid.as_ref().and_then(Wwid::multipath).is_none() {
         // multipath-tools names a LUN by its WWID alone.
         let found = match &entry.wwid {
@@ -175,12 +213,23 @@ fn at_target(target: &Target, entry: &NodeTable) -> Result<IscsiNode, ConfigErro
             "the WWID of the node's LUN, because of `target.multipath = true`: `naa.` or `eui.` and digits";
         return Err(ConfigError::value("node.wwid", &found, expected).at(|_| Some(entry.written_in.clone())));
     }
+    let initiator = match &entry.initiator {
+        Some(InitiatorName::OfHost { .. }) if pattern_of(entry).is_none() => {
+            let found = format!("`{{hostname}}` in the entry {}", title(entry));
+            let expected = "the name itself: only an entry with a pattern, such as hostname = \"master-*\", has `{hostname}`";
+            return Err(
+                ConfigError::value("node.initiator", &found, expected).at(|_| Some(entry.written_in.clone()))
+            );
+        }
+        Some(name) => name.clone(),
+        None if pattern_of(entry).is_some() => {
+            return Err(missing("node.initiator", "\"iqn.2024-02.com.example:{hostname}\""));
+        }
+        None => return Err(missing("node.initiator", "\"iqn.1994-05.com.redhat:master0\"")),
+    };
     Ok(IscsiNode {
         entry: named(entry),
-        initiator: entry
-            .initiator
-            .clone()
-            .ok_or_else(|| missing("node.initiator", "\"iqn.1994-05.com.redhat:master0\""))?,
+        initiator,
         lun: match (entry.lun, &entry.wwid) {
             (None, None) => return Err(missing("node.lun", "1")),
             (number, _) => number,
@@ -191,6 +240,13 @@ fn at_target(target: &Target, entry: &NodeTable) -> Result<IscsiNode, ConfigErro
 fn with_device(path: Option<&DiskLink>, entry: &NodeTable) -> Result<DeviceNode, ConfigError> {
     absent("node.initiator", entry.initiator.is_some(), entry, "none with [device]: there is no target")?;
     absent("node.lun", entry.lun.is_some(), entry, "none with [device]: the disk is found by `path`")?;
+    // A virtio disk has the name that its machine's host gives it, and every machine's may be the same.
+    if let (Some(pattern), Some(wwid)) = (pattern_of(entry), &entry.wwid)
+        && !wwid.as_str().starts_with("virtio.")
+    {
+        let found = format!("{wwid} for all nodes that {pattern} matches");
+        return Err(ConfigError::value("node.wwid", &found, NO_WWID).at(|_| Some(entry.written_in.clone())));
+    }
     let path = entry.path.as_ref().or(path);
     Ok(DeviceNode { path: shared(path)?, wwid: entry.wwid.clone() })
 }
@@ -199,64 +255,10 @@ fn shared(path: Option<&DiskLink>) -> Result<DiskLink, ConfigError> {
     path.cloned().ok_or_else(|| ConfigError::missing("device.path", "\"/dev/disk/by-id/virtio-etcd0\""))
 }
 
-fn absent(
-    key: &'static str,
-    given: bool,
-    entry: &NodeTable,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
-    if given {
-        let found = format!("it is set in the entry {}", title(entry));
-        Err(ConfigError::value(key, &found, expected).at(|_| Some(entry.written_in.clone())))
-    } else {
-        Ok(())
-    }
-}
-
-fn named(entry: &NodeTable) -> NodeEntry {
-    NodeEntry {
-        name: entry.hostname.clone().or_else(|| entry.machine_id.clone()).unwrap_or_default(),
-        chosen_by: title(entry),
-        wwid: entry.wwid.clone(),
-    }
-}
-
-fn named_once(entries: &[NodeTable]) -> Result<(), ConfigError> {
-    for entry in entries {
-        let named = [entry.hostname.is_some(), entry.machine_id.is_some()];
-        if named.iter().filter(|given| **given).count() != 1 {
-            let path = &entry.written_in;
-            let found = if named[0] {
-                "an entry with both hostname and machine_id"
-            } else {
-                "an entry with neither hostname nor machine_id"
-            };
-            let error = ConfigError::value("node", found, "exactly one of the two");
-            return Err(error.at(|_| Some(path.clone())));
-        }
-    }
-    Ok(())
-}
-
 fn matches(entry: &NodeTable, machine_id: &str, hostname: &str) -> bool {
-    if let Some(wanted) = &entry.machine_id {
-        return wanted.eq_ignore_ascii_case(machine_id);
-    }
-    let Some(wanted) = &entry.hostname else { return false };
-    let (wanted, own) = (wanted.trim_end_matches('.'), hostname.trim_end_matches('.'));
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    if wanted.contains('.') && own.contains('.') {
-        return wanted.eq_ignore_ascii_case(own);
-    }
-    !own.is_empty() && short(wanted) == short(own)
-}
-
-/// The name of an entry in messages.
-fn title(entry: &NodeTable) -> String {
-    let file = &entry.written_in;
-    match (&entry.hostname, &entry.machine_id) {
-        (Some(name), _) => format!("hostname = \"{name}\" in {file}"),
-        (None, Some(id)) => format!("machine_id = \"{id}\" in {file}"),
-        (None, None) => format!("an unnamed entry in {file}"),
+    match (&entry.machine_id, &entry.hostname) {
+        (Some(wanted), _) => wanted.eq_ignore_ascii_case(machine_id),
+        (None, Some(wanted)) => pattern::matches(wanted, hostname),
+        (None, None) => false,
     }
 }

@@ -3,7 +3,8 @@
 //! serde's derive also accepts a list where a table belongs, and fills the keys by position; `toml` also accepts a table
 //! where a word belongs. Both would hide a mistake, so the visitors here refuse them and say what to write instead.
 
-use crate::terms::{AbsPath, Iqn, TextVisitor};
+use super::pattern::{InitiatorName, is_name_or_pattern};
+use crate::terms::{AbsPath, TextVisitor};
 use serde::de::{
     Deserialize, Deserializer, Error, IntoDeserializer as _, MapAccess, SeqAccess, Unexpected, Visitor,
     value::MapAccessDeserializer,
@@ -109,26 +110,17 @@ pub(super) fn credential<'de, D: Deserializer<'de>>(from: D) -> Result<Option<St
     name.map(Some).ok_or_else(|| D::Error::custom(CREDENTIAL))
 }
 
-/// A host name, short or fully qualified. Linux also accepts the underscore (sethostname(2)).
+/// A host name, short or fully qualified, or a pattern of host names. Linux also accepts the underscore (sethostname(2)).
 pub(super) fn host_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    let form = "a host name of letters, digits, \"-\", \"_\" and \".\", without spaces, such as \"master-0\"";
-    checked(from, "a text in quotes", form, is_host_name)
+    let form = "a host name of letters, digits, \"-\", \"_\" and \".\", without spaces, such as \"master-0\", or with \"*\" such as \"master-*\"";
+    checked(from, "a text in quotes", form, is_name_or_pattern)
 }
 
-/// Whether a text can be a node's host name.
-pub fn is_host_name(name: &str) -> bool {
-    let label = |label: &str| {
-        let plain = label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-        plain && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.strip_suffix('.').unwrap_or(name).split('.').all(label)
-}
-
-/// An initiator's name, which a person invents: see [`Iqn::of_initiator`].
-pub(super) fn initiator<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Iqn>, D::Error> {
+/// An initiator's name, which a person invents: see [`InitiatorName::parse`].
+pub(super) fn initiator<'de, D: Deserializer<'de>>(from: D) -> Result<Option<InitiatorName>, D::Error> {
     let form = "an iSCSI name in quotes, such as \"iqn.1994-05.com.redhat:master0\"";
     let text = from.deserialize_str(TextVisitor { form })?;
-    Iqn::of_initiator(&text).map(Some).map_err(D::Error::custom)
+    InitiatorName::parse(&text).map(Some).map_err(D::Error::custom)
 }
 
 /// A machine id.

@@ -3,6 +3,7 @@
 use super::{
     backing::{Backing, Device, Place},
     parts::{ClusterConfig, EtcdConfig, NodeEntry, Target},
+    pattern::InitiatorName,
     plain_tables::{Boot, HealthConfig, LunConfig},
     words::Gate,
 };
@@ -31,13 +32,13 @@ pub struct Config {
 /// The entry of one node, of all that a config has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeRow {
-    /// The host name or machine id in the entry.
+    /// The host name, pattern or machine id in the entry.
     pub name: String,
     /// The line that names the node, its file, and the number of that line.
     pub chosen_by: String,
     /// The node's initiator name, with a target.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub initiator: Option<Iqn>,
+    pub initiator: Option<InitiatorName>,
     /// How the LUN is found.
     pub place: Place,
     /// The LUN's WWID, if the config requires one.

@@ -25,6 +25,8 @@ pub struct Target {
     pub multipath: bool,
     /// Whether iscsid refuses to log out a session in use.
     pub safe_logout: bool,
+    /// Whether the array shows each LUN to one initiator only.
+    pub lun_masking: bool,
     /// Credentials for sessions.
     pub chap: Option<ChapSource>,
     /// Credentials for discovery.
@@ -100,7 +102,7 @@ pub fn parked(manifest: &AbsPath) -> AbsPath {
 /// The entry of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeEntry {
-    /// The host name or machine id in the entry.
+    /// The host name or machine id in the entry; of a pattern, the host name that it was chosen for.
     pub name: String,
     /// The line that made this the node's entry, and its file, for messages.
     pub chosen_by: String,

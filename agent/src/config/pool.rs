@@ -113,6 +113,11 @@ impl Pool {
                 "`target.portals`: {portal} is the node itself, and etcd's data would not leave it: this is right for a test only"
             ));
         }
+        for (one, other) in entry::overlapping(&self.entries) {
+            found.push(format!(
+                "`node.hostname`: a node may match both {one} and {other}, and then it has no entry: write patterns of which a node matches one"
+            ));
+        }
         if !unnamed.is_empty() {
             found.push(format!(
                 "`node.wwid`: there is none for {}, so only the number says which LUN is formatted: `etcd-lun luns` prints the WWID on the node",
@@ -133,10 +138,27 @@ impl Pool {
         entry::rows(&self.storage, &self.entries)
     }
 
-    /// The host names of all entries, in their order. An entry by machine id has none.
+    /// The host names of all entries, in their order. An entry by machine id has none, and one with a pattern neither.
     pub fn host_names(&self) -> Result<Vec<String>, ConfigError> {
         self.nodes()?;
-        Ok(self.entries.iter().filter_map(|entry| entry.hostname.clone()).collect())
+        let patterns = self.patterns();
+        let names = self.entries.iter().filter_map(|entry| entry.hostname.clone());
+        Ok(names.filter(|name| !patterns.contains(name)).collect())
+    }
+
+    /// The patterns of host names. The names of their nodes are not in the config.
+    pub fn patterns(&self) -> Vec<String> {
+        entry::patterns(&self.entries)
+    }
+
+    /// The nodes whose names are known: those of the entries, without the patterns, and these.
+    pub fn nodes_named(&self, names: &[String]) -> Result<Nodes<'_>, ConfigError> {
+        entry::of_names(&self.storage, &self.entries, names)
+    }
+
+    /// Whether the config has an entry for a node with this name.
+    pub fn knows(&self, name: &str) -> bool {
+        entry::choose(self.storage.clone(), &self.entries, name, name).is_ok()
     }
 
     /// The entries of all nodes. Each must be complete. No two may name the same node, or have the same initiator name, by which
@@ -164,6 +186,7 @@ fn target(written: TargetTable) -> Result<Target, ConfigError> {
         digests: written.digests,
         multipath: written.multipath,
         safe_logout: written.safe_logout,
+        lun_masking: written.lun_masking,
         iqn: written
             .iqn
             .ok_or_else(|| ConfigError::missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""))?,

@@ -7,6 +7,7 @@
 use super::{
     defaults,
     form::{self, Word},
+    pattern::InitiatorName,
     plain_tables::{Boot, HealthConfig, LunConfig},
     words::{Digests, Discovery},
 };
@@ -40,7 +41,7 @@ pub(super) struct Tables {
     /// The health check that `etcd-lun-health.timer` starts.
     #[serde(default, deserialize_with = "form::table")]
     pub health: HealthConfig,
-    /// One table `[[node]]` for each node. A node uses the table that names it, and must find one. With `[device]` there may be no
+    /// One table `[[node]]` for each node, or for all nodes that a pattern matches. A node uses the table that names it, and must find one. With `[device]` there may be no
     /// `[[node]]` at all; then every node uses the path of `[device]`. The tables of all files are added together.
     #[serde(default, deserialize_with = "form::nodes")]
     pub node: Vec<NodeTable>,
@@ -91,6 +92,9 @@ pub(super) struct TargetTable {
     /// node. A unit and a drop-in of `iscsid.service` bring the setting; the node's own iscsid.conf stays as it is. It counts from
     /// the next start of iscsid on.
     pub safe_logout: bool,
+    /// Says that the array shows each LUN to one initiator only (LUN masking). A `[[node]]` with a pattern of host names requires
+    /// it: without masking two new nodes could see one blank LUN, and both would use it.
+    pub lun_masking: bool,
     /// CHAP credentials for sessions: one-way, or mutual with `username_in`. The table of a later file replaces the whole table of
     /// an earlier one.
     #[serde(deserialize_with = "form::optional_table")]
@@ -112,6 +116,7 @@ impl Default for TargetTable {
             digests: None,
             multipath: false,
             safe_logout: false,
+            lun_masking: false,
             chap: None,
             discovery_chap: None,
         }
@@ -287,7 +292,10 @@ impl Default for ClusterTable {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct NodeTable {
-    /// The node's host name, short or fully qualified. This or `machine_id` is required.
+    /// The node's host name, short or fully qualified. This or `machine_id` is required. With `*`, which is any text without a
+    /// dot, it is a pattern: the entry of all nodes that it matches, for machines that are created anew. The entry of a node's own
+    /// name or machine id comes before a pattern. A node that two patterns match has no entry. With a target a pattern needs
+    /// `target.lun_masking`.
     #[serde(deserialize_with = "form::host_name")]
     #[schemars(example = "master-0")]
     pub hostname: Option<String>,
@@ -295,12 +303,15 @@ pub(super) struct NodeTable {
     #[serde(deserialize_with = "form::machine_id")]
     #[schemars(example = &"648db89cc13440329143f5cf9e0700df")]
     pub machine_id: Option<String>,
-    /// The node's initiator name, by which the target identifies it. No two nodes have the same. Required with a target.
+    /// The node's initiator name, by which the target identifies it. No two nodes have the same. With a pattern it has
+    /// `{hostname}` in it, which is the node's host name without its domain, in lower case. Required with a target.
     #[serde(deserialize_with = "form::initiator")]
     #[schemars(example = "iqn.1994-05.com.redhat:master0")]
-    pub initiator: Option<Iqn>,
+    #[schemars(with = "Option<Iqn>")]
+    pub initiator: Option<InitiatorName>,
     /// The LUN's number as the array's administration shows it, without quotes. A number above 255 needs `wwid` too, because
-    /// arrays address such LUNs in different ways. Required with a target and without `wwid`.
+    /// arrays address such LUNs in different ways. With a pattern it is the number that each node's LUN has for that node. Required
+    /// with a target and without `wwid`.
     #[schemars(example = 1)]
     pub lun: Option<LunNumber>,
     /// The node's disk, instead of `device.path`.
@@ -308,7 +319,7 @@ pub(super) struct NodeTable {
     pub path: Option<DiskLink>,
     /// The LUN's WWID, as `etcd-lun luns` prints it. It identifies the LUN, whatever its number is, and any other LUN is refused.
     /// Without it the number is enough for the first `apply`; later ones compare with the record. No two nodes have the same.
-    /// `target.multipath = true` needs it.
+    /// `target.multipath = true` needs it. A pattern has none, because a WWID is that of one LUN.
     #[schemars(example = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4")]
     pub wwid: Option<Wwid>,
     /// The file with this entry and its line; filled in after parsing.

@@ -1,7 +1,11 @@
 //! Which nodes are asked, how they are reached, and what counts as an answer.
 
 use crate::{
-    cli::{completion, exit::Exit},
+    cli::{
+        completion,
+        exit::Exit,
+        values::{FROM_CLUSTER, node_names},
+    },
     config::{ConfigError, Pool, is_host_name},
     health::SaidNode,
     host::{ExecError, Host, Output, exec::one_line, via::Via},
@@ -15,7 +19,8 @@ pub(super) struct Reach {
     /// How a command gets to a node, {node} being its name: 'oc debug -q node/{node} -- chroot /host', or 'ssh root@{node}'
     #[arg(long, value_name = "COMMAND")]
     pub via: Via,
-    /// Only this node; may be given several times. Without it, all that the config names
+    /// Only this node; may be given several times, or with several names in it, as `oc get nodes -o name` prints them. Without
+    /// it, all that the config names
     #[arg(long, value_name = "NAME", add = completion::nodes())]
     pub node: Vec<String>,
 }
@@ -26,7 +31,13 @@ pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(180);
 /// The nodes to ask, by the names that the config has for them.
 pub(super) fn names(pool: &Pool, asked: &[String]) -> Result<Vec<String>, Exit> {
     let known = pool.host_names()?;
+    let asked = node_names(asked);
     if asked.is_empty() {
+        if let [first, ..] = pool.patterns().as_slice() {
+            return Err(Exit::Usage(format!(
+                "the config does not name the nodes that {first} matches: name each node with --node, such as {FROM_CLUSTER}"
+            )));
+        }
         return if known.is_empty() {
             Err(Exit::Usage(
                 "no [[node]] entry of the config has a hostname: name the nodes with --node".into(),
@@ -37,15 +48,20 @@ pub(super) fn names(pool: &Pool, asked: &[String]) -> Result<Vec<String>, Exit> 
     }
     let mut names: Vec<String> = Vec::new();
     for name in asked {
-        if !known.is_empty() && !known.contains(name) {
-            return Err(ConfigError::NoSuchNode { asked: name.clone(), known }.into());
-        }
         // It becomes a part of a command line.
-        if !is_host_name(name) {
+        if !is_host_name(&name) {
             return Err(Exit::Usage(format!("`{name}` is not the name of a node")));
         }
-        if !names.contains(name) {
-            names.push(name.clone());
+        let is_known = match pool.patterns().is_empty() {
+            true => known.is_empty() || known.contains(&name),
+            false => pool.knows(&name),
+        };
+        if !is_known {
+            let entries = pool.rows()?.into_iter().map(|row| row.name).collect();
+            return Err(ConfigError::NoSuchNode { asked: name, known: entries }.into());
+        }
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     Ok(names)

@@ -4,6 +4,7 @@ use super::*;
 
 mod merging;
 mod mistakes;
+mod patterns;
 
 const GOOD: &str = r#"
 [target]
