@@ -26,7 +26,7 @@ CHANGED = {
     "file": {"iscsi_var_lib_t", "iscsi_lock_t", "security_t"},
     "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN},
     "lnk_file": {"iscsi_var_lib_t"},
-    "sock_file": {"syslogd_var_run_t", "system_dbusd_var_run_t", "devlog_t", "etcd_lun_hands_run_t"},
+    "sock_file": {"syslogd_var_run_t", "devlog_t", "etcd_lun_hands_run_t"},
 }
 # The requests of ioctl(2) that are left of those that any rule grants: of terminals, and of disks.
 IOCTLS = {
@@ -192,7 +192,8 @@ def of_system(policy):
     # In Red Hat's policy a boolean, which is off, gives every domain `module_request`.
     yield "never: loading a kernel module", on("system", "module_load")
     yield "never: another request to the kernel", may(DOMAIN, "kernel_t", "system") - {"syslog_read", "module_request"}
-    yield "never: a command to PID 1 itself", may(DOMAIN, "init_t", "system") - {"status"}
+    yield "never: a question or a command to PID 1 itself", may(DOMAIN, "init_t", "system")
+    yield "never: a message over the bus", on("dbus", "send_msg", "acquire_svc")
     yield "never: starting a unit", on("service", "start", "reload")
     yield "never: stopping or enabling a unit", on("service", "stop", "enable", "disable")
     yield "never: connecting to another port", beyond(policy, on("tcp_socket", "name_connect"), PORTS)

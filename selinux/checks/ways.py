@@ -31,7 +31,7 @@ LINES = {
     "socket": "never: another domain's socket",
     "in": "never: another way into the domain",
     "out": "never: another way out of the domain",
-    "unit": "never: more than the state of a unit",
+    "unit": "never: a right to a unit",
     "link": "never: another link that systemd follows",
     "mount": "never: another filesystem or place to mount",
     "device": "never: a domain that can open the LUN but no other disk",
@@ -158,12 +158,11 @@ def exits(policy):
 
 
 def units(policy):
-    """Units with which the domain can do more than ask for their state, and what systemd does for it."""
+    """Units about which the domain can ask systemd anything, and what systemd does for it."""
     ways = {}
     for permission, meaning in SERVICE.items():
-        if permission != "status":
-            for type_ in on(policy, "service", permission):
-                add(ways, type_, meaning)
+        for type_ in on(policy, "service", permission):
+            add(ways, type_, meaning)
     return ways
 
 

@@ -16,7 +16,8 @@ use crate::{
         scope,
     },
     config::Config,
-    host::{Host, filelock::Lock, systemd},
+    hands,
+    host::{Host, filelock::Lock},
     node::{Fact, Identity, Selinux},
     observe::{
         self,
@@ -148,7 +149,7 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
 /// Whether the LUN is gone. Looks twice, because systemd starts no second run for the loss of another path during this one.
 fn is_lost(host: &Host, config: &Config, identity: &Identity) -> Result<bool, Exit> {
     const PAUSE: Duration = Duration::from_secs(2);
-    if systemd::is_stopping(host).context("asking systemd whether the system shuts down")? {
+    if hands::is_stopping(host).context("asking systemd whether the system shuts down")? {
         return Ok(false);
     }
     let now = || {

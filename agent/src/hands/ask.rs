@@ -17,12 +17,20 @@ const FORMAT_LIMIT: Duration = Duration::from_secs(960);
 /// long to open. Each has a limit of its own, which is reached before this one.
 const LIMIT: Duration = Duration::from_secs(330);
 
+/// Of the state of units. systemd answers a question within 25 s or not at all. `health`, which asks twice, has 90 s.
+const STATE_LIMIT: Duration = Duration::from_secs(30);
+
 /// Has a request done. Succeeds when it is done.
 pub fn ask(host: &Host, request: &Request) -> anyhow::Result<()> {
-    match asked(host, request)? {
-        (Answer::Done, _) => Ok(()),
-        (Answer::Refused(code), _) => Err(io::Error::from_raw_os_error(code).into()),
-        (Answer::Failed(why), _) => bail!("{why}"),
+    said(host, request).map(drop)
+}
+
+/// The answer to a request that was carried out.
+pub(super) fn said(host: &Host, request: &Request) -> anyhow::Result<Answer> {
+    match asked(host, request)?.0 {
+        Answer::Refused(code) => Err(io::Error::from_raw_os_error(code).into()),
+        Answer::Failed(why) => bail!("{why}"),
+        answer => Ok(answer),
     }
 }
 
@@ -30,15 +38,19 @@ pub fn ask(host: &Host, request: &Request) -> anyhow::Result<()> {
 pub(super) fn mount(host: &Host, request: &Request) -> io::Result<OwnedFd> {
     match asked(host, request).map_err(|error| io::Error::other(format!("{error:#}")))? {
         (Answer::Done, Some(mount)) => Ok(mount),
-        (Answer::Done, None) => Err(io::Error::other("etcd-lun's hands have sent no mount")),
         (Answer::Refused(code), _) => Err(io::Error::from_raw_os_error(code)),
         (Answer::Failed(why), _) => Err(io::Error::other(why)),
+        _ => Err(io::Error::other("etcd-lun's hands have sent no mount")),
     }
 }
 
 fn asked(host: &Host, request: &Request) -> anyhow::Result<(Answer, Option<OwnedFd>)> {
     let question = serde_json::to_string(request).context("writing a request to etcd-lun's hands")?;
-    let limit = if matches!(request, Request::Format { .. }) { FORMAT_LIMIT } else { LIMIT };
+    let limit = match request {
+        Request::Format { .. } => FORMAT_LIMIT,
+        Request::Units(_) | Request::IsStopping => STATE_LIMIT,
+        _ => LIMIT,
+    };
     let heard = line_socket::ask(host, HANDS_PATH, &format!("{question}\n"), limit);
     let Heard { text, handle } = heard.with_context(|| {
         format!("asking {HANDS_PATH} for {question}: see `systemctl status etcd-lun-hands.socket`")

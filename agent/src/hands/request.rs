@@ -1,6 +1,9 @@
 //! The requests, and their form on the socket: one line of JSON, and one line back.
 
-use crate::terms::{FsLabel, FsUuid};
+use crate::{
+    host::systemd::Unit,
+    terms::{FsLabel, FsUuid},
+};
 use serde::{Deserialize, Serialize};
 
 /// What is asked for.
@@ -103,6 +106,78 @@ pub enum Request {
     },
     /// Starts iscsid, or the socket that starts it.
     StartIscsid,
+    /// Says what PID 1 knows of these units.
+    Units(Vec<AskedUnit>),
+    /// Says whether the system shuts down.
+    IsStopping,
+}
+
+/// A unit whose state is asked for. The request cannot name any other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum AskedUnit {
+    /// The mount unit of the data directory in the hands' unit.
+    Mount,
+    /// etcd's unit, which the hands' unit names.
+    Etcd,
+    /// One of the list.
+    Known(KnownUnit),
+}
+
+/// A name of [`KNOWN`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct KnownUnit(Name);
+
+/// serde would borrow a reference from the request.
+type Name = &'static str;
+
+/// The units that the program asks for, on every node: its own, those that start them, and those that it depends on.
+/// `state` is an instance of a template that is never started.
+const KNOWN: [&str; 21] = [
+    "crio.service",
+    "etcd-lun-hands.socket",
+    "etcd-lun-hands@state.service",
+    "etcd-lun-health.service",
+    "etcd-lun-health.timer",
+    "etcd-lun-iscsid.service",
+    "etcd-lun-lost.service",
+    "etcd-lun-multipath.service",
+    "etcd-lun-path@state.target",
+    "etcd-lun-program-fetch.service",
+    "etcd-lun-program.service",
+    "etcd-lun-selinux.service",
+    "etcd-lun-shutdown.service",
+    "etcd-lun.service",
+    "iscsid.service",
+    "iscsid.socket",
+    "kubelet-dependencies.target",
+    "kubelet.service",
+    "multi-user.target",
+    "multipathd.service",
+    "pacemaker.service",
+];
+
+impl KnownUnit {
+    /// The unit's name.
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl TryFrom<String> for KnownUnit {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let known = KNOWN.into_iter().find(|known| *known == name);
+        known.map(Self).ok_or_else(|| format!("{name} is none of the units that etcd-lun asks for"))
+    }
+}
+
+impl From<KnownUnit> for String {
+    fn from(unit: KnownUnit) -> Self {
+        unit.0.into()
+    }
 }
 
 /// What became of a request.
@@ -115,6 +190,20 @@ pub enum Answer {
     Refused(i32),
     /// It was not done, for this reason.
     Failed(String),
+    /// What PID 1 says of the units, in the order of the request.
+    Units(Vec<SaidOfUnit>),
+    /// Whether the system shuts down.
+    Stopping(bool),
+}
+
+/// What PID 1 says of a unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SaidOfUnit {
+    /// The name that PID 1 was asked for.
+    pub name: String,
+    /// The unit, or why its state is unknown.
+    pub said: Result<Unit, String>,
 }
 
 #[cfg(test)]
@@ -127,6 +216,17 @@ mod tests {
             ("\"park\"", Some(Request::Park)),
             ("{\"scan\":{\"session\":3}}\n", Some(Request::Scan { session: 3 })),
             ("{\"start-etcd\":{\"wait\":true}}", Some(Request::StartEtcd { wait: true })),
+            ("\"is-stopping\"", Some(Request::IsStopping)),
+            (
+                "{\"units\":[\"mount\",\"etcd\",{\"known\":\"kubelet.service\"}]}",
+                Some(Request::Units(vec![
+                    AskedUnit::Mount,
+                    AskedUnit::Etcd,
+                    AskedUnit::Known(KnownUnit("kubelet.service")),
+                ])),
+            ),
+            ("{\"units\":[{\"known\":\"sshd.service\"}]}", None),
+            ("{\"units\":[\"kubelet.service\"]}", None),
             ("{\"scan\":{\"session\":-1}}", None),
             ("{\"scan\":{\"session\":3,\"host\":2}}", None),
             ("{\"scan\":{\"session\":\"3\"}}", None),

@@ -2,10 +2,11 @@
 
 use crate::{
     config::{Config, Runtime, parked},
+    hands::{self, State},
     host::{
         Host,
         filelock::{self, Holder},
-        manifest, systemd,
+        manifest,
     },
     node::{self, ActiveState, Etcd, EtcdState, Fact, KUBELET, PodState, layout::ETCD_STOPPED},
     terms::AbsPath,
@@ -14,27 +15,46 @@ use std::io;
 
 /// etcd, as what runs it reports it, and who has its database open.
 pub(crate) fn etcd(host: &Host, config: &Config) -> Fact<Etcd> {
-    of_holders(host, config, filelock::holders(host, node::database(&config.etcd.data_dir).as_path()))
+    etcd_among(host, config, &|name| hands::unit(host, name))
+}
+
+/// The same with answers of systemd's that are there already.
+pub(super) fn etcd_among(host: &Host, config: &Config, state: State<'_>) -> Fact<Etcd> {
+    of_holders(host, config, state, filelock::holders(host, node::database(&config.etcd.data_dir).as_path()))
+}
+
+/// The units that systemd is asked for.
+pub(super) fn units(config: &Config) -> Vec<&str> {
+    match &config.etcd.runtime {
+        Runtime::Systemd { unit } => vec![unit],
+        Runtime::StaticPod { .. } => vec![KUBELET, PACEMAKER],
+    }
 }
 
 /// The same, without those who have the database open but not locked, which takes a look at every process.
 pub(crate) fn etcd_by_lock(host: &Host, config: &Config) -> Fact<Etcd> {
-    of_holders(host, config, filelock::lock_holders(host, node::database(&config.etcd.data_dir).as_path()))
+    let holders = filelock::lock_holders(host, node::database(&config.etcd.data_dir).as_path());
+    of_holders(host, config, &|name| hands::unit(host, name), holders)
 }
 
-fn of_holders(host: &Host, config: &Config, holders: io::Result<Vec<Holder>>) -> Fact<Etcd> {
+fn of_holders(
+    host: &Host,
+    config: &Config,
+    state: State<'_>,
+    holders: io::Result<Vec<Holder>>,
+) -> Fact<Etcd> {
     let lock_holders = match holders {
         Ok(holders) => holders.iter().map(ToString::to_string).collect(),
         Err(error) => return Fact::Unknown(error.to_string()),
     };
     match &config.etcd.runtime {
-        Runtime::Systemd { unit } => of_unit(host, unit, lock_holders),
-        Runtime::StaticPod { manifest } => of_static_pod(host, manifest, lock_holders),
+        Runtime::Systemd { unit } => of_unit(host, unit, state, lock_holders),
+        Runtime::StaticPod { manifest } => of_static_pod(host, manifest, state, lock_holders),
     }
 }
 
-fn of_unit(host: &Host, name: &str, lock_holders: Vec<String>) -> Fact<Etcd> {
-    let unit = match systemd::unit(host, name) {
+fn of_unit(host: &Host, name: &str, state: State<'_>, lock_holders: Vec<String>) -> Fact<Etcd> {
+    let unit = match state(name) {
         Ok(unit) => unit,
         Err(error) => return Fact::from(Err(error)),
     };
@@ -59,18 +79,18 @@ fn of_unit(host: &Host, name: &str, lock_holders: Vec<String>) -> Fact<Etcd> {
 
 /// A static pod runs, or is about to, if its manifest is in place and the kubelet is not stopped. If the kubelet is stopped,
 /// the pod's containers may run on. Then one of them holds the database's lock.
-fn of_static_pod(host: &Host, path: &AbsPath, lock_holders: Vec<String>) -> Fact<Etcd> {
+fn of_static_pod(host: &Host, path: &AbsPath, state: State<'_>, lock_holders: Vec<String>) -> Fact<Etcd> {
     let places = match manifest::look(host, path, &parked(path)) {
         Ok(places) => places,
         Err(error) => return Fact::Unknown(error.to_string()),
     };
     // Not asked without a manifest in place: the answer would change nothing, and a member that is away waits for it.
     let kubelet_up = places.present
-        && match systemd::unit(host, KUBELET) {
+        && match state(KUBELET) {
             Ok(unit) => !ActiveState::from(unit.active_state.as_str()).is_stopped(),
             Err(error) => return Fact::from(Err(error)),
         };
-    let by_pacemaker = match by_pacemaker(host) {
+    let by_pacemaker = match by_pacemaker(host, state) {
         Ok(found) => found,
         Err(error) => return Fact::Unknown(error.to_string()),
     };
@@ -98,15 +118,17 @@ fn of_static_pod(host: &Host, path: &AbsPath, lock_holders: Vec<String>) -> Fact
 /// In a cluster of two nodes with fencing the kubelet's pod has no container of etcd: pacemaker starts one with podman, from the
 /// manifest in the ConfigMap `external-etcd-pod` (openshift/cluster-etcd-operator). At a boot its files are there before the unit
 /// runs.
-fn by_pacemaker(host: &Host) -> io::Result<Option<&'static str>> {
+fn by_pacemaker(host: &Host, state: State<'_>) -> io::Result<Option<&'static str>> {
     // Elsewhere pacemaker may look after something else, such as the address of a kubeadm cluster.
     let Some(names) = host.root.list_opt(CONFIG_MAPS)? else { return Ok(None) };
     if names.iter().any(|name| name == EXTERNAL) {
         return Ok(Some("the ConfigMap external-etcd-pod is on this node"));
     }
-    let unit = systemd::unit(host, "pacemaker.service").map_err(io::Error::other)?;
+    let unit = state(PACEMAKER).map_err(io::Error::other)?;
     Ok((!ActiveState::from(unit.active_state.as_str()).is_stopped()).then_some("pacemaker.service runs"))
 }
+
+const PACEMAKER: &str = "pacemaker.service";
 
 const CONFIG_MAPS: &str = "/etc/kubernetes/static-pod-resources/etcd-certs/configmaps";
 const EXTERNAL: &str = "external-etcd-pod";

@@ -7,10 +7,11 @@ use super::{
 };
 use crate::{
     config::{Backing, Config},
+    hands::{self, Units},
     host::{
         Host, block,
         http::{self, HttpError},
-        iscsi, kmsg, pressure, route, staging, systemd, tree,
+        iscsi, kmsg, pressure, route, staging, tree,
     },
     node::{
         Fact, HealthFacts, LunView, Metrics, Multipath, Node, OtherUse, Path, Pressure, Route, Sample,
@@ -45,8 +46,7 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
     let size_announced =
         log.as_ref().map_err(copied).map(|(messages, disks)| kmsg::announces_size(messages, disks));
     let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
-    let units = units(host, config);
-    let starters = starters(host, config);
+    let (units, starters) = units_and_starters(host, config);
     let paused = host.pause(SAMPLE_INTERVAL);
     let pressure = paused.as_ref().map_err(copied).and_then(|()| pressure_since(host, first));
     HealthFacts {
@@ -131,52 +131,65 @@ fn devices(node: &Node) -> io::Result<Vec<String>> {
     }
 }
 
-fn units(host: &Host, config: &Config) -> Fact<Vec<UnitState>> {
+/// Our units and those that start them, of which systemd is asked at once.
+fn units_and_starters(host: &Host, config: &Config) -> (Fact<Vec<UnitState>>, Fact<Vec<Starter>>) {
+    let rendered = rendered(host, config);
+    let starters = starters(config);
+    let own = rendered.known().into_iter().flatten().map(|name| unit::state_of(name)).collect::<Vec<_>>();
+    let all: Vec<_> = own.iter().map(String::as_str).chain(starters.iter().copied()).collect();
+    let said = hands::units(host, &all);
+    let units = match rendered {
+        Fact::Known(names) => units(names, &said),
+        Fact::Unknown(why) => Fact::Unknown(why),
+    };
+    (units, starters.into_iter().map(|name| starter(name, &said)).collect::<Result<Vec<_>, _>>().into())
+}
+
+/// The names of the units that the config asks for.
+fn rendered(host: &Host, config: &Config) -> Fact<Vec<String>> {
     let by = match host.root.read_opt(unit::PROGRAM_ORDER) {
         Ok(Some(_)) => unit::InstalledBy::MachineConfig,
         Ok(None) => unit::InstalledBy::Hand,
         Err(error) => return Fact::from(Err(error)),
     };
-    let rendered = match unit::for_config_installed_by(config, by) {
-        Ok(rendered) => rendered,
-        Err(error) => return Fact::from(Err(error)),
+    let rendered = unit::for_config_installed_by(config, by);
+    rendered.map(|units| units.into_iter().map(|unit| unit.name).collect()).into()
+}
+
+fn units(names: Vec<String>, said: &Units) -> Fact<Vec<UnitState>> {
+    let state = |name: String| {
+        let unit = said.of(&unit::state_of(&name))?;
+        Ok::<_, hands::UnitUnknown>(UnitState {
+            name,
+            load: unit.load_state,
+            file: unit.unit_file_state,
+            active: unit.active_state.as_str().into(),
+            result: unit.result,
+        })
     };
-    let mut found = Vec::new();
-    for rendered in rendered {
-        // A template has no state: PID 1 is asked for an instance of it, which was never started.
-        match systemd::unit(host, &rendered.name.replacen("@.", "@state.", 1)) {
-            Ok(unit) => found.push(UnitState {
-                name: rendered.name,
-                load: unit.load_state,
-                file: unit.unit_file_state,
-                active: unit.active_state.as_str().into(),
-                result: unit.result,
-            }),
-            Err(error) => return Fact::from(Err(error)),
-        }
-    }
-    Fact::Known(found)
+    names.into_iter().map(state).collect::<Result<Vec<_>, _>>().into()
 }
 
 /// The units with a drop-in of ours, and those that an earlier config or release may have given one.
-fn starters(host: &Host, config: &Config) -> Fact<Vec<Starter>> {
+fn starters(config: &Config) -> Vec<&'static str> {
     let drop_ins = unit::drop_ins(config);
     let mut names: Vec<_> = drop_ins.iter().map(|drop_in| drop_in.unit).chain(unit::KUBELET).collect();
     names.sort_unstable();
     names.dedup();
+    names
+}
+
+fn starter(name: &str, said: &Units) -> Result<Starter, hands::UnitUnknown> {
     let own = |all: Vec<String>| all.into_iter().filter(|unit| unit.starts_with("etcd-lun")).collect();
-    let end = |name: &str| format!("/{name}.d/{}", unit::DROP_IN);
-    let read = |name: &str| {
-        let found = systemd::unit(host, name)?;
-        Ok::<_, systemd::SystemdError>(Starter {
-            drop_in: found.drop_in_paths.iter().any(|path| path.ends_with(&end(name))),
-            name: name.to_owned(),
-            load: found.load_state,
-            wants: own(found.wants),
-            requires: own(found.requires),
-        })
-    };
-    names.into_iter().map(read).collect::<Result<Vec<_>, _>>().into()
+    let end = format!("/{name}.d/{}", unit::DROP_IN);
+    let found = said.of(name)?;
+    Ok(Starter {
+        drop_in: found.drop_in_paths.iter().any(|path| path.ends_with(&end)),
+        name: name.to_owned(),
+        load: found.load_state,
+        wants: own(found.wants),
+        requires: own(found.requires),
+    })
 }
 
 fn routes(host: &Host, sessions: &[iscsi::Session]) -> io::Result<Vec<Route>> {

@@ -2,20 +2,24 @@
 
 use crate::{
     config::{Config, Iscsi, Target},
+    hands::Units,
     host::{
         Host, block, iscsi,
         mountinfo::{self, Everywhere},
-        route, systemd,
+        route,
     },
     node::{Fact, Initiator, Session},
     terms::Portal,
 };
 use std::{io, time::Duration};
 
+/// The daemon of multipath.
+pub(super) const MULTIPATHD: &str = "multipathd.service";
+
 /// With a local disk open-iscsi is not asked, because it may not be installed.
 const NO_TARGET: &str = "not looked at: the config names a device, and no target";
 
-pub(super) fn initiator(host: &Host, config: &Config) -> Initiator {
+pub(super) fn initiator(host: &Host, config: &Config, units: &Units) -> Initiator {
     if config.backing.iscsi().is_none() {
         return Initiator {
             name: Fact::Unknown(NO_TARGET.into()),
@@ -24,12 +28,8 @@ pub(super) fn initiator(host: &Host, config: &Config) -> Initiator {
     }
     Initiator {
         name: iscsi::initiator_name(host).into(),
-        multipathd_active: active(host, "multipathd.service"),
+        multipathd_active: units.of(MULTIPATHD).map(|unit| unit.is_active()).into(),
     }
-}
-
-fn active(host: &Host, unit: &str) -> Fact<bool> {
-    systemd::unit(host, unit).map(|unit| unit.is_active()).into()
 }
 
 pub(super) fn all_sessions(host: &Host, config: &Config, mounts: &Everywhere<'_>) -> Fact<Vec<Session>> {

@@ -34,10 +34,12 @@ pub(crate) use selinux::{in_force, selinux};
 
 use crate::{
     config::Config,
+    hands::{self, Units},
     host::{
         Host, Tool, identity as host_identity, mountinfo::Everywhere, namespace, random, staging::Staging,
     },
     node::{Fact, Identity, Node},
+    unit,
 };
 use anyhow::Context as _;
 
@@ -63,6 +65,17 @@ pub enum Viewpoint<'a> {
     },
 }
 
+/// What systemd says of the units that plans depend on, all asked for at once.
+fn units(host: &Host, config: &Config) -> Units {
+    let mount = unit::mount_unit_name(&config.etcd.data_dir);
+    let mut names = etcd::units(config);
+    names.push(&mount);
+    if config.backing.iscsi().is_some() {
+        names.push(iscsi::MULTIPATHD);
+    }
+    hands::units(host, &names)
+}
+
 /// Observes everything that plans depend on.
 pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_>) -> Node {
     let (in_host_namespace, staged) = match from {
@@ -71,17 +84,21 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
     };
     let record = local::record(host);
     let mount = mount::data(host, &config.etcd.data_dir);
-    let initiator = iscsi::initiator(host, config);
     let mounts = Everywhere::new(host);
+    let sessions = iscsi::all_sessions(host, config, &mounts);
+    let lun = lun::lun_among(host, config, staged, &mounts);
+    // Behind what may take long, so that what it says of etcd is of now.
+    let units = units(host, config);
+    let state = |name: &str| units.of(name);
     Node {
         identity,
         missing_tools: missing_tools(host, config),
         in_host_namespace,
-        sessions: iscsi::all_sessions(host, config, &mounts),
+        sessions,
         records: records::records(host, config),
-        initiator,
+        initiator: iscsi::initiator(host, config, &units),
         answering: Vec::new(),
-        lun: lun::lun_among(host, config, staged, &mounts),
+        lun,
         reservation: local::reservation(host),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
         rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),
@@ -89,8 +106,8 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         barred_data: local::barred_data(host),
         mounted_stamp: mount::stamp(host, &config.etcd.data_dir, &mount),
         mount,
-        mount_unit: mount::unit(host, config),
-        etcd: etcd::etcd(host, config),
+        mount_unit: mount::unit_among(host, config, &state),
+        etcd: etcd::etcd_among(host, config, &state),
         cluster: None,
         elsewhere: None,
         selinux: selinux::selinux(host, config),

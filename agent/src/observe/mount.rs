@@ -3,7 +3,8 @@
 use super::lun::read_stamp;
 use crate::{
     config::Config,
-    host::{Host, mountinfo, staging, systemd, tree, xfs},
+    hands::{self, State},
+    host::{Host, mountinfo, staging, tree, xfs},
     node::{DataMount, Fact, MountUnit, authority::Stamp},
     terms::AbsPath,
     unit,
@@ -52,11 +53,16 @@ pub(super) fn stamp(host: &Host, data_dir: &AbsPath, mount: &Fact<Option<DataMou
 
 /// The mount unit that systemd knows, compared with the one that the config asks for.
 pub(crate) fn unit(host: &Host, config: &Config) -> Fact<MountUnit> {
+    unit_among(host, config, &|name| hands::unit(host, name))
+}
+
+/// The same with an answer of systemd's that is there already.
+pub(super) fn unit_among(host: &Host, config: &Config, state: State<'_>) -> Fact<MountUnit> {
     let rendered = match unit::data_mount_for(config) {
         Ok(rendered) => rendered,
         Err(error) => return Fact::from(Err(error)),
     };
-    let known = match systemd::unit(host, &rendered.name) {
+    let known = match state(&rendered.name) {
         Ok(known) => known,
         Err(error) => return Fact::from(Err(error)),
     };

@@ -184,6 +184,12 @@ fn credentials(target: &Target) -> Vec<String> {
     names
 }
 
+/// The unit that PID 1 can be asked for in place of this one: a template has no state, and so an instance of it that is never
+/// started.
+pub fn state_of(name: &str) -> String {
+    name.replacen("@.", "@state.", 1)
+}
+
 /// Renders all units, in the order of their names, for a program that was installed by hand.
 pub fn for_config<'a>(input: impl Into<UnitInput<'a>>) -> Result<Vec<Rendered>, UnitError> {
     for_config_installed_by(input, InstalledBy::Hand)

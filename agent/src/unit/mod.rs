@@ -17,6 +17,7 @@ pub use drop_in::{DROP_IN, Dependency, DropIn, MULTIPATHD, drop_ins, obsolete};
 pub use escape::{device_unit_name, escape_path, mount_unit_name};
 pub use for_config::{
     InstalledBy, PACKAGED_PROGRAM, PROGRAM, UnitInput, data_mount_for, for_config, for_config_installed_by,
+    state_of,
 };
 pub use hands::{HANDS_DIR, HANDS_PATH, HANDS_SERVICE, HANDS_SOCKET};
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER, LOST};

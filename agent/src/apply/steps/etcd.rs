@@ -9,7 +9,7 @@ use crate::{
         watcher::Watcher,
     },
     config::{Config, Runtime, parked},
-    hands::is_confined,
+    hands::{self, is_confined},
     host::{
         Host, cri, filelock,
         manifest::{self, PutBack},
@@ -207,7 +207,7 @@ pub fn start(host: &Host, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> 
         }
         Runtime::StaticPod { manifest: path } => {
             let back = parking::put_back(host, path)?;
-            if wait && systemd::unit(host, KUBELET)?.is_active() {
+            if wait && hands::unit(host, KUBELET)?.is_active() {
                 wait_until_served(host, data_dir).with_context(|| format!("{path} is back in its place"))?;
             }
             Ok(match back {

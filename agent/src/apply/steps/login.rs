@@ -7,7 +7,6 @@ use crate::{
     host::{
         Host,
         iscsi::{self, IscsiError},
-        systemd,
     },
     node::{ISCSID, ISCSID_SOCKET, layout::RUNTIME_DIR},
     observe,
@@ -248,8 +247,8 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
 /// Makes sure that iscsid's socket listens. The socket stays failed if someone ran iscsiadm before there was an
 /// initiator name.
 fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
-    let socket = systemd::unit(host, ISCSID_SOCKET)?;
-    let daemon = systemd::unit(host, ISCSID)?;
+    let units = hands::units(host, &[ISCSID_SOCKET, ISCSID]);
+    let (socket, daemon) = (units.of(ISCSID_SOCKET)?, units.of(ISCSID)?);
     if socket.is_active() || daemon.is_active() {
         return Ok(());
     }

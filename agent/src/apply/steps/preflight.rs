@@ -12,8 +12,9 @@ use crate::{
         views,
     },
     config::{Config, Runtime, parked},
+    hands,
     host::{
-        Host, Tool, cgroup, cri, dir, inode, manifest, staging, systemd,
+        Host, Tool, cgroup, cri, dir, inode, manifest, staging,
         tree::{self, TreeError},
     },
     node::{
@@ -99,13 +100,13 @@ const DIRECTORIES: [&str; 2] = ["fence", "data"];
 fn runtime_is_ready(host: &Host, runtime: &Runtime) -> anyhow::Result<()> {
     match runtime {
         Runtime::Systemd { unit } => {
-            let found = systemd::unit(host, unit)?.load_state;
+            let found = hands::unit(host, unit)?.load_state;
             if found != "loaded" {
                 return Err(Refusal::UnitNotLoaded { unit: unit.clone(), found }.into());
             }
         }
         Runtime::StaticPod { .. } => {
-            let found = systemd::unit(host, KUBELET)?;
+            let found = hands::unit(host, KUBELET)?;
             if !found.is_active() {
                 let found = ActiveState::from(found.active_state.as_str()).to_string();
                 return Err(Refusal::KubeletStopped { kubelet: KUBELET, found }.into());

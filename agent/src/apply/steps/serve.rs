@@ -6,7 +6,7 @@ use crate::{
         machine::{Effect, Machine},
     },
     config::Runtime,
-    host::systemd,
+    hands,
     node::{ActiveState, KUBELET},
     observe::{self, Serving},
     plan::step::AwaitMember,
@@ -42,7 +42,7 @@ pub fn await_member(run: &mut Run<'_>, step: &AwaitMember) -> anyhow::Result<Str
         };
         // Without the kubelet nobody starts the pod. Waiting would not end.
         if let Runtime::StaticPod { manifest } = &run.config.etcd.runtime
-            && ActiveState::from(systemd::unit(run.host, KUBELET)?.active_state.as_str()).is_stopped()
+            && ActiveState::from(hands::unit(run.host, KUBELET)?.active_state.as_str()).is_stopped()
         {
             bail!(
                 "{KUBELET} does not run, so nobody starts etcd from {manifest}: run `systemctl start {KUBELET}`, then this again"

@@ -4,13 +4,14 @@
 use crate::{
     apply::{exposure, making, place, record, reserving, starting},
     config::{Runtime, parked},
-    hands::{Answer, Request},
+    hands::{self, Answer, AskedUnit, Request, SaidOfUnit},
     host::{
         Host, block, dir,
         iscsi::{self, Session},
         line_socket, manifest, multipath,
         staging::{self, Access},
-        systemd, tree,
+        systemd::{self, Unit},
+        tree,
     },
     node::authority::{Authority, Record},
     observe,
@@ -52,7 +53,7 @@ fn answer(host: &Host, errand: &Errand, text: &str) -> (Answer, Option<OwnedFd>)
         errand.carry_out(host, &request)
     });
     match done {
-        Ok(mount) => (Answer::Done, mount),
+        Ok(done) => done,
         Err(error) => {
             tracing::warn!("refused or failed: {error:#}");
             match error.downcast_ref::<NotDone>() {
@@ -69,14 +70,14 @@ fn answer(host: &Host, errand: &Errand, text: &str) -> (Answer, Option<OwnedFd>)
 struct NotDone(i32);
 
 impl Errand {
-    fn carry_out(&self, host: &Host, request: &Request) -> anyhow::Result<Option<OwnedFd>> {
+    fn carry_out(&self, host: &Host, request: &Request) -> anyhow::Result<(Answer, Option<OwnedFd>)> {
         match request {
             Request::Stage { disk } => {
                 let options = staging::superblock_options(&self.mount_options).unwrap_or_default();
-                return mounted(host, disk, Access::ReadWrite, &options).map(Some);
+                return Ok((Answer::Done, Some(mounted(host, disk, Access::ReadWrite, &options)?)));
             }
             Request::Inspect { disk } => {
-                return mounted(host, disk, Access::ReadOnly, "norecovery").map(Some);
+                return Ok((Answer::Done, Some(mounted(host, disk, Access::ReadOnly, "norecovery")?)));
             }
             Request::Format { disk, uuid, label } => {
                 is_announced(host, disk, uuid)?;
@@ -154,9 +155,7 @@ impl Errand {
             }
             Request::Withdraw => exposure::withdraw_here(host)?,
             Request::StartEtcd { wait } => {
-                let Runtime::Systemd { unit } = &self.runtime else {
-                    bail!("etcd is a static pod and no unit")
-                };
+                let unit = self.etcd_unit()?;
                 self.leads_to_the_truth(host)?;
                 starting::etcd_here(host, unit, *wait)?;
             }
@@ -164,8 +163,12 @@ impl Errand {
                 ensure!(self.target.is_some(), "etcd-lun-hands@.service names no target");
                 starting::iscsid_here(host)?;
             }
+            Request::Units(units) => {
+                return Ok((Answer::Units(self.states(host, units)), None));
+            }
+            Request::IsStopping => return Ok((Answer::Stopping(systemd::is_stopping(host)?), None)),
         }
-        Ok(None)
+        Ok((Answer::Done, None))
     }
 
     fn session(&self, host: &Host, sid: u32) -> anyhow::Result<Session> {
@@ -193,6 +196,34 @@ impl Errand {
         match &self.runtime {
             Runtime::StaticPod { manifest } => Ok(manifest),
             Runtime::Systemd { unit } => bail!("etcd is {unit} and no static pod"),
+        }
+    }
+
+    /// What PID 1 says of units. Of the units that one starts, only etcd-lun's own are anyone's business.
+    fn states(&self, host: &Host, units: &[AskedUnit]) -> Vec<SaidOfUnit> {
+        let mount = self.mount_unit();
+        let name = |unit: &AskedUnit| match unit {
+            AskedUnit::Known(known) => known.name(),
+            AskedUnit::Mount => mount.as_str(),
+            // There is no unit of this name, and the asking side says what it is about.
+            AskedUnit::Etcd => self.etcd_unit().unwrap_or("a static pod"),
+        };
+        let names: Vec<_> = units.iter().map(name).collect();
+        let own = |mut unit: Unit| {
+            for started in [&mut unit.wants, &mut unit.requires] {
+                started.retain(|name| name.starts_with("etcd-lun"));
+            }
+            unit
+        };
+        let said = hands::units_here(host, &names).into_iter();
+        let said = said.map(|said| said.map(own).map_err(|why| why.to_string()));
+        names.iter().zip(said).map(|(name, said)| SaidOfUnit { name: (*name).to_owned(), said }).collect()
+    }
+
+    fn etcd_unit(&self) -> anyhow::Result<&str> {
+        match &self.runtime {
+            Runtime::Systemd { unit } => Ok(unit),
+            Runtime::StaticPod { .. } => bail!("etcd is a static pod and no unit"),
         }
     }
 

@@ -3,7 +3,8 @@
 use crate::{
     apply::sysfs,
     config::{Config, Iscsi},
-    host::{Host, block, systemd},
+    hands,
+    host::{Host, block},
     observe,
     terms::Span,
 };
@@ -27,7 +28,7 @@ const AT_SHUTDOWN: Span = Span(Duration::from_secs(15));
 ///
 /// Takes no lock, because the run that holds it may be waiting for the target.
 pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>>> {
-    if !systemd::is_stopping(host)? {
+    if !hands::is_stopping(host)? {
         return Ok(None);
     }
     let mut done = Vec::new();

@@ -1,11 +1,12 @@
 //! What PID 1 knows of a unit.
 
 use super::{bus::Bus, error::SystemdError};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use zbus::{OwnedObjectPath, OwnedVariant};
 
 /// A unit as PID 1 sees it. States are systemd's own words: org.freedesktop.systemd1(5).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
     /// Its name; the real one when it was asked for by an alias.
     pub name: String,
@@ -38,7 +39,7 @@ pub struct Unit {
 }
 
 /// What a mount unit mounts: the kernel's view while it is mounted, that of the file otherwise.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountProperties {
     /// The source.
     pub what: String,

@@ -70,7 +70,7 @@ impl Node {
     /// The error; none if the request was done.
     fn asked(&self, request: &str) -> Option<String> {
         match answer(&self.host, &self.errand, request).0 {
-            Answer::Done => None,
+            Answer::Done | Answer::Units(_) | Answer::Stopping(_) => None,
             Answer::Refused(code) => Some(format!("code {code}")),
             Answer::Failed(why) => Some(why),
         }
@@ -283,6 +283,23 @@ fn a_reservation_is_only_of_the_lun_of_the_record() {
     // A map is no path, whatever it answers.
     node.files.put("sys/class/block/sdb/dm/name", "mpatha");
     assert_eq!(reserve("sdb"), format!("code {}", nix::libc::EOPNOTSUPP));
+}
+
+/// The names are those of the hands' unit and of a list. What PID 1 does not answer is said of each unit by itself.
+#[test]
+fn the_state_of_few_units() {
+    let node = Node::unit("hands-units");
+    let request = r#"{"units":["mount","etcd",{"known":"kubelet.service"}]}"#;
+    let Answer::Units(said) = answer(&node.host, &node.errand, request).0 else { panic!() };
+    let names: Vec<_> = said.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["var-lib-etcd.mount", "etcd.service", "kubelet.service"]);
+    assert!(said.iter().all(|one| one.said.as_ref().is_err_and(|why| why.starts_with(NO_BUS))), "{said:?}");
+    assert!(node.asked("\"is-stopping\"").unwrap().starts_with(NO_BUS));
+    let found = node.asked(r#"{"units":[{"known":"sshd.service"}]}"#).unwrap();
+    assert!(found.starts_with("the request has another form"), "{found}");
+    let pod = Node::pod("hands-units-pod");
+    let Answer::Units(said) = answer(&pod.host, &pod.errand, r#"{"units":["etcd"]}"#).0 else { panic!() };
+    assert_eq!(said[0].name, "a static pod");
 }
 
 /// Without the link PID 1 mounts nothing again.

@@ -48,47 +48,14 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
         "open(my $f, '>', '/sys/module/firmware_class/parameters/path')",
         ["write", "file", "sysfs_t"],
     ),
+    // Whoever may ask systemd anything could try to start a unit, or set a property of one: a new line in it would be a line of a
+    // drop-in, such as another ExecStart=.
     (
-        "stop etcd's unit",
-        "asks('StopUnit', 'ss', 'etcd.service', 'replace')",
-        ["stop", "service", "etcd_lun_etcd_unit_t"],
+        "connect to the system bus",
+        "connects('/run/dbus/system_bus_socket')",
+        ["search", "dir", "system_dbusd_"],
     ),
-    (
-        "stop the LUN's mount unit",
-        "asks('StopUnit', 'ss', 'var-lib-etcd.mount', 'replace')",
-        ["stop", "service", "etcd_lun_unit_file_t"],
-    ),
-    (
-        "start the LUN's mount unit",
-        "asks('StartUnit', 'ss', 'var-lib-etcd.mount', 'replace')",
-        ["start", "service", "etcd_lun_unit_file_t"],
-    ),
-    (
-        "start etcd's unit",
-        "asks('StartUnit', 'ss', 'etcd.service', 'replace')",
-        ["start", "service", "etcd_lun_etcd_unit_t"],
-    ),
-    // A new line in one of them would be a line of a drop-in, such as another ExecStart=.
-    (
-        "set the properties of a unit",
-        "asks('SetUnitProperties', 'sba(sv)', 'etcd.service')",
-        ["start", "service", "etcd_lun_etcd_unit_t"],
-    ),
-    (
-        "start the unit of its own hands",
-        "asks('StartUnit', 'ss', 'etcd-lun-hands@bed.service', 'replace')",
-        ["start", "service", "systemd_unit_"],
-    ),
-    (
-        "start another unit",
-        "asks('StartUnit', 'ss', 'systemd-sysext.service', 'replace')",
-        ["start", "service", "systemd_unit_"],
-    ),
-    (
-        "start a transient unit",
-        "asks('StartTransientUnit', 'ssa(sv)a(sa(sv))', 'bed-evil.service', 'replace')",
-        ["start", "system", "init_t"],
-    ),
+    ("connect to systemd itself", "connects('/run/systemd/private')", ["write", "sock_file", "init_"]),
     ("enter PID 1's mounts", "enters('/proc/1/ns/mnt')", ["read", "file", "nsfs_t"]),
     ("change how mounts propagate", "mount_on('/')", ["mounton", "dir", "root_t"]),
     ("mount another kind of filesystem", "mount_on('/run/etcd-lun')", ["mount", "filesystem", "tmpfs_t"]),
@@ -157,7 +124,14 @@ const REFUSED: &[(&str, &str)] = &[
     (r#""put-back""#, "is etcd.service and no static pod"),
     (r#"{"start-etcd":{"wait":false,"unit":"bed.service"}}"#, "the request has another form"),
     (r#"{"run":{"command":"/usr/bin/bash"}}"#, "the request has another form"),
+    (r#"{"units":[{"known":"sshd.service"}]}"#, "none of the units that etcd-lun asks for"),
     ("", "the request has another form"),
+];
+
+/// Questions about units, which the hands answer: one, and as many as `health` asks about.
+const ALLOWED: &[&str] = &[
+    r#"{"units":["mount"]}"#,
+    r#"{"units":["mount","etcd",{"known":"etcd-lun-hands.socket"},{"known":"etcd-lun-hands@state.service"},{"known":"etcd-lun-health.service"},{"known":"etcd-lun-health.timer"},{"known":"etcd-lun-lost.service"},{"known":"etcd-lun-path@state.target"},{"known":"etcd-lun-program-fetch.service"},{"known":"etcd-lun-program.service"},{"known":"etcd-lun-selinux.service"},{"known":"etcd-lun-shutdown.service"},{"known":"etcd-lun.service"},{"known":"kubelet-dependencies.target"},{"known":"crio.service"},{"known":"kubelet.service"},{"known":"multi-user.target"},{"known":"iscsid.service"},{"known":"multipathd.service"}]}"#,
 ];
 
 /// Numbers of system calls on x86-64. The script uses no Perl module, because the domain need not be able to
@@ -174,37 +148,6 @@ sub connects { socket(S, 1, 5, 0) and connect(S, pack('S a108', 1, $_[0])) }
 sub tells { socket(S, 1, 2, 0) and defined(send(S, $_[1], 0, pack('S a108', 1, $_[0]))) }
 sub asks_kernel { my $b = "\0" x 256; sysopen(F, $_[0], $_[1]) and (defined(ioctl(F, $_[2], $b)) or $! != 13) }
 sub enters { open(NS, '<', $_[0]) and syscall(308, fileno(NS), 0) == 0 }
-# A method call to systemd's manager over D-Bus, with texts and then empty arrays. True if systemd has queued a job.
-sub field { my ($code, $type, $text) = @_; pack('C C a x', $code, 1, $type) . pack($type eq 'g' ? 'C a* x' : 'V a* x', length $text, $text) }
-sub padded { my ($text, $to) = @_; $text . "\0" x (-length($text) % $to) }
-sub message {
-    my ($serial, $to, $path, $member, $types, @texts) = @_;
-    my $body = '';
-    $body = padded($body, 4) . pack('V a* x', length $_, $_) for @texts;
-    $body = padded($body, 4) . pack('V', 1) if $types =~ /b/;
-    $body = padded(padded($body, 4) . pack('V', 0), 8) for $types =~ /a\(s[av]/g;
-    my $interface = $serial == 1 ? $to : "$to.Manager";
-    my $fields = '';
-    $fields = padded($fields, 8) . $_ for field(1, 'o', $path), field(6, 's', $to), field(2, 's', $interface), field(3, 's', $member),
-        $types ? field(8, 'g', $types) : ();
-    padded(pack('a C C C V V V a*', 'l', 1, 0, 1, length $body, $serial, length $fields, $fields), 8) . $body
-}
-sub asks {
-    my ($member, $types, @texts) = @_;
-    socket(BUS, 1, 1, 0) and connect(BUS, pack('S a108', 1, '/run/dbus/system_bus_socket')) or return 1;
-    my ($said, $got) = ('', '');
-    syswrite(BUS, "\0AUTH EXTERNAL 30\r\n");
-    sysread(BUS, $got, 4096);
-    syswrite(BUS, "BEGIN\r\n" . message(1, 'org.freedesktop.DBus', '/org/freedesktop/DBus', 'Hello', '')
-        . message(2, 'org.freedesktop.systemd1', '/org/freedesktop/systemd1', $member, $types, @texts));
-    while ($said !~ /AccessDenied|systemd1\/job/) {
-        vec(my $ready = '', fileno(BUS), 1) = 1;
-        select($ready, undef, undef, 30) > 0 and sysread(BUS, $got, 65536) or do { print "no answer: $said\n"; return 1 };
-        $said .= $got;
-    }
-    close(BUS);
-    $said !~ /AccessDenied/
-}
 sub hands {
     socket(H, 1, 1, 0) and connect(H, pack('S a108', 1, '/run/etcd-lun-hands/socket')) or return "no connection: $!";
     syswrite(H, "$_[0]\n");
@@ -213,6 +156,15 @@ sub hands {
     while (sysread(H, my $got, 65536)) { $said .= $got }
     close(H);
     $said
+}
+# What systemd says of units, and how long the answer took.
+sub states {
+    my ($begin, $end) = ("\0" x 16, "\0" x 16);
+    syscall(228, 1, $begin);
+    my $said = hands($_[0]);
+    syscall(228, 1, $end);
+    my ($from, $to) = map { my ($s, $n) = unpack('q q', $_); $s * 1000 + $n / 1e6 } $begin, $end;
+    sprintf('%d ms: %s', $to - $from, $said)
 }
 sub pid_of {
     my ($name) = @_;
@@ -237,6 +189,9 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
     for (number, (request, _)) in REFUSED.iter().enumerate() {
         script +=
             &format!("print('hands {number}: ', hands('{}'), qq(\\n));\n", request.replace("DISK", name));
+    }
+    for (number, request) in ALLOWED.iter().enumerate() {
+        script += &format!("print('states {number}: ', states('{request}'), qq(\\n));\n");
     }
     node.put("/etc/etcd-lun/bed-misuse.pl", 0o644, script.as_bytes())?;
     // Perl gets the label with which PID 1 can start it in the domain. It stands in for an agent that an
@@ -269,6 +224,16 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
         let begins = format!("hands {number}: {{\"failed\":");
         if !run.stdout.lines().any(|line| line.starts_with(&begins) && line.contains(why)) {
             bail!("the hands have not refused {request} because `{why}`: {run}");
+        }
+    }
+    for (number, request) in ALLOWED.iter().enumerate() {
+        let begins = format!("states {number}: ");
+        let said = run.stdout.lines().find_map(|line| line.strip_prefix(&begins));
+        match said.and_then(|said| said.split_once(" ms: ")) {
+            Some((took, said)) if said.contains(r#""active_state":"active""#) && !said.contains("Err") => {
+                println!("        the hands have said in {took} ms what systemd knows of {request}");
+            }
+            _ => bail!("the hands should say what systemd knows of {request}: {run}"),
         }
     }
     println!(
