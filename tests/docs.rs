@@ -12,7 +12,9 @@ fn read(path: &str) -> String {
 /// The name and the message of each refusal. `…` stands for each inserted value.
 fn refusals() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for file in ["mod.rs", "authority.rs", "cluster.rs", "reservation.rs", "retired.rs", "rollback.rs"] {
+    for file in
+        ["mod.rs", "authority.rs", "cluster.rs", "list.rs", "reservation.rs", "retired.rs", "rollback.rs"]
+    {
         let text = read(&format!("agent/src/plan/refusal/{file}"));
         let own = text.split("#[error(").skip(1).filter(|part| !part.starts_with("transparent"));
         found.extend(own.map(|part| (variant(part), message(part).unwrap())));

@@ -26,6 +26,7 @@ pub enum Look {
     IsUnfinished,
     IsShutDown,
     IsStaged,
+    Filesystem,
     HasRetired,
     Hold,
     Fingerprint,
@@ -59,6 +60,7 @@ pub struct Facts {
     pub is_unfinished: bool,
     pub is_shut_down: bool,
     pub is_staged: bool,
+    pub filesystem: FsUuid,
     pub has_retired: bool,
     pub fingerprint: Fingerprint,
     pub is_unchanged: bool,
@@ -194,6 +196,10 @@ impl Machine for Odd {
 
     fn is_staged(&self) -> bool {
         self.look(Look::IsStaged).is_ok() && self.facts.is_staged
+    }
+
+    fn staged_filesystem(&self) -> anyhow::Result<FsUuid> {
+        self.found(Look::Filesystem, |facts| facts.filesystem)
     }
 
     fn has_retired(&self) -> bool {

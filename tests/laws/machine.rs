@@ -113,6 +113,13 @@ impl Machine for World {
         self.memory.staged
     }
 
+    fn staged_filesystem(&self) -> anyhow::Result<FsUuid> {
+        match self.content()? {
+            Content::Xfs { uuid, .. } => Ok(*uuid),
+            content => bail!("no filesystem can be on {content:?}"),
+        }
+    }
+
     fn has_retired(&self) -> bool {
         self.memory.retired
     }

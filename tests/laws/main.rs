@@ -13,6 +13,7 @@ mod claim;
 mod decisions;
 mod device;
 mod judge;
+mod listed;
 mod machine;
 mod mark;
 mod multipath;

@@ -302,6 +302,13 @@ impl Machine for Sim<'_, '_> {
         self.run.borrow().memory.staged
     }
 
+    fn staged_filesystem(&self) -> anyhow::Result<FsUuid> {
+        match self.run.borrow().world.disk {
+            Disk::Xfs { id, .. } => Ok(facts::uuid(id)),
+            _ => bail!("the LUN holds no filesystem"),
+        }
+    }
+
     fn has_retired(&self) -> bool {
         self.run.borrow().memory.retired
     }

@@ -64,6 +64,7 @@ impl Clock {
             | Step::AddPath(_)
             | Step::LogIn(_)
             | Step::AttachLun(_)
+            | Step::TakeLun(_)
             | Step::AwaitDisk { .. }
             | Step::BeginRecord { .. }
             | Step::Reserve(_)

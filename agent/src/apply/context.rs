@@ -12,13 +12,15 @@ use crate::{
     observe::secrets::Secrets,
 };
 use anyhow::anyhow;
-use std::{os::fd::OwnedFd, time::Instant};
+use std::{cell::OnceCell, os::fd::OwnedFd, time::Instant};
 
 /// One run. Nothing that it keeps between its steps survives an interruption.
 #[derive(Debug)]
 pub struct Run<'a> {
     pub host: &'a Host,
     pub config: &'a Config,
+    /// Where the config is kept with the LUN that this run takes of a list; none for a run that takes none.
+    pub narrowed: Option<&'a OnceCell<Config>>,
     pub secrets: &'a Secrets,
     pub identity: &'a Identity,
     /// Who is told about the progress.
@@ -52,6 +54,7 @@ impl<'a> Run<'a> {
         Self {
             host,
             config,
+            narrowed: None,
             secrets,
             identity,
             watcher,

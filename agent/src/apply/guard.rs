@@ -36,6 +36,7 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
         "{} is {found} now, not {wwid}: another LUN has taken its place",
         run.config.backing.place()
     );
+    ensure!(run.config.node.allows(wwid), "the entry of this node does not name LUN {wwid}");
     ensure!(!lun.read_only, "LUN {wwid} is read-only now");
     ensure!(lun.holders.is_empty(), "LUN {wwid} is held by {} now", lun.holders.join(", "));
     let users = lun.users.require().map_err(|why| anyhow!("the LUN's users cannot be determined: {why}"))?;
@@ -153,6 +154,20 @@ pub fn may_be_mounted(machine: &dyn Machine, record: &Record, lun: &Lun) -> anyh
         true => same_moment(machine, record, stamp),
         false => Ok(()),
     }
+}
+
+/// The device of the staged LUN still holds the filesystem that the record names. Two nodes that see one blank LUN may both make
+/// a filesystem on it, and the mount of the first shows nothing of the second one's.
+pub fn staged_is_ours(machine: &dyn Machine) -> anyhow::Result<()> {
+    let (record, found) = (machine::record(machine)?, machine.staged_filesystem()?);
+    if found != record.uuid {
+        bail!(
+            "LUN {} holds filesystem {found} now, not {}: another computer has formatted it since this node did; see at the target that only this node's initiator name has access, and make the LUN blank",
+            record.wwid,
+            record.uuid
+        );
+    }
+    Ok(())
 }
 
 /// The record says that the local copy is authoritative: only then may the data on the LUN be replaced.
@@ -284,7 +299,7 @@ fn attached_lun(run: &Run<'_>) -> anyhow::Result<Lun> {
     let view = observe::lun(run.host, run.config, None).require().cloned().map_err(|why| anyhow!("{why}"))?;
     match view {
         LunView::Seen(lun) => Ok(*lun),
-        LunView::NoSession | LunView::NotAttached => {
+        LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => {
             bail!("the LUN has gone ({})", run.config.backing.place())
         }
     }

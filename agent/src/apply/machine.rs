@@ -63,6 +63,9 @@ pub trait Machine {
     /// Whether this run has the LUN mounted for itself.
     fn is_staged(&self) -> bool;
 
+    /// The filesystem on the device of the staged LUN, as the device itself says now, and not the mount.
+    fn staged_filesystem(&self) -> anyhow::Result<FsUuid>;
+
     /// Whether this run has retired the local data, and nobody used it after that.
     fn has_retired(&self) -> bool;
 

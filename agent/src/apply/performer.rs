@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     hands,
-    host::{inode, tree, xfs},
+    host::{block, inode, tree, xfs},
     node::{
         Etcd,
         authority::{Record, Stamp},
@@ -75,6 +75,12 @@ impl Machine for Run<'_> {
 
     fn is_staged(&self) -> bool {
         self.staging.is_some()
+    }
+
+    fn staged_filesystem(&self) -> anyhow::Result<FsUuid> {
+        let device = self.staging()?.node();
+        let found = block::filesystem_at(device).with_context(|| format!("reading {}", device.display()))?;
+        found.with_context(|| format!("{} holds no filesystem any more", device.display()))
     }
 
     fn has_retired(&self) -> bool {

@@ -7,7 +7,7 @@ use super::{
     context::Run,
     dispatch, exposure,
     outcome::{Done, Failure},
-    steps::preflight,
+    steps::{attach, preflight},
     sysfs,
     watcher::Watcher,
 };
@@ -19,10 +19,10 @@ use crate::{
     plan::{self, Goal, Occasion, Plan, Refusal, Step, Undo},
 };
 use anyhow::{Context as _, anyhow};
-use std::time::Instant;
+use std::{cell::OnceCell, time::Instant};
 
 /// How many plans one run may need. A migration takes one each for the local side, the login, the stamp and the rest,
-/// and one to see that nothing is left. A rollback adds one for the mount and one for the sessions, and a filesystem that shuts
+/// one for the LUN of a list, and one to see that nothing is left. A rollback adds one for the mount and one for the sessions, and a filesystem that shuts
 /// down meanwhile adds three: `tests/model` has found runs of nine. More would mean that a step doesn't do what its plan
 /// expects.
 pub const MAX_ROUNDS: usize = 12;
@@ -54,7 +54,8 @@ pub fn apply(
     if goal != Goal::Lun(Occasion::Boot) {
         preflight::clear(host, config)?;
     }
-    let mut run = Run::new(host, config, secrets, identity, watcher);
+    let narrowed = OnceCell::new();
+    let mut run = Run { narrowed: Some(&narrowed), ..Run::new(host, config, secrets, identity, watcher) };
     let mut begun = Vec::new();
     let result = rounds(&mut run, goal, &mut begun);
     let Err(failure) = result else { return result };
@@ -70,6 +71,11 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
     // The kernel keeps the size that a LUN had at login. Only by hand can a filesystem grow.
     if goal == Goal::Lun(Occasion::ByHand) {
         sysfs::rescan_size(run.host, run.config).context("having the kernel read the LUN's size again")?;
+    }
+    if let Some(step) = plan::look_again(run.config)
+        && let Err(error) = attach::attach(run, &step)
+    {
+        tracing::debug!("asking the sessions for the LUNs of the list: {error:#}");
     }
     let mut clock = Clock::default();
     for _ in 0..MAX_ROUNDS {

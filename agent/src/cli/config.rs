@@ -8,6 +8,7 @@ use crate::{
         namespace::{self, Joined},
     },
     node::Identity,
+    observe,
 };
 use anyhow::Context as _;
 use std::{
@@ -70,11 +71,14 @@ pub(super) fn load_with_host_name(
     let mut told = false;
     loop {
         let sources = sources(&host, file)?;
-        let identity = crate::observe::identity(&host, joined)?;
+        let identity = observe::identity(&host, joined)?;
         let pool = Pool::load(&sources)?;
         let limit = pool.boot.attach_timeout;
         let error = match pool.for_node(&identity.machine_id, &identity.hostname) {
-            Ok(config) => return Ok((host, identity, config)),
+            Ok(config) => {
+                let config = observe::of_record(&host, config);
+                return Ok((host, identity, config));
+            }
             Err(error @ ConfigError::NoEntry { .. }) => error,
             Err(error) => return Err(error.into()),
         };
@@ -134,9 +138,9 @@ pub(super) fn load_here(
     if sources.is_empty() {
         return Err(ConfigError::NoFile.into());
     }
-    let identity = crate::observe::identity(host, joined == Joined::Joined)?;
+    let identity = observe::identity(host, joined == Joined::Joined)?;
     let config = Config::load(&sources, &identity.machine_id, &identity.hostname)?;
-    Ok((identity, config))
+    Ok((identity, observe::of_record(host, config)))
 }
 
 /// The config's files that can be read, and their texts, valid or not.

@@ -6,7 +6,7 @@ use crate::{
         Backing, Certificates, ClusterConfig, Config, Digests, Discovery, Gate, NodeRow, Runtime,
         SecretSource, Target,
     },
-    terms::{AbsPath, ChapAlg},
+    terms::{AbsPath, ChapAlg, Wwid},
 };
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -31,7 +31,11 @@ pub(super) fn config(config: &Config, whose: &str, found: &Files) -> String {
     files(&mut page, found);
     page.line("host", whose);
     page.line("node entry", &config.node.chosen_by);
-    let wwid = config.node.wwid.as_ref().map_or("any WWID".into(), ToString::to_string);
+    let wwid = match (&config.node.wwid, config.node.wwids.as_slice()) {
+        (Some(wwid), _) => wwid.to_string(),
+        (None, []) => "any WWID".into(),
+        (None, listed) => format!("one of {}", wwids(listed)),
+    };
     let least = format!("{wwid}, at least {}", config.lun.min_size);
     match &config.backing {
         Backing::Iscsi(iscsi) => {
@@ -97,7 +101,11 @@ pub(super) fn nodes(rows: &[NodeRow], whose: &str, found: &Files) -> String {
             row.name.clone(),
             own(row.initiator.as_ref().map(ToString::to_string)),
             row.place.to_string(),
-            row.wwid.as_ref().map_or("any".into(), ToString::to_string),
+            match (&row.wwid, row.wwids.as_slice()) {
+                (Some(wwid), _) => wwid.to_string(),
+                (None, []) => "any".into(),
+                (None, listed) => format!("one of {}", wwids(listed)),
+            },
         ]
     });
     let head = ["NODE", "INITIATOR", "LUN", "WWID"].map(str::to_owned);
@@ -110,6 +118,10 @@ pub(super) fn nodes(rows: &[NodeRow], whose: &str, found: &Files) -> String {
         let _ = writeln!(page.0, "{name:<one$}  {initiator:<two$}  {place:<three$}  {wwid}");
     }
     page.0
+}
+
+fn wwids(listed: &[Wwid]) -> String {
+    listed.iter().map(Wwid::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn cluster(page: &mut Page, cluster: &ClusterConfig) {

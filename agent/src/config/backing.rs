@@ -34,7 +34,7 @@ pub struct Iscsi {
 impl Iscsi {
     /// How the LUN is found. Without a number there is a WWID: see `node.lun`.
     pub fn place(&self) -> Place {
-        Place::at_target(self.lun.number, self.lun.wwid.as_ref())
+        Place::at_target(&self.lun)
     }
 }
 
@@ -53,15 +53,20 @@ pub enum Place {
     Lun(LunNumber),
     /// By its WWID at the target: the config has no number.
     Wwid(Wwid),
+    /// By one of several WWIDs at the target, and it is not known yet by which: in words.
+    OneOf(String),
     /// By a link in `/dev/disk`.
     Device(DiskLink),
 }
 
 impl Place {
     /// By number or WWID at a target.
-    pub(super) fn at_target(number: Option<LunNumber>, wwid: Option<&Wwid>) -> Self {
-        match (number, wwid) {
+    pub(super) fn at_target(lun: &WantedLun) -> Self {
+        match (lun.number, &lun.wwid) {
             (None, Some(wwid)) => Self::Wwid(wwid.clone()),
+            (None, None) if !lun.listed.is_empty() => {
+                Self::OneOf(format!("one of {} LUNs (`node.wwids`)", lun.listed.len()))
+            }
             (number, _) => Self::Lun(number.unwrap_or(LunNumber(0))),
         }
     }
@@ -72,6 +77,7 @@ impl fmt::Display for Place {
         match self {
             Self::Lun(number) => write!(f, "LUN {number}"),
             Self::Wwid(wwid) => write!(f, "LUN {wwid}"),
+            Self::OneOf(words) => f.write_str(words),
             Self::Device(path) => path.fmt(f),
         }
     }

@@ -3,8 +3,8 @@
 use super::{
     backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage},
     entry_rules::{
-        NO_WWID, absent, check_pattern, each_with_its_own_initiator, each_with_its_own_wwid, named,
-        named_once, pattern_of, title,
+        NO_WWID_OF_DISK, absent, check_pattern, check_wwids, each_with_its_own_initiator,
+        each_with_its_own_wwid, named, named_once, pattern_of, title,
     },
     error::ConfigError,
     node_config::NodeRow,
@@ -12,7 +12,7 @@ use super::{
     pattern::{self, InitiatorName},
     tables::NodeTable,
 };
-use crate::terms::{DiskLink, Iqn, LunNumber, WantedLun, Wwid};
+use crate::terms::{DiskLink, Iqn, LunNumber, WantedLun};
 use std::collections::BTreeSet;
 
 /// Finds the one entry that matches this node: by machine id, or by host name, short or fully qualified. A short name in the
@@ -31,7 +31,7 @@ pub(super) fn choose(
     if let (Storage::Device(path), []) = (&storage, entries) {
         let chosen_by =
             "none: the config has no [[node]] entry, so every node uses the path of [device]".into();
-        let entry = NodeEntry { name: hostname.to_owned(), chosen_by, wwid: None };
+        let entry = NodeEntry { name: hostname.to_owned(), chosen_by, wwid: None, wwids: Vec::new() };
         return Ok((Backing::Device(Device { path: shared(path.as_ref())? }), entry));
     }
     let mut matching: Vec<_> = entries.iter().filter(|entry| matches(entry, machine_id, hostname)).collect();
@@ -68,7 +68,7 @@ fn backing(storage: Storage, entry: &NodeTable, hostname: &str) -> Result<(Backi
         Storage::Iscsi(target) => {
             let node = at_target(&target, entry)?;
             let initiator = initiator_of(&node, entry, hostname)?;
-            let lun = WantedLun { number: node.lun, wwid: entry.wwid.clone() };
+            let lun = wanted(entry);
             (Backing::Iscsi(Box::new(Iscsi { target: *target, initiator, lun })), name(node.entry))
         }
         Storage::Device(path) => {
@@ -76,6 +76,11 @@ fn backing(storage: Storage, entry: &NodeTable, hostname: &str) -> Result<(Backi
             (Backing::Device(Device { path }), name(named(entry)))
         }
     })
+}
+
+/// Which LUN of the target an entry means.
+fn wanted(entry: &NodeTable) -> WantedLun {
+    WantedLun { number: entry.lun, wwid: entry.wwid.clone(), listed: entry.wwids.clone().unwrap_or_default() }
 }
 
 fn initiator_of(node: &IscsiNode, entry: &NodeTable, hostname: &str) -> Result<Iqn, ConfigError> {
@@ -155,15 +160,15 @@ pub(super) fn of_names<'a>(
 /// All entries as a table; none for a config with `[device]` that serves every node.
 pub(super) fn rows(storage: &Storage, entries: &[NodeTable]) -> Result<Vec<NodeRow>, ConfigError> {
     let row = |entry: &NodeTable| {
-        let NodeEntry { name, chosen_by, wwid } = named(entry);
+        let NodeEntry { name, chosen_by, wwid, wwids } = named(entry);
         let (initiator, place) = match storage {
             Storage::Iscsi(target) => {
                 let node = at_target(target, entry)?;
-                (Some(node.initiator), Place::at_target(node.lun, wwid.as_ref()))
+                (Some(node.initiator), Place::at_target(&wanted(entry)))
             }
             Storage::Device(path) => (None, Place::Device(with_device(path.as_ref(), entry)?.path)),
         };
-        Ok(NodeRow { name, chosen_by, initiator, place, wwid })
+        Ok(NodeRow { name, chosen_by, initiator, place, wwid, wwids })
     };
     entries.iter().map(row).collect()
 }
@@ -203,15 +208,20 @@ fn at_target(target: &Target, entry: &NodeTable) -> Result<IscsiNode, ConfigErro
     if pattern_of(entry).is_some() {
         check_pattern(target, entry)?;
     }
-    if target.multipath && entry.wwid.as_ref().and_then(Wwid::multipath).is_none() {
+    check_wwids(entry)?;
+    if target.multipath {
         // multipath-tools names a LUN by its WWID alone.
-        let found = match &entry.wwid {
-            None => format!("there is none for {}", named(entry).name),
-            Some(wwid) => format!("{wwid} for {}", named(entry).name),
+        let named = named(entry);
+        let found = match named.named().find(|wwid| wwid.multipath().is_none()) {
+            Some(wwid) => Some(format!("{wwid} for {}", named.name)),
+            None => named.named().next().is_none().then(|| format!("there is none for {}", named.name)),
         };
-        let expected =
-            "the WWID of the node's LUN, because of `target.multipath = true`: `naa.` or `eui.` and digits";
-        return Err(ConfigError::value("node.wwid", &found, expected).at(|_| Some(entry.written_in.clone())));
+        if let Some(found) = found {
+            let expected = "the WWID of the node's LUN, because of `target.multipath = true`: `naa.` or `eui.` and digits";
+            return Err(
+                ConfigError::value("node.wwid", &found, expected).at(|_| Some(entry.written_in.clone()))
+            );
+        }
     }
     let initiator = match &entry.initiator {
         Some(InitiatorName::OfHost { .. }) if pattern_of(entry).is_none() => {
@@ -231,7 +241,7 @@ fn at_target(target: &Target, entry: &NodeTable) -> Result<IscsiNode, ConfigErro
         entry: named(entry),
         initiator,
         lun: match (entry.lun, &entry.wwid) {
-            (None, None) => return Err(missing("node.lun", "1")),
+            (None, None) if entry.wwids.is_none() => return Err(missing("node.lun", "1")),
             (number, _) => number,
         },
     })
@@ -240,12 +250,15 @@ fn at_target(target: &Target, entry: &NodeTable) -> Result<IscsiNode, ConfigErro
 fn with_device(path: Option<&DiskLink>, entry: &NodeTable) -> Result<DeviceNode, ConfigError> {
     absent("node.initiator", entry.initiator.is_some(), entry, "none with [device]: there is no target")?;
     absent("node.lun", entry.lun.is_some(), entry, "none with [device]: the disk is found by `path`")?;
+    absent("node.wwids", entry.wwids.is_some(), entry, "none with [device]: the disk is found by `path`")?;
     // A virtio disk has the name that its machine's host gives it, and every machine's may be the same.
     if let (Some(pattern), Some(wwid)) = (pattern_of(entry), &entry.wwid)
         && !wwid.as_str().starts_with("virtio.")
     {
         let found = format!("{wwid} for all nodes that {pattern} matches");
-        return Err(ConfigError::value("node.wwid", &found, NO_WWID).at(|_| Some(entry.written_in.clone())));
+        return Err(
+            ConfigError::value("node.wwid", &found, NO_WWID_OF_DISK).at(|_| Some(entry.written_in.clone()))
+        );
     }
     let path = entry.path.as_ref().or(path);
     Ok(DeviceNode { path: shared(path)?, wwid: entry.wwid.clone() })

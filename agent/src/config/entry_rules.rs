@@ -62,17 +62,38 @@ pub(super) fn each_with_its_own_initiator(
 pub(super) fn each_with_its_own_wwid(entries: &[NodeTable]) -> Result<(), ConfigError> {
     let mut wwids = BTreeSet::new();
     for entry in entries {
-        let Some(wwid) = entry.wwid.as_ref().filter(|wwid| !wwid.as_str().starts_with("virtio.")) else {
-            continue;
-        };
-        if !wwids.insert(wwid) {
-            let error = ConfigError::value(
-                "node.wwid",
-                &format!("{wwid} in two entries"),
-                "a LUN of its own for each node",
-            );
-            return Err(error.at(|_| Some(entry.written_in.clone())));
+        for wwid in named(entry).named().filter(|wwid| !wwid.as_str().starts_with("virtio.")) {
+            if !wwids.insert(wwid.clone()) {
+                let (key, found) = match entry.wwids.as_ref().is_some_and(|listed| listed.contains(wwid)) {
+                    true => ("node.wwids", format!("{wwid} is listed twice, or is in two entries")),
+                    false => ("node.wwid", format!("{wwid} in two entries")),
+                };
+                let error = ConfigError::value(key, &found, "a LUN of its own for each node");
+                return Err(error.at(|_| Some(entry.written_in.clone())));
+            }
         }
+    }
+    Ok(())
+}
+
+/// Refuses a list of WWIDs that says nothing, or contradicts something else.
+pub(super) fn check_wwids(entry: &NodeTable) -> Result<(), ConfigError> {
+    let Some(listed) = &entry.wwids else { return Ok(()) };
+    let wrong = |found: String, expected| {
+        Err(ConfigError::value("node.wwids", &found, expected).at(|_| Some(entry.written_in.clone())))
+    };
+    if pattern_of(entry).is_none() {
+        let expected = "`wwid`: only an entry with a pattern, such as hostname = \"master-*\", has a list";
+        return wrong(format!("it is set in the entry {}", title(entry)), expected);
+    }
+    if entry.lun.is_some() {
+        return wrong(format!("`lun` beside it for {}", named(entry).name), "one of the two");
+    }
+    if listed.is_empty() {
+        return wrong(
+            "the list is empty".into(),
+            "the WWID of a LUN for each node, as `etcd-lun luns` prints it",
+        );
     }
     Ok(())
 }
@@ -98,8 +119,11 @@ pub(super) fn check_pattern(target: &Target, entry: &NodeTable) -> Result<(), Co
     }
 }
 
-pub(super) const NO_WWID: &str =
-    "none with a pattern: a WWID is that of one LUN, and each node has a LUN of its own";
+const NO_WWID: &str = "`wwids`, a list with a LUN for each node, or none: a WWID is that of one LUN";
+
+/// With a device.
+pub(super) const NO_WWID_OF_DISK: &str =
+    "none with a pattern: a WWID is that of one disk, and each node has a disk of its own";
 
 pub(super) fn absent(
     key: &'static str,
@@ -120,6 +144,7 @@ pub(super) fn named(entry: &NodeTable) -> NodeEntry {
         name: entry.hostname.clone().or_else(|| entry.machine_id.clone()).unwrap_or_default(),
         chosen_by: title(entry),
         wwid: entry.wwid.clone(),
+        wwids: entry.wwids.clone().unwrap_or_default(),
     }
 }
 

@@ -46,6 +46,14 @@ pub(super) fn portals<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from.deserialize_seq(ListVisitor { form, items: PhantomData }).map(Some)
 }
 
+/// LUNs of which a node takes one.
+pub(super) fn wwids<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let form = "a list, such as [\"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\"]";
+    from.deserialize_seq(ListVisitor { form, items: PhantomData }).map(Some)
+}
+
 /// Options of a mount.
 pub(super) fn mount_options<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let form = "a list, such as [\"prjquota\", \"noatime\"]";

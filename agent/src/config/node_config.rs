@@ -7,7 +7,7 @@ use super::{
     plain_tables::{Boot, HealthConfig, LunConfig},
     words::Gate,
 };
-use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, LunNumber, Span, Wwid};
+use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, LunNumber, Span, WantedLun, Wwid};
 use serde::{Serialize, Serializer};
 
 /// The whole config of this node.
@@ -29,6 +29,23 @@ pub struct Config {
     pub node: NodeEntry,
 }
 
+impl Config {
+    /// The LUNs of a list, while it is not known which of them is this node's; else empty.
+    pub fn listed(&self) -> &[Wwid] {
+        self.backing.iscsi().map_or(&[], |iscsi| &iscsi.lun.listed)
+    }
+
+    /// The same config with this LUN of the list, as if the entry had named it alone.
+    pub fn with_lun(&self, wwid: &Wwid) -> Self {
+        let mut config = self.clone();
+        if let Backing::Iscsi(iscsi) = &mut config.backing {
+            iscsi.lun = WantedLun::named(wwid.clone());
+        }
+        config.node.wwid = Some(wwid.clone());
+        config
+    }
+}
+
 /// The entry of one node, of all that a config has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeRow {
@@ -43,6 +60,9 @@ pub struct NodeRow {
     pub place: Place,
     /// The LUN's WWID, if the config requires one.
     pub wwid: Option<Wwid>,
+    /// The WWIDs of which the LUN has one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wwids: Vec<Wwid>,
 }
 
 /// In the tables of the config file: `target` or `device`, and this node's part of the storage in `node`. What a file has as
@@ -71,6 +91,8 @@ impl Serialize for Config {
             #[serde(skip_serializing_if = "Option::is_none")]
             lun: Option<LunNumber>,
             wwid: Option<&'a Wwid>,
+            #[serde(skip_serializing_if = "<[Wwid]>::is_empty")]
+            wwids: &'a [Wwid],
         }
         #[derive(Serialize)]
         struct WrittenLun<'a> {
@@ -104,6 +126,7 @@ impl Serialize for Config {
             initiator: iscsi.map(|iscsi| &iscsi.initiator),
             lun: iscsi.and_then(|iscsi| iscsi.lun.number),
             wwid: node.wwid.as_ref(),
+            wwids: &node.wwids,
         };
         let LunConfig {
             min_size,

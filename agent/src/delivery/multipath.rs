@@ -23,7 +23,7 @@ pub fn multipath(nodes: &Nodes<'_>) -> Option<String> {
     let queued = target.timeouts.replacement;
     let checks = queued.0.as_secs().div_ceil(POLLING);
     let (mut exceptions, mut maps) = (String::new(), String::new());
-    for wwid in nodes.iter().filter_map(|node| node.entry.wwid.as_ref().and_then(Wwid::multipath)) {
+    for wwid in nodes.iter().flat_map(|node| node.entry.named()).filter_map(Wwid::multipath) {
         exceptions += &format!("\twwid \"^{wwid}$\"\n");
         maps += &format!("\tmultipath {{\n\t\twwid \"{wwid}\"\n\t\tno_path_retry {checks}\n\t}}\n");
     }

@@ -15,7 +15,7 @@ use crate::{
         Content, Fact, Lun, LunView, Multipath, User,
         authority::{Authority, Stamp},
     },
-    terms::{Ambiguous, FsLabel, WantedLun, Wwid},
+    terms::{Ambiguous, FsLabel, LunAddress, WantedLun, Wwid},
 };
 use std::io;
 
@@ -46,10 +46,34 @@ fn lun_at_target(
     mounts: &Everywhere<'_>,
 ) -> io::Result<LunView> {
     let sessions = sessions_of(host, iscsi)?;
+    let looked_at = |wanted: &WantedLun| lun_on(host, config, &sessions, wanted, staged, mounts);
+    let nothing = match sessions.iter().any(iscsi::Session::is_logged_in) {
+        true => LunView::NotAttached,
+        false => LunView::NoSession,
+    };
+    if iscsi.lun.listed.is_empty() {
+        return Ok(looked_at(&iscsi.lun)?.map_or(nothing, |lun| LunView::Seen(Box::new(lun))));
+    }
+    let mut seen = Vec::new();
+    for wwid in &iscsi.lun.listed {
+        seen.extend(looked_at(&WantedLun::named(wwid.clone()))?);
+    }
+    Ok(if seen.is_empty() { nothing } else { LunView::Listed(seen) })
+}
+
+/// One LUN, by all its paths; none if no session has it.
+fn lun_on(
+    host: &Host,
+    config: &Config,
+    sessions: &[iscsi::Session],
+    wanted: &WantedLun,
+    staged: Option<&Staging>,
+    mounts: &Everywhere<'_>,
+) -> io::Result<Option<Lun>> {
     let mut paths = Vec::new();
     let mut reachable = false;
-    for session in &sessions {
-        if let Some(name) = disk_of(host, session, &iscsi.lun)?
+    for session in sessions {
+        if let Some(name) = disk_of(host, session, wanted)?
             && let Some(disk) = block::disk(host, &name)?
         {
             paths.push(disk);
@@ -57,13 +81,8 @@ fn lun_at_target(
         }
     }
     paths.sort_by(|one, other| one.name.cmp(&other.name));
-    match paths.first().cloned() {
-        Some(first) => {
-            Ok(LunView::Seen(Box::new(attached(host, config, &paths, first, reachable, staged, mounts)?)))
-        }
-        None if sessions.iter().any(iscsi::Session::is_logged_in) => Ok(LunView::NotAttached),
-        None => Ok(LunView::NoSession),
-    }
+    let Some(first) = paths.first().cloned() else { return Ok(None) };
+    attached(host, config, &paths, first, reachable, staged, mounts).map(Some)
 }
 
 fn lun_at_link(
@@ -99,7 +118,11 @@ fn disks_at<'a>(
     sessions: impl Iterator<Item = &'a iscsi::Session>,
     lun: &WantedLun,
 ) -> io::Result<Vec<String>> {
-    sessions.filter_map(|session| disk_of(host, session, lun).transpose()).collect()
+    let mut disks = Vec::new();
+    for session in sessions {
+        disks.extend(Shown::on(host, session)?.all(lun)?.into_iter().filter_map(|lun| lun.disk.clone()));
+    }
+    Ok(disks)
 }
 
 /// The LUN's disks: one for each path.
@@ -108,6 +131,15 @@ pub(crate) fn disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
         Backing::Iscsi(iscsi) => disks_at(host, sessions_of(host, iscsi)?.iter(), &iscsi.lun),
         Backing::Device(device) => disks_of_device(host, device),
     }
+}
+
+/// The disks of all LUNs that may be meant on a session; none as long as the kernel has not made one of them.
+pub(crate) fn disks_on(
+    host: &Host,
+    session: &iscsi::Session,
+    lun: &WantedLun,
+) -> io::Result<Option<Vec<String>>> {
+    Ok(Shown::on(host, session)?.all(lun)?.into_iter().map(|lun| lun.disk.clone()).collect())
 }
 
 /// The disk of a LUN on a session; none as long as the kernel has not made it.
@@ -135,20 +167,30 @@ impl Shown {
         Ok(Self { target: session.target.clone(), luns })
     }
 
-    /// The LUN that is meant; none if it is not among them. If several fit, that is an error: nothing shows which one is right.
+    /// The LUN that is meant; none if it is not among them, or if it is not known yet which of a list it is. If several fit, that
+    /// is an error: nothing shows which one is right.
     pub(crate) fn chosen(&self, wanted: &WantedLun) -> io::Result<Option<&ShownLun>> {
-        let names: Vec<_> = self.luns.iter().map(|lun| (lun.address, lun.wwid.clone())).collect();
-        match wanted.choose(&names) {
-            Ok(at) => Ok(at.and_then(|at| self.luns.get(at))),
-            Err(Ambiguous(several)) => {
-                let several = several.iter().filter_map(|at| self.luns.get(*at)).map(ToString::to_string);
-                Err(io::Error::other(format!(
-                    "{} shows {wanted} more than once: {}; set `node.wwid` and `node.lun` so that only one fits",
-                    self.target,
-                    several.collect::<Vec<_>>().join(", ")
-                )))
-            }
-        }
+        let at = wanted.choose(&self.names()).map_err(|several| self.ambiguous(wanted, &several))?;
+        Ok(at.and_then(|at| self.luns.get(at)))
+    }
+
+    /// The same, or all of the list that may be meant.
+    pub(crate) fn all(&self, wanted: &WantedLun) -> io::Result<Vec<&ShownLun>> {
+        let all = wanted.choose_all(&self.names()).map_err(|several| self.ambiguous(wanted, &several))?;
+        Ok(all.into_iter().filter_map(|at| self.luns.get(at)).collect())
+    }
+
+    fn names(&self) -> Vec<(LunAddress, Option<Wwid>)> {
+        self.luns.iter().map(|lun| (lun.address, lun.wwid.clone())).collect()
+    }
+
+    fn ambiguous(&self, wanted: &WantedLun, Ambiguous(several): &Ambiguous) -> io::Error {
+        let several = several.iter().filter_map(|at| self.luns.get(*at)).map(ToString::to_string);
+        io::Error::other(format!(
+            "{} shows {wanted} more than once: {}; set `node.wwid` and `node.lun` so that only one fits",
+            self.target,
+            several.collect::<Vec<_>>().join(", ")
+        ))
     }
 
     /// All disks, as a list for a message.

@@ -25,8 +25,8 @@ pub use iscsi::answering;
 pub(crate) use iscsi::session_users;
 pub(crate) use local::{is_barred, record};
 pub(crate) use lun::{
-    Shown, answering_disks, carries_label, connected_disks, disk_of, disks, disks_of_device, has_map,
-    is_settled, lun, sessions_to_target,
+    Shown, answering_disks, carries_label, connected_disks, disk_of, disks, disks_of_device, disks_on,
+    has_map, is_settled, lun, sessions_to_target,
 };
 pub(crate) use mount::unit as mount_unit;
 pub use records::others_at_target;
@@ -50,6 +50,15 @@ pub fn identity(host: &Host, joined_host_namespace: bool) -> anyhow::Result<Iden
         hostname: host_identity::hostname(host).context("reading the host name")?,
         joined_host_namespace,
     })
+}
+
+/// The config of a node with a record, whose LUN is the one that the record names: of a list in the config it takes no other, also
+/// while that one is absent. Whether the list names it is for the plan.
+pub fn of_record(host: &Host, config: Config) -> Config {
+    match record(host).known() {
+        Some(Some(record)) if !config.listed().is_empty() => config.with_lun(&record.wwid),
+        Some(_) | None => config,
+    }
 }
 
 /// The mount namespace that the node is observed from.

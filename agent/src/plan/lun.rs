@@ -2,7 +2,7 @@
 
 use super::{
     input::{PlanInput, require},
-    refusal::Refusal,
+    refusal::{ListRefusal, Refusal},
 };
 use crate::{
     config::Backing,
@@ -36,6 +36,7 @@ pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a
             return Err(wrong_lun(input, wwid, source_of_wish, wanted));
         }
     }
+    check_listed(input, wwid)?;
     if lun.read_only {
         return Err(Refusal::ReadOnly { wwid: wwid.clone(), where_to_fix });
     }
@@ -59,6 +60,15 @@ pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a
         return Err(Refusal::TooSmall { wwid: wwid.clone(), found, wanted, where_to_fix });
     }
     Ok(wwid)
+}
+
+/// Refuses a LUN that the config's list does not name.
+pub(super) fn check_listed(input: &PlanInput<'_>, wwid: &Wwid) -> Result<(), Refusal> {
+    let listed = &input.config.node.wwids;
+    if listed.is_empty() || listed.contains(wwid) {
+        return Ok(());
+    }
+    Err(ListRefusal::NotListed { wwid: wwid.clone() }.into())
 }
 
 /// Refuses to move data to a LUN that would get no map, though the config wants one.

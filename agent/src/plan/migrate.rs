@@ -44,7 +44,9 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     let seen = match input.lun_view()? {
         LunView::Seen(seen) => seen,
         // `attach` has planned for these.
-        LunView::NoSession | LunView::NotAttached => return Ok(Plan::until(Vec::new(), Horizon::Lun)),
+        LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => {
+            return Ok(Plan::until(Vec::new(), Horizon::Lun));
+        }
     };
     let wwid = lun::usable_wwid(input, seen)?;
     if let Some(plan) = barred::plan_if_newer(input, seen)? {

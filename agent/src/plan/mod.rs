@@ -5,6 +5,7 @@
 //!
 //! * [`input`]: the facts that every decision needs
 //! * [`attach`]: makes the LUN visible to this node
+//! * [`choose`]: which LUN of a list it is
 //! * [`lun`]: whether it is the right LUN, and free
 //! * [`migrate`]: moves the data from the local disk to the LUN
 //! * [`resume`]: the LUN is authoritative: fence, advance the use counter, mount, start etcd
@@ -24,6 +25,7 @@
 
 mod attach;
 mod barred;
+mod choose;
 mod claim;
 mod claim_local;
 mod growth;
@@ -44,14 +46,16 @@ mod rollback;
 pub mod step;
 mod undo;
 
-pub use attach::single_log_in;
+pub use attach::{look_again, single_log_in};
 pub use claim::claim;
 pub use claim_local::claim_local;
 pub use input::Occasion;
 pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
 pub use quorum::may_stop;
-pub use refusal::{AuthorityRefusal, ClusterRefusal, Refusal, ReservationRefusal, RollbackRefusal};
+pub use refusal::{
+    AuthorityRefusal, ClusterRefusal, ListRefusal, Refusal, ReservationRefusal, RollbackRefusal,
+};
 pub use resume::has_lost_its_lun;
 pub use retired::may_delete;
 pub use rollback::rollback;

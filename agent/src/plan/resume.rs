@@ -119,7 +119,9 @@ pub(super) fn verify_mounted<'a>(
                 wwid: record.wwid.clone(),
             });
         }
-        (LunView::Seen(_) | LunView::NoSession | LunView::NotAttached, _) => return Err(foreign()),
+        (LunView::Seen(_) | LunView::Listed(_) | LunView::NoSession | LunView::NotAttached, _) => {
+            return Err(foreign());
+        }
     };
     let wwid = require("the LUN's WWID", &seen.wwid)?;
     if *wwid != record.wwid {
@@ -146,7 +148,9 @@ pub(super) fn unmounted(input: &PlanInput<'_>, record: &Record) -> Result<Plan, 
     match input.lun_view()? {
         LunView::Seen(seen) => by_content(input, record, seen),
         // `attach` has planned for these.
-        LunView::NoSession | LunView::NotAttached => Ok(Plan::until(Vec::new(), Horizon::Lun)),
+        LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => {
+            Ok(Plan::until(Vec::new(), Horizon::Lun))
+        }
     }
 }
 

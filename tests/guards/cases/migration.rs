@@ -2,7 +2,11 @@
 
 use super::*;
 
+/// Another node has seen the same blank LUN.
+const FORMATTED: &str = "another computer has formatted it since this node did";
+
 pub(super) fn cases() -> Vec<Case> {
+    let formatted_by_another: Change = |facts| facts.filesystem = FOREIGN;
     use Look::{Etcd, IsUnfinished, MountedOn, Record, StillHolds, Users};
     let begun = Facts { record: None, ..facts() };
     let never_used = record().commit(Some(DATA));
@@ -37,7 +41,14 @@ pub(super) fn cases() -> Vec<Case> {
             "stamp",
             Step::Stamp { stamp: stamp(1, 0) },
             before_the_commit(),
-            [only_before_the_commit(0), vec![at(0, Look::Proof, not_proven, "was not proven")]].concat(),
+            [
+                only_before_the_commit(0),
+                vec![
+                    at(0, Look::Proof, not_proven, "was not proven"),
+                    at(0, Look::Filesystem, formatted_by_another, FORMATTED),
+                ],
+            ]
+            .concat(),
         ),
         case(
             "commit",
@@ -46,6 +57,7 @@ pub(super) fn cases() -> Vec<Case> {
             vec![
                 at(0, Record, record_says_lun, IS_LUN),
                 at(0, Record, no_record, "the record is gone"),
+                at(0, Look::Filesystem, formatted_by_another, FORMATTED),
                 at(0, Look::Stamp, no_stamp, "no stamp"),
                 at(0, Look::Stamp, stamp_of_another_node, OTHER_MOMENT),
                 at(0, Look::Stamp, stamp_of_a_clone, OTHER_MOMENT),

@@ -62,6 +62,7 @@ fn facts() -> Facts {
         is_unfinished: false,
         is_shut_down: false,
         is_staged: false,
+        filesystem: OURS,
         has_retired: false,
         fingerprint: DATA,
         is_unchanged: true,

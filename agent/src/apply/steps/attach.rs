@@ -113,7 +113,7 @@ fn round(run: &Run<'_>, step: &AttachLun, monitor: &Monitor) -> anyhow::Result<R
         if is_enough {
             let disks = settled(run.host, step, monitor, &known)?;
             let mut working = Vec::new();
-            for (look, disk) in known.iter().zip(disks) {
+            for (look, disk) in disks {
                 match disk.and_then(|disk| answers(run.host, look, disk)) {
                     Ok(disk) => working.push(disk),
                     Err(why) => unusable.push((look.session.sid, format!("{why:#}"))),
@@ -204,35 +204,43 @@ fn leave_idle(run: &Run<'_>, step: &AttachLun, looks: &[Look]) -> anyhow::Result
     Ok(())
 }
 
-/// The disk of the LUN on each session, as soon as udev has processed all of them; or why there is none.
-fn settled(
+/// The disk of the LUN on each session, as soon as udev has processed all of them; or why there is none. Of a list a session has
+/// several.
+fn settled<'a>(
     host: &Host,
     step: &AttachLun,
     monitor: &Monitor,
-    known: &[&Look],
-) -> anyhow::Result<Vec<anyhow::Result<String>>> {
+    known: &[&'a Look],
+) -> anyhow::Result<Vec<(&'a Look, anyhow::Result<String>)>> {
     let limit = UDEV_LIMIT.min(step.limit.0.max(Duration::from_secs(10)));
     let disks = || {
         let mut disks = Vec::new();
         for look in known {
-            match observe::disk_of(host, &look.session, &step.lun)? {
-                Some(name) if observe::is_settled(host, &name)? => disks.push(name),
-                _ => return Ok(None),
+            let Some(names) = observe::disks_on(host, &look.session, &step.lun)? else { return Ok(None) };
+            for name in names {
+                if !observe::is_settled(host, &name)? {
+                    return Ok(None);
+                }
+                disks.push((*look, name));
             }
         }
-        Ok(Some(disks))
+        Ok(Some(disks).filter(|disks| !disks.is_empty()))
     };
     if known.len() > 1 {
         // Without a map the plan refuses several paths, and says so better.
         let mapped = || {
             let disks = disks()?.unwrap_or_default();
-            let Some(disk) = disks.first() else { return Ok(None) };
-            Ok(observe::has_map(host, disk)?.then_some(()))
+            for (_, disk) in &disks {
+                if !observe::has_map(host, disk)? {
+                    return Ok(None);
+                }
+            }
+            Ok((!disks.is_empty()).then_some(()))
         };
         monitor.wait_until(host, Instant::now() + limit.min(MAP_LIMIT), mapped)?;
     }
     Ok(match monitor.wait_until(host, Instant::now() + limit, disks)? {
-        Some(disks) => disks.into_iter().map(Ok).collect(),
+        Some(disks) => disks.into_iter().map(|(look, disk)| (look, Ok(disk))).collect(),
         None => {
             let late = |look: &Look| {
                 anyhow!(
@@ -241,7 +249,7 @@ fn settled(
                     large_packets(host, &look.session)
                 )
             };
-            known.iter().map(|look| Err(late(look))).collect()
+            known.iter().map(|look| (*look, Err(late(look)))).collect()
         }
     })
 }
@@ -308,8 +316,9 @@ fn told(step: &AttachLun, findings: &[Finding]) -> String {
 fn cure(step: &AttachLun, findings: &[Finding]) -> String {
     match findings.iter().any(|finding| matches!(finding.what, What::Absent(_))) {
         true => format!(
-            ": map it to {} there, or correct `node.wwid`, `node.lun` or `target.portals`",
-            step.initiator
+            ": map it to {} there, or correct `{}`, `node.lun` or `target.portals`",
+            step.initiator,
+            if step.lun.listed.is_empty() { "node.wwid" } else { "node.wwids" }
         ),
         false => String::new(),
     }

@@ -25,6 +25,7 @@ pub fn begin(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<Strin
 /// The commit point of a migration.
 pub fn commit(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
     guard::local_is_authoritative(machine)?;
+    guard::staged_is_ours(machine).context("nothing is committed")?;
     let stamp = machine::stamp(machine, Place::Staging)?;
     let committed = record.clone().commit(machine.proof());
     guard::same_moment(machine, &committed, &stamp).context("nothing is committed")?;

@@ -5,6 +5,7 @@ use crate::{
     host::{Host, iscsi},
     observe::{self, Shown},
     plan::{Refusal, step::AttachLun},
+    terms::LunAddress,
 };
 use anyhow::Context as _;
 
@@ -42,12 +43,14 @@ fn look_at(host: &Host, step: &AttachLun, session: &iscsi::Session) -> anyhow::R
     sysfs::scan(host, session)
         .with_context(|| format!("asking for the LUNs of {} over session {}", session.target, session.sid))?;
     let shown = Shown::on(host, session)?;
-    let chosen = shown
-        .chosen(&step.lun)
+    let wanted: Vec<_> = shown
+        .all(&step.lun)
         .map_err(|error| Refusal::Unknown { what: "the LUN", why: error.to_string() })?
-        .cloned();
-    forget_others(host, session, &shown, chosen.as_ref().map(|lun| lun.address))?;
-    if chosen.is_some() {
+        .iter()
+        .map(|lun| lun.address)
+        .collect();
+    forget_others(host, session, &shown, &wanted)?;
+    if !wanted.is_empty() {
         return Ok(Found::Known);
     }
     // A scan ends also when the connection is lost, and the kernel doesn't say so.
@@ -56,14 +59,14 @@ fn look_at(host: &Host, step: &AttachLun, session: &iscsi::Session) -> anyhow::R
     Ok(if sessions.iter().any(is_still_up) { Found::Absent(shown.list()) } else { Found::NotAsked })
 }
 
-/// Has the kernel forget all LUNs of a session but this one, unless somebody uses one.
+/// Has the kernel forget all LUNs of a session but these, unless somebody uses one.
 pub fn forget_others(
     host: &Host,
     session: &iscsi::Session,
     shown: &Shown,
-    ours: Option<crate::terms::LunAddress>,
+    ours: &[LunAddress],
 ) -> anyhow::Result<()> {
-    let others: Vec<_> = shown.luns.iter().filter(|lun| Some(lun.address) != ours).collect();
+    let others: Vec<_> = shown.luns.iter().filter(|lun| !ours.contains(&lun.address)).collect();
     if others.is_empty() || session.target_id.is_none() {
         return Ok(());
     }

@@ -5,6 +5,7 @@
 //! * [`login`]: the initiator name, iscsid, sessions
 //! * [`portals`]: paths and records of portals that the config does not name
 //! * [`attach`]: the LUN's disk
+//! * [`take`]: one LUN of a list
 //! * [`format`](mod@format): the filesystem
 //! * [`reserve`]: the LUN's persistent reservation
 //! * [`stage`]: the LUN's mount for this process only
@@ -48,3 +49,4 @@ pub mod returning;
 pub mod serve;
 pub mod stage;
 pub mod stamp;
+pub mod take;

@@ -26,6 +26,7 @@ pub fn unstamp(machine: &mut dyn Machine) -> anyhow::Result<String> {
 pub fn stamp(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String> {
     ensure!(machine.proof().is_some(), "the copy was not proven in this run: it is not stamped");
     guard::local_is_authoritative(machine)?;
+    guard::staged_is_ours(machine).context("nothing is stamped")?;
     machine.perform(&Effect::SetStamp { on: Place::Staging, stamp: stamp.clone() })?;
     Ok(format!("stamped with generation {}", stamp.generation))
 }

@@ -108,7 +108,7 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
         ));
     };
     let shown = if in_use { Shown::on(run.host, &session)? } else { asked(run.host, &session)? };
-    let wanted = shown.chosen(&iscsi.lun).ok().flatten().map(|lun| lun.address);
+    let wanted: Vec<_> = shown.all(&iscsi.lun).unwrap_or_default().iter().map(|lun| lun.address).collect();
     let used = observe::session_users(run.host, &session)?;
     let luns = shown.luns.iter().filter(|lun| lun.is_disk);
     let luns = luns.map(|lun| VisibleLun {
@@ -118,7 +118,7 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
         wwid: lun.wwid.clone(),
         size: lun.size,
         content: content(run.host, lun, &used),
-        is_wanted: Some(lun.address) == wanted,
+        is_wanted: wanted.contains(&lun.address),
     });
     let luns = luns.collect();
     let mut problem = in_use.then(|| {
@@ -130,7 +130,7 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
             problem = Some(format!("{error:#}: the session stays, and `etcd-lun apply` uses or ends it"));
         }
     } else if !in_use {
-        look::forget_others(run.host, &session, &shown, wanted)?;
+        look::forget_others(run.host, &session, &shown, &wanted)?;
     }
     Ok(PortalLuns { portal: portal.clone(), luns, problem })
 }

@@ -142,6 +142,11 @@ pub fn xfs_on(host: &Host, name: &str) -> io::Result<Option<FsUuid>> {
     Ok(found.map_err(|error| at_path(path.as_path(), &error))?.map(|superblock| superblock.uuid))
 }
 
+/// The UUID of the XFS on the device at this path, read from the device itself; none if it holds none.
+pub fn filesystem_at(device: &std::path::Path) -> io::Result<Option<FsUuid>> {
+    Ok(read_superblock(&Medium::open(device)?)?.map(|superblock| superblock.uuid))
+}
+
 pub(super) fn read_superblock(medium: &Medium) -> io::Result<Option<Superblock>> {
     let length = BLOCK.min(medium.size());
     Ok(Superblock::parse(&medium.read(0, length as usize)?))

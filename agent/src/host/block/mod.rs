@@ -15,7 +15,7 @@ mod tests;
 mod xfs_root;
 
 pub use activity::is_silent;
-pub use content::{ClearError, Content, clear_unfinished, probe, xfs_on};
+pub use content::{ClearError, Content, clear_unfinished, filesystem_at, probe, xfs_on};
 pub use luns::{ShownLun, drop_lun, luns_of};
 pub use xfs_root::trusted_attribute_of_root;
 

@@ -4,12 +4,14 @@
 
 mod authority;
 mod cluster;
+mod list;
 mod reservation;
 mod retired;
 mod rollback;
 
 pub use authority::AuthorityRefusal;
 pub use cluster::ClusterRefusal;
+pub use list::ListRefusal;
 pub use reservation::ReservationRefusal;
 pub use retired::RetiredRefusal;
 pub use rollback::RollbackRefusal;
@@ -481,6 +483,10 @@ pub enum Refusal {
     #[error(transparent)]
     #[serde(untagged)]
     Reservation(#[from] ReservationRefusal),
+    /// No LUN of the list in the config is taken.
+    #[error(transparent)]
+    #[serde(untagged)]
+    List(#[from] ListRefusal),
     /// The data is not moved back to the local disk.
     #[error(transparent)]
     #[serde(untagged)]

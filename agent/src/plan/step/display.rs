@@ -4,7 +4,7 @@ use super::{
     Step,
     payload::{
         AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData,
-        Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, WatchLun,
+        Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, TakeLun, WatchLun,
     },
 };
 use crate::{
@@ -48,6 +48,10 @@ impl fmt::Display for Step {
             }
             Self::AttachLun(AttachLun { target, lun, .. }) => {
                 write!(f, "attach {lun} of {target}, and no other")
+            }
+            Self::TakeLun(TakeLun { wwid, because, passed_over }) => {
+                write!(f, "take LUN {wwid} of `node.wwids`, {because}")?;
+                passed_over.iter().try_for_each(|passed| write!(f, "; pass over {passed}"))
             }
             Self::AwaitDisk { path, limit } => write!(f, "wait for {path}, for up to {limit}"),
             Self::BeginRecord { record } => {

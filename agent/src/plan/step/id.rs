@@ -14,6 +14,7 @@ impl Step {
             Self::RemovePath(_) => "remove-path",
             Self::AddPath(_) => "add-path",
             Self::AttachLun(_) => "attach-lun",
+            Self::TakeLun(_) => "take-lun",
             Self::AwaitDisk { .. } => "await-disk",
             Self::BeginRecord { .. } => "begin-record",
             Self::Reserve(_) => "reserve",
@@ -84,6 +85,7 @@ impl Step {
             | Self::RemovePath(_)
             | Self::AddPath(_)
             | Self::AttachLun(_)
+            | Self::TakeLun(_)
             | Self::AwaitDisk { .. }
             | Self::BeginRecord { .. }
             | Self::Stage { .. }
