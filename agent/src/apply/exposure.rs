@@ -1,8 +1,8 @@
-//! Having PID 1 mount the LUN on the data directory, so that nothing is there that was not verified.
+//! Asking PID 1 to mount the LUN on the data directory, so that nothing is there that was not verified.
 //!
 //! The mount unit mounts what the link [`VERIFIED`] leads to, and does nothing without it. Other units may require that unit,
 //! as etcd's does with `WorkingDirectory=`, and may be started at any moment. So the link exists only while a run has the
-//! verified filesystem mounted for itself, and has PID 1 mount the same device. XFS refuses a second filesystem of the same
+//! verified filesystem mounted for itself, and asks PID 1 to mount the same device. XFS refuses a second filesystem of the same
 //! UUID meanwhile. If anything fails, the mount goes before the run goes on.
 
 use super::place;
@@ -78,7 +78,7 @@ pub fn restart_here(host: &Host, unit: &str) -> anyhow::Result<()> {
     Ok(systemd::restart(host, unit, UNMOUNT_LIMIT)?)
 }
 
-/// Has PID 1 mount the device on the data directory, then has the caller verify the mount. `device` is its kernel name, such
+/// Asks PID 1 to mount the device on the data directory, then lets the caller verify the mount. `device` is its kernel name, such
 /// as `sdb`. Nothing may be mounted there before. After an error nothing is mounted there, or the error says that something is.
 pub fn expose(
     host: &Host,
@@ -116,7 +116,7 @@ pub fn withdraw_here(host: &Host) -> anyhow::Result<()> {
     host.root.remove(VERIFIED).context("removing the link to the verified device")
 }
 
-/// Has PID 1 unmount the data directory. No start of the mount unit can come after it.
+/// Asks PID 1 to unmount the data directory. No start of the mount unit can come after it.
 pub fn unmount(host: &Host, unit: &str) -> anyhow::Result<()> {
     withdraw(host)?;
     Ok(systemd::stop(host, unit, UNMOUNT_LIMIT)?)

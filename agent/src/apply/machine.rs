@@ -286,18 +286,18 @@ pub enum Effect {
     Unstage,
     /// The same while PID 1 has it mounted for etcd.
     LeaveStaging,
-    /// Has PID 1 mount the staged LUN for etcd, and checks that it has mounted this device, as asked. After an error nothing is
+    /// Asks PID 1 to mount the staged LUN for etcd, and checks that it has mounted this device, as asked. After an error nothing is
     /// mounted there, or the error says that something is.
     Expose {
         /// What is mounted, and where.
         mount: MountData,
     },
-    /// Has PID 1 unmount what [`Effect::Expose`] has mounted.
+    /// Asks PID 1 to unmount what [`Effect::Expose`] has mounted.
     TakeBack {
         /// What was mounted, and where.
         mount: MountData,
     },
-    /// Has PID 1 unmount the data directory.
+    /// Asks PID 1 to unmount the data directory.
     Unmount {
         /// The mount unit.
         unit: String,
@@ -345,7 +345,7 @@ pub enum Effect {
         /// The generation of the copy.
         generation: u64,
     },
-    /// Starts etcd, or has its start queued.
+    /// Starts etcd, or queues its start.
     StartEtcd {
         /// What runs it.
         runtime: Runtime,

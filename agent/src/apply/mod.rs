@@ -9,12 +9,12 @@
 //! * [`protocol`]: the steps of record, stamp and data directory, on any machine
 //! * [`steps`]: what each step does, in a file for each thing that steps touch
 //! * [`cause`]: why a step has failed
-//! * [`exposure`]: having PID 1 mount the LUN, so that nothing is mounted that was not verified
+//! * [`exposure`]: asking PID 1 to mount the LUN, so that nothing is mounted that was not verified
 //! * [`reserving`]: the LUN's persistent reservation, by this process or its hands
 //! * [`guard`]: the preconditions that a destructive step reads again just before it acts
 //! * [`machine`]: what steps see of the machine and do to it, so that a model can drive them
 //! * [`aside`]: putting the data directory's content aside, and back
-//! * [`unmount`]: having PID 1 unmount, and waiting for everyone else
+//! * [`unmount`]: asking PID 1 to unmount, and waiting for everyone else
 //! * [`views`]: where else the LUN is mounted, as in a debug pod
 //! * [`quiet`]: the state of the source with which a provisional proof begins
 //! * [`sysfs`], [`parking`]: requests to the kernel; moving a static pod's manifest

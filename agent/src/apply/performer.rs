@@ -200,7 +200,7 @@ impl Machine for Run<'_> {
     }
 }
 
-/// Has PID 1 mount the device that is staged. If a mount with etcd's options cannot be made beside the staged one, that goes
+/// Asks PID 1 to mount the device that is staged. If a mount with etcd's options cannot be made beside the staged one, that goes
 /// first: both would be of one filesystem in memory, with the options of the staged one.
 fn expose(run: &mut Run<'_>, mount: &MountData) -> anyhow::Result<String> {
     let staging = run.staging()?;

@@ -23,7 +23,7 @@ pub fn scan(host: &Host, session: &Session) -> anyhow::Result<()> {
     }
 }
 
-/// Has the kernel forget a LUN of a session: see [`block::drop_lun`].
+/// Tells the kernel to forget a LUN of a session: see [`block::drop_lun`].
 pub fn drop_lun(host: &Host, session: &Session, lun: LunAddress) -> anyhow::Result<()> {
     // A session that ends has none, and its LUNs go with it.
     let Some(target_id) = session.target_id else { return Ok(()) };
@@ -44,7 +44,7 @@ pub fn set_recovery_timeout(host: &Host, sid: u32, limit: Duration) -> anyhow::R
     }
 }
 
-/// Has the kernel read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared.
+/// Tells the kernel to read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared.
 /// Disks without a connection are left out, because the read would block.
 pub fn rescan_lun(host: &Host, config: &Config) -> anyhow::Result<()> {
     observe::connected_disks(host, config)?.iter().try_for_each(|disk| rescan(host, disk))
@@ -72,7 +72,7 @@ pub fn remove(host: &Host, disk: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Has a multipath map fail what it keeps waiting while no path works: see [`multipath::stop_queueing`].
+/// Makes a multipath map fail what it keeps waiting while no path works: see [`multipath::stop_queueing`].
 pub fn stop_queueing(host: &Host, map: &block::Holder) -> anyhow::Result<()> {
     match is_confined(host)? {
         true => ask(host, &Request::StopQueueing { map: map.name.clone() }),

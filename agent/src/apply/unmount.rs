@@ -1,4 +1,4 @@
-//! Having PID 1 unmount the data directory, and waiting until nobody else has the filesystem or its device.
+//! Asking PID 1 to unmount the data directory, and waiting until nobody else has the filesystem or its device.
 
 use super::{exposure, place, views};
 use crate::{

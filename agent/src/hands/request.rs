@@ -15,7 +15,7 @@ pub enum Request {
         /// The session.
         session: u32,
     },
-    /// Has the kernel forget a LUN of a session.
+    /// Tells the kernel to forget a LUN of a session.
     Forget {
         /// The session.
         session: u32,
@@ -29,7 +29,7 @@ pub enum Request {
         /// Seconds.
         seconds: u32,
     },
-    /// Has the kernel read a SCSI disk's identity and size again.
+    /// Tells the kernel to read a SCSI disk's identity and size again.
     Rescan {
         /// Kernel name.
         disk: String,
@@ -44,7 +44,7 @@ pub enum Request {
         /// Kernel name.
         disk: String,
     },
-    /// Has a multipath map fail what it keeps waiting, while the system shuts down.
+    /// Makes a multipath map fail what it keeps waiting, while the system shuts down.
     StopQueueing {
         /// Kernel name.
         map: String,
@@ -90,12 +90,12 @@ pub enum Request {
     Park,
     /// Moves it back.
     PutBack,
-    /// Has PID 1 mount the disk on the data directory, if it is the LUN of the record.
+    /// Asks PID 1 to mount the disk on the data directory, if it is the LUN of the record.
     Mount {
         /// Kernel name.
         disk: String,
     },
-    /// Has PID 1 unmount the data directory, and mount nothing there.
+    /// Asks PID 1 to unmount the data directory, and mount nothing there.
     Unmount,
     /// Removes the link by which PID 1 would mount a disk.
     Withdraw,

@@ -8,13 +8,13 @@ pub fn resize(host: &Host, map: &str) -> Result<(), ExecError> {
     ask(host, ["resize", "map", map])
 }
 
-/// Has multipathd take a path (kernel name) out of its map, and forget it (multipathd(8), `del path`). It gives the map a new
+/// Tells multipathd to take a path (kernel name) out of its map, and forget it (multipathd(8), `del path`). It gives the map a new
 /// table, and the kernel sends what was waiting for that path over the others.
 pub fn remove_path(host: &Host, path: &str) -> Result<(), ExecError> {
     ask(host, ["del", "path", path])
 }
 
-/// Has multipathd take a path (kernel name) into the map of its WWID, also one that it was made to forget (multipathd(8), `add
+/// Tells multipathd to take a path (kernel name) into the map of its WWID, also one that it was made to forget (multipathd(8), `add
 /// path`).
 pub fn add_path(host: &Host, path: &str) -> Result<(), ExecError> {
     ask(host, ["add", "path", path])

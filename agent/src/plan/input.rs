@@ -190,7 +190,7 @@ impl<'a> PlanInput<'a> {
         }
     }
 
-    /// Has PID 1 mount the filesystem that the record names.
+    /// Asks PID 1 to mount the filesystem that the record names.
     pub(super) fn mount_data(&self, record: &Record) -> Step {
         Step::MountData(MountData {
             unit: self.mount_unit(),

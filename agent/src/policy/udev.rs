@@ -21,7 +21,7 @@ const PATHS: &str = "
 # SCSI may address it (udev's path_id: ip-PORTAL-iscsi-TARGET-lun-N). The target's other LUNs may be somebody else's.
 ";
 
-/// udev finds `ID_PATH` for block devices only, so the first rule has it do so for the SCSI devices of sessions.
+/// udev finds `ID_PATH` for block devices only, so the first rule asks for it for the SCSI devices of sessions.
 const SCSI: &str = "
 # The same paths as SCSI devices. systemd starts etcd-lun-path@.target for each, and so notices when the kernel loses one. Not
 # for the disk of a path, because multipathd hides it from systemd.

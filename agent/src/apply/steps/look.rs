@@ -59,7 +59,7 @@ fn look_at(host: &Host, step: &AttachLun, session: &iscsi::Session) -> anyhow::R
     Ok(if sessions.iter().any(is_still_up) { Found::Absent(shown.list()) } else { Found::NotAsked })
 }
 
-/// Has the kernel forget all LUNs of a session but these, unless somebody uses one.
+/// Tells the kernel to forget all LUNs of a session but these, unless somebody uses one.
 pub fn forget_others(
     host: &Host,
     session: &iscsi::Session,

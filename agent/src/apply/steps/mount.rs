@@ -1,4 +1,4 @@
-//! Having PID 1 mount the LUN for etcd, verified before and after, and having PID 1 unmount it.
+//! Asking PID 1 to mount the LUN for etcd, verified before and after, and asking PID 1 to unmount it.
 
 use crate::{
     apply::{

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// empty.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Has multipathd take a path out of its map, and waits until the map does not hold it any more.
+/// Tells multipathd to take a path out of its map, and waits until the map does not hold it any more.
 pub fn remove_path(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<String> {
     let RemovePath { map, path, .. } = step;
     let other = guard::another_path_works(run, step)?;
@@ -22,7 +22,7 @@ pub fn remove_path(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<String> {
     Ok(format!("{map} does not use {path} any more; {other} works"))
 }
 
-/// Has multipathd take a path into its map, and waits until the map holds it.
+/// Tells multipathd to take a path into its map, and waits until the map holds it.
 pub fn add_path(run: &Run<'_>, step: &AddPath) -> anyhow::Result<String> {
     let AddPath { map, path, .. } = step;
     guard::path_is_free(run.host, step)?;

@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::{Context as _, ensure};
 
-/// Goes on with the config as if the node's entry named this LUN alone, and has the kernel forget the others of the list. Nothing
+/// Goes on with the config as if the node's entry named this LUN alone, and tells the kernel to forget the others of the list. Nothing
 /// is written to any of them: each later step proves for itself what the LUN holds.
 pub fn take(run: &mut Run<'_>, step: &TakeLun) -> anyhow::Result<String> {
     let wwid = &step.wwid;

@@ -176,7 +176,8 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         (with("[etcd]", "[lun]\nrequire_fsync_p99 = \"0ms\"\n[etcd]"), vec!["`lun.require_fsync_p99`"]),
         (with("[etcd]", "[lun]\nreserve = \"yes\"\n[etcd]"), vec!["line 9", "reserve"]),
         (
-            with("[etcd]", "multipath = true\n[lun]\nreserve = true\n[etcd]"),
+            with("[etcd]", "[lun]\nreserve = true\n[etcd]")
+                .replace("[target]\n", "[target]\nmultipath = true\n"),
             vec!["`lun.reserve`", "`target.multipath = true`"],
         ),
         (with("[etcd]", "[boot]\ngate = \"all\"\n[etcd]"), vec!["line 9", "unknown value `all`", "kubelet"]),

@@ -83,7 +83,7 @@ fn lun(host: &Host, name: &str, address: LunAddress) -> io::Result<ShownLun> {
     })
 }
 
-/// Has the kernel forget a LUN of a session, even one in use. The next scan finds it again.
+/// Tells the kernel to forget a LUN of a session, even one in use. The next scan finds it again.
 pub fn drop_lun(host: &Host, host_no: u32, target_id: u32, address: LunAddress) -> io::Result<()> {
     host.root.poke(format!("{DEVICES}/{host_no}:0:{target_id}:{address}/delete"), "1")
 }

@@ -211,7 +211,7 @@ pub fn paths_of_map(host: &Host, name: &str) -> io::Result<Option<Vec<String>>> 
     host.root.list_opt(format!("{dir}/slaves"))
 }
 
-/// Has the kernel read the identity and size of a SCSI disk again (`device/rescan`, kernel
+/// Tells the kernel to read the identity and size of a SCSI disk again (`device/rescan`, kernel
 /// `drivers/scsi/scsi_sysfs.c`). The kernel caches them when the disk appears. NVMe and virtio disks report a change
 /// themselves.
 pub fn rescan(host: &Host, name: &str) -> io::Result<()> {

@@ -270,7 +270,7 @@ fn unknown(path: &str, found: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{path}: found `{}`", found.escape_debug()))
 }
 
-/// Has the kernel ask a session's target for its LUNs (REPORT LUNS), and waits for the end of the scan. The kernel then knows
+/// Tells the kernel to ask a session's target for its LUNs (REPORT LUNS), and waits for the end of the scan. The kernel then knows
 /// all LUNs that the target shows this initiator, by the addresses that the target has reported.
 ///
 /// A scan for one LUN would need its address, and the kernel sends a number as it is: for the 300 of an array with flat

@@ -52,9 +52,9 @@ pub enum Step {
         /// The portal.
         portal: Portal,
     },
-    /// Has multipathd take a path out of the map, because its session is to end. Another path works.
+    /// Tells multipathd to take a path out of the map, because its session is to end. Another path works.
     RemovePath(RemovePath),
-    /// Has multipathd take a path into the map again that it was made to forget.
+    /// Tells multipathd to take a path into the map again that it was made to forget.
     AddPath(AddPath),
     /// Scans for the LUN, and only it, and waits for udev to have finished with its disk.
     AttachLun(AttachLun),
@@ -192,16 +192,16 @@ pub enum Step {
     },
     /// The same while it is mounted and in use.
     Mark(Mark),
-    /// Has PID 1 mount the LUN on the data directory.
+    /// Asks PID 1 to mount the LUN on the data directory.
     MountData(MountData),
-    /// Has PID 1 unmount the LUN, so that etcd finds the fence until the local data has taken its place.
+    /// Asks PID 1 to unmount the LUN, so that etcd finds the fence until the local data has taken its place.
     UnmountData {
         /// The mount unit.
         unit: String,
         /// Where.
         at: AbsPath,
     },
-    /// Has PID 1 unmount a filesystem that has shut down, so that it can be mounted again.
+    /// Asks PID 1 to unmount a filesystem that has shut down, so that it can be mounted again.
     UnmountShutDown {
         /// The mount unit.
         unit: String,

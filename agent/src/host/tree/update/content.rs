@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-/// So many pieces of a file are written before they are synced and read back. A sync has the device write its cache, which
+/// So many pieces of a file are written before they are synced and read back. A sync makes the device write its cache, which
 /// may take longer than all the rest, so there are few.
 const BATCH: usize = 256;
 /// A device is quicker if it has several orders at a time. Each thread has two buffers.

@@ -1,6 +1,6 @@
 //! Reading a file from its device, and not from memory. Writing it to the device, where that is the same.
 //!
-//! With `O_DIRECT` (open(2)) XFS first writes the file's dirty pages to the device, then has the device write into our
+//! With `O_DIRECT` (open(2)) XFS first writes the file's dirty pages to the device, then lets the device write into our
 //! buffer. It never takes the content from the page cache (kernel `fs/xfs/xfs_file.c`, `xfs_file_dio_read`; `fs/iomap/
 //! direct-io.c`). It leaves the page cache as it is, so that etcd finds its database there later. Zeros of a hole and of
 //! an extent that was never written come from the filesystem: there is nothing on the device to read.
