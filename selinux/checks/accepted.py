@@ -1,4 +1,4 @@
-"""The ways out of the domain that stay, with the reason. docs/security.md has this list as a table."""
+"""The ways out of the domain that stay, with the reason. docs/design/ways.md has this list as a table."""
 
 # (kind, types, what code in the domain could do, why it stays). The types are those of all policies that the module is for.
 ACCEPTED = [

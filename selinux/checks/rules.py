@@ -1,4 +1,4 @@
-"""Counts the allow rules of our domain, beside domains of the system. docs/security.md has the table."""
+"""Counts the allow rules of our domain, beside domains of the system. docs/design/ways.md has the table."""
 
 # iscsid, mkfs.xfs and blkid, and mount(8) run in these, if their labels decide.
 DOMAINS = ["etcd_lun_t", "etcd_lun_hands_t", "iscsid_t", "fsadm_t", "mount_t"]

@@ -351,7 +351,7 @@ fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<(secrets:
     secrets::judge(target, &files)?;
     if inline || !files.is_empty() {
         notes.push(
-            "the object holds the secret in plain text: in the cluster's API, in etcd, and on each node in /etc/machine-config-daemon/currentconfig, where every confined process of root can read it (security.md, \"Secrets\")".into(),
+            "the object holds the secret in plain text: in the cluster's API, in etcd, and on each node in /etc/machine-config-daemon/currentconfig, where every confined process of root can read it (files.md)".into(),
         );
     }
     Ok((files, notes))
