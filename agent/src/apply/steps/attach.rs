@@ -262,6 +262,9 @@ fn answers(host: &Host, look: &Look, disk: String) -> anyhow::Result<String> {
     }
     match block::try_read(host, &disk) {
         Ok(()) => Ok(disk),
+        Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => Err(anyhow!(
+            "it cannot be read ({error}): another computer holds a SCSI reservation on it; find out whose it is (`sg_persist --in --read-reservation /dev/{disk}`), and release it at the target"
+        )),
         Err(error) => Err(anyhow!(
             "it cannot be read ({error}): the array may serve it over another portal only{}",
             large_packets(host, &look.session)

@@ -65,7 +65,7 @@ impl Medium {
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    return Err(io::Error::new(error.kind(), format!("reading at byte {from}: {error}")));
+                    return Err(io::Error::new(kind_of(&error), format!("reading at byte {from}: {error}")));
                 }
             }
         }
@@ -108,4 +108,11 @@ impl Buffer {
         let end = self.bytes.len() - BLOCK as usize + self.skip;
         self.bytes.get_mut(self.skip + from..end).unwrap_or_default()
     }
+}
+
+/// The kind of an error of a read. [`io::ErrorKind::ResourceBusy`] means a reservation of another computer, which lets nobody else
+/// read (kernel `include/linux/blk_types.h`, `BLK_STS_RESV_CONFLICT` is `EBADE`).
+fn kind_of(error: &io::Error) -> io::ErrorKind {
+    let reserved = error.raw_os_error() == Some(nix::libc::EBADE);
+    if reserved { io::ErrorKind::ResourceBusy } else { error.kind() }
 }

@@ -242,7 +242,8 @@ pub fn nobody_holds(host: &Host, name: &str) -> io::Result<bool> {
 }
 
 /// Reads the first block of a disk from the disk itself, past the page cache. An error says that a path to it does not work: over
-/// a standby path of an array the kernel knows a LUN, and no read of it succeeds.
+/// a standby path of an array the kernel knows a LUN, and no read of it succeeds. [`io::ErrorKind::ResourceBusy`] means that another
+/// computer has reserved it for itself alone.
 ///
 /// Over a session that has lost its connection this waits until the kernel gives up (the session's replacement timeout).
 pub fn try_read(host: &Host, name: &str) -> io::Result<()> {

@@ -111,7 +111,11 @@ fn reserved(stage: &mut Stage, target: &Node) -> Result<()> {
     stage.node.run("timeout 20 etcdctl put lost lost; etcd-lun mark")?;
     stage.wait_until("! pgrep -x etcd").context("etcd should end when the target refuses its writes")?;
     check(&stage.agent("apply")?, refused(&["is not reserved for this node", "0xbed", "etcd-lun claim"]))?;
-    check(&stage.agent("health")?, unhealthy(&["reservation", "another computer has"]))?;
+    let health = stage.agent("health")?;
+    check(&health, unhealthy(&["reservation"]))?;
+    if !health.stdout.contains("registered: 0xbed") {
+        bail!("health should name the other computer's key: {health}");
+    }
     let claimed = stage.node.run_within("etcd-lun claim", scene::LIMIT)?;
     if claimed.code != 0 {
         bail!("claim: {claimed}");
