@@ -19,7 +19,7 @@ const COMMITTED: &str = r#"grep -q '"authority": *"lun"' /var/lib/etcd-lun/autho
 
 fn last_moment(stage: &mut Stage) -> Result<()> {
     // No extended attribute that is set is there afterwards. The last one of these calls before the commit makes the stamp.
-    let output = stage.node.run(&traced("fsetxattr:retval=0"))?;
+    let output = stage.node.run(&traced("fsetxattr:retval=0", ""))?;
     check(&output, failed(&["loses writes", "holds no stamp"]))?;
     stage.is_untouched()?;
 
@@ -27,12 +27,13 @@ fn last_moment(stage: &mut Stage) -> Result<()> {
     // write and ends.
     stage.node.ok(&format!(
         "({}; echo $? >/run/code) >/run/said 2>&1 </dev/null &
-         until {COMMITTED}; do sleep 0.2; done
+         until {COMMITTED}; do [ ! -e /run/code ] || {{ cat /run/said; exit 1; }}; sleep 0.2; done
          systemctl start etcd.service
          until etcdctl put late yes; do sleep 0.2; done
          systemctl stop etcd.service
          test -e /var/lib/etcd/member/snap/db",
-        traced(&format!("renameat2:delay_enter={DELAY}000000"))
+        // The exchange has a file descriptor of this directory. So has that of the preflight.
+        traced(&format!("renameat2:delay_enter={DELAY}000000"), "--trace-path=/var/lib")
     ))?;
     let said = stage.node.ok("until [ -e /run/code ]; do sleep 1; done; cat /run/said /run/code")?;
     if !said.ends_with("\n1") || !said.contains("the data is back in /var/lib/etcd") {
@@ -45,10 +46,11 @@ fn last_moment(stage: &mut Stage) -> Result<()> {
     stage.has_kept("late")
 }
 
-/// `etcd-lun apply`, with this injection into its system calls. The calls are in /run/calls.
-fn traced(inject: &str) -> String {
+/// `etcd-lun apply`, with this injection into its system calls. The calls are in /run/calls. More options of strace choose the
+/// calls, such as `--trace-path`.
+fn traced(inject: &str, more: &str) -> String {
     let call = inject.split_once(':').map_or(inject, |(call, _)| call);
     format!(
-        "strace --quiet=all --signal=none --follow-forks --output=/run/calls --trace={call} --inject={inject} etcd-lun apply"
+        "strace --quiet=all --signal=none --follow-forks --output=/run/calls --trace={call} --inject={inject} {more} etcd-lun apply"
     )
 }
