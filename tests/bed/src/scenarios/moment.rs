@@ -32,8 +32,8 @@ fn last_moment(stage: &mut Stage) -> Result<()> {
          until etcdctl put late yes; do sleep 0.2; done
          systemctl stop etcd.service
          test -e /var/lib/etcd/member/snap/db",
-        // The exchange has a file descriptor of this directory. So has that of the preflight.
-        traced(&format!("renameat2:delay_enter={DELAY}000000"), "--trace-path=/var/lib")
+        // Of the calls only the exchange has this name as it stands.
+        traced(&format!("renameat2:delay_enter={DELAY}000000"), "--trace-path=etcd")
     ))?;
     let said = stage.node.ok("until [ -e /run/code ]; do sleep 1; done; cat /run/said /run/code")?;
     if !said.ends_with("\n1") || !said.contains("the data is back in /var/lib/etcd") {
