@@ -49,6 +49,12 @@ pub fn encrypt(name: &str) -> String {
     format!("systemd-creds encrypt --tpm2-pcrs= --name={name} - {}/{name}", ENCRYPTED[0])
 }
 
+/// The file of a credential in the directory that PID 1 has made for a service.
+pub fn given(host: &Host, dir: &str, name: &str) -> String {
+    let encrypted = find(host, &[dir], &format!("{name}{ENCRYPTED_NAME}"));
+    encrypted.ok().flatten().unwrap_or_else(|| format!("{dir}/{name}"))
+}
+
 /// The content of a credential, as PID 1 would give it to a service.
 pub fn read(host: &Host, name: &str) -> Result<Vec<u8>, CredentialError> {
     if let Some(path) = find(host, &ENCRYPTED, &format!("{name}{ENCRYPTED_NAME}"))? {
@@ -67,13 +73,8 @@ pub fn read(host: &Host, name: &str) -> Result<Vec<u8>, CredentialError> {
 /// The first file of this name in these directories.
 fn find(host: &Host, places: &[&str], name: &str) -> io::Result<Option<String>> {
     for place in places {
-        match host.root.list(place) {
-            Ok(names) if names.iter().any(|found| found == name) => {
-                return Ok(Some(format!("{place}/{name}")));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        if host.root.list_opt(place)?.is_some_and(|names| names.iter().any(|found| found == name)) {
+            return Ok(Some(format!("{place}/{name}")));
         }
     }
     Ok(None)

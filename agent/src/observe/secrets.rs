@@ -3,7 +3,7 @@
 use crate::{
     config::{ChapSource, Config, ConfigError, Iscsi, SecretSource},
     host::{Host, credential},
-    terms::{Chap, ENCRYPTED_NAME, Secret},
+    terms::{Chap, Secret},
 };
 use std::io::ErrorKind;
 
@@ -55,14 +55,7 @@ fn secret(
         SecretSource::Inline(secret) => return Ok(secret.clone()),
         SecretSource::File(path) => path.to_string(),
         SecretSource::Credential(name) => match credentials {
-            Some(dir) => {
-                let encrypted = format!("{name}{}", ENCRYPTED_NAME);
-                let is_there = host
-                    .root
-                    .list_opt(dir)
-                    .is_ok_and(|names| names.is_some_and(|names| names.contains(&encrypted)));
-                format!("{dir}/{}", if is_there { &encrypted } else { name })
-            }
+            Some(dir) => credential::given(host, dir, name),
             // By hand nobody has decrypted it yet.
             None => {
                 let wrong = |why| ConfigError::Secret { what: format!("`{table}`: credential {name}"), why };
