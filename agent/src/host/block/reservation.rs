@@ -9,11 +9,7 @@ use crate::{
     terms::ReservationKey,
 };
 use etcd_lun_reservation::{self as kernel, Answer};
-use std::{
-    fs::{self, File},
-    io,
-    time::Duration,
-};
+use std::{fs::File, io, time::Duration};
 
 /// Why a LUN is not reserved for this node.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +62,8 @@ impl ReservationError {
 /// Registers the disk's path and reserves the disk, in the place of an earlier path of this node. If another computer has the
 /// reservation, the registration is taken back.
 ///
-/// While the registration lasts this path could write in spite of the other computer. So nobody may use the disk.
+/// A registered path can write to the LUN, also while another computer has the reservation. So nothing on this node may use the disk
+/// meanwhile.
 pub fn take(host: &Host, disk: &str, key: ReservationKey) -> Result<(), ReservationError> {
     on(host, disk, |ask| take_by(ask, key))
 }
@@ -181,7 +178,7 @@ fn expect(answer: Answer) -> Result<(), Fault> {
 }
 
 fn take_by(ask: &dyn Ask, key: ReservationKey) -> Result<(), Fault> {
-    if let Err(fault) = expect(ask.register(key)?) {
+    if let Err(fault) = ask.register(key).map_err(Fault::from).and_then(expect) {
         // LIO has registered the path when it says that it cannot keep that over a loss of power.
         let _ = ask.unregister(key);
         return Err(fault);
@@ -212,7 +209,8 @@ fn on(
         // For reading only, so that udev does not process it again.
         File::open(host.root.locate(path.as_path())).map_err(|error| root::at(path.as_path(), &error))
     });
-    if is_map(host, &disk) {
+    // What cannot be looked at is not taken for a path.
+    if !matches!(super::map_name(host, &disk), Ok(None)) {
         let said =
             "it is a multipath map, and a path that multipathd adds to it would not be registered".into();
         return Err(ReservationError::Unsupported { disk, said });
@@ -222,10 +220,6 @@ fn on(
         Err(error) => Err(error.into()),
     };
     result.map_err(|fault| told(disk, fault))
-}
-
-fn is_map(host: &Host, disk: &str) -> bool {
-    fs::exists(host.root.locate(format!("/sys/class/block/{disk}/dm"))).unwrap_or(true)
 }
 
 fn told(disk: String, fault: Fault) -> ReservationError {

@@ -117,6 +117,46 @@ fn a_conflict_leaves_nothing() {
     assert_eq!(own.key(), None);
 }
 
+/// A target that keeps no registration over a loss of power may have registered the path when it says so. Newer kernels return that
+/// as an error, and older ones as a status.
+#[test]
+fn a_registration_that_fails_is_taken_back() {
+    struct Forgetful<'a>(Path<'a>, Option<i32>);
+
+    impl Ask for Forgetful<'_> {
+        fn register(&self, key: ReservationKey) -> io::Result<Answer> {
+            self.0.register(key)?;
+            match self.1 {
+                Some(code) => Err(io::Error::from_raw_os_error(code)),
+                None => Ok(Answer::Refused(2)),
+            }
+        }
+
+        fn unregister(&self, key: ReservationKey) -> io::Result<Answer> {
+            self.0.unregister(key)
+        }
+
+        fn reserve(&self, key: ReservationKey) -> io::Result<Answer> {
+            self.0.reserve(key)
+        }
+
+        fn preempt(&self, key: ReservationKey) -> io::Result<Answer> {
+            self.0.preempt(key)
+        }
+
+        fn clear(&self, key: ReservationKey) -> io::Result<Answer> {
+            self.0.clear(key)
+        }
+    }
+
+    let lun = Lun::default();
+    for code in [None, Some(nix::libc::EINVAL)] {
+        let path = Forgetful(lun.path(), code);
+        take_by(&path, key('a')).unwrap_err();
+        assert_eq!(path.0.key(), None, "{code:?}");
+    }
+}
+
 /// After a log-in the path is another one.
 #[test]
 fn it_is_taken_from_an_earlier_path_of_this_node() {
