@@ -111,9 +111,13 @@ fn settle(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Result<Summ
 /// Reads the copy from the device once more, for this time at most. It must hold what the passes have seen. Says how much was
 /// read.
 pub fn audit(run: &Run<'_>, to: &Destination, limit: Duration) -> anyhow::Result<String> {
-    let Audit { read, of } = tree::audit(&to.root, run.ledger()?, limit, &run.host.interrupt)
+    let done = tree::audit(&to.root, run.ledger()?, limit, &run.host.interrupt)
         .context("reading the copy from the device once more")?;
-    Ok(match read < of {
+    Ok(audited(done, limit))
+}
+
+fn audited(Audit { read, of }: Audit, limit: Duration) -> String {
+    match read < of {
         false => format!("all {} were read from the device once more", Bytes(of)),
         true => format!(
             "{} of {} were read from the device once more: the time for it, {} s, was over; each block was read back when it was written",
@@ -121,10 +125,25 @@ pub fn audit(run: &Run<'_>, to: &Destination, limit: Duration) -> anyhow::Result
             Bytes(of),
             limit.as_secs()
         ),
-    })
+    }
 }
 
 fn described(summary: &Summary) -> String {
     let Summary { files, directories, bytes, fingerprint } = summary;
     format!("both are the same: {files} files, {directories} directories, {bytes}, {fingerprint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A read that ends at its limit says how much was not read.
+    #[test]
+    fn how_much_of_the_copy_was_read_once_more() {
+        let said = |read| audited(Audit { read, of: 3 << 20 }, Duration::from_secs(20));
+        assert_eq!(said(3 << 20), "all 3MiB were read from the device once more");
+        let part = said(1 << 20);
+        assert!(part.starts_with("1MiB of 3MiB were read from the device once more"), "{part}");
+        assert!(part.contains("the time for it, 20 s, was over"), "{part}");
+    }
 }
