@@ -49,10 +49,15 @@ pub fn encrypt(name: &str) -> String {
     format!("systemd-creds encrypt --tpm2-pcrs= --name={name} - {}/{name}", ENCRYPTED[0])
 }
 
-/// The file of a credential in the directory that PID 1 has made for a service.
-pub fn given(host: &Host, dir: &str, name: &str) -> String {
-    let encrypted = find(host, &[dir], &format!("{name}{ENCRYPTED_NAME}"));
-    encrypted.ok().flatten().unwrap_or_else(|| format!("{dir}/{name}"))
+/// The content of a credential in the directory that PID 1 has made for a service, where it has that of an encrypted file too.
+/// The service may open files there by their names, and not list them.
+pub fn given(host: &Host, dir: &str, name: &str) -> io::Result<Vec<u8>> {
+    match host.root.read_input(format!("{dir}/{name}{ENCRYPTED_NAME}")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            host.root.read_input(format!("{dir}/{name}"))
+        }
+        read => read,
+    }
 }
 
 /// The content of a credential, as PID 1 would give it to a service.
@@ -101,6 +106,18 @@ mod tests {
         machine.put("etc/credstore.encrypted/chap.cred", "Whxqht+dQJax1aZeCGLxmiAAAAAB");
         let host = on(&machine, Transcript::default().on(DECRYPT, 0, "hunter2 hunter2", ""));
         assert_eq!(read(&host, "chap").unwrap(), b"hunter2 hunter2");
+    }
+
+    #[test]
+    fn a_service_opens_what_it_was_given_by_name() {
+        let machine = Files::new("given");
+        machine.put("run/credentials/plain", "one");
+        machine.put("run/credentials/sealed.cred", "two");
+        let host = on(&machine, Transcript::default());
+        assert_eq!(given(&host, "/run/credentials", "plain").unwrap(), b"one");
+        assert_eq!(given(&host, "/run/credentials", "sealed").unwrap(), b"two");
+        let absent = given(&host, "/run/credentials", "absent").unwrap_err();
+        assert_eq!(absent.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -51,11 +51,11 @@ fn secret(
     source: &SecretSource,
     credentials: Option<&str>,
 ) -> Result<Secret, ConfigError> {
-    let path = match source {
+    let (path, read) = match source {
         SecretSource::Inline(secret) => return Ok(secret.clone()),
-        SecretSource::File(path) => path.to_string(),
+        SecretSource::File(path) => (path.to_string(), host.root.read_input(path.as_path())),
         SecretSource::Credential(name) => match credentials {
-            Some(dir) => credential::given(host, dir, name),
+            Some(dir) => (format!("{dir}/{name}"), credential::given(host, dir, name)),
             // By hand nobody has decrypted it yet.
             None => {
                 let wrong = |why| ConfigError::Secret { what: format!("`{table}`: credential {name}"), why };
@@ -65,7 +65,7 @@ fn secret(
         },
     };
     let wrong = |why: String| ConfigError::Secret { what: format!("`{table}`: secret in {path}"), why };
-    match host.root.read_input(&path) {
+    match read {
         Ok(bytes) => in_file(&bytes).map_err(|why| wrong(why.into())),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(wrong("there is no such file".into())),
         Err(error) => Err(wrong(error.to_string())),
