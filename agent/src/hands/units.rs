@@ -58,17 +58,18 @@ pub fn units(host: &Host, names: &[&str]) -> Units {
 /// The same by this process, in this order. If the bus or systemd does not answer, it is not asked for the rest: each question
 /// could take as long.
 pub fn units_here(host: &Host, names: &[&str]) -> Vec<Result<Unit, UnitUnknown>> {
-    let mut silent = None;
-    let mut ask = |name: &str| match &silent {
-        Some(why) => Err(UnitUnknown::clone(why)),
-        None => systemd::unit(host, name).map_err(|error| {
-            let no_answer = matches!(error, SystemdError::NoBus { .. } | SystemdError::TimedOut { .. });
-            let why = UnitUnknown::because(&error.into());
-            silent = no_answer.then(|| why.clone());
-            why
-        }),
+    let mut found: Vec<_> = match systemd::units(host, names) {
+        Ok(said) => said.into_iter().map(|said| said.map_err(unknown)).collect(),
+        Err(error) => vec![Err(unknown(error))],
     };
-    names.iter().map(|name| ask(name)).collect()
+    // The last answer says why there are no more.
+    let rest = found.last().cloned();
+    found.resize_with(names.len(), || rest.clone().unwrap_or_else(|| Err(UnitUnknown(String::new()))));
+    found
+}
+
+fn unknown(error: SystemdError) -> UnitUnknown {
+    UnitUnknown::because(&error.into())
 }
 
 fn by_hands(host: &Host, names: &[&str]) -> anyhow::Result<Vec<Result<Unit, UnitUnknown>>> {

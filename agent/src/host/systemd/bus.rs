@@ -36,9 +36,7 @@ pub(super) struct Bus<'h> {
 impl<'h> Bus<'h> {
     /// Connects.
     pub(super) fn connect(host: &Host, conversation: Conversation<'h>) -> Result<Self, SystemdError> {
-        if conversation.unit().contains('\0') {
-            return Err(conversation.confused(Broken::Null.to_string()));
-        }
+        has_no_null(&conversation)?;
         let path = host.root.locate(socket::SOCKET);
         let stream = conversation.wait(async { Ok(UnixStream::connect(path).await) })?;
         let stream = stream.map_err(|source| SystemdError::NoBus { path: socket::SOCKET.into(), source })?;
@@ -48,6 +46,13 @@ impl<'h> Bus<'h> {
             Ok((connection, manager))
         })?;
         Ok(Self { connection, manager, conversation })
+    }
+
+    /// The same connection, for a question about another unit.
+    pub(super) fn about(&mut self, unit: &'h str) -> Result<&Self, SystemdError> {
+        self.conversation.about(unit);
+        has_no_null(&self.conversation)?;
+        Ok(self)
     }
 
     /// All properties of one interface of an object, as of one moment.
@@ -81,5 +86,13 @@ impl<'h> Bus<'h> {
     pub(super) async fn owner_of_systemd(&self) -> zbus::Result<OwnedUniqueName> {
         let bus = DBusProxy::new(&self.connection).await?;
         Ok(bus.get_name_owner(BusName::try_from(SYSTEMD)?).await?)
+    }
+}
+
+/// A text with a zero byte would end the connection.
+fn has_no_null(conversation: &Conversation<'_>) -> Result<(), SystemdError> {
+    match conversation.unit().contains('\0') {
+        true => Err(conversation.confused(Broken::Null.to_string())),
+        false => Ok(()),
     }
 }

@@ -49,6 +49,12 @@ impl<'h> Conversation<'h> {
         Ok(Self { runtime, interrupt, limit, end: Instant::now() + limit, doing, unit })
     }
 
+    /// Goes on with another unit, and with the whole limit.
+    pub(super) fn about(&mut self, unit: &'h str) {
+        self.unit = unit;
+        self.end = Instant::now() + self.limit;
+    }
+
     /// What the conversation is about.
     pub(super) fn unit(&self) -> &'h str {
         self.unit

@@ -381,6 +381,18 @@ fn properties() {
     );
 }
 
+/// Over one connection, each answer is about its own unit, and an error of one leaves the others.
+#[test]
+fn several_units() {
+    let Some(machine) = Machine::new("several") else { return };
+    let said = units(&machine.host, &["srv-x.mount", "half.mount", "a\0b.service", "srv-x.mount"]).unwrap();
+    let names: Vec<_> = said.iter().map(|said| said.as_ref().map(|unit| unit.name.as_str()).ok()).collect();
+    assert_eq!(names, [Some("srv-x.mount"), None, None, Some("srv-x.mount")]);
+    let why = |at: usize| said[at].as_ref().unwrap_err().to_string();
+    assert!(why(1).contains("half.mount") && why(2).contains("null character"), "{}, {}", why(1), why(2));
+    assert_eq!(units(&machine.host, &[]).unwrap().len(), 0);
+}
+
 #[test]
 fn nobody_there() {
     let Some(mut machine) = Machine::new("nobody") else { return };
