@@ -26,6 +26,17 @@ fn as_an_administrator_would_write_it() {
     assert!(text == include_str!("target.expected"), "{text}");
 }
 
+/// A map is named by the WWID of its LUN, and the LUNs have WWIDs when the script has made them.
+#[test]
+fn luns_have_no_wwid_before_the_script_makes_them() {
+    let dir = Dir::new("before");
+    let config = CONFIG.replace("[target]\n", "[target]\nmultipath = true\n");
+    assert!(script(&dir, &config, &[]).contains("\ngrant master-0 "));
+    let path = dir.write("config.toml", &config);
+    let (code, _, err) = dir.run(&["machineconfig", "--config", &path, "--without-program"]);
+    assert!(code == 2 && err.contains("`node.wwid`"), "{err}");
+}
+
 /// Nobody but the cluster knows the names of the nodes, and each needs a LUN and an access list.
 #[test]
 fn the_nodes_of_a_pattern_are_named() {

@@ -79,7 +79,7 @@ const BACKSTORE_DIR: &str = "/var/lib/etcd-lun-target";
 /// Prints the script that sets up the target.
 pub(super) fn target(file: Option<&Path>, options: &TargetOptions) -> Result<(), Exit> {
     let kind = TargetKind::from(options).map_err(Exit::Usage)?;
-    let (_, pool, _) = load_pool(file)?;
+    let pool = load_pool(file)?.1.before_its_luns();
     let names = node_names(&options.node);
     if let ([], [first, ..]) = (names.as_slice(), pool.patterns().as_slice()) {
         return Err(Exit::Usage(format!(

@@ -156,6 +156,14 @@ impl Pool {
         entry::of_names(&self.storage, &self.entries, names)
     }
 
+    /// The pool as it is before its target has LUNs: nobody knows their WWIDs then, so no entry needs one.
+    pub fn before_its_luns(mut self) -> Self {
+        if let Storage::Iscsi(target) = &mut self.storage {
+            target.multipath = false;
+        }
+        self
+    }
+
     /// Whether the config has an entry for a node with this name.
     pub fn knows(&self, name: &str) -> bool {
         entry::choose(self.storage.clone(), &self.entries, name, name).is_ok()
@@ -282,7 +290,7 @@ fn check_lun(lun: &LunConfig) -> Result<(), ConfigError> {
         return Err(ConfigError::value("lun.min_size", &lun.min_size.to_string(), wanted));
     }
     if let Some(option) = lun.mount_options.iter().find(|option| mount_options::is_refused(option)) {
-        let wanted = "mount options of xfs(5) or mount(8), one per item, and none of ro, norecovery, nouuid, nobarrier, bind, noauto, nofail, user, users, remount";
+        let wanted = "mount options of xfs(5) or mount(8), one per item, and none of ro, norecovery, nouuid, nobarrier, bind, noauto, nofail, user, users, remount, defcontext, fscontext, rootcontext";
         return Err(ConfigError::value("lun.mount_options", option, wanted));
     }
     if lun.require_fsync_p99.is_some_and(|limit| limit.0.is_zero()) {
