@@ -54,6 +54,7 @@ fn confined(enforcing: bool, module: InForce, context: &str, program: &str) -> F
     Fact::Known(Selinux::On {
         enforcing,
         module,
+        knows_data_label: module != InForce::Absent,
         context: context.into(),
         program: Some(program.into()),
         beside: Some("system_u:object_r:var_lib_t:s0".into()),
@@ -63,6 +64,20 @@ fn confined(enforcing: bool, module: InForce, context: &str, program: &str) -> F
 
 fn unknown<T>() -> Fact<T> {
     Fact::Unknown("it could not be read".into())
+}
+
+/// A kernel without SELinux has no labels, and shows none.
+#[test]
+fn the_mount_has_its_label_where_selinux_is_on() {
+    let without_label = |selinux| {
+        let mut node = Node { selinux, ..migrated() };
+        known(&mut node.mount).as_mut().unwrap().options.retain(|option| !option.starts_with("context="));
+        outcome(&node, "mount-options")
+    };
+    let on = confined(true, InForce::Right, SELINUX_CONTEXT, PROGRAM);
+    let Outcome::Found(said) = without_label(on) else { panic!() };
+    assert!(said.starts_with("mounted without context=system_u:object_r:etcd_lun_data_t:s0: "), "{said}");
+    assert!(matches!(without_label(Fact::Known(Selinux::Off)), Outcome::Ok(_)));
 }
 
 #[test]
@@ -248,6 +263,11 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             "mount-options",
             |node| known(&mut node.mount).as_mut().unwrap().options = vec!["rw".into()],
             "prjquota",
+        ),
+        (
+            "mount-options",
+            |node| known(&mut node.mount).as_mut().unwrap().options.retain(|option| option != "nodev"),
+            "mounted without nodev: reboot, or stop etcd, run `systemctl stop var-lib-etcd.mount` and then",
         ),
         ("mount-unit", |node| node.mount_unit = Fact::Known(MountUnit::Absent), "render units"),
         ("stamp", |node| node.mounted_stamp = Fact::Known(None), "no stamp"),

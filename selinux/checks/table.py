@@ -148,9 +148,9 @@ def of_files(policy, base, own):
     # `file_type`, for example, would open it to domains that have a right to every file and to no disk.
     disk = policy.real("fixed_disk_device_t")
     yield "never: an attribute of the LUN that other disks do not have", policy.all_of("etcd_lun_device_t") - policy.all_of(disk) - own
-    yield "never: relabelling a file to another type", {type_ for class_ in FILES for type_ in on(class_, "relabelto")} - {"etcd_lun_data_t"}
-    taken = {type_ for class_ in FILES for type_ in on(class_, "relabelfrom")}
-    yield "never: relabelling a file from another type", taken - {"unlabeled_t"}
+    yield "never: relabelling a file", {type_ for class_ in FILES for type_ in on(class_, "relabelto", "relabelfrom")}
+    yield "never: mounting a filesystem", on("filesystem", "mount", "remount", "relabelfrom", "relabelto")
+    yield "never: unmounting another filesystem than the LUN's", on("filesystem", "unmount") - {"etcd_lun_data_t"}
     yield "never: mounting on another directory", on("dir", "mounton") - MOUNTED_ON
 
 
@@ -168,6 +168,8 @@ def of_hands(policy, own):
     )
     yield "never: hands that stop or enable a unit", on("service", "stop", "enable", "disable")
     yield "never: hands with a command to PID 1 itself", may(HANDS, "init_t", "system") - {"status"}
+    yield "never: hands that relabel a file", {type_ for class_ in FILES for type_ in on(class_, "relabelto", "relabelfrom")}
+    yield "never: hands that mount with another label", on("filesystem", "mount", "remount", "relabelto") - {"etcd_lun_data_t"}
     yield "never: hands that open another disk", on("blk_file", "open", "read", "write", "append", "ioctl") - {"etcd_lun_device_t"}
     yield "never: hands with another ioctl on a blk_file", {
         type_

@@ -214,7 +214,7 @@ fn units_are_rendered_the_same_every_time() {
         "What=/run/etcd-lun-hands/verified",
         "Where=/srv/etcd-1",
         "Type=xfs",
-        "Options=_netdev,prjquota,nodev,nosuid,noexec",
+        "Options=_netdev,prjquota,nodev,nosuid,noexec,context=system_u:object_r:etcd_lun_data_t:s0",
     ] {
         assert!(texts[0].lines().any(|found| found == line), "{line}: {}", texts[0]);
     }

@@ -222,6 +222,7 @@ fn with_selinux_the_data_directory_lies_where_the_service_can_exchange_it() {
     let beside = |label: Option<&str>| Selinux::On {
         enforcing: true,
         module: InForce::Right,
+        knows_data_label: true,
         context: "unconfined_u:unconfined_r:unconfined_t:s0".into(),
         program: None,
         beside: label.map(String::from),
@@ -241,6 +242,37 @@ fn with_selinux_the_data_directory_lies_where_the_service_can_exchange_it() {
     let back =
         Node { selinux: Fact::Known(beside(None)), record: Fact::Known(Some(rolled_back(DATA))), ..node() };
     assert!(!matches!(plan(&config(), &back, Occasion::Boot), Err(Refusal::OtherLabel { .. })));
+}
+
+/// The kernel would refuse the mount after etcd has been stopped, or at every boot. A node whose LUN is mounted goes on, and so does
+/// one that was rolled back.
+#[test]
+fn the_policy_knows_the_label_of_the_mount() {
+    let without = || {
+        Fact::Known(Selinux::On {
+            enforcing: true,
+            module: InForce::Absent,
+            knows_data_label: false,
+            context: "unconfined_u:unconfined_r:unconfined_t:s0".into(),
+            program: None,
+            beside: Some("system_u:object_r:var_lib_t:s0".into()),
+            unit: None,
+        })
+    };
+    for record in [None, Some(record()), Some(used(1))] {
+        let seen = Node { selinux: without(), record: Fact::Known(record), ..node() };
+        for goal in [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Claim] {
+            let refusal = goal.plan(&config(), &seen).unwrap_err();
+            let Refusal::UnknownDataLabel { label } = &refusal else { panic!("{goal:?}: {refusal}") };
+            assert_eq!(label, "system_u:object_r:etcd_lun_data_t:s0");
+        }
+    }
+    let mut world = World::new(node());
+    run(&mut world, None).unwrap();
+    let mounted = Node { selinux: without(), ..world.node };
+    assert_eq!(plan(&config(), &mounted, Occasion::Boot).unwrap().steps, []);
+    let back = Node { selinux: without(), record: Fact::Known(Some(rolled_back(DATA))), ..node() };
+    assert!(!matches!(plan(&config(), &back, Occasion::Boot), Err(Refusal::UnknownDataLabel { .. })));
 }
 
 #[test]

@@ -52,7 +52,12 @@ fn units_have_nothing_of_the_network() {
             assert!(service.lines().any(|found| found == line), "{line}: {service}");
         }
         let mount = fs::read_to_string(dir.path("var-lib-etcd.mount")).unwrap();
-        assert!(mount.contains("\nOptions=prjquota,nodev,nosuid,noexec\n"), "{mount}");
+        assert!(
+            mount.contains(
+                "\nOptions=prjquota,nodev,nosuid,noexec,context=system_u:object_r:etcd_lun_data_t:s0\n"
+            ),
+            "{mount}"
+        );
         let args = [&["verify", "--man=no", "--recursive-errors=no"], &paths[..]].concat();
         let Some(output) = tool("systemd-analyze", &args, b"") else { continue };
         let said = String::from_utf8_lossy(&output.stderr);

@@ -23,10 +23,10 @@ fn a_refused_mount_says_why() {
     let error = chain(&mount_error(&twin, "twin"));
     assert!(error.contains("duplicate UUID") && error.starts_with("mounting /dev/loop"), "{error}");
     assert!(error.ends_with("Invalid argument (os error 22)"), "{error}");
-    let error = chain(&staging::inspect(&bench.host, &twin).unwrap_err());
+    let error = chain(&staging::inspect(&bench.host, &twin, &[]).unwrap_err());
     assert!(error.contains("duplicate UUID"), "{error}");
     // The same filesystem is mounted read-write.
-    assert!(chain(&staging::inspect(&bench.host, &device).unwrap_err()).contains("(os error 16)"));
+    assert!(chain(&staging::inspect(&bench.host, &device, &[]).unwrap_err()).contains("(os error 16)"));
 
     OpenOptions::new().write(true).open(&copy).unwrap().write_all_at(b"damaged!", 96).unwrap();
     let error = chain(&mount_error(&twin, "twin"));
@@ -55,7 +55,7 @@ fn inspecting_writes_nothing() {
 
     let device = bench.attach(&unclean);
     let before = hash(&unclean);
-    let root = staging::inspect(&bench.host, &device).unwrap();
+    let root = staging::inspect(&bench.host, &device, &[]).unwrap();
     let seen = inode::attribute(&root, c"trusted.stamp").unwrap();
     let space = staging::space(&root).unwrap();
     assert!(space.size.0 > 200 << 20 && space.free < space.size && space.free_inodes > 0, "{space:?}");
@@ -71,7 +71,7 @@ fn inspecting_writes_nothing() {
     staging.unmount().unwrap();
     let replayed = hash(&unclean);
     assert_ne!(replayed, before, "a read-only mount replays the log");
-    drop(staging::inspect(&bench.host, &device).unwrap());
+    drop(staging::inspect(&bench.host, &device, &[]).unwrap());
     assert_eq!(hash(&unclean), replayed, "inspecting wrote to the device");
 }
 
@@ -183,7 +183,7 @@ fn a_mount_that_was_made_elsewhere() {
     let Some(mut bench) = Bench::new("made-elsewhere") else { return };
     let device = bench.xfs();
     let like = ["logbsize=64k".to_owned(), "noexec".into()];
-    let options = staging::superblock_options(&like).unwrap();
+    let options = staging::superblock_options(&bench.host, &like).unwrap().unwrap();
     let staging = Staging::attach(&bench.host, &device, &bench.abs("staging"), &like, || {
         staging::detached(&device, Access::ReadWrite, &options)
     })

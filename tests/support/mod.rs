@@ -238,7 +238,16 @@ pub fn data_mount(devno: &str) -> DataMount {
         devno: devno.into(),
         source: "/dev/sdb".into(),
         fs_type: "xfs".into(),
-        options: vec!["rw".into(), "prjquota".into()],
+        options: [
+            "rw",
+            "nosuid",
+            "nodev",
+            "noexec",
+            "context=system_u:object_r:etcd_lun_data_t:s0",
+            "prjquota",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         layers: 1,
         free: None,
         io_error: false,

@@ -7,8 +7,9 @@
 
 use super::place;
 use crate::{
+    config::not_in_effect,
     hands::{Request, ask, is_confined},
-    host::{Host, mountinfo, systemd},
+    host::{Host, mountinfo, staging, systemd},
     plan::step::MountData,
     terms::AbsPath,
     unit::{HANDS_DIR, VERIFIED},
@@ -155,11 +156,10 @@ pub fn is_as_asked(host: &Host, step: &MountData, devno: &str) -> anyhow::Result
     let found = format!("{}:{}", mount.device.0, mount.device.1);
     ensure!(found == devno, "{} has mounted device {found}, not {devno}: see `systemctl cat {0}`", step.unit);
     ensure!(mount.fs_type == "xfs", "{} has mounted {}, not xfs", step.unit, mount.fs_type);
-    let options: Vec<_> = mount.options.iter().chain(&mount.super_options).collect();
-    ensure!(!options.iter().any(|option| *option == "ro"), "{} has mounted read-only", step.unit);
-    for option in step.options.iter().filter(|option| *option != "_netdev") {
-        ensure!(options.contains(&option), "{} has mounted without {option}", step.unit);
-    }
+    let options: Vec<_> = mount.options.iter().chain(&mount.super_options).cloned().collect();
+    ensure!(!options.iter().any(|option| option == "ro"), "{} has mounted read-only", step.unit);
+    let missing = not_in_effect(staging::options_here(host, &step.options)?, &options);
+    ensure!(missing.is_empty(), "{} has mounted without {}", step.unit, missing.join(","));
     Ok(())
 }
 

@@ -39,8 +39,9 @@ impl Machine for Run<'_> {
 
     fn stamp_at_rest(&self, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Option<Stamp>> {
         let lun = guard::lun_holds(self, wwid, uuid)?;
-        let root =
-            hands::inspect(self.host, &lun.device).context("looking at the LUN without writing to it")?;
+        let like = self.config.lun.staging_options();
+        let root = hands::inspect(self.host, &lun.device, &like)
+            .context("looking at the LUN without writing to it")?;
         place::stamp_if_any(&root)
     }
 

@@ -70,7 +70,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
     let mut looked_again = false;
     // The kernel keeps the size that a LUN had at login. Only by hand can a filesystem grow.
     if goal == Goal::Lun(Occasion::ByHand) {
-        sysfs::rescan_size(run.host, run.config).context("having the kernel read the LUN's size again")?;
+        sysfs::rescan_lun(run.host, run.config).context("having the kernel read the LUN's size again")?;
     }
     if let Some(step) = plan::look_again(run.config)
         && let Err(error) = attach::attach(run, &step)

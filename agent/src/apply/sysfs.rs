@@ -45,13 +45,8 @@ pub fn set_recovery_timeout(host: &Host, sid: u32, limit: Duration) -> anyhow::R
 }
 
 /// Tells the kernel to read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared.
-/// Disks without a connection are left out, because the read would block.
+/// Paths that do not answer are left out: the read would block, and nobody can end this process then.
 pub fn rescan_lun(host: &Host, config: &Config) -> anyhow::Result<()> {
-    observe::connected_disks(host, config)?.iter().try_for_each(|disk| rescan(host, disk))
-}
-
-/// The same for a LUN in use, whose size may have changed at the target. Paths that do not answer are left out.
-pub fn rescan_size(host: &Host, config: &Config) -> anyhow::Result<()> {
     observe::answering_disks(host, config)?.iter().try_for_each(|disk| rescan(host, disk))
 }
 

@@ -65,6 +65,10 @@ pub const MIN_SIZE: Bytes = Bytes(8 << 30);
 /// `lun.mount_options`: Project quotas, as on every XFS of Red Hat CoreOS: the kubelet and container storage use them.
 pub const MOUNT_OPTIONS: &[&str] = &["prjquota"];
 
+/// The SELinux label of etcd's data, the type of which the policy module defines. The LUN is mounted with it, so that no label
+/// on the LUN counts.
+pub const DATA_LABEL: &str = "system_u:object_r:etcd_lun_data_t:s0";
+
 /// `lun.label`: The program's own name, so that `lsblk` shows whose filesystem it is. Units find the filesystem by this
 /// label.
 pub const LABEL: &str = "etcd-lun";

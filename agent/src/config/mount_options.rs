@@ -5,7 +5,7 @@ use crate::terms::nearest;
 
 /// The options of every filesystem (mount(8), util-linux 2.41), with a `=` where a value follows. Those that the config refuses
 /// are left out.
-const GENERIC: &str = "async atime noatime auto context= defcontext= fscontext= rootcontext= defaults dev nodev diratime \
+const GENERIC: &str = "async atime noatime auto context= defaults dev nodev diratime \
     nodiratime dirsync exec noexec group iversion noiversion mand nomand _netdev relatime norelatime strictatime \
     nostrictatime lazytime nolazytime suid nosuid silent loud owner nouser rw sync nosymfollow comment=";
 
@@ -19,10 +19,54 @@ const XFS: &str = "allocsize= attr2 noattr2 dax dax= discard nodiscard grpid bsd
 const REFUSED: [&str; 10] =
     ["ro", "norecovery", "nouuid", "nobarrier", "bind", "noauto", "nofail", "user", "users", "remount"];
 
+/// With these, labels that somebody wrote to the LUN would count (mount(8)).
+const OTHER_LABELS: [&str; 3] = ["defcontext=", "fscontext=", "rootcontext="];
+
+/// What the kernel shows of an option in `mountinfo` (kernel `fs/proc_namespace.c`, and `xfs_fs_show_options` in
+/// `fs/xfs/xfs_super.c`). None for an option that it does not show, or shows in another form: mount(8) keeps `x-systemd.…` and
+/// `defaults` to itself, and XFS prints `allocsize=` in another unit.
+fn shown_as(option: &str) -> Option<&str> {
+    const AS_WRITTEN: [&str; 16] = [
+        "nodev",
+        "nosuid",
+        "noexec",
+        "noatime",
+        "nodiratime",
+        "nosymfollow",
+        "sync",
+        "dirsync",
+        "lazytime",
+        "prjquota",
+        "usrquota",
+        "grpquota",
+        "noquota",
+        "discard",
+        "inode32",
+        "inode64",
+    ];
+    match option {
+        "pquota" => Some("prjquota"),
+        "uquota" | "quota" => Some("usrquota"),
+        "gquota" => Some("grpquota"),
+        _ if AS_WRITTEN.contains(&option) || option.starts_with("context=") => Some(option),
+        _ => None,
+    }
+}
+
+/// Those of the options that a mount should have and has not. Of an option that the kernel does not show, nobody can tell.
+pub fn not_in_effect<'a>(asked: impl IntoIterator<Item = &'a str>, shown: &[String]) -> Vec<&'a str> {
+    let is_missing =
+        |option: &&str| shown_as(option).is_some_and(|as_shown| !shown.iter().any(|found| found == as_shown));
+    asked.into_iter().filter(is_missing).collect()
+}
+
 /// Whether the config refuses an option, or a text that is none.
 pub(super) fn is_refused(option: &str) -> bool {
     let plain = |c: char| c.is_ascii_graphic() && c != ',' && c != '%';
-    option.is_empty() || !option.chars().all(plain) || REFUSED.contains(&option)
+    option.is_empty()
+        || !option.chars().all(plain)
+        || REFUSED.contains(&option)
+        || OTHER_LABELS.iter().any(|name| option.starts_with(name))
 }
 
 /// A warning if neither mount(8) nor xfs(5) has the option. mount ignores what begins with `x-` or `X-`.
@@ -43,13 +87,41 @@ pub(super) fn warning(option: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_refused, warning};
+    use super::{is_refused, not_in_effect, warning};
+
+    /// Linux 6.12 shows this of `mount -o prjquota,noatime,nodev,defaults,allocsize=64m,x-systemd.device-timeout=5`.
+    #[test]
+    fn what_the_kernel_shows() {
+        let shown: Vec<_> =
+            "rw nodev noatime relatime attr2 inode64 logbufs=8 logbsize=32k allocsize=65536k prjquota"
+                .split(' ')
+                .map(str::to_owned)
+                .collect();
+        for (asked, missing) in [
+            (
+                &["prjquota", "noatime", "nodev", "defaults", "allocsize=64m", "x-systemd.device-timeout=5"]
+                    [..],
+                &[][..],
+            ),
+            (&["pquota", "rw", "strictatime", "nodiscard"], &[]),
+            (&["pquota", "nosuid", "context=a:b:c:s0"], &["nosuid", "context=a:b:c:s0"]),
+            (&["quota", "discard"], &["quota", "discard"]),
+        ] {
+            assert_eq!(not_in_effect(asked.iter().copied(), &shown), missing, "{asked:?}");
+        }
+    }
 
     #[test]
     fn known_and_unknown() {
-        for option in
-            ["prjquota", "noatime", "logbufs=8", "logbsize=256k", "x-systemd.device-timeout=5min", "dax"]
-        {
+        for option in [
+            "prjquota",
+            "noatime",
+            "logbufs=8",
+            "logbsize=256k",
+            "x-systemd.device-timeout=5min",
+            "dax",
+            "context=u:object_r:t:s0",
+        ] {
             assert_eq!((warning(option), is_refused(option)), (None, false), "{option}");
         }
         for (option, said) in [
@@ -59,7 +131,9 @@ mod tests {
         ] {
             assert!(warning(option).unwrap().contains(said), "{option}: {:?}", warning(option));
         }
-        for option in ["ro", "a,b", "", "remount", "a b"] {
+        for option in
+            ["ro", "a,b", "", "remount", "a b", "defcontext=u:object_r:t:s0", "context=u:object_r:t:s0:c1,c2"]
+        {
             assert!(is_refused(option), "{option}");
         }
     }

@@ -12,8 +12,10 @@ pub struct LunConfig {
     /// The smallest size that a LUN may have; a smaller one is refused. At least 300MiB, the smallest XFS.
     #[serde(serialize_with = "form::as_written")]
     pub min_size: Bytes,
-    /// The options that the LUN is mounted with. For a target `_netdev` is added. Options that make the mount read-only, delay
-    /// writes or make the mount optional are refused. `config check` warns of an option that neither mount(8) nor xfs(5) has; it
+    /// The options that the LUN is mounted with. For a target `_netdev` is added, and always `nodev`, `nosuid`, `noexec`, and
+    /// `context=` with the policy module's label: with it no label on the LUN counts. Where SELinux is off, `context=` has no
+    /// effect. An option of yours wins, such as another `context=`. Options that make the mount read-only, delay writes or make
+    /// the mount optional are refused. `config check` warns of an option that neither mount(8) nor xfs(5) has; it
     /// is no error, because a newer kernel may have it.
     #[serde(deserialize_with = "form::mount_options")]
     pub mount_options: Vec<String>,
@@ -36,9 +38,12 @@ pub struct LunConfig {
     pub reserve: bool,
 }
 
+/// The mount option that gives every file of a filesystem one label (mount(8)).
+const CONTEXT: &str = "context=";
+
 impl LunConfig {
     /// The mount options of the unit: for a LUN on the network `_netdev` comes first, and what takes their effect from
-    /// device nodes and programs on the LUN comes last. An option of the config that says otherwise wins.
+    /// device nodes, programs and labels on the LUN comes last. An option of the config that says otherwise wins.
     pub fn unit_options(&self, on_network: bool) -> Vec<String> {
         const WITHOUT_EFFECT: [(&str, &str); 3] = [("nodev", "dev"), ("nosuid", "suid"), ("noexec", "exec")];
         let asked = |name: &str| self.mount_options.iter().any(|option| option == name);
@@ -46,7 +51,26 @@ impl LunConfig {
         let own = self.mount_options.iter().filter(|option| !on_network || *option != "_netdev").cloned();
         let last = WITHOUT_EFFECT.into_iter().filter(|(option, other)| !asked(option) && !asked(other));
         let last = last.map(|(option, _)| option.to_owned());
-        first.into_iter().map(str::to_owned).chain(own).chain(last).collect()
+        first.into_iter().map(str::to_owned).chain(own).chain(last).chain(self.label_option()).collect()
+    }
+
+    /// The mount options for a mount of etcd-lun's own, which takes no device nodes and programs from the LUN in any case. It must
+    /// have the options of the filesystem that the unit's mount has: both may be there at a time.
+    pub fn staging_options(&self) -> Vec<String> {
+        self.mount_options.iter().cloned().chain(self.label_option()).collect()
+    }
+
+    fn label_option(&self) -> Option<String> {
+        self.own_label().is_none().then(|| format!("{CONTEXT}{}", self.data_label()))
+    }
+
+    /// The SELinux label that every file on the mounted LUN has: the policy module's, or that of the config's own `context=`.
+    pub fn data_label(&self) -> &str {
+        self.own_label().unwrap_or(defaults::DATA_LABEL)
+    }
+
+    fn own_label(&self) -> Option<&str> {
+        self.mount_options.iter().find_map(|option| option.strip_prefix(CONTEXT))
     }
 }
 

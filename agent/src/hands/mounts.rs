@@ -22,12 +22,12 @@ pub fn stage(host: &Host, disk: &str, place: &AbsPath, like: &[String]) -> Resul
 }
 
 /// Opens the root of the XFS on a disk (kernel name) without writing anything to it: see [`staging::inspect`].
-pub fn inspect(host: &Host, disk: &str) -> Result<OwnedFd, StagingError> {
+pub fn inspect(host: &Host, disk: &str, like: &[String]) -> Result<OwnedFd, StagingError> {
     let node = block::node(disk).map_err(StagingError::Io)?;
     match is_confined(host).map_err(StagingError::Io)? {
         true => {
             staging::inspect_by(host, node.as_path(), || mount(host, &Request::Inspect { disk: disk.into() }))
         }
-        false => staging::inspect(host, node.as_path()),
+        false => staging::inspect(host, node.as_path(), like),
     }
 }

@@ -6,9 +6,9 @@ use super::report::{
     found, known, ok, outcome,
 };
 use crate::{
-    config::{Backing, Config, Iscsi},
+    config::{Backing, Config, Iscsi, not_in_effect},
     node::{
-        EtcdState, Fact, KUBELET, Lun, LunView, MountUnit, Node, Order, Session,
+        EtcdState, Fact, KUBELET, Lun, LunView, MountUnit, Node, Order, Selinux, Session,
         authority::{Authority, Record},
     },
     terms::Bytes,
@@ -230,13 +230,19 @@ pub(super) fn mount_options(input: CheckInput<'_>) -> Outcome {
         if mount.options.iter().any(|option| option == "ro") {
             return found("it is read-only; see the kernel's messages about the device: `journalctl -k`");
         }
-        let wanted = input.config.lun.mount_options.iter().filter(|option| *option != "_netdev");
-        let missing: Vec<_> = wanted.filter(|option| !mount.options.contains(option)).cloned().collect();
+        // Where SELinux is off, the kernel has no labels.
+        let labelled = matches!(input.node.selinux, Fact::Known(Selinux::On { .. }));
+        let wanted = input.config.lun.unit_options(false);
+        let wanted = wanted.iter().map(String::as_str);
+        let missing = not_in_effect(
+            wanted.filter(|option| labelled || !option.starts_with("context=")),
+            &mount.options,
+        );
         if missing.is_empty() {
             return ok(mount.options.join(","));
         }
         found(format!(
-            "{} not in effect; stop etcd, then `systemctl restart {}`",
+            "mounted without {}: reboot, or stop etcd, run `systemctl stop {}` and then `etcd-lun apply`",
             missing.join(","),
             crate::unit::mount_unit_name(&input.config.etcd.data_dir)
         ))

@@ -26,8 +26,8 @@ pub struct Interrupt {
 
 impl Interrupt {
     /// Blocks these signals in this thread and in all threads that it starts later, and waits for them in another
-    /// thread. Programs that this process starts get an empty mask, because std resets it. Call it before the process has
-    /// more than one thread: the kernel gives a signal to any thread that does not block it.
+    /// thread. Programs that this process starts block them too, so only SIGKILL ends one (`system::stop`). Call it before the
+    /// process has more than one thread: the kernel gives a signal to any thread that does not block it.
     pub(super) fn watch(&self) -> io::Result<()> {
         let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
         signals.thread_block()?;

@@ -14,6 +14,8 @@ pub enum Selinux {
         enforcing: bool,
         /// etcd-lun's module in that policy.
         module: InForce,
+        /// Whether the policy knows the label with which the LUN is mounted. The kernel refuses another one.
+        knows_data_label: bool,
         /// The label of this process.
         context: String,
         /// The label of this process's program file; none if it has none.

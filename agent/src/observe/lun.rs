@@ -241,7 +241,7 @@ fn sessions_of(host: &Host, of: &Iscsi) -> io::Result<Vec<iscsi::Session>> {
 }
 
 /// The LUN's disks, without those of sessions that have no connection: a read of these would block.
-pub(crate) fn connected_disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
+fn connected_disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     match &config.backing {
         Backing::Iscsi(iscsi) => {
             let sessions = sessions_of(host, iscsi)?;
@@ -251,7 +251,8 @@ pub(crate) fn connected_disks(host: &Host, config: &Config) -> io::Result<Vec<St
     }
 }
 
-/// The same, and without those that do not answer: a LUN in use may have fallen silent.
+/// The same, and without those that do not answer: a LUN in use may have fallen silent, and the first reads of a new one may get
+/// no answer, though the log-in did. Until udev has finished with a new disk, the kernel may still hold it.
 pub(crate) fn answering_disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     let disks = connected_disks(host, config)?;
     if config.backing.iscsi().is_none() {
@@ -259,7 +260,7 @@ pub(crate) fn answering_disks(host: &Host, config: &Config) -> io::Result<Vec<St
     }
     let mut answering = Vec::new();
     for disk in disks {
-        if block::is_running(host, &disk)? && !block::is_silent(host, &disk)? {
+        if block::is_running(host, &disk)? && is_settled(host, &disk)? && !block::is_silent(host, &disk)? {
             answering.push(disk);
         }
     }
@@ -303,7 +304,7 @@ fn attached(
     } else if silent {
         Fact::Unknown("commands to it wait, and none ends".into())
     } else {
-        content(host, &device, staged)
+        content(host, config, &device, staged)
     };
     Ok(Lun {
         devno: format!("{}:{}", device.major, device.minor),
@@ -387,7 +388,7 @@ pub(crate) fn carries_label(host: &Host, device: &str, label: &FsLabel) -> io::R
     Ok(udev.is_some_and(|udev| udev.properties.get("ID_FS_LABEL").is_some_and(|text| text == label.as_str())))
 }
 
-fn content(host: &Host, device: &Disk, staged: Option<&Staging>) -> Fact<Content> {
+fn content(host: &Host, config: &Config, device: &Disk, staged: Option<&Staging>) -> Fact<Content> {
     // Only a filesystem that the record announced and that is not authoritative can be an interrupted `mkfs.xfs`.
     let record = record(host);
     let announced = record
@@ -404,7 +405,7 @@ fn content(host: &Host, device: &Disk, staged: Option<&Staging>) -> Fact<Content
         block::Content::XfsUnfinished { uuid } => Content::Unfinished { uuid },
         block::Content::Foreign { found } => Content::Foreign { found },
         block::Content::Xfs(superblock) => {
-            let (stamp, settled, empty) = stamp(host, device, staged);
+            let (stamp, settled, empty) = stamp(host, config, device, staged);
             Content::Xfs {
                 uuid: superblock.uuid,
                 label: superblock.label.parse().ok(),
@@ -420,7 +421,7 @@ fn content(host: &Host, device: &Disk, staged: Option<&Staging>) -> Fact<Content
 type StampFacts = (Fact<Option<Stamp>>, bool, Option<bool>);
 
 /// The stamp: read through our staging mount, or else by a mount that writes nothing.
-fn stamp(host: &Host, device: &Disk, staged: Option<&Staging>) -> StampFacts {
+fn stamp(host: &Host, config: &Config, device: &Disk, staged: Option<&Staging>) -> StampFacts {
     if let Some(staged) = staged {
         let read = || -> io::Result<(Option<Stamp>, bool)> {
             let root = staged.root()?;
@@ -437,7 +438,8 @@ fn stamp(host: &Host, device: &Disk, staged: Option<&Staging>) -> StampFacts {
         return (Fact::Unknown("it is mounted; its stamp is read there".into()), false, None);
     }
     let read = || -> io::Result<Option<Stamp>> {
-        read_stamp(hands::inspect(host, &device.name).map_err(io::Error::other)?)
+        let like = config.lun.staging_options();
+        read_stamp(hands::inspect(host, &device.name, &like).map_err(io::Error::other)?)
     };
     (read().into(), false, None)
 }

@@ -25,8 +25,8 @@ pub use iscsi::answering;
 pub(crate) use iscsi::session_users;
 pub(crate) use local::{is_barred, record};
 pub(crate) use lun::{
-    Shown, answering_disks, carries_label, connected_disks, disk_of, disks, disks_of_device, disks_on,
-    has_map, is_settled, lun, sessions_to_target,
+    Shown, answering_disks, carries_label, disk_of, disks, disks_of_device, disks_on, has_map, is_settled,
+    lun, sessions_to_target,
 };
 pub(crate) use mount::unit as mount_unit;
 pub use records::others_at_target;

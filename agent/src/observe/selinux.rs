@@ -18,6 +18,7 @@ fn read(host: &Host, config: &Config) -> io::Result<Selinux> {
     Ok(Selinux::On {
         enforcing,
         module: in_force(host, &policy::module(config))?,
+        knows_data_label: selinux::knows(host, config.lun.data_label())?,
         context: selinux::own_context(host)?,
         program: selinux::label_of(host, "/proc/self/exe")?,
         beside: selinux::label_of(host, config.etcd.data_dir.parent().as_str())?,

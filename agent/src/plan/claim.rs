@@ -14,7 +14,7 @@
 use super::{
     attach, barred, choose,
     input::{Occasion, PlanInput, require},
-    lun,
+    labels, lun,
     outcome::{Horizon, Plan},
     recorded::{next_use, not_same, order_of, with_new_id},
     refusal::{AuthorityRefusal, Refusal},
@@ -38,6 +38,7 @@ const WRITTEN_BACK: Duration = Duration::from_secs(60);
 
 /// Decides which steps make the node the LUN's owner. An empty plan if it is the owner.
 pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
+    labels::check_data(config, node)?;
     let input = PlanInput::new(config, node, Occasion::ByHand)?;
     if let Some(mount) = require("what is mounted on the data directory", &node.mount)? {
         return resume::verify_mounted(&input, mount).map(|_| Plan::complete(Vec::new()));

@@ -30,6 +30,7 @@ mod claim;
 mod claim_local;
 mod growth;
 mod input;
+mod labels;
 mod lun;
 mod mark;
 mod migrate;
@@ -64,7 +65,7 @@ pub use undo::{Undo, undo};
 
 use crate::{
     config::Config,
-    node::{Fact, Node, Selinux, authority::Authority},
+    node::{Node, authority::Authority},
 };
 use input::{PlanInput, require};
 
@@ -110,7 +111,8 @@ impl Goal {
 
 /// Decides which steps bring the node to what the config asks for.
 pub fn plan(config: &Config, node: &Node, occasion: Occasion) -> Result<Plan, Refusal> {
-    check_parent_label(config, node)?;
+    labels::check_parent(config, node)?;
+    labels::check_data(config, node)?;
     let input = PlanInput::new(config, node, occasion)?;
     if let Some(record) = input.record.filter(|record| record.rolled_back) {
         return rollback::apply_after_rollback(&input, record);
@@ -123,25 +125,4 @@ pub fn plan(config: &Config, node: &Node, occasion: Occasion) -> Result<Plan, Re
         Some(_) | None if barred::barred_data(&input)?.is_some() => barred::plan(&input),
         Some(_) | None => migrate::plan(&input),
     }
-}
-
-/// Refuses a data directory whose parent has a label that the policy module has no rule for.
-///
-/// The module lets the service create and exchange names in directories of type `var_lib_t` only. Elsewhere a person could
-/// migrate, but no later boot could bring etcd up.
-fn check_parent_label(config: &Config, node: &Node) -> Result<(), Refusal> {
-    const TYPE: &str = "var_lib_t";
-    if matches!(&node.record, Fact::Known(Some(record)) if record.rolled_back) {
-        return Ok(()); // nothing is exchanged, or only the copy that returns
-    }
-    let Selinux::On { beside, .. } = require("SELinux", &node.selinux)? else { return Ok(()) };
-    let label = beside.as_deref().unwrap_or("unlabelled");
-    if label.split(':').nth(2) == Some(TYPE) {
-        return Ok(());
-    }
-    Err(Refusal::OtherLabel {
-        parent: config.etcd.data_dir.parent().to_string(),
-        found: label.to_owned(),
-        wanted: TYPE,
-    })
 }

@@ -6,6 +6,7 @@
 mod embedded;
 mod udev;
 
+pub use crate::config::defaults::DATA_LABEL;
 pub use udev::{RULE, rule};
 
 use embedded::embedded;
@@ -25,8 +26,6 @@ pub const PRIORITY: u32 = 350;
 pub const DOMAIN: &str = "etcd_lun_t";
 /// The type of the program file, by which PID 1 enters the domain.
 pub const PROGRAM_TYPE: &str = "etcd_lun_exec_t";
-/// The label of etcd's data on the LUN, and of the directory that the LUN is mounted on.
-pub const DATA_LABEL: &str = "system_u:object_r:etcd_lun_data_t:s0";
 /// The label of the runtime directory.
 pub const RUNTIME_LABEL: &str = "system_u:object_r:etcd_lun_var_run_t:s0";
 /// The label of the hands' directory.

@@ -144,7 +144,7 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
         &program,
         iqn,
         &input.etcd.data_dir,
-        &input.lun.mount_options,
+        &input.lun.staging_options(),
         &input.etcd.runtime,
     )?);
     if by == InstalledBy::MachineConfig {

@@ -84,7 +84,14 @@ mod tests {
     #[test]
     fn golden() {
         let before = ["kubelet-dependencies.target", "crio.service", "kubelet.service"];
-        let options = ["_netdev", "prjquota", "nodev", "nosuid", "noexec"];
+        let options = [
+            "_netdev",
+            "prjquota",
+            "nodev",
+            "nosuid",
+            "noexec",
+            "context=system_u:object_r:etcd_lun_data_t:s0",
+        ];
         let rendered = render("/var/lib/etcd", &options, &before).unwrap();
         assert_eq!(rendered.name, "var-lib-etcd.mount");
         let golden = include_str!("../../../units/example/var-lib-etcd.mount");

@@ -1,7 +1,7 @@
 //! Mounting the LUN for this process only.
 
 use crate::{
-    apply::{context::Run, guard, machine, selinux},
+    apply::{context::Run, guard, machine},
     hands,
     node::layout::{STAGING, STAGING_BY_HAND},
     terms::{AbsPath, FsUuid, Wwid},
@@ -12,8 +12,7 @@ use anyhow::Context as _;
 pub fn stage(run: &mut Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<()> {
     run.drop_staging();
     let lun = guard::lun_holds(run, wwid, uuid)?;
-    mount(run, &lun.device)?;
-    selinux::label_root(run.host, &run.staging()?.root()?, &run.config.etcd.data_dir)
+    mount(run, &lun.device)
 }
 
 /// Writes everything to the staged LUN, unmounts it, and mounts it again after all checks of its identity. Names and
@@ -35,6 +34,6 @@ pub fn again(run: &mut Run<'_>) -> anyhow::Result<()> {
 
 fn mount(run: &mut Run<'_>, device: &str) -> anyhow::Result<()> {
     let at: AbsPath = if hands::is_confined(run.host)? { STAGING } else { STAGING_BY_HAND }.parse()?;
-    run.staging = Some(hands::stage(run.host, device, &at, &run.config.lun.mount_options)?);
+    run.staging = Some(hands::stage(run.host, device, &at, &run.config.lun.staging_options())?);
     Ok(())
 }

@@ -1,19 +1,19 @@
 //! SELinux: the policy module in the policy store, and labels on disk.
 
 use crate::{
-    apply::place,
+    apply::{place, record},
     config::{Backing, Config},
     host::{
         Host, block, dir, inode,
         selinux::{self, store},
         systemd,
     },
-    node::{InForce, layout::RUNTIME_DIR},
+    node::{InForce, authority::Authority, layout::RUNTIME_DIR},
     observe, policy,
     terms::AbsPath,
     unit::HANDS_DIR,
 };
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use std::{io, os::fd::OwnedFd};
 
 /// What was installed or removed.
@@ -67,8 +67,16 @@ fn label_disk(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     Ok(relabelled)
 }
 
-/// Removes the module from the store, if it is in force, and gives all files their ordinary labels again.
+/// Removes the module from the store, if it is in force, and gives all files their ordinary labels again. An error while etcd's data
+/// is on the LUN: it is mounted with the module's label, which nobody could use or mount then.
 pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
+    let record = record::read(host)?;
+    let on_lun = record.is_some_and(|record| record.authority == Authority::Lun);
+    if on_lun && config.lun.data_label() == policy::DATA_LABEL {
+        bail!(
+            "etcd's data is on the LUN, which is mounted with a label that only the policy module defines, so the module stays: run `etcd-lun rollback` first"
+        );
+    }
     let module_changed = observe::in_force(host, &policy::module(config))? != InForce::Absent;
     if module_changed {
         store::remove(host, policy::MODULE, policy::PRIORITY)

@@ -73,11 +73,12 @@ impl Errand {
     fn carry_out(&self, host: &Host, request: &Request) -> anyhow::Result<(Answer, Option<OwnedFd>)> {
         match request {
             Request::Stage { disk } => {
-                let options = staging::superblock_options(&self.mount_options).unwrap_or_default();
+                let options = staging::superblock_options(host, &self.mount_options)?.unwrap_or_default();
                 return Ok((Answer::Done, Some(mounted(host, disk, Access::ReadWrite, &options)?)));
             }
             Request::Inspect { disk } => {
-                return Ok((Answer::Done, Some(mounted(host, disk, Access::ReadOnly, "norecovery")?)));
+                let options = staging::inspecting_options(host, &self.mount_options)?;
+                return Ok((Answer::Done, Some(mounted(host, disk, Access::ReadOnly, &options)?)));
             }
             Request::Format { disk, uuid, label } => {
                 is_announced(host, disk, uuid)?;

@@ -23,6 +23,19 @@ const LABEL: &CStr = c"security.selinux";
 /// Longer than the labels of any policy.
 const LABEL_MAX: usize = 4096;
 
+/// True if the kernel has SELinux and a policy: only then it knows the mount option `context=`. Every process may read its own
+/// label (kernel `security/selinux/hooks.c`, `selinux_lsm_getattr`), also one that may not read selinuxfs.
+pub fn is_on(host: &Host) -> io::Result<bool> {
+    match own_context(host) {
+        // Before the first policy each label is one word, and without SELinux the kernel has no label: `EINVAL`.
+        Ok(label) => Ok(label.contains(':')),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// True if the kernel denies what its policy doesn't allow; none if SELinux is off.
 pub fn enforces(host: &Host) -> io::Result<Option<bool>> {
     let path = format!("{SELINUXFS}/enforce");

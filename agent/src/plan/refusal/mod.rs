@@ -120,6 +120,14 @@ pub enum Refusal {
         /// The type that it must have.
         wanted: &'static str,
     },
+    /// The LUN could not be mounted with its label.
+    #[error(
+        "SELinux is on, and its policy does not know the label {label} with which the LUN is mounted: run `etcd-lun selinux install`; at boot etcd-lun-selinux.service does that"
+    )]
+    UnknownDataLabel {
+        /// The label.
+        label: String,
+    },
     /// The data directory is immutable, and no record says why.
     #[error(
         "{at} is immutable, and there is no record that its data was moved to a LUN: restore {record}, or find out who set the flag and run `chattr -i {at}`"
