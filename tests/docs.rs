@@ -12,10 +12,8 @@ fn read(path: &str) -> String {
 /// The name and the message of each refusal. `…` stands for each inserted value.
 fn refusals() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for file in
-        ["mod.rs", "authority.rs", "cluster.rs", "list.rs", "reservation.rs", "retired.rs", "rollback.rs"]
-    {
-        let text = read(&format!("agent/src/plan/refusal/{file}"));
+    for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/plan/refusal")).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
         let own = text.split("#[error(").skip(1).filter(|part| !part.starts_with("transparent"));
         found.extend(own.map(|part| (variant(part), message(part).unwrap())));
     }

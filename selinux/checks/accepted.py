@@ -100,7 +100,7 @@ ACCEPTED = [
     (
         "mount",
         "etcd_lun_iscsi_conf_t iscsi_var_lib_t",
-        "The same on open-iscsi's directories.",
+        "Put such a mount on open-iscsi's directories.",
         "Its interface takes the place of the node's interfaces there, for its own iscsiadm only.",
     ),
     (

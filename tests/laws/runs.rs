@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::say::say;
+use etcd_lun::plan::LabelRefusal;
 
 /// Runs plans until nothing is left. With `crash` the run is interrupted after that many steps in total.
 fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
@@ -235,13 +236,16 @@ fn with_selinux_the_data_directory_lies_where_the_service_can_exchange_it() {
         assert_eq!(plan(good), plan(Fact::Known(Selinux::Off)));
         for label in [Some("system_u:object_r:var_t:s0"), None] {
             let refusal = plan(Fact::Known(beside(label))).unwrap_err();
-            assert!(matches!(refusal, Refusal::OtherLabel { .. }), "{refusal}");
+            assert!(matches!(refusal, Refusal::Label(LabelRefusal::OtherLabel { .. })), "{refusal}");
         }
         assert!(matches!(plan(unknown()).unwrap_err(), Refusal::Unknown { what: "SELinux", .. }));
     }
     let back =
         Node { selinux: Fact::Known(beside(None)), record: Fact::Known(Some(rolled_back(DATA))), ..node() };
-    assert!(!matches!(plan(&config(), &back, Occasion::Boot), Err(Refusal::OtherLabel { .. })));
+    assert!(!matches!(
+        plan(&config(), &back, Occasion::Boot),
+        Err(Refusal::Label(LabelRefusal::OtherLabel { .. }))
+    ));
 }
 
 /// The kernel would refuse the mount after etcd has been stopped, or at every boot. A node whose LUN is mounted goes on, and so does
@@ -263,7 +267,9 @@ fn the_policy_knows_the_label_of_the_mount() {
         let seen = Node { selinux: without(), record: Fact::Known(record), ..node() };
         for goal in [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Claim] {
             let refusal = goal.plan(&config(), &seen).unwrap_err();
-            let Refusal::UnknownDataLabel { label } = &refusal else { panic!("{goal:?}: {refusal}") };
+            let Refusal::Label(LabelRefusal::UnknownDataLabel { label }) = &refusal else {
+                panic!("{goal:?}: {refusal}")
+            };
             assert_eq!(label, "system_u:object_r:etcd_lun_data_t:s0");
         }
     }
@@ -272,7 +278,10 @@ fn the_policy_knows_the_label_of_the_mount() {
     let mounted = Node { selinux: without(), ..world.node };
     assert_eq!(plan(&config(), &mounted, Occasion::Boot).unwrap().steps, []);
     let back = Node { selinux: without(), record: Fact::Known(Some(rolled_back(DATA))), ..node() };
-    assert!(!matches!(plan(&config(), &back, Occasion::Boot), Err(Refusal::UnknownDataLabel { .. })));
+    assert!(!matches!(
+        plan(&config(), &back, Occasion::Boot),
+        Err(Refusal::Label(LabelRefusal::UnknownDataLabel { .. }))
+    ));
 }
 
 #[test]

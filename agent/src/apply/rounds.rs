@@ -70,7 +70,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
     let mut looked_again = false;
     // The kernel keeps the size that a LUN had at login. Only by hand can a filesystem grow.
     if goal == Goal::Lun(Occasion::ByHand) {
-        sysfs::rescan_lun(run.host, run.config).context("having the kernel read the LUN's size again")?;
+        sysfs::rescan_lun(run.host, run.config).context("reading the LUN's size again")?;
     }
     if let Some(step) = plan::look_again(run.config)
         && let Err(error) = attach::attach(run, &step)
@@ -84,7 +84,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
             // The kernel caches what it read at login, and someone may have corrected the target since then.
             Err(refusal) if refusal.depends_on_login() && !looked_again => {
                 looked_again = true;
-                sysfs::rescan_lun(run.host, run.config).context("having the kernel read the LUN again")?;
+                sysfs::rescan_lun(run.host, run.config).context("reading the LUN again")?;
                 continue;
             }
             planned => planned?,

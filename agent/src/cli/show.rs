@@ -67,14 +67,14 @@ fn outline(config: &Config, node: &Node) -> String {
     };
     let data = size.map_or("etcd's data".into(), |size| format!("{size} of etcd's data"));
     // A static pod's containers take their grace time, and the data is copied and proved meanwhile (docs/guide.md). A unit ends
-    // at once, and the proof reads both copies.
+    // at once, and the proof reads what is on the LUN.
     let pause = match config.etcd.runtime {
-        Runtime::StaticPod { .. } => "half a minute, as a restart of its pod takes",
-        Runtime::Systemd { .. } => "a few seconds more than a restart and the time to read its data twice",
+        Runtime::StaticPod { .. } => "about half a minute, as a restart of its pod takes",
+        Runtime::Systemd { .. } => "as long as a restart takes, and the time to read its data once",
     };
     format!(
         "     … if it is blank and the right one: make an XFS; copy {data} while etcd runs;\n       \
-         stop etcd for about {pause};\n       \
+         stop etcd for {pause};\n       \
          copy what has changed and prove the copy; mount the LUN; start etcd from it\n"
     )
 }

@@ -264,7 +264,7 @@ pub(super) fn lun_size(input: CheckInput<'_>) -> Outcome {
         }
         if *known(&input.health.size_announced)? {
             return found(
-                "the target has announced another size of the LUN: run `etcd-lun apply`, which has the kernel read it",
+                "the target has announced another size of the LUN: run `etcd-lun apply`, which reads it again",
             );
         }
         ok(format!("{filesystem} on a LUN of {}", lun.size))

@@ -13,7 +13,11 @@
 //! handle holds, keeps its pages. So `unmount` only succeeds when the kernel no longer lists the filesystem. The next
 //! mount begins with an empty cache. This can't bypass the cache of the array.
 
-use super::{Host, exec::one_line, root::at as at_path, selinux};
+mod options;
+
+pub use options::{inspecting_options, options_here, superblock_options};
+
+use super::{Host, exec::one_line, root::at as at_path};
 use crate::terms::{AbsPath, Bytes};
 use rustix::{
     fd::{AsFd, OwnedFd},
@@ -30,16 +34,12 @@ use rustix::{
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom},
-    iter,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 use sys_mount::{Mount, MountFlags, UnmountFlags, unmount};
-
-/// The mount option that gives every file of a filesystem one SELinux label (mount(8)).
-const CONTEXT: &str = "context=";
 
 /// What a mount may write to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,39 +230,6 @@ impl Drop for Staging {
     }
 }
 
-/// Those of a mount unit's options that have an effect on this node: `context=` only where SELinux is on. Elsewhere mount(8) leaves
-/// it out (util-linux `libmount/src/hook_selinux.c`), and XFS would refuse it.
-pub fn options_here<'a>(host: &Host, options: &'a [String]) -> io::Result<Vec<&'a str>> {
-    let labelled = selinux::is_on(host)?;
-    let here = options.iter().map(String::as_str).filter(|option| labelled || !option.starts_with(CONTEXT));
-    Ok(here.collect())
-}
-
-/// Those of a mount unit's options that belong to the filesystem in memory, for `mount(2)`. None if one of them is not
-/// known to belong either there or to a single mount: a second mount of a filesystem that is in memory ignores the
-/// former without a word (kernel `fs/super.c`, `get_tree_bdev`). Only another `context=` is refused
-/// (`security/selinux/hooks.c`, `selinux_set_mnt_opts`).
-pub fn superblock_options(host: &Host, options: &[String]) -> io::Result<Option<String>> {
-    Ok(of_superblock(&options_here(host, options)?))
-}
-
-fn of_superblock(options: &[&str]) -> Option<String> {
-    const OF_A_MOUNT: [&str; 9] =
-        ["_netdev", "rw", "defaults", "noatime", "nodiratime", "relatime", "nodev", "nosuid", "noexec"];
-    const OF_XFS: [&str; 7] = ["prjquota", "pquota", "noquota", "inode64", "discard", "nodiscard", "largeio"];
-    const OF_XFS_WITH_VALUE: [&str; 4] = ["logbufs", "logbsize", "allocsize", "context"];
-    let mut own = Vec::new();
-    for option in options {
-        let name = option.split_once('=').map(|(name, _)| name);
-        if OF_XFS.contains(option) || name.is_some_and(|name| OF_XFS_WITH_VALUE.contains(&name)) {
-            own.push(*option);
-        } else if !OF_A_MOUNT.contains(option) && !option.starts_with("x-systemd.") {
-            return None;
-        }
-    }
-    Some(own.join(","))
-}
-
 /// Opens the root of the XFS on `device` without writing anything to the device. It needs no mount point, no other
 /// process sees it, and it ends when its last handle is closed.
 ///
@@ -274,12 +241,6 @@ pub fn inspect(host: &Host, device: &Path, like: &[String]) -> Result<OwnedFd, S
     inspect_by(host, device, || {
         detached(&block_device(host, device)?.0, Access::ReadOnly, &inspecting_options(host, like)?)
     })
-}
-
-/// XFS's options for a mount that writes nothing to the device.
-pub fn inspecting_options(host: &Host, like: &[String]) -> io::Result<String> {
-    let label = options_here(host, like)?.into_iter().filter(|option| option.starts_with(CONTEXT));
-    Ok(iter::once("norecovery").chain(label).collect::<Vec<_>>().join(","))
 }
 
 /// The same with a mount that somebody else makes.
@@ -462,7 +423,6 @@ fn said_by_xfs<'a>(record: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Root, transcript::NoTools};
 
     #[test]
     fn kernel_records() {
@@ -484,48 +444,6 @@ mod tests {
         ] {
             assert_eq!(said_by_xfs(record, "sdb"), expected, "{record}");
         }
-    }
-
-    #[test]
-    fn options_of_the_filesystem_in_memory() {
-        for (options, own) in [
-            (&["_netdev", "prjquota"][..], Some("prjquota")),
-            (
-                &["noatime", "x-systemd.device-timeout=5", "logbsize=256k", "prjquota"],
-                Some("logbsize=256k,prjquota"),
-            ),
-            (&[], Some("")),
-            // Of the filesystem in memory, but mount(2) has no data for it.
-            (&["prjquota", "lazytime"], None),
-            (&["prjquota", "nodev", "context=u:object_r:x:s0"], Some("prjquota,context=u:object_r:x:s0")),
-        ] {
-            assert_eq!(of_superblock(options).as_deref(), own, "{options:?}");
-        }
-    }
-
-    /// A kernel without SELinux knows no `context=`.
-    #[test]
-    fn the_label_is_an_option_where_selinux_is_on() {
-        let base = std::env::temp_dir().join(format!("etcd-lun-context-{}", std::process::id()));
-        fs::create_dir_all(base.join("proc/self/attr")).unwrap();
-        let host = Host::fixture(Root::new(&base), Box::new(NoTools)).unwrap();
-        let like = ["prjquota", "nodev", "context=u:object_r:x:s0"].map(str::to_owned);
-        for (own, mounted, inspected) in [
-            (None, "prjquota", "norecovery"),
-            (Some("kernel"), "prjquota", "norecovery"),
-            (
-                Some("system_u:system_r:init_t:s0\0"),
-                "prjquota,context=u:object_r:x:s0",
-                "norecovery,context=u:object_r:x:s0",
-            ),
-        ] {
-            if let Some(own) = own {
-                fs::write(base.join("proc/self/attr/current"), own).unwrap();
-            }
-            assert_eq!(superblock_options(&host, &like).unwrap().as_deref(), Some(mounted), "{own:?}");
-            assert_eq!(inspecting_options(&host, &like).unwrap(), inspected, "{own:?}");
-        }
-        fs::remove_dir_all(base).unwrap();
     }
 
     #[test]

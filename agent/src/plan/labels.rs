@@ -1,6 +1,9 @@
 //! Refusals for SELinux's labels, without which a later boot would fail.
 
-use super::{input::require, refusal::Refusal};
+use super::{
+    input::require,
+    refusal::{LabelRefusal, Refusal},
+};
 use crate::{
     config::Config,
     node::{Fact, Node, Selinux},
@@ -12,7 +15,7 @@ pub(super) fn check_data(config: &Config, node: &Node) -> Result<(), Refusal> {
         || matches!(&node.record, Fact::Known(Some(record)) if record.rolled_back);
     match require("SELinux", &node.selinux)? {
         Selinux::On { knows_data_label: false, .. } if !done => {
-            Err(Refusal::UnknownDataLabel { label: config.lun.data_label().to_owned() })
+            Err(LabelRefusal::UnknownDataLabel { label: config.lun.data_label().to_owned() }.into())
         }
         Selinux::On { .. } | Selinux::Off => Ok(()),
     }
@@ -32,9 +35,10 @@ pub(super) fn check_parent(config: &Config, node: &Node) -> Result<(), Refusal> 
     if label.split(':').nth(2) == Some(TYPE) {
         return Ok(());
     }
-    Err(Refusal::OtherLabel {
+    Err(LabelRefusal::OtherLabel {
         parent: config.etcd.data_dir.parent().to_string(),
         found: label.to_owned(),
         wanted: TYPE,
-    })
+    }
+    .into())
 }

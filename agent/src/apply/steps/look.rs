@@ -78,7 +78,7 @@ pub fn forget_others(
         }
         tracing::debug!("forgetting {lun} of {}, which is not ours", session.target);
         sysfs::drop_lun(host, session, lun.address)
-            .with_context(|| format!("having the kernel forget {lun} of {}", session.target))?;
+            .with_context(|| format!("telling the kernel to forget {lun} of {}", session.target))?;
     }
     Ok(())
 }

@@ -87,7 +87,7 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     if relabelled.iter().any(|line| line.contains("/etc/systemd/system/")) {
         // systemd caches a unit file's label. If the policy no longer defines the label's type, systemd refuses even
         // status requests for the unit.
-        systemd::reload(host).context("having systemd read the labels of its units")?;
+        systemd::reload(host).context("reloading systemd, which keeps the labels of its units")?;
     }
     relabelled.extend(relabel_runtime(host).with_context(|| format!("labelling {}", RUNTIME_DIR))?);
     Ok(Installed { module_changed, relabelled })

@@ -47,7 +47,7 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
         if over.is_some() {
             map = over;
         } else if !set {
-            sysfs::remove(host, &disk).with_context(|| format!("having the kernel remove {disk}"))?;
+            sysfs::remove(host, &disk).with_context(|| format!("removing {disk} from the kernel"))?;
             done.push(format!(
                 "session {sid} is {}: {disk} is removed, and its pending I/O fails",
                 session.state

@@ -4,6 +4,7 @@
 
 mod authority;
 mod cluster;
+mod label;
 mod list;
 mod reservation;
 mod retired;
@@ -11,14 +12,14 @@ mod rollback;
 
 pub use authority::AuthorityRefusal;
 pub use cluster::ClusterRefusal;
+pub use label::LabelRefusal;
 pub use list::ListRefusal;
 pub use reservation::ReservationRefusal;
 pub use retired::RetiredRefusal;
 pub use rollback::RollbackRefusal;
 
-use crate::config::Place;
-use crate::node::User;
 use crate::terms::{Bytes, Span, Wwid};
+use crate::{config::Place, node::User};
 use serde::Serialize;
 
 /// Why etcd-lun refuses to act.
@@ -107,26 +108,6 @@ pub enum Refusal {
         at: String,
         /// Our state directory.
         state: &'static str,
-    },
-    /// The confined service could not exchange the data directory.
-    #[error(
-        "{parent} is labelled {found}, and etcd-lun's SELinux module lets the service exchange directories only in a directory of type {wanted}, such as /var/lib: put etcd's data there, or label {parent} (`semanage fcontext --add --type {wanted} {parent}`, then `restorecon {parent}`)"
-    )]
-    OtherLabel {
-        /// The directory that holds the data directory.
-        parent: String,
-        /// Its label.
-        found: String,
-        /// The type that it must have.
-        wanted: &'static str,
-    },
-    /// The LUN could not be mounted with its label.
-    #[error(
-        "SELinux is on, and its policy does not know the label {label} with which the LUN is mounted: run `etcd-lun selinux install`; at boot etcd-lun-selinux.service does that"
-    )]
-    UnknownDataLabel {
-        /// The label.
-        label: String,
     },
     /// The data directory is immutable, and no record says why.
     #[error(
@@ -491,6 +472,10 @@ pub enum Refusal {
     #[error(transparent)]
     #[serde(untagged)]
     Reservation(#[from] ReservationRefusal),
+    /// SELinux would keep a later boot from its work.
+    #[error(transparent)]
+    #[serde(untagged)]
+    Label(#[from] LabelRefusal),
     /// No LUN of the list in the config is taken.
     #[error(transparent)]
     #[serde(untagged)]

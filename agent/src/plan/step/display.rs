@@ -34,7 +34,10 @@ impl fmt::Display for Step {
                 write!(f, "{how} {target} {which} {portals}, retrying for up to {limit}")
             }
             Self::SetTimeout { sid, replacement } => {
-                write!(f, "have session {sid} keep writes waiting for {replacement} when the target is gone")
+                write!(
+                    f,
+                    "set session {sid} to keep writes waiting for {replacement} when the target is gone"
+                )
             }
             Self::DeleteRecord { portal, .. } => {
                 write!(f, "delete the node record of {portal}, which no session needs; the session stays")
@@ -181,12 +184,11 @@ impl fmt::Display for Step {
                     stamp.activations
                 )
             }
-            Self::MountData(MountData { unit, at, .. }) => write!(f, "have systemd mount {at} ({unit})"),
-            Self::UnmountData { unit, at } => write!(f, "have systemd unmount {at} ({unit})"),
-            Self::UnmountShutDown { unit, at } => write!(
-                f,
-                "have systemd unmount {at} ({unit}), whose filesystem has shut down after an I/O error"
-            ),
+            Self::MountData(MountData { unit, at, .. }) => write!(f, "mount {at} by systemd ({unit})"),
+            Self::UnmountData { unit, at } => write!(f, "unmount {at} by systemd ({unit})"),
+            Self::UnmountShutDown { unit, at } => {
+                write!(f, "unmount {at} by systemd ({unit}): its filesystem has shut down after an I/O error")
+            }
             Self::CommitLocal { record } => write!(
                 f,
                 "commit: from here on generation {} on the local disk is authoritative, until somebody runs `etcd-lun apply`",
@@ -196,7 +198,7 @@ impl fmt::Display for Step {
                 write!(f, "open the fence: put {}/{generation} in the place of {at}", layout::RETURNING)
             }
             Self::ResizeMap { map, to } => {
-                write!(f, "have multipathd give {map} the {to} that its paths have now")
+                write!(f, "tell multipathd to give {map} the {to} that its paths have now")
             }
             Self::Grow(Grow { at, wwid, from, to }) => {
                 write!(
