@@ -32,4 +32,5 @@ pub const CORE: &[&str] = &[
     "config/cannot-be-meant",
     "secret/during-a-migration",
     "tools/unfit-node",
+    "tour/as-the-page-says",
 ];

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::bed::Bed;
@@ -62,7 +63,13 @@ impl Desk {
     pub fn apply(&self, mut seen: impl FnMut(&str) -> Result<Next>) -> Result<Option<i32>> {
         let mut command = self.command("apply", &["--yes"]);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = self.bed.run.spawn(&mut command, "etcd-lun pool apply")?;
+        // A program inherits which signals are blocked. The bed blocks this one, and an administrator's shell does not.
+        let mut hangup = SigSet::empty();
+        hangup.add(Signal::SIGHUP);
+        hangup.thread_unblock()?;
+        let spawned = self.bed.run.spawn(&mut command, "etcd-lun pool apply");
+        hangup.thread_block()?;
+        let mut child = spawned?;
         let printed = child.stderr.take().context("its standard error is no pipe")?;
         for line in BufReader::new(printed).lines() {
             let line = line?;
@@ -70,7 +77,10 @@ impl Desk {
             if matches!(seen(&line)?, Next::Close) {
                 // The kernel sends this to every process of a terminal that closes.
                 killpg(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGHUP)?;
-                child.wait()?;
+                let ended = child.wait()?;
+                if ended.signal() != Some(Signal::SIGHUP as i32) {
+                    bail!("`pool apply` goes on without its terminal, and ended with {ended}");
+                }
                 return Ok(None);
             }
         }

@@ -55,5 +55,6 @@ pub mod stage;
 pub mod suite;
 pub mod switch;
 pub mod target;
+pub mod tour;
 pub mod tree;
 pub mod vm;

@@ -15,7 +15,7 @@ use bed::shared::Shared;
 use bed::shell::{self, ShellOptions};
 use bed::stage::Stage;
 use bed::suite::Scenario;
-use bed::{compare, demo, ledger, packages, roll, scenarios, suite, switch};
+use bed::{compare, demo, ledger, packages, roll, scenarios, suite, switch, tour};
 use clap::{Parser, Subcommand};
 
 /// Sets up a real node in a virtual machine with a real iSCSI target and a real etcd, and tests etcd-lun
@@ -38,6 +38,9 @@ enum Verb {
         /// The static etcd-lun binary.
         #[arg(long)]
         agent: PathBuf,
+        /// Instead play the commands of docs/tour.md on a node, and write into the page what they print.
+        #[arg(long)]
+        write_tour: bool,
     },
     /// Compare etcd-lun with two other ways to move an etcd, and print a table of the results.
     Compare {
@@ -58,6 +61,9 @@ enum Verb {
         /// Move all etcds back to the local disks afterwards, one after the other.
         #[arg(long)]
         rollback: bool,
+        /// Write into docs/tour.md what the commands of its desk print. Without this they must print what the page says.
+        #[arg(long)]
+        write_tour: bool,
     },
     /// Move an etcd with databases of these sizes while a client writes, and measure how long it gets no answer: in a plain
     /// restart, in a move by hand, and in etcd-lun's. Print a table and a plot.
@@ -107,15 +113,16 @@ fn main() -> ExitCode {
     release.choose();
     let done = match verb {
         Verb::Shell(options) => shell(&options),
-        Verb::Demo { agent } => {
-            Bed::make().and_then(|bed| demo::play(&bed, &agent)).map(|()| ExitCode::SUCCESS)
+        Verb::Demo { agent, write_tour } => {
+            let play = if write_tour { tour::write } else { demo::play };
+            Bed::make().and_then(|bed| play(&bed, &agent)).map(|()| ExitCode::SUCCESS)
         }
         Verb::Compare { agent, only } => {
             Bed::make().and_then(|bed| compare::play(&bed, &agent, &only)).map(|()| ExitCode::SUCCESS)
         }
-        Verb::Roll { agent, rollback } => {
-            Bed::make().and_then(|bed| roll::play(&bed, &agent, rollback)).map(|()| ExitCode::SUCCESS)
-        }
+        Verb::Roll { agent, rollback, write_tour } => Bed::make()
+            .and_then(|bed| roll::play(&bed, &agent, rollback, write_tour))
+            .map(|()| ExitCode::SUCCESS),
         Verb::Switch { agent, sizes, runtimes, ways } => Bed::make()
             .and_then(|bed| switch::play(&bed, &agent, &sizes, &runtimes, &ways))
             .map(|()| ExitCode::SUCCESS),

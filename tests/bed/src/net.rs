@@ -69,6 +69,9 @@ impl Path {
     /// All of them, in the order of a machine's interfaces eth0, eth1, eth2.
     pub const ALL: [Path; 3] = [Path::Management, Path::A, Path::B];
 
+    /// The storage networks.
+    pub const STORAGE: [Path; 2] = [Path::A, Path::B];
+
     fn subnet(self) -> &'static str {
         match self {
             Path::Management => "10.79.0",
@@ -220,9 +223,30 @@ impl Net {
         host::ok(&mut rule, LIMIT).map(drop)
     }
 
+    /// Takes packets of this many bytes to and from a machine, as a network for jumbo frames does.
+    pub fn take_packets_of(&self, bytes: u32, machine: Machine, path: Path) -> Result<()> {
+        for link in [path.tap(machine), path.bridge()] {
+            self.ip(&["link", "set", &link, "mtu", &bytes.to_string()])?;
+        }
+        Ok(())
+    }
+
+    /// Loses the packets of a portal that are larger than Ethernet's, and says so to nobody, as a switch does that is not
+    /// configured for them.
+    pub fn lose_large_packets(&self, path: Path) -> Result<()> {
+        let large = ["-p", "tcp", "--sport", "3260", "-m", "length", "--length", "1501:65535", "-j", "DROP"];
+        let rule = |chain: &str, end: [&str; 2]| {
+            host::ok(self.command("iptables").args(["-w", "-A", chain]).args(end).args(large), LIMIT)
+                .map(drop)
+        };
+        rule("OUTPUT", ["-s", &path.target()])
+    }
+
     /// Ends all cuts and takes all links up.
     pub fn repair(&self) -> Result<()> {
-        host::ok(self.command("iptables").args(["-w", "-F", "INPUT"]), LIMIT)?;
+        for chain in ["INPUT", "OUTPUT"] {
+            host::ok(self.command("iptables").args(["-w", "-F", chain]), LIMIT)?;
+        }
         self.link_of(Machine::Lio, Path::A, true)?;
         Path::ALL.iter().try_for_each(|path| self.link(*path, true))
     }

@@ -24,14 +24,17 @@ use crate::node::Node;
 use crate::scenarios::boot::{NODES, pool};
 use crate::scene::{self, LUN_SIZE, Wanted};
 use crate::target::{self, Lun, Offer, Target};
+use crate::tour::{self, At, Tour};
 use crate::vm::Options;
 use crate::{etcd, suite};
 
 const KEYS: usize = 2000;
 
-/// Plays the roll, and afterwards the way back if that is wanted.
-pub fn play(bed: &Rc<Bed>, agent: &Path, rollback: bool) -> Result<()> {
+/// Plays the roll, and afterwards the way back if that is wanted. What the desk prints is what docs/tour.md says, or is written
+/// there.
+pub fn play(bed: &Rc<Bed>, agent: &Path, rollback: bool, write_tour: bool) -> Result<()> {
     let begun = Instant::now();
+    let tour = Tour::read(Path::new(tour::PAGE))?;
     let mut target = offer(bed)?;
     let pool = Pool::boot(bed, agent)?;
     println!(
@@ -42,7 +45,17 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, rollback: bool) -> Result<()> {
     if played.is_err() {
         pool.collect()?;
     }
-    played
+    let said = played?;
+    if said.len() != tour.commands(At::Desk).count() {
+        bail!(
+            "docs/tour.md should have the desk's commands: apply until it stops, apply until all is done, health"
+        );
+    }
+    let said: Vec<_> = tour.commands(At::Desk).zip(said).collect();
+    if !write_tour {
+        return said.iter().try_for_each(|(shown, printed)| shown.is_printed_by(printed));
+    }
+    fs::write(tour::PAGE, tour.with(&said)?).context("writing docs/tour.md")
 }
 
 /// One target with a LUN for each node.
@@ -92,17 +105,19 @@ impl Pool {
         Ok(Self { nodes, seats, namespace: namespace(bed) })
     }
 
-    fn roll(&self, bed: &Rc<Bed>, agent: &Path, target: &mut Target, rollback: bool) -> Result<()> {
+    /// Returns what the desk's commands of the tour printed.
+    fn roll(&self, bed: &Rc<Bed>, agent: &Path, target: &mut Target, rollback: bool) -> Result<Vec<String>> {
         let endpoints: Vec<Endpoint> = self.seats.iter().map(Seat::endpoint).collect();
         let client = Client::begin(&self.namespace, &endpoints, &NODES)?;
         let names: Vec<_> =
             self.seats.iter().map(|seat| (seat.name.as_str(), seat.address.clone())).collect();
         let desk = Desk::new(bed, agent, &wanted(), &names)?;
-        let mut spans = self.apply(&client, &endpoints, bed, &desk, target)?;
+        let (mut spans, said) = self.apply(&client, &endpoints, bed, &desk, target)?;
         for (node, seat) in self.nodes.iter().zip(&self.seats).filter(|_| rollback) {
             spans.push(self.operate(&client, &endpoints, node, seat, "rollback", "")?);
         }
-        judge(client, &spans).map(drop)
+        judge(client, &spans)?;
+        Ok(said)
     }
 
     /// `pool apply` until all nodes are moved, with what may be in its way.
@@ -113,7 +128,7 @@ impl Pool {
         bed: &Bed,
         desk: &Desk,
         target: &mut Target,
-    ) -> Result<Vec<Span>> {
+    ) -> Result<(Vec<Span>, Vec<String>)> {
         let [first, second, third] = NODES;
         println!("bed: {third} cannot be reached");
         bed.net.link_of(Machine::NODES[2], Network::Management, false)?;
@@ -129,7 +144,11 @@ impl Pool {
         let lun = bed.run.dir().join("lun2");
         fs::OpenOptions::new().write(true).open(&lun)?.write_all_at(b"somebody's", 0)?;
         target.restart()?;
-        let code = desk.apply(|line| spans.line(line))?;
+        let mut stopped = String::new();
+        let code = desk.apply(|line| {
+            stopped += &format!("{line}\n");
+            spans.line(line)
+        })?;
         if code != Some(1) {
             bail!("`pool apply` should stop at {second} with 1, and it ended with {code:?}");
         }
@@ -149,8 +168,9 @@ impl Pool {
         if code.is_some() || !begun {
             bail!("`pool apply` ended with {code:?} before its terminal was closed");
         }
-        let mut moved = Vec::new();
+        let (mut moved, mut went_on) = (Vec::new(), String::new());
         let code = desk.apply(|line| {
+            went_on += &format!("{line}\n");
             moved.extend(NODES.iter().filter(|name| line == begins(name)));
             spans.line(line)
         })?;
@@ -162,7 +182,7 @@ impl Pool {
         Desk::says(&desk.run("apply", &["--yes"])?, 0, &["Done: 0 nodes moved, 3 nodes had nothing to do."])?;
         let health = desk.run("health", &[])?;
         println!("        {}", health.both().trim().replace('\n', "\n        "));
-        Ok(spans.done)
+        Ok((spans.done, vec![stopped, went_on, health.both()]))
     }
 
     /// What is mounted on the data directory of each node.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{check, failed, faults, refused, unhealthy};
+use super::{check, failed, faults, paths, refused, unhealthy};
 use crate::host::Output;
 use crate::net::{Machine, Path};
 use crate::node::Node;
@@ -31,6 +31,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("target/lio", |stage| with_target(stage, |stage, target| play(stage, target))),
         Scenario::new("target/lio-cut-off", |stage| with_target(stage, cut_off)),
         Scenario::new("target/lio-reserved", |stage| with_target(stage, reserved)),
+        Scenario::new("target/lio-ways-in", |stage| with_target(stage, ways_in)),
     ]
 }
 
@@ -45,6 +46,63 @@ fn with_target(stage: &mut Stage, play: impl FnOnce(&mut Stage, &Node) -> Result
         target.run("targetcli ls; journalctl -k -b --no-pager -o cat | tail -n 20")?;
     }
     played
+}
+
+/// The node moves to LIO and back: with one session and with two paths, by discovery and without, with CHAP and without.
+fn ways_in(stage: &mut Stage, target: &Node) -> Result<()> {
+    let both = || Path::STORAGE.map(|path| format!("{}:3260", path.address(Machine::Lio))).to_vec();
+    let multipath = || "multipath = true\n".to_owned();
+    let one = || Wanted { more: String::new(), ..wanted() };
+    let two = || Wanted { portals: both(), target: multipath(), ..one() };
+    let ways: [(Wanted, usize); 4] = [
+        (Wanted { static_records: true, chap: None, discovery_chap: None, ..one() }, 1),
+        (two(), 2),
+        (Wanted { static_records: true, discovery_chap: None, ..two() }, 2),
+        (Wanted { chap: None, discovery_chap: None, ..two() }, 2),
+    ];
+    for (wanted, sessions) in ways {
+        let told = format!(
+            "{sessions} sessions, static: {}, CHAP: {}",
+            wanted.static_records,
+            wanted.chap.is_some()
+        );
+        println!("        {told}");
+        scene::configure(target, &wanted)?;
+        let own = wwid(&set_up(target)?, "master-0")?;
+        // Under multipath each path must lead to the same LUN.
+        let wanted = Wanted { wwid: Some(own), ..wanted };
+        stage.configure(&wanted)?;
+        if sessions > 1 {
+            paths::prepare_multipathd(stage)?;
+        }
+        there_and_back(stage, sessions).context(told)?;
+    }
+    Ok(())
+}
+
+fn there_and_back(stage: &Stage, sessions: usize) -> Result<()> {
+    stage.apply()?;
+    stage.is_on_lun()?;
+    let found = stage.node.ok("ls /sys/class/iscsi_session | wc -l; lsblk --noheadings --output TYPE $(findmnt --noheadings --output SOURCE /var/lib/etcd) | head -n 1")?;
+    let kind = if sessions > 1 { "mpath" } else { "disk" };
+    if found != format!("{sessions}\n{kind}") {
+        bail!("etcd's data should be on a {kind} of {sessions} sessions: {found}");
+    }
+    super::health::is_well(stage)?;
+    let back = stage.node.run_within("etcd-lun rollback", scene::LIMIT)?;
+    if back.code != 0 {
+        bail!("rollback: {back}");
+    }
+    stage.is_untouched()?;
+    // A map holds its paths, so their sessions stay. The next way needs other ones.
+    let portals = Path::STORAGE.map(|path| path.address(Machine::Lio)).join(" ");
+    let left = "ls /sys/class/iscsi_session 2>/dev/null || true";
+    if sessions > 1 {
+        let log_out = format!("for p in {portals}; do iscsiadm -m node -T {IQN} -p $p -u; done");
+        stage.node.ok(&format!("multipath -F; {log_out}"))?;
+    }
+    let left = stage.node.ok(left)?;
+    if left.is_empty() { Ok(()) } else { bail!("no session should be left: {left}") }
 }
 
 /// `lun.reserve`. A second initiator sees the same LUN: it reads, and cannot write until it takes the reservation by force. Then the

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::{Declined, declines, each, failed, refused, scribble};
-use crate::net::{Cut, Path};
+use crate::net::{Cut, Machine, Path};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -88,6 +88,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         }),
         Scenario::new("login/what-passes-by-itself", passes_by_itself),
         Scenario::new("login/lun-at-another-portal", lun_at_another_portal),
+        Scenario::new("login/large-packets-are-lost", large_packets_are_lost),
     ];
     scenarios.extend(WORKS.iter().map(|(name, set)| {
         Scenario::new(&format!("login/{name}"), move |stage: &mut Stage| {
@@ -177,6 +178,21 @@ fn lun_at_another_portal(stage: &mut Stage) -> Result<()> {
     // Either udev or the program's own read finds first that the disk gives no data.
     let says = ["LUN 1 at 10.77.0.1:3260, and ", "no LUN 1 at 10.78.0.1:3260, and shows no LUN"];
     super::check(&stage.agent("apply")?, failed(&says))
+}
+
+/// Node and target agree on jumbo frames, and a switch between them loses them. The log-in works, because its packets are small,
+/// and no read does.
+fn large_packets_are_lost(stage: &mut Stage) -> Result<()> {
+    stage.bed.net.take_packets_of(9000, Machine::Node, Path::A)?;
+    stage.node.ok("ip link set eth1 mtu 9000")?;
+    stage.bed.net.lose_large_packets(Path::A)?;
+    let says = ["packets over eth1 may have 9000 bytes", "`ping -M do -s 8972 10.77.0.1` must be answered"];
+    declines(stage, &Wanted { attach_timeout: "45s".into(), ..Wanted::default() }, failed(&says))?;
+    // The cure: the node's packets fit.
+    stage.node.ok("ip link set eth1 mtu 1500; iscsiadm -m session && iscsiadm -m node --logout || true")?;
+    stage.bed.net.repair()?;
+    stage.apply()?;
+    stage.is_on_lun()
 }
 
 /// Checks that the agent reaches the LUN. After that a migration is the same for all cases, and other

@@ -11,6 +11,7 @@ use crate::scene::Wanted;
 use crate::stage::{ETCD_STATE, Stage};
 use crate::suite::Scenario;
 use crate::target::fingerprint;
+use crate::tour;
 
 mod before_stop;
 mod bench;
@@ -79,6 +80,7 @@ pub fn all() -> Vec<Scenario> {
         lun::scenarios(),
         config::scenarios(),
         tools::scenarios(),
+        vec![Scenario::new("tour/as-the-page-says", tour::check)],
     ]
     .into_iter()
     .flatten()

@@ -8,15 +8,31 @@ use anyhow::{Result, bail};
 use super::super::main_pid;
 use super::client::Client;
 use super::{
-    BOTH, active, add, as_promised, is_on_map, is_well, names_missing, plans_nothing, prepare, promise,
-    under_a_client, works,
+    BOTH, active, add, as_promised, is_on_map, is_well, names_missing, plans_nothing, prepare,
+    prepare_multipathd, promise, under_a_client, wanted, works,
 };
 use crate::net::{Cut, Path};
+use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
+use crate::target::Offer;
 
-pub(super) fn scenario() -> Scenario {
-    Scenario::new("paths/by-hand", by_hand)
+pub(super) fn scenarios() -> Vec<Scenario> {
+    vec![
+        Scenario::new("paths/by-hand", by_hand),
+        Scenario::new("paths/static-without-chap", static_without_chap),
+    ]
+}
+
+/// Both ways to the LUN that `by_hand` does not take.
+fn static_without_chap(stage: &mut Stage) -> Result<()> {
+    stage.target.offer(Offer { chap: None, ..stage.target.offered().clone() })?;
+    stage.configure(&Wanted { static_records: true, chap: None, ..wanted(stage) })?;
+    prepare_multipathd(stage)?;
+    stage.apply()?;
+    is_on_map(stage)?;
+    works(stage, 2)?;
+    is_well(stage)
 }
 
 /// How long both paths are gone beyond the time until the kernel gives them up. multipathd then queues the writes.

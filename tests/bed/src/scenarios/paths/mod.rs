@@ -22,11 +22,11 @@ pub(super) mod client;
 mod without;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    [by_hand::scenario(), boot::scenario()].into_iter().chain(without::scenarios()).collect()
+    by_hand::scenarios().into_iter().chain([boot::scenario()]).chain(without::scenarios()).collect()
 }
 
 /// The portals, one in each network.
-const BOTH: [Path; 2] = [Path::A, Path::B];
+const BOTH: [Path; 2] = Path::STORAGE;
 
 /// The longest stall with one silent path that may be configured.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -56,9 +56,15 @@ const OWN: &str =
 /// Puts config and units in place, and multipathd's settings, as a person does by hand.
 fn prepare(stage: &Stage) -> Result<()> {
     stage.configure(&wanted(stage))?;
-    let render =
-        "mkdir -p /etc/multipath/conf.d; etcd-lun render multipath >/etc/multipath/conf.d/etcd-lun.conf";
-    stage.node.ok(&format!("set -e; {OWN}{render}; {}", health::ENABLE)).map(drop)
+    stage.node.ok(&format!("set -e; {OWN}{RENDER}; {}", health::ENABLE)).map(drop)
+}
+
+const RENDER: &str =
+    "mkdir -p /etc/multipath/conf.d; etcd-lun render multipath >/etc/multipath/conf.d/etcd-lun.conf";
+
+/// Puts multipathd's settings for the node's config in place, and starts it.
+pub(super) fn prepare_multipathd(stage: &Stage) -> Result<()> {
+    stage.node.ok(&format!("set -e; {OWN}{RENDER}; systemctl restart multipathd")).map(drop)
 }
 
 /// How many of the map's paths work, as the kernel reports it: A is active, F failed. `multipath -ll` checks the paths

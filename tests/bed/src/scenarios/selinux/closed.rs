@@ -30,10 +30,20 @@ fn fails(node: &Node, code: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the store has no module, the kernel no type of it, and the disk no label of it. etcd must keep
-/// running.
+/// Checks that the module stays while etcd's data is on the LUN. Afterwards the store has no module, the kernel no type of it, and
+/// the disk no label of it. etcd must keep running.
 pub(super) fn removed(stage: &Stage) -> Result<()> {
     let node = &stage.node;
+    // Nobody could use or mount the LUN then.
+    super::super::check(
+        &stage.agent("selinux remove")?,
+        super::super::failed(&["the module stays: run `etcd-lun rollback` first"]),
+    )?;
+    stage.is_on_lun()?;
+    let back = node.run_within("etcd-lun rollback", crate::scene::LIMIT)?;
+    if back.code != 0 {
+        bail!("`etcd-lun rollback` failed: {back}");
+    }
     let removed = node.run_within("etcd-lun selinux remove", crate::scene::LIMIT)?;
     if removed.code != 0 {
         bail!("`etcd-lun selinux remove` failed: {removed}");
@@ -48,5 +58,5 @@ pub(super) fn removed(stage: &Stage) -> Result<()> {
     if !left.stdout.trim().is_empty() {
         bail!("`selinux remove` left traces: {left}");
     }
-    stage.is_on_lun()
+    stage.is_untouched().map(drop)
 }

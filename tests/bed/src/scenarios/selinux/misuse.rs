@@ -59,7 +59,11 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ("enter PID 1's mounts", "enters('/proc/1/ns/mnt')", ["read", "file", "nsfs_t"]),
     ("change how mounts propagate", "mount_on('/')", ["mounton", "dir", "root_t"]),
     ("mount another kind of filesystem", "mount_on('/run/etcd-lun')", ["mount", "filesystem", "tmpfs_t"]),
-    ("mount the LUN itself", "mount_lun('DISK', '/run/etcd-lun')", ["mount", "filesystem", "fs_t"]),
+    (
+        "mount the LUN itself",
+        "mount_lun('DISK', '/run/etcd-lun', 'context=system_u:object_r:etcd_lun_data_t:s0')",
+        ["mount", "filesystem", "etcd_lun_data_t"],
+    ),
     ("read another process's memory", "open(my $f, '<', '/proc/1/mem')", ["ptrace", "process", "init_t"]),
     ("make a file in /run", "open(my $f, '>', '/run/bed-misuse')", ["create", "file", "var_run_t"]),
     ("connect to udev", "connects('/run/udev/control')", ["write", "sock_file", "udev_"]),
@@ -140,7 +144,7 @@ const HELPERS: &str = r#"
 $| = 1;
 sub init_module { my $image = 'x' x 16; syscall(175, $image, 16, $image) == 0 }
 sub mount_on { my ($what, $at, $kind, $data) = ('none', $_[0], 'tmpfs', ''); syscall(165, $what, $at, $kind, 0, $data) == 0 }
-sub mount_lun { my ($what, $at, $kind, $data) = ($_[0], $_[1], 'xfs', ''); syscall(165, $what, $at, $kind, 0, $data) == 0 }
+sub mount_lun { my ($what, $at, $data, $kind) = (@_, 'xfs'); syscall(165, $what, $at, $kind, 0, $data) == 0 }
 sub turn_off { open(F, '+<', $_[0]) and defined(syswrite(F, '0')) }
 sub runs { my $pid = fork(); if (!$pid) { exec { $_[0] } $_[0], '--version'; exit(126) } waitpid($pid, 0); $? >> 8 != 126 }
 sub connect_to { socket(S, 2, 1, 0) and connect(S, pack('S n C4 x8', 2, $_[0], TARGET)) }

@@ -179,7 +179,8 @@ fn runs_confined(stage: &Stage) -> Result<()> {
 
 /// Checks what domain the service ran in, since this boot.
 fn ran_in_its_domain(node: &Node) -> Result<()> {
-    let script = "journalctl --sync; journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u";
+    // PID 1's own process writes lines for the unit too, when it reads the credentials.
+    let script = "journalctl --sync; journalctl -b --no-pager -o json _SYSTEMD_UNIT=etcd-lun.service _COMM=etcd-lun _TRANSPORT=journal | jq --raw-output ._SELINUX_CONTEXT | sort -u";
     // journalctl ignores a journal that journald is just making larger, and calls it truncated.
     let contexts = host::poll(Duration::from_secs(60), Duration::from_secs(2), || {
         let found = node.ok(script)?;
@@ -214,12 +215,16 @@ fn writes_metrics(node: &Node) -> Result<()> {
     audit::nothing_denied(node)
 }
 
-/// etcd has failed because of the fence, and the LUN is back. The service must start etcd from its domain.
+/// etcd has failed because of the fence, and the LUN is back. The service must start etcd from its domain. Meanwhile somebody has
+/// written other labels to the LUN, which do not count.
 fn comes_late(stage: &Stage) -> Result<()> {
-    stage.node.ok("systemctl stop etcd.service; umount /var/lib/etcd; iscsiadm --mode node --logout
+    stage.node.ok("systemctl stop etcd.service; umount /var/lib/etcd
+         mount /dev/disk/by-label/etcd-lun /mnt && chcon --recursive --type bin_t /mnt && umount /mnt
+         iscsiadm --mode node --logout
          ! systemctl start etcd.service; systemctl restart etcd-lun.service
          etcdctl --command-timeout 60s endpoint health")?;
     stage.is_on_lun()?;
+    labels(&stage.node)?;
     audit::nothing_denied(&stage.node)
 }
 
