@@ -268,6 +268,42 @@ fn three_members_over_tls() {
     );
 }
 
+/// Before its etcd is stopped, a leader lets a voter lead that serves. Another member hands over nothing, and a cluster of one has
+/// nobody to hand over to.
+#[test]
+fn a_leader_hands_over() {
+    let Some(mut members) = Members::start("leader", &["a", "b", "c"], true) else { return };
+    members.comes_up();
+    let host = Host::machine().unwrap();
+    let hand_over = |members: &Members, name: &str| {
+        observe::hand_over_leadership(&host, &members.config(name, "")).unwrap()
+    };
+    let leader =
+        |members: &Members, name: &str| members.look(name).require().unwrap().leader.clone().unwrap();
+    let first = leader(&members, "a");
+    for other in ["a", "b", "c"].into_iter().filter(|name| *name != first) {
+        assert_eq!(hand_over(&members, other), None);
+    }
+    let second = hand_over(&members, &first).unwrap();
+    assert_ne!(second, first);
+    waits_for("the same leader for all", || {
+        ["a", "b", "c"].iter().all(|name| leader(&members, name) == second)
+    });
+    // The voter that is gone cannot lead.
+    let third = ["a", "b", "c"].into_iter().find(|name| *name != first && *name != second).unwrap();
+    members.stop(third);
+    waits_for("a leader without it", || members.serves_beside(&second, 1));
+    let left = leader(&members, &second);
+    let next = hand_over(&members, &left).unwrap();
+    assert!(next != left && next != third, "{next}");
+
+    let Some(alone) = Members::start("leader-alone", &["a"], false) else { return };
+    alone.comes_up();
+    assert_eq!(hand_over(&alone, "a"), None);
+    let unasked = config("client_url = \"http://127.0.0.1:1\"");
+    assert!(observe::hand_over_leadership(&host, &unasked).unwrap_err().contains("connection refused"));
+}
+
 /// A learner counts neither as a voter nor as healthy, whichever member is asked.
 #[test]
 fn learners_and_clusters_of_one() {

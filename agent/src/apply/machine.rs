@@ -92,6 +92,12 @@ pub trait Machine {
     /// The other members of the cluster can do without this node's, as they answer now.
     fn others_are_a_quorum(&self) -> anyhow::Result<()>;
 
+    /// If this node's member leads its cluster, another voter leads from now on; returns its name. A simulated cluster has no
+    /// leader.
+    fn lead_elsewhere(&mut self) -> anyhow::Result<Option<String>> {
+        Ok(None)
+    }
+
     /// Waits this long. It fails if the run is interrupted.
     fn pause(&mut self, span: Span) -> anyhow::Result<()>;
 

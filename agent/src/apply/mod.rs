@@ -43,6 +43,7 @@ mod outcome;
 mod parking;
 mod performer;
 mod place;
+mod pod;
 pub mod protocol;
 mod quiet;
 mod record;

@@ -125,6 +125,10 @@ impl Machine for Run<'_> {
         guard::others_are_a_quorum(self)
     }
 
+    fn lead_elsewhere(&mut self) -> anyhow::Result<Option<String>> {
+        observe::hand_over_leadership(self.host, self.config).map_err(|why| anyhow!(why))
+    }
+
     fn pause(&mut self, span: Span) -> anyhow::Result<()> {
         Ok(self.host.pause(span.0)?)
     }

@@ -157,10 +157,18 @@ pub fn container_of(group: &str) -> Option<&str> {
     names.filter_map(|name| name.trim_end_matches(".scope").rsplit('-').next()).find(is_id)
 }
 
+/// The container in which a process itself runs: as [`container_of`], without the processes that a runtime has beside a container,
+/// such as CRI-O's `crio-conmon-ID.scope`.
+pub fn container_in(group: &str) -> Option<&str> {
+    let id = container_of(group)?;
+    let is_beside = |name: &str| name.contains(id) && name.contains("conmon");
+    (!group.split('/').any(is_beside)).then_some(id)
+}
+
 /// The part of a cgroup's path that all containers of one pod share: the pod's own group, by the kubelet's drivers
 /// `systemd` (`kubepods-burstable-pod<uid>.slice`) and `cgroupfs` (`kubepods/burstable/pod<uid>`): kubernetes
 /// `pkg/kubelet/cm/pod_container_manager_linux.go`. Without such a name, the whole path.
-fn pod_of(group: &str) -> &str {
+pub fn pod_of(group: &str) -> &str {
     let in_kubepods = group.contains("kubepods");
     let is_pod = |name: &&str| name.starts_with("pod") || name.contains("-pod");
     group.split('/').find(|name| in_kubepods && is_pod(name)).unwrap_or(group)

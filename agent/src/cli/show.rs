@@ -66,10 +66,10 @@ fn outline(config: &Config, node: &Node) -> String {
         return String::new();
     };
     let data = size.map_or("etcd's data".into(), |size| format!("{size} of etcd's data"));
-    // A static pod's containers take their grace time, and the data is copied and proved meanwhile (docs/guide.md). A unit ends
-    // at once, and the proof reads what is on the LUN.
+    // A container that does not end when it is asked takes its grace period, and the data is copied and proved meanwhile
+    // (docs/guide.md). The proof reads what is on the LUN.
     let pause = match config.etcd.runtime {
-        Runtime::StaticPod { .. } => "about half a minute, as a restart of its pod takes",
+        Runtime::StaticPod { .. } => "as long as its pod takes to end and to start, at most about a minute",
         Runtime::Systemd { .. } => "as long as a restart takes, and the time to read its data once",
     };
     format!(

@@ -29,9 +29,18 @@ pub enum CriError {
     },
 }
 
+/// Containers of one name in their pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The id of each, 64 hexadecimal digits.
+    pub ids: Vec<String>,
+}
+
 /// Which of these containers run, by their names in their pods; none if crictl isn't on this machine. Containers that
 /// have ended or not started are not counted. All pods of the node are searched.
-pub fn running<'a>(host: &Host, names: &[&'a str]) -> Result<Option<Vec<&'a str>>, CriError> {
+pub fn running<'a>(host: &Host, names: &[&'a str]) -> Result<Option<Vec<Running<'a>>>, CriError> {
     if !host.runner.has(Tool::Crictl) {
         return Ok(None);
     }
@@ -46,8 +55,8 @@ pub fn running<'a>(host: &Host, names: &[&'a str]) -> Result<Option<Vec<&'a str>
         let answer = output?.success(what)?.stdout;
         let ids = parse_ids(&answer)
             .map_err(|line| CriError::Answer { what: what.to_string(), said: one_line(line) })?;
-        if ids > 0 {
-            running.push(*name);
+        if !ids.is_empty() {
+            running.push(Running { name, ids: ids.into_iter().map(str::to_owned).collect() });
         }
     }
     Ok(Some(running))
@@ -67,11 +76,11 @@ pub fn pod_of(host: &Host, container: &str) -> Option<String> {
     Some(format!("{}/{}", label("namespace")?, label("name")?))
 }
 
-/// The number of ids, one on each line, or the first line that is not an id.
-fn parse_ids(text: &str) -> Result<usize, &str> {
+/// The ids, one on each line, or the first line that is not an id.
+fn parse_ids(text: &str) -> Result<Vec<&str>, &str> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let is_id = |line: &str| line.bytes().all(|byte| byte.is_ascii_hexdigit());
-    lines.map(|line| if is_id(line.trim()) { Ok(1) } else { Err(line) }).sum()
+    lines.map(|line| if is_id(line.trim()) { Ok(line.trim()) } else { Err(line) }).collect()
 }
 
 #[cfg(test)]
@@ -84,7 +93,7 @@ mod tests {
 
     const ID: &str = "3f4b8c0e6f0a4d2b9c1e7a5d8f6b3c2a1e0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b";
 
-    fn ask(answer: (i32, &str, &str)) -> Result<Option<Vec<&'static str>>, CriError> {
+    fn ask(answer: (i32, &str, &str)) -> Result<Option<Vec<Running<'static>>>, CriError> {
         let line = |name: &str| format!("crictl ps --label io.kubernetes.container.name={name} -q");
         let (code, stdout, stderr) = answer;
         let runner =
@@ -95,7 +104,8 @@ mod tests {
     #[test]
     fn who_runs() {
         let two = format!("{ID}\n{ID}\n");
-        for (stdout, expected) in [("", &[][..]), ("\n", &[]), (ID, &["etcd"]), (&two, &["etcd"])] {
+        let etcd = |count| vec![Running { name: "etcd", ids: vec![ID.to_owned(); count] }];
+        for (stdout, expected) in [("", vec![]), ("\n", vec![]), (ID, etcd(1)), (&two, etcd(2))] {
             assert_eq!(ask((0, stdout, "")).unwrap().unwrap(), expected, "{stdout}");
         }
     }

@@ -1,5 +1,5 @@
 //! Queries of etcd's members: its API as JSON over HTTP (gRPC gateway, etcd `Documentation/dev-guide/api_grpc_gateway`), with
-//! the node's curl. It only reads.
+//! the node's curl. It only reads, but for [`move_leader`].
 
 use super::{
     ExecError, Host, Output,
@@ -139,6 +139,13 @@ pub fn members(
 /// applied all that was committed before. Nothing is read but the number of keys with a name that nobody uses.
 pub fn read(host: &Host, url: &ClientUrl, with: &Certificates) -> Result<(), ApiError> {
     one(host, url, "/v3/kv/range", "{\"key\":\"AA==\",\"count_only\":true}", with).map(drop)
+}
+
+/// Asks the leader to let another member lead, and waits until that leads. etcd itself gives up after an election time-out
+/// (`MoveLeader` in etcd `server/etcdserver/server.go`); the cluster has a leader again in any case.
+pub fn move_leader(host: &Host, leader: &ClientUrl, to: u64, with: &Certificates) -> Result<(), ApiError> {
+    let body = format!("{{\"targetID\":\"{to}\"}}");
+    one(host, leader, "/v3/maintenance/transfer-leadership", &body, with).map(drop)
 }
 
 fn one(host: &Host, url: &ClientUrl, path: &str, body: &str, with: &Certificates) -> Result<Value, ApiError> {

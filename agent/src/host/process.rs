@@ -8,7 +8,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 use std::{
     ffi::OsStr,
     fs, io,
@@ -33,10 +33,15 @@ pub fn with_argument_below(host: &Host, dir: &AbsPath) -> io::Result<Vec<(u32, S
     Ok(found)
 }
 
+/// All processes that can be seen from here.
+pub fn all(host: &Host) -> io::Result<Vec<u32>> {
+    Ok(host.root.list("/proc")?.into_iter().filter_map(|entry| entry.parse().ok()).collect())
+}
+
 /// The processes with a name, as in `/proc/<pid>/comm` (its first 15 bytes: proc_pid_comm(5)). Processes of containers
 /// are included, if they can be seen from here.
 pub fn named(host: &Host, name: &str) -> io::Result<Vec<u32>> {
-    let pids = host.root.list("/proc")?.into_iter().filter_map(|entry| entry.parse().ok());
+    let pids = all(host)?.into_iter();
     // Everyone may read it, so an error means that the process has ended.
     let comm = |pid: &u32| fs::read(host.root.locate(format!("/proc/{pid}/comm"))).unwrap_or_default();
     Ok(pids.filter(|pid| comm(pid).trim_ascii_end() == name.as_bytes()).collect())
@@ -107,6 +112,27 @@ pub fn terminate(pid: u32) -> io::Result<()> {
         Err(error) => {
             Err(io::Error::new(io::Error::from(error).kind(), format!("ending process {pid}: {error}")))
         }
+    }
+}
+
+/// Asks a process to end (SIGTERM) if it is still the one that is meant when a handle of it is open: its number may be another
+/// process's by now. Says whether it was asked. A kernel without such handles (before 5.3) asks nobody.
+pub fn terminate_if(pid: u32, is_meant: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
+    let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else {
+        return Ok(false);
+    };
+    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(rustix::io::Errno::SRCH | rustix::io::Errno::NOSYS) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    if !is_meant()? {
+        return Ok(false);
+    }
+    match pidfd_send_signal(&handle, rustix::process::Signal::TERM) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::SRCH) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -16,8 +16,8 @@ mod records;
 pub mod secrets;
 mod selinux;
 
-pub use cluster::cluster;
 pub(crate) use cluster::{Serving, cluster_now, own_member};
+pub use cluster::{cluster, hand_over_leadership};
 pub use elsewhere::elsewhere;
 pub(crate) use etcd::{etcd, etcd_by_lock};
 pub use health_facts::health_facts;

@@ -91,7 +91,7 @@ impl<'a> PlanInput<'a> {
 
     /// The copy that counts, and its proof.
     ///
-    /// A static pod's other containers may take their whole grace period, during which the member is away for nothing. So
+    /// A static pod's other containers may take up to their whole grace period, during which the member is away for nothing. So
     /// the copy is made and proven meanwhile. It counts only after they have ended, and if nobody has written since. A run
     /// that was killed meanwhile may have left such containers. The next run waits for them first.
     pub(super) fn copy_and_prove(&self, copy: Copy) -> Vec<Step> {

@@ -24,9 +24,9 @@ pub(super) fn await_running(input: &PlanInput<'_>) -> Option<Step> {
 /// 500 MB/s: all data is copied before the stop, and after it is read once more, from memory or from a disk as fast as a SATA SSD.
 /// From memory it is more than ten times as fast (`docs/performance.md`, the column "switch").
 const BYTES_PER_SECOND: u64 = 500_000_000;
-/// The kubelet reads its directory every 20 s, once to stop the pod and once to start it (`fileCheckFrequency`), and OpenShift's
-/// pod has a grace period of 30 s. The rest is etcd's own start.
-const STATIC_POD_RESTART: u64 = 90;
+/// The kubelet sees within a second that a manifest goes or comes, and else reads its directory every 20 s (`fileCheckFrequency`).
+/// OpenShift's pod has a grace period of 30 s, for a container that does not end when it is asked. The rest is etcd's own start.
+const STATIC_POD_RESTART: u64 = 60;
 /// etcd ends and starts within seconds.
 const UNIT_RESTART: u64 = 15;
 

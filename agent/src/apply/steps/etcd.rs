@@ -4,7 +4,9 @@ use crate::{
     apply::{
         guard,
         machine::{Effect, Machine},
-        parking, starting,
+        parking,
+        pod::EtcdPod,
+        starting,
         users::{self, User},
         watcher::Watcher,
     },
@@ -39,6 +41,8 @@ const NOTED: Duration = Duration::from_millis(50);
 const ETCD: &str = "etcd";
 /// The containers of OpenShift's etcd pod: openshift/cluster-etcd-operator `bindata/etcd/disable-etcd.sh`.
 const CONTAINERS: [&str; 5] = [ETCD, "etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
+/// Those that serve nobody without etcd.
+const OTHERS: [&str; 4] = ["etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
 
 /// Stops etcd and waits until nobody holds the database. Of a static pod it waits for all containers, or for etcd itself.
 pub fn stop(
@@ -60,17 +64,34 @@ pub fn stop(
             Ok(format!("{unit} is stopped, nobody uses {data_dir}"))
         }
         Runtime::StaticPod { manifest: path } => {
+            let pod = EtcdPod::of_running(host, data_dir)?;
             parking::park(host, path)?;
+            let by_hand = !is_confined(host).context("reading this process's SELinux domain")?;
+            if !whole_pod || by_hand {
+                let end = PodEnd { manifest: path, containers: &[ETCD], users: &users::with_files };
+                end.wait(host, data_dir, watcher)?;
+            }
+            if by_hand && let Some(pod) = pod {
+                hasten(host, &pod, watcher);
+            }
             if whole_pod {
                 return await_pod_end(host, config, path, watcher);
             }
-            let end = PodEnd { manifest: path, containers: &[ETCD], users: &users::with_files };
-            end.wait(host, data_dir, watcher)?;
             Ok(format!(
                 "{path} lies in {}, etcd has ended, nobody has files open in {data_dir}",
                 parked(path)
             ))
         }
+    }
+}
+
+/// Asks the other containers of etcd's pod to end. Without that they end by themselves, later.
+fn hasten(host: &Host, pod: &EtcdPod, watcher: &mut dyn Watcher) {
+    match pod.ask_to_end(host, &OTHERS) {
+        Ok(asked) => tracing::debug!(asked, "asked the processes of the other containers of etcd's pod to end"),
+        Err(why) => watcher.noted(&format!(
+            "the other containers of etcd's pod take their grace period, because they cannot be asked to end: {why:#}"
+        )),
     }
 }
 
@@ -140,7 +161,7 @@ impl PodEnd<'_> {
         let mut seen = None;
         loop {
             left = match cri::running(host, &left) {
-                Ok(Some(running)) => running,
+                Ok(Some(running)) => running.into_iter().map(|container| container.name).collect(),
                 Ok(None) => return Ok(false),
                 Err(error) => {
                     let why = anyhow::Error::from(error);

@@ -14,17 +14,31 @@ use crate::{
 use anyhow::{anyhow, bail};
 use std::time::{Duration, Instant};
 
-/// Stops etcd. By hand this asks the other members again, right before.
+/// Stops etcd. By hand this asks the other members again, right before, and a leader hands over.
 pub fn stop(
     machine: &mut dyn Machine,
     runtime: &Runtime,
     needs_quorum: bool,
     whole_pod: bool,
 ) -> anyhow::Result<String> {
+    let mut leader = None;
     if needs_quorum {
         machine.others_are_a_quorum()?;
+        leader = match machine.lead_elsewhere() {
+            Ok(name) => name,
+            Err(why) => {
+                machine.note(&format!(
+                    "this member leads the cluster and could not hand over ({why:#}): the others elect a leader when it has ended"
+                ));
+                None
+            }
+        };
     }
-    machine.perform(&Effect::StopEtcd { runtime: runtime.clone(), whole_pod })
+    let stopped = machine.perform(&Effect::StopEtcd { runtime: runtime.clone(), whole_pod })?;
+    Ok(match leader {
+        Some(name) => format!("{stopped}; {name} leads the cluster now"),
+        None => stopped,
+    })
 }
 
 /// Waits until this node's member has a leader and has caught up with it.

@@ -68,6 +68,10 @@ fn ways_in(stage: &mut Stage, target: &Node) -> Result<()> {
         );
         println!("        {told}");
         scene::configure(target, &wanted)?;
+        if wanted.discovery_chap.is_none() {
+            // The script leaves alone what is for all targets of the machine.
+            target.ok("targetcli /iscsi set discovery_auth enable=0")?;
+        }
         let own = wwid(&set_up(target)?, "master-0")?;
         // Under multipath each path must lead to the same LUN.
         let wanted = Wanted { wwid: Some(own), ..wanted };
