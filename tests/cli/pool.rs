@@ -5,7 +5,7 @@ use etcd_lun::health::CHECKS;
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 /// Stands in for ssh: `reach NODE etcd-lun VERB …`. NODE.down: nobody answers. NODE.fails: `apply` fails. What is in NODE.once is
-/// said of the health once, then NODE.health.
+/// said of the health once, then NODE.health. In the same way NODE.now comes before NODE.plan.
 const REACH: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 9
 node=$1
@@ -13,7 +13,7 @@ shift 2
 echo "$node $*" >>calls
 [ ! -e "$node.down" ] || { echo "ssh: connect to host $node port 22: No route to host" >&2; exit 255; }
 case $1 in
-plan) cat "$node.plan" ;;
+plan) if [ -e "$node.now" ]; then cat "$node.now"; rm "$node.now"; else cat "$node.plan"; fi ;;
 health) if [ -e "$node.once" ]; then cat "$node.once"; rm "$node.once"; else cat "$node.health"; fi; exit 4 ;;
 apply)
     [ ! -e "$node.fails" ] || { echo "refused [lun-not-blank]: LUN 1 holds an ext4 filesystem" >&2; exit 3; }
@@ -181,6 +181,31 @@ fn it_stops_at_the_first_failure_and_goes_on_there() {
         "{err}"
     );
     assert_eq!(out, "Done: 2 nodes moved, 1 node had nothing to do.\n");
+}
+
+/// A run whose terminal has closed goes on. While its etcd is away, the node refuses a plan, and for the cluster's sake the others
+/// do too.
+#[test]
+fn a_run_that_goes_on_is_waited_for() {
+    let nodes = Nodes::new("goes-on");
+    let refused = |name: &str| {
+        format!(
+            r#"{{"version":1,"refused":{{"refusal":"{name}"}},"name":"{name}","message":"refused [{name}]: why"}}"#
+        )
+    };
+    nodes.put("master-0.plan", NOTHING);
+    nodes.put("master-1.now", &refused("cluster-unknown"));
+    nodes.put("master-1.plan", NOTHING);
+    nodes.put("master-2.example.com.now", &refused("no-quorum"));
+    let (code, out, err, calls) = nodes.pool(&["apply", "--yes"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("master-1: refused [cluster-unknown]: why")
+            && err.contains("a run may be at work there"),
+        "{err}"
+    );
+    assert!(out.contains("Done: 1 node moved, 2 nodes had nothing to do."), "{out}");
+    assert_eq!(moves(&calls), ["master-2.example.com"]);
 }
 
 #[test]

@@ -64,14 +64,14 @@ pub fn stop(
             Ok(format!("{unit} is stopped, nobody uses {data_dir}"))
         }
         Runtime::StaticPod { manifest: path } => {
-            let pod = EtcdPod::of_running(host, data_dir)?;
-            parking::park(host, path)?;
             let by_hand = !is_confined(host).context("reading this process's SELinux domain")?;
-            if !whole_pod || by_hand {
+            let pod = if by_hand { EtcdPod::of_running(host, data_dir)? } else { None };
+            parking::park(host, path)?;
+            if !whole_pod || pod.is_some() {
                 let end = PodEnd { manifest: path, containers: &[ETCD], users: &users::with_files };
                 end.wait(host, data_dir, watcher)?;
             }
-            if by_hand && let Some(pod) = pod {
+            if let Some(pod) = pod {
                 hasten(host, &pod, watcher);
             }
             if whole_pod {

@@ -34,6 +34,11 @@ pub(in crate::cli) struct ApplyOptions {
 const WHOLE_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// The pause between two looks at the cluster.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// How long a node may refuse because of its cluster. A run whose terminal has closed goes on, and its member is away for as long
+/// as a restart takes.
+const PASSING_LIMIT: Duration = Duration::from_secs(2 * 60);
+/// The refusals that may be over when such a run has ended.
+const PASSING: [&str; 2] = ["cluster-unknown", "no-quorum"];
 
 /// What a node would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +46,8 @@ enum Intent {
     Nothing,
     /// So many steps, as far as they can be planned.
     Steps(usize),
+    /// It refuses for a reason that may pass ([`PASSING`]).
+    NotNow(String),
     /// It refuses, or does not answer.
     Cannot(String),
 }
@@ -49,7 +56,12 @@ fn intent(answer: Result<String, String>) -> Intent {
     #[derive(Deserialize)]
     struct Printed {
         plan: Option<Steps>,
+        refused: Option<Refused>,
         message: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Refused {
+        refusal: String,
     }
     #[derive(Deserialize)]
     struct Steps {
@@ -62,6 +74,11 @@ fn intent(answer: Result<String, String>) -> Intent {
     match serde_json::from_str(&text) {
         Ok(Printed { plan: Some(Steps { steps }), .. }) if steps.is_empty() => Intent::Nothing,
         Ok(Printed { plan: Some(Steps { steps }), .. }) => Intent::Steps(steps.len()),
+        Ok(Printed { refused: Some(Refused { refusal }), message: Some(message), .. })
+            if PASSING.contains(&refusal.as_str()) =>
+        {
+            Intent::NotNow(message)
+        }
         Ok(Printed { message: Some(message), .. }) => Intent::Cannot(message),
         Ok(Printed { .. }) | Err(_) => Intent::Cannot("it printed no plan".into()),
     }
@@ -70,6 +87,30 @@ fn intent(answer: Result<String, String>) -> Intent {
 fn intents(host: &Host, via: &Via, nodes: &[String]) -> Vec<Intent> {
     let answers = via.ask_all(host, nodes, &["etcd-lun", "plan", "--json"], ANSWER_LIMIT);
     answers.into_iter().map(|answer| intent(printed(answer))).collect()
+}
+
+/// The same. If nodes refuse only for what may pass, they are asked again for a while.
+fn settled_intents(host: &Host, via: &Via, nodes: &[String]) -> anyhow::Result<Vec<Intent>> {
+    let begun = Instant::now();
+    let mut told = false;
+    loop {
+        let found = intents(host, via, nodes);
+        let waits = found.iter().any(|intent| matches!(intent, Intent::NotNow(_)));
+        let cannot = found.iter().any(|intent| matches!(intent, Intent::Cannot(_)));
+        if !waits || cannot || begun.elapsed() >= PASSING_LIMIT {
+            return Ok(found);
+        }
+        for (node, intent) in nodes.iter().zip(&found) {
+            if let (Intent::NotNow(why), false) = (intent, told) {
+                print_err(&format!(
+                    "  {node}: {why}\nAsking again for up to {}: a run may be at work there.",
+                    Span(PASSING_LIMIT)
+                ));
+            }
+        }
+        told = true;
+        host.pause(LOOK_AGAIN).context("waiting for a run to end")?;
+    }
 }
 
 /// `pool apply`
@@ -83,7 +124,7 @@ pub(in crate::cli) fn apply(file: Option<&Path>, options: &ApplyOptions) -> Resu
         ));
     }
     print_err(&format!("Asking {} for their plans.", counted(nodes.len())));
-    let intents = intents(&host, via, &nodes);
+    let intents = settled_intents(&host, via, &nodes)?;
     let mut waiting = Vec::new();
     let mut cannot = Vec::new();
     for (node, intent) in nodes.iter().zip(&intents) {
@@ -93,7 +134,7 @@ pub(in crate::cli) fn apply(file: Option<&Path>, options: &ApplyOptions) -> Resu
                 print_err(&format!("  {node}: {count} steps, as far as can be planned now"));
                 waiting.push(node);
             }
-            Intent::Cannot(why) => {
+            Intent::Cannot(why) | Intent::NotNow(why) => {
                 print_err(&format!("  {node}: {why}"));
                 cannot.push(node.as_str());
             }
@@ -170,7 +211,7 @@ fn move_one(host: &Host, via: &Via, node: &str, before: Progress) -> Result<(), 
             ));
             return Ok(());
         }
-        Some(Intent::Cannot(why)) => why,
+        Some(Intent::Cannot(why) | Intent::NotNow(why)) => why,
         Some(Intent::Steps(_)) | None => "it is not done there".to_owned(),
     };
     Err(Exit::Error(anyhow!(
@@ -217,6 +258,8 @@ mod tests {
         let refused =
             r#"{"version":1,"refused":{"refusal":"lun-not-blank"},"message":"refused [lun-not-blank]: why"}"#;
         assert_eq!(said(refused), Intent::Cannot("refused [lun-not-blank]: why".into()));
+        let passing = r#"{"version":1,"refused":{"refusal":"cluster-unknown"},"message":"refused [cluster-unknown]: why"}"#;
+        assert_eq!(said(passing), Intent::NotNow("refused [cluster-unknown]: why".into()));
         assert_eq!(said(r#"{"version":1}"#), Intent::Cannot("it printed no plan".into()));
         assert_eq!(intent(Err("gone".into())), Intent::Cannot("no answer: gone".into()));
     }
