@@ -4,7 +4,7 @@
 //! OpenShift's pod the container `etcdctl` always takes the whole 30 s: its shell ignores the signal, and `sleep`, for which
 //! the shell waits, does not get it (cluster-etcd-operator `bindata/etcd/pod.gotpl.yaml`). At a shutdown of the node systemd
 //! signals every process of a container, and this one ends at once. So each process of the other containers gets SIGTERM here,
-//! as soon as etcd has ended: nobody is left sooner who could write to the data.
+//! as soon as etcd has ended. The time in which one of them could still write to the data is shorter too.
 //!
 //! The kubelet ends the same pod meanwhile, and sees containers that end in their grace period. A container that does not end is
 //! the kubelet's to kill, as before.

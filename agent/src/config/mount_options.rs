@@ -22,6 +22,9 @@ const REFUSED: [&str; 10] =
 /// With these, labels that somebody wrote to the LUN would count (mount(8)).
 const OTHER_LABELS: [&str; 3] = ["defcontext=", "fscontext=", "rootcontext="];
 
+/// The option that gives every file of a filesystem one SELinux label (mount(8)).
+pub const CONTEXT: &str = "context=";
+
 /// What the kernel shows of an option in `mountinfo` (kernel `fs/proc_namespace.c`, and `xfs_fs_show_options` in
 /// `fs/xfs/xfs_super.c`). None for an option that it does not show, or shows in another form: mount(8) keeps `x-systemd.…` and
 /// `defaults` to itself, and XFS prints `allocsize=` in another unit.
@@ -48,7 +51,7 @@ fn shown_as(option: &str) -> Option<&str> {
         "pquota" => Some("prjquota"),
         "uquota" | "quota" => Some("usrquota"),
         "gquota" => Some("grpquota"),
-        _ if AS_WRITTEN.contains(&option) || option.starts_with("context=") => Some(option),
+        _ if AS_WRITTEN.contains(&option) || option.starts_with(CONTEXT) => Some(option),
         _ => None,
     }
 }

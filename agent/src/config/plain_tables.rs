@@ -1,6 +1,6 @@
 //! The tables whose keys are the same in a file and in the program.
 
-use super::{defaults, form, words::Gate};
+use super::{CONTEXT, defaults, form, words::Gate};
 use crate::terms::{AbsPath, Bytes, FsLabel, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,9 +37,6 @@ pub struct LunConfig {
     /// target has no such reservations. Not with `target.multipath`.
     pub reserve: bool,
 }
-
-/// The mount option that gives every file of a filesystem one label (mount(8)).
-const CONTEXT: &str = "context=";
 
 impl LunConfig {
     /// The mount options of the unit: for a LUN on the network `_netdev` comes first, and what takes their effect from

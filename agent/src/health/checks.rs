@@ -6,7 +6,7 @@ use super::report::{
     found, known, ok, outcome,
 };
 use crate::{
-    config::{Backing, Config, Iscsi, not_in_effect},
+    config::{Backing, CONTEXT, Config, Iscsi, not_in_effect},
     node::{
         EtcdState, Fact, KUBELET, Lun, LunView, MountUnit, Node, Order, Selinux, Session,
         authority::{Authority, Record},
@@ -234,10 +234,8 @@ pub(super) fn mount_options(input: CheckInput<'_>) -> Outcome {
         let labelled = matches!(input.node.selinux, Fact::Known(Selinux::On { .. }));
         let wanted = input.config.lun.unit_options(false);
         let wanted = wanted.iter().map(String::as_str);
-        let missing = not_in_effect(
-            wanted.filter(|option| labelled || !option.starts_with("context=")),
-            &mount.options,
-        );
+        let missing =
+            not_in_effect(wanted.filter(|option| labelled || !option.starts_with(CONTEXT)), &mount.options);
         if missing.is_empty() {
             return ok(mount.options.join(","));
         }

@@ -20,8 +20,7 @@ use std::{
 /// The processes with a path below a directory as an argument, and their names: proc_pid_cmdline(5).
 pub fn with_argument_below(host: &Host, dir: &AbsPath) -> io::Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
-    for name in host.root.list("/proc")? {
-        let Ok(pid) = name.parse::<u32>() else { continue };
+    for pid in all(host)? {
         let read = |what: &str| fs::read(host.root.locate(format!("/proc/{pid}/{what}")));
         // Root may read all of them, so an error means that the process has ended.
         let (Ok(line), Ok(comm)) = (read("cmdline"), read("comm")) else { continue };

@@ -28,7 +28,7 @@ pub fn stop(
             Ok(name) => name,
             Err(why) => {
                 machine.note(&format!(
-                    "this member leads the cluster and could not hand over ({why:#}): the others elect a leader when it has ended"
+                    "whether this member leads the cluster was not found out, or it could not hand over ({why:#}): if it leads, the others elect another leader when it has ended"
                 ));
                 None
             }

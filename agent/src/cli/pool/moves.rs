@@ -100,15 +100,18 @@ fn settled_intents(host: &Host, via: &Via, nodes: &[String]) -> anyhow::Result<V
         if !waits || cannot || begun.elapsed() >= PASSING_LIMIT {
             return Ok(found);
         }
-        for (node, intent) in nodes.iter().zip(&found) {
-            if let (Intent::NotNow(why), false) = (intent, told) {
-                print_err(&format!(
-                    "  {node}: {why}\nAsking again for up to {}: a run may be at work there.",
-                    Span(PASSING_LIMIT)
-                ));
+        if !told {
+            for (node, intent) in nodes.iter().zip(&found) {
+                if let Intent::NotNow(why) = intent {
+                    print_err(&format!("  {node}: {why}"));
+                }
             }
+            print_err(&format!(
+                "Asking again for up to {}: a run may be at work there.",
+                Span(PASSING_LIMIT)
+            ));
+            told = true;
         }
-        told = true;
         host.pause(LOOK_AGAIN).context("waiting for a run to end")?;
     }
 }
