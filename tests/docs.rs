@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use etcd_lun::cli::{Entry, entries};
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 fn read(path: &str) -> String {
     let path = format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"));
@@ -125,8 +125,8 @@ const MAKERS: [&str; 8] = [
 
 /// The messages of all other errors. `…` stands for each inserted value. Contexts are left out: they begin
 /// with a gerund and say what was being done. Messages of other programs are left out too.
-fn errors() -> std::collections::BTreeSet<String> {
-    let mut found = std::collections::BTreeSet::new();
+fn errors() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
     for source in sources() {
         for maker in MAKERS {
             for (at, _) in source.match_indices(maker) {
@@ -185,7 +185,7 @@ fn message(arguments: &str) -> Option<String> {
 fn every_error_has_its_entry() {
     let entries: Vec<String> =
         entries_of("docs/errors.md").iter().map(|entry| entry.message.clone()).collect();
-    let listed: std::collections::BTreeSet<String> = entries.iter().cloned().collect();
+    let listed: BTreeSet<String> = entries.iter().cloned().collect();
     assert_eq!(listed.len(), entries.len(), "docs/errors.md has an entry twice");
     let messages = errors();
     assert!(messages.len() > 100, "{messages:#?}");
@@ -216,10 +216,44 @@ fn anchor(heading: &str) -> String {
     kept.chars().filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter)).collect()
 }
 
+/// The lines of a page that are not in a block of code.
+fn lines(page: &str) -> impl Iterator<Item = &str> {
+    page.split("```").step_by(2).flat_map(str::lines)
+}
+
+/// The anchors of a page. A heading that comes twice gets a number, as GitHub and mdBook give it.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in lines(page).filter(|line| line.starts_with('#')) {
+        let name = anchor(line.trim_start_matches('#'));
+        let numbered = (1..).map(|number| format!("{name}-{number}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|it| !found.contains(it));
+        found.extend(free);
+    }
+    found
+}
+
 /// The target of each link and each picture in a text, without those to other sites.
 fn links(text: &str) -> Vec<String> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     targets.map(|(target, _)| target.to_owned()).filter(|target| !target.contains("://")).collect()
+}
+
+/// The path from the root of the checkout to what a document's link leads to.
+fn target(document: &str, link: &str) -> String {
+    let file = link.split('#').next().unwrap();
+    if file.is_empty() {
+        return document.to_owned();
+    }
+    let mut parts: Vec<_> = document.split('/').collect();
+    parts.pop();
+    for part in file.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 #[test]
@@ -227,27 +261,26 @@ fn every_link_leads_to_a_page_and_a_heading() {
     let root = format!("{}/..", env!("CARGO_MANIFEST_DIR"));
     let (mut dead, mut followed) = (Vec::new(), 0);
     for document in documents() {
-        let dir = document.rsplit_once('/').map_or("", |(dir, _)| dir);
         for link in links(&read(&document)) {
             followed += 1;
-            let (file, wanted) = link.split_once('#').unwrap_or((&link, ""));
-            let path =
-                if file.is_empty() { format!("{root}/{document}") } else { format!("{root}/{dir}/{file}") };
-            let is_there = match fs::read_to_string(&path) {
-                Ok(page) => {
-                    let headings = page.lines().filter(|line| line.starts_with('#'));
-                    wanted.is_empty()
-                        || headings.map(|line| anchor(line.trim_start_matches('#'))).any(|it| it == wanted)
-                }
-                Err(_) => false,
-            };
-            if !is_there {
+            let wanted = link.split_once('#').map(|(_, anchor)| anchor);
+            let page = fs::read_to_string(format!("{root}/{}", target(&document, &link)));
+            if !page.is_ok_and(|page| wanted.is_none_or(|wanted| anchors(&page).contains(wanted))) {
                 dead.push(format!("{document}: {link}"));
             }
         }
     }
     assert!(followed > 100, "{followed}");
     assert!(dead.is_empty(), "links that lead nowhere: {dead:#?}");
+}
+
+/// The site that `packaging/book` builds has every page.
+#[test]
+fn every_page_is_in_the_summary() {
+    let summary = "docs/SUMMARY.md";
+    let listed: BTreeSet<_> = links(&read(summary)).iter().map(|link| target(summary, link)).collect();
+    let pages: BTreeSet<_> = documents().into_iter().filter(|page| page != summary).collect();
+    assert_eq!(listed, pages, "{summary} differs from the pages that are there");
 }
 
 /// A page that is one screen long, in lines that fit.
