@@ -283,6 +283,60 @@ fn every_page_is_in_the_summary() {
     assert_eq!(listed, pages, "{summary} differs from the pages that are there");
 }
 
+/// Words that send a reader back to look for what they mean.
+const RIDDLES: [&str; 14] = [
+    ". Whose ",
+    ". Whom ",
+    ". The same holds",
+    ". The same is ",
+    ". The same for ",
+    ". The same as ",
+    ". The same. ",
+    " what comes of ",
+    " by one that ",
+    " taken for ",
+    " hangs on ",
+    " can't be told",
+    " the kernel's word",
+    " manners ",
+];
+
+/// Who must not be "had" do something: "the rule has systemd start it" is "systemd starts it, because of the rule".
+const ACTORS: [&str; 9] =
+    ["apply", "etcd", "etcd-lun", "iscsid", "kubelet", "multipathd", "operator", "systemd", "udev"];
+const VERBS: [&str; 11] =
+    ["ask", "delete", "make", "mount", "read", "refuse", "run", "start", "stop", "wait", "write"];
+
+/// A text as sentences, each of which follows ". ", without code, marks and line breaks.
+fn sentences(text: &str) -> String {
+    let mut found = String::from(". ");
+    for line in lines(text) {
+        let bare = line.trim_start_matches(['#', '/', '>', ' ']);
+        let item = bare.strip_prefix("- ").or_else(|| bare.strip_prefix("| "));
+        if item.is_some() || bare.is_empty() {
+            found += ". ";
+        }
+        found += &item.unwrap_or(bare).replace(" | ", ". ").replace(['`', '*'], "");
+        found.push(' ');
+    }
+    found.split_whitespace().fold(String::new(), |text, word| text + word + " ")
+}
+
+#[test]
+fn no_page_and_no_unit_speaks_in_riddles() {
+    let units = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../units")).unwrap();
+    let units = units.map(|unit| format!("units/{}", unit.unwrap().file_name().into_string().unwrap()));
+    let had = ["have", "has"].iter().flat_map(|had| ACTORS.map(|actor| format!(" {had} {actor} ")));
+    let had: Vec<_> = had.flat_map(|begin| VERBS.map(|verb| format!("{begin}{verb} "))).collect();
+    let mut seen = Vec::new();
+    for document in documents().into_iter().chain(units.filter(|unit| unit != "units/example")) {
+        let text = sentences(&read(&document));
+        let riddles = RIDDLES.into_iter().chain(had.iter().map(String::as_str));
+        seen.extend(riddles.filter(|it| text.contains(it)).map(|it| format!("{document}: {it:?}")));
+    }
+    assert!(seen.is_empty(), "{seen:#?}");
+}
+
 /// A page that is one screen long, in lines that fit.
 #[test]
 fn the_readme_is_short_and_its_config_is_right() {
