@@ -3,7 +3,11 @@
 use crate::support::etcd;
 use anyhow::{anyhow, bail};
 use etcd_lun::{
-    apply::machine::{Aside, Confirmed, Effect, Machine, Place, Source},
+    apply::{
+        machine::{Aside, Confirmed, Effect, Machine, Place, Source},
+        pod::EtcdPod,
+    },
+    config::Runtime,
     node::{
         Etcd,
         authority::{Record, Stamp},
@@ -35,6 +39,7 @@ pub enum Look {
     StillHolds,
     Confirm,
     Quorum,
+    Pod,
     StampAtRest,
     Pause,
 }
@@ -68,6 +73,7 @@ pub struct Facts {
     pub still_holds: bool,
     pub confirmed: Confirmed,
     pub is_quorum: bool,
+    pub is_in_a_pod: bool,
 }
 
 /// How facts change.
@@ -241,6 +247,10 @@ impl Machine for Odd {
             true => Ok(()),
             false => Err(anyhow!("the others are no quorum")),
         }
+    }
+
+    fn etcd_pod(&self, _runtime: &Runtime) -> anyhow::Result<Option<EtcdPod>> {
+        self.found(Look::Pod, |facts| facts.is_in_a_pod.then(|| EtcdPod("pod".into())))
     }
 
     fn pause(&mut self, _span: Span) -> anyhow::Result<()> {

@@ -3,7 +3,10 @@
 use super::*;
 use anyhow::{anyhow, bail, ensure};
 use etcd_lun::{
-    apply::machine::{Aside, Confirmed, Effect, Machine, Place, Source},
+    apply::{
+        machine::{Aside, Confirmed, Effect, Machine, Place, Source},
+        pod::EtcdPod,
+    },
     node::{BarredData, Reservation},
     plan::{
         Way,
@@ -171,6 +174,10 @@ impl Machine for World {
         Ok(())
     }
 
+    fn etcd_pod(&self, runtime: &Runtime) -> anyhow::Result<Option<EtcdPod>> {
+        Ok(matches!(runtime, Runtime::StaticPod { .. }).then(|| EtcdPod("pod".into())))
+    }
+
     fn pause(&mut self, _span: Span) -> anyhow::Result<()> {
         Ok(())
     }
@@ -197,6 +204,9 @@ impl Machine for World {
                 etcd.running = false;
                 etcd.stopped_by_us = true;
                 self.node.cluster = None;
+            }
+            Effect::EndOthers { .. } => {
+                ensure!(!self.runs(), "containers beside a running etcd are asked to end")
             }
             Effect::AwaitPodEnd { .. } => {
                 ensure!(!self.runs(), "the pod was not stopped");

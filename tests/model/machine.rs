@@ -12,8 +12,10 @@ use anyhow::{anyhow, bail, ensure};
 use etcd_lun::{
     apply::{
         machine::{Aside, Confirmed, Effect, Machine, Place, Source},
+        pod::EtcdPod,
         protocol,
     },
+    config::Runtime,
     node::{
         self, authority,
         layout::{BARRED, RETIRED, RETURNING},
@@ -266,6 +268,12 @@ impl Machine for Sim<'_, '_> {
         let run = self.run.borrow();
         let uses = run.world.is_running() || run.world.sidecars && run.guards.pod_end;
         Ok(if looks && uses { vec!["somebody".into()] } else { Vec::new() })
+    }
+
+    /// Its name says nothing here.
+    fn etcd_pod(&self, runtime: &Runtime) -> anyhow::Result<Option<EtcdPod>> {
+        let is_in_a_pod = matches!(runtime, Runtime::StaticPod { .. });
+        Ok((is_in_a_pod && self.run.borrow().by_hand).then(|| EtcdPod("pod".into())))
     }
 
     fn mounted_on(&self, _data_dir: &AbsPath) -> anyhow::Result<Option<String>> {

@@ -37,8 +37,10 @@ const MUTANTS: &[Mutant] = &[
 ];
 
 /// Guards that only a static pod needs.
-const MUTANTS_OF_A_POD: &[Mutant] =
-    &[("the end of the pod's other containers is not awaited", |guards| guards.pod_end = false)];
+const MUTANTS_OF_A_POD: &[Mutant] = &[
+    ("the end of the pod's other containers is not awaited", |guards| guards.pod_end = false),
+    ("containers are asked to end beside an etcd that runs", |guards| guards.pod_is_down = false),
+];
 
 /// Looks of the program's own steps without which the search finds a loss, one at a time.
 ///

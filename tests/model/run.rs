@@ -112,6 +112,8 @@ pub struct Run<'a> {
     pub unchecked: bool,
     /// Whether a person runs this, so that the other members are asked.
     pub by_hand: bool,
+    /// What an effect has broken, though its step goes on without it.
+    pub broken: Option<&'static str>,
     interrupted: bool,
     events: Events<'a>,
     /// Events that are possible once those of this run have happened, with their places.
@@ -140,6 +142,7 @@ impl<'a> Run<'a> {
             is_watching: false,
             unchecked: false,
             by_hand: false,
+            broken: None,
             interrupted: false,
             events,
             possible: Vec::new(),
@@ -231,6 +234,9 @@ impl<'a> Run<'a> {
     }
 
     pub fn take(&mut self, act: impl FnOnce(&mut World)) -> Result<(), Stop> {
+        if let Some(why) = self.broken {
+            return Err(Stop::Broken(why.into()));
+        }
         act(&mut self.world);
         if self.world.etcd == Etcd::OnLocal && self.world.record_says_lun() {
             self.world.meddled = true;

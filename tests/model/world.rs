@@ -184,6 +184,8 @@ pub struct Guards {
     pub rolled_back: bool,
     /// What counts is done after all containers of the pod have ended.
     pub pod_end: bool,
+    /// Containers beside etcd are asked to end only while no etcd runs.
+    pub pod_is_down: bool,
     /// What was written to the copy is read back from its device.
     pub read_back: bool,
     /// The stamp of the staged LUN is read back from its device.
@@ -217,6 +219,7 @@ impl Guards {
         shut: true,
         rolled_back: true,
         pod_end: true,
+        pod_is_down: true,
         read_back: true,
         stamp_read_back: true,
         audit: true,

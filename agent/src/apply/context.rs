@@ -5,6 +5,7 @@ use crate::{
     config::Config,
     host::{
         Host,
+        process::Asked,
         staging::Staging,
         tree::{Ledger, State},
     },
@@ -39,6 +40,8 @@ pub struct Run<'a> {
     pub read: Option<State>,
     /// When this run began to log in for the LUN that it attaches next.
     pub attaching_since: Option<Instant>,
+    /// The processes of the other containers of etcd's pod that were asked to end.
+    pub ending: Vec<Asked>,
     /// This run has moved the local data out of the data directory, and nobody used it after that.
     pub retired: bool,
 }
@@ -65,6 +68,7 @@ impl<'a> Run<'a> {
             evidence: Evidence::Nothing,
             read: None,
             attaching_since: None,
+            ending: Vec::new(),
             retired: false,
         }
     }

@@ -6,6 +6,7 @@
 //!
 //! [`steps`]: super::steps
 
+use super::pod::EtcdPod;
 use crate::{
     config::Runtime,
     node::{
@@ -97,6 +98,9 @@ pub trait Machine {
     fn lead_elsewhere(&mut self) -> anyhow::Result<Option<String>> {
         Ok(None)
     }
+
+    /// The pod in which etcd runs, if its other containers may be asked to end once etcd has: by hand, and never at a boot.
+    fn etcd_pod(&self, runtime: &Runtime) -> anyhow::Result<Option<EtcdPod>>;
 
     /// Waits this long. It fails if the run is interrupted.
     fn pause(&mut self, span: Span) -> anyhow::Result<()>;
@@ -218,6 +222,11 @@ pub enum Effect {
         runtime: Runtime,
         /// Whether all containers of its pod are waited for.
         whole_pod: bool,
+    },
+    /// Asks the other containers of this pod of etcd's to end, if no etcd runs. Their files may still be open when this returns.
+    EndOthers {
+        /// The pod, as it was found while etcd ran.
+        pod: EtcdPod,
     },
     /// Waits until all containers of etcd's pod have ended. Its manifest lies aside.
     AwaitPodEnd {

@@ -6,11 +6,14 @@ use super::{
     evidence::Evidence,
     exposure, guard,
     machine::{Aside, Confirmed, Effect, Free, Machine, Place, Source},
-    place, record, reserving, stamping,
+    place,
+    pod::EtcdPod,
+    record, reserving, stamping,
     steps::{catch_up, confirm, copy, etcd, fence, format, prove, returning, stage},
     unmount, users,
 };
 use crate::{
+    config::Runtime,
     hands,
     host::{block, inode, tree, xfs},
     node::{
@@ -129,6 +132,10 @@ impl Machine for Run<'_> {
         observe::hand_over_leadership(self.host, self.config).map_err(|why| anyhow!(why))
     }
 
+    fn etcd_pod(&self, runtime: &Runtime) -> anyhow::Result<Option<EtcdPod>> {
+        etcd::pod(self.host, self.config, runtime)
+    }
+
     fn pause(&mut self, span: Span) -> anyhow::Result<()> {
         Ok(self.host.pause(span.0)?)
     }
@@ -145,6 +152,7 @@ impl Machine for Run<'_> {
             Effect::StopEtcd { runtime, whole_pod } => {
                 return etcd::stop(self.host, self.config, runtime, *whole_pod, self.watcher);
             }
+            Effect::EndOthers { pod } => etcd::end_others(self, pod)?,
             Effect::AwaitPodEnd { manifest } => {
                 return etcd::await_pod_end(self.host, self.config, manifest, self.watcher);
             }

@@ -11,15 +11,18 @@
 
 use super::users::{container_in, pod_of};
 use crate::{
-    host::{Host, cgroup, cri, filelock, process},
+    host::{
+        Host, cgroup, cri, filelock,
+        process::{self, Asked},
+    },
     node,
     terms::AbsPath,
 };
 use anyhow::Context as _;
 
 /// The pod of an etcd, by the name of its cgroup.
-#[derive(Debug, PartialEq, Eq)]
-pub struct EtcdPod(String);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdPod(pub String);
 
 impl EtcdPod {
     /// The pod of the process that holds the database's lock; none if there is no such process, or not one only, or if it is in no
@@ -32,10 +35,10 @@ impl EtcdPod {
         Ok(group.filter(|group| container_in(group).is_some()).map(|group| Self(pod_of(&group).to_owned())))
     }
 
-    /// Asks each process of these containers of the pod to end. Returns how many were asked; none if there is no crictl. A container
-    /// of the same name in another pod is left alone.
-    pub fn ask_to_end(&self, host: &Host, containers: &[&str]) -> anyhow::Result<usize> {
-        let Some(running) = cri::running(host, containers)? else { return Ok(0) };
+    /// Asks each process of these containers of the pod to end. Returns those that were asked; none if there is no crictl. A
+    /// container of the same name in another pod is left alone.
+    pub fn ask_to_end(&self, host: &Host, containers: &[&str]) -> anyhow::Result<Vec<Asked>> {
+        let Some(running) = cri::running(host, containers)? else { return Ok(Vec::new()) };
         let ids: Vec<_> = running.into_iter().flat_map(|container| container.ids).collect();
         let is_one = |pid: u32| -> std::io::Result<bool> {
             let group = group_of(host, pid)?;
@@ -44,10 +47,10 @@ impl EtcdPod {
                     && container_in(&group).is_some_and(|id| ids.iter().any(|one| one == id))
             }))
         };
-        let mut asked = 0;
+        let mut asked = Vec::new();
         for pid in process::all(host)? {
-            if is_one(pid)? && process::terminate_if(pid, || is_one(pid))? {
-                asked += 1;
+            if is_one(pid)? {
+                asked.extend(process::terminate_if(pid, || is_one(pid))?);
             }
         }
         Ok(asked)
@@ -93,10 +96,12 @@ mod tests {
             Host::fixture(Root::new(&machine.0), Box::new(Transcript::default().on(ask, 0, &answer, "")))
                 .unwrap();
         let etcd_pod = EtcdPod("kubepods-burstable-pod5c1f.slice".into());
-        assert_eq!(etcd_pod.ask_to_end(&host, &["etcdctl"]).unwrap(), 2);
+        let asked = etcd_pod.ask_to_end(&host, &["etcdctl"]).unwrap();
+        assert_eq!(asked.len(), 2);
         for child in &mut children[..2] {
             assert_eq!(child.wait().unwrap().signal(), Some(15));
         }
+        assert!(asked.iter().all(Asked::has_ended));
         for child in &mut children[2..] {
             assert!(child.try_wait().unwrap().is_none());
             child.kill().unwrap();

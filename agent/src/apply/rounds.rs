@@ -9,7 +9,7 @@ use super::{
     outcome::{Done, Failure},
     steps::{attach, preflight},
     sysfs,
-    watcher::Watcher,
+    watcher::{StepNumber, Watcher},
 };
 use crate::{
     config::Config,
@@ -136,11 +136,14 @@ fn carry_out(
     begun: &mut Vec<Step>,
     clock: &mut Clock,
 ) -> Result<(), Failure> {
+    let before = begun.len();
     for (at, step) in plan.steps.iter().enumerate() {
         if run.host.interrupt.is_requested() {
             return Err(Failure::Error(anyhow!("interrupted before the step `{step}`")));
         }
-        run.watcher.started(at + 1, plan.steps.len(), step);
+        let number =
+            StepNumber { at: before + at + 1, of: before + plan.steps.len(), more: plan.horizon.is_some() };
+        run.watcher.started(number, step);
         begun.push(step.clone());
         let (start, log) = (Instant::now(), kmsg::Mark::now(run.host));
         let outcome = dispatch::step(run, step).map_err(|error| cause::beside(run, error, log));

@@ -6,12 +6,29 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Where a step stands in a run, whose plans are numbered through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepNumber {
+    /// Its number, from 1.
+    pub at: usize,
+    /// How many steps are known by now.
+    pub of: usize,
+    /// Whether more may follow, which depend on what these find.
+    pub more: bool,
+}
+
+impl fmt::Display for StepNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}/{}{}]", self.at, self.of, if self.more { "+" } else { "" })
+    }
+}
+
 /// An observer of a run's progress.
 pub trait Watcher: fmt::Debug {
     /// A plan was made.
     fn planned(&mut self, plan: &Plan);
     /// A step begins.
-    fn started(&mut self, at: usize, of: usize, step: &Step);
+    fn started(&mut self, number: StepNumber, step: &Step);
     /// The step has made progress: bytes done, and the total if it is known.
     fn moved(&mut self, done: u64, of: Option<u64>);
     /// The step waits for this.
@@ -28,7 +45,7 @@ pub struct Silent;
 
 impl Watcher for Silent {
     fn planned(&mut self, _: &Plan) {}
-    fn started(&mut self, _: usize, _: usize, _: &Step) {}
+    fn started(&mut self, _: StepNumber, _: &Step) {}
     fn moved(&mut self, _: u64, _: Option<u64>) {}
     fn waiting(&mut self, _: &str) {}
     fn ended(&mut self, _: &Step, _: Result<&str, &str>, _: Duration) {}

@@ -3,9 +3,10 @@
 use super::{
     env,
     output::{print_err, print_err_part},
+    time_left::TimeLeft,
 };
 use crate::{
-    apply::{Watcher, run_file::RunFile},
+    apply::{StepNumber, Watcher, run_file::RunFile},
     plan::{Plan, Step},
     terms::Bytes,
 };
@@ -25,6 +26,7 @@ pub(super) struct Progress<'a> {
     /// What was said of the cluster.
     cluster: String,
     last: Option<Instant>,
+    left: TimeLeft,
     /// For those who follow the run.
     file: Option<RunFile<'a>>,
 }
@@ -41,6 +43,7 @@ impl<'a> Progress<'a> {
             title: String::new(),
             cluster: String::new(),
             last: None,
+            left: TimeLeft::default(),
             file: None,
         }
     }
@@ -73,6 +76,7 @@ impl<'a> Progress<'a> {
 
 impl Watcher for Progress<'_> {
     fn planned(&mut self, plan: &Plan) {
+        self.left.planned(plan);
         if let Some(horizon) = plan.horizon {
             tracing::debug!("{} steps; {horizon}", plan.steps.len());
         }
@@ -88,8 +92,9 @@ impl Watcher for Progress<'_> {
         self.line_for_all(&format!("      waits: {for_what}"));
     }
 
-    fn started(&mut self, at: usize, of: usize, step: &Step) {
-        self.place = format!("[{at}/{of}]");
+    fn started(&mut self, number: StepNumber, step: &Step) {
+        self.left.started(step, Instant::now());
+        self.place = number.to_string();
         self.title = format!("{} {step}", self.place);
         tracing::info!(STEP = step.id(), "{} started", self.title);
         if let Some(file) = &mut self.file {
@@ -106,10 +111,13 @@ impl Watcher for Progress<'_> {
         if self.last.is_some_and(|last| last.elapsed() < Duration::from_millis(100)) {
             return;
         }
-        let text = match of.filter(|of| *of > 0) {
+        let mut text = match of.filter(|of| *of > 0) {
             Some(of) => format!("{} of {}, {} %", Bytes(done), Bytes(of), done.saturating_mul(100) / of),
             None => Bytes(done).to_string(),
         };
+        if let Some(left) = self.left.moved(done, of, Instant::now()) {
+            text.push_str(&format!("; all steps take about {left} more"));
+        }
         print_err_part(&format!("\r\x1b[K      {text}"));
         self.last = Some(Instant::now());
     }

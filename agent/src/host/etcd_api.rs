@@ -86,6 +86,11 @@ impl ApiError {
         }
     }
 
+    /// Whether nobody answers, as while a member starts.
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Failed { code: 7 | 28, .. })
+    }
+
     /// The keys of the config that this failure of the node's own member is about.
     pub fn keys(&self) -> &'static str {
         match self {

@@ -14,6 +14,8 @@ pub enum Tool {
     Curl,
     /// Shows the state of device-mapper's devices; not on every machine.
     Dmsetup,
+    /// Sets the I/O scheduling class of processes (util-linux).
+    Ionice,
     /// The command line tool of open-iscsi.
     Iscsiadm,
     /// Prints the journal.
@@ -51,6 +53,7 @@ impl Tool {
             Self::Crictl => "crictl",
             Self::Curl => "curl",
             Self::Dmsetup => "dmsetup",
+            Self::Ionice => "ionice",
             Self::Iscsiadm => "iscsiadm",
             Self::Journalctl => "journalctl",
             Self::Lsblk => "lsblk",
@@ -74,7 +77,7 @@ impl Tool {
     /// The package with the tool, on RHEL and on Debian. An error message names it if the tool is missing.
     pub fn package(self) -> &'static str {
         match self {
-            Self::Blkid | Self::Lsblk => "util-linux",
+            Self::Blkid | Self::Ionice | Self::Lsblk => "util-linux",
             Self::Crictl => "cri-tools",
             Self::Curl => "curl",
             Self::Dmsetup => "device-mapper (Debian: dmsetup)",

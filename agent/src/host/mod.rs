@@ -5,6 +5,7 @@
 //! modules decide what to do with them.
 #![allow(clippy::disallowed_methods)] // clippy.toml allows these methods only here
 
+pub mod background;
 pub mod block;
 pub mod cgroup;
 pub mod credential;

@@ -12,7 +12,10 @@ use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 use std::{
     ffi::OsStr,
     fs, io,
-    os::{fd::AsFd, unix::ffi::OsStrExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path,
     time::{Duration, Instant},
 };
@@ -114,23 +117,35 @@ pub fn terminate(pid: u32) -> io::Result<()> {
     }
 }
 
+/// A process that was asked to end, by a handle of it.
+#[derive(Debug)]
+pub struct Asked(OwnedFd);
+
+impl Asked {
+    /// Whether it is known to have ended, even if its parent has not waited for it yet.
+    pub fn has_ended(&self) -> bool {
+        let mut watched = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        matches!(poll(&mut watched, PollTimeout::ZERO), Ok(1..))
+    }
+}
+
 /// Asks a process to end (SIGTERM) if it is still the one that is meant when a handle of it is open: its number may be another
-/// process's by now. Says whether it was asked. A kernel without such handles (before 5.3) asks nobody.
-pub fn terminate_if(pid: u32, is_meant: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
+/// process's by now. Returns none if it was not asked. A kernel without such handles (before 5.3) asks nobody.
+pub fn terminate_if(pid: u32, is_meant: impl FnOnce() -> io::Result<bool>) -> io::Result<Option<Asked>> {
     let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else {
-        return Ok(false);
+        return Ok(None);
     };
     let handle = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => handle,
-        Err(rustix::io::Errno::SRCH | rustix::io::Errno::NOSYS) => return Ok(false),
+        Err(rustix::io::Errno::SRCH | rustix::io::Errno::NOSYS) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     if !is_meant()? {
-        return Ok(false);
+        return Ok(None);
     }
     match pidfd_send_signal(&handle, rustix::process::Signal::TERM) {
-        Ok(()) => Ok(true),
-        Err(rustix::io::Errno::SRCH) => Ok(false),
+        Ok(()) => Ok(Some(Asked(handle))),
+        Err(rustix::io::Errno::SRCH) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -70,18 +70,56 @@ pub(crate) enum Serving {
     Learner,
 }
 
+/// Why this node's member does not serve, or cannot be asked. Its text ends with a cure where there is one.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotServing {
+    /// It does not answer as a member does.
+    #[error("this node's member at {url}: {error}; see that etcd runs, and check {} in the config", .error.keys())]
+    Unanswered {
+        /// Where it was asked.
+        url: ClientUrl,
+        /// The answer.
+        error: ApiError,
+    },
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl NotServing {
+    /// The finding, for someone who waits for a member that was just started: it opens its database and reads its log before it
+    /// answers, and there is nothing to cure.
+    pub(crate) fn so_far(&self) -> String {
+        match self {
+            Self::Unanswered { url, error } if error.is_silence() => {
+                format!("the member at {url} has not answered yet")
+            }
+            Self::Unanswered { url, error } => format!("the member at {url} has not answered yet: {error}"),
+            Self::Other(why) => why.clone(),
+        }
+    }
+}
+
+impl From<String> for NotServing {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
 /// Whether this node's member serves. The error says what it waits for.
-pub(crate) fn own_member(host: &Host, config: &Config) -> Result<Serving, String> {
+pub(crate) fn own_member(host: &Host, config: &Config) -> Result<Serving, NotServing> {
     let own = own(host, config)?;
     if own.status.leader == 0 {
-        return Err(format!("the member at {} sees no leader", own.url));
+        return Err(format!("the member at {} sees no leader", own.url).into());
     }
     if own.status.learner {
         return Ok(Serving::Learner);
     }
     match etcd_api::read(host, &own.url, &own.with) {
         Ok(()) => Ok(Serving::Voter),
-        Err(error) => Err(format!("the member at {} has not caught up with its leader: {error}", own.url)),
+        Err(error) => {
+            Err(format!("the member at {} has not caught up with its leader: {error}", own.url).into())
+        }
     }
 }
 
@@ -91,7 +129,7 @@ pub(crate) fn own_member(host: &Host, config: &Config) -> Result<Serving, String
 /// A leader that ends takes the cluster's writes with it until the others have elected another: an election time-out, 1 s by
 /// default and 2.5 s in OpenShift's profile `Slower`, and the election. A leader that hands over first costs no such time.
 pub fn hand_over_leadership(host: &Host, config: &Config) -> Result<Option<String>, String> {
-    let own = own(host, config)?;
+    let own = own(host, config).map_err(|why| why.to_string())?;
     if own.status.leader != own.status.member {
         return Ok(None);
     }
@@ -141,7 +179,7 @@ pub(super) fn at_port(url: &ClientUrl, port: Option<u16>) -> ClientUrl {
     port.map_or_else(|| url.clone(), |port| url.at_port(port))
 }
 
-fn own(host: &Host, config: &Config) -> Result<Own, String> {
+fn own(host: &Host, config: &Config) -> Result<Own, NotServing> {
     let client_url = &config.cluster.client_url;
     let name = client_url.host();
     match route::is_own(name) {
@@ -149,12 +187,14 @@ fn own(host: &Host, config: &Config) -> Result<Own, String> {
         Ok(false) => {
             return Err(format!(
                 "{client_url} is not an address of this node: set `cluster.client_url` to that of its own member"
-            ));
+            )
+            .into());
         }
         Err(error) => {
             return Err(format!(
                 "{name} cannot be resolved ({error}): see that `cluster.client_url` is right"
-            ));
+            )
+            .into());
         }
     }
     let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
@@ -167,15 +207,12 @@ fn own(host: &Host, config: &Config) -> Result<Own, String> {
     let url = at_port(client_url, port);
     match answer {
         Ok(status) => Ok(Own { url, port, with, status }),
-        Err(error) => Err(format!(
-            "this node's member at {url}: {error}; see that etcd runs, and check {} in the config",
-            error.keys()
-        )),
+        Err(error) => Err(NotServing::Unanswered { url, error }),
     }
 }
 
 fn ask(host: &Host, config: &Config) -> Result<(Cluster, Agreement), String> {
-    let own = own(host, config)?;
+    let own = own(host, config).map_err(|why| why.to_string())?;
     // A linearizable list needs a quorum. Without one the member's own list is as good: whether the listed members serve is
     // asked of each of them.
     let own_list = || etcd_api::members(host, &own.url, false, &own.with);
@@ -348,5 +385,20 @@ mod tests {
             assert_eq!(found.is_empty(), said.is_empty(), "{found}");
             assert!(found.contains(said), "{found}");
         }
+    }
+
+    /// A member that reads its log is nothing to cure.
+    #[test]
+    fn a_member_that_starts_is_not_alarming() {
+        let failed = |code| NotServing::Unanswered {
+            url: "http://127.0.0.1:2379".parse().unwrap(),
+            error: ApiError::Failed { code, said: "curl: …".into() },
+        };
+        for silent in [7, 28] {
+            assert_eq!(failed(silent).so_far(), "the member at http://127.0.0.1:2379 has not answered yet");
+            assert!(failed(silent).to_string().contains("`cluster.client_url`"));
+        }
+        let wrong = failed(60).so_far();
+        assert!(wrong.contains("has not answered yet: ") && wrong.contains("certificate"), "{wrong}");
     }
 }

@@ -16,7 +16,7 @@ mod records;
 pub mod secrets;
 mod selinux;
 
-pub(crate) use cluster::{Serving, cluster_now, own_member};
+pub(crate) use cluster::{NotServing, Serving, cluster_now, own_member};
 pub use cluster::{cluster, hand_over_leadership};
 pub use elsewhere::elsewhere;
 pub(crate) use etcd::{etcd, etcd_by_lock};

@@ -31,6 +31,8 @@ pub struct Case {
     /// After so many effects, an error takes the last one back.
     pub takes_back_after: Option<usize>,
     pub rows: Vec<Row>,
+    /// The effect with this number may fail: the step goes on without it.
+    pub goes_on_without: Option<usize>,
     /// Looks that only tell the step what is to be done, each after so many effects. Whatever they find, nothing is wrong.
     pub tells: &'static [(usize, Look)],
 }
@@ -70,6 +72,7 @@ fn facts() -> Facts {
         still_holds: true,
         confirmed: Confirmed::Holds(DATA),
         is_quorum: true,
+        is_in_a_pod: false,
     }
 }
 
@@ -83,7 +86,7 @@ fn data_dir() -> AbsPath {
 }
 
 fn case(name: &'static str, step: Step, facts: Facts, rows: Vec<Row>) -> Case {
-    Case { name, step, facts, takes_back_after: None, rows, tells: &[] }
+    Case { name, step, facts, takes_back_after: None, rows, goes_on_without: None, tells: &[] }
 }
 
 // What a look finds.

@@ -15,6 +15,9 @@ pub(super) fn cases() -> Vec<Case> {
     let start =
         |on| Step::StartEtcd(StartEtcd { runtime: runtime.clone(), data_dir: data_dir(), on, wait: true });
     let stop = |needs_quorum| Step::StopEtcd { runtime: runtime.clone(), needs_quorum, whole_pod: true };
+    let pod = config_for("static-pod").etcd.runtime;
+    let stop_pod = |whole_pod| Step::StopEtcd { runtime: pod.clone(), needs_quorum: true, whole_pod };
+    let no_quorum = || vec![at(0, Look::Quorum, |facts| facts.is_quorum = false, "no quorum")];
     let verified = |after| {
         vec![
             at(after, Look::Stamp, no_stamp, "no stamp"),
@@ -96,12 +99,27 @@ pub(super) fn cases() -> Vec<Case> {
                 at(0, IsFenced, fence, "is fenced"),
             ],
         ),
-        case(
-            "stop-etcd, by hand",
-            stop(true),
-            facts(),
-            vec![at(0, Look::Quorum, |facts| facts.is_quorum = false, "no quorum")],
-        ),
-        case("stop-etcd, at a boot", stop(false), facts(), Vec::new()),
+        Case { tells: &[(0, Look::Pod)], ..case("stop-etcd, by hand", stop(true), facts(), no_quorum()) },
+        Case { tells: &[(0, Look::Pod)], ..case("stop-etcd, at a boot", stop(false), facts(), Vec::new()) },
+        Case {
+            tells: &[(0, Look::Pod)],
+            goes_on_without: Some(1),
+            ..case(
+                "stop-etcd, in a pod",
+                stop_pod(false),
+                Facts { is_in_a_pod: true, ..facts() },
+                no_quorum(),
+            )
+        },
+        Case {
+            tells: &[(0, Look::Pod)],
+            goes_on_without: Some(1),
+            ..case(
+                "stop-etcd, in a pod, and all of it",
+                stop_pod(true),
+                Facts { is_in_a_pod: true, ..facts() },
+                no_quorum(),
+            )
+        },
     ]
 }

@@ -32,6 +32,16 @@ impl Sim<'_, '_> {
                 })
                 .map_err(halt)?;
             }
+            // A container that was asked may end or not, and CRI-O may answer or not: in any case one that has not ended may
+            // write until its end is awaited.
+            Effect::EndOthers { .. } => {
+                let mut run = self.run.borrow_mut();
+                run.happen().map_err(halt)?;
+                ensure!(!run.world.is_running() || !guards.pod_is_down, "somebody started etcd");
+                if run.world.is_running() {
+                    run.broken = Some("containers beside an etcd that runs are ended");
+                }
+            }
             Effect::AwaitPodEnd { .. } => {
                 let mut run = self.run.borrow_mut();
                 run.happen().map_err(halt)?;

@@ -9,7 +9,10 @@ use crate::{
         context::Run,
         machine::{Effect, Machine},
     },
-    host::tree::{self, Moved, Source},
+    host::{
+        background::Background,
+        tree::{self, Moved, Source},
+    },
     plan::{Refusal, Way, step::CatchUp},
     terms::Bytes,
 };
@@ -40,12 +43,13 @@ pub fn rounds(run: &mut Run<'_>, step: &CatchUp) -> anyhow::Result<String> {
         stage::remount(run)?;
     }
     run.ledger = None;
+    let background = Background::enter(run.host);
     let begun = Instant::now();
-    let (mut last, mut took) = round(run, step)?;
+    let (mut last, mut took) = round(run, step, None)?;
     let mut rounds = 1;
     while last.written > LITTLE && rounds < ROUNDS && begun.elapsed() < LIMIT {
         let before = last.written;
-        (last, took) = round(run, step)?;
+        (last, took) = round(run, step, Some(last.read))?;
         rounds += 1;
         if last.written >= before {
             break;
@@ -53,10 +57,14 @@ pub fn rounds(run: &mut Run<'_>, step: &CatchUp) -> anyhow::Result<String> {
     }
     let audit = Instant::now();
     let to = Destination::open(run, from, *way)?;
-    tree::warm(&to.root, &run.host.interrupt).context("reading the copy into memory")?;
-    let audited = prove::audit(run, &to, LIMIT)?;
+    tree::warm(&to.root, &run.host.interrupt, &|| background.rest())
+        .context("reading the copy into memory")?;
+    let audited = prove::audit(run, &to, LIMIT, &|| {
+        background.rest();
+        true
+    })?;
     if audit.elapsed() > SHORT || rounds == 1 {
-        (last, took) = round(run, step)?;
+        (last, took) = round(run, step, Some(last.read))?;
         rounds += 1;
     }
     let found = format!(
@@ -65,21 +73,23 @@ pub fn rounds(run: &mut Run<'_>, step: &CatchUp) -> anyhow::Result<String> {
         Bytes(last.read),
         Bytes(last.written)
     );
-    if took > limit.0 {
+    let at_rest = last.at_rest(took);
+    if at_rest > limit.0 {
         return Err(Refusal::SwitchTooLong { found, limit: *limit }.into());
     }
     Ok(format!(
         "{found}: copying what is left takes about {:.0} s of the time that etcd is away; {audited}",
-        took.as_secs_f64().ceil()
+        at_rest.as_secs_f64().ceil()
     ))
 }
 
-fn round(run: &mut Run<'_>, step: &CatchUp) -> anyhow::Result<(Moved, Duration)> {
+/// One round over a source of this size, as far as it is known.
+fn round(run: &mut Run<'_>, step: &CatchUp, size: Option<u64>) -> anyhow::Result<(Moved, Duration)> {
     let begun = Instant::now();
     copy::may_be_overwritten(run, &step.from, step.way)?;
     let to = Destination::open(run, &step.from, step.way)?;
     let source = tree::open(&run.host.root.locate(step.from.as_path()))?;
-    let moved = copy::bring_up_to_date(run, &source, &to, Source::InUse)?;
+    let moved = copy::bring_up_to_date(run, &source, &to, Source::Served, size)?;
     tracing::debug!("a round: {}, {} entries changed meanwhile", copy::described(moved), moved.left);
     Ok((moved, begun.elapsed()))
 }

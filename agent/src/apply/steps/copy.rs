@@ -10,6 +10,7 @@ use crate::{
         quiet,
     },
     host::{
+        background::Background,
         dir,
         rsync::{self, Cause, Pass, RsyncError},
         tree::{self, Ledger, Moved, Progress, Source},
@@ -85,6 +86,7 @@ pub fn copy(machine: &mut dyn Machine, step: &Copy) -> anyhow::Result<String> {
 pub fn rsync(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
     let to = Destination::open(run, &step.from, step.way)?;
     let pass = if step.onto_empty { Pass::Fill } else { Pass::Update };
+    let _background = Background::enter(run.host);
     let mut progress = |done| run.watcher.moved(done, step.size.map(|size| size.0));
     let (source, copy) = (run.host.root.locate(step.from.as_path()), run.host.root.locate(to.path.as_path()));
     match rsync::copy(run.host, &source, &copy, pass, COPY_LIMIT, &mut progress) {
@@ -101,7 +103,7 @@ pub fn rsync(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
 /// [`Effect::Copy`] on the node.
 pub fn pass(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
     let Copy { from, way, provisional, .. } = step;
-    let way = *way;
+    let (way, size) = (*way, step.size.map(|size| size.0));
     // What is known of an earlier copy is not known of this one.
     run.evidence = Evidence::Nothing;
     let to = Destination::open(run, from, way)?;
@@ -109,14 +111,14 @@ pub fn pass(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
     if !provisional {
         tree::unsupported(&source, own_attribute(way), &run.host.interrupt)
             .context("looking for files that can't be copied")?;
-        let moved = bring_up_to_date(run, &source, &to, Source::AtRest)?;
+        let moved = bring_up_to_date(run, &source, &to, Source::AtRest, size)?;
         run.written = moved.written;
         run.evidence = Evidence::Copied(Copied::by(moved));
         return Ok(format!("copied {from}: {}", described(moved)));
     }
     let mut resting = quiet::state(run, from, &source, own_attribute(way))?;
     let how = if resting.is_ok() { Source::AtRest } else { Source::InUse };
-    let moved = match bring_up_to_date(run, &source, &to, how) {
+    let moved = match bring_up_to_date(run, &source, &to, how, size) {
         Err(error) if error.is_a_change() => {
             resting = Err(error.to_string());
             Moved::default()
@@ -128,12 +130,13 @@ pub fn pass(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
     Ok(format!("copied {from} while containers end: {}", described(moved)))
 }
 
-/// One pass of our own over the whole source.
+/// One pass of our own over the whole source, which has this size in bytes if it is known.
 pub fn bring_up_to_date(
     run: &mut Run<'_>,
     source: &OwnedFd,
     to: &Destination,
     how: Source,
+    size: Option<u64>,
 ) -> Result<Moved, tree::TreeError> {
     let ledger = match &mut run.ledger {
         Some(ledger) => ledger,
@@ -143,7 +146,7 @@ pub fn bring_up_to_date(
     tree::update(source, &to.root, ledger, how, &run.host.interrupt, &mut |progress| {
         if let Progress::Read(count) = progress {
             done += count;
-            run.watcher.moved(done, None);
+            run.watcher.moved(done, size);
         }
     })
 }

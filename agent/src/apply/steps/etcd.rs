@@ -2,6 +2,7 @@
 
 use crate::{
     apply::{
+        context::Run,
         guard,
         machine::{Effect, Machine},
         parking,
@@ -21,7 +22,7 @@ use crate::{
     plan::step::StartEtcd,
     terms::AbsPath,
 };
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use std::time::{Duration, Instant};
 
 /// etcd ends within one request time-out after SIGTERM. systemd's own limit of 90 s is reached before this one.
@@ -64,19 +65,12 @@ pub fn stop(
             Ok(format!("{unit} is stopped, nobody uses {data_dir}"))
         }
         Runtime::StaticPod { manifest: path } => {
-            let by_hand = !is_confined(host).context("reading this process's SELinux domain")?;
-            let pod = if by_hand { EtcdPod::of_running(host, data_dir)? } else { None };
             parking::park(host, path)?;
-            if !whole_pod || pod.is_some() {
-                let end = PodEnd { manifest: path, containers: &[ETCD], users: &users::with_files };
-                end.wait(host, data_dir, watcher)?;
-            }
-            if let Some(pod) = pod {
-                hasten(host, &pod, watcher);
-            }
             if whole_pod {
                 return await_pod_end(host, config, path, watcher);
             }
+            let end = PodEnd { manifest: path, containers: &[ETCD], users: &users::with_files };
+            end.wait(host, data_dir, watcher)?;
             Ok(format!(
                 "{path} lies in {}, etcd has ended, nobody has files open in {data_dir}",
                 parked(path)
@@ -85,14 +79,31 @@ pub fn stop(
     }
 }
 
-/// Asks the other containers of etcd's pod to end. Without that they end by themselves, later.
-fn hasten(host: &Host, pod: &EtcdPod, watcher: &mut dyn Watcher) {
-    match pod.ask_to_end(host, &OTHERS) {
-        Ok(asked) => tracing::debug!(asked, "asked the processes of the other containers of etcd's pod to end"),
-        Err(why) => watcher.noted(&format!(
-            "the other containers of etcd's pod take their grace period, because they cannot be asked to end: {why:#}"
-        )),
+/// The pod of the etcd that runs, for [`end_others`]. The service leaves the pod to the kubelet: its SELinux domain may signal no
+/// container.
+pub fn pod(host: &Host, config: &Config, runtime: &Runtime) -> anyhow::Result<Option<EtcdPod>> {
+    if matches!(runtime, Runtime::Systemd { .. })
+        || is_confined(host).context("reading this process's SELinux domain")?
+    {
+        return Ok(None);
     }
+    EtcdPod::of_running(host, &config.etcd.data_dir)
+}
+
+/// Asks the other containers of etcd's pod to end. A pod that the kubelet has started again has the name of the one before, so
+/// none is asked while etcd runs, or could be started.
+pub fn end_others(run: &mut Run<'_>, pod: &EtcdPod) -> anyhow::Result<()> {
+    let (host, etcd) = (run.host, &run.config.etcd);
+    if let Runtime::StaticPod { manifest: path } = &etcd.runtime {
+        let is_back = manifest::look(host, path, &parked(path))?.present;
+        ensure!(!is_back, "{path} was written again, and the kubelet starts etcd from it");
+    }
+    let database = node::database(&etcd.data_dir);
+    let runs = !filelock::lock_holders(host, database.as_path())?.is_empty();
+    ensure!(!runs, "somebody has opened {database} again");
+    run.ending = pod.ask_to_end(host, &OTHERS)?;
+    tracing::debug!("asked {} processes of the other containers of etcd's pod to end", run.ending.len());
+    Ok(())
 }
 
 /// Waits until all containers of etcd's pod have ended, whose manifest is moved aside, and nobody uses the data directory.

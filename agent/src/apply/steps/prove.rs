@@ -12,17 +12,23 @@ use crate::{
         machine::{Effect, Machine},
         users,
     },
-    host::tree::{self, Audit, Summary, TreeError},
+    host::{
+        process::Asked,
+        tree::{self, Audit, Summary, TreeError},
+    },
     node::layout::RETURNING,
     plan::Way,
     terms::{AbsPath, Bytes, Fingerprint},
 };
 use anyhow::{Context as _, ensure};
-use std::{os::fd::OwnedFd, time::Duration};
+use std::{
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
 
-/// The other containers of etcd's pod end within seconds when they are asked. The whole copy was read once more before etcd was
-/// stopped, so this second reading may not keep the member away.
-const AUDIT_LIMIT: Duration = Duration::from_secs(2);
+/// A container that does not end when it is asked takes its grace period of 30 s, and there is time to read the copy once more. It
+/// was read before etcd was stopped, so this second reading may not keep the member away for longer.
+const AUDIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Compares names and metadata of both trees. Their content was compared block by block when it was copied, and every
 /// block of the copy was read from the device.
@@ -95,7 +101,7 @@ pub fn compare_provisionally(run: &mut Run<'_>, from: &AbsPath, way: Way) -> any
         Err(error) if error.is_a_change() => return Ok(not_yet(&error.to_string())),
         summary => summary.with_context(|| format!("the copy on {way} differs from {from}"))?,
     };
-    let read = audit(run, &Destination::open(run, from, way)?, AUDIT_LIMIT)?;
+    let read = audit(run, &Destination::open(run, from, way)?, AUDIT_LIMIT, &|| pod_ends(run))?;
     run.evidence = Evidence::Provisional(begun.proven(&summary, way));
     Ok(format!("{}; {read}", described(&summary)))
 }
@@ -109,22 +115,34 @@ fn settle(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Result<Summ
     Ok(tree::settle(&source, &to.root, run.ledger()?, &run.host.interrupt))
 }
 
-/// Reads the copy from the device once more, for this time at most. It must hold what the passes have seen. Says how much was
-/// read.
-pub fn audit(run: &Run<'_>, to: &Destination, limit: Duration) -> anyhow::Result<String> {
-    let done = tree::audit(&to.root, run.ledger()?, limit, &run.host.interrupt)
-        .context("reading the copy from the device once more")?;
-    Ok(audited(done, limit))
+/// Whether containers of etcd's pod have not ended yet, as far as this run knows: without a list of those that it has asked, as at
+/// a boot, none has.
+fn pod_ends(run: &Run<'_>) -> bool {
+    run.ending.is_empty() || !run.ending.iter().all(Asked::has_ended)
 }
 
-fn audited(Audit { read, of }: Audit, limit: Duration) -> String {
+/// Reads the copy from the device once more, for this time at most and while `go_on` says so. It must hold what the passes have
+/// seen. Says how much was read.
+pub fn audit(
+    run: &Run<'_>,
+    to: &Destination,
+    limit: Duration,
+    go_on: &dyn Fn() -> bool,
+) -> anyhow::Result<String> {
+    let until = Instant::now() + limit;
+    let go_on = || Instant::now() < until && go_on();
+    let done = tree::audit(&to.root, run.ledger()?, &go_on, &run.host.interrupt)
+        .context("reading the copy from the device once more")?;
+    Ok(audited(done))
+}
+
+fn audited(Audit { read, of }: Audit) -> String {
     match read < of {
         false => format!("all {} were read from the device once more", Bytes(of)),
         true => format!(
-            "{} of {} were read from the device once more: the time for it, {} s, was over; each block was read back when it was written",
+            "{} of {} were read from the device once more, then the time for it was over; each block was read back when it was written",
             Bytes(read),
-            Bytes(of),
-            limit.as_secs()
+            Bytes(of)
         ),
     }
 }
@@ -141,10 +159,10 @@ mod tests {
     /// A read that ends at its limit says how much was not read.
     #[test]
     fn how_much_of_the_copy_was_read_once_more() {
-        let said = |read| audited(Audit { read, of: 3 << 20 }, Duration::from_secs(20));
+        let said = |read| audited(Audit { read, of: 3 << 20 });
         assert_eq!(said(3 << 20), "all 3MiB were read from the device once more");
         let part = said(1 << 20);
         assert!(part.starts_with("1MiB of 3MiB were read from the device once more"), "{part}");
-        assert!(part.contains("the time for it, 20 s, was over"), "{part}");
+        assert!(part.contains("the time for it was over"), "{part}");
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     config::Runtime,
     hands,
     node::{ActiveState, KUBELET},
-    observe::{self, Serving},
+    observe::{self, NotServing, Serving},
     plan::step::AwaitMember,
 };
 use anyhow::{anyhow, bail};
@@ -34,11 +34,31 @@ pub fn stop(
             }
         };
     }
-    let stopped = machine.perform(&Effect::StopEtcd { runtime: runtime.clone(), whole_pod })?;
+    let stopped = stop_all(machine, runtime, whole_pod)?;
     Ok(match leader {
         Some(name) => format!("{stopped}; {name} leads the cluster now"),
         None => stopped,
     })
+}
+
+/// Without their grace period, the pod's other containers keep the member away for seconds, and not for half a minute. Whatever
+/// becomes of that, they end by themselves later, and the steps that follow wait for them.
+fn stop_all(machine: &mut dyn Machine, runtime: &Runtime, whole_pod: bool) -> anyhow::Result<String> {
+    let pod = machine.etcd_pod(runtime)?;
+    let stop = Effect::StopEtcd { runtime: runtime.clone(), whole_pod: whole_pod && pod.is_none() };
+    let stopped = machine.perform(&stop)?;
+    let Some(pod) = pod else { return Ok(stopped) };
+    if let Err(why) = machine.perform(&Effect::EndOthers { pod }) {
+        machine.note(&format!(
+            "the other containers of etcd's pod take their grace period, because they cannot be asked to end: {why:#}"
+        ));
+    }
+    match runtime {
+        Runtime::StaticPod { manifest } if whole_pod => {
+            machine.perform(&Effect::AwaitPodEnd { manifest: manifest.clone() })
+        }
+        _ => Ok(stopped),
+    }
 }
 
 /// Waits until this node's member has a leader and has caught up with it.
@@ -51,7 +71,9 @@ pub fn await_member(run: &mut Run<'_>, step: &AwaitMember) -> anyhow::Result<Str
             Ok(Serving::Learner) if step.may_be_learner => {
                 return Ok("the member serves, as a learner: it has no vote".into());
             }
-            Ok(Serving::Learner) => "the member has become a learner, which has no vote".into(),
+            Ok(Serving::Learner) => {
+                NotServing::Other("the member has become a learner, which has no vote".into())
+            }
             Err(why) => why,
         };
         // Without the kubelet nobody starts the pod. Waiting would not end.
@@ -68,9 +90,10 @@ pub fn await_member(run: &mut Run<'_>, step: &AwaitMember) -> anyhow::Result<Str
                 step.limit
             ));
         }
-        if waits_for != said {
-            run.watcher.waiting(&waits_for);
-            said = waits_for;
+        let so_far = waits_for.so_far();
+        if so_far != said {
+            run.watcher.waiting(&so_far);
+            said = so_far;
         }
         run.host.pause(Duration::from_secs(1))?;
     }

@@ -8,10 +8,13 @@ use super::{
     ledger::{Ledger, Seen, UNKNOWN},
 };
 use crate::{
-    host::Interrupt,
-    host::tree::{
-        CHUNK, Side, TreeError,
-        walk::{Meta, look},
+    host::{
+        Interrupt,
+        background::rest_after,
+        tree::{
+            CHUNK, Side, TreeError,
+            walk::{Meta, look},
+        },
     },
     terms::{BLOCK, ContentHasher},
 };
@@ -19,25 +22,28 @@ use rustix::fd::AsFd;
 use std::{
     fs::File,
     io,
-    ops::Range,
+    ops::{AddAssign, Range},
     os::unix::fs::FileExt,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     thread::{self, Thread},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// So many pieces of a file are written before they are synced and read back. A sync makes the device write its cache, which
 /// may take longer than all the rest, so there are few.
 const BATCH: usize = 256;
 /// A device is quicker if it has several orders at a time. Each thread has two buffers.
-const THREADS: usize = 4;
+pub(super) const THREADS: usize = 4;
 /// How often the caller is told what was read.
 const TELL: Duration = Duration::from_millis(250);
 
 /// Whether somebody may write to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Somebody writes. What changes is left for a later pass.
+    /// etcd serves from it. What changes is left for a later pass. One thread works, and after each piece it rests for as long as
+    /// the piece took: etcd needs the same processors and the same disk.
+    Served,
+    /// Somebody writes, and etcd waits for this pass. What changes is left for a later one.
     InUse,
     /// Nobody writes. A change is an error.
     AtRest,
@@ -50,6 +56,32 @@ pub enum Progress {
     Read(u64),
     /// So many bytes were written and synced, and are about to be read back.
     Synced(u64),
+}
+
+/// How long the threads of a pass worked and rested, all together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// They read, compared and wrote.
+    pub worked: Duration,
+    /// They left processors and disks to others.
+    pub rested: Duration,
+}
+
+impl AddAssign for Pace {
+    fn add_assign(&mut self, more: Self) {
+        self.worked += more.worked;
+        self.rested += more.rested;
+    }
+}
+
+/// What was done for one file.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// The hash of the content, which means something only for a source at rest.
+    pub content: [u8; 16],
+    /// So many bytes were written.
+    pub written: u64,
+    pub pace: Pace,
 }
 
 /// A file of both trees.
@@ -119,14 +151,13 @@ impl Written {
     }
 }
 
-/// Makes the content of a file of the copy that of the source. Returns the hash of the content, which means something only
-/// for a source at rest, and how much was written.
+/// Makes the content of a file of the copy that of the source.
 pub(super) fn content(
     pair: &Pair<'_>,
     ledger: &Ledger,
     seen: &mut Seen,
     tell: &mut dyn FnMut(Progress),
-) -> Result<([u8; 16], u64), TreeError> {
+) -> Result<Done, TreeError> {
     let size = pair.meta.size;
     let unwritable = |error| pair.unwritable(error);
     let old = pair.copy.metadata().map_err(unwritable)?.len();
@@ -138,14 +169,14 @@ pub(super) fn content(
     // Of a file that is not gone through to its end nothing is known.
     let known = std::mem::take(&mut seen.blocks);
     let mut hashes = Vec::with_capacity(known.len());
-    let mut written = 0;
+    let (mut written, mut pace) = (0, Pace::default());
     let count = usize::try_from(size.div_ceil(CHUNK as u64)).unwrap_or(usize::MAX);
     let (mut to, mut synced) = (0, Vec::new());
     while to < count || !synced.is_empty() {
         let from = to;
         to = count.min(from + BATCH);
         let batch = Batch { pair, ledger, known: &known, old, synced: &synced, pieces: from..to };
-        let pieces = batch.work(tell)?;
+        let pieces = batch.work(&mut pace, tell)?;
         hashes.extend(pieces.iter().flat_map(|piece| &piece.hashes));
         written += pieces.iter().map(|piece| piece.written).sum::<u64>();
         synced =
@@ -162,7 +193,7 @@ pub(super) fn content(
     let mut hasher = ContentHasher::new(ledger.seed());
     hashes.iter().for_each(|hash| hasher.block(*hash));
     seen.blocks = hashes;
-    Ok((hasher.finish(), written))
+    Ok(Done { content: hasher.finish(), written, pace })
 }
 
 /// A piece of the source that was held against the copy.
@@ -219,13 +250,14 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    fn work(&self, tell: &mut dyn FnMut(Progress)) -> Result<Vec<Piece>, TreeError> {
+    fn work(&self, pace: &mut Pace, tell: &mut dyn FnMut(Progress)) -> Result<Vec<Piece>, TreeError> {
         let shared =
             Shared { next: AtomicUsize::new(0), read: AtomicU64::new(0), running: AtomicUsize::new(0) };
         let caller = thread::current();
         let mut pieces = thread::scope(|scope| {
             let mut threads = Vec::new();
-            for _ in 0..THREADS.min(self.synced.len() + self.pieces.len()) {
+            let most = if self.pair.how == Source::Served { 1 } else { THREADS };
+            for _ in 0..most.min(self.synced.len() + self.pieces.len()) {
                 // The thread has a name, so that a list of threads shows which files a hanging process reads and writes.
                 let named = thread::Builder::new().name("copy".into());
                 let running = Running::new(&shared.running, &caller);
@@ -248,7 +280,9 @@ impl Batch<'_> {
                 let ended = || Err(self.pair.unwritable(io::Error::other("the reading thread ended")));
                 let more = thread.join().unwrap_or_else(|_| ended());
                 result = result.and_then(|mut pieces: Vec<Piece>| {
-                    pieces.extend(more?);
+                    let (more, paced) = more?;
+                    pieces.extend(more);
+                    *pace += paced;
                     Ok(pieces)
                 });
             }
@@ -265,12 +299,13 @@ impl Batch<'_> {
     }
 
     /// What one thread does: it takes the next job until there is none left. It reads back and writes by turns.
-    fn jobs(&self, shared: &Shared) -> Result<Vec<Piece>, TreeError> {
+    fn jobs(&self, shared: &Shared) -> Result<(Vec<Piece>, Pace), TreeError> {
         let size = usize::try_from(self.pair.meta.size).map_or(CHUNK, |size| size.min(CHUNK));
         let (mut ours, mut theirs) = (Buffer::new(size), Buffer::new(size));
-        let mut done = Vec::new();
+        let (mut done, mut pace) = (Vec::new(), Pace::default());
         let both = self.synced.len().min(self.pieces.len());
         loop {
+            let begun = Instant::now();
             let job = shared.next.fetch_add(1, Ordering::Relaxed);
             let (to_read, to_write) = match job {
                 job if job >= 2 * both => (job - both, job - both),
@@ -283,13 +318,16 @@ impl Batch<'_> {
                     shared.read.fetch_add(self.place(nth).1 as u64, Ordering::Relaxed);
                     done.push(piece);
                 }),
-                (None, None) => return Ok(done),
+                (None, None) => return Ok((done, pace)),
             };
             if let Err(error) = result.and_then(|()| self.pair.stop_if_asked()) {
                 // The other threads end too.
                 shared.next.store(usize::MAX / 2, Ordering::Relaxed);
                 return Err(error);
             }
+            let worked = begun.elapsed();
+            let rested = if self.pair.how == Source::Served { rest_after(worked) } else { Duration::ZERO };
+            pace += Pace { worked, rested };
         }
     }
 

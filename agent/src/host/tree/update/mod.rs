@@ -15,7 +15,7 @@ mod device;
 mod ledger;
 mod shape;
 
-pub use content::{Progress, Source};
+pub use content::{Pace, Progress, Source};
 pub use ledger::Ledger;
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
     walk::{Meta, Node, Walk, look},
 };
 use crate::{host::Interrupt, terms::BLOCK};
-use content::{Pair, content, not_kept};
+use content::{Done, Pair, THREADS, content, not_kept};
 use device::{Buffer, Device};
 use ledger::{AtRest, UNKNOWN};
 use rustix::{
@@ -32,11 +32,7 @@ use rustix::{
     fs::{OFlags, syncfs},
 };
 use shape::{Need, Shape, metadata};
-use std::{
-    ffi::CString,
-    os::unix::fs::FileExt as _,
-    time::{Duration, Instant},
-};
+use std::{ffi::CString, num::NonZero, os::unix::fs::FileExt as _, thread, time::Duration};
 
 /// What a pass has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,6 +43,19 @@ pub struct Moved {
     pub written: u64,
     /// So many entries changed under the pass, and are left for the next one.
     pub left: u64,
+    /// How its threads worked.
+    pub pace: Pace,
+}
+
+impl Moved {
+    /// How long a pass over a source at rest would have taken, which does not rest and has more threads; `took` is what this one
+    /// took.
+    pub fn at_rest(&self, took: Duration) -> Duration {
+        let Pace { worked, rested } = self.pace;
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = u32::try_from(processors.min(THREADS)).unwrap_or(1);
+        took.saturating_sub(worked + rested) + worked / threads
+    }
 }
 
 /// Makes `copy` the same as `source`, and the ledger what the copy's device holds. Syncs the copy's filesystem.
@@ -69,7 +78,7 @@ pub fn update(
         let entry = match walk.next() {
             Ok(Some(entry)) => entry,
             Ok(None) => break,
-            Err(error) if how == Source::InUse && error.is_a_change() => {
+            Err(error) if how != Source::AtRest && error.is_a_change() => {
                 moved.left += 1;
                 continue;
             }
@@ -96,15 +105,16 @@ pub fn update(
             tell(progress);
         });
         match result {
-            Ok((content, written)) => {
+            Ok(Done { content, written, pace }) => {
                 moved.written += written;
+                moved.pace += pace;
                 metadata(file.as_fd(), &entry.meta).map_err(unwritable)?;
                 if how == Source::AtRest {
                     let copy = look(file.as_fd(), c"").map_err(unwritable)?;
                     seen.at_rest = Some(AtRest { source: entry.meta.clone(), copy, content });
                 }
             }
-            Err(error) if how == Source::InUse && error.is_a_change() => moved.left += 1,
+            Err(error) if how != Source::AtRest && error.is_a_change() => moved.left += 1,
             Err(error) => return Err(error),
         }
         ledger.put(entry.path, seen);
@@ -154,18 +164,18 @@ fn same(before: &Meta, now: &Meta) -> bool {
 pub struct Audit {
     /// So many bytes were read.
     pub read: u64,
-    /// Of so many; less was read only if the time was over.
+    /// Of so many; less was read only if it was ended.
     pub of: u64,
 }
 
-/// Reads everything that the ledger knows from the device again, which must hold the same as before. Ends at the limit.
+/// Reads everything that the ledger knows from the device again, which must hold the same as before. Ends when `go_on` says no.
 pub fn audit(
     copy: impl AsFd,
     ledger: &Ledger,
-    limit: Duration,
+    go_on: &dyn Fn() -> bool,
     interrupt: &Interrupt,
 ) -> Result<Audit, TreeError> {
-    let until = Instant::now() + limit;
+    let mut goes_on = true;
     let mut done = Audit { read: 0, of: 0 };
     let mut buffer = Buffer::new(CHUNK);
     let mut walk = Walk::new(copy.as_fd(), Side::Copy, interrupt)?;
@@ -173,9 +183,10 @@ pub fn audit(
         let Some(seen) = ledger.get(&entry.path).filter(|seen| seen.inode == entry.meta.inode) else {
             continue;
         };
-        // After the limit the walk goes on, for the sizes.
+        // After that the walk goes on, for the sizes.
         done.of += entry.meta.size;
-        if Instant::now() >= until {
+        goes_on = goes_on && go_on();
+        if !goes_on {
             continue;
         }
         let unreadable = |error| Side::Copy.unreadable(&entry.path, error);
@@ -183,7 +194,8 @@ pub fn audit(
         device.forget_pages().map_err(unreadable)?;
         for (nth, blocks) in seen.blocks.chunks(CHUNK / BLOCK).enumerate() {
             walk.stop_if_asked()?;
-            if Instant::now() >= until {
+            goes_on = goes_on && go_on();
+            if !goes_on {
                 break;
             }
             let at = (nth * CHUNK) as u64;
@@ -205,11 +217,11 @@ fn open_again(copy: impl AsFd, path: &[u8]) -> std::io::Result<Device> {
     Device::open(copy, &CString::new(path)?, OFlags::RDONLY)
 }
 
-/// Reads the files of a tree into memory, as far as there is room, so that etcd finds them there.
+/// Reads the files of a tree into memory, as far as there is room, so that etcd finds them there. Calls `rest` after each piece.
 ///
 /// It reads them, because `POSIX_FADV_WILLNEED` reads no more than one readahead window (kernel `mm/readahead.c`,
 /// `force_page_cache_ra`).
-pub fn warm(root: &OwnedFd, interrupt: &Interrupt) -> Result<(), TreeError> {
+pub fn warm(root: &OwnedFd, interrupt: &Interrupt, rest: &dyn Fn()) -> Result<(), TreeError> {
     let mut buffer = vec![0; CHUNK];
     let mut walk = Walk::new(root.as_fd(), Side::Copy, interrupt)?;
     while let Some(entry) = walk.next()? {
@@ -222,6 +234,7 @@ pub fn warm(root: &OwnedFd, interrupt: &Interrupt) -> Result<(), TreeError> {
                 0 => break,
                 count => at += count as u64,
             }
+            rest();
         }
     }
     Ok(())
