@@ -13,8 +13,6 @@ rm -f /etc/iscsi/initiatorname.iscsi
 # Units that cost boot time and that no test needs.
 off() { systemctl --quiet disable "$@"; systemctl --quiet mask "$@"; }
 systemctl --quiet disable etcd.service open-iscsi.service multipathd.service
-# Only nodes with the real kubelet run containerd.
-off containerd.service
 rm -f /etc/systemd/system/etcd2.service /etc/systemd/system/multi-user.target.wants/etcd.service
 off apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service
 off fstrim.timer xfs_scrub_all.timer lvm2-monitor.service blk-availability.service systemd-pstore.service

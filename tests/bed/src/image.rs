@@ -47,8 +47,6 @@ const PACKAGES: &[&str] = &[
     "acl",
     "etcd-server",
     "etcd-client",
-    "containerd",
-    "runc",
     "openssl",
     "curl",
     "podman",

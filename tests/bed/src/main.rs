@@ -80,6 +80,9 @@ enum Verb {
         /// Only these ways.
         #[arg(long, value_enum, value_delimiter = ',', default_values_t = switch::Way::ALL)]
         ways: Vec<switch::Way>,
+        /// How often a plain restart and `etcd-lun apply` are measured. The tables have medians.
+        #[arg(long, default_value_t = 5)]
+        times: usize,
     },
     /// Play the scenarios and print how many passed and failed.
     Suite {
@@ -123,8 +126,8 @@ fn main() -> ExitCode {
         Verb::Roll { agent, rollback, write_tour } => Bed::make()
             .and_then(|bed| roll::play(&bed, &agent, rollback, write_tour))
             .map(|()| ExitCode::SUCCESS),
-        Verb::Switch { agent, sizes, runtimes, ways } => Bed::make()
-            .and_then(|bed| switch::play(&bed, &agent, &sizes, &runtimes, &ways))
+        Verb::Switch { agent, sizes, runtimes, ways, times } => Bed::make()
+            .and_then(|bed| switch::play(&bed, &agent, &sizes, &runtimes, &ways, times))
             .map(|()| ExitCode::SUCCESS),
         Verb::Suite { agent, only, list, lanes, claims } => {
             suite(&agent, &only, list, lanes, claims.as_deref())

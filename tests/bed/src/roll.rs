@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -26,7 +26,7 @@ use crate::scene::{self, LUN_SIZE, Wanted};
 use crate::target::{self, Lun, Offer, Target};
 use crate::tour::{self, At, Tour};
 use crate::vm::Options;
-use crate::{etcd, suite};
+use crate::{cluster, etcd, host, suite};
 
 const KEYS: usize = 2000;
 
@@ -112,12 +112,33 @@ impl Pool {
         let names: Vec<_> =
             self.seats.iter().map(|seat| (seat.name.as_str(), seat.address.clone())).collect();
         let desk = Desk::new(bed, agent, &wanted(), &names)?;
+        let restart = self.restart_a_follower(&client, &endpoints)?;
         let (mut spans, said) = self.apply(&client, &endpoints, bed, &desk, target)?;
+        spans.insert(0, restart);
         for (node, seat) in self.nodes.iter().zip(&self.seats).filter(|_| rollback) {
             spans.push(self.operate(&client, &endpoints, node, seat, "rollback", "")?);
         }
         judge(client, &spans)?;
         Ok(said)
+    }
+
+    /// A plain restart of a member that does not lead: what the cluster's clients notice of it is what they may notice of a move.
+    fn restart_a_follower(&self, client: &Client, endpoints: &[Endpoint]) -> Result<Span> {
+        let leader = host::poll(Duration::from_secs(30), Duration::from_secs(1), || {
+            cluster::leader(&self.namespace, endpoints)
+        })?;
+        let leader = leader.context("the members name no leader")?;
+        let (node, seat) = self
+            .nodes
+            .iter()
+            .zip(&self.seats)
+            .find(|(_, seat)| seat.name != leader)
+            .context("every node leads")?;
+        let what = "a plain restart";
+        let (span, ()) = during(client, &self.namespace, endpoints, what, &seat.name, || {
+            cluster::node::restart(node, EtcdRunner::Unit)
+        })?;
+        Ok(span)
     }
 
     /// `pool apply` until all nodes are moved, with what may be in its way.

@@ -20,7 +20,7 @@ pub use forget::forget;
 pub use state::{State, state};
 pub use types::{Summary, TreeError};
 pub use unsupported::unsupported;
-pub use update::{Audit, Ledger, Moved, Pace, Progress, Source, audit, settle, update, warm};
+pub use update::{Audit, Ledger, Moved, Progress, Source, audit, settle, update, warm};
 
 use rustix::fd::OwnedFd;
 use std::{io, path::Path};

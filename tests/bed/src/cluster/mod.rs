@@ -252,6 +252,16 @@ pub fn during<T>(
     Ok((Span { what: what.into(), member: member.into(), led, from, to: client.now() }, done))
 }
 
+/// The member that leads the cluster; none if the members do not agree.
+pub fn leader(namespace: &std::path::Path, endpoints: &[Endpoint]) -> Result<Option<String>> {
+    let all = endpoints.to_vec();
+    within(namespace, move || {
+        let states = states(&all)?;
+        let leads = |state: &&State| states.iter().all(|other| other.leader == state.id);
+        Ok(states.iter().find(leads).map(|state| state.member.clone()))
+    })
+}
+
 /// What a member says of itself.
 struct State {
     member: String,

@@ -6,6 +6,7 @@
 //!
 //! - `way`: the ways; their scripts and units are in `guest/compare`
 //! - `rig`, `client`: the node, its disks, and the client of its etcd
+//! - `boot`: what etcd-lun did in a boot, and how long each part took
 //! - `moved`, `stale`, `cut`, `foreign`: the situations
 //! - `seen`, `table`: the results
 
@@ -17,6 +18,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
 
+mod boot;
 pub(crate) mod client;
 mod cut;
 mod foreign;
@@ -55,7 +57,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
         bail!("no situation has {only:?} in its name");
     }
     let mut rig = Rig::build(bed, agent)?;
-    let plain = match chosen.iter().any(|(_, situation)| *situation == "move") {
+    let plain = match chosen.iter().any(|(_, situation)| ["move", "later"].contains(situation)) {
         true => moved::baseline(&mut rig)?,
         false => Duration::ZERO,
     };
@@ -64,7 +66,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
     for (way, situation) in chosen {
         let played = match situation {
             "move" => moved::play(&mut rig, way, &mut table, plain),
-            "later" => moved::later(&mut rig, way, &mut table),
+            "later" => moved::later(&mut rig, way, &mut table, plain),
             "stale" => stale::play(&mut rig, way, &mut table),
             "cut" => cut::play(&mut rig, way, &mut table),
             _ => foreign::play(&mut rig, way, &mut table),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use super::boot;
 use super::client::Watch;
 use super::rig::{Rig, copy};
 use super::seen::{Place, Seen};
@@ -35,17 +36,26 @@ pub fn play(rig: &mut Rig, way: Way, table: &mut Table, plain: Duration) -> Resu
 }
 
 /// Boots a node whose etcd was moved and has written since: first with its disk, then without.
-pub fn later(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
+pub fn later(rig: &mut Rig, way: Way, table: &mut Table, plain: Duration) -> Result<()> {
     if rig.moved != Some(way) {
         moves(rig, way)?;
         keep(rig, way)?;
     }
     let acknowledged = rig.write(way, 0)?;
+    let watch = Watch::begin(rig.client.namespace());
     let logs_in = rig.reboot()?;
+    let answers = rig.answers();
+    let took = watch.end()?;
     if logs_in {
         rig.settle()?;
     }
     let seen = rig.look(logs_in, &acknowledged)?;
+    if answers.is_ok() {
+        table.put(AT_A_LATER_BOOT, way, times(took, plain));
+    }
+    if way == Way::Ours {
+        println!("{}", boot::account(&rig.stage.node)?);
+    }
     if way == Way::Ours && !seen.is_whole_at(Place::New) {
         bail!("after a later boot, etcd must serve everything from the LUN: {seen}");
     }
@@ -63,11 +73,12 @@ pub fn later(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {
 }
 
 const AT_A_REBOOT: &str = "The member is down for the move, at a reboot";
+const AT_A_LATER_BOOT: &str = "The member is down for a later boot";
 const ON_A_RUNNING_NODE: &str = "The member is down for the move, on a running node";
 
 fn times(took: Duration, plain: Duration) -> String {
     let (took, plain) = (took.as_secs_f32(), plain.as_secs_f32());
-    format!("{took:.0} s, {:.2} × a plain reboot ({plain:.0} s)", took / plain)
+    format!("{took:.1} s, {:.2} × a plain reboot ({plain:.1} s)", took / plain)
 }
 
 /// The way's disk after a move, with the data of the plain node's etcd. Makes the move now if no earlier run
@@ -104,7 +115,11 @@ fn moves(rig: &mut Rig, way: Way) -> Result<Duration> {
     let watch = Watch::begin(rig.client.namespace());
     let logs_in = rig.reboot()?;
     is_moved(rig, logs_in)?;
-    watch.end()
+    let took = watch.end()?;
+    if way == Way::Ours {
+        println!("{}", boot::account(&rig.stage.node)?);
+    }
+    Ok(took)
 }
 
 /// Moves etcd with commands on the running node. Returns how long etcd did not answer.

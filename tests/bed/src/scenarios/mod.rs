@@ -26,6 +26,7 @@ mod delivered;
 mod device;
 mod earlier;
 mod exposure;
+mod fabric;
 mod faults;
 mod former;
 mod health;
@@ -57,6 +58,7 @@ pub fn all() -> Vec<Scenario> {
         beside::scenarios(),
         cluster::scenarios(),
         device::scenarios(),
+        fabric::scenarios(),
         earlier::scenarios(),
         exposure::scenarios(),
         restored::scenarios(),

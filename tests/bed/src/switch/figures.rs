@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::lab::Measured;
+use super::phase::Phase;
 use super::way::{Runtime, Way};
 
 /// The width of the longest bar of a plot.
@@ -69,6 +70,43 @@ impl Figures {
         })
     }
 
+    /// The table of what the client's writes took while the data was copied, by `etcd-lun apply`: 99 of 100 of them, before and in
+    /// each phase. It pauses for 40 ms after each write, which these times include.
+    pub fn noise(&self) -> String {
+        let mut text = String::from(
+            "| runtime | database | before | first copy | rounds |\n|---|---:|---:|---:|---:|\n",
+        );
+        for row in &self.0 {
+            let Some(before) = row.median(Way::Apply, |measured| measured.before[1]) else { continue };
+            let cell = |wanted: Phase| {
+                let of = |measured: &Measured| {
+                    measured
+                        .meanwhile
+                        .iter()
+                        .find(|(phase, ..)| *phase == wanted)
+                        .map(|(_, took, times)| (*took, times[1]))
+                };
+                let most =
+                    row.median(Way::Apply, |measured| of(measured).unwrap_or_default().1).unwrap_or_default();
+                let took =
+                    row.median(Way::Apply, |measured| of(measured).unwrap_or_default().0).unwrap_or_default();
+                let times = most.as_secs_f64() / before.as_secs_f64();
+                format!("{} ms, {times:.2} ×, in {:.1} s", most.as_millis(), took.as_secs_f64())
+            };
+            writeln!(
+                text,
+                "| {} | {} MiB | {} ms | {} | {} |",
+                row.runtime,
+                row.bytes >> 20,
+                before.as_millis(),
+                cell(Phase::FirstCopy),
+                cell(Phase::Rounds)
+            )
+            .ok();
+        }
+        text
+    }
+
     fn rows(&self, cell: impl Fn(&Row, Way) -> String) -> String {
         let mut text = String::from("| runtime | database |");
         for way in Way::ALL {
@@ -115,8 +153,8 @@ mod tests {
             gap: Duration::from_secs(seconds),
             start: Start { took: Duration::from_secs(seconds / 2), log: Vec::new() },
             account: Vec::new(),
-            before: [Duration::ZERO; 2],
-            meanwhile: [Duration::ZERO; 2],
+            before: [Duration::from_millis(50); 2],
+            meanwhile: vec![(Phase::Rounds, Duration::from_secs(3), [Duration::from_millis(60); 2])],
             lost: 0,
         };
         let mut figures = Figures::default();
@@ -141,6 +179,10 @@ mod tests {
                 "| systemd | 100 MiB | 5.0 s | 10.0 s | 30.0 s | 6.0 s | 5.0 s |",
                 "| static pod | 100 MiB | 15.0 s | – | – | – | – |"
             ]
+        );
+        assert_eq!(
+            figures.noise().lines().nth(2),
+            Some("| systemd | 100 MiB | 50 ms | 0 ms, 0.00 ×, in 0.0 s | 60 ms, 1.20 ×, in 3.0 s |")
         );
         let plot = figures.plot();
         let bars: Vec<usize> = plot.lines().map(|line| line.matches('█').count()).collect();

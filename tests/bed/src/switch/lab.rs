@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use fastrand::Rng;
 use serde_json::json;
 
+use super::phase::{Clock, Phase, phases, with_times, without_time};
 use super::start::Start;
 use super::way::{Runtime, Way};
 use crate::bed::Bed;
@@ -53,14 +54,18 @@ pub struct Measured {
     pub account: Vec<String>,
     /// Within this half of all writes, and 99 of 100, were acknowledged before anything was done.
     pub before: [Duration; 2],
-    /// The same from then on until etcd was away: while its data was copied.
-    pub meanwhile: [Duration; 2],
+    /// The same while its data was copied: the first copy, and then the rounds; how long each took.
+    pub meanwhile: Vec<(Phase, Duration, [Duration; 2])>,
     /// Acknowledged writes that etcd has lost.
     pub lost: usize,
 }
 
 impl Measured {
-    fn of(acknowledged: &[Acknowledged], begun: Instant) -> Result<Self> {
+    fn of(
+        acknowledged: &[Acknowledged],
+        begun: Instant,
+        phases: &[(Phase, Instant, Instant)],
+    ) -> Result<Self> {
         let pairs = || acknowledged.windows(2).map(|pair| (pair[0].at, pair[1].at));
         let (from, to) =
             pairs().max_by_key(|(from, to)| *to - *from).context("etcd acknowledged no two writes")?;
@@ -79,7 +84,10 @@ impl Measured {
             start: Start::default(),
             account: Vec::new(),
             before: within(first, begun),
-            meanwhile: within(begun, from),
+            meanwhile: phases
+                .iter()
+                .map(|(phase, from, to)| (*phase, *to - *from, within(*from, *to)))
+                .collect(),
             lost: 0,
         })
     }
@@ -89,13 +97,12 @@ impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [gap, start] = [self.gap, self.start.took].map(|time| time.as_secs_f64());
         write!(f, "no answer for {gap:.1} s, {} writes lost; etcd started within {start:.1} s", self.lost)?;
-        if self.meanwhile[0] > Duration::ZERO {
-            let ms = |times: [Duration; 2]| times.map(|time| time.as_millis());
-            let ([half, most], [half_now, most_now]) = (ms(self.before), ms(self.meanwhile));
-            write!(
-                f,
-                "; of its writes half took {half} ms before and {half_now} ms meanwhile, 99 of 100 {most} ms and {most_now} ms"
-            )?;
+        let ms = |times: [Duration; 2]| times.map(|time| time.as_millis());
+        let [half, most] = ms(self.before);
+        write!(f, "; of its writes half took {half} ms before, and 99 of 100 {most} ms")?;
+        for (phase, took, times) in &self.meanwhile {
+            let [half, most] = ms(*times);
+            write!(f, "; in {phase}, {:.1} s long, {half} and {most} ms", took.as_secs_f64())?;
         }
         self.start.log.iter().chain(&self.account).try_for_each(|line| write!(f, "\n    {line}"))
     }
@@ -250,7 +257,8 @@ impl Lab {
         let writer = Writer::begin(&self.namespace, 1);
         std::thread::sleep(AROUND);
         let begun = Instant::now();
-        let output = self.node.run_within(&script, LIMIT)?;
+        let clock = Clock::of(&self.node)?;
+        let output = self.node.run_within(&with_times(&script), LIMIT)?;
         if output.code != 0 {
             bail!("`{script}` failed: {output}");
         }
@@ -263,10 +271,12 @@ impl Lab {
         if way == Way::Apply && lost > 0 {
             bail!("etcd-lun has lost {lost} acknowledged writes");
         }
-        let steps = output.stderr.lines().skip_while(|line| !STOPS.iter().any(|stop| line.contains(stop)));
+        let phases = phases(&output.stderr, &clock);
+        let said: Vec<&str> = output.stderr.lines().map(|line| without_time(line).1).collect();
+        let steps = said.into_iter().skip_while(|line| !STOPS.iter().any(|stop| line.contains(stop)));
         let sum = output.stdout.lines().filter(|line| line.contains(SUM));
         let account = steps.chain(sum).map(String::from).collect();
-        Ok(Measured { start, account, lost, ..Measured::of(&acknowledged, begun)? })
+        Ok(Measured { start, account, lost, ..Measured::of(&acknowledged, begun, &phases)? })
     }
 
     fn answers(&self) -> Result<()> {
@@ -284,9 +294,11 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| Acknowledged { number: ms, at: start + Duration::from_millis(ms) };
         let acknowledged: Vec<_> = [0, 50, 100, 150, 250, 350, 9350, 9400].map(at).into();
-        let found = Measured::of(&acknowledged, start + Duration::from_millis(150)).unwrap();
         let ms = |ms: u64| Duration::from_millis(ms);
-        assert_eq!((found.gap, found.before, found.meanwhile), (ms(9000), [ms(50); 2], [ms(100); 2]));
-        assert!(Measured::of(&acknowledged[..1], start).is_err());
+        let phases = [(Phase::FirstCopy, start + ms(150), start + ms(350))];
+        let found = Measured::of(&acknowledged, start + ms(150), &phases).unwrap();
+        assert_eq!((found.gap, found.before), (ms(9000), [ms(50); 2]));
+        assert_eq!(found.meanwhile, [(Phase::FirstCopy, ms(200), [ms(100); 2])]);
+        assert!(Measured::of(&acknowledged[..1], start, &[]).is_err());
     }
 }

@@ -41,12 +41,9 @@ impl Way {
     /// All of them, in the order of the table's columns.
     pub const ALL: [Way; 5] = [Way::Restart, Way::Cold, Way::ByHand, Way::Apply, Way::RestartOnLun];
 
-    /// How often it is measured: where a goal is set for it three times, because etcd's election makes up to a second of it.
-    pub fn times(self) -> usize {
-        match self {
-            Way::Restart | Way::Apply | Way::RestartOnLun => 3,
-            Way::Cold | Way::ByHand => 1,
-        }
+    /// Whether a goal is set for it. Then it is measured several times, because etcd's election makes up to a second of it.
+    pub fn has_goal(self) -> bool {
+        matches!(self, Way::Restart | Way::Apply)
     }
 
     /// Whether each time of it begins with the snapshot. After a restart etcd has less of its log to read, so a restart that

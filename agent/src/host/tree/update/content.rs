@@ -8,13 +8,10 @@ use super::{
     ledger::{Ledger, Seen, UNKNOWN},
 };
 use crate::{
-    host::{
-        Interrupt,
-        background::rest_after,
-        tree::{
-            CHUNK, Side, TreeError,
-            walk::{Meta, look},
-        },
+    host::Interrupt,
+    host::tree::{
+        CHUNK, Side, TreeError,
+        walk::{Meta, look},
     },
     terms::{BLOCK, ContentHasher},
 };
@@ -22,7 +19,7 @@ use rustix::fd::AsFd;
 use std::{
     fs::File,
     io,
-    ops::{AddAssign, Range},
+    ops::Range,
     os::unix::fs::FileExt,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     thread::{self, Thread},
@@ -40,8 +37,8 @@ const TELL: Duration = Duration::from_millis(250);
 /// Whether somebody may write to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// etcd serves from it. What changes is left for a later pass. One thread works, and after each piece it rests for as long as
-    /// the piece took: etcd needs the same processors and the same disk.
+    /// etcd serves from it. What changes is left for a later pass. Only one thread works: etcd needs the same processors and the
+    /// same disk.
     Served,
     /// Somebody writes, and etcd waits for this pass. What changes is left for a later one.
     InUse,
@@ -58,22 +55,6 @@ pub enum Progress {
     Synced(u64),
 }
 
-/// How long the threads of a pass worked and rested, all together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pace {
-    /// They read, compared and wrote.
-    pub worked: Duration,
-    /// They left processors and disks to others.
-    pub rested: Duration,
-}
-
-impl AddAssign for Pace {
-    fn add_assign(&mut self, more: Self) {
-        self.worked += more.worked;
-        self.rested += more.rested;
-    }
-}
-
 /// What was done for one file.
 #[derive(Debug)]
 pub(super) struct Done {
@@ -81,7 +62,8 @@ pub(super) struct Done {
     pub content: [u8; 16],
     /// So many bytes were written.
     pub written: u64,
-    pub pace: Pace,
+    /// How long the threads worked, all together.
+    pub worked: Duration,
 }
 
 /// A file of both trees.
@@ -169,14 +151,14 @@ pub(super) fn content(
     // Of a file that is not gone through to its end nothing is known.
     let known = std::mem::take(&mut seen.blocks);
     let mut hashes = Vec::with_capacity(known.len());
-    let (mut written, mut pace) = (0, Pace::default());
+    let (mut written, mut worked) = (0, Duration::ZERO);
     let count = usize::try_from(size.div_ceil(CHUNK as u64)).unwrap_or(usize::MAX);
     let (mut to, mut synced) = (0, Vec::new());
     while to < count || !synced.is_empty() {
         let from = to;
         to = count.min(from + BATCH);
         let batch = Batch { pair, ledger, known: &known, old, synced: &synced, pieces: from..to };
-        let pieces = batch.work(&mut pace, tell)?;
+        let pieces = batch.work(&mut worked, tell)?;
         hashes.extend(pieces.iter().flat_map(|piece| &piece.hashes));
         written += pieces.iter().map(|piece| piece.written).sum::<u64>();
         synced =
@@ -193,7 +175,7 @@ pub(super) fn content(
     let mut hasher = ContentHasher::new(ledger.seed());
     hashes.iter().for_each(|hash| hasher.block(*hash));
     seen.blocks = hashes;
-    Ok(Done { content: hasher.finish(), written, pace })
+    Ok(Done { content: hasher.finish(), written, worked })
 }
 
 /// A piece of the source that was held against the copy.
@@ -250,7 +232,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    fn work(&self, pace: &mut Pace, tell: &mut dyn FnMut(Progress)) -> Result<Vec<Piece>, TreeError> {
+    fn work(&self, worked: &mut Duration, tell: &mut dyn FnMut(Progress)) -> Result<Vec<Piece>, TreeError> {
         let shared =
             Shared { next: AtomicUsize::new(0), read: AtomicU64::new(0), running: AtomicUsize::new(0) };
         let caller = thread::current();
@@ -280,9 +262,9 @@ impl Batch<'_> {
                 let ended = || Err(self.pair.unwritable(io::Error::other("the reading thread ended")));
                 let more = thread.join().unwrap_or_else(|_| ended());
                 result = result.and_then(|mut pieces: Vec<Piece>| {
-                    let (more, paced) = more?;
+                    let (more, took) = more?;
                     pieces.extend(more);
-                    *pace += paced;
+                    *worked += took;
                     Ok(pieces)
                 });
             }
@@ -299,13 +281,12 @@ impl Batch<'_> {
     }
 
     /// What one thread does: it takes the next job until there is none left. It reads back and writes by turns.
-    fn jobs(&self, shared: &Shared) -> Result<(Vec<Piece>, Pace), TreeError> {
+    fn jobs(&self, shared: &Shared) -> Result<(Vec<Piece>, Duration), TreeError> {
         let size = usize::try_from(self.pair.meta.size).map_or(CHUNK, |size| size.min(CHUNK));
         let (mut ours, mut theirs) = (Buffer::new(size), Buffer::new(size));
-        let (mut done, mut pace) = (Vec::new(), Pace::default());
+        let (mut done, begun) = (Vec::new(), Instant::now());
         let both = self.synced.len().min(self.pieces.len());
         loop {
-            let begun = Instant::now();
             let job = shared.next.fetch_add(1, Ordering::Relaxed);
             let (to_read, to_write) = match job {
                 job if job >= 2 * both => (job - both, job - both),
@@ -318,16 +299,13 @@ impl Batch<'_> {
                     shared.read.fetch_add(self.place(nth).1 as u64, Ordering::Relaxed);
                     done.push(piece);
                 }),
-                (None, None) => return Ok((done, pace)),
+                (None, None) => return Ok((done, begun.elapsed())),
             };
             if let Err(error) = result.and_then(|()| self.pair.stop_if_asked()) {
                 // The other threads end too.
                 shared.next.store(usize::MAX / 2, Ordering::Relaxed);
                 return Err(error);
             }
-            let worked = begun.elapsed();
-            let rested = if self.pair.how == Source::Served { rest_after(worked) } else { Duration::ZERO };
-            pace += Pace { worked, rested };
         }
     }
 

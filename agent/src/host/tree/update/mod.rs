@@ -15,7 +15,7 @@ mod device;
 mod ledger;
 mod shape;
 
-pub use content::{Pace, Progress, Source};
+pub use content::{Progress, Source};
 pub use ledger::Ledger;
 
 use super::{
@@ -43,18 +43,16 @@ pub struct Moved {
     pub written: u64,
     /// So many entries changed under the pass, and are left for the next one.
     pub left: u64,
-    /// How its threads worked.
-    pub pace: Pace,
+    /// How long its threads worked, all together.
+    pub worked: Duration,
 }
 
 impl Moved {
-    /// How long a pass over a source at rest would have taken, which does not rest and has more threads; `took` is what this one
-    /// took.
+    /// How long a pass over a source at rest would have taken, which has more threads; `took` is what this one took with one.
     pub fn at_rest(&self, took: Duration) -> Duration {
-        let Pace { worked, rested } = self.pace;
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         let threads = u32::try_from(processors.min(THREADS)).unwrap_or(1);
-        took.saturating_sub(worked + rested) + worked / threads
+        took.saturating_sub(self.worked) + self.worked / threads
     }
 }
 
@@ -105,9 +103,9 @@ pub fn update(
             tell(progress);
         });
         match result {
-            Ok(Done { content, written, pace }) => {
+            Ok(Done { content, written, worked }) => {
                 moved.written += written;
-                moved.pace += pace;
+                moved.worked += worked;
                 metadata(file.as_fd(), &entry.meta).map_err(unwritable)?;
                 if how == Source::AtRest {
                     let copy = look(file.as_fd(), c"").map_err(unwritable)?;
@@ -217,11 +215,11 @@ fn open_again(copy: impl AsFd, path: &[u8]) -> std::io::Result<Device> {
     Device::open(copy, &CString::new(path)?, OFlags::RDONLY)
 }
 
-/// Reads the files of a tree into memory, as far as there is room, so that etcd finds them there. Calls `rest` after each piece.
+/// Reads the files of a tree into memory, as far as there is room, so that etcd finds them there.
 ///
 /// It reads them, because `POSIX_FADV_WILLNEED` reads no more than one readahead window (kernel `mm/readahead.c`,
 /// `force_page_cache_ra`).
-pub fn warm(root: &OwnedFd, interrupt: &Interrupt, rest: &dyn Fn()) -> Result<(), TreeError> {
+pub fn warm(root: &OwnedFd, interrupt: &Interrupt) -> Result<(), TreeError> {
     let mut buffer = vec![0; CHUNK];
     let mut walk = Walk::new(root.as_fd(), Side::Copy, interrupt)?;
     while let Some(entry) = walk.next()? {
@@ -234,7 +232,6 @@ pub fn warm(root: &OwnedFd, interrupt: &Interrupt, rest: &dyn Fn()) -> Result<()
                 0 => break,
                 count => at += count as u64,
             }
-            rest();
         }
     }
     Ok(())
