@@ -14,6 +14,7 @@ mod schema;
 mod schemas;
 mod secrets;
 mod signals;
+mod states;
 mod streams;
 #[allow(dead_code, reason = "each test uses only some of these functions")]
 #[path = "../support/mod.rs"]
