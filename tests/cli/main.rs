@@ -21,6 +21,7 @@ mod streams;
 mod support;
 #[path = "../support/tested.rs"]
 mod tested;
+mod units;
 #[path = "../support/wrap.rs"]
 mod wrap;
 

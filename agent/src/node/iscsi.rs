@@ -38,6 +38,7 @@ pub struct Session {
     /// The open-iscsi interface that it was made by: `etcd-lun`, or `default` for a session without one.
     pub interface: Option<String>,
     /// How many seconds I/O waits after the connection is lost before it fails; none: I/O waits for ever.
+    #[serde(rename = "recovery_timeout_seconds")]
     pub recovery_timeout: Option<u32>,
     /// The kernel names of this session's disks that are in use: mounted, held or swapped on. Of another program's session nobody
     /// has looked.
