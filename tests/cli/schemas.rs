@@ -201,3 +201,24 @@ fn there_is_a_schema_for_each_verb() {
     wanted.sort();
     assert_eq!(files, wanted);
 }
+
+/// A program that runs a verb with `--json` reads JSON in any case, also of a line that cannot be parsed.
+#[test]
+fn a_wrong_line_with_json_prints_json() {
+    let mut names = Vec::new();
+    with_json(&etcd_lun::cli::command(), "", &mut names);
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        // No command with `--json` has a dash in its name.
+        let words: Vec<&str> = name.split('-').collect();
+        for wrong in [vec!["--json", "--bogus"], vec!["--bogus", "--json"], vec!["--json", "--json"]] {
+            let args = [words.clone(), wrong].concat();
+            let (code, out, err) = run(&args);
+            assert_eq!(code, 2, "{args:?}: {out}{err}");
+            let printed: Value =
+                serde_json::from_str(&out).unwrap_or_else(|_| panic!("{args:?}: {out}{err}"));
+            checked("error", &printed);
+            assert!(printed["error"].is_string() && !err.is_empty(), "{args:?}: {out}{err}");
+        }
+    }
+}
