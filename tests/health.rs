@@ -1,6 +1,6 @@
 //! Every check must be ok on a good node, find its fault on a broken node, and report that it cannot
 //! determine an unknown fact.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[allow(dead_code, reason = "each test uses only some of these functions")]
 mod support;

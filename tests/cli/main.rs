@@ -14,12 +14,14 @@ mod schema;
 mod schemas;
 mod secrets;
 mod signals;
+mod states;
 mod streams;
 #[allow(dead_code, reason = "each test uses only some of these functions")]
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../support/tested.rs"]
 mod tested;
+mod units;
 #[path = "../support/wrap.rs"]
 mod wrap;
 

@@ -23,8 +23,8 @@ fn text() -> String {
     }
     text.push_str(
         "\nWhat `--json` prints has a schema beside this page: for each command `COMMAND.schema.json`, such as \
-         [status.schema.json](status.schema.json), and for failures [error.schema.json](error.schema.json). Keys are \
-         added without a new version.\n",
+         [status.schema.json](status.schema.json), and for failures [error.schema.json](error.schema.json). The schemas \
+         are made from the program. Keys are added without a new version.\n",
     );
     text.push_str("\nOptions of every command:\n\n");
     for option in program.get_arguments() {

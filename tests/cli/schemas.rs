@@ -1,29 +1,59 @@
 //! Every JSON output has a schema `docs/VERB.schema.json`, and is as its schema says.
 
-use crate::{Dir, GOOD, run, schema, support};
+use crate::{
+    Dir, GOOD, run,
+    schema::{self, schema_of},
+    support,
+};
 use etcd_lun::{
-    node::{Content, Fact, LocalDir, Lun, LunView, Node, Retired},
+    apply::{Away, Done},
+    cli::{Exit, documents},
+    node::{Fact, Node},
     plan::{Goal, Occasion},
-    terms::{Bytes, Span},
 };
 use serde_json::{Value, json};
-use std::{fs, time::Duration};
+use std::fs;
 
-fn schema_of(name: &str) -> Value {
-    let path = format!("{}/../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
-    serde_json::from_str(&fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")))
-        .unwrap()
+/// The schemas are made from the types that are printed.
+#[test]
+fn the_schemas_in_the_docs_are_those_of_the_types() {
+    let rewrite = std::env::var_os("ETCD_LUN_REWRITE").is_some();
+    for (name, schema) in documents::schemas() {
+        let path = format!("{}/../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+        let text = format!("{schema:#}\n");
+        if rewrite {
+            fs::write(&path, &text).unwrap();
+        }
+        assert!(!text.contains("[`"), "a link in the source leads nowhere in docs/{name}.schema.json");
+        assert!(
+            fs::read_to_string(&path).is_ok_and(|found| found == text),
+            "docs/{name}.schema.json differs from the program: make it with ETCD_LUN_REWRITE=1 cargo test --test cli schemas"
+        );
+    }
 }
 
-fn checked(name: &str, value: &Value) {
-    schema::check(&schema_of(name), value).unwrap_or_else(|error| panic!("{name}: {error}\n{value:#}"));
-    // A reader must accept more keys than there are today, at each level that has keys of ours.
+/// Checks what the program prints.
+pub fn checked(name: &str, value: &Value) {
+    let schema = schema_of(name);
+    schema::check_printed(&schema, value).unwrap_or_else(|error| panic!("{name}: {error}\n{value:#}"));
     let mut more = value.clone();
-    more["new"] = json!([{ "more": 1 }]);
-    schema::check(&schema_of(name), &more).unwrap();
+    add_keys(&mut more);
+    schema::check(&schema, &more).unwrap_or_else(|error| panic!("{name}, with more keys: {error}\n{more:#}"));
     let mut other = value.clone();
     other["version"] = 2.into();
-    assert!(schema::check(&schema_of(name), &other).is_err(), "{name} accepts another version");
+    assert!(schema::check(&schema, &other).is_err(), "{name} accepts another version");
+}
+
+/// Adds what a later version may print. A reader must accept it, at each level.
+fn add_keys(value: &mut Value) {
+    match value {
+        Value::Object(keys) => {
+            keys.values_mut().for_each(add_keys);
+            keys.insert("new".into(), json!([{ "more": 1 }]));
+        }
+        Value::Array(items) => items.iter_mut().for_each(add_keys),
+        _ => {}
+    }
 }
 
 fn is_root() -> bool {
@@ -85,19 +115,15 @@ fn plans_and_refusals_are_as_their_schemas_say() {
             match goal.plan(&config, &node) {
                 Ok(plan) => {
                     seen.0 += 1;
-                    checked("plan", &json!({ "version": 1, "plan": plan }));
+                    checked("plan", &documents::PLAN.of(&plan));
                 }
                 Err(refusal) => {
                     seen.1 += 1;
-                    let name = refusal.name();
-                    let message = format!("refused [{name}]: {refusal}");
-                    let printed =
-                        json!({ "version": 1, "refused": refusal, "name": name, "message": message });
-                    checked("error", &printed);
+                    checked("error", &documents::failure(&Exit::from(refusal)).unwrap());
                 }
             }
         }
-        checked("status", &json!({ "version": 1, "node": node }));
+        checked("status", &documents::STATUS.of(&node));
     }
     assert!(seen.0 > 2 && seen.1 > 2, "{seen:?}");
     let lun = |number: Option<u32>| etcd_lun::apply::luns::VisibleLun {
@@ -114,178 +140,22 @@ fn plans_and_refusals_are_as_their_schemas_say() {
         luns: vec![lun(Some(300)), lun(None)],
         problem,
     };
-    checked("luns", &json!({ "version": 1, "portals": [portal(None), portal(Some("x".into()))] }));
-    for verb in ["apply", "rollback", "claim"] {
-        let away = Some(etcd_lun::apply::Away { total: 3.1, ..Default::default() });
-        let done = etcd_lun::apply::Done { steps: 1, taken: vec!["stop-etcd"], rolled_back: Some(1), away };
-        checked(verb, &json!({ "version": 1, verb: done }));
-    }
-}
-
-/// Facts of every kind: what the record says, what the LUN holds, what is on the local disk, whether etcd runs, what is
-/// mounted, and what the cluster says.
-fn nodes() -> Vec<Node> {
-    use support::{DATA, FOREIGN, OTHER_DATA, OURS, dir, etcd, stamp, xfs};
-    let records = [None, Some(support::record()), Some(support::used(2)), Some(support::rolled_back(DATA))];
-    let contents = [
-        Content::Blank,
-        Content::Unfinished { uuid: OURS },
-        Content::Foreign { found: "an ext4 filesystem".into() },
-        xfs(OURS, None, true),
-        xfs(OURS, Some(stamp(1, 2)), true),
-        xfs(OURS, Some(stamp(1, 1)), false),
-        xfs(FOREIGN, Some(support::foreign_stamp(2)), true),
-    ];
-    let data = |print| match dir(&["member"], false) {
-        LocalDir::Present { entries, barred, immutable, with_state, size, .. } => {
-            LocalDir::Present { entries, barred, immutable, fingerprint: Some(print), with_state, size }
-        }
-        LocalDir::Absent => LocalDir::Absent,
-    };
-    let locals = [LocalDir::Absent, support::barred(true), data(DATA), data(OTHER_DATA)];
-    let states = [("active", Some(Fact::Known(support::cluster(3)))), ("failed", None)];
-    let mut nodes = vec![
-        support::node(),
-        support::migrated(),
-        support::with_device(support::migrated()),
-        Node::unseen(support::node().identity),
-        Node { record: Fact::Unknown("it could not be read".into()), ..support::node() },
-    ];
-    for record in &records {
-        for content in &contents {
-            for local in &locals {
-                for (state, cluster) in &states {
-                    nodes.push(Node {
-                        record: Fact::Known(record.clone()),
-                        local: Fact::Known(local.clone()),
-                        etcd: Fact::Known(etcd(state)),
-                        cluster: cluster.clone(),
-                        ..support::attached(content.clone())
-                    });
-                }
-            }
+    checked("luns", &documents::LUNS.of(&vec![portal(None), portal(Some("x".into()))]));
+    for (name, document) in
+        [("apply", documents::APPLY), ("rollback", documents::ROLLBACK), ("claim", documents::CLAIM)]
+    {
+        for (rolled_back, away) in [(None, None), (Some(1), Some(Away { total: 3.1, ..Away::default() }))] {
+            checked(name, &document.of(&Done { steps: 1, taken: vec!["stop-etcd"], rolled_back, away }));
         }
     }
-    let too_small = Lun { size: Bytes(1 << 20), path_size: Bytes(1 << 20), ..support::lun(Content::Blank) };
-    let retired = Retired {
-        name: "1".into(),
-        ours: true,
-        size: Bytes(1 << 30),
-        age: Span(Duration::from_millis(1500)),
-    };
-    nodes.push(Node {
-        lun: Fact::Known(LunView::Seen(Box::new(too_small))),
-        retired: Fact::Known(vec![retired]),
-        rollback_staging: Fact::Known(support::staged(Some(DATA))),
-        ..support::node()
-    });
-    nodes
-}
-
-/// The keys whose value is a text that reads as a size or a duration with a unit. Programs cannot compute with it.
-fn texts_with_units(value: &Value, at: &str, found: &mut Vec<String>) {
-    match value {
-        Value::String(text) if text.parse::<Bytes>().is_ok() || text.parse::<Span>().is_ok() => {
-            found.push(format!("{at}: {text}"));
-        }
-        Value::Array(items) => items.iter().for_each(|item| texts_with_units(item, at, found)),
-        Value::Object(keys) => {
-            for (key, value) in keys {
-                texts_with_units(value, &format!("{at}.{key}"), found);
-            }
-        }
-        _ => {}
-    }
-}
-
-#[test]
-fn every_state_of_a_node_is_as_the_schemas_say() {
-    let config = support::config();
-    let schema = schema_of("status");
-    let wanted: Vec<&String> =
-        schema["properties"]["node"]["properties"].as_object().unwrap().keys().collect();
-    let nodes = nodes();
-    assert!(nodes.len() > 200);
-    let (mut plans, mut refusals, mut without_cluster, mut units) = (0, 0, 0, Vec::new());
-    for node in &nodes {
-        let status = json!({ "version": 1, "node": node });
-        checked("status", &status);
-        let keys: Vec<&String> = status["node"].as_object().unwrap().keys().collect();
-        assert_eq!(keys, wanted, "docs/status.schema.json names other keys than `status --json` has");
-        without_cluster += usize::from(status["node"]["cluster"].is_null());
-        texts_with_units(&status, "status", &mut units);
-        for goal in [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Local, Goal::Claim] {
-            let (name, printed) = match goal.plan(&config, node) {
-                Ok(plan) => {
-                    plans += 1;
-                    ("plan", json!({ "version": 1, "plan": plan }))
-                }
-                Err(refusal) => {
-                    refusals += 1;
-                    let name = refusal.name();
-                    let message = format!("refused [{name}]: {refusal}");
-                    ("error", json!({ "version": 1, "refused": refusal, "name": name, "message": message }))
-                }
-            };
-            checked(name, &printed);
-            texts_with_units(&printed, name, &mut units);
-        }
-    }
-    assert!(plans > 100 && refusals > 100 && without_cluster > 100, "{plans} {refusals} {without_cluster}");
-    texts_with_units(&json!(config), "config", &mut units);
-    assert!(units.is_empty(), "texts with a unit in the place of a number: {units:#?}");
-    let found = serde_json::to_value(&nodes[nodes.len() - 1]).unwrap();
-    assert_eq!(found["lun"]["known"]["seen"]["size_bytes"], 1 << 20, "{found:#}");
-    assert_eq!(found["retired"]["known"][0]["age_seconds"], 1.5, "{found:#}");
-    assert_eq!(json!(config)["boot"]["attach_timeout_seconds"], 300);
-    let mounted = serde_json::to_value(support::migrated()).unwrap();
-    assert_eq!(mounted["mount"]["known"]["space"]["free_bytes"], 15_u64 << 30, "{mounted:#}");
-}
-
-/// Each size and each duration in a fact has its unit in its key.
-#[test]
-fn a_number_has_its_unit_in_its_key() {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
-    let mut seen = 0;
-    for file in [
-        "node/local.rs",
-        "node/lun.rs",
-        "apply/verbs/luns.rs",
-        "plan/refusal/mod.rs",
-        "plan/refusal/rollback.rs",
-        "plan/refusal/retired.rs",
-        "plan/step/mod.rs",
-        "plan/step/payload.rs",
-        "config/parts.rs",
-        "config/timeouts.rs",
-    ] {
-        let text = fs::read_to_string(format!("{root}/{file}")).unwrap();
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        for pair in lines.windows(2) {
-            let Some((name, kind)) = pair[1].trim_start_matches("pub ").split_once(": ") else { continue };
-            let kind = kind.trim_start_matches("Option<").trim_end_matches(',').trim_end_matches('>');
-            let unit = match kind {
-                "Bytes" => "bytes",
-                "Span" => "seconds",
-                _ => continue,
-            };
-            if pair[1].ends_with(',')
-                && !name.ends_with(unit)
-                && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
-            {
-                seen += 1;
-                let wanted = format!("#[serde(rename = \"{name}_{unit}\")]");
-                assert_eq!(pair[0], wanted, "{file}: {}", pair[1]);
-            }
-        }
-    }
-    assert!(seen >= 40, "{seen}");
+    let too_large = Exit::TooLarge("it has 2 MB".into());
+    checked("error", &documents::failure(&too_large).unwrap());
 }
 
 /// The check itself finds what is wrong.
 #[test]
 fn a_value_of_another_form_is_found() {
-    let good = json!({ "version": 1, "error": "x", "message": "error: x" });
+    let good = json!({ "version": 1, "error": "x", "name": null, "message": "error: x" });
     checked("error", &good);
     for (pointer, value, said) in
         [("/message", json!(1), ".message: another type"), ("/version", json!(2), ".version: another value")]
@@ -294,10 +164,17 @@ fn a_value_of_another_form_is_found() {
         *bad.pointer_mut(pointer).unwrap() = value;
         assert!(schema::check(&schema_of("error"), &bad).unwrap_err().starts_with(said));
     }
-    let neither = json!({ "version": 1, "message": "x" });
+    let neither = json!({ "version": 1, "name": null, "message": "x" });
     assert!(schema::check(&schema_of("error"), &neither).unwrap_err().contains("none of"));
-    let form = json!({ "version": 1, "message": "x", "refused": { "refusal": "No Lun" } });
-    assert!(schema::check(&schema_of("error"), &form).unwrap_err().contains("another form"));
+    let unknown = json!({ "version": 1, "name": null, "message": "x", "refused": { "refusal": "No Lun" } });
+    assert!(schema::check(&schema_of("error"), &unknown).unwrap_err().contains("none of"));
+    let mut more = good;
+    more["new"] = json!(1);
+    assert!(
+        schema::check_printed(&schema_of("error"), &more).unwrap_err().contains("does not name the key new")
+    );
+    let form = json!({ "version": 1, "checks": [{ "name": "No Lun", "severity": "critical", "protects": "", "limit": "" }] });
+    assert!(schema::check(&schema_of("health-list"), &form).unwrap_err().contains("another form"));
 }
 
 /// Adds the name of each command below this one that has `--json`.
@@ -323,4 +200,25 @@ fn there_is_a_schema_for_each_verb() {
     with_json(&etcd_lun::cli::command(), "", &mut wanted);
     wanted.sort();
     assert_eq!(files, wanted);
+}
+
+/// A program that runs a verb with `--json` reads JSON in any case, also of a line that cannot be parsed.
+#[test]
+fn a_wrong_line_with_json_prints_json() {
+    let mut names = Vec::new();
+    with_json(&etcd_lun::cli::command(), "", &mut names);
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        // No command with `--json` has a dash in its name.
+        let words: Vec<&str> = name.split('-').collect();
+        for wrong in [vec!["--json", "--bogus"], vec!["--bogus", "--json"], vec!["--json", "--json"]] {
+            let args = [words.clone(), wrong].concat();
+            let (code, out, err) = run(&args);
+            assert_eq!(code, 2, "{args:?}: {out}{err}");
+            let printed: Value =
+                serde_json::from_str(&out).unwrap_or_else(|_| panic!("{args:?}: {out}{err}"));
+            checked("error", &printed);
+            assert!(printed["error"].is_string() && !err.is_empty(), "{args:?}: {out}{err}");
+        }
+    }
 }

@@ -134,3 +134,11 @@ fn a_plan_that_breaks_a_law_is_found() {
             .any(|step| matches!(step, Step::Copy(copy) if matches!(copy.way, Way::ToLocal { .. })))
     );
 }
+
+/// What `status --json` and `plan --json` print is as the schemas in `docs/` say, for every kind of fact and decision.
+#[test]
+fn json_is_as_its_schemas_say() {
+    for census in census::all() {
+        census.printed.is_as_said();
+    }
+}

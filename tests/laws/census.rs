@@ -1,16 +1,24 @@
 //! Plans every combination of facts once, for all tests of the laws: the decisions, and the laws that they break.
 
-use super::{rollback::*, *};
+use super::{printed::Printed, rollback::*, *};
 use etcd_lun::plan::rollback;
 use std::{collections::BTreeMap, sync::OnceLock, thread};
 
 /// The decisions on many nodes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Census {
     pub plans: usize,
     pub refusals: usize,
     /// By law: how often it is broken, and the first case.
     broken: BTreeMap<u8, (usize, String)>,
+    /// What `--json` prints of the nodes and the decisions.
+    pub printed: Printed,
+}
+
+impl Default for Census {
+    fn default() -> Self {
+        Self { plans: 0, refusals: 0, broken: BTreeMap::new(), printed: Printed::of_each(997) }
+    }
 }
 
 impl Census {
@@ -60,13 +68,17 @@ pub fn all() -> &'static [Census] {
 fn to_the_lun(runtime: &str, occasion: Occasion) -> Census {
     let mut census = Census::default();
     let config = config_for(runtime);
-    let count = every_node(|node| match plan(&config, node, occasion) {
-        Ok(plan) => {
-            census.plans += 1;
-            judge::laws(&mut census, node, &plan);
-            judge::occasion_and_etcd(&mut census, node, &plan, &config.etcd.runtime, occasion);
+    let count = every_node(|node| {
+        let outcome = plan(&config, node, occasion);
+        census.printed.see(node, &outcome);
+        match outcome {
+            Ok(plan) => {
+                census.plans += 1;
+                judge::laws(&mut census, node, &plan);
+                judge::occasion_and_etcd(&mut census, node, &plan, &config.etcd.runtime, occasion);
+            }
+            Err(refusal) => census.refused(&refusal),
         }
-        Err(refusal) => census.refused(&refusal),
     });
     let Census { plans, refusals, .. } = census;
     say!("{runtime}, {occasion:?}: {count} combinations of facts, {plans} plans, {refusals} refusals");
@@ -79,7 +91,9 @@ fn way_back_census() -> Census {
     let mut census = Census::default();
     let count = every_way_back(|node| {
         for config in &runtimes {
-            match rollback(config, node) {
+            let outcome = rollback(config, node);
+            census.printed.see(node, &outcome);
+            match outcome {
                 Ok(plan) => {
                     census.plans += 1;
                     way_back(&mut census, node, &plan);

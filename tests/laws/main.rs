@@ -18,6 +18,9 @@ mod machine;
 mod mark;
 mod multipath;
 mod portals;
+#[allow(dead_code, reason = "each test uses only some of these functions")]
+#[path = "../support/printed.rs"]
+mod printed;
 mod quorum;
 mod reserve;
 mod retired;
@@ -25,6 +28,9 @@ mod rollback;
 mod runs;
 #[path = "../support/say.rs"]
 mod say;
+#[allow(dead_code, reason = "each test uses only some of these functions")]
+#[path = "../support/schema.rs"]
+mod schema;
 mod sessions;
 mod undo;
 

@@ -9,7 +9,7 @@
 //!
 //! The world is small: one node, one LUN, few writes, few generations. A fault of the protocol also shows in
 //! a small world.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[allow(dead_code, reason = "each test uses only some of these functions")]
 #[path = "../support/mod.rs"]
@@ -22,10 +22,16 @@ mod mutants;
 mod outside;
 mod paths;
 mod planner;
+#[allow(dead_code, reason = "each test uses only some of these functions")]
+#[path = "../support/printed.rs"]
+mod printed;
 mod restored;
 mod run;
 #[path = "../support/say.rs"]
 mod say;
+#[allow(dead_code, reason = "each test uses only some of these functions")]
+#[path = "../support/schema.rs"]
+mod schema;
 mod search;
 mod sessions;
 mod world;
@@ -68,8 +74,9 @@ fn the_same_further_on() {
 }
 
 fn look(generations: u8, runtime: Runtime, near: u8) -> Seen {
-    let found =
-        visit(Guards::ALL, generations, runtime, near).unwrap_or_else(|broken| panic!("{broken}")).seen;
+    let search = visit(Guards::ALL, generations, runtime, near).unwrap_or_else(|broken| panic!("{broken}"));
+    search.planner.printed.borrow().is_as_said();
+    let found = search.seen;
     say!(
         "{runtime:?}: {} states, {} runs of apply and rollback from them, {} places where one was cut short: no invariant broken",
         found.states,

@@ -3,6 +3,7 @@
 
 use crate::{
     facts::{config, node},
+    printed::Printed,
     run::Runtime,
     world::{Guards, World},
 };
@@ -24,11 +25,13 @@ pub struct Planner {
     pub guards: Guards,
     pub runtime: Runtime,
     plans: RefCell<FxHashMap<Key, Planned>>,
+    /// What `--json` prints of the states that were planned for, and of the plans.
+    pub printed: RefCell<Printed>,
 }
 
 impl Planner {
     pub fn new(guards: Guards, runtime: Runtime) -> Self {
-        Self { guards, runtime, plans: RefCell::default() }
+        Self { guards, runtime, plans: RefCell::default(), printed: Printed::of_each(101).into() }
     }
 
     /// What `apply` or `rollback` would do.
@@ -41,7 +44,9 @@ impl Planner {
             Goal::ClaimLocal => 5,
         };
         self.once((*world, staged, verb), || {
-            let plan = goal.plan(config(self.runtime), &node(world, staged, self.guards));
+            let node = node(world, staged, self.guards);
+            let plan = goal.plan(config(self.runtime), &node);
+            self.printed.borrow_mut().see(&node, &plan);
             plan.map(|plan| self.reordered(plan.steps).into()).map_err(|refusal| refusal.to_string())
         })
     }

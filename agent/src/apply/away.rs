@@ -1,6 +1,7 @@
 //! How long etcd was away, and for what.
 
 use crate::{plan::Step, terms::Bytes};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::{
     fmt,
@@ -8,7 +9,7 @@ use std::{
 };
 
 /// The time from etcd's stop to the end of its start, in seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Away {
     /// All of it.
     #[serde(rename = "total_seconds")]
@@ -22,7 +23,7 @@ pub struct Away {
     /// Copying what was left, and the proof.
     #[serde(rename = "last_blocks_seconds")]
     pub last_blocks: f64,
-    /// So much was written meanwhile.
+    /// How many bytes were copied meanwhile.
     #[serde(rename = "written_bytes")]
     pub written: u64,
     /// The stamp, the commit point, and what becomes of the data directory.

@@ -3,10 +3,11 @@
 use super::away::Away;
 use crate::plan::Refusal;
 use anyhow::anyhow;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What a run has done.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Done {
     /// How many steps were taken.
     pub steps: usize,
@@ -15,7 +16,7 @@ pub struct Done {
     /// The generation that was rolled back to the local disk, if a rollback has made the local copy authoritative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_back: Option<u64>,
-    /// How long etcd was away, if the run has stopped and started it.
+    /// How long etcd was away, if the run has stopped and started it. The key is absent if not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub away: Option<Away>,
 }

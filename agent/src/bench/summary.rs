@@ -1,11 +1,12 @@
 //! The times of a series of writes, summarised: percentiles, histogram, verdict.
 
 use super::limits::{HEAVY_LIMIT, LIMIT};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
 /// Whether a disk is fast enough for etcd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Fast enough for every cluster.
@@ -17,7 +18,7 @@ pub enum Verdict {
 }
 
 /// Percentiles of how long the calls took, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[cfg_attr(test, derive(Default))]
 pub struct Percentiles {
     /// 50 of 100 took at most this long.
@@ -33,7 +34,7 @@ pub struct Percentiles {
 }
 
 /// A bucket of the histogram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bucket {
     /// Its upper bound in nanoseconds, inclusive. Its lower bound is the upper bound of the bucket before.
     pub up_to_ns: u64,
@@ -42,7 +43,7 @@ pub struct Bucket {
 }
 
 /// The result of a series of writes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Summary {
     /// The number of writes.
     pub writes: u64,

@@ -1,10 +1,13 @@
 //! `apply`, `rollback` and `claim`
 
 use super::{
-    config, env,
+    config,
+    document::Document,
+    env,
     exit::Exit,
-    follow, logging,
-    output::{self, JSON_VERSION, OutputFormat, print_err, print_out},
+    failure::failure,
+    follow,
+    output::{self, OutputFormat, print_err, print_out},
     progress::Progress,
     show, view,
 };
@@ -196,21 +199,33 @@ fn carry_out(
     Ok(apply::apply(host, config, secrets, identity, goal, lock, progress)?)
 }
 
+/// What `apply` prints.
+pub const APPLY: Document<Done> =
+    Document::under("apply", "apply", "etcd-lun apply --json, when it succeeds");
+
+/// What `rollback` prints.
+pub const ROLLBACK: Document<Done> =
+    Document::under("rollback", "rollback", "etcd-lun rollback --json, when it succeeds");
+
+/// What `claim` prints.
+pub const CLAIM: Document<Done> =
+    Document::under("claim", "claim", "etcd-lun claim --json, when it succeeds");
+
 /// How the run has ended, for those who follow it.
 fn result_of(goal: Goal, outcome: Result<&Done, &Exit>) -> RunResult {
     match outcome {
         Ok(done) => {
-            let kind = match goal {
-                Goal::Lun(_) => "apply",
-                Goal::Local => "rollback",
-                Goal::Claim | Goal::ClaimLocal => "claim",
+            let document = match goal {
+                Goal::Lun(_) => APPLY,
+                Goal::Local => ROLLBACK,
+                Goal::Claim | Goal::ClaimLocal => CLAIM,
             };
-            let json = serde_json::json!({ "version": JSON_VERSION, kind: done });
+            let json = document.of(done);
             RunResult { code: 0, text: summary(goal, done), json }
         }
         Err(exit) => {
             let text = exit.line().unwrap_or_default();
-            let json = logging::failure_json(exit, &text).unwrap_or_default();
+            let json = failure(exit).unwrap_or_default();
             RunResult { code: exit.code(), text, json }
         }
     }

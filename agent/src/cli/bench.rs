@@ -1,7 +1,9 @@
 //! `bench`
 
 use super::{
-    config, env,
+    config,
+    document::Document,
+    env,
     exit::Exit,
     output::{OutputFormat, print_json, print_out},
     values::absolute,
@@ -16,6 +18,7 @@ use crate::{
 };
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum, ValueHint, value_parser};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::{
     collections::BTreeSet,
@@ -71,21 +74,29 @@ impl Options {
 }
 
 /// The result of one size of writes in one directory.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Series {
+    /// The directory.
     path: String,
-    /// The filesystem's type, and the device that it is on.
+    /// The filesystem's type; null if it is not known.
     filesystem: Option<String>,
+    /// The device that the filesystem is on; null if it is not known.
     source: Option<String>,
+    /// The size of each write in bytes.
     block_bytes: u32,
     #[serde(flatten)]
     summary: Summary,
 }
 
+/// What `bench` prints.
+pub(super) const BENCH: Document<Run> = Document::under("bench", "bench", "etcd-lun bench --json");
+
 /// The result of a run.
-#[derive(Debug, Serialize)]
-struct Run {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Run {
+    /// 99 of 100 calls must finish within this number of nanoseconds.
     limit_ns: u128,
+    /// The same for a heavily loaded cluster.
     heavy_limit_ns: u128,
     /// Processes of etcd that ran at the start.
     etcd_pids: Vec<u32>,
@@ -141,7 +152,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
         series,
     };
     if options.output.json {
-        print_json("bench", &run)?;
+        print_json(&BENCH, &run)?;
     } else {
         print_out(&page(&run));
     }

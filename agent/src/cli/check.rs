@@ -2,21 +2,47 @@
 
 use super::{
     config::{credentials, load_pool},
+    document::Document,
     exit::Exit,
     grammar::Check as Options,
-    output::{JSON_VERSION, print_err, print_out, print_value},
+    output::{print_err, print_json, print_out, print_value},
     secrets,
     show_config::{self, Files, Skipped},
 };
 use crate::{
-    config::{Config, ConfigError, EXAMPLE, FRAGMENTS, Pool, SecretSource, Source},
+    config::{Config, ConfigError, EXAMPLE, FRAGMENTS, NodeRow, Pool, SecretSource, Source},
     health,
     host::{Host, iscsi},
     node::Identity,
     observe,
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::Path;
+
+/// What `config check` prints.
+pub(super) const CONFIG_CHECK: Document<Checked> =
+    Document::beside_version("config-check", "etcd-lun config check --json");
+
+/// What `config check` has found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Checked {
+    #[serde(flatten)]
+    entries: Entries,
+    /// The files of the config.
+    files: Files,
+    /// What is legal and probably a mistake.
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Entries {
+    /// The merged config, in the tables of the file. Sizes and times are numbers, in keys that end in `_bytes` or `_seconds`.
+    Config(Box<Config>),
+    /// All entries, on a machine that is no node.
+    Nodes(Vec<NodeRow>),
+}
 
 /// Prints a config to begin with.
 pub(super) fn example() -> Result<(), Exit> {
@@ -72,13 +98,11 @@ pub(super) fn check(file: Option<&Path>, options: &Options) -> Result<(), Exit> 
     let mut told = std::collections::BTreeSet::new();
     warnings.retain(|warning| told.insert(warning.clone()));
     if output.json {
-        let (kind, facts) = match &config {
-            Some(config) => ("config", json!(config)),
-            None => ("nodes", json!(rows)),
+        let entries = match config {
+            Some(config) => Entries::Config(Box::new(config)),
+            None => Entries::Nodes(rows),
         };
-        return print_value(&json!({
-            "version": JSON_VERSION, kind: facts, "files": files, "warnings": warnings,
-        }));
+        return print_json(&CONFIG_CHECK, &Checked { entries, files, warnings });
     }
     print_out(&match &config {
         Some(config) => show_config::config(config, &whose, &files),

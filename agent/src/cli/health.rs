@@ -1,7 +1,9 @@
 //! `health`
 
 use super::{
-    config, env,
+    config,
+    document::{self, Document},
+    env,
     exit::Exit,
     output::{OutputFormat, print_json, print_out},
     values::absolute,
@@ -18,12 +20,35 @@ use crate::{
 };
 use anyhow::Context as _;
 use clap::{Args, ValueHint, builder::TypedValueParser as _};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::{
     fmt::Write as _,
     io::IsTerminal as _,
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+
+/// What `health` prints.
+pub const HEALTH: Document<Report> = Document::under("health", "health", "etcd-lun health --json");
+
+/// What `health --list` prints.
+pub(super) const HEALTH_LIST: Document<Vec<Listed>> =
+    Document::under("checks", "health-list", "etcd-lun health --list --json");
+
+/// A check, as `health --list` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Listed {
+    /// A stable name.
+    #[schemars(regex(pattern = document::NAME))]
+    name: &'static str,
+    /// How bad a finding is.
+    severity: Severity,
+    /// What it protects.
+    protects: &'static str,
+    /// What counts as well, and the source of that limit.
+    limit: &'static str,
+}
 
 /// What to do with the report.
 #[derive(Debug, Args)]
@@ -78,7 +103,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
         host.root.write_durably(path, &text(), 0o644).context("writing the metrics")?;
     }
     if output.json {
-        print_json("health", &report)?;
+        print_json(&HEALTH, &report)?;
     } else if !options.record {
         print_out(&page(&report, std::io::stdout().is_terminal() && env::wants_colour()));
     }
@@ -178,21 +203,14 @@ fn write_textfile(host: &Host, config: &Config, text: &str) -> anyhow::Result<()
 
 /// `health --list`
 fn list(output: OutputFormat) -> Result<(), Exit> {
-    #[derive(serde::Serialize)]
-    struct Listed {
-        name: &'static str,
-        severity: &'static str,
-        protects: &'static str,
-        limit: &'static str,
-    }
     if output.json {
         let listed = CHECKS.iter().map(|check| Listed {
             name: check.name,
-            severity: check.severity.word(),
+            severity: check.severity,
             protects: check.protects,
             limit: check.limit,
         });
-        return print_json("checks", &listed.collect::<Vec<_>>());
+        return print_json(&HEALTH_LIST, &listed.collect());
     }
     print_out(&table());
     Ok(())

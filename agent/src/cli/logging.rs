@@ -5,7 +5,8 @@ use super::{
     env::{self, under_systemd},
     events,
     exit::Exit,
-    output::{Errors, JSON_VERSION, print_err, print_out},
+    failure::failure,
+    output::{Errors, print_err, print_out},
 };
 use tracing::{level_filters::LevelFilter, subscriber::set_global_default};
 use tracing_subscriber::{Layer as _, layer::SubscriberExt as _, registry};
@@ -60,23 +61,7 @@ pub(super) fn report_failure(exit: &Exit, json: bool) {
 
 /// Prints why the program failed as JSON, on standard output.
 pub(super) fn report_failure_as_json(exit: &Exit) {
-    if let Some(line) = exit.line()
-        && let Some(document) = failure_json(exit, &line)
-    {
+    if let Some(document) = failure(exit) {
         print_out(&document.to_string());
     }
-}
-
-/// What `--json` prints of a failure.
-pub(super) fn failure_json(exit: &Exit, line: &str) -> Option<serde_json::Value> {
-    let (kind, detail) = match exit {
-        // The report is already on standard output.
-        Exit::Success | Exit::Unhealthy(_) => return None,
-        Exit::Followed(result) => return Some(result.json.clone()),
-        Exit::Error(error) => ("error", serde_json::json!(format!("{error:#}"))),
-        Exit::Usage(text) => ("error", serde_json::json!(text)),
-        Exit::TooLarge(text) => ("refused", serde_json::json!({ "refusal": exit.name(), "found": text })),
-        Exit::Refused(refusal) => ("refused", serde_json::json!(refusal)),
-    };
-    Some(serde_json::json!({ "version": JSON_VERSION, kind: detail, "name": exit.name(), "message": line }))
 }

@@ -2,6 +2,7 @@
 
 use super::{
     config::{self, credentials},
+    document::Document,
     exit::Exit,
     output::{OutputFormat, print_json, print_out},
     page::Page,
@@ -12,6 +13,9 @@ use crate::{
 };
 use std::path::Path;
 
+/// What `luns` prints: the portals, in the order of the config.
+pub const LUNS: Document<Vec<PortalLuns>> = Document::under("portals", "luns", "etcd-lun luns --json");
+
 /// Prints what each portal shows this node.
 pub(super) fn run(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
     let (host, identity, config) = config::load_to_change(file)?;
@@ -19,7 +23,7 @@ pub(super) fn run(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit>
     config::hold(&host)?;
     let portals = luns::luns(&host, &config, &secrets, &identity)?;
     if output.json {
-        return print_json("portals", &portals);
+        return print_json(&LUNS, &portals);
     }
     print_out(&page(&portals));
     Ok(())

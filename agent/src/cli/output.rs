@@ -1,6 +1,6 @@
 //! Printing to standard output and standard error.
 
-use super::exit::Exit;
+use super::{document::Document, exit::Exit};
 use crate::host::terminal::{Stream, Terminal, reader_has_gone};
 use std::{
     io::{self, Write as _},
@@ -15,9 +15,6 @@ pub(super) struct OutputFormat {
     #[arg(long)]
     pub(super) json: bool,
 }
-
-/// The format of every JSON output.
-pub(super) const JSON_VERSION: u32 = 1;
 
 /// Writes for a run by hand, so that the run never waits for its terminal.
 static TERMINAL: OnceLock<Terminal> = OnceLock::new();
@@ -103,12 +100,12 @@ impl io::Write for Errors {
     }
 }
 
-/// Prints a value as JSON, beside the version of the format.
-pub(super) fn print_json(kind: &str, value: &impl serde::Serialize) -> Result<(), Exit> {
-    print_value(&serde_json::json!({ "version": JSON_VERSION, kind: value }))
+/// Prints a document with this content.
+pub(super) fn print_json<T: serde::Serialize>(document: &Document<T>, content: &T) -> Result<(), Exit> {
+    print_value(&document.of(content))
 }
 
-/// Prints a JSON document.
+/// Prints a JSON value.
 pub(super) fn print_value(value: &serde_json::Value) -> Result<(), Exit> {
     let text = serde_json::to_string_pretty(value).map_err(anyhow::Error::from)?;
     print_out(&text);

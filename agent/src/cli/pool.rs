@@ -8,13 +8,19 @@ pub(super) use moves::apply;
 
 use super::{
     config,
+    document::Document,
     exit::Exit,
     output::{OutputFormat, print_json, print_out},
 };
+use crate::health::SaidNode;
 use clap::{Args, Subcommand};
 use moves::ApplyOptions;
 use reach::Reach;
 use std::path::Path;
+
+/// What `pool health` prints: the nodes, in the order of the config.
+pub(super) const POOL_HEALTH: Document<Vec<SaidNode>> =
+    Document::under("nodes", "pool-health", "etcd-lun pool health --json");
 
 /// `pool`
 #[derive(Debug, Subcommand)]
@@ -47,7 +53,7 @@ pub(super) fn health(file: Option<&Path>, options: &HealthOptions) -> Result<(),
     let nodes = reach::names(&pool, &options.reach.node)?;
     let said = reach::healths(&host, &options.reach.via, &nodes);
     if options.output.json {
-        print_json("nodes", &said)?;
+        print_json(&POOL_HEALTH, &said)?;
     } else {
         print_out(&page::table(&said));
     }

@@ -6,9 +6,12 @@ mod tar;
 use super::{
     config::{self, credentials},
     exit::Exit,
-    output::{JSON_VERSION, print_err, print_out},
+    failure::failure,
+    health::HEALTH,
+    output::{print_err, print_out},
     show,
     values::absolute,
+    view::{PLAN, STATUS},
 };
 use crate::{
     config::{Config, Runtime},
@@ -26,7 +29,7 @@ use crate::{
 use anyhow::Context as _;
 use clap::{Args, ValueHint};
 use scrub::Secrets;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -107,9 +110,8 @@ impl Parts {
         self.files.push((name.to_owned(), kept));
     }
 
-    fn add_json(&mut self, name: &str, kind: &str, value: &impl serde::Serialize) {
-        let document = json!({ "version": JSON_VERSION, kind: value });
-        self.add(name, &serde_json::to_string_pretty(&document).unwrap_or_default());
+    fn add_json(&mut self, name: &str, document: &Value) {
+        self.add(name, &serde_json::to_string_pretty(document).unwrap_or_default());
     }
 }
 
@@ -119,17 +121,18 @@ fn of_node(host: &Host, config: &Config, identity: &Identity, parts: &mut Parts)
     node.cluster = observe::cluster(host, config, &node);
     node.answering = observe::answering(host, config);
     parts.add("status.txt", &show::status(config, &node));
-    parts.add_json("status.json", "node", &node);
+    parts.add_json("status.json", &STATUS.of(&node));
     match Goal::Lun(Occasion::ByHand).plan(config, &node) {
-        Ok(plan) => parts.add_json("plan.json", "plan", &plan),
+        Ok(plan) => parts.add_json("plan.json", &PLAN.of(&plan)),
         Err(refusal) => {
-            parts.add("plan.txt", &format!("refused [{}]: {refusal}\n", refusal.name()));
-            parts.add_json("plan.json", "refused", &refusal);
+            let exit = Exit::from(refusal);
+            parts.add("plan.txt", &format!("{}\n", exit.line().unwrap_or_default()));
+            parts.add_json("plan.json", &failure(&exit).unwrap_or_default());
         }
     }
     let facts = observe::health_facts(host, config, &node);
-    parts.add_json("health.json", "health", &health::assess(config, &node, &facts));
-    parts.add_json("config.json", "config", config);
+    parts.add_json("health.json", &HEALTH.of(&health::assess(config, &node, &facts)));
+    parts.add_json("config.json", &json!({ "version": 1, "config": config }));
     let etcd = match &config.etcd.runtime {
         Runtime::Systemd { unit } => unit.as_str(),
         Runtime::StaticPod { .. } => KUBELET,
@@ -298,7 +301,7 @@ password_in_file = '/etc/etcd-lun/in.secret'
         let mut parts = Parts { secrets, files: Vec::new() };
         of_machine(&host, &mut parts);
         parts.add("said.txt", &said);
-        parts.add_json("said.json", "said", &SECRETS);
+        parts.add_json("said.json", &json!(SECRETS));
         let archive = files.0.join("report.tar.gz");
         let bytes = tar::packed(&parts.files, 1_700_000_000).unwrap();
         host.root.write_bytes_durably(&"/report.tar.gz".parse().unwrap(), &bytes, 0o600).unwrap();

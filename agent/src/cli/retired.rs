@@ -2,13 +2,21 @@
 
 use super::{
     completion, config,
+    document::Document,
     exit::Exit,
     output::{OutputFormat, print_json, print_out},
     show, view,
 };
-use crate::{apply::retired, node::layout::RETIRED};
+use crate::{
+    apply::retired,
+    node::{Fact, Retired, layout::RETIRED},
+};
 use clap::Args;
 use std::path::Path;
+
+/// What `retired list` prints.
+pub const RETIRED_LIST: Document<Fact<Vec<Retired>>> =
+    Document::under("retired", "retired-list", "etcd-lun retired list --json");
 
 /// What `retired delete` is asked for.
 #[derive(Debug, Args)]
@@ -25,7 +33,7 @@ pub(super) struct DeleteOptions {
 pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
     let (_, node) = view::look(file, false)?;
     if output.json {
-        return print_json("retired", &node.retired);
+        return print_json(&RETIRED_LIST, &node.retired);
     }
     let all = node.retired.require().map_err(|why| Exit::Error(anyhow::anyhow!("{RETIRED}: {why}")))?;
     print_out(&show::retired(all));

@@ -1,7 +1,9 @@
 //! `selinux`: the policy module, and the labels on disk.
 
 use super::{
-    config, env,
+    config,
+    document::Document,
+    env,
     exit::Exit,
     output::{OutputFormat, print_err, print_json, print_out},
     show,
@@ -13,6 +15,7 @@ use crate::{
     observe, policy,
 };
 use anyhow::{Context as _, anyhow};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
@@ -44,9 +47,14 @@ pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
     Ok(())
 }
 
+/// What `selinux status` prints.
+pub(super) const SELINUX_STATUS: Document<Status> =
+    Document::under("selinux", "selinux-status", "etcd-lun selinux status --json");
+
 /// What `selinux status` shows.
-#[derive(Debug, Serialize)]
-struct Status {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Status {
+    /// SELinux on this node.
     selinux: Selinux,
     /// What `selinux install` would relabel, in restorecon's words.
     mislabelled: Vec<String>,
@@ -68,7 +76,7 @@ pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Ex
     }
     let status = Status { selinux, mislabelled, local_rules };
     if output.json {
-        return print_json("selinux", &status);
+        return print_json(&SELINUX_STATUS, &status);
     }
     print_out(&show::selinux(&status.selinux));
     for line in &status.mislabelled {

@@ -8,20 +8,25 @@ use crate::{
     },
     terms::{AbsPath, ChapAlg, Wwid},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write as _;
 
 /// A file in the directory of fragments that is not read.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Skipped {
+    /// The file.
     pub path: String,
+    /// Why it is not read.
     pub why: &'static str,
 }
 
 /// The files of the config.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Files {
+    /// The files that were read, in this order.
     pub read: Vec<String>,
+    /// The files in the directory of fragments that were not read.
     pub not_read: Vec<Skipped>,
 }
 

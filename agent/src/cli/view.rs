@@ -2,12 +2,29 @@
 
 use super::{
     config,
+    document::Document,
     exit::Exit,
     output::{OutputFormat, print_json, print_out},
     show,
 };
-use crate::{config::Config, host::Host, node::Node, observe, plan::Goal};
+use crate::{
+    config::Config,
+    host::Host,
+    node::Node,
+    observe,
+    plan::{Goal, Plan},
+};
 use std::path::Path;
+
+/// What `status` prints.
+pub const STATUS: Document<Node> = Document::under("node", "status", "etcd-lun status --json");
+
+/// What `plan` prints.
+pub const PLAN: Document<Plan> = Document::under(
+    "plan",
+    "plan",
+    "etcd-lun plan --json, and --dry-run --json of apply, rollback and claim",
+);
 
 /// Loads the config and observes the node, and the cluster if that is asked for. This takes no lock and changes nothing.
 pub(super) fn look(file: Option<&Path>, with_cluster: bool) -> Result<(Config, Node), Exit> {
@@ -32,7 +49,7 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
     }
     let plan = goal.plan(&config, &node)?;
     if output.json {
-        return print_json("plan", &plan);
+        return print_json(&PLAN, &plan);
     }
     print_out(&match goal {
         _ if !plan.is_empty() => show::plan(&plan, &config, &node, goal),
@@ -47,7 +64,7 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
 pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
     let (config, node) = look(file, true)?;
     if output.json {
-        return print_json("node", &node);
+        return print_json(&STATUS, &node);
     }
     print_out(&show::status(&config, &node));
     Ok(())

@@ -8,6 +8,7 @@ use super::{
     pattern::InitiatorName,
 };
 use crate::terms::{DiskLink, Iqn, LunNumber, WantedLun, Wwid};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
@@ -39,14 +40,14 @@ impl Iscsi {
 }
 
 /// A local or cloud disk of this node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Device {
     /// The link to it in `/dev/disk`.
     pub path: DiskLink,
 }
 
 /// How a node finds its LUN. A number or a link doesn't prove that it is the right LUN: only the WWID does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Place {
     /// By its number at the target.

@@ -2,10 +2,11 @@
 
 use super::{error::ConfigError, tables::ChapTable};
 use crate::terms::{AbsPath, ChapAlg, Secret};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// Credentials as the config names them. The secrets of files and credentials are read later, when they are needed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChapSource {
     /// The user name that the initiator authenticates with.
     pub username: String,
@@ -19,11 +20,15 @@ pub struct ChapSource {
 }
 
 /// Where one secret comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretSource {
-    /// From the config itself.
-    Inline(#[serde(serialize_with = "hidden")] Secret),
+    /// From the config itself. It is printed as `***`.
+    Inline(
+        #[serde(serialize_with = "hidden")]
+        #[schemars(with = "String")]
+        Secret,
+    ),
     /// From a file, without a final newline.
     File(AbsPath),
     /// From a credential of the unit: a file in `$CREDENTIALS_DIRECTORY` (systemd.exec(5)).

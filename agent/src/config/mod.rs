@@ -14,6 +14,7 @@ mod entry;
 mod entry_rules;
 mod error;
 mod form;
+mod json;
 mod merge;
 mod mount_options;
 mod node_config;

@@ -1,14 +1,14 @@
-//! The whole config of one node, and its form in JSON.
+//! The whole config of one node.
 
 use super::{
-    backing::{Backing, Device, Place},
-    parts::{ClusterConfig, EtcdConfig, NodeEntry, Target},
+    backing::{Backing, Place},
+    parts::{ClusterConfig, EtcdConfig, NodeEntry},
     pattern::InitiatorName,
     plain_tables::{Boot, HealthConfig, LunConfig},
-    words::Gate,
 };
-use crate::terms::{AbsPath, Bytes, FsLabel, Iqn, LunNumber, Span, WantedLun, Wwid};
-use serde::{Serialize, Serializer};
+use crate::terms::{WantedLun, Wwid};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The whole config of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Config {
 }
 
 /// The entry of one node, of all that a config has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NodeRow {
     /// The host name, pattern or machine id in the entry.
     pub name: String,
@@ -55,6 +55,7 @@ pub struct NodeRow {
     pub chosen_by: String,
     /// The node's initiator name, with a target.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub initiator: Option<InitiatorName>,
     /// How the LUN is found.
     pub place: Place,
@@ -63,92 +64,4 @@ pub struct NodeRow {
     /// The WWIDs of which the LUN has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wwids: Vec<Wwid>,
-}
-
-/// In the tables of the config file: `target` or `device`, and this node's part of the storage in `node`. What a file has as
-/// a text with a unit is a number here, in a key with the unit, because programs compute with it.
-impl Serialize for Config {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Written<'a> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            target: Option<&'a Target>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            device: Option<&'a Device>,
-            etcd: &'a EtcdConfig,
-            cluster: &'a ClusterConfig,
-            lun: WrittenLun<'a>,
-            boot: WrittenBoot,
-            health: WrittenHealth<'a>,
-            node: WrittenNode<'a>,
-        }
-        #[derive(Serialize)]
-        struct WrittenNode<'a> {
-            name: &'a str,
-            chosen_by: &'a str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            initiator: Option<&'a Iqn>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            lun: Option<LunNumber>,
-            wwid: Option<&'a Wwid>,
-            #[serde(skip_serializing_if = "<[Wwid]>::is_empty")]
-            wwids: &'a [Wwid],
-        }
-        #[derive(Serialize)]
-        struct WrittenLun<'a> {
-            min_size_bytes: Bytes,
-            mount_options: &'a [String],
-            label: &'a FsLabel,
-            require_fsync_p99_seconds: Option<Span>,
-            keep_retired_seconds: Span,
-            max_switch_seconds: Span,
-            reserve: bool,
-        }
-        #[derive(Serialize)]
-        struct WrittenBoot {
-            gate: Gate,
-            attach_timeout_seconds: Span,
-        }
-        #[derive(Serialize)]
-        struct WrittenHealth<'a> {
-            interval_seconds: Span,
-            textfile: &'a AbsPath,
-        }
-        let Self { backing, etcd, cluster, lun, boot, health, node } = self;
-        let iscsi = backing.iscsi();
-        let device = match backing {
-            Backing::Iscsi(_) => None,
-            Backing::Device(device) => Some(device),
-        };
-        let node = WrittenNode {
-            name: &node.name,
-            chosen_by: &node.chosen_by,
-            initiator: iscsi.map(|iscsi| &iscsi.initiator),
-            lun: iscsi.and_then(|iscsi| iscsi.lun.number),
-            wwid: node.wwid.as_ref(),
-            wwids: &node.wwids,
-        };
-        let LunConfig {
-            min_size,
-            mount_options,
-            label,
-            require_fsync_p99,
-            keep_retired,
-            max_switch,
-            reserve,
-        } = lun;
-        let lun = WrittenLun {
-            min_size_bytes: *min_size,
-            mount_options,
-            label,
-            require_fsync_p99_seconds: *require_fsync_p99,
-            keep_retired_seconds: *keep_retired,
-            max_switch_seconds: *max_switch,
-            reserve: *reserve,
-        };
-        let boot = WrittenBoot { gate: boot.gate, attach_timeout_seconds: boot.attach_timeout };
-        let health = WrittenHealth { interval_seconds: health.interval, textfile: &health.textfile };
-        let target = iscsi.map(|iscsi| &iscsi.target);
-        Written { target, device, etcd, cluster, lun, boot, health, node }.serialize(to)
-    }
 }

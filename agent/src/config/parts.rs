@@ -6,10 +6,11 @@ use super::{
     words::{Digests, Discovery},
 };
 use crate::terms::{AbsPath, ClientUrl, Iqn, MetricsUrl, Portal, Span, Wwid};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The iSCSI target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Target {
     /// The target's iSCSI name.
     pub iqn: Iqn,
@@ -34,7 +35,7 @@ pub struct Target {
 }
 
 /// etcd on this node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EtcdConfig {
     /// etcd's data directory.
     pub data_dir: AbsPath,
@@ -47,7 +48,7 @@ pub struct EtcdConfig {
 }
 
 /// The certificates with which curl asks etcd over HTTPS. For a static pod OpenShift's are used where the config names none.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct Certificates {
     /// The CA certificate.
     pub authority: Option<AbsPath>,
@@ -58,7 +59,7 @@ pub struct Certificates {
 }
 
 /// How etcd is asked about its cluster, by hand only.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ClusterConfig {
     /// Where this node's own member answers.
     pub client_url: ClientUrl,
@@ -76,7 +77,7 @@ pub struct ClusterConfig {
 }
 
 /// What runs etcd.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runtime {
     /// A systemd unit.
@@ -100,7 +101,7 @@ pub fn parked(manifest: &AbsPath) -> AbsPath {
 }
 
 /// The entry of this node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NodeEntry {
     /// The host name or machine id in the entry; of a pattern, the host name that it was chosen for.
     pub name: String,

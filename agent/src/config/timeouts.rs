@@ -12,6 +12,7 @@
 
 use super::{defaults, error::ConfigError, tables::TargetTable};
 use crate::terms::Span;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub const NOT_IN_USE: Span = Span(Duration::from_secs(30));
 pub const PATH_FAILS_AFTER: Span = Span(Duration::from_secs(5));
 
 /// The time-outs of the config.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Timeouts {
     /// How long etcd's writes wait for the target, in a session or, under a multipath map, in the map.
     #[serde(rename = "replacement_seconds")]

@@ -1,11 +1,13 @@
 //! The health of all nodes of a pool, from what each says of itself (`health --json`).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A row of a node's report, as [`Row`](super::Row) is written. The node may have another release: its checks may be others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A row of a node's report, as `health --json` prints it there. The node may have another release: its checks may be others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SaidRow {
     /// The name of the check.
+    #[schemars(regex(pattern = "^[a-z]+(-[a-z]+)*$"))]
     pub check: String,
     /// `critical` or `warning`.
     pub severity: String,
@@ -23,13 +25,13 @@ impl SaidRow {
 }
 
 /// What one node says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SaidNode {
     /// Its name in the config.
     pub node: String,
     /// Why it says nothing; none if it has answered.
     pub problem: Option<String>,
-    /// Its checks.
+    /// The checks that apply, in the node's own order. Empty if it has not answered.
     pub rows: Vec<SaidRow>,
 }
 

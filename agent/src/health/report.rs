@@ -4,17 +4,18 @@ use crate::{
     config::Config,
     node::{Fact, HealthFacts, Node},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The outcome of a check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "outcome", content = "detail", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// All is well: what was observed.
+    /// All is well. The detail says what was observed.
     Ok(String),
-    /// Something is wrong: what was found, and the cure.
+    /// Something is wrong. The detail says what was found, and the cure.
     Found(String),
-    /// The check could not be made: why.
+    /// The check could not be made. The detail says why.
     CannotTell(String),
 }
 
@@ -65,7 +66,7 @@ pub(super) fn found<T>(text: impl Into<String>) -> Result<T, Outcome> {
 }
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// etcd is down, or its data is in danger.
@@ -107,9 +108,10 @@ pub(super) struct CheckInput<'a> {
 }
 
 /// One row of the report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Row {
     /// The name of the check.
+    #[schemars(regex(pattern = "^[a-z]+(-[a-z]+)*$"))]
     pub check: &'static str,
     /// What it protects.
     pub protects: &'static str,
@@ -121,9 +123,9 @@ pub struct Row {
 }
 
 /// The outcome of all checks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
-    /// One row for each check.
+    /// One row for each check that applies, in the order of `etcd-lun health --list`.
     pub rows: Vec<Row>,
 }
 

@@ -13,6 +13,7 @@
 //! node's disk went back in time, or another computer uses the LUN.
 
 use crate::terms::{AbsPath, Fingerprint, FsUuid, Nonce, RecordedFingerprint, Wwid};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{ffi::CStr, fmt};
 
@@ -23,7 +24,7 @@ const RECORD_VERSION: u32 = 4;
 const STAMP_VERSION: u32 = 2;
 
 /// One use of the LUN.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LunUse {
     /// The use counter.
@@ -33,7 +34,7 @@ pub struct LunUse {
 }
 
 /// The copy that etcd may run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Authority {
     /// The directory on the node's own disk.
@@ -52,9 +53,10 @@ impl fmt::Display for Authority {
 }
 
 /// The node's record, `/var/lib/etcd-lun/authority.json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
+    /// The format of the record.
     version: u32,
     /// The authoritative copy.
     pub authority: Authority,
@@ -230,9 +232,10 @@ pub const NEVER_USED: u64 = 0;
 pub const FIRST_USE: u64 = 1;
 
 /// The stamp on the LUN: an extended attribute of the filesystem's root directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stamp {
+    /// The format of the stamp.
     version: u32,
     /// The generation of the data.
     pub generation: u64,

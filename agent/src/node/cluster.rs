@@ -1,10 +1,11 @@
 //! The etcd cluster, as this node's member lists it and as its other members answer.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
 /// The cluster at one moment. It is asked by hand only, and only while this node's etcd runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cluster {
     /// This node's member.
     pub own: Member,
@@ -15,7 +16,7 @@ pub struct Cluster {
 }
 
 /// What the other members say of this node's member, while its etcd is stopped here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Elsewhere {
     /// It answers on another computer.
@@ -35,7 +36,7 @@ pub enum Elsewhere {
 }
 
 /// A member of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Member {
     /// Its name; for a member that has not started yet, its id in hexadecimal digits.
     pub name: String,
@@ -46,7 +47,7 @@ pub struct Member {
 }
 
 /// Whether a member serves. Unknown is not healthy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberHealth {
     /// It answers, sees the leader that this node's member sees, and has caught up with it.

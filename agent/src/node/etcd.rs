@@ -1,6 +1,7 @@
 //! etcd, as what runs it reports it.
 
 use crate::terms::AbsPath;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -13,16 +14,17 @@ pub fn database(data_dir: &AbsPath) -> AbsPath {
 }
 
 /// etcd, as what runs it reports it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Etcd {
     /// The name of its unit, or the path of its static pod's manifest.
     pub name: String,
     /// Whether systemd knows the unit. Always true for a static pod: the cluster's operator writes the manifest when this node
     /// becomes a member.
     pub exists: bool,
-    /// Its state.
+    /// Its state: systemd's `ActiveState`, or words for a static pod.
+    #[schemars(with = "String")]
     pub state: EtcdState,
-    /// Whether it runs, starts or stops: [`EtcdState::is_running`].
+    /// Whether it runs, starts or stops. Also true if that is not known.
     pub running: bool,
     /// Whether it starts at boot: its unit is enabled, or its manifest is in place.
     pub enabled: bool,

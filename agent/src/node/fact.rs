@@ -1,11 +1,13 @@
 //! A fact is known, or unknown with a reason. Unknown is not absent.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
 /// One fact about the node, or the reason why it could not be observed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 pub enum Fact<T> {
     /// What was observed.
     Known(T),

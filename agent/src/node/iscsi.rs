@@ -2,6 +2,7 @@
 
 use super::fact::Fact;
 use crate::terms::{INTERFACE, Iqn, Portal};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The unit of open-iscsi's daemon.
@@ -10,7 +11,7 @@ pub const ISCSID: &str = "iscsid.service";
 pub const ISCSID_SOCKET: &str = "iscsid.socket";
 
 /// The initiator on this node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Initiator {
     /// The node's own initiator name, in `/etc/iscsi/initiatorname.iscsi`; none if it is not set. Sessions to the config's
     /// target have the config's name instead.
@@ -20,7 +21,7 @@ pub struct Initiator {
 }
 
 /// A session to any target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Session {
     /// The session's number.
     pub sid: u32,
@@ -37,6 +38,7 @@ pub struct Session {
     /// The open-iscsi interface that it was made by: `etcd-lun`, or `default` for a session without one.
     pub interface: Option<String>,
     /// How many seconds I/O waits after the connection is lost before it fails; none: I/O waits for ever.
+    #[serde(rename = "recovery_timeout_seconds")]
     pub recovery_timeout: Option<u32>,
     /// The kernel names of this session's disks that are in use: mounted, held or swapped on. Of another program's session nobody
     /// has looked.

@@ -1,10 +1,11 @@
 //! The node's own side: the data directory, its mount, the mount unit, retired data.
 
 use crate::terms::{Bytes, Fingerprint, Span};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// The data directory on the local disk, as it is beneath any mount.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LocalDir {
     /// There is none.
@@ -52,7 +53,7 @@ impl LocalDir {
 }
 
 /// What a rollback has staged on the local disk, and the space for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RollbackStaging {
     /// Bytes free on the filesystem of etcd-lun's state directory.
     #[serde(rename = "free_bytes")]
@@ -62,7 +63,7 @@ pub struct RollbackStaging {
 }
 
 /// A copy of the LUN's data, complete or not, that a rollback will put in place of the data directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StagedCopy {
     /// Whether it carries our mark.
     pub ours: bool,
@@ -75,14 +76,14 @@ pub struct StagedCopy {
 }
 
 /// Local data that a bar has put aside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BarredData {
     /// The generation that it becomes, once a person has decided to return to it.
     pub returns_as: Option<u64>,
 }
 
 /// Retired data: the local data of an earlier migration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Retired {
     /// The name of its directory: the generation that the data became on the LUN.
     pub name: String,
@@ -97,7 +98,7 @@ pub struct Retired {
 }
 
 /// What is mounted on the data directory, as PID 1 sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DataMount {
     /// The device number, `major:minor`.
     pub devno: String,
@@ -111,15 +112,18 @@ pub struct DataMount {
     pub layers: usize,
     /// Bytes free for etcd, and bytes in all.
     #[serde(rename = "space", serialize_with = "space")]
+    #[schemars(with = "Option<Space>")]
     pub free: Option<(Bytes, Bytes)>,
     /// Whether reading its root gave an I/O error: XFS has shut down.
     pub io_error: bool,
 }
 
 /// The space of a filesystem.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Space {
+    /// Bytes free for etcd.
     free_bytes: Bytes,
+    /// Bytes in all.
     size_bytes: Bytes,
 }
 
@@ -129,7 +133,7 @@ fn space<S: Serializer>(space: &Option<(Bytes, Bytes)>, to: S) -> Result<S::Ok, 
 }
 
 /// The mount unit that systemd knows, compared with what `render units` writes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MountUnit {
     /// systemd does not know it.

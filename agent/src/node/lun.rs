@@ -2,10 +2,11 @@
 
 use super::{Session, authority::Stamp, fact::Fact};
 use crate::terms::{Bytes, FsLabel, FsUuid, Wwid};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether this node sees the LUN.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LunView {
     /// No session to the target is logged in.
@@ -20,7 +21,7 @@ pub enum LunView {
 }
 
 /// What the target said of the LUN's persistent reservation when it was last asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reservation {
     /// The LUN.
@@ -30,7 +31,7 @@ pub struct Reservation {
 }
 
 /// A LUN that is attached.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Lun {
     /// The kernel name of the device to use: a disk, or the multipath map over the paths.
     pub device: String,
@@ -93,7 +94,7 @@ fn log_at_most(filesystem: Bytes) -> Bytes {
 }
 
 /// Whether multipathd uses the LUN.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Multipath {
     /// It does not.
@@ -105,7 +106,7 @@ pub enum Multipath {
 }
 
 /// A user of the LUN.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct User {
     /// The mount point, or `swap`.
     pub at: String,
@@ -116,7 +117,7 @@ pub struct User {
 }
 
 /// What the LUN holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
     /// Nothing, which is proven.

@@ -28,10 +28,11 @@ pub use selinux::{InForce, Selinux};
 
 use crate::terms::{FsUuid, Nonce, Portal};
 use authority::{Record, Stamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Everything that was observed of the node at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Node {
     /// Which node this is.
     pub identity: Identity,
@@ -139,7 +140,7 @@ impl Node {
 }
 
 /// Which node this is, and from where it is observed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Identity {
     /// `/etc/machine-id`.
     pub machine_id: String,

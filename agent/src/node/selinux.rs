@@ -1,9 +1,10 @@
 //! SELinux, and how it confines this process.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// SELinux on this node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selinux {
     /// The kernel runs without it.
@@ -28,7 +29,7 @@ pub enum Selinux {
 }
 
 /// Which version of etcd-lun's module the loaded policy has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InForce {
     /// The one of this version, for this config.

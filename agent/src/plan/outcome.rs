@@ -2,11 +2,12 @@
 
 use super::step::Step;
 use crate::terms::{FsUuid, Wwid};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
 /// Steps in order, and what cannot be planned yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Plan {
     /// What can be decided now.
     pub steps: Vec<Step>,
@@ -18,7 +19,7 @@ pub struct Plan {
 }
 
 /// What must be observed before more can be planned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Horizon {
     /// What the LUN holds.

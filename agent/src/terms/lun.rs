@@ -1,6 +1,7 @@
 //! Which LUN of a target: its number as the array gives it, and its address as the kernel prints it.
 
 use super::wwid::Wwid;
+use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, Unexpected, Visitor},
@@ -135,7 +136,7 @@ impl fmt::Display for LunAddress {
 
 /// Which LUN of the target the config means. The WWID identifies it; the number is what a person calls it, and is enough where
 /// the config has no WWID.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WantedLun {
     /// Its number at the array.
     #[serde(skip_serializing_if = "Option::is_none")]

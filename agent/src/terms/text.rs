@@ -22,6 +22,12 @@ macro_rules! text_from_serde {
                 text.parse().map_err(serde::de::Error::custom)
             }
         }
+    };
+}
+
+/// Says in a schema that such a value is read as a text, and in which form it is written.
+macro_rules! schema_of {
+    ($name:ty, $written:tt) => {
         impl schemars::JsonSchema for $name {
             fn inline_schema() -> bool {
                 true
@@ -29,8 +35,12 @@ macro_rules! text_from_serde {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string" })
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                if generator.contract().is_serialize() {
+                    schemars::json_schema!($written)
+                } else {
+                    schemars::json_schema!({ "type": "string" })
+                }
             }
         }
     };
@@ -40,6 +50,7 @@ macro_rules! text_from_serde {
 macro_rules! serde_as_text {
     ($($name:ty: $form:expr),+ $(,)?) => {$(
         text_from_serde!($name: $form);
+        schema_of!($name, { "type": "string" });
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 to.collect_str(self)
@@ -64,6 +75,8 @@ serde_as_text!(
 
 text_from_serde!(Bytes: quantity::SIZE_FORM);
 text_from_serde!(Span: quantity::SPAN_FORM);
+schema_of!(Bytes, { "type": "integer", "minimum": 0 });
+schema_of!(Span, { "type": "number", "minimum": 0 });
 
 /// In JSON a size is a number of bytes. The key says so.
 impl serde::Serialize for Bytes {

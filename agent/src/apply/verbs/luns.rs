@@ -20,32 +20,33 @@ use crate::{
     terms::{Bytes, LunNumber, Portal, Wwid},
 };
 use anyhow::{Context as _, bail};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// What one portal shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PortalLuns {
     /// The portal.
     pub portal: Portal,
     /// Its LUNs, in the order of their addresses.
     pub luns: Vec<VisibleLun>,
-    /// What was not done there, and why.
+    /// What was not done there, and why; none if all was done.
     pub problem: Option<String>,
 }
 
 /// A LUN that a portal shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct VisibleLun {
     /// Its number as the array says it; none if its address has no such form.
     pub number: Option<LunNumber>,
     /// Its address as the kernel prints it.
     pub address: u64,
-    /// The addressing method of that.
+    /// The addressing method of that address, in SCSI's words.
     pub method: &'static str,
-    /// Its WWID.
+    /// Its WWID; none if it has none, or if that could not be read.
     pub wwid: Option<Wwid>,
-    /// Its size.
+    /// Its size in bytes; none if that could not be read.
     #[serde(rename = "size_bytes")]
     pub size: Option<Bytes>,
     /// What it holds, or why that was not read.

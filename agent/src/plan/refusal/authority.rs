@@ -1,10 +1,11 @@
 //! Refusals where record and stamp do not agree, and those of `claim`.
 
 use crate::terms::Wwid;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Why nothing is done until a person has decided which copy is to be used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum AuthorityRefusal {
     /// An old state of the LUN, while the local disk is authoritative.

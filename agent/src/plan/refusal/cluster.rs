@@ -1,9 +1,10 @@
 //! Refusals to stop etcd, because of who runs it and who serves without it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Why etcd is not stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum ClusterRefusal {
     /// At boot and in the background, etcd-lun does not stop an etcd that serves.

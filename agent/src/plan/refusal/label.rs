@@ -1,9 +1,10 @@
 //! Why SELinux's labels keep a node from its LUN.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A refusal for SELinux's labels.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, JsonSchema)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum LabelRefusal {
     /// The confined service could not exchange the data directory.

@@ -1,10 +1,11 @@
 //! Why no LUN of a list in the config is taken.
 
 use crate::terms::Wwid;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A refusal of a node whose entry has `wwids`.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, JsonSchema)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum ListRefusal {
     /// None is blank and free, and none has this machine's stamp.

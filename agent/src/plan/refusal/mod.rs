@@ -20,10 +20,11 @@ pub use rollback::RollbackRefusal;
 
 use crate::terms::{Bytes, Span, Wwid};
 use crate::{config::Place, node::User};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Why etcd-lun refuses to act.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum Refusal {
     /// A fact that must be known could not be observed.

@@ -1,10 +1,11 @@
 //! Refusals because of the LUN's persistent reservation (`lun.reserve`).
 
 use crate::terms::Wwid;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Why the LUN is not reserved for this node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum ReservationRefusal {
     /// It is another computer's, or this node's was ended.

@@ -1,10 +1,11 @@
 //! Refusals of `retired delete`.
 
 use crate::terms::Span;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Why retired data is not deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum RetiredRefusal {
     /// There is no retired data of this generation.

@@ -1,10 +1,11 @@
 //! Refusals of a rollback, and of what follows one.
 
 use crate::terms::{Bytes, Wwid};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Why data is not moved back to the local disk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum RollbackRefusal {
     /// No data of this node is on a LUN.

@@ -18,10 +18,11 @@ use crate::{
     node::authority::{Record, Stamp},
     terms::{AbsPath, Bytes, DiskLink, FsUuid, Iqn, Portal, Span, Wwid},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One act of `apply` or `rollback`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
     /// Gives the node an initiator name of its own, where it has none: iscsid doesn't work without one.

@@ -8,11 +8,12 @@ use crate::{
     },
     terms::{AbsPath, Bytes, ClientUrl, Fingerprint, FsLabel, FsUuid, Iqn, Portal, Span, WantedLun, Wwid},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
 /// Which way data is copied, out of the data directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// From the local disk to the staged LUN.
@@ -36,7 +37,7 @@ impl fmt::Display for Way {
 }
 
 /// The payload of `Step::LogIn`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LogIn {
     /// The target.
     pub target: Iqn,
@@ -62,7 +63,7 @@ pub struct LogIn {
 }
 
 /// The payload of `Step::AddPath`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AddPath {
     /// The kernel name of the map.
     pub map: String,
@@ -73,7 +74,7 @@ pub struct AddPath {
 }
 
 /// The payload of `Step::RemovePath`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RemovePath {
     /// The kernel name of the map.
     pub map: String,
@@ -84,7 +85,7 @@ pub struct RemovePath {
 }
 
 /// The payload of `Step::AttachLun`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AttachLun {
     /// The target.
     pub target: Iqn,
@@ -102,7 +103,7 @@ pub struct AttachLun {
 }
 
 /// The payload of `Step::TakeLun`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TakeLun {
     /// The LUN.
     pub wwid: Wwid,
@@ -113,7 +114,7 @@ pub struct TakeLun {
 }
 
 /// A LUN of the list that is not taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PassedOver {
     /// Its WWID.
     pub wwid: Wwid,
@@ -128,7 +129,7 @@ impl fmt::Display for PassedOver {
 }
 
 /// The payload of `Step::Format`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Format {
     /// The LUN.
     pub wwid: Wwid,
@@ -139,7 +140,7 @@ pub struct Format {
 }
 
 /// The payload of `Step::PreCopy`, `Step::Copy` and `Step::Confirm`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Copy {
     /// The data directory.
     pub from: AbsPath,
@@ -155,7 +156,7 @@ pub struct Copy {
 }
 
 /// The payload of `Step::CatchUp`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CatchUp {
     /// The data directory.
     pub from: AbsPath,
@@ -167,7 +168,7 @@ pub struct CatchUp {
 }
 
 /// The payload of `Step::Preflight`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Preflight {
     /// The data directory.
     pub from: AbsPath,
@@ -180,7 +181,7 @@ pub struct Preflight {
 }
 
 /// The payload of `Step::Retire`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Retire {
     /// The data directory.
     pub from: AbsPath,
@@ -191,7 +192,7 @@ pub struct Retire {
 }
 
 /// The payload of `Step::Mark`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Mark {
     /// The data directory.
     pub at: AbsPath,
@@ -202,7 +203,7 @@ pub struct Mark {
 }
 
 /// The payload of `Step::WatchLun`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WatchLun {
     /// The LUN.
     pub wwid: Wwid,
@@ -218,7 +219,7 @@ pub struct WatchLun {
 }
 
 /// The payload of `Step::Claim`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Claim {
     /// The stamp as it must be now.
     pub from: Stamp,
@@ -229,7 +230,7 @@ pub struct Claim {
 }
 
 /// The payload of `Step::Reserve`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Reserve {
     /// The LUN.
     pub wwid: Wwid,
@@ -238,7 +239,7 @@ pub struct Reserve {
 }
 
 /// What is done about the LUN's persistent reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reserving {
     /// It is taken, unless another computer has it.
@@ -252,7 +253,7 @@ pub enum Reserving {
 }
 
 /// The payload of `Step::MountData`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MountData {
     /// The mount unit.
     pub unit: String,
@@ -267,7 +268,7 @@ pub struct MountData {
 }
 
 /// The payload of `Step::Grow`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Grow {
     /// The data directory.
     pub at: AbsPath,
@@ -282,7 +283,7 @@ pub struct Grow {
 }
 
 /// The payload of `Step::StartEtcd`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StartEtcd {
     /// What runs it.
     pub runtime: Runtime,
@@ -295,7 +296,7 @@ pub struct StartEtcd {
 }
 
 /// The payload of `Step::AwaitMember`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AwaitMember {
     /// Where the member answers.
     pub url: ClientUrl,
