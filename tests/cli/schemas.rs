@@ -57,6 +57,7 @@ fn every_verb_prints_what_its_schema_says() {
         ("error", vec!["apply", "--json", "--bogus"], false),
         ("error", vec!["status", "--json", "--config", "/nonexistent/config.toml"], false),
         ("error", vec!["retired", "list", "--json", "--config", other], false),
+        ("error", vec!["retired", "delete", "7", "--json", "--config", &config], false),
     ] {
         if needs_root && !is_root() {
             eprintln!("{args:?}: not run: needs root");
@@ -115,6 +116,8 @@ fn plans_and_refusals_are_as_their_schemas_say() {
         problem,
     };
     checked("luns", &json!({ "version": 1, "portals": [portal(None), portal(Some("x".into()))] }));
+    let retired = Retired { name: "1".into(), ours: true, size: Bytes(1), age: Span(Duration::from_secs(1)) };
+    checked("retired-delete", &json!({ "version": 1, "deleted": false, "retired": retired }));
     for verb in ["apply", "rollback", "claim"] {
         let away = Some(etcd_lun::apply::Away { total: 3.1, ..Default::default() });
         let done = etcd_lun::apply::Done { steps: 1, taken: vec!["stop-etcd"], rolled_back: Some(1), away };

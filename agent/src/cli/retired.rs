@@ -3,22 +3,29 @@
 use super::{
     completion, config,
     exit::Exit,
-    output::{OutputFormat, print_json, print_out},
+    output::{JSON_VERSION, OutputFormat, print_json, print_out, print_value},
     show, view,
 };
 use crate::{apply::retired, node::layout::RETIRED};
 use clap::Args;
+use serde_json::json;
 use std::path::Path;
 
 /// What `retired delete` is asked for.
 #[derive(Debug, Args)]
 pub(super) struct DeleteOptions {
     /// The generation, as `etcd-lun retired list` shows it
-    #[arg(value_name = "GENERATION", add = completion::generations())]
+    #[arg(value_name = "GENERATION", value_parser = generation, add = completion::generations())]
     generation: u64,
     /// Print what would be deleted, or the reason of a refusal, and change nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    pub(super) output: OutputFormat,
+}
+
+fn generation(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "it is a number: `etcd-lun retired list` shows those that there are".to_owned())
 }
 
 /// Lists the retired data.
@@ -34,10 +41,14 @@ pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit
 
 /// Deletes the retired data of a generation, or says what it would delete.
 pub(super) fn delete(file: Option<&Path>, options: &DeleteOptions) -> Result<(), Exit> {
-    let DeleteOptions { generation, dry_run } = *options;
+    let DeleteOptions { generation, dry_run, output } = *options;
     let (host, identity, config) = config::load_to_change(file)?;
     config::hold(&host)?;
     let gone = retired::delete(&host, &config, &identity, generation, dry_run)?;
+    if output.json {
+        let done = json!({ "version": JSON_VERSION, "deleted": !dry_run, "retired": gone });
+        return print_value(&done);
+    }
     let did = if dry_run { "Would delete" } else { "Deleted" };
     print_out(&format!("{did} {}", show::retired(std::slice::from_ref(&gone))));
     Ok(())
