@@ -51,7 +51,7 @@ fn json_has_the_name_too() {
     let found: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(found["message"], err.lines().last().unwrap(), "{out}");
     if nix::unistd::geteuid().is_root() {
-        assert_eq!((code, &found["name"]), (2, &"config-unreadable".into()), "{out}");
+        assert_eq!((code, &found["name"]), (2, &"no-such-config".into()), "{out}");
     } else {
         assert_eq!((code, &found["name"]), (1, &"not-root".into()), "{out}");
     }

@@ -87,6 +87,7 @@ fn every_verb_prints_what_its_schema_says() {
         ("error", vec!["apply", "--json", "--bogus"], false),
         ("error", vec!["status", "--json", "--config", "/nonexistent/config.toml"], false),
         ("error", vec!["retired", "list", "--json", "--config", other], false),
+        ("error", vec!["retired", "delete", "7", "--json", "--config", &config], false),
     ] {
         if needs_root && !is_root() {
             eprintln!("{args:?}: not run: needs root");
@@ -140,6 +141,11 @@ fn plans_and_refusals_are_as_their_schemas_say() {
         luns: vec![lun(Some(300)), lun(None)],
         problem,
     };
+    let size = etcd_lun::terms::Bytes(1);
+    let age = etcd_lun::terms::Span(std::time::Duration::from_secs(1));
+    let retired = etcd_lun::node::Retired { name: "1".into(), ours: true, size, age };
+    let deleted = documents::Deleted { deleted: false, retired };
+    checked("retired-delete", &documents::RETIRED_DELETE.of(&deleted));
     checked("luns", &documents::LUNS.of(&vec![portal(None), portal(Some("x".into()))]));
     for (name, document) in
         [("apply", documents::APPLY), ("rollback", documents::ROLLBACK), ("claim", documents::CLAIM)]

@@ -63,43 +63,6 @@ fn check_judges_what_render_judges() {
 }
 
 #[test]
-fn check_judges_secrets_in_the_config_of_any_node() {
-    let dir = Dir::new("inline");
-    let pool = GOOD.replace("HOST", "master-0");
-    for (config, said) in [
-        (pool.replace("hunter2hunter2", &"x".repeat(300)), "is longer than 255 bytes"),
-        (pool.replace("initiator1", ""), "user name is empty"),
-        (
-            pool.replace("[etcd]", "username_in = \"t\"\npassword_in = \"hunter2hunter2\"\n[etcd]"),
-            "equals the initiator's",
-        ),
-    ] {
-        let path = dir.config(&config);
-        for args in [
-            &["config", "check", "--config", &path][..],
-            &["config", "check", "--node", "master-0", "--config", &path],
-        ] {
-            let (code, _, err) = run(args);
-            assert!(code == 2 && err.contains(said), "{args:?}: {code}: {err}");
-        }
-    }
-}
-
-#[test]
-fn short_and_open_secrets_are_warned_of() {
-    let dir = Dir::new("open");
-    let config = pool(&dir);
-    let here = dir.0.to_str().unwrap();
-    put_secrets(&dir, "hunter2");
-    fs::set_permissions(dir.0.join("chap.secret"), fs::Permissions::from_mode(0o644)).unwrap();
-    let (code, _, err) =
-        run(&["config", "check", "--node", "master-0", "--secrets-from", here, "--config", &config]);
-    assert_eq!(code, 0, "{err}");
-    assert!(err.contains("shorter than 12 characters"), "{err}");
-    assert!(err.contains("chap.secret has mode 0644, so others can read it: run `chmod 0600"), "{err}");
-}
-
-#[test]
 fn an_object_is_written_for_its_owner_only_and_says_what_changed() {
     let dir = Dir::new("output");
     let config = pool(&dir);

@@ -32,7 +32,7 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
         (&["--program", &dir.path("")], "Is a directory"),
         (&["--program", "/nonexistent/etcd-lun"], "--program: /nonexistent/etcd-lun: No such file"),
         (&["--program", dynamic.to_str().unwrap()], "is linked dynamically"),
-        (&["--config", "/nonexistent/pool.toml"], "/nonexistent/pool.toml: No such file"),
+        (&["--config", "/nonexistent/pool.toml"], "there is no config /nonexistent/pool.toml: name the file"),
         (&["--config", &none], "`node` in the config: there is none, expected one table for each node"),
         (&["--config", &same], "iqn.1994-05.com.redhat:master0 in two entries"),
         (&["--config", &twice], "two files of the delivery have the path /etc/etcd-lun/config.toml"),

@@ -54,6 +54,16 @@ fn blocks(count: u64, longest: u64, width: usize) -> String {
     "█".repeat(eighths / 8) + part
 }
 
+/// The same drawing for a terminal that has ASCII only.
+pub fn in_ascii(drawn: &str) -> String {
+    let plain = |letter: char| match letter {
+        '█' | '▏' | '▎' | '▍' | '▌' | '▋' | '▊' | '▉' => '#',
+        '…' => '~',
+        other => other,
+    };
+    drawn.chars().map(plain).collect()
+}
+
 /// The end of a text that may be too long. The end of a path says most.
 fn end_of(text: &str, width: usize) -> String {
     let length = text.chars().count();
@@ -110,7 +120,10 @@ mod tests {
  ---------  etcd's limit: 99 of 100 must be above this line
    15.0 ms  ▋ 1
 ";
-        assert_eq!(chart(&[("/var/lib", &summary)]), expected);
+        let drawn = chart(&[("/var/lib", &summary)]);
+        assert_eq!(drawn, expected);
+        let ascii = in_ascii(&drawn);
+        assert!(ascii.is_ascii() && ascii.contains("   3.00 ms  ####### 9\n"), "{ascii}");
     }
 
     #[test]

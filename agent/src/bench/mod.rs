@@ -6,7 +6,7 @@ mod chart;
 mod limits;
 mod summary;
 
-pub use chart::{beside_limits, chart, milliseconds};
+pub use chart::{beside_limits, chart, in_ascii, milliseconds};
 pub use limits::{
     BLOCK, HEAVY_LIMIT, LIMIT, MAX_WRITES, MIN_WRITES, SEGMENT, SMALL_BLOCK, SPARE_SPACE, TIME_LIMIT,
     is_memory,

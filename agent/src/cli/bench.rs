@@ -247,7 +247,9 @@ fn page(run: &Run) -> String {
     for size in sizes {
         let here = run.series.iter().filter(|one| one.block_bytes == size);
         let columns: Vec<_> = here.map(|one| (one.path.as_str(), &one.summary)).collect();
-        let _ = write!(text, "\nWrites of {size} bytes:\n{}", bench::chart(&columns));
+        let drawn = bench::chart(&columns);
+        let drawn = if env::wants_ascii() { bench::in_ascii(&drawn) } else { drawn };
+        let _ = write!(text, "\nWrites of {size} bytes:\n{drawn}");
     }
     let mut place = "";
     for one in &run.series {

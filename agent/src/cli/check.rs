@@ -79,9 +79,10 @@ pub(super) fn check(file: Option<&Path>, options: &Options) -> Result<(), Exit> 
             let secrets = if from.is_some() { "" } else { "; secrets were not read" };
             (format!("{node}, not this one{secrets}"), Some(config))
         }
-        None => {
-            let identity = crate::observe::identity(&host, false)?;
-            match pool.for_node(&identity.machine_id, &identity.hostname) {
+        None => match crate::observe::identity(&host, false) {
+            // The image of a CI job has no machine id, and such a machine is no node.
+            Err(error) => (format!("not known ({error:#})"), None),
+            Ok(identity) => match pool.for_node(&identity.machine_id, &identity.hostname) {
                 Ok(config) => {
                     if from.is_none() {
                         warnings.extend(short_secrets(&host, &config)?);
@@ -91,8 +92,8 @@ pub(super) fn check(file: Option<&Path>, options: &Options) -> Result<(), Exit> 
                 }
                 Err(ConfigError::NoEntry { .. }) => (this_host(&identity), None),
                 Err(error) => return Err(error.into()),
-            }
-        }
+            },
+        },
     };
     // A secret in the config itself is known in both ways.
     let mut told = std::collections::BTreeSet::new();

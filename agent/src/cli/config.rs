@@ -198,7 +198,14 @@ fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError>
     }
     if let Some(file) = file {
         // A person means the working directory. `Root` would resolve the path from its own base.
-        return Ok(vec![read(&path::absolute(file)?)?]);
+        let path = path::absolute(file)?;
+        return match read(&path) {
+            Ok(source) => Ok(vec![source]),
+            Err(ConfigError::Read(error)) if error.kind() == io::ErrorKind::NotFound => {
+                Err(ConfigError::NoSuchFile { path: path.display().to_string() })
+            }
+            Err(error) => Err(error),
+        };
     }
     let mut sources = Vec::new();
     match read(Path::new(MAIN_FILE)) {

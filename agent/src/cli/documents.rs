@@ -9,7 +9,7 @@ pub use super::{
     failure::{FAILURE, Failure, failure},
     health::HEALTH,
     luns::LUNS,
-    retired::RETIRED_LIST,
+    retired::{Deleted, RETIRED_DELETE, RETIRED_LIST},
     view::{PLAN, STATUS},
 };
 
@@ -26,6 +26,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         health::HEALTH_LIST.schema(),
         luns::LUNS.schema(),
         pool::POOL_HEALTH.schema(),
+        retired::RETIRED_DELETE.schema(),
         retired::RETIRED_LIST.schema(),
         selinux::SELINUX_STATUS.schema(),
         view::PLAN.schema(),

@@ -57,8 +57,12 @@ impl Exit {
         }
     }
 
-    /// One line: what failed, with all its causes.
+    /// One line: what failed, with all its causes. A control character of a config is shown, and does not reach the terminal.
     pub(super) fn line(&self) -> Option<String> {
+        self.text().map(|text| visible(&text))
+    }
+
+    fn text(&self) -> Option<String> {
         match self {
             Self::Success => None,
             Self::Error(error) => Some(named("error", self.name(), &format!("{error:#}"))),
@@ -81,6 +85,19 @@ fn named(kind: &str, name: Option<Cow<'static, str>>, text: &str) -> String {
         Some(name) => format!("{kind} [{name}]: {text}"),
         None => format!("{kind}: {text}"),
     }
+}
+
+/// A text whose control characters are written as in Rust, such as `\u{1b}`. Line breaks and tabs stay: tools print them.
+fn visible(text: &str) -> String {
+    let is_hidden = |letter: char| letter.is_control() && !"\n\t".contains(letter);
+    text.chars().fold(String::new(), |mut shown, letter| {
+        if is_hidden(letter) {
+            shown.extend(letter.escape_debug())
+        } else {
+            shown.push(letter)
+        }
+        shown
+    })
 }
 
 impl Termination for Exit {

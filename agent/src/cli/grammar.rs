@@ -224,12 +224,12 @@ impl Verb {
             Self::Plan(output) | Self::Status(output) | Self::Luns(output) => output.json,
             Self::Health(options) => options.output.json,
             Self::Retired(Retired::List(output)) => output.json,
+            Self::Retired(Retired::Delete(options)) => options.output.json,
             Self::Bench(options) => options.output.json,
             Self::Selinux(Selinux::Status(output)) => output.json,
             Self::Config(Config::Check(options)) => options.output.json,
             Self::Pool(pool::Verb::Health(options)) => options.output.json,
-            Self::Retired(Retired::Delete(_))
-            | Self::Selinux(Selinux::Install | Selinux::Remove)
+            Self::Selinux(Selinux::Install | Selinux::Remove)
             | Self::Config(Config::Init(_) | Config::Example | Config::Schema)
             | Self::Render(_)
             | Self::Report(_)
@@ -288,7 +288,7 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
         Ok(parsed) => return Ok(Parsed::CommandLine(Box::new(parsed))),
         Err(error) => error,
     };
-    let text = error.render().to_string();
+    let text = tips::with_tip(error.render().to_string(), &error, &command());
     match error.kind() {
         ErrorKind::DisplayHelp => Ok(Parsed::Text(text)),
         ErrorKind::DisplayVersion => Ok(Parsed::Text(version())),
@@ -325,6 +325,8 @@ fn codes_and_variables() -> String {
     }
     text.trim_end().to_owned()
 }
+
+mod tips;
 
 #[cfg(test)]
 mod tests;

@@ -29,6 +29,10 @@ pub(super) struct Options {
 /// Asks, and writes the config. The questions are on standard error, the answers are lines of standard input.
 pub(super) fn run(options: &Options) -> Result<(), Exit> {
     let host = Host::machine().context("setting up")?;
+    // Before the questions: nobody wants to answer them for nothing.
+    if let Some(file) = &options.output {
+        written::path(&host, file)?;
+    }
     if let Some(file) = &options.output
         && host.root.mode(file).context("looking for the file of --output")?.is_some()
     {

@@ -97,6 +97,18 @@ pub(super) struct UnitOptions {
     packaged: bool,
 }
 
+impl RoleOption {
+    /// Warns of the pool that has no node of the control plane. A node of both roles is in the pool `master`, so this one never has
+    /// an etcd.
+    fn warn(&self) {
+        if self.role.as_str() == "worker" {
+            print_err(
+                "warning: --role worker: the nodes of the pool `worker` run no etcd: leave --role out for the pool `master`",
+            );
+        }
+    }
+}
+
 impl Options {
     fn object_name(&self) -> ObjectName {
         self.name.clone().unwrap_or_else(|| ObjectName::for_role(&self.role.role))
@@ -198,6 +210,7 @@ pub(super) fn butane(file: Option<&Path>, options: &Options) -> Result<(), Exit>
 /// Prints a PinnedImageSet.
 pub(super) fn pinned(PinnedOptions { image, role, name }: &PinnedOptions) -> Result<(), Exit> {
     let name = name.clone().unwrap_or_else(|| ObjectName::for_role(&role.role));
+    role.warn();
     print_document(&delivery::pinned_image_set(image, &role.role, &name))
 }
 
@@ -247,6 +260,7 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<(Host, MachineConfig
     for note in notes {
         print_err(&format!("note: {note}"));
     }
+    options.role.warn();
     Ok((host, object, delivery))
 }
 

@@ -1,11 +1,21 @@
 //! How the values of options are read.
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use std::path::PathBuf;
+use std::{
+    io,
+    path::{self, Path, PathBuf},
+};
 
-/// Reads a path, relative to the working directory. The program itself has another base (`host::root`).
+/// Reads a path, relative to the working directory. The program itself has another base (`host::root`). No option here has standard
+/// output in the place of a file, so `-` would be a file that nobody means.
 pub(super) fn absolute() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(std::path::absolute)
+    PathBufValueParser::new().try_map(|path| {
+        if path == Path::new("-") {
+            let why = "this would be a file of the name -: leave the option out, or name a file";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        path::absolute(path)
+    })
 }
 
 /// A command line that names the control-plane nodes of a cluster.

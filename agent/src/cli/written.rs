@@ -8,8 +8,8 @@ use crate::{
 use anyhow::Context as _;
 use std::{collections::BTreeMap, path::Path};
 
-/// Writes the document with mode 0600, in one moment: a reader sees the old one or the new one.
-pub(super) fn write(host: &Host, file: &Path, text: &str) -> Result<(), Exit> {
+/// The path of a file that can be written: its directory is there.
+pub(super) fn path(host: &Host, file: &Path) -> Result<AbsPath, Exit> {
     let name = file.to_str().context("the directory's name is not UTF-8")?;
     let path: AbsPath = name.parse().map_err(|error| Exit::Usage(format!("--output: {error}")))?;
     let parent = path.parent();
@@ -18,6 +18,12 @@ pub(super) fn write(host: &Host, file: &Path, text: &str) -> Result<(), Exit> {
             "--output: there is no directory {parent}: make it with `mkdir -p {parent}`"
         )));
     }
+    Ok(path)
+}
+
+/// Writes the document with mode 0600, in one moment: a reader sees the old one or the new one.
+pub(super) fn write(host: &Host, file: &Path, text: &str) -> Result<(), Exit> {
+    let path = path(host, file)?;
     let old = host.root.read_opt(file).context("reading the file of --output")?;
     host.root.write_durably(&path, text, MODE).context("writing the file of --output")?;
     let size = Bytes(text.len() as u64);

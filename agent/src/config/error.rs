@@ -91,6 +91,14 @@ pub enum ConfigError {
     /// A term is of the wrong form.
     #[error(transparent)]
     Term(TermError),
+    /// There is no file of the name that was asked for.
+    #[error(
+        "there is no config {path}: name the file that is meant, or write it with `etcd-lun config init --output {path}`"
+    )]
+    NoSuchFile {
+        /// The file.
+        path: String,
+    },
     /// A file could not be read.
     #[error("reading the config")]
     Read(#[from] std::io::Error),
@@ -143,8 +151,13 @@ fn heading(key: &str) -> String {
 }
 
 fn did_you_mean(asked: &str, known: &[String]) -> String {
-    let meant = nearest(asked, known.iter().map(String::as_str));
-    meant.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+    let whole = nearest(asked, known.iter().map(String::as_str));
+    // A person types the name without its domain.
+    let short = || {
+        let near = nearest(asked, known.iter().filter_map(|name| name.split('.').next()))?;
+        known.iter().map(String::as_str).find(|name| name.split('.').next() == Some(near))
+    };
+    whole.or_else(short).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
 }
 
 /// How many entries an error lists. A pool can have hundreds, and the line would hide what is wrong.

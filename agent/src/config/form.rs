@@ -33,7 +33,7 @@ where
 
 /// `[[node]]`, any number of times.
 pub(super) fn nodes<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    let form = "a list of tables: write [[node]], in two pairs of brackets, above the keys of each node";
+    let form = "a list of tables: write [[node]], in two pairs of brackets, above the keys of each node, and the keys without `node.`";
     let tables: Vec<Table<T>> = from.deserialize_seq(ListVisitor { form, items: PhantomData })?;
     Ok(tables.into_iter().map(|table| table.0).collect())
 }

@@ -19,6 +19,7 @@ mod merge;
 mod mount_options;
 mod node_config;
 mod node_record;
+mod not_toml;
 mod parse;
 mod parts;
 mod pattern;

@@ -3,6 +3,8 @@
 use super::{
     error::ConfigError,
     merge::Texts,
+    not_toml,
+    schema::schema,
     source::{Source, place},
     tables::Tables,
 };
@@ -36,7 +38,7 @@ fn toml(source: &Source) -> Result<Spanned<DeTable<'_>>, ConfigError> {
         let (line, column) = place(text, span.unwrap_or_default().start);
         ConfigError::Toml { path: source.path.clone(), line, column, said }
     };
-    let table = DeTable::parse(text).map_err(|error| wrong(error.span(), not_toml(text, &error)))?;
+    let table = DeTable::parse(text).map_err(|error| wrong(error.span(), not_toml::said(text, &error)))?;
     match table.get_ref().values().find_map(date) {
         None => Ok(table),
         Some(span) => {
@@ -60,13 +62,17 @@ fn places_of_nodes(texts: &Texts<'_>, table: &DeTable<'_>) -> Vec<String> {
 
 /// One file's text. A file that is not UTF-8 is an error at the first byte that is wrong.
 pub fn utf8(path: String, bytes: Vec<u8>) -> Result<Source, ConfigError> {
-    let wrong = match String::from_utf8(bytes) {
-        Ok(text) => return Ok(Source { path, text }),
-        Err(wrong) => wrong,
+    let zero = bytes.iter().position(|byte| *byte == 0);
+    let (bytes, not_utf8) = match String::from_utf8(bytes) {
+        Ok(text) if zero.is_none() => return Ok(Source { path, text }),
+        Ok(text) => (text.into_bytes(), None),
+        Err(wrong) => (wrong.as_bytes().to_vec(), Some(wrong.utf8_error().valid_up_to())),
     };
-    let (bytes, at) = (wrong.as_bytes(), wrong.utf8_error().valid_up_to());
+    let at = not_utf8.into_iter().chain(zero).min().unwrap_or_default();
     let said = if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         "the file is UTF-16: save it as UTF-8".to_owned()
+    } else if zero.is_some() {
+        "the file has zero bytes, so it is UTF-16 or no text: save it as UTF-8".to_owned()
     } else {
         let byte = bytes.get(at).copied().unwrap_or_default();
         format!("the byte 0x{byte:02x} is not UTF-8, but may be Latin-1: save the file as UTF-8")
@@ -104,35 +110,6 @@ fn date(value: &Spanned<DeValue<'_>>) -> Option<Range<usize>> {
     }
 }
 
-/// The error of `toml` for a text that isn't TOML. For a duplicate key it doesn't give the name; that is quoted from
-/// the text unless it is in quotes itself, for then it could be anything.
-fn not_toml(text: &str, error: &Error) -> String {
-    let said = one_line(error.message());
-    if let Some(quote) = typographic_quote(text, error) {
-        return format!("found the typographic quote {quote}: write straight quotes, as in \"text\"");
-    }
-    let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
-    let is_bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-    if said == "duplicate key" && is_bare {
-        return format!("duplicate key `{key}`: keep one of the two");
-    }
-    said
-}
-
-/// Quotes that word processors and chat programs put in the place of straight ones.
-const TYPOGRAPHIC: &str = "“”„‟‘’‚‛«»″′";
-
-/// The typographic quote at the place of an error, or in the line of a text that does not end. No more of the line is shown:
-/// it may hold a secret.
-fn typographic_quote(text: &str, error: &Error) -> Option<char> {
-    let at = error.span()?.start;
-    let is_quote = |letter: &char| TYPOGRAPHIC.contains(*letter);
-    let here = text.get(at..)?.chars().next().filter(is_quote);
-    let open = error.message().contains("basic string");
-    let line = text.get(..at)?.rsplit('\n').next().unwrap_or_default();
-    here.or_else(|| line.chars().find(is_quote).filter(|_| open))
-}
-
 /// The error of serde for a text that isn't a valid config, with the key first.
 fn not_a_config(error: &Error) -> String {
     let said = in_words(error.message());
@@ -167,7 +144,7 @@ const BEGINNINGS: [(&str, &str); 12] = [
 
 fn in_words(message: &str) -> String {
     // `toml` gives a number that is too large for 64 bits to serde as one of 128.
-    let mut said = one_line(message).replace("` as i128,", "`,").replace("` as u128,", "`,");
+    let mut said = not_toml::one_line(message).replace("` as i128,", "`,").replace("` as u128,", "`,");
     if let Some((theirs, ours)) = BEGINNINGS.iter().find(|(theirs, _)| said.starts_with(theirs)) {
         said.replace_range(..theirs.len(), ours);
     }
@@ -177,14 +154,38 @@ fn in_words(message: &str) -> String {
     if let Some(rest) = said.strip_suffix("a boolean") {
         said = format!("{rest}true or false, without quotes");
     }
-    if let Some(meant) = suggestion(&said) {
+    if let Some(cure) = elsewhere(&said) {
+        said = format!("{said}; {cure}");
+    } else if let Some(meant) = suggestion(&said) {
         said = format!("{said}; did you mean `{meant}`?");
     }
     said
 }
 
-fn one_line(message: &str) -> String {
-    message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+/// The cure for a known key in the wrong table.
+fn elsewhere(said: &str) -> Option<String> {
+    let key = said.strip_prefix("unknown key `")?.split('`').next()?;
+    if key == "node" {
+        return Some(
+            "write [[node]] on a line of its own, and below it the key without `node.`, such as `lun = 1`"
+                .into(),
+        );
+    }
+    let heading = table_of(&schema(), key, "")?;
+    Some(format!("`{key}` belongs below {heading}"))
+}
+
+/// The heading of the first table that has this key.
+fn table_of(schema: &serde_json::Value, key: &str, above: &str) -> Option<String> {
+    let tables = schema.get("properties")?.as_object()?;
+    tables.iter().find_map(|(name, table)| {
+        let (heading, table) = match table.get("items") {
+            Some(item) => (format!("[[{above}{name}]]"), item),
+            None => (format!("[{above}{name}]"), table),
+        };
+        let has = table.get("properties").is_some_and(|keys| keys.get(key).is_some());
+        if has { Some(heading) } else { table_of(table, key, &format!("{above}{name}.")) }
+    })
 }
 
 /// Of the words that an unknown one is told to be, the one that was probably meant.

@@ -208,6 +208,15 @@ fn target(written: TargetTable) -> Result<Target, ConfigError> {
     })
 }
 
+/// What a directory would have to be to hold etcd's data; none for one that can.
+fn unusable(dir: &str) -> Option<&'static str> {
+    if dir.ends_with("/member") {
+        return Some("the directory above it, which etcd has as --data-dir");
+    }
+    let of_kernel = ["/proc/", "/sys/", "/dev/"].iter().any(|root| dir.starts_with(root));
+    of_kernel.then_some("a directory on a disk, such as \"/var/lib/etcd\"")
+}
+
 fn etcd(written: EtcdTable) -> Result<EtcdConfig, ConfigError> {
     let data_dir = written.data_dir;
     if data_dir.as_str() == "/" || data_dir.parent().as_str() == "/" {
@@ -216,6 +225,9 @@ fn etcd(written: EtcdTable) -> Result<EtcdConfig, ConfigError> {
             data_dir.as_str(),
             "a directory below a directory, such as \"/var/lib/etcd\"",
         ));
+    }
+    if let Some(why) = unusable(data_dir.as_str()) {
+        return Err(ConfigError::value("etcd.data_dir", data_dir.as_str(), why));
     }
     let with_unit = written.unit.is_some();
     let unit = written.unit.unwrap_or_else(|| defaults::UNIT.into());

@@ -179,7 +179,7 @@ impl fmt::Display for PodState {
             Self::Starting => "starting",
             Self::WaitingForKubelet => "waiting for the kubelet",
             Self::Parked => "stopped, its manifest parked",
-            Self::NoManifest => "absent, without a manifest",
+            Self::NoManifest => "absent",
         })
     }
 }

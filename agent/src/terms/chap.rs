@@ -71,7 +71,8 @@ impl Chap {
             storable("user name of the target", username)?;
             storable("secret of the target", password_in.reveal())?;
             if *password_in == password {
-                return Err(ChapError { part: "secret of the target", fault: "equals the initiator's" });
+                let fault = "equals the initiator's: set another one, here and at the target";
+                return Err(ChapError { part: "secret of the target", fault });
             }
         }
         Ok(Self { username, password, mutual, algs: Vec::new() })
@@ -117,13 +118,15 @@ pub struct ChapError {
 
 fn storable(part: &'static str, text: &str) -> Result<(), ChapError> {
     let fault = if text.is_empty() {
-        "is empty"
+        "is empty: set the one that the target knows"
     } else if text.len() > MAX_BYTES {
-        "is longer than 255 bytes"
+        "is longer than 255 bytes: set a shorter one, here and at the target"
     } else if text.chars().any(char::is_control) {
-        "holds a control character or a line break"
+        "holds a control character or a line break: write it on one line, without that"
+    } else if text.starts_with('\u{feff}') {
+        "begins with a byte order mark: leave that out"
     } else if text.trim() != text {
-        "begins or ends with white space"
+        "begins or ends with white space: leave that out"
     } else {
         return Ok(());
     };
@@ -154,7 +157,16 @@ mod tests {
     #[test]
     fn refused_without_showing() {
         let long = format!("hunter2{}", "x".repeat(249));
-        for password in ["", "hunter2\n", "hunter2\0x", "hunter2\u{85}x", " hunter2", "hunter2\t", &long] {
+        for password in [
+            "",
+            "hunter2\n",
+            "hunter2\0x",
+            "hunter2\u{85}x",
+            " hunter2",
+            "hunter2\t",
+            "\u{feff}hunter2",
+            &long,
+        ] {
             for result in [
                 chap("initiator1", password, None),
                 chap("initiator1", "secretsecret1", Some(("target", password))),
@@ -166,7 +178,7 @@ mod tests {
         }
         assert_eq!(
             chap("initiator1", "hunter2", Some(("target", "hunter2"))).unwrap_err().to_string(),
-            "the CHAP secret of the target equals the initiator's"
+            "the CHAP secret of the target equals the initiator's: set another one, here and at the target"
         );
         assert!(!format!("{:?}", chap("initiator1", "hunter2", Some(("t", "hunter3")))).contains("hunter"));
     }

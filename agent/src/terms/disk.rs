@@ -10,7 +10,8 @@ use std::{fmt, str::FromStr};
 pub struct DiskLink(AbsPath);
 
 pub(super) const LINK_FORM: &str = "a link to a whole disk in /dev/disk/by-id or /dev/disk/by-path, such as \"/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0\": \
-    kernel names such as /dev/sdb change from boot to boot";
+    kernel names such as /dev/sdb change from boot to boot, and /dev/mapper/mpatha is another disk on another node; \
+    `ls -l /dev/disk/by-id` on the node lists the links, and that of a multipath map begins with dm-uuid-mpath-";
 
 impl DiskLink {
     /// The link's path.

@@ -53,6 +53,11 @@ impl FromStr for Iqn {
     type Err = TermError;
 
     fn from_str(text: &str) -> Result<Self, TermError> {
+        // The whole line of /etc/iscsi/initiatorname.iscsi.
+        if let Some(name) = text.strip_prefix("InitiatorName=") {
+            let wanted = format!("an iSCSI name; did you mean `{name}`?");
+            return Err(TermError::new(text, wanted));
+        }
         let (kind, rest) = text.split_at_checked(4).unwrap_or(("", text));
         let kind = kind.to_ascii_lowercase();
         let form = match kind.as_str() {
@@ -127,6 +132,9 @@ enum PortalHost {
 
 pub(super) const PORTAL_FORM: &str = "a portal, such as \"192.168.10.5\", \"192.168.10.5:3260\", \"[2001:db8::5]:3260\" or \"san1.example:3260\"";
 
+const SEVERAL: &str =
+    "one portal: write each in quotes of its own, such as [\"192.168.10.5\", \"192.168.11.5\"]";
+
 /// Why nobody can log in at this address, if that is so.
 fn unusable(address: IpAddr) -> Option<&'static str> {
     let address = address.to_canonical();
@@ -193,6 +201,9 @@ impl FromStr for Portal {
 
     fn from_str(text: &str) -> Result<Self, TermError> {
         let wrong = || TermError::new(text, PORTAL_FORM);
+        if text.trim().contains([',', ' ']) {
+            return Err(TermError::new(text, SEVERAL));
+        }
         if let Some(unclear) = unclear_port(text) {
             return Err(TermError::new(text, unclear));
         }

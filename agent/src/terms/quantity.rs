@@ -31,7 +31,7 @@ impl FromStr for Bytes {
         let (_, factor) = SIZE_UNITS
             .iter()
             .find(|(name, _)| *name == unit)
-            .ok_or_else(|| meant(text, SIZE_FORM, number, size_unit(unit)))?;
+            .ok_or_else(|| meant(text, SIZE_FORM, size_unit(unit).map(|unit| format!("{number}{unit}"))))?;
         number.checked_mul(*factor).map(Bytes).ok_or_else(wrong)
     }
 }
@@ -68,7 +68,7 @@ impl FromStr for Span {
         let (_, factor) = SPAN_UNITS
             .iter()
             .find(|(name, _)| *name == unit)
-            .ok_or_else(|| meant(text, SPAN_FORM, number, span_unit(unit)))?;
+            .ok_or_else(|| meant(text, SPAN_FORM, sum(text)))?;
         let millis = number.checked_mul(*factor).filter(|millis| *millis <= LONGEST_MILLIS);
         Ok(Span(Duration::from_millis(millis.ok_or_else(|| TermError::new(text, TOO_LONG))?)))
     }
@@ -92,10 +92,9 @@ const LONGEST_MILLIS: u64 = 3650 * 86_400_000;
 const TOO_LONG: &str = "a duration of ten years at most";
 
 /// The error of a text with an unknown unit, with the text that was probably meant.
-fn meant(text: &str, form: &str, number: u64, unit: Option<&str>) -> TermError {
-    let meant = unit.map(|unit| format!("; did you mean `{number}{unit}`?")).unwrap_or_default();
-    let wanted = format!("{form}{meant}");
-    TermError::new(text, wanted)
+fn meant(text: &str, form: &str, meant: Option<impl fmt::Display>) -> TermError {
+    let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+    TermError::new(text, format!("{form}{meant}"))
 }
 
 /// The unit of a size as Kubernetes, lsblk and people write it.
@@ -124,6 +123,20 @@ fn span_unit(unit: &str) -> Option<&'static str> {
         "msec" | "millisecond" | "milliseconds" | "ms" => "ms",
         _ => return None,
     })
+}
+
+/// The duration of several numbers with units, as Go and systemd write it: `1h30m`, `5min 30s`.
+fn sum(text: &str) -> Option<Span> {
+    let (mut rest, mut millis) = (text, 0_u64);
+    while !rest.is_empty() {
+        let (number, more) = split_unit(rest)?;
+        let end = more.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(more.len());
+        let unit = span_unit(more.get(..end)?)?;
+        let (_, factor) = SPAN_UNITS.iter().find(|(name, _)| *name == unit)?;
+        millis = millis.checked_add(number.checked_mul(*factor)?)?;
+        rest = more.get(end..)?.trim_start();
+    }
+    (millis <= LONGEST_MILLIS).then(|| Span(Duration::from_millis(millis)))
 }
 
 /// Splits `8GiB` or `8 GiB` into number and unit.
@@ -173,12 +186,20 @@ mod tests {
             assert!(said.ends_with(&format!("; did you mean `{right}`?")), "{said}");
             assert!(right.parse::<Bytes>().is_ok(), "{right}");
         }
-        for (text, right) in [("5m", "5min"), ("5 minutes", "5min"), ("90sec", "90s"), ("2 Hours", "2h")] {
+        for (text, right) in [
+            ("5m", "5min"),
+            ("5 minutes", "5min"),
+            ("90sec", "90s"),
+            ("2 Hours", "2h"),
+            ("1h30m", "90min"),
+            ("5min 30s", "330s"),
+            ("1d12h", "36h"),
+        ] {
             let said = text.parse::<Span>().unwrap_err().to_string();
             assert!(said.ends_with(&format!("; did you mean `{right}`?")), "{said}");
             assert!(right.parse::<Span>().is_ok(), "{right}");
         }
-        for text in ["8 parsecs", "1h30m"] {
+        for text in ["8 parsecs", "1h30", "1h30x", "1.5h"] {
             assert!(!text.parse::<Span>().unwrap_err().to_string().contains("did you mean"), "{text}");
         }
         assert!("3650d".parse::<Span>().is_ok());

@@ -57,7 +57,7 @@ fn stop_all(machine: &mut dyn Machine, runtime: &Runtime, whole_pod: bool) -> an
         Runtime::StaticPod { manifest } if whole_pod => {
             machine.perform(&Effect::AwaitPodEnd { manifest: manifest.clone() })
         }
-        _ => Ok(stopped),
+        Runtime::StaticPod { .. } | Runtime::Systemd { .. } => Ok(stopped),
     }
 }
 

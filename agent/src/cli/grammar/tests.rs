@@ -60,6 +60,10 @@ fn wrong_lines_say_what_and_how() {
     for (line, said, usage) in [
         ("", "requires a subcommand", "etcd-lun [OPTIONS] <COMMAND>"),
         ("destroy", "unrecognized subcommand 'destroy'", "etcd-lun [OPTIONS] <COMMAND>"),
+        ("render", "a command is missing after `etcd-lun render`", "etcd-lun render [OPTIONS] <COMMAND>"),
+        ("check", "the command is `etcd-lun config check`", "etcd-lun [OPTIONS] <COMMAND>"),
+        ("plan —json", "type two hyphens, as in --json", "etcd-lun plan"),
+        ("config check a.toml", "name the config with an option: --config a.toml", "etcd-lun config check"),
         ("render all", "unrecognized subcommand 'all'", "etcd-lun render [OPTIONS] <COMMAND>"),
         ("apply now", "unexpected argument 'now'", "etcd-lun apply"),
         ("help destroy", "unrecognized subcommand 'destroy'", "etcd-lun"),

@@ -95,7 +95,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[node]\nhostname = \"a\"",
-        "line 1, column 1: `node`: found a table, expected a list of tables: write [[node]], in two pairs of brackets, above the keys of each node",
+        "line 1, column 1: `node`: found a table, expected a list of tables: write [[node]], in two pairs of brackets, above the keys of each node, and the keys without `node.`",
     ),
     ("node = [\"a\"]", "line 1, column 9: `node`: found a text, expected TABLE"),
     ("node = [[\"a\"]]", "line 1, column 9: `node`: found a list, expected TABLE"),
@@ -137,7 +137,10 @@ const MISTAKES: &[(&str, &str)] = &[
         "target.multipath = \"yes\"",
         "line 1, column 20: `target.multipath`: found the text \"yes\", expected true or false, without quotes",
     ),
-    ("lun.label = etcd", "line 1, column 13: string values must be quoted, expected literal string"),
+    (
+        "lun.label = etcd",
+        "line 1, column 13: this value is not TOML: write a text in straight quotes, as in iqn = \"iqn.2024-02.com.example:etcd\", and a remark after #",
+    ),
 ];
 
 #[test]

@@ -30,6 +30,15 @@ impl Row {
         times.get(times.len() / 2).copied()
     }
 
+    /// The median of how idle the processors were before `etcd-lun apply` (0) or in a phase of it.
+    fn idle(&self, nth: usize) -> String {
+        let of_apply = self.measured.iter().filter(|(way, _)| *way == Way::Apply);
+        let mut shares: Vec<f64> =
+            of_apply.filter_map(|(_, measured)| measured.idle.get(nth).copied()).collect();
+        shares.sort_unstable_by(f64::total_cmp);
+        shares.get(shares.len() / 2).map_or_else(|| "–".into(), |share| format!("{:.0} %", 100.0 * share))
+    }
+
     fn gap(&self, way: Way) -> Option<Duration> {
         self.median(way, |measured| measured.gap)
     }
@@ -74,7 +83,7 @@ impl Figures {
     /// each phase. It pauses for 40 ms after each write, which these times include.
     pub fn noise(&self) -> String {
         let mut text = String::from(
-            "| runtime | database | before | first copy | rounds |\n|---|---:|---:|---:|---:|\n",
+            "| runtime | database | before | first copy | rounds | idle before | in the first copy | in the rounds |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
         );
         for row in &self.0 {
             let Some(before) = row.median(Way::Apply, |measured| measured.before[1]) else { continue };
@@ -93,14 +102,16 @@ impl Figures {
                 let times = most.as_secs_f64() / before.as_secs_f64();
                 format!("{} ms, {times:.2} ×, in {:.1} s", most.as_millis(), took.as_secs_f64())
             };
+            let idle: Vec<String> = (0..3).map(|nth| row.idle(nth)).collect();
             writeln!(
                 text,
-                "| {} | {} MiB | {} ms | {} | {} |",
+                "| {} | {} MiB | {} ms | {} | {} | {} |",
                 row.runtime,
                 row.bytes >> 20,
                 before.as_millis(),
                 cell(Phase::FirstCopy),
-                cell(Phase::Rounds)
+                cell(Phase::Rounds),
+                idle.join(" | ")
             )
             .ok();
         }
@@ -155,6 +166,7 @@ mod tests {
             account: Vec::new(),
             before: [Duration::from_millis(50); 2],
             meanwhile: vec![(Phase::Rounds, Duration::from_secs(3), [Duration::from_millis(60); 2])],
+            idle: vec![0.5, 0.25],
             lost: 0,
         };
         let mut figures = Figures::default();
@@ -182,7 +194,9 @@ mod tests {
         );
         assert_eq!(
             figures.noise().lines().nth(2),
-            Some("| systemd | 100 MiB | 50 ms | 0 ms, 0.00 ×, in 0.0 s | 60 ms, 1.20 ×, in 3.0 s |")
+            Some(
+                "| systemd | 100 MiB | 50 ms | 0 ms, 0.00 ×, in 0.0 s | 60 ms, 1.20 ×, in 3.0 s | 50 % | 25 % | – |"
+            )
         );
         let plot = figures.plot();
         let bars: Vec<usize> = plot.lines().map(|line| line.matches('█').count()).collect();

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use fastrand::Rng;
 use serde_json::json;
 
+use super::load::Load;
 use super::phase::{Clock, Phase, phases, with_times, without_time};
 use super::start::Start;
 use super::way::{Runtime, Way};
@@ -56,6 +57,8 @@ pub struct Measured {
     pub before: [Duration; 2],
     /// The same while its data was copied: the first copy, and then the rounds; how long each took.
     pub meanwhile: Vec<(Phase, Duration, [Duration; 2])>,
+    /// For which share of the time before, and of each phase, the processors of this machine were idle.
+    pub idle: Vec<f64>,
     /// Acknowledged writes that etcd has lost.
     pub lost: usize,
 }
@@ -88,6 +91,7 @@ impl Measured {
                 .iter()
                 .map(|(phase, from, to)| (*phase, *to - *from, within(*from, *to)))
                 .collect(),
+            idle: Vec::new(),
             lost: 0,
         })
     }
@@ -103,6 +107,10 @@ impl fmt::Display for Measured {
         for (phase, took, times) in &self.meanwhile {
             let [half, most] = ms(*times);
             write!(f, "; in {phase}, {:.1} s long, {half} and {most} ms", took.as_secs_f64())?;
+        }
+        if !self.meanwhile.is_empty() {
+            let idle: Vec<_> = self.idle.iter().map(|share| format!("{:.0} %", 100.0 * share)).collect();
+            write!(f, "; the processors of this machine were idle for {}", idle.join(", "))?;
         }
         self.start.log.iter().chain(&self.account).try_for_each(|line| write!(f, "\n    {line}"))
     }
@@ -254,7 +262,7 @@ impl Lab {
             self.node.ok(&format!("mkfs.xfs -q {disk}"))?;
             script = format!("LUN={disk}\n{script}");
         }
-        let writer = Writer::begin(&self.namespace, 1);
+        let (writer, load, first) = (Writer::begin(&self.namespace, 1), Load::begin(), Instant::now());
         std::thread::sleep(AROUND);
         let begun = Instant::now();
         let clock = Clock::of(&self.node)?;
@@ -271,12 +279,14 @@ impl Lab {
         if way == Way::Apply && lost > 0 {
             bail!("etcd-lun has lost {lost} acknowledged writes");
         }
-        let phases = phases(&output.stderr, &clock);
+        let (phases, looks) = (phases(&output.stderr, &clock), load.end()?);
+        let spans = [(first, begun)].into_iter().chain(phases.iter().map(|(_, from, to)| (*from, *to)));
+        let idle = spans.map(|(from, to)| looks.idle(from, to).unwrap_or_default()).collect();
         let said: Vec<&str> = output.stderr.lines().map(|line| without_time(line).1).collect();
         let steps = said.into_iter().skip_while(|line| !STOPS.iter().any(|stop| line.contains(stop)));
         let sum = output.stdout.lines().filter(|line| line.contains(SUM));
         let account = steps.chain(sum).map(String::from).collect();
-        Ok(Measured { start, account, lost, ..Measured::of(&acknowledged, begun, &phases)? })
+        Ok(Measured { start, account, idle, lost, ..Measured::of(&acknowledged, begun, &phases)? })
     }
 
     fn answers(&self) -> Result<()> {

@@ -6,6 +6,7 @@
 //! - `way`: the ways, and their commands
 //! - `lab`: the node, its database, and one measurement
 //! - `phase`: while etcd's data is copied: which part of that when
+//! - `load`: how busy this machine is meanwhile
 //! - `start`: etcd's own start, and where its time went
 //! - `figures`: the tables and the plot
 
@@ -19,6 +20,7 @@ use crate::bed::Bed;
 
 mod figures;
 mod lab;
+mod load;
 mod phase;
 mod start;
 mod way;
