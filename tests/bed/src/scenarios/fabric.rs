@@ -45,6 +45,7 @@ fn there_and_back(stage: &Stage, link: &str) -> Result<()> {
         "        the record names {}",
         stage.node.ok("jq --raw-output .wwid /var/lib/etcd-lun/authority.json")?
     );
+    stage.node.ok("systemctl start etcd-lun-health.timer")?;
     let health = stage.agent("health")?;
     let well = health.code == 0
         || (health.code == 4 && health.stderr.lines().any(|line| line == "unhealthy: iowait"));
