@@ -198,7 +198,9 @@ fn every_error_has_its_entry() {
 /// The documents for readers, as paths from the root of the checkout.
 fn documents() -> Vec<String> {
     let root = format!("{}/..", env!("CARGO_MANIFEST_DIR"));
-    let mut found = vec!["tests/README.md".into(), "packaging/monitoring/README.md".into()];
+    let of_tests = ["", "bed/", "lab/"].map(|dir| format!("tests/{dir}README.md"));
+    let mut found = Vec::from(of_tests);
+    found.push("packaging/monitoring/README.md".into());
     for dir in ["", "docs/", "docs/design/"] {
         for entry in fs::read_dir(format!("{root}/{dir}")).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();

@@ -15,6 +15,7 @@ use etcd_lun::{
         http::{self, Certificates},
     },
     node::{Sample, counted},
+    observe::metrics_cure,
 };
 use std::{
     fs,
@@ -39,6 +40,10 @@ impl Drop for Etcd {
         self.child.wait().unwrap();
         fs::remove_dir_all(&self.dir).unwrap();
     }
+}
+
+fn asked(host: &Host, url: &str, with: &Certificates) -> Result<http::Answer, http::HttpError> {
+    http::get(host, url, with, metrics_cure::cure)
 }
 
 fn free_address() -> SocketAddr {
@@ -82,7 +87,7 @@ fn percentiles_agree_with_an_independent_computation() {
     let Some(etcd) = start("metrics", "http", &[]) else { return };
     let host = Host::machine().unwrap();
     let url = format!("http://{}", etcd.address);
-    let get = |path: &str| http::get(&host, &format!("{url}{path}"), &Certificates::default());
+    let get = |path: &str| asked(&host, &format!("{url}{path}"), &Certificates::default());
     comes_up(|| get("/health").is_ok_and(|answer| answer.status == 200));
     let look = || get("/metrics").unwrap().body;
     python(&["load", &url, "20"]);
@@ -134,7 +139,7 @@ fn server(said: &'static str) -> String {
 #[test]
 fn plain_http() {
     let host = Host::machine().unwrap();
-    let get = |url: &str| http::get(&host, url, &Certificates::default());
+    let get = |url: &str| asked(&host, url, &Certificates::default());
     let answer = get(&server("HTTP/1.0 503 No\r\nX: y\r\n\r\na\r\n\r\nb")).unwrap();
     assert_eq!(answer, http::Answer { status: 503, body: "a\r\n\r\nb".into() });
     // A redirect is not an answer, and is not followed.
@@ -168,16 +173,16 @@ fn tls_shows_who_asks_and_trusts_nobody_else() {
     let Some(etcd) = start("tls", "https", &more) else { return };
     let host = Host::machine().unwrap();
     let url = format!("https://{}/metrics", etcd.address);
-    comes_up(|| http::get(&host, &url, &ours).is_ok());
+    comes_up(|| asked(&host, &url, &ours).is_ok());
 
-    let answer = http::get(&host, &url, &ours).unwrap();
+    let answer = asked(&host, &url, &ours).unwrap();
     assert_eq!(answer.status, 200);
     assert!(Sample::parse(&answer.body).unwrap().value("etcd_server_has_leader").is_some());
     let untrusted = Certificates { authority: theirs.authority.clone(), ..ours.clone() };
-    let error = http::get(&host, &url, &untrusted).unwrap_err().to_string();
+    let error = asked(&host, &url, &untrusted).unwrap_err().to_string();
     assert!(error.contains(&url) && error.contains("`etcd.metrics_ca` has signed"), "{error}");
     let unknown = Certificates { authority: ours.authority.clone(), ..theirs };
-    let error = http::get(&host, &url, &unknown).unwrap_err().to_string();
+    let error = asked(&host, &url, &unknown).unwrap_err().to_string();
     // With TLS 1.3 the server closes the connection after the handshake, with or without an alert.
     assert!(error.contains(&url), "{error}");
     fs::remove_dir_all(&dir).unwrap();

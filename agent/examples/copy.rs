@@ -1,6 +1,6 @@
 //! Copies a directory and proves the copy as `etcd-lun` does with etcd stopped: `copy SOURCE COPY`.
 //!
-//! Prints one line of `key=value` words, for `tests/bench-copy`: the first pass, onto what is there, and a second one,
+//! Prints one line of `key=value` words, for `tests/lab/bench-copy`: the first pass, onto what is there, and a second one,
 //! which is the switch of an etcd that has written nothing since.
 
 use anyhow::{Context, bail};

@@ -1,4 +1,4 @@
-//! `pool` from an administrator's machine. The nodes are a directory, and a script stands in for ssh. `bed roll` has real nodes.
+//! `pool` from an administrator's machine. The nodes are a directory, and a script stands in for ssh. `lab roll` has real nodes.
 
 use crate::{Dir, GOOD, run, schema, support::printed_health};
 use etcd_lun::health::CHECKS;

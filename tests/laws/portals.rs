@@ -21,7 +21,7 @@ fn at_portal(sid: u32, portal: &str) -> Vec<Option<Session>> {
     let path = format!("sd{sid}");
     let base = || Session {
         sid,
-        portal: format!("{portal}:3260"),
+        portal: Some(format!("{portal}:3260")),
         configured: Some(portal).filter(|one| *one != FORMER).map(|one| one.parse().unwrap()),
         recovery_timeout: Some(3600),
         in_use: vec![path.clone()],
@@ -35,7 +35,7 @@ fn at_portal(sid: u32, portal: &str) -> Vec<Option<Session>> {
         Some(Session { in_use: Vec::new(), ..base() }),
         Some(Session { in_use: vec![path.clone(), "sdz".into()], ..base() }),
         Some(Session { in_use: vec!["sdz".into()], ..base() }),
-        Some(Session { portal: "no connection".into(), configured: None, state: "FREE".into(), ..base() }),
+        Some(Session { portal: None, configured: None, state: "FREE".into(), ..base() }),
         Some(Session {
             interface: Some("default".into()),
             initiator: Some("iqn.2001-01.com.other:a".into()),
@@ -125,7 +125,7 @@ fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static st
                 if !sessions.iter().any(|one| works(&one)) || *map != lun.device {
                     return Err("law 8: a path is taken away only while another one works");
                 }
-                if !alone || leaves.configured.is_some() || !ours(leaves) || leaves.at().is_none() {
+                if !alone || leaves.configured.is_some() || !ours(leaves) || leaves.portal.is_none() {
                     return Err(
                         "law 8: only a path of ours is taken away, at a portal that the config does not name",
                     );

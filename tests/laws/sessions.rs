@@ -32,7 +32,7 @@ impl World {
                     let sid = known(&mut self.node.sessions).iter().map(|one| one.sid).max().unwrap_or(0) + 1;
                     known(&mut self.node.sessions).push(Session {
                         sid,
-                        portal: portal.to_string(),
+                        portal: Some(portal.to_string()),
                         configured: Some(portal.clone()),
                         in_use: Vec::new(),
                         ..session()

@@ -132,7 +132,7 @@ impl World {
         let sessions = BOTH.into_iter().filter(|which| self.paths[*which].session);
         let fact = |which: usize| Session {
             sid: u32::try_from(which).unwrap(),
-            portal: portal(which).to_string(),
+            portal: Some(portal(which).to_string()),
             configured: self.config[which].then(|| portal(which)),
             state: if self.paths[which].up { "LOGGED_IN" } else { "FAILED" }.into(),
             recovery_timeout: Some(3600),

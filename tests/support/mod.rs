@@ -147,7 +147,7 @@ pub fn session() -> Session {
     Session {
         sid: 1,
         target: TARGET.into(),
-        portal: "10.77.0.1:3260".into(),
+        portal: Some("10.77.0.1:3260".into()),
         configured: PORTAL.clone(),
         state: "LOGGED_IN".into(),
         initiator: Some(INITIATOR.into()),

@@ -171,7 +171,7 @@ pub(super) fn selinux(found: &Selinux) -> String {
 }
 
 fn session(session: &Session) -> String {
-    format!("{}: {} at {}", session.sid, session.state, session.portal)
+    format!("{}: {} at {}", session.sid, session.state, session.at())
 }
 
 fn etcd(etcd: &Etcd, rolled_back: bool) -> String {

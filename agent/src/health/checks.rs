@@ -97,7 +97,7 @@ pub(super) fn session(input: CheckInput<'_>) -> Outcome {
         let Iscsi { target, .. } = iscsi(input.config)?;
         let ours: Vec<_> = sessions.iter().filter(|session| session.is_of(&target.iqn)).collect();
         let up: Vec<_> =
-            ours.iter().filter(|session| session.is_logged_in()).map(|s| s.portal.clone()).collect();
+            ours.iter().filter(|session| session.is_logged_in()).map(|s| s.at().to_owned()).collect();
         let down: Vec<_> = ours.iter().filter(|session| !session.is_logged_in()).collect();
         if let Some(session) = down.first() {
             let answers = session.configured.as_ref().is_some_and(|at| input.node.answering.contains(at));
@@ -109,7 +109,9 @@ pub(super) fn session(input: CheckInput<'_>) -> Outcome {
             };
             return found(format!(
                 "session {} to {} is {}; {why}",
-                session.sid, session.portal, session.state
+                session.sid,
+                session.at(),
+                session.state
             ));
         }
         if up.is_empty() {
@@ -125,7 +127,7 @@ pub(super) fn portals(input: CheckInput<'_>) -> Outcome {
         let multipath = *known(&input.node.initiator.multipathd_active)?;
         let Iscsi { target, .. } = iscsi(input.config)?;
         let (wanted, ours) = (&target.portals, |s: &Session| s.is_of(&target.iqn));
-        let is_left = |s: &&Session| ours(s) && s.configured.is_none() && s.at().is_some();
+        let is_left = |s: &&Session| ours(s) && s.configured.is_none() && s.portal.is_some();
         if let Some(left) = sessions.iter().find(is_left) {
             let cure = if multipath {
                 "run `etcd-lun apply`, which logs it out when there is a session at each portal of the config"
@@ -134,7 +136,8 @@ pub(super) fn portals(input: CheckInput<'_>) -> Outcome {
             };
             return found(format!(
                 "session {} is at {}, which the config does not name: {cure}",
-                left.sid, left.portal
+                left.sid,
+                left.at()
             ));
         }
         let has = |portal| {

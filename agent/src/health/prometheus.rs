@@ -180,7 +180,7 @@ fn of_sessions(text: &mut Text, node: &Node, target: &str) {
         "session_up",
         "gauge",
         "1 if a session to the target is logged in.",
-        ours.iter().map(|session| (vec![("portal", session.portal.as_str())], flag(session.is_logged_in()))),
+        ours.iter().map(|session| (vec![("portal", session.at())], flag(session.is_logged_in()))),
     );
 }
 

@@ -90,19 +90,6 @@ impl ApiError {
     pub fn is_silence(&self) -> bool {
         matches!(self, Self::Failed { code: 7 | 28, .. })
     }
-
-    /// The keys of the config that this failure of the node's own member is about.
-    pub fn keys(&self) -> &'static str {
-        match self {
-            Self::Failed { code: 58, .. } => "`cluster.cert` and `cluster.key`",
-            Self::Failed { code: 16 | 35 | 52 | 55 | 56, .. } => {
-                "`cluster.cert` and `cluster.key`, and `cluster.client_url`"
-            }
-            Self::Failed { code: 60 | 77, .. } => "`cluster.ca`",
-            _ if self.is_other_protocol() => "`cluster.client_url` and `cluster.http_port`",
-            _ => "`cluster.client_url`",
-        }
-    }
 }
 
 /// The finding behind an exit code of curl (curl(1), "EXIT CODES"). With TLS 1.3 a server that wants another client certificate
@@ -353,7 +340,6 @@ mod tests {
             let error = ask_status(code, stdout).unwrap_err();
             assert!(error.to_string().contains(said), "{error}");
             assert_eq!(error.is_other_protocol(), code == 52 || stdout.ends_with("404"), "{error}");
-            assert!(error.keys().contains("`cluster."));
         }
         let long = format!("{{\"error\":\"{}\"}}\n500", "x".repeat(5000));
         assert!(ask_status(0, &long).unwrap_err().to_string().chars().count() < 200);

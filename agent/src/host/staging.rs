@@ -17,7 +17,12 @@ mod options;
 
 pub use options::{inspecting_options, options_here, superblock_options};
 
-use super::{Host, exec::one_line, root::at as at_path};
+use super::{
+    Host,
+    exec::one_line,
+    kmsg::{Mark, Message},
+    root::at as at_path,
+};
 use crate::terms::{AbsPath, Bytes};
 use rustix::{
     fd::{AsFd, OwnedFd},
@@ -32,9 +37,7 @@ use rustix::{
     },
 };
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::OpenOptionsExt,
+    fs, io,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -109,14 +112,14 @@ impl Staging {
         let (source, name) = block_device(host, device).map_err(StagingError::Io)?;
         let mut flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC;
         flags.set(MountFlags::RDONLY, access == Access::ReadOnly);
-        let log = KernelLog::from_now();
+        let log = Mark::now(host);
         let options = superblock_options(host, like).map_err(StagingError::Io)?;
         let (can_be_shared, options) = (options.is_some(), options.unwrap_or_default());
         let mut builder = Mount::builder().fstype("xfs").flags(flags);
         if !options.is_empty() {
             builder = builder.data(&options);
         }
-        builder.mount(&source, &place.target).map_err(|error| log.refused(device, &name, error))?;
+        builder.mount(&source, &place.target).map_err(|error| refused(log, device, &name, error))?;
         place.mounted(source, &name, can_be_shared)
     }
 
@@ -130,8 +133,8 @@ impl Staging {
     ) -> Result<Self, StagingError> {
         let place = Place::free(host, place)?;
         let (source, name) = block_device(host, device).map_err(StagingError::Io)?;
-        let log = KernelLog::from_now();
-        let mount = make().map_err(|error| log.refused(device, &name, error))?;
+        let log = Mark::now(host);
+        let mount = make().map_err(|error| refused(log, device, &name, error))?;
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&mount, "", CWD, &place.target, flags).map_err(|error| StagingError::Io(error.into()))?;
         let shared = superblock_options(host, like).map_err(StagingError::Io)?;
@@ -250,11 +253,11 @@ pub fn inspect_by(
     make: impl FnOnce() -> io::Result<OwnedFd>,
 ) -> Result<OwnedFd, StagingError> {
     let (_, name) = block_device(host, device).map_err(StagingError::Io)?;
-    let log = KernelLog::from_now();
+    let log = Mark::now(host);
     let open = || -> io::Result<OwnedFd> {
         Ok(openat(make()?, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
     };
-    open().map_err(|error| log.refused(device, &name, error))
+    open().map_err(|error| refused(log, device, &name, error))
 }
 
 /// Mounts the XFS on a device node without attaching it anywhere: it ends with its last handle. Device nodes, set-id bits and
@@ -357,67 +360,29 @@ fn block_device(host: &Host, device: &Path) -> io::Result<(PathBuf, String)> {
     Ok((node, name))
 }
 
-/// The kernel's log, from a moment on.
+/// Why the device could not be mounted.
 ///
-/// XFS reports the reason of a refusal only there. `mount(2)` returns "invalid argument" for a duplicate UUID, and the
+/// XFS reports the reason of a refusal only in the kernel's log. `mount(2)` returns "invalid argument" for a duplicate UUID, and the
 /// log of `fsopen(2)`'s handle stays empty (seen with Linux 6.18).
-struct KernelLog(Option<File>);
-
-impl KernelLog {
-    fn from_now() -> Self {
-        let open = || -> io::Result<File> {
-            let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
-            let mut log = OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg")?;
-            log.seek(SeekFrom::End(0))?;
-            Ok(log)
-        };
-        // Without permission to read the log, the error message has only the error code.
-        Self(open().inspect_err(|error| tracing::debug!("opening /dev/kmsg: {error}")).ok())
+fn refused(log: Mark, device: &Path, name: &str, source: io::Error) -> StagingError {
+    // Without permission to read the log, the error message has only the error code.
+    let messages = log.messages().inspect_err(|error| tracing::debug!("{error}")).unwrap_or_default();
+    let mut said = said_by_xfs(&messages, name);
+    if said.is_empty() {
+        said = format!("`dmesg | grep 'XFS ({name})'` may have the reason");
     }
-
-    fn refused(self, device: &Path, name: &str, source: io::Error) -> StagingError {
-        let mut said = self.lines(name);
-        if said.is_empty() {
-            said = format!("`dmesg | grep 'XFS ({name})'` may have the reason");
-        }
-        if source.raw_os_error() == Some(Errno::UCLEAN.raw_os_error()) {
-            said += "; look at it with `xfs_repair -n`";
-        }
-        StagingError::Refused { device: device.to_owned(), said, source }
+    if source.raw_os_error() == Some(Errno::UCLEAN.raw_os_error()) {
+        said += "; look at it with `xfs_repair -n`";
     }
-
-    /// What XFS has logged about the device since then, at most 8 lines.
-    fn lines(self, name: &str) -> String {
-        let Some(mut log) = self.0 else { return String::new() };
-        let mut lines = Vec::new();
-        let mut buffer = [0; 8192];
-        // Each read returns one record. A mount logs fewer than 1,000.
-        for _ in 0..1000 {
-            match log.read(&mut buffer) {
-                Ok(count) => {
-                    let record = String::from_utf8_lossy(buffer.get(..count).unwrap_or_default());
-                    lines.extend(said_by_xfs(&record, name).map(str::to_owned));
-                }
-                // Records were overwritten meanwhile. The next read continues with the oldest one.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                Err(_) => break,
-            }
-        }
-        lines.truncate(8);
-        if lines.is_empty() { String::new() } else { one_line(&lines.join("\n")) }
-    }
+    StagingError::Refused { device: device.to_owned(), said, source }
 }
 
-/// The text of a record of `/dev/kmsg` (kernel `Documentation/ABI/testing/dev-kmsg`), if XFS logged it about this
-/// device:
-///
-/// ```text
-/// 1,1141,2091603626,-;XFS (sdb): Filesystem has duplicate UUID fe85ac8e-... - can't mount
-/// ```
-fn said_by_xfs<'a>(record: &'a str, name: &str) -> Option<&'a str> {
-    let (_, text) = record.split_once(';')?;
-    let text = text.lines().next()?.strip_prefix("XFS (")?.strip_prefix(name)?;
-    text.strip_prefix("): ")
+/// What XFS has logged about the device, at most 8 lines.
+fn said_by_xfs(messages: &[Message], name: &str) -> String {
+    let begins = format!("XFS ({name}): ");
+    let said = messages.iter().filter_map(|message| message.text.strip_prefix(&begins));
+    let lines: Vec<_> = said.take(8).collect();
+    if lines.is_empty() { String::new() } else { one_line(&lines.join("\n")) }
 }
 
 #[cfg(test)]
@@ -425,30 +390,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernel_records() {
-        for (record, expected) in [
-            (
-                "1,1141,2091603626,-;XFS (sdb): Filesystem has duplicate UUID 1 - can't mount\n",
-                Some("Filesystem has duplicate UUID 1 - can't mount"),
-            ),
-            (
-                "4,2,3,-;XFS (sdb): SB validate failed with error -74.\n SUBSYSTEM=block\n DEVICE=b8:16\n",
-                Some("SB validate failed with error -74."),
-            ),
-            ("4,2,3,-;XFS (sdb1): other device\n", None),
-            ("4,2,3,-;XFS (sd): other device\n", None),
-            ("1,5,6,-;00000000: 58 46 53 42 00 00 10 00  XFSB....\n", None),
-            ("XFS (sdb): no header", None),
-            ("", None),
-            (";", None),
-        ] {
-            assert_eq!(said_by_xfs(record, "sdb"), expected, "{record}");
-        }
+    fn what_xfs_says_of_one_device() {
+        let messages: Vec<_> = [
+            "XFS (sdb): Filesystem has duplicate UUID 1 - can't mount",
+            "XFS (sdb1): other device",
+            "XFS (sd): other device",
+            "00000000: 58 46 53 42 00 00 10 00  XFSB....",
+            "XFS (sdb): SB validate failed with error -74.",
+        ]
+        .map(|text| Message { level: 1, text: text.into() })
+        .into();
+        let said = said_by_xfs(&messages, "sdb");
+        assert!(said.contains("duplicate UUID 1") && said.contains("error -74"), "{said}");
+        assert!(!said.contains("other device") && !said.contains("58 46"), "{said}");
+        assert_eq!(said_by_xfs(&messages, "sdc"), "");
     }
 
     #[test]
     fn space_is_known() {
-        let found = space(File::open(std::env::temp_dir()).unwrap()).unwrap();
+        let found = space(fs::File::open(std::env::temp_dir()).unwrap()).unwrap();
         assert!(found.size >= found.free && found.size.0 > 0, "{found:?}");
     }
 }

@@ -27,8 +27,8 @@ pub struct Session {
     pub sid: u32,
     /// The target's name.
     pub target: String,
-    /// The portal that it was made for, `host:port`.
-    pub portal: String,
+    /// The portal that it was made for, `host:port`; none during the first log-in.
+    pub portal: Option<String>,
     /// The same portal in the config; none if the config does not list it.
     pub configured: Option<Portal>,
     /// Its state, as the kernel reports it: `LOGGED_IN`, `FAILED`, `FREE`.
@@ -57,9 +57,9 @@ impl Session {
         self.is_of(target) && self.initiator.as_deref().is_some_and(|name| name != initiator.as_str())
     }
 
-    /// The portal as the config would name it; none during the first log-in.
-    pub fn at(&self) -> Option<Portal> {
-        self.portal.parse().ok()
+    /// Its portal, for a person.
+    pub fn at(&self) -> &str {
+        self.portal.as_deref().unwrap_or("no connection")
     }
 
     /// True if commands reach the target.

@@ -74,7 +74,7 @@ pub(crate) enum Serving {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotServing {
     /// It does not answer as a member does.
-    #[error("this node's member at {url}: {error}; see that etcd runs, and check {} in the config", .error.keys())]
+    #[error("this node's member at {url}: {error}; see that etcd runs, and check {} in the config", keys(.error))]
     Unanswered {
         /// Where it was asked.
         url: ClientUrl,
@@ -84,6 +84,19 @@ pub(crate) enum NotServing {
     /// Anything else.
     #[error("{0}")]
     Other(String),
+}
+
+/// The keys of the config that a failure of the node's own member is about.
+fn keys(error: &ApiError) -> &'static str {
+    match error {
+        ApiError::Failed { code: 58, .. } => "`cluster.cert` and `cluster.key`",
+        ApiError::Failed { code: 16 | 35 | 52 | 55 | 56, .. } => {
+            "`cluster.cert` and `cluster.key`, and `cluster.client_url`"
+        }
+        ApiError::Failed { code: 60 | 77, .. } => "`cluster.ca`",
+        _ if error.is_other_protocol() => "`cluster.client_url` and `cluster.http_port`",
+        _ => "`cluster.client_url`",
+    }
 }
 
 impl NotServing {
@@ -397,6 +410,9 @@ mod tests {
         for silent in [7, 28] {
             assert_eq!(failed(silent).so_far(), "the member at http://127.0.0.1:2379 has not answered yet");
             assert!(failed(silent).to_string().contains("`cluster.client_url`"));
+        }
+        for code in [58, 56, 60, 52, 6] {
+            assert!(failed(code).to_string().contains("check `cluster."), "{code}");
         }
         let wrong = failed(60).so_far();
         assert!(wrong.contains("has not answered yet: ") && wrong.contains("certificate"), "{wrong}");

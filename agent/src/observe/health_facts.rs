@@ -3,6 +3,7 @@
 use super::{
     certificates::{Keys, certificates},
     lun::disks,
+    metrics_cure,
     records::others_at_target,
 };
 use crate::{
@@ -253,5 +254,5 @@ fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::An
     let keys = Keys("etcd.metrics_cert", "etcd.metrics_key");
     let with =
         certificates(host, config, &config.etcd.certificates, true, url.is_tls(), keys).map_err(said)?;
-    http::get(host, &url.with(path), &with)
+    http::get(host, &url.with(path), &with, metrics_cure::cure)
 }

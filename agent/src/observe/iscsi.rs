@@ -64,11 +64,7 @@ fn fact(
     Ok(Session {
         sid: session.sid,
         target: session.target.clone(),
-        portal: session
-            .portal
-            .as_ref()
-            .or(session.address.as_ref())
-            .map_or("no connection".into(), ToString::to_string),
+        portal: session.portal.as_ref().or(session.address.as_ref()).map(ToString::to_string),
         configured: target.portals.iter().find(|portal| session.is_at(portal)).cloned(),
         state: session.state.clone(),
         initiator: session.initiator.clone(),

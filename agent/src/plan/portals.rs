@@ -91,7 +91,7 @@ fn leave(seen: &Lun, ours: &[&Session]) -> Vec<Step> {
     let stays = ours.iter().any(|one| stays(one) && is_path(one));
     let mut steps = Vec::new();
     // A session that is just being made has no portal yet.
-    for session in ours.iter().filter(|one| one.configured.is_none() && one.at().is_some()) {
+    for session in ours.iter().filter(|one| one.configured.is_none() && one.portal.is_some()) {
         match session.in_use.first() {
             _ if !stays => continue,
             None => {}

@@ -20,7 +20,7 @@ const KEYS: usize = 10_000;
 /// By this file each boot starts etcd-lun.
 const AT_BOOT: &str = "/etc/systemd/system/multi-user.target.d/50-etcd-lun.conf";
 /// Writes an object's files and units on a running node. A stand-in.
-const DAEMON: &[u8] = include_bytes!("../guest/compare/machine-config-daemon");
+const DAEMON: &[u8] = include_bytes!("../guest/machine-config-daemon");
 const DATA: &str = "/var/lib/etcd";
 
 /// Plays the demo and prints each step. Returns an error if anything is not as expected.

@@ -15,8 +15,6 @@
 //! - `registry`: brings the program's image to nodes
 //! - `stage`, `suite`, `scenarios`: the scenarios; each begins on a node that was reset for it
 //! - `lanes`: several stages at the same time
-//! - `compare`: etcd-lun and other ways to move an etcd, in the same situations
-//! - `roll`: the etcds of three nodes move one after the other
 //! - `demo`: one migration from beginning to end, to watch
 //! - `shell`: a node to try things in
 #![allow(clippy::disallowed_methods, reason = "the bed runs programs on a test machine")]
@@ -25,7 +23,6 @@ pub mod backing;
 pub mod bed;
 pub mod cache;
 pub mod cluster;
-pub mod compare;
 pub mod core;
 pub mod delivery;
 pub mod demo;
@@ -43,7 +40,6 @@ pub mod packages;
 pub mod qmp;
 pub mod registry;
 pub mod release;
-pub mod roll;
 pub mod scenarios;
 pub mod scene;
 pub mod shared;
@@ -53,7 +49,6 @@ pub mod slow;
 pub mod ssh;
 pub mod stage;
 pub mod suite;
-pub mod switch;
 pub mod target;
 pub mod tour;
 pub mod tree;

@@ -15,7 +15,7 @@ use bed::shared::Shared;
 use bed::shell::{self, ShellOptions};
 use bed::stage::Stage;
 use bed::suite::Scenario;
-use bed::{compare, demo, ledger, packages, roll, scenarios, suite, switch, tour};
+use bed::{demo, ledger, packages, scenarios, suite, tour};
 use clap::{Parser, Subcommand};
 
 /// Sets up a real node in a virtual machine with a real iSCSI target and a real etcd, and tests etcd-lun
@@ -41,48 +41,6 @@ enum Verb {
         /// Instead play the commands of docs/tour.md on a node, and write into the page what they print.
         #[arg(long)]
         write_tour: bool,
-    },
-    /// Compare etcd-lun with two other ways to move an etcd, and print a table of the results.
-    Compare {
-        /// The static etcd-lun binary.
-        #[arg(long)]
-        agent: PathBuf,
-        /// Play only situations whose name contains this text, such as `etcd-lun/move`. Separate several
-        /// texts with commas; one match is enough.
-        #[arg(long, default_value = "")]
-        only: String,
-    },
-    /// Boot three nodes whose etcds are one cluster, and move one etcd after the other to its LUN while a
-    /// client writes. Print how long the cluster and each member did not answer.
-    Roll {
-        /// The static etcd-lun binary.
-        #[arg(long)]
-        agent: PathBuf,
-        /// Move all etcds back to the local disks afterwards, one after the other.
-        #[arg(long)]
-        rollback: bool,
-        /// Write into docs/tour.md what the commands of its desk print. Without this they must print what the page says.
-        #[arg(long)]
-        write_tour: bool,
-    },
-    /// Move an etcd with databases of these sizes while a client writes, and measure how long it gets no answer: in a plain
-    /// restart, in a move by hand, and in etcd-lun's. Print a table and a plot.
-    Switch {
-        /// The static etcd-lun binary.
-        #[arg(long)]
-        agent: PathBuf,
-        /// The sizes in MiB, separated by commas.
-        #[arg(long, value_delimiter = ',', default_value = "100,2048")]
-        sizes: Vec<u64>,
-        /// What runs etcd: a unit, the stand-in of a static pod, or one after the other.
-        #[arg(long, value_enum, value_delimiter = ',', default_value = "systemd,static-pod")]
-        runtimes: Vec<switch::Runtime>,
-        /// Only these ways.
-        #[arg(long, value_enum, value_delimiter = ',', default_values_t = switch::Way::ALL)]
-        ways: Vec<switch::Way>,
-        /// How often a plain restart and `etcd-lun apply` are measured. The tables have medians.
-        #[arg(long, default_value_t = 5)]
-        times: usize,
     },
     /// Play the scenarios and print how many passed and failed.
     Suite {
@@ -120,15 +78,6 @@ fn main() -> ExitCode {
             let play = if write_tour { tour::write } else { demo::play };
             Bed::make().and_then(|bed| play(&bed, &agent)).map(|()| ExitCode::SUCCESS)
         }
-        Verb::Compare { agent, only } => {
-            Bed::make().and_then(|bed| compare::play(&bed, &agent, &only)).map(|()| ExitCode::SUCCESS)
-        }
-        Verb::Roll { agent, rollback, write_tour } => Bed::make()
-            .and_then(|bed| roll::play(&bed, &agent, rollback, write_tour))
-            .map(|()| ExitCode::SUCCESS),
-        Verb::Switch { agent, sizes, runtimes, ways, times } => Bed::make()
-            .and_then(|bed| switch::play(&bed, &agent, &sizes, &runtimes, &ways, times))
-            .map(|()| ExitCode::SUCCESS),
         Verb::Suite { agent, only, list, lanes, claims } => {
             suite(&agent, &only, list, lanes, claims.as_deref())
         }

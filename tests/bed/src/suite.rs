@@ -87,7 +87,7 @@ fn collect(stage: &mut Stage, dir: &Path) -> Result<()> {
 
 /// The directory for evidence. It is outside the run's own directory, because the end of the run deletes that
 /// one.
-pub(crate) fn failure_dir() -> PathBuf {
+pub fn failure_dir() -> PathBuf {
     let root = std::env::var_os("ETCD_LUN_BED_FAILURES")
         .map_or("/var/tmp/etcd-lun-bed-failures".into(), PathBuf::from);
     root.join(std::process::id().to_string())

@@ -137,9 +137,10 @@ pub fn audit(
 }
 
 fn audited(Audit { read, of }: Audit) -> String {
-    match read < of {
-        false => format!("all {} were read from the device once more", Bytes(of)),
-        true => format!(
+    match (read, read < of) {
+        (_, false) => format!("all {} were read from the device once more", Bytes(of)),
+        (0, true) => "nobody was waited for, so it was not read from the device once more; each block was read back when it was written".into(),
+        (_, true) => format!(
             "{} of {} were read from the device once more, then the time for it was over; each block was read back when it was written",
             Bytes(read),
             Bytes(of)
@@ -161,6 +162,7 @@ mod tests {
     fn how_much_of_the_copy_was_read_once_more() {
         let said = |read| audited(Audit { read, of: 3 << 20 });
         assert_eq!(said(3 << 20), "all 3MiB were read from the device once more");
+        assert!(said(0).starts_with("nobody was waited for"), "{}", said(0));
         let part = said(1 << 20);
         assert!(part.starts_with("1MiB of 3MiB were read from the device once more"), "{part}");
         assert!(part.contains("the time for it was over"), "{part}");

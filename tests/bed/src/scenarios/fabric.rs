@@ -23,7 +23,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             let lun = stage.lun();
             stage.target.stop();
             stage.target.offer(Offer::open(vec![Lun::new(1, lun)]))?;
-            stage.node.put("/root/attach", 0o755, include_bytes!("../../guest/compare/by-hand/attach"))?;
+            stage.node.put("/root/attach", 0o755, include_bytes!("../../guest/attach"))?;
             let link = stage.node.ok(&format!(
                 "set -e; printf 'defaults {{\n find_multipaths no\n user_friendly_names yes\n}}\n' >/etc/multipath.conf
                  systemctl restart multipathd; /root/attach {} {INITIATOR} >/dev/null; multipath -v0; udevadm settle

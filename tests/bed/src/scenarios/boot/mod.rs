@@ -28,13 +28,13 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 }
 
 /// The nodes that the object lists, in the order of their LUNs.
-pub(crate) const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
+pub const NODES: [&str; 3] = ["master-0", "master-1", "master-2"];
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// One config for three nodes. The time-out for an unreachable target is short, because many boots wait for
 /// it.
-pub(crate) fn pool() -> Wanted {
+pub fn pool() -> Wanted {
     let entry = |number: usize| {
         let name = NODES[number];
         format!(
@@ -55,7 +55,7 @@ const NOWHERE: &str =
     "registry.invalid/etcd-lun@sha256:0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The MachineConfig for a config.
-pub(crate) fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
+pub fn object(stage: &Stage, wanted: &Wanted) -> Result<String> {
     let dir = stage.bed.run.dir().join("render");
     let secrets = dir.to_str().context("the run's directory is not UTF-8")?;
     rendered(stage, wanted, &["machineconfig", "--image", NOWHERE, "--secrets-from", secrets])

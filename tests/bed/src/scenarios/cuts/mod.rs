@@ -25,7 +25,7 @@ use crate::vm::Options;
 
 mod recorded;
 mod replay;
-pub(crate) mod writer;
+pub mod writer;
 
 use writer::{Acknowledged, Writer, missing};
 

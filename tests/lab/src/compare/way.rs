@@ -5,11 +5,11 @@ use std::fmt;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::delivery;
-use crate::etcd::base64;
-use crate::scenarios::boot;
-use crate::scene::Wanted;
-use crate::stage::Stage;
+use bed::delivery;
+use bed::etcd::base64;
+use bed::scenarios::boot;
+use bed::scene::Wanted;
+use bed::stage::Stage;
 
 /// A way to move an etcd to another disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +61,10 @@ fn wanted() -> Wanted {
     Wanted { chap: None, etcd: "runtime = \"static-pod\"\n".into(), ..Wanted::default() }
 }
 
-/// The documented object, made from the files in `guest/compare`.
+/// The documented object, made from the files in `tests/lab/guest`.
 fn second_disk() -> Value {
     let unit = |name: &str, text: &str| json!({ "name": name, "enabled": true, "contents": text });
-    let script = include_bytes!("../../guest/compare/second-disk/find-secondary-device");
+    let script = include_bytes!("../../guest/second-disk/find-secondary-device");
     json!({
         "storage": { "files": [{
             "path": "/etc/find-secondary-device",
@@ -72,10 +72,10 @@ fn second_disk() -> Value {
             "contents": { "source": format!("data:;base64,{}", base64(script)) },
         }]},
         "systemd": { "units": [
-            unit("find-secondary-device.service", include_str!("../../guest/compare/second-disk/find-secondary-device.service")),
-            unit("var-lib-etcd.mount", include_str!("../../guest/compare/second-disk/var-lib-etcd.mount")),
-            unit("sync-var-lib-etcd-to-etcd.service", include_str!("../../guest/compare/second-disk/sync-var-lib-etcd-to-etcd.service")),
-            unit("restorecon-var-lib-etcd.service", include_str!("../../guest/compare/second-disk/restorecon-var-lib-etcd.service")),
+            unit("find-secondary-device.service", include_str!("../../guest/second-disk/find-secondary-device.service")),
+            unit("var-lib-etcd.mount", include_str!("../../guest/second-disk/var-lib-etcd.mount")),
+            unit("sync-var-lib-etcd-to-etcd.service", include_str!("../../guest/second-disk/sync-var-lib-etcd-to-etcd.service")),
+            unit("restorecon-var-lib-etcd.service", include_str!("../../guest/second-disk/restorecon-var-lib-etcd.service")),
         ]},
     })
 }

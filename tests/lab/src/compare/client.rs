@@ -10,9 +10,9 @@ use anyhow::{Context, Result, anyhow};
 use fastrand::Rng;
 use serde_json::json;
 
-use crate::etcd::base64;
-use crate::gateway::{enter, post};
-use crate::scenarios::cuts::writer::{address, missing};
+use bed::etcd::base64;
+use bed::gateway::{enter, post};
+use bed::scenarios::cuts::writer::{address, missing};
 
 /// The pause between two questions. It is the precision of a measured time without an answer.
 const PAUSE: Duration = Duration::from_millis(40);

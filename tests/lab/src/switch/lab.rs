@@ -13,18 +13,18 @@ use super::load::Load;
 use super::phase::{Clock, Phase, phases, with_times, without_time};
 use super::start::Start;
 use super::way::{Runtime, Way};
-use crate::bed::Bed;
 use crate::compare::client::Client;
-use crate::etcd::base64;
-use crate::gateway;
-use crate::host;
-use crate::image::ETCD_POD;
-use crate::net;
-use crate::node::Node;
-use crate::scenarios::cuts::writer::{Acknowledged, Writer, address, missing};
-use crate::scene::{self, Wanted};
-use crate::target::{self, Lun, Offer, Target};
-use crate::vm::Options;
+use bed::bed::Bed;
+use bed::etcd::base64;
+use bed::gateway;
+use bed::host;
+use bed::image::ETCD_POD;
+use bed::net;
+use bed::node::Node;
+use bed::scenarios::cuts::writer::{Acknowledged, Writer, address, missing};
+use bed::scene::{self, Wanted};
+use bed::target::{self, Lun, Offer, Target};
+use bed::vm::Options;
 
 /// The snapshot on which every measurement begins.
 const FILLED: &str = "filled";
@@ -129,9 +129,9 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Boots a node with an empty etcd. The LUN has room for the largest database.
-    pub fn boot(bed: &Rc<Bed>, agent: &Path, largest: u64) -> Result<Self> {
-        let (lun, lun_size) = (bed.run.dir().join("lun1"), (2 * largest + 1024) << 20);
+    /// Boots a node with an empty etcd. The LUN has room for the largest database, and its file lies in this directory.
+    pub fn boot(bed: &Rc<Bed>, agent: &Path, largest: u64, dir: &Path) -> Result<Self> {
+        let (lun, lun_size) = (dir.join("lab-lun1"), (2 * largest + 1024) << 20);
         target::blank(&lun, lun_size)?;
         let target = Target::start(bed, Offer::open(vec![Lun::new(1, lun.clone())]))?;
         // Both copies of the database are in memory at the switch, and etcd needs some beside.
@@ -155,7 +155,7 @@ impl Lab {
             unit.join("\\n"),
             pod.join("\\n")
         ))?;
-        node.put("/root/attach", 0o755, include_bytes!("../../guest/compare/by-hand/attach"))?;
+        node.put("/root/attach", 0o755, include_bytes!("../../../bed/guest/attach"))?;
         let namespace = PathBuf::from("/run/netns").join(bed.run.namespace());
         let client = Client::new(namespace.clone());
         Ok(Self { node, target, client, namespace, lun, lun_size, runtime: Runtime::Systemd, filled: 0 })
@@ -292,6 +292,14 @@ impl Lab {
     fn answers(&self) -> Result<()> {
         let held = host::poll(LIMIT, Duration::from_millis(200), || self.client.held())?;
         held.map(drop).context("etcd does not answer")
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.target.stop();
+        // It may lie outside of the run's directory.
+        std::fs::remove_file(&self.lun).ok();
     }
 }
 

@@ -11,7 +11,7 @@ use super::rig::{Rig, copy};
 use super::seen::{Place, Seen};
 use super::table::Table;
 use super::way::Way;
-use crate::scene;
+use bed::scene;
 
 /// How long etcd does not answer during a plain reboot of the node.
 pub fn baseline(rig: &mut Rig) -> Result<Duration> {

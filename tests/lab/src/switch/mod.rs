@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::bed::Bed;
+use bed::bed::Bed;
 
 mod figures;
 mod lab;
@@ -30,7 +30,7 @@ use lab::Lab;
 pub use way::{Runtime, Way};
 
 /// Plays every way with each size, in MiB, and with each runtime. Prints table and plot.
-/// What has a goal is measured so many times.
+/// What has a goal is measured so many times. The LUN's file lies in the directory `lun`, by default in the run's.
 pub fn play(
     bed: &Rc<Bed>,
     agent: &Path,
@@ -38,12 +38,14 @@ pub fn play(
     runtimes: &[Runtime],
     ways: &[Way],
     times: usize,
+    lun: Option<&Path>,
 ) -> Result<()> {
     let begun = Instant::now();
     if sizes.is_empty() || !sizes.is_sorted() {
         bail!("the sizes must be in ascending order: the database of one is filled up to the next");
     }
-    let mut lab = Lab::boot(bed, agent, sizes.last().copied().unwrap_or_default())?;
+    let dir = lun.unwrap_or_else(|| bed.run.dir());
+    let mut lab = Lab::boot(bed, agent, sizes.last().copied().unwrap_or_default(), dir)?;
     let mut figures = Figures::default();
     for size in sizes {
         let bytes = lab.fill(size << 20)?;

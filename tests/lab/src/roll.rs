@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::bed::Bed;
-use crate::cluster::certificates::{self, BUNDLE, Certificates, ON_NODE, Purpose};
-use crate::cluster::client::{Client, Endpoint};
-use crate::cluster::node::{ANSWERS, prepare};
-use crate::cluster::seat::Seat;
-use crate::cluster::{Span, during, judge, namespace};
-use crate::delivery::{self, EtcdRunner};
-use crate::desk::{Desk, Next};
-use crate::image::networks;
-use crate::net::{Machine, Path as Network};
-use crate::node::Node;
-use crate::scenarios::boot::{NODES, pool};
-use crate::scene::{self, LUN_SIZE, Wanted};
-use crate::target::{self, Lun, Offer, Target};
-use crate::tour::{self, At, Tour};
-use crate::vm::Options;
-use crate::{cluster, etcd, host, suite};
+use bed::bed::Bed;
+use bed::cluster::certificates::{self, BUNDLE, Certificates, ON_NODE, Purpose};
+use bed::cluster::client::{Client, Endpoint};
+use bed::cluster::node::{ANSWERS, prepare};
+use bed::cluster::seat::Seat;
+use bed::cluster::{Span, during, judge, namespace};
+use bed::delivery::{self, EtcdRunner};
+use bed::desk::{Desk, Next};
+use bed::image::networks;
+use bed::net::{Machine, Path as Network};
+use bed::node::Node;
+use bed::scenarios::boot::{NODES, pool};
+use bed::scene::{self, LUN_SIZE, Wanted};
+use bed::target::{self, Lun, Offer, Target};
+use bed::tour::{self, At, Tour};
+use bed::vm::Options;
+use bed::{cluster, etcd, host, suite};
 
 const KEYS: usize = 2000;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::host;
-use crate::ledger;
-use crate::node::{Node, since_start};
+use bed::host;
+use bed::ledger;
+use bed::node::{Node, since_start};
 
 /// What etcd says as soon as it serves.
 const SERVES: &str = "ready to serve";

@@ -10,16 +10,16 @@ use anyhow::{Context, Result, bail};
 use super::client::{Client, Held};
 use super::seen::{Place, Seen, Serving};
 use super::way::Way;
-use crate::bed::Bed;
-use crate::host::{self, Output};
-use crate::image::ETCD_POD;
-use crate::net;
-use crate::scenarios::cuts::writer::Writer;
-use crate::scene::{self, LUN_SIZE};
-use crate::shared::Shared;
-use crate::stage::Stage;
-use crate::target::{self, Lun, Offer};
-use crate::vm::Disk;
+use bed::bed::Bed;
+use bed::host::{self, Output};
+use bed::image::ETCD_POD;
+use bed::net;
+use bed::scenarios::cuts::writer::Writer;
+use bed::scene::{self, LUN_SIZE};
+use bed::shared::Shared;
+use bed::stage::Stage;
+use bed::target::{self, Lun, Offer};
+use bed::vm::Disk;
 
 /// The snapshot of a node before any move. Its etcd is a static pod and has keys.
 const PLAIN: &str = "compare";
@@ -58,7 +58,7 @@ impl Rig {
         stage.node.put(
             "/var/usrlocal/bin/machine-config-daemon",
             0o755,
-            include_bytes!("../../guest/compare/machine-config-daemon"),
+            include_bytes!("../../../bed/guest/machine-config-daemon"),
         )?;
         for (name, script) in BY_HAND {
             stage.node.put(&format!("/root/{name}"), 0o755, script)?;
@@ -236,9 +236,9 @@ impl Rig {
 
 /// The scripts of the runbook.
 const BY_HAND: [(&str, &[u8]); 3] = [
-    ("attach", include_bytes!("../../guest/compare/by-hand/attach")),
-    ("format", include_bytes!("../../guest/compare/by-hand/format")),
-    ("move", include_bytes!("../../guest/compare/by-hand/move")),
+    ("attach", include_bytes!("../../../bed/guest/attach")),
+    ("format", include_bytes!("../../guest/by-hand/format")),
+    ("move", include_bytes!("../../guest/by-hand/move")),
 ];
 
 /// Copies a disk.

@@ -1,0 +1,156 @@
+//! `cargo xtask`: what a developer does with the checkout. Each command runs the script or the program that does it, and prints
+//! its command line first, so that nobody depends on this program.
+#![allow(clippy::disallowed_methods, reason = "it runs the checkout's own scripts")]
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+
+/// Builds, tests, shows and releases etcd-lun.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Build the static program, and print its path last.
+    Build {
+        /// As it is released: smaller, and slow to build.
+        #[arg(long)]
+        release: bool,
+    },
+    /// Check the form, the lints and the tests that need neither root nor a virtual machine.
+    Check,
+    /// Run all tests, as CI does. As root.
+    Test,
+    /// Play scenarios on nodes in virtual machines. As root.
+    Scenario {
+        /// Texts of their names, such as `migrate/`. Without one, print all names.
+        names: Vec<String>,
+        /// How many nodes play at the same time.
+        #[arg(long, default_value_t = 1)]
+        lanes: usize,
+    },
+    /// Open a shell in a node with a target and an etcd. As root.
+    Shell,
+    /// Show one migration from beginning to end. As root.
+    Demo,
+    /// Write the pages that are made from the code.
+    Pages,
+    /// Build the documents as a site.
+    Book {
+        /// Where: absent, or empty.
+        #[arg(default_value = "etcd-lun-book")]
+        into: String,
+    },
+    /// Measure (`compare`, `roll`, `switch`, and their options). As root.
+    Lab {
+        /// The words of the command line of `lab`, without `--agent`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        words: Vec<String>,
+    },
+    /// Make all files of a release.
+    Release {
+        /// The options of packaging/release.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match play(Cli::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn play(verb: Verb) -> Result<()> {
+    match verb {
+        Verb::Build { release: true } => run(&["packaging/build"]),
+        Verb::Build { release: false } => run(&["packaging/build", "--dev"]),
+        Verb::Check => {
+            run(&["cargo", "fmt", "--all", "--check"])?;
+            run(&["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+            run(&["cargo", "test"])
+        }
+        Verb::Test => run(&["tests/all"]),
+        Verb::Scenario { names, .. } if names.is_empty() => bed(&["suite", "--list"]),
+        Verb::Scenario { names, lanes } => {
+            bed(&["suite", "--lanes", &lanes.to_string(), "--only", &names.join(",")])
+        }
+        Verb::Shell => bed(&["shell"]),
+        Verb::Demo => run(&["tests/demo"]),
+        Verb::Pages => PAGES.iter().try_for_each(|[test, filter]| {
+            let words = ["cargo", "test", "--quiet", "--package", "etcd-lun", "--test", test, filter];
+            start(&words, |command| command.env("ETCD_LUN_REWRITE", "1"))
+        }),
+        Verb::Book { into } => run(&["packaging/book", "--into", &into]),
+        Verb::Lab { words } => on_nodes("lab", &words.iter().map(String::as_str).collect::<Vec<_>>()),
+        Verb::Release { words } => {
+            run(&[vec!["packaging/release"], words.iter().map(String::as_str).collect()].concat())
+        }
+    }
+}
+
+/// The tests that write pages, and their filters.
+const PAGES: [[&str; 2]; 6] = [
+    ["cli", "reference"],
+    ["cli", "keys"],
+    ["cli", "schemas"],
+    ["laws", "decisions"],
+    ["health", ""],
+    ["guards", "each_step_does_what_is_listed"],
+];
+
+/// Runs the test bed with the program of this checkout.
+fn bed(words: &[&str]) -> Result<()> {
+    on_nodes("bed", words)
+}
+
+fn on_nodes(package: &str, words: &[&str]) -> Result<()> {
+    let agent = built()?;
+    run(&[&["cargo", "run", "--quiet", "--package", package, "--"], words, &["--agent", &agent]].concat())
+}
+
+/// The path of the program, which is built first.
+fn built() -> Result<String> {
+    let words = ["packaging/build", "--dev"];
+    eprintln!("+ {}", words.join(" "));
+    let output = command(&words)?.stderr(Stdio::inherit()).output().context("packaging/build")?;
+    if !output.status.success() {
+        bail!("packaging/build ended with {}", output.status);
+    }
+    let said = String::from_utf8(output.stdout)?;
+    Ok(said.lines().last().context("packaging/build has printed no path")?.to_owned())
+}
+
+fn run(words: &[&str]) -> Result<()> {
+    start(words, |command| command)
+}
+
+fn start(words: &[&str], with: impl FnOnce(&mut Command) -> &mut Command) -> Result<()> {
+    eprintln!("+ {}", words.join(" "));
+    let status = with(&mut command(words)?).status().with_context(|| words.join(" "))?;
+    if !status.success() {
+        bail!("`{}` ended with {status}", words.join(" "));
+    }
+    Ok(())
+}
+
+/// A command in the root of the checkout.
+fn command(words: &[&str]) -> Result<Command> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (program, arguments) = words.split_first().context("no command")?;
+    let program = if program.contains('/') { root.join(program) } else { program.into() };
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root);
+    Ok(command)
+}

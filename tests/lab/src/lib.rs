@@ -1,0 +1,10 @@
+//! Measurements and comparisons on nodes of the test bed. They take from minutes to hours, and their figures stand in `docs/`.
+//!
+//! - `compare`: etcd-lun and other ways to move an etcd, in the same situations
+//! - `roll`: the etcds of three nodes move one after the other
+//! - `switch`: how long a client gets no answer while an etcd moves
+#![allow(clippy::disallowed_methods, reason = "the lab runs programs on a test machine")]
+
+pub mod compare;
+pub mod roll;
+pub mod switch;

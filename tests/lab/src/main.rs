@@ -1,0 +1,88 @@
+//! `lab`: measurements on the test bed's nodes.
+#![allow(clippy::disallowed_methods, reason = "as in the library")]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use bed::bed::Bed;
+use clap::{Parser, Subcommand};
+use lab::{compare, roll, switch};
+
+/// Measures etcd-lun on real nodes in virtual machines. No test of the suite depends on it.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Compare etcd-lun with two other ways to move an etcd, and print a table of the results.
+    Compare {
+        /// The static etcd-lun binary.
+        #[arg(long)]
+        agent: PathBuf,
+        /// Play only situations whose name contains this text, such as `etcd-lun/move`. Separate several
+        /// texts with commas; one match is enough.
+        #[arg(long, default_value = "")]
+        only: String,
+    },
+    /// Boot three nodes whose etcds are one cluster, and move one etcd after the other to its LUN while a
+    /// client writes. Print how long the cluster and each member did not answer.
+    Roll {
+        /// The static etcd-lun binary.
+        #[arg(long)]
+        agent: PathBuf,
+        /// Move all etcds back to the local disks afterwards, one after the other.
+        #[arg(long)]
+        rollback: bool,
+        /// Write into docs/tour.md what the commands of its desk print. Without this they must print what the page says.
+        #[arg(long)]
+        write_tour: bool,
+    },
+    /// Move an etcd with databases of these sizes while a client writes, and measure how long it gets no answer: in a plain
+    /// restart, in a move by hand, and in etcd-lun's. Print a table and a plot.
+    Switch {
+        /// The static etcd-lun binary.
+        #[arg(long)]
+        agent: PathBuf,
+        /// The sizes in MiB, separated by commas.
+        #[arg(long, value_delimiter = ',', default_value = "100,2048")]
+        sizes: Vec<u64>,
+        /// What runs etcd: a unit, the stand-in of a static pod, or one after the other.
+        #[arg(long, value_enum, value_delimiter = ',', default_value = "systemd,static-pod")]
+        runtimes: Vec<switch::Runtime>,
+        /// Only these ways.
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = switch::Way::ALL)]
+        ways: Vec<switch::Way>,
+        /// How often a plain restart and `etcd-lun apply` are measured. The tables have medians.
+        #[arg(long, default_value_t = 5)]
+        times: usize,
+        /// Where the LUN's file lies, such as /dev/shm. Without this it is on the disk that has the node's disk too, so the node's
+        /// own writes wait for those of the copy.
+        #[arg(long)]
+        lun: Option<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    match play(Cli::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn play(verb: Verb) -> Result<()> {
+    let bed = Bed::make()?;
+    match verb {
+        Verb::Compare { agent, only } => compare::play(&bed, &agent, &only),
+        Verb::Roll { agent, rollback, write_tour } => roll::play(&bed, &agent, rollback, write_tour),
+        Verb::Switch { agent, sizes, runtimes, ways, times, lun } => {
+            switch::play(&bed, &agent, &sizes, &runtimes, &ways, times, lun.as_deref())
+        }
+    }
+}
