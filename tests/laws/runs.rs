@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::say::say;
-use etcd_lun::plan::LabelRefusal;
+use etcd_lun::plan::{LabelRefusal, ShutDownRefusal};
 
 /// Runs plans until nothing is left. With `crash` the run is interrupted after that many steps in total.
 fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
@@ -294,7 +294,7 @@ fn a_filesystem_that_has_shut_down_is_mounted_again_by_a_person() {
         world.node.mounted_stamp = unknown();
         world.node.etcd = Fact::Known(etcd(state));
         let refusal = plan(&config_for(runtime), &world.node, Occasion::Boot).unwrap_err();
-        assert!(matches!(refusal, Refusal::ShutDown { .. }), "{refusal}");
+        assert!(matches!(refusal, Refusal::ShutDown(ShutDownRefusal::ShutDown { .. })), "{refusal}");
         let steps = run_as(&mut world.clone(), None, runtime, Occasion::ByHand).unwrap();
         for cut in 0..=steps {
             let mut world = world.clone();
@@ -339,7 +339,7 @@ fn a_lun_that_is_lost_while_it_is_mounted_is_attached_again_at_once() {
             if shut {
                 let back = Node { lun: attached, sessions: world.node.sessions.clone(), ..node.clone() };
                 let refusal = plan(&config(), &back, Occasion::Boot).unwrap_err();
-                assert!(matches!(refusal, Refusal::ShutDown { .. }), "{refusal}");
+                assert!(matches!(refusal, Refusal::ShutDown(ShutDownRefusal::ShutDown { .. })), "{refusal}");
             }
         }
     }

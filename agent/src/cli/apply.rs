@@ -26,7 +26,7 @@ use crate::{
         self,
         secrets::{self, Secrets},
     },
-    plan::{self, Goal, Occasion, Refusal},
+    plan::{self, Goal, Occasion, Refusal, ShutDownRefusal},
     policy,
 };
 use anyhow::Context as _;
@@ -139,7 +139,9 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
             Ok(())
         }
         // What this run is for is done. The rest is a person's.
-        Err(Exit::Refused(refusal)) if matches!(*refusal, Refusal::ShutDown { .. }) => {
+        Err(Exit::Refused(refusal))
+            if matches!(*refusal, Refusal::ShutDown(ShutDownRefusal::ShutDown { .. })) =>
+        {
             tracing::error!(
                 "the session of etcd's LUN is there again, and etcd stays down until someone runs `etcd-lun apply`: {refusal}"
             );

@@ -411,7 +411,7 @@ mod tests {
             assert_eq!(failed(silent).so_far(), "the member at http://127.0.0.1:2379 has not answered yet");
             assert!(failed(silent).to_string().contains("`cluster.client_url`"));
         }
-        for code in [58, 56, 60, 52, 6] {
+        for code in [7, 28, 35, 55, 56, 58, 60, 77, 52, 6] {
             assert!(failed(code).to_string().contains("check `cluster."), "{code}");
         }
         let wrong = failed(60).so_far();

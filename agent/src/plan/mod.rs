@@ -55,7 +55,8 @@ pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
 pub use quorum::may_stop;
 pub use refusal::{
-    AuthorityRefusal, ClusterRefusal, LabelRefusal, ListRefusal, Refusal, ReservationRefusal, RollbackRefusal,
+    AuthorityRefusal, ClusterRefusal, LabelRefusal, ListRefusal, Refusal, ReservationRefusal,
+    RollbackRefusal, ShutDownRefusal,
 };
 pub use resume::has_lost_its_lun;
 pub use retired::may_delete;

@@ -7,7 +7,7 @@ use super::{
     outcome::{Horizon, Plan},
     outlook, portals,
     recorded::{check_filesystem, check_stamp, check_unsettled, next_use},
-    refusal::Refusal,
+    refusal::{Refusal, ShutDownRefusal},
     step::{Retire, Step},
 };
 use crate::{
@@ -88,10 +88,10 @@ fn unmount_shut_down(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, R
     }
     // The service does not stop an etcd in the background, and at boot nothing is mounted yet.
     if input.occasion == Occasion::Boot {
-        return Err(Refusal::ShutDown { at: input.data_dir() });
+        return Err(ShutDownRefusal::ShutDown { at: input.data_dir() }.into());
     }
     if !input.local.is_fenced() {
-        return Err(Refusal::Unfenced { at: input.data_dir(), unit: input.mount_unit() });
+        return Err(ShutDownRefusal::Unfenced { at: input.data_dir(), unit: input.mount_unit() }.into());
     }
     // A member that cannot write its log acknowledges nothing, so the others lose nothing by its stop.
     let mut steps: Vec<_> = input.stop_etcd_without_question().into_iter().collect();
@@ -107,7 +107,7 @@ pub(super) fn verify_mounted<'a>(
     let foreign = || foreign_mount(input, mount);
     let record = input.record.filter(|record| record.authority == Authority::Lun).ok_or_else(foreign)?;
     if mount.io_error {
-        return Err(Refusal::ShutDown { at: input.data_dir() });
+        return Err(ShutDownRefusal::ShutDown { at: input.data_dir() }.into());
     }
     let seen = match (input.lun_view()?, &input.config.backing) {
         (LunView::Seen(seen), _) if seen.devno == mount.devno && mount.layers == 1 => seen,

@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "it runs the checkout's own scripts")]
 
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
@@ -62,18 +62,8 @@ enum Verb {
     },
 }
 
-fn main() -> ExitCode {
-    match play(Cli::parse().verb) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn play(verb: Verb) -> Result<()> {
-    match verb {
+fn main() -> Result<()> {
+    match Cli::parse().verb {
         Verb::Build { release: true } => run(&["packaging/build"]),
         Verb::Build { release: false } => run(&["packaging/build", "--dev"]),
         Verb::Check => {

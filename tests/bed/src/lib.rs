@@ -15,6 +15,7 @@
 //! - `registry`: brings the program's image to nodes
 //! - `stage`, `suite`, `scenarios`: the scenarios; each begins on a node that was reset for it
 //! - `lanes`: several stages at the same time
+//! - `exit`: how a command line ends
 //! - `demo`: one migration from beginning to end, to watch
 //! - `shell`: a node to try things in
 #![allow(clippy::disallowed_methods, reason = "the bed runs programs on a test machine")]
@@ -28,6 +29,7 @@ pub mod delivery;
 pub mod demo;
 pub mod desk;
 pub mod etcd;
+pub mod exit;
 pub mod gateway;
 pub mod host;
 pub mod image;

@@ -15,7 +15,7 @@ use bed::shared::Shared;
 use bed::shell::{self, ShellOptions};
 use bed::stage::Stage;
 use bed::suite::Scenario;
-use bed::{demo, ledger, packages, scenarios, suite, tour};
+use bed::{demo, exit, ledger, packages, scenarios, suite, tour};
 use clap::{Parser, Subcommand};
 
 /// Sets up a real node in a virtual machine with a real iSCSI target and a real etcd, and tests etcd-lun
@@ -87,10 +87,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }),
     };
-    done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    exit::code(done)
 }
 
 /// Installs the packages, makes the image, and finds out which accelerator boots a node with it.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use bed::bed::Bed;
+use bed::exit;
 use clap::{Parser, Subcommand};
 use lab::{compare, roll, switch};
 
@@ -67,13 +68,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    match play(Cli::parse().verb) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit::code(play(Cli::parse().verb).map(|()| ExitCode::SUCCESS))
 }
 
 fn play(verb: Verb) -> Result<()> {

@@ -9,6 +9,7 @@ mod list;
 mod reservation;
 mod retired;
 mod rollback;
+mod shut_down;
 
 pub use authority::AuthorityRefusal;
 pub use cluster::ClusterRefusal;
@@ -17,6 +18,7 @@ pub use list::ListRefusal;
 pub use reservation::ReservationRefusal;
 pub use retired::RetiredRefusal;
 pub use rollback::RollbackRefusal;
+pub use shut_down::ShutDownRefusal;
 
 use crate::terms::{Bytes, Span, Wwid};
 use crate::{config::Place, node::User};
@@ -442,25 +444,10 @@ pub enum Refusal {
         /// etcd's unit.
         unit: String,
     },
-    /// XFS has shut down after an I/O error.
-    #[error(
-        "the filesystem at {at} has shut down after an I/O error, and etcd cannot use it: make the LUN reachable, then run `etcd-lun apply`, which stops etcd and mounts the filesystem again"
-    )]
-    ShutDown {
-        /// The data directory.
-        at: String,
-    },
-    /// XFS has shut down, and the directory beneath it is not fenced. After an unmount etcd could start on old data there, or
-    /// write there.
-    #[error(
-        "the filesystem at {at} has shut down after an I/O error, and the directory beneath it is not fenced: stop etcd by hand and make sure that it stays stopped, run `systemctl stop {unit}`, then `etcd-lun apply`"
-    )]
-    Unfenced {
-        /// The data directory.
-        at: String,
-        /// The mount unit.
-        unit: String,
-    },
+    /// The filesystem on the LUN has shut down.
+    #[error(transparent)]
+    #[serde(untagged)]
+    ShutDown(#[from] ShutDownRefusal),
     /// Which copy is to be used is a person's decision.
     #[error(transparent)]
     #[serde(untagged)]

@@ -1,0 +1,13 @@
+//! How a command line of the bed or of the lab ends.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+/// The exit code. An error is printed.
+pub fn code(done: Result<ExitCode>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
