@@ -60,8 +60,19 @@ impl Registry {
         Ok(registry)
     }
 
-    fn address() -> String {
+    /// Its address and port.
+    pub fn address() -> String {
         format!("{}:8443", NetPath::Management.target())
+    }
+
+    /// `user:password` for it.
+    pub fn account() -> String {
+        format!("{USER}:{PASSWORD}")
+    }
+
+    /// The directory whose certificate podman and skopeo trust for it.
+    pub fn trusted(&self) -> &Path {
+        &self.dir
     }
 
     fn prepare(&self) -> Result<()> {
@@ -123,13 +134,12 @@ impl Registry {
         let sum = sum(program)?;
         let layout = self.dir.join(&sum);
         if !layout.exists() {
-            let mut make = Command::new(Path::new(PACKAGING).join("image"));
-            host::ok(make.arg(&layout).arg(LICENSE).arg(program), LIMIT)?;
+            make_image(&layout, program)?;
         }
         let digest = self.dir.join("digest");
         let mut copy = self.bed.net.command("skopeo");
         copy.args(["--insecure-policy", "copy", "--quiet", "--all", "--preserve-digests", "--dest-creds"])
-            .arg(format!("{USER}:{PASSWORD}"))
+            .arg(Self::account())
             .arg("--dest-cert-dir")
             .arg(&self.dir)
             .arg("--digestfile")
@@ -163,6 +173,13 @@ impl Registry {
     pub fn introduce(&self, node: &Node) -> Result<()> {
         self.trust()?.iter().try_for_each(|(path, mode, text)| node.put(path, *mode, text.as_bytes()))
     }
+}
+
+/// Makes the image of a program as a release does, as an OCI layout. Returns its digest.
+pub fn make_image(layout: &Path, program: &Path) -> Result<String> {
+    let mut make = Command::new(Path::new(PACKAGING).join("image"));
+    let said = host::ok(make.arg(layout).arg(LICENSE).arg(program), LIMIT)?;
+    said.lines().next_back().map(str::to_owned).context("packaging/image prints no digest")
 }
 
 /// Writes the files of [`Registry::trust`] on a node's disk.

@@ -8,7 +8,7 @@ use anyhow::Result;
 use bed::bed::Bed;
 use bed::exit;
 use clap::{Parser, Subcommand};
-use lab::{compare, roll, switch};
+use lab::{compare, desk, roll, switch};
 
 /// Measures etcd-lun on real nodes in virtual machines. No test of the suite depends on it.
 #[derive(Parser)]
@@ -28,6 +28,22 @@ enum Verb {
         /// texts with commas; one match is enough.
         #[arg(long, default_value = "")]
         only: String,
+        /// How often each reboot and each move is measured. The table has medians.
+        #[arg(long, default_value_t = 1)]
+        times: usize,
+    },
+    /// Boot three nodes whose etcds are one cluster, and give an administrator's machine in front of them to whoever wants
+    /// to try a rollout by hand.
+    Desk {
+        /// The static etcd-lun binary. It is in the release directory of the desk, and its image in the registry after a push.
+        #[arg(long)]
+        agent: PathBuf,
+    },
+    /// Print the Ignition config of a MachineConfig. The desk's stand-in for `oc` runs this.
+    #[command(hide = true)]
+    Ignition {
+        /// The object, as YAML.
+        object: PathBuf,
     },
     /// Boot three nodes whose etcds are one cluster, and move one etcd after the other to its LUN while a
     /// client writes. Print how long the cluster and each member did not answer.
@@ -72,12 +88,13 @@ fn main() -> ExitCode {
 }
 
 fn play(verb: Verb) -> Result<()> {
-    let bed = Bed::make()?;
     match verb {
-        Verb::Compare { agent, only } => compare::play(&bed, &agent, &only),
-        Verb::Roll { agent, rollback, write_tour } => roll::play(&bed, &agent, rollback, write_tour),
+        Verb::Ignition { object } => desk::ignition(&object),
+        Verb::Desk { agent } => desk::serve(&Bed::make()?, &agent),
+        Verb::Compare { agent, only, times } => compare::play(&Bed::make()?, &agent, &only, times),
+        Verb::Roll { agent, rollback, write_tour } => roll::play(&Bed::make()?, &agent, rollback, write_tour),
         Verb::Switch { agent, sizes, runtimes, ways, times, lun } => {
-            switch::play(&bed, &agent, &sizes, &runtimes, &ways, times, lun.as_deref())
+            switch::play(&Bed::make()?, &agent, &sizes, &runtimes, &ways, times, lun.as_deref())
         }
     }
 }

@@ -11,39 +11,37 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use bed::bed::Bed;
-use bed::cluster::certificates::{self, BUNDLE, Certificates, ON_NODE, Purpose};
 use bed::cluster::client::{Client, Endpoint};
-use bed::cluster::node::{ANSWERS, prepare};
+use bed::cluster::node::ANSWERS;
 use bed::cluster::seat::Seat;
-use bed::cluster::{Span, during, judge, namespace};
-use bed::delivery::{self, EtcdRunner};
+use bed::cluster::{Span, during, judge};
+use bed::delivery::EtcdRunner;
 use bed::desk::{Desk, Next};
-use bed::image::networks;
 use bed::net::{Machine, Path as Network};
 use bed::node::Node;
-use bed::scenarios::boot::{NODES, pool};
+use bed::scenarios::boot::NODES;
 use bed::scene::{self, LUN_SIZE, Wanted};
-use bed::target::{self, Lun, Offer, Target};
+use bed::target::{self, Target};
 use bed::tour::{self, At, Tour};
-use bed::vm::Options;
-use bed::{cluster, etcd, host, suite};
+use bed::{cluster, host, scenarios, suite};
 
-const KEYS: usize = 2000;
+use crate::pool::{self, Pool};
 
 /// Plays the roll, and afterwards the way back if that is wanted. What the desk prints is what docs/tour.md says, or is written
 /// there.
 pub fn play(bed: &Rc<Bed>, agent: &Path, rollback: bool, write_tour: bool) -> Result<()> {
     let begun = Instant::now();
     let tour = Tour::read(Path::new(tour::PAGE))?;
-    let mut target = offer(bed)?;
-    let pool = Pool::boot(bed, agent)?;
+    let mut target = pool::offer(bed)?;
+    let roll = Roll::boot(bed, agent)?;
     println!(
-        "bed: three nodes, whose etcds are one cluster with {KEYS} keys, ready in {} s",
+        "bed: three nodes, whose etcds are one cluster with {} keys, ready in {} s",
+        pool::KEYS,
         begun.elapsed().as_secs()
     );
-    let played = pool.roll(bed, agent, &mut target, rollback);
+    let played = roll.play(bed, agent, &mut target, rollback);
     if played.is_err() {
-        pool.collect()?;
+        roll.collect()?;
     }
     let said = played?;
     if said.len() != tour.commands(At::Desk).count() {
@@ -58,64 +56,30 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, rollback: bool, write_tour: bool) -> Re
     fs::write(tour::PAGE, tour.with(&said)?).context("writing docs/tour.md")
 }
 
-/// One target with a LUN for each node.
-fn offer(bed: &Rc<Bed>) -> Result<Target> {
-    let luns: Vec<Lun> =
-        (1..=3).map(|number| Lun::new(number, bed.run.dir().join(format!("lun{number}")))).collect();
-    luns.iter().try_for_each(|lun| target::blank(&lun.file, LUN_SIZE))?;
-    Target::start(bed, Offer { chap: Some(scene::chap()), ..Offer::open(luns) })
-}
+/// The pool of the roll.
+struct Roll(Pool);
 
-/// The nodes and their places in the cluster.
-struct Pool {
-    nodes: Vec<Node>,
-    seats: Vec<Seat>,
-    namespace: PathBuf,
-}
-
-impl Pool {
+impl Roll {
     fn boot(bed: &Rc<Bed>, agent: &Path) -> Result<Self> {
-        let seats: Vec<Seat> = NODES
-            .iter()
-            .zip(Machine::NODES)
-            .map(|(name, machine)| Seat::new(name, &Network::Management.address(machine)))
-            .collect();
-        let names: Vec<(&str, &str)> =
-            seats.iter().map(|seat| (seat.name.as_str(), seat.address.as_str())).collect();
-        let certificates = Certificates::make(&bed.run.dir().join("certificates"), &names)?;
-        let disk = disk(bed)?;
-        let mut nodes = Vec::new();
-        for ((name, machine), seat) in NODES.iter().zip(Machine::NODES).zip(&seats) {
-            let options = Options { hostname: Some(name), machine, ..Options::default() };
-            let mut node = Node::off(bed, name, &disk, options)?;
-            node.power_on()?;
-            scene::install(&node, agent)?;
-            scene::configure_with_units(&node, &wanted())?;
-            prepare(&node, EtcdRunner::Unit, seat, &certificates, &seats)?;
-            link_certificate(&node, seat)?;
-            println!("bed: {name} has booted");
-            nodes.push(node);
-        }
-        // No etcd is ready before another one runs.
-        for node in &nodes {
-            node.ok("systemctl enable --quiet etcd.service; systemctl start --no-block etcd.service")?;
-        }
-        nodes.iter().try_for_each(|node| node.ok(ANSWERS).map(drop))?;
-        etcd::put_keys(nodes.first().context("there is no node")?, KEYS)?;
-        Ok(Self { nodes, seats, namespace: namespace(bed) })
+        let pool = Pool::boot(bed, EtcdRunner::Unit, |node, seat| {
+            scene::install(node, agent)?;
+            scene::configure_with_units(node, &wanted())?;
+            pool::link_certificate(node, seat)
+        })?;
+        Ok(Self(pool))
     }
 
     /// Returns what the desk's commands of the tour printed.
-    fn roll(&self, bed: &Rc<Bed>, agent: &Path, target: &mut Target, rollback: bool) -> Result<Vec<String>> {
-        let endpoints: Vec<Endpoint> = self.seats.iter().map(Seat::endpoint).collect();
-        let client = Client::begin(&self.namespace, &endpoints, &NODES)?;
+    fn play(&self, bed: &Rc<Bed>, agent: &Path, target: &mut Target, rollback: bool) -> Result<Vec<String>> {
+        let endpoints: Vec<Endpoint> = self.0.seats.iter().map(Seat::endpoint).collect();
+        let client = Client::begin(&self.0.namespace, &endpoints, &NODES)?;
         let names: Vec<_> =
-            self.seats.iter().map(|seat| (seat.name.as_str(), seat.address.clone())).collect();
+            self.0.seats.iter().map(|seat| (seat.name.as_str(), seat.address.clone())).collect();
         let desk = Desk::new(bed, agent, &wanted(), &names)?;
         let restart = self.restart_a_follower(&client, &endpoints)?;
         let (mut spans, said) = self.apply(&client, &endpoints, bed, &desk, target)?;
         spans.insert(0, restart);
-        for (node, seat) in self.nodes.iter().zip(&self.seats).filter(|_| rollback) {
+        for (node, seat) in self.0.nodes.iter().zip(&self.0.seats).filter(|_| rollback) {
             spans.push(self.operate(&client, &endpoints, node, seat, "rollback", "")?);
         }
         judge(client, &spans)?;
@@ -125,17 +89,17 @@ impl Pool {
     /// A plain restart of a member that does not lead: what the cluster's clients notice of it is what they may notice of a move.
     fn restart_a_follower(&self, client: &Client, endpoints: &[Endpoint]) -> Result<Span> {
         let leader = host::poll(Duration::from_secs(30), Duration::from_secs(1), || {
-            cluster::leader(&self.namespace, endpoints)
+            cluster::leader(&self.0.namespace, endpoints)
         })?;
         let leader = leader.context("the members name no leader")?;
         let (node, seat) = self
             .nodes
             .iter()
-            .zip(&self.seats)
+            .zip(&self.0.seats)
             .find(|(_, seat)| seat.name != leader)
             .context("every node leads")?;
         let what = "a plain restart";
-        let (span, ()) = during(client, &self.namespace, endpoints, what, &seat.name, || {
+        let (span, ()) = during(client, &self.0.namespace, endpoints, what, &seat.name, || {
             cluster::node::restart(node, EtcdRunner::Unit)
         })?;
         Ok(span)
@@ -157,10 +121,10 @@ impl Pool {
         Desk::says(&desk.run("apply", &["--yes"])?, 1, &["no node was changed", third])?;
         bed.net.link_of(Machine::NODES[2], Network::Management, true)?;
         self.are_on(["", "", ""])?;
-        self.nodes.iter().try_for_each(|node| node.ok(ANSWERS).map(drop))?;
+        self.0.nodes.iter().try_for_each(|node| node.ok(ANSWERS).map(drop))?;
 
         println!("bed: the LUN of {second} is not blank");
-        let mut spans = Spans::new(client, endpoints, &self.namespace);
+        let mut spans = Spans::new(client, endpoints, &self.0.namespace);
         target.stop();
         let lun = bed.run.dir().join("lun2");
         fs::OpenOptions::new().write(true).open(&lun)?.write_all_at(b"somebody's", 0)?;
@@ -201,7 +165,7 @@ impl Pool {
         }
         self.are_on(["xfs", "xfs", "xfs"])?;
         Desk::says(&desk.run("apply", &["--yes"])?, 0, &["Done: 0 nodes moved, 3 nodes had nothing to do."])?;
-        for node in &self.nodes {
+        for node in &self.0.nodes {
             // A boot starts it. The target was restarted on purpose.
             node.ok("systemctl start etcd-lun-health.timer; dmesg --clear")?;
         }
@@ -212,7 +176,7 @@ impl Pool {
 
     /// What is mounted on the data directory of each node.
     fn are_on(&self, filesystems: [&str; 3]) -> Result<()> {
-        for ((node, seat), wanted) in self.nodes.iter().zip(&self.seats).zip(filesystems) {
+        for ((node, seat), wanted) in self.0.nodes.iter().zip(&self.0.seats).zip(filesystems) {
             let found = node.ok(MOUNTED)?;
             if found != wanted {
                 bail!("/var/lib/etcd of {} is a mount of {found:?}, and should be of {wanted:?}", seat.name);
@@ -234,7 +198,7 @@ impl Pool {
         println!("bed: {}# etcd-lun {verb}", seat.name);
         let what = format!("`etcd-lun {verb}`");
         let (span, output) =
-            during(client, &self.namespace, endpoints, &what, &seat.name, || scene::agent(node, verb))?;
+            during(client, &self.0.namespace, endpoints, &what, &seat.name, || scene::agent(node, verb))?;
         if output.code != 0 {
             bail!("on {}, {what}: {output}", seat.name);
         }
@@ -247,7 +211,7 @@ impl Pool {
 
     /// Keeps what shows the cause of a failure.
     fn collect(&self) -> Result<()> {
-        for (node, seat) in self.nodes.iter().zip(&self.seats) {
+        for (node, seat) in self.0.nodes.iter().zip(&self.0.seats) {
             let dir = suite::failure_dir().join(format!("roll-{}", seat.name));
             node.collect(&dir)?;
             println!("bed: evidence: {}", dir.display());
@@ -293,31 +257,8 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// The node's certificate and key for questions to etcd, without the ending.
-const OWN: &str = "/etc/etcd-lun/peer";
-
 /// One config for all nodes. Each has its own certificate in the same place.
 fn wanted() -> Wanted {
-    let cluster = format!(
-        "client_url = \"http://127.0.0.1:2379\"\nca = \"{ON_NODE}/{BUNDLE}\"\ncert = \"{OWN}.crt\"\nkey = \"{OWN}.key\"\n"
-    );
-    // Three emulated nodes at once are slow. The pool's own time-out is for boots without a target.
-    Wanted { cluster, attach_timeout: "5min".into(), ..pool() }
-}
-
-fn link_certificate(node: &Node, seat: &Seat) -> Result<()> {
-    let link = |ending| {
-        format!("ln -s {ON_NODE}/{} {OWN}.{ending}", certificates::file(Purpose::Peer, &seat.name, ending))
-    };
-    node.ok(&format!("{} && {}", link("crt"), link("key"))).map(drop)
-}
-
-/// A disk like the image's, with the addresses of all three nodes.
-fn disk(bed: &Bed) -> Result<PathBuf> {
-    delivery::change(bed, "roll", &bed.image.disk, |root| {
-        for (path, text) in Machine::NODES.iter().flat_map(|machine| networks(*machine)) {
-            fs::write(root.path(&path), text)?;
-        }
-        Ok(())
-    })
+    // Three emulated nodes at once are slow. The scenarios' own time-out is for boots without a target.
+    Wanted { cluster: pool::questions(), attach_timeout: "5min".into(), ..scenarios::boot::pool() }
 }

@@ -217,6 +217,12 @@ impl History {
         let acknowledged = self.puts.iter().filter(|put| put.outcome == Outcome::Acknowledged);
         longest_gap(acknowledged.map(|put| put.ended), from, to)
     }
+
+    /// The write between two moments that its client waited for longest.
+    pub fn slowest(&self, from: Duration, to: Duration) -> Option<&Put> {
+        let between = self.puts.iter().filter(|put| put.ended >= from && put.begun <= to);
+        between.max_by_key(|put| put.ended.saturating_sub(put.begun))
+    }
 }
 
 /// The longest time without an event between two moments. Events are in order. The time from the last event

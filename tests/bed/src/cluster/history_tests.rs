@@ -43,6 +43,15 @@ fn members() -> [Held; 3] {
 }
 
 #[test]
+fn the_slowest_write_between_two_moments() {
+    let history = history();
+    let slowest = |from, to| history.slowest(ms(from), ms(to)).map(|put| put.number);
+    assert_eq!(slowest(0, 3000), Some(4));
+    assert_eq!(slowest(1000, 1100), Some(4), "it has begun before, and ends later");
+    assert_eq!([slowest(0, 35), slowest(2051, 2055)], [Some(2), None]);
+}
+
+#[test]
 fn a_sound_history_has_no_fault_whether_an_unknown_write_is_there_or_not() {
     assert_eq!(history().faults(&members()), []);
     let mut without = history();

@@ -286,6 +286,16 @@ fn states(endpoints: &[Endpoint]) -> Result<Vec<State>> {
         .collect()
 }
 
+/// How long the client waited for a write.
+fn slowest(put: &history::Put) -> String {
+    let how = match put.outcome {
+        Outcome::Acknowledged => "was acknowledged",
+        Outcome::Failed => "failed",
+        Outcome::Unknown => "had no answer",
+    };
+    format!(", and one write {how} after {:.1} s", (put.ended - put.begun).as_secs_f32())
+}
+
 /// Ends the client, checks its history against what every member holds, and prints the times without an
 /// answer.
 pub fn judge(client: Client, spans: &[Span]) -> Result<Work> {
@@ -303,12 +313,13 @@ pub fn judge(client: Client, spans: &[Span]) -> Result<Work> {
     );
     for span in spans {
         println!(
-            "        {} of {}{}: {:.1} s. No write was acknowledged for {:.1} s at most; the member itself did not answer for {:.1} s",
+            "        {} of {}{}: {:.1} s. No write was acknowledged for {:.1} s at most{}; the member itself did not answer for {:.1} s",
             span.what,
             span.member,
             if span.led { " (the leader)" } else { "" },
             (span.to - span.from).as_secs_f32(),
             history.longest_gap(span.from, span.to).as_secs_f32(),
+            history.slowest(span.from, span.to).map(slowest).unwrap_or_default(),
             work.away(&span.member, span.from, span.to)?.as_secs_f32()
         );
     }

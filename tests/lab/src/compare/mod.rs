@@ -8,11 +8,11 @@
 //! - `rig`, `client`: the node, its disks, and the client of its etcd
 //! - `boot`: what etcd-lun did in a boot, and how long each part took
 //! - `moved`, `stale`, `cut`, `foreign`: the situations
-//! - `seen`, `table`: the results
+//! - `seen`, `times`, `table`: the results
 
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
@@ -27,10 +27,12 @@ mod rig;
 mod seen;
 mod stale;
 mod table;
+mod times;
 mod way;
 
 use rig::Rig;
 use table::Table;
+use times::Times;
 use way::Way;
 
 /// The situations. `--only` selects them by these names.
@@ -42,8 +44,8 @@ fn refused(line: &str) -> Option<&str> {
 }
 
 /// Plays every situation whose name `way/situation` contains one of the texts in `only`, which commas
-/// separate. Prints the table.
-pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
+/// separate. Each reboot and each move is measured so many times. Prints the table.
+pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str, times: usize) -> Result<()> {
     let begun = Instant::now();
     let chosen: Vec<(Way, &str)> = Way::ALL
         .iter()
@@ -58,15 +60,15 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str) -> Result<()> {
     }
     let mut rig = Rig::build(bed, agent)?;
     let plain = match chosen.iter().any(|(_, situation)| ["move", "later"].contains(situation)) {
-        true => moved::baseline(&mut rig)?,
-        false => Duration::ZERO,
+        true => moved::baseline(&mut rig, times)?,
+        false => Times::default(),
     };
     let mut table = Table::default();
     let mut failed = None;
     for (way, situation) in chosen {
         let played = match situation {
-            "move" => moved::play(&mut rig, way, &mut table, plain),
-            "later" => moved::later(&mut rig, way, &mut table, plain),
+            "move" => moved::play(&mut rig, way, &mut table, &plain, times),
+            "later" => moved::later(&mut rig, way, &mut table, &plain, times),
             "stale" => stale::play(&mut rig, way, &mut table),
             "cut" => cut::play(&mut rig, way, &mut table),
             _ => foreign::play(&mut rig, way, &mut table),

@@ -10,48 +10,56 @@ use super::client::Watch;
 use super::rig::{Rig, copy};
 use super::seen::{Place, Seen};
 use super::table::Table;
+use super::times::Times;
 use super::way::Way;
 use bed::scene;
 
-/// How long etcd does not answer during a plain reboot of the node.
-pub fn baseline(rig: &mut Rig) -> Result<Duration> {
+/// How long etcd does not answer during plain reboots of the node.
+pub fn baseline(rig: &mut Rig, times: usize) -> Result<Times> {
     rig.fresh(Way::ByHand, None)?;
-    let watch = Watch::begin(rig.client.namespace());
-    rig.reboot()?;
-    rig.answers()?;
-    watch.end()
+    Times::measure(times, || {
+        let (took, _) = reboots(rig)?;
+        rig.settle()?;
+        Ok(took)
+    })
 }
 
 /// Moves a node's etcd and measures how long it does not answer.
-pub fn play(rig: &mut Rig, way: Way, table: &mut Table, plain: Duration) -> Result<()> {
+pub fn play(rig: &mut Rig, way: Way, table: &mut Table, plain: &Times, times: usize) -> Result<()> {
     if way == Way::Ours {
-        rig.fresh(way, None)?;
-        let took = by_hand(rig, way)?;
-        table.put(ON_A_RUNNING_NODE, way, times(took, plain));
+        let took = Times::measure(times, || {
+            rig.fresh(way, None)?;
+            by_hand(rig, way)
+        })?;
+        table.put(ON_A_RUNNING_NODE, way, took.beside(plain));
     }
-    let took = moves(rig, way)?;
+    let took = Times::measure(times, || moves(rig, way))?;
     let row = if way == Way::ByHand { ON_A_RUNNING_NODE } else { AT_A_REBOOT };
-    table.put(row, way, times(took, plain));
+    table.put(row, way, took.beside(plain));
     keep(rig, way)
 }
 
 /// Boots a node whose etcd was moved and has written since: first with its disk, then without.
-pub fn later(rig: &mut Rig, way: Way, table: &mut Table, plain: Duration) -> Result<()> {
+pub fn later(rig: &mut Rig, way: Way, table: &mut Table, plain: &Times, times: usize) -> Result<()> {
     if rig.moved != Some(way) {
         moves(rig, way)?;
         keep(rig, way)?;
     }
     let acknowledged = rig.write(way, 0)?;
-    let watch = Watch::begin(rig.client.namespace());
-    let logs_in = rig.reboot()?;
-    let answers = rig.answers();
-    let took = watch.end()?;
+    let (took, mut logs_in) = reboots(rig)?;
+    let mut all = vec![took];
+    while logs_in && all.len() < times {
+        rig.settle()?;
+        let (took, logged_in) = reboots(rig)?;
+        all.push(took);
+        logs_in = logged_in;
+    }
     if logs_in {
         rig.settle()?;
     }
     let seen = rig.look(logs_in, &acknowledged)?;
-    if answers.is_ok() {
-        table.put(AT_A_LATER_BOOT, way, times(took, plain));
+    if matches!(seen, Seen::Serves(_)) {
+        table.put(AT_A_LATER_BOOT, way, Times::of(all)?.beside(plain));
     }
     if way == Way::Ours {
         println!("{}", boot::account(&rig.stage.node)?);
@@ -76,9 +84,13 @@ const AT_A_REBOOT: &str = "The member is down for the move, at a reboot";
 const AT_A_LATER_BOOT: &str = "The member is down for a later boot";
 const ON_A_RUNNING_NODE: &str = "The member is down for the move, on a running node";
 
-fn times(took: Duration, plain: Duration) -> String {
-    let (took, plain) = (took.as_secs_f32(), plain.as_secs_f32());
-    format!("{took:.1} s, {:.2} × a plain reboot ({plain:.1} s)", took / plain)
+/// Reboots the node. Returns how long etcd did not answer, and whether ssh works then.
+fn reboots(rig: &mut Rig) -> Result<(Duration, bool)> {
+    let watch = Watch::begin(rig.client.namespace());
+    let logs_in = rig.reboot()?;
+    // If etcd stays down, the watch has no second answer, or the caller looks for the cause.
+    rig.answers().ok();
+    Ok((watch.end()?, logs_in))
 }
 
 /// The way's disk after a move, with the data of the plain node's etcd. Makes the move now if no earlier run

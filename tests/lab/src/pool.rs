@@ -1,0 +1,120 @@
+//! Three nodes in three virtual machines, whose etcds are one cluster, and a target with a LUN for each.
+
+use std::fs;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+
+use bed::bed::Bed;
+use bed::cluster::certificates::{self, BUNDLE, Certificates, ON_NODE, Purpose};
+use bed::cluster::namespace;
+use bed::cluster::node::{ANSWERS, prepare};
+use bed::cluster::seat::Seat;
+use bed::delivery::{self, EtcdRunner};
+use bed::etcd;
+use bed::image::{ETCD_POD, networks};
+use bed::net::{Machine, Path as Network};
+use bed::node::Node;
+use bed::scenarios::boot::NODES;
+use bed::scene::{self, LUN_SIZE};
+use bed::target::{self, Lun, Offer, Target};
+use bed::vm::Options;
+
+/// How many keys the cluster has.
+pub const KEYS: usize = 2000;
+
+/// The node's certificate and key for questions to etcd, without the ending.
+const OWN: &str = "/etc/etcd-lun/peer";
+
+/// The nodes and their places in the cluster.
+#[derive(Debug)]
+pub struct Pool {
+    /// The nodes, in the order of [`NODES`].
+    pub nodes: Vec<Node>,
+    /// Their members.
+    pub seats: Vec<Seat>,
+    /// The network namespace of the target and of the nodes' links.
+    pub namespace: PathBuf,
+}
+
+impl Pool {
+    /// Boots the nodes, calls `ready` for each of them before its etcd is a member, and writes the keys.
+    pub fn boot(
+        bed: &Rc<Bed>,
+        runner: EtcdRunner,
+        ready: impl Fn(&Node, &Seat) -> Result<()>,
+    ) -> Result<Self> {
+        let seats: Vec<Seat> = NODES
+            .iter()
+            .zip(Machine::NODES)
+            .map(|(name, machine)| Seat::new(name, &Network::Management.address(machine)))
+            .collect();
+        let names: Vec<(&str, &str)> =
+            seats.iter().map(|seat| (seat.name.as_str(), seat.address.as_str())).collect();
+        let certificates = Certificates::make(&bed.run.dir().join("certificates"), &names)?;
+        let disk = disk(bed)?;
+        let mut nodes = Vec::new();
+        for ((name, machine), seat) in NODES.iter().zip(Machine::NODES).zip(&seats) {
+            let options = Options { hostname: Some(name), machine, ..Options::default() };
+            let mut node = Node::off(bed, name, &disk, options)?;
+            node.power_on()?;
+            ready(&node, seat)?;
+            prepare(&node, runner, seat, &certificates, &seats)?;
+            println!("bed: {name} has booted");
+            nodes.push(node);
+        }
+        // No etcd is ready before another one runs.
+        nodes.iter().try_for_each(|node| node.ok(&begin(runner)).map(drop))?;
+        nodes.iter().try_for_each(|node| node.ok(ANSWERS).map(drop))?;
+        etcd::put_keys(nodes.first().context("there is no node")?, KEYS)?;
+        Ok(Self { nodes, seats, namespace: namespace(bed) })
+    }
+}
+
+/// The script that starts etcd, now and at each boot.
+fn begin(runner: EtcdRunner) -> String {
+    match runner {
+        EtcdRunner::Unit => {
+            "systemctl enable --quiet etcd.service; systemctl start --no-block etcd.service".into()
+        }
+        EtcdRunner::StaticPod => format!(
+            "systemctl disable --quiet --now etcd.service; mkdir -p /etc/kubernetes/manifests; chmod 700 /etc/kubernetes/manifests
+             install -m 600 /{ETCD_POD} /etc/kubernetes/manifests/
+             systemctl enable --quiet kubelet.service; systemctl start --no-block kubelet.service"
+        ),
+    }
+}
+
+/// One target with a LUN for each node.
+pub fn offer(bed: &Rc<Bed>) -> Result<Target> {
+    let luns: Vec<Lun> =
+        (1..=3).map(|number| Lun::new(number, bed.run.dir().join(format!("lun{number}")))).collect();
+    luns.iter().try_for_each(|lun| target::blank(&lun.file, LUN_SIZE))?;
+    Target::start(bed, Offer { chap: Some(scene::chap()), ..Offer::open(luns) })
+}
+
+/// The lines of the table `cluster` for these nodes. Each has its own certificate in the same place.
+pub fn questions() -> String {
+    format!(
+        "client_url = \"http://127.0.0.1:2379\"\nca = \"{ON_NODE}/{BUNDLE}\"\ncert = \"{OWN}.crt\"\nkey = \"{OWN}.key\"\n"
+    )
+}
+
+/// Gives the node's certificate and key the names that [`questions`] has for all nodes.
+pub fn link_certificate(node: &Node, seat: &Seat) -> Result<()> {
+    let link = |ending| {
+        format!("ln -s {ON_NODE}/{} {OWN}.{ending}", certificates::file(Purpose::Peer, &seat.name, ending))
+    };
+    node.ok(&format!("mkdir -p /etc/etcd-lun && {} && {}", link("crt"), link("key"))).map(drop)
+}
+
+/// A disk like the image's, with the addresses of all three nodes.
+fn disk(bed: &Bed) -> Result<PathBuf> {
+    delivery::change(bed, "pool", &bed.image.disk, |root| {
+        for (path, text) in Machine::NODES.iter().flat_map(|machine| networks(*machine)) {
+            fs::write(root.path(&path), text)?;
+        }
+        Ok(())
+    })
+}
