@@ -5,14 +5,14 @@ use etcd_lun::cli::{Entry, entries};
 use std::{collections::BTreeSet, fs};
 
 fn read(path: &str) -> String {
-    let path = format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// The name and the message of each refusal. `…` stands for each inserted value.
 fn refusals() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/plan/refusal")).unwrap() {
+    for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../plan/src/refusal")).unwrap() {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
         let own = text.split("#[error(").skip(1).filter(|part| !part.starts_with("transparent"));
         found.extend(own.map(|part| (variant(part), message(part).unwrap())));
@@ -96,10 +96,12 @@ fn sources() -> Vec<String> {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if path.is_dir() {
-                walk(&path, found);
+                if name != "examples" {
+                    walk(&path, found);
+                }
             } else if name.ends_with(".rs")
                 && name != "tests.rs"
-                && !path.parent().is_some_and(|dir| dir.ends_with("plan/refusal"))
+                && !path.parent().is_some_and(|dir| dir.ends_with("plan/src/refusal"))
             {
                 let text = fs::read_to_string(&path).unwrap();
                 found.push(text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned());
@@ -107,7 +109,7 @@ fn sources() -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    walk(format!("{}/src", env!("CARGO_MANIFEST_DIR")).as_ref(), &mut found);
+    walk(format!("{}/..", env!("CARGO_MANIFEST_DIR")).as_ref(), &mut found);
     found
 }
 
@@ -197,7 +199,7 @@ fn every_error_has_its_entry() {
 
 /// The documents for readers, as paths from the root of the checkout.
 fn documents() -> Vec<String> {
-    let root = format!("{}/..", env!("CARGO_MANIFEST_DIR"));
+    let root = format!("{}/../..", env!("CARGO_MANIFEST_DIR"));
     let of_tests = ["", "bed/", "lab/"].map(|dir| format!("tests/{dir}README.md"));
     let mut found = Vec::from(of_tests);
     found.push("packaging/monitoring/README.md".into());
@@ -260,7 +262,7 @@ fn target(document: &str, link: &str) -> String {
 
 #[test]
 fn every_link_leads_to_a_page_and_a_heading() {
-    let root = format!("{}/..", env!("CARGO_MANIFEST_DIR"));
+    let root = format!("{}/../..", env!("CARGO_MANIFEST_DIR"));
     let (mut dead, mut followed) = (Vec::new(), 0);
     for document in documents() {
         for link in links(&read(&document)) {
@@ -326,7 +328,7 @@ fn sentences(text: &str) -> String {
 
 #[test]
 fn no_page_and_no_unit_speaks_in_riddles() {
-    let units = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../units")).unwrap();
+    let units = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../units")).unwrap();
     let units = units.map(|unit| format!("units/{}", unit.unwrap().file_name().into_string().unwrap()));
     let had = ["have", "has"].iter().flat_map(|had| ACTORS.map(|actor| format!(" {had} {actor} ")));
     let had: Vec<_> = had.flat_map(|begin| VERBS.map(|verb| format!("{begin}{verb} "))).collect();
@@ -374,7 +376,7 @@ fn the_first_page_is_short_and_comes_first() {
 #[test]
 fn every_picture_is_made_from_its_text() {
     let mut seen = 0;
-    for entry in fs::read_dir(format!("{}/../docs/pictures", env!("CARGO_MANIFEST_DIR"))).unwrap() {
+    for entry in fs::read_dir(format!("{}/../../docs/pictures", env!("CARGO_MANIFEST_DIR"))).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let Some(stem) = name.strip_suffix(".dot") else { continue };
         seen += 1;

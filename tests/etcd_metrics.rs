@@ -76,7 +76,7 @@ fn comes_up(mut is_there: impl FnMut() -> bool) {
 }
 
 fn python(arguments: &[&str]) -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/health/quantile.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/health/quantile.py");
     let output = Command::new("python3").arg(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

@@ -10,7 +10,7 @@ use etcd_lun::{
 use std::{fs, path::Path};
 
 fn texts(kind: &str) -> Vec<(String, String)> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/formats");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/formats");
     let mut texts: Vec<_> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap())

@@ -21,7 +21,7 @@ const TABLES: [(&str, &str); 10] = [
 ];
 
 /// The source of the defaults.
-const DEFAULTS: &str = include_str!("../../agent/src/config/defaults.rs");
+const DEFAULTS: &str = include_str!("../../agent/config/src/defaults.rs");
 
 fn schema() -> Value {
     let (code, out, err) = run(&["config", "schema"]);
@@ -133,7 +133,7 @@ fn reasons() -> Vec<String> {
 
 #[test]
 fn the_docs_have_the_keys_that_there_are() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/config.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/config.md");
     let text = text();
     if std::env::var_os("ETCD_LUN_REWRITE").is_some() {
         std::fs::write(page, &text).unwrap();

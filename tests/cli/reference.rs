@@ -90,7 +90,7 @@ fn item(text: &mut String, command: &Command, option: &Arg) {
 
 #[test]
 fn the_docs_have_the_commands_that_there_are() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/commands.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
     if std::env::var_os("ETCD_LUN_REWRITE").is_some() {
         std::fs::write(page, text()).unwrap();
     }

@@ -19,7 +19,7 @@ use std::fs;
 fn the_schemas_in_the_docs_are_those_of_the_types() {
     let rewrite = std::env::var_os("ETCD_LUN_REWRITE").is_some();
     for (name, schema) in documents::schemas() {
-        let path = format!("{}/../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let text = format!("{schema:#}\n");
         if rewrite {
             fs::write(&path, &text).unwrap();
@@ -197,7 +197,7 @@ fn with_json(group: &clap::Command, words: &str, found: &mut Vec<String>) {
 /// Each verb with `--json` has a schema of its own, and each schema a verb.
 #[test]
 fn there_is_a_schema_for_each_verb() {
-    let dir = format!("{}/../docs", env!("CARGO_MANIFEST_DIR"));
+    let dir = format!("{}/../../docs", env!("CARGO_MANIFEST_DIR"));
     let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut files: Vec<_> =
         files.filter_map(|name| name.strip_suffix(".schema.json").map(str::to_owned)).collect();

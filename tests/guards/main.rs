@@ -152,7 +152,7 @@ fn each_step_does_what_is_listed() {
         format!("{}: {effects}\n", case.name)
     });
     let found: String = lines.collect();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/guards/effects.expected");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/guards/effects.expected");
     if std::env::var_os("ETCD_LUN_REWRITE").is_some() {
         std::fs::write(path, &found).unwrap();
     }

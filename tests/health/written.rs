@@ -111,7 +111,7 @@ fn the_docs_list_the_metrics_that_there_are() {
         let keys = if keys.is_empty() { String::new() } else { format!("{{{}}}", keys.join(", ")) };
         table += &format!("| `{name}{keys}` | {kind} | {help} |\n");
     }
-    let source = include_str!("../../agent/src/health/prometheus.rs").split("mod tests").next().unwrap();
+    let source = include_str!("../../agent/health/src/prometheus.rs").split("mod tests").next().unwrap();
     for maker in ["text.gauge(", "text.family("] {
         for (at, _) in source.match_indices(maker) {
             let name =
@@ -123,7 +123,7 @@ fn the_docs_list_the_metrics_that_there_are() {
             );
         }
     }
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/health.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/health.md");
     let docs = std::fs::read_to_string(page).unwrap();
     let head = "| metric | type | |\n|---|---|---|\n";
     let before = docs.split_once(head).unwrap().0;

@@ -4,7 +4,7 @@ use super::*;
 use etcd_lun::plan::Horizon;
 use std::{env, fmt::Write as _, fs};
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/decisions.md");
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/decisions.md");
 
 const HEAD: &str = "# What `apply` decides
 

@@ -17,13 +17,10 @@ const B: (&str, &str) = ("b/mod.rs", "mod c; mod d; pub use c::C; pub fn own() {
 const C: (&str, &str) = ("b/c.rs", "pub struct C; pub fn f() {}");
 const D: (&str, &str) = ("b/d.rs", "pub enum D { One, Two } pub trait T {}");
 
-/// What `a.rs` uses, as edges and as layers.
-fn used_by_a(text: &str) -> (Vec<String>, Vec<String>) {
+/// The files that `a.rs` uses.
+fn used_by_a(text: &str) -> Vec<String> {
     let graph = of(&[LIB, ("a.rs", text), B, C, D]);
-    let from_a = |pairs: Vec<&(String, String)>| -> Vec<String> {
-        pairs.into_iter().filter(|(from, _)| from.starts_with('a')).map(|(_, to)| to.clone()).collect()
-    };
-    (from_a(graph.files.keys().collect()), from_a(graph.layers.keys().collect()))
+    graph.files.keys().filter(|(from, _)| from.starts_with('a')).map(|(_, to)| to.clone()).collect()
 }
 
 #[test]
@@ -53,18 +50,18 @@ fn every_way_to_name_something_is_seen() {
         "macro_rules! m { ($x:expr) => { crate::b::c::f($x) } }",
         "const A: crate::b::C = crate::b::C;",
     ] {
-        assert_eq!(used_by_a(text), (vec!["b/c.rs".into()], vec!["b".into()]), "{text}");
+        assert_eq!(used_by_a(text), ["b/c.rs"], "{text}");
     }
 }
 
 #[test]
 fn a_reexport_leads_to_the_file_that_defines_the_name() {
-    assert_eq!(used_by_a("use crate::b::own;").0, ["b/mod.rs"]);
-    assert_eq!(used_by_a("use crate::b::D;").0, ["b/d.rs"], "through a glob");
-    assert_eq!(used_by_a("use crate::b::D; fn f() { D::One; }").0, ["b/d.rs"]);
-    assert_eq!(used_by_a("use crate::b::D::*;").0, ["b/d.rs"]);
-    assert_eq!(used_by_a("use crate::b::*; fn f(_: C) {}").0, ["b/c.rs"]);
-    assert_eq!(used_by_a("fn f(x: impl crate::b::T) {}").0, ["b/d.rs"]);
+    assert_eq!(used_by_a("use crate::b::own;"), ["b/mod.rs"]);
+    assert_eq!(used_by_a("use crate::b::D;"), ["b/d.rs"], "through a glob");
+    assert_eq!(used_by_a("use crate::b::D; fn f() { D::One; }"), ["b/d.rs"]);
+    assert_eq!(used_by_a("use crate::b::D::*;"), ["b/d.rs"]);
+    assert_eq!(used_by_a("use crate::b::*; fn f(_: C) {}"), ["b/c.rs"]);
+    assert_eq!(used_by_a("fn f(x: impl crate::b::T) {}"), ["b/d.rs"]);
 }
 
 #[test]
@@ -77,11 +74,10 @@ fn what_only_looks_like_a_use_is_not_counted() {
         "struct A; impl A { #[cfg(test)] fn f() { crate::b::own() } }",
         "fn f(x: X) { x.b.own(); format!(\"{}\", x.own()); }",
         "use anyhow::{self, Context as _}; fn f() { std::fs::read(x) }",
+        "use crate::b;",
     ] {
-        assert_eq!(used_by_a(text), (vec![], vec![]), "{text}");
+        assert_eq!(used_by_a(text), Vec::<String>::new(), "{text}");
     }
-    // Importing a module names its layer, even if nothing of it is used yet.
-    assert_eq!(used_by_a("use crate::b;"), (vec![], vec!["b".into()]));
 }
 
 #[test]
@@ -121,13 +117,12 @@ fn a_name_of_a_module_and_of_a_function_leads_to_the_function() {
 }
 
 #[test]
-fn the_program_is_read_too() {
-    let files = [
-        ("lib.rs", "pub mod a;"),
-        ("a.rs", "pub fn main() {}"),
-        ("main.rs", "fn main() { etcd_lun::a::main() }"),
-    ];
-    assert_eq!(edges(&files), ["main.rs > a.rs"]);
+fn a_root_that_only_reexports_its_children_makes_no_circle() {
+    let lib = ("lib.rs", "mod c; pub use c::f; pub fn own() {}");
+    assert_eq!(edges(&[lib, ("c.rs", "use crate::own; pub fn f() { own() }")]), ["c.rs > lib.rs"]);
+    let calls = ("lib.rs", "mod c; pub fn own() { c::f() }");
+    let both = ["c.rs > lib.rs", "lib.rs > c.rs"];
+    assert_eq!(edges(&[calls, ("c.rs", "use crate::own; pub fn f() { own() }")]), both);
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! The map in ARCHITECTURE.md: which module may use which.
+//! The map in ARCHITECTURE.md, and what the manifests say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A row of the map: a path, and below `agent/src` the modules that it may use.
+/// A row of the map: a path, and of a crate below `agent` those that it may use.
 #[derive(Debug, PartialEq)]
 pub struct Row {
     pub path: String,
@@ -10,9 +10,9 @@ pub struct Row {
 }
 
 impl Row {
-    /// The module's name, of a row of `agent/src`.
-    pub fn module(&self) -> Option<&str> {
-        self.path.strip_prefix("agent/src/").map(|name| name.trim_end_matches('/'))
+    /// The crate's name, of a row of `agent`.
+    pub fn layer(&self) -> Option<&str> {
+        self.path.strip_prefix("agent/").map(|name| name.trim_end_matches('/'))
     }
 }
 
@@ -32,71 +32,73 @@ fn row(line: &str) -> Row {
     Row { path, may_use: may_use.filter(|name| !["", "nothing"].contains(&name.as_str())).collect() }
 }
 
-/// The differences between the map and the code, a line each. `used`: from a module to a module, with the files that
-/// use it.
-pub fn differences(
-    rows: &[Row],
-    modules: &BTreeSet<String>,
-    used: &BTreeMap<(String, String), BTreeSet<String>>,
-) -> Vec<String> {
+/// The crates of ours and the others' that a manifest names in this table. Ours without `etcd-lun-`.
+pub fn dependencies(manifest: &str, table: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let section = manifest.split(&format!("\n[{table}]\n")).nth(1).unwrap_or_default();
+    let lines = section.lines().take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| {
+        let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+        (!name.is_empty() && !name.starts_with('#')).then(|| name.to_owned())
+    });
+    let (ours, others): (BTreeSet<_>, BTreeSet<_>) = names.partition(|name| name.starts_with("etcd-lun-"));
+    (ours.iter().map(|name| name["etcd-lun-".len()..].to_owned()).collect(), others)
+}
+
+/// The differences between the map and the manifests, a line each.
+pub fn differences(rows: &[Row], manifests: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let mut found = Vec::new();
-    for module in modules {
-        match rows.iter().filter(|row| row.module() == Some(module)).count() {
-            1 => {}
-            0 => found.push(format!("agent/src/{module} has no row")),
-            _ => found.push(format!("agent/src/{module} has several rows")),
+    for (name, uses) in manifests {
+        let of_it: Vec<_> = rows.iter().filter(|row| row.layer() == Some(name)).collect();
+        let [row] = of_it[..] else {
+            found.push(format!("agent/{name} should have one row, and has {}", of_it.len()));
+            continue;
+        };
+        if row.may_use != *uses {
+            found.push(format!("agent/{name} uses {uses:?}, and its row says {:?}", row.may_use));
         }
     }
-    let allows =
-        |from: &str, to: &str| rows.iter().any(|row| row.module() == Some(from) && row.may_use.contains(to));
-    for ((from, to), files) in used {
-        if !allows(from, to) {
-            let files: Vec<_> = files.iter().map(String::as_str).collect();
-            found.push(format!("{from} uses {to}, and its row does not allow it: {}", files.join(", ")));
-        }
-    }
-    for row in rows {
-        let Some(from) = row.module() else { continue };
-        if !modules.contains(from) {
-            found.push(format!("{} is not there", row.path));
-        }
-        for to in &row.may_use {
-            if !used.contains_key(&(from.to_owned(), to.clone())) {
-                found.push(format!("the row of {from} allows {to}, which no file there uses"));
-            }
-        }
-    }
+    let absent = rows.iter().filter(|row| row.layer().is_some_and(|name| !manifests.contains_key(name)));
+    found.extend(absent.map(|row| format!("{} is not there", row.path)));
     found
 }
 
 #[test]
 fn the_table_is_read() {
     let document = "# A\n## Map\n\nWords.\n\n| path | what | may use |\n|---|---|---|\n\
-                    | `agent/src/a/` | one | nothing |\n| `agent/src/b/` | two | a, `c` |\n| `tests/` | | |\n\n| x |\n";
+                    | `agent/a/` | one | nothing |\n| `agent/b/` | two | a, `c` |\n| `tests/` | | |\n\n| x |\n";
     let rows = rows(document);
     let row = |path: &str, may_use: &[&str]| Row {
         path: path.into(),
         may_use: may_use.iter().map(|name| (*name).to_owned()).collect(),
     };
-    assert_eq!(rows, [row("agent/src/a/", &[]), row("agent/src/b/", &["a", "c"]), row("tests/", &[])]);
-    assert_eq!((rows[1].module(), rows[2].module()), (Some("b"), None));
+    assert_eq!(rows, [row("agent/a/", &[]), row("agent/b/", &["a", "c"]), row("tests/", &[])]);
+    assert_eq!((rows[1].layer(), rows[2].layer()), (Some("b"), None));
+}
+
+#[test]
+fn a_manifest_is_read() {
+    let manifest = "[package]\nname = \"x\"\n\n[dependencies]\n# Why.\netcd-lun-a.workspace = true\nserde.workspace = true\n\n\
+                    [dev-dependencies]\nnix = { workspace = true }\n";
+    let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(dependencies(manifest, "dependencies"), (names(&["a"]), names(&["serde"])));
+    assert_eq!(dependencies(manifest, "dev-dependencies"), (names(&[]), names(&["nix"])));
+    assert_eq!(dependencies(manifest, "build-dependencies"), (names(&[]), names(&[])));
 }
 
 #[test]
 fn each_difference_is_found() {
     let rows = rows(
-        "\n## Map\n| p | w | m |\n|---|\n| `agent/src/a/` | | b |\n| `agent/src/b/` | | |\n| `agent/src/d/` | | |\n",
+        "\n## Map\n| p | w | m |\n|---|\n| `agent/a/` | | b |\n| `agent/b/` | | |\n| `agent/d/` | | |\n",
     );
-    let modules = BTreeSet::from(["a", "b", "c"].map(String::from));
-    let file = || BTreeSet::from(["b/x.rs".to_owned()]);
-    let edge = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+    let uses =
+        |name: &str, all: &[&str]| (name.to_owned(), all.iter().map(|one| (*one).to_owned()).collect());
+    let manifests = BTreeMap::from([uses("a", &["b"]), uses("b", &["a"]), uses("c", &[])]);
     assert_eq!(
-        differences(&rows, &modules, &BTreeMap::from([(edge("b", "a"), file())])),
+        differences(&rows, &manifests),
         [
-            "agent/src/c has no row",
-            "b uses a, and its row does not allow it: b/x.rs",
-            "the row of a allows b, which no file there uses",
-            "agent/src/d/ is not there",
+            "agent/b uses {\"a\"}, and its row says {}",
+            "agent/c should have one row, and has 0",
+            "agent/d/ is not there",
         ]
     );
 }

@@ -1,7 +1,7 @@
-//! Which file uses which: every path in the sources is followed to the file that defines its target.
+//! Which file of a crate uses which: every path in the sources is followed to the file that defines its target.
 //!
 //! The sources are parsed with `syn`. Paths are taken from imports, types, expressions, patterns and the arguments of
-//! macros, and from texts in attributes (`#[serde(with = "…")]`). A re-export of a child (`pub use` in `mod.rs`) makes
+//! macros, and from texts in attributes (`#[serde(with = "…")]`). A re-export of a child (`pub use` in `mod.rs` or `lib.rs`) makes
 //! no edge: the edge belongs to the file that uses the name. Calls of methods have no path: the caller has got the
 //! value from elsewhere, and that makes the edge. Test modules are left out.
 
@@ -54,8 +54,6 @@ enum Target {
 pub struct Graph {
     /// From a file to a file, with the paths as they are written.
     pub files: BTreeMap<(String, String), BTreeSet<String>>,
-    /// From a module right below the root to another, with the files that name it.
-    pub layers: BTreeMap<(String, String), BTreeSet<String>>,
     /// Paths of other crates, in full (`std::fs::File`), with the file that uses them. A macro ends with `!`.
     pub outside: BTreeSet<(String, String)>,
 }
@@ -63,9 +61,7 @@ pub struct Graph {
 /// The graph of a crate's sources.
 pub fn graph(sources: &[Source]) -> Graph {
     let mut modules = Modules::default();
-    for root in ["lib.rs", "main.rs"] {
-        modules.read(sources, root, if root == "lib.rs" { Vec::new() } else { vec!["(main)".into()] });
-    }
+    modules.read(sources, "lib.rs", Vec::new());
     modules.graph()
 }
 
@@ -75,14 +71,13 @@ struct Modules(BTreeMap<ModulePath, Module>);
 impl Modules {
     fn read(&mut self, sources: &[Source], name: &str, path: ModulePath) {
         let Some((_, text)) = sources.iter().find(|(known, _)| known == name) else {
-            assert!(["lib.rs", "main.rs"].contains(&name), "{name}: this module has no file");
-            return;
+            panic!("{name}: this module has no file");
         };
         let file = syn::parse_file(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let outside = self.module(name, path.clone(), &file.attrs, &file.items);
         let dir = match name.strip_suffix("mod.rs") {
             Some(dir) => dir.to_owned(),
-            None if path.is_empty() || path[0] == "(main)" => String::new(),
+            None if path.is_empty() => String::new(),
             None => format!("{}/", name.trim_end_matches(".rs")),
         };
         for child in outside {
@@ -135,16 +130,8 @@ impl Modules {
         let mut graph = Graph::default();
         for (path, module) in &self.0 {
             for used in &module.uses {
-                let mut passed = Vec::new();
-                let target = self.start(path, &used.path, used.kind, &mut passed, 0);
+                let target = self.start(path, &used.path, used.kind, 0);
                 let as_written = used.path.join("::");
-                let own = path.first().map_or("", String::as_str);
-                for layer in passed.iter().filter_map(|module| module.first()) {
-                    if !["", "(main)", layer].contains(&own) {
-                        let key = (own.to_owned(), layer.clone());
-                        graph.layers.entry(key).or_default().insert(module.file.clone());
-                    }
-                }
                 if target.is_none() {
                     let end = if used.kind == Kind::Macro { "!" } else { "" };
                     for whole in self.expand(path, &used.path, 0) {
@@ -152,7 +139,7 @@ impl Modules {
                     }
                 }
                 let Some(Target::Item { file }) = target else { continue };
-                let dir = module.file.strip_suffix("mod.rs");
+                let dir = module.file.strip_suffix("mod.rs").or(module.file.strip_suffix("lib.rs"));
                 let hands_on = used.kind == Kind::Export && dir.is_some_and(|dir| file.starts_with(dir));
                 if file != module.file && !hands_on {
                     graph.files.entry((module.file.clone(), file)).or_default().insert(as_written);
@@ -162,37 +149,27 @@ impl Modules {
         graph
     }
 
-    /// Follows a path from the module in which it is written. `passed` gets each module on the way.
-    fn start(
-        &self,
-        from: &[String],
-        path: &[String],
-        kind: Kind,
-        passed: &mut Vec<ModulePath>,
-        depth: u8,
-    ) -> Option<Target> {
+    /// Follows a path from the module in which it is written.
+    fn start(&self, from: &[String], path: &[String], kind: Kind, depth: u8) -> Option<Target> {
         // `use anyhow::{self}` imports a name that is the same as its path.
         if depth > 16 {
             return None;
         }
         let (first, rest) = path.split_first()?;
         match first.as_str() {
-            "crate" => self.walk(&[], rest, passed, depth),
-            "etcd_lun" if from == ["(main)"] => self.walk(&[], rest, passed, depth),
-            "self" if rest.first().is_some_and(|next| next == "super") => {
-                self.start(from, rest, kind, passed, depth)
-            }
-            "self" => self.walk(from, rest, passed, depth),
+            "crate" => self.walk(&[], rest, depth),
+            "self" if rest.first().is_some_and(|next| next == "super") => self.start(from, rest, kind, depth),
+            "self" => self.walk(from, rest, depth),
             "super" => {
                 let mut above = from.split_last()?.1;
                 let mut rest = rest;
                 while rest.first().is_some_and(|next| next == "super") {
                     (above, rest) = (above.split_last()?.1, &rest[1..]);
                 }
-                self.walk(above, rest, passed, depth)
+                self.walk(above, rest, depth)
             }
             _ => {
-                let found = self.walk(from, path, passed, depth);
+                let found = self.walk(from, path, depth);
                 if found.is_some() || kind != Kind::Macro {
                     return found;
                 }
@@ -223,15 +200,8 @@ impl Modules {
     }
 
     /// Follows a path within a module.
-    fn walk(
-        &self,
-        within: &[String],
-        path: &[String],
-        passed: &mut Vec<ModulePath>,
-        depth: u8,
-    ) -> Option<Target> {
+    fn walk(&self, within: &[String], path: &[String], depth: u8) -> Option<Target> {
         let module = self.0.get(within)?;
-        passed.push(within.to_vec());
         let Some((first, rest)) = path.split_first() else { return Some(Target::Module) };
         let is_child = module.children.contains(first);
         if module.items.contains(first) && (rest.is_empty() || !is_child) {
@@ -239,27 +209,22 @@ impl Modules {
         }
         let imported = module.imports.get(first).into_iter().flatten();
         let through = imported.filter_map(|import| {
-            let mut way = Vec::new();
             let whole = [import.as_slice(), rest].concat();
-            let target = self.start(within, &whole, Kind::Body, &mut way, depth + 1)?;
-            Some((target, way))
+            self.start(within, &whole, Kind::Body, depth + 1)
         });
         // A name may be that of a module and of a function. Then the function is meant.
-        if let Some((target, way)) = through.max_by_key(|(target, _)| matches!(target, Target::Item { .. })) {
-            passed.extend(way);
+        if let Some(target) = through.max_by_key(|target| matches!(target, Target::Item { .. })) {
             return Some(target);
         }
         if is_child {
-            return self.walk(&[within, std::slice::from_ref(first)].concat(), rest, passed, depth);
+            return self.walk(&[within, std::slice::from_ref(first)].concat(), rest, depth);
         }
         module.globs.iter().find_map(|glob| {
-            let mut way = Vec::new();
             let whole = [glob.as_slice(), path].concat();
-            let found = (depth < 8).then(|| self.start(within, &whole, Kind::Body, &mut way, depth + 1))?;
+            let found = (depth < 8).then(|| self.start(within, &whole, Kind::Body, depth + 1))?;
             // The names in the glob of an enum are not known, so only the globs of modules are followed.
-            let module = self.start(within, glob, Kind::Body, &mut Vec::new(), depth + 1)?;
-            (matches!(module, Target::Module) && found.is_some()).then(|| passed.extend(way))?;
-            found
+            let module = self.start(within, glob, Kind::Body, depth + 1)?;
+            if matches!(module, Target::Module) { found } else { None }
         })
     }
 }
@@ -370,8 +335,11 @@ impl<'ast> Visit<'ast> for Reader<'_> {
 
     fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
         match &attribute.meta {
-            // A doc comment, or a path of another crate.
-            syn::Meta::NameValue(_) | syn::Meta::Path(_) => {}
+            // A doc comment.
+            syn::Meta::NameValue(_) => {}
+            // `#[test]`, or a macro of another crate.
+            syn::Meta::Path(path) if path.segments.len() == 1 => {}
+            syn::Meta::Path(path) => self.visit_path(path),
             syn::Meta::List(list) => self.tokens(list.tokens.clone()),
         }
     }

@@ -76,7 +76,7 @@ fn every_file_arrives_byte_for_byte() {
     assert_eq!(units.len(), expected.len());
 }
 
-const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../units/example");
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../units/example");
 
 /// What the nodes read. sha256sum(1) computes the checksum, not our own code.
 fn order() -> String {

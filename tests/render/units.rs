@@ -102,7 +102,7 @@ fn the_order_of_a_boot_has_no_cycle() {
         with_gate(&dir, gate);
         for name in ["kubelet.service", "crio.service", "kubelet-dependencies.target"] {
             let text =
-                fs::read_to_string(format!("{}/../tests/bed/guest/{name}", env!("CARGO_MANIFEST_DIR")))
+                fs::read_to_string(format!("{}/../../tests/bed/guest/{name}", env!("CARGO_MANIFEST_DIR")))
                     .unwrap();
             dir.write(name, text);
         }

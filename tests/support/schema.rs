@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 
 /// The schema `docs/NAME.schema.json`.
 pub fn schema_of(name: &str) -> Value {
-    let path = format!("{}/../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")))
         .unwrap()
 }

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -93,6 +93,7 @@ impl Roll {
         })?;
         let leader = leader.context("the members name no leader")?;
         let (node, seat) = self
+            .0
             .nodes
             .iter()
             .zip(&self.0.seats)

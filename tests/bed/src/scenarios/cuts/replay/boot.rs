@@ -14,7 +14,7 @@ use etcd_lun::host::staging::{Access, Staging};
 use etcd_lun::host::{ExecError, Host, Invocation, Output, Root, Runner, Tool, block, identity};
 use etcd_lun::node::layout::STAGING;
 use etcd_lun::node::{Etcd, EtcdState, Fact, Identity, LocalDir, LunView, MountUnit, Node};
-use etcd_lun::observe::{self, Viewpoint};
+use etcd_lun::observe::{self, Asked, Viewpoint};
 use etcd_lun::plan::{Occasion, Step, plan};
 
 use super::machine::Machine;
@@ -67,7 +67,7 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
     let (mut staged, mut retires, mut fences) = (None, false, false);
     for _ in 0..ROUNDS {
         let from = Viewpoint::Apply { staged: staged.as_ref() };
-        let mut node = observe::node(&host, &config, identity.clone(), from);
+        let mut node = observe::node(&host, &config, identity.clone(), from, Asked::NOTHING);
         as_at_boot(&mut node);
         if fences {
             // The steps that lead to this state are planned before anything about the LUN is needed.

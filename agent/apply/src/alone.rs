@@ -1,0 +1,126 @@
+//! One run at a time, and the end of processes that a killed run left.
+
+use super::{
+    run_file::{self, RunFile, RunState},
+    selinux,
+    watcher::Watcher,
+};
+use anyhow::{Context as _, bail};
+use host::{
+    Host, Tool,
+    filelock::{Lock, LockError},
+    mountinfo, process,
+};
+use node::layout::{LOCK, RETURNING, RUN_FILE, STAGING, STAGING_BY_HAND};
+use std::time::{Duration, Instant};
+use terms::AbsPath;
+
+pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
+    Ok(LOCK.parse()?)
+}
+
+/// Before the first lock of a run: its file gets its label from its directory.
+pub(super) fn make_directories(host: &Host) -> anyhow::Result<()> {
+    selinux::make_directories(host).context("making the directories of this run")
+}
+
+/// The right to run, or the run that has it.
+#[derive(Debug)]
+pub enum Turn<'a> {
+    /// It is this run's. The lock is released at its end.
+    Ours(Lock, RunFile<'a>),
+    /// Another run has it.
+    Taken(Box<RunState>),
+}
+
+/// Takes the lock for a run of this verb, and says so in the file of the run. If another run holds the lock, returns what
+/// that one says. A holder that says nothing (`mark`, `retired delete`) is waited for as in [`take_lock`].
+pub fn turn<'a>(host: &'a Host, verb: &str) -> anyhow::Result<Turn<'a>> {
+    let deadline = Instant::now() + BRIEF;
+    make_directories(host)?;
+    let path = lock_path()?;
+    loop {
+        let (by, held) = match Lock::take(host, &path) {
+            Ok(lock) => return Ok(Turn::Ours(lock, RunFile::begin(host, verb))),
+            Err(LockError::Held { path, by }) => (by.clone(), LockError::Held { path, by }),
+            Err(error) => return Err(error.into()),
+        };
+        let is_late = Instant::now() >= deadline;
+        match run_file::read(host) {
+            // Who holds the lock may be unknown. The file of a run that was killed names another process.
+            Ok(Some(run)) if run.result.is_none() && by.pid.is_none_or(|pid| pid == run.pid) => {
+                return Ok(Turn::Taken(Box::new(run)));
+            }
+            Err(why) if is_late => bail!(
+                "{by} runs already, and what it does cannot be read from {RUN_FILE} ({why}): wait for its end, `journalctl -t etcd-lun -f` shows it"
+            ),
+            _ if is_late => return Err(held.into()),
+            _ => {}
+        }
+        host.pause(Duration::from_millis(100))?;
+    }
+}
+
+/// Whether a run holds the lock now.
+pub fn is_taken(host: &Host) -> anyhow::Result<bool> {
+    match Lock::take(host, &lock_path()?) {
+        Ok(_) => Ok(false),
+        Err(LockError::Held { .. }) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The timer's `mark` holds the lock only for a moment.
+const BRIEF: Duration = Duration::from_secs(5);
+
+/// Takes the lock. It waits a few seconds, because the timer's `mark` holds the lock only for a moment.
+pub(super) fn take_lock(host: &Host) -> anyhow::Result<Lock> {
+    let deadline = Instant::now() + BRIEF;
+    make_directories(host)?;
+    let path = lock_path()?;
+    loop {
+        match Lock::take(host, &path) {
+            Err(LockError::Held { .. }) if Instant::now() < deadline => {}
+            taken => return Ok(taken?),
+        }
+        host.pause(Duration::from_millis(100))?;
+    }
+}
+
+/// Ends what a killed run left, and waits until it is gone.
+///
+/// A killed run leaves its rsync. That process continues to write where the next run writes, and it keeps the staging
+/// mount alive, so that the LUN would be refused as in use. This run holds the lock, and nobody else mounts anything at
+/// the staging place. So a process that still sees that mount, or that copies to the staged copy of a rollback, was
+/// started by a killed run.
+pub(super) fn wait_for_leftovers(host: &Host, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let deadline = Instant::now() + LIMIT;
+    let mut noted = false;
+    loop {
+        let left = leftovers(host).context("looking for processes that an earlier run left")?;
+        let Some((pid, comm)) = left.first() else { return Ok(()) };
+        if Instant::now() >= deadline {
+            // The planner or a guard names the process, if it is still there.
+            return Ok(());
+        }
+        if !noted {
+            watcher.noted(&format!("ending {comm} (pid {pid}), left by a run that was killed"));
+            noted = true;
+        }
+        // Terminated in each round: one process of each namespace is listed, and rsync runs as three processes.
+        for (pid, _) in left.iter().filter(|(_, comm)| comm == Tool::Rsync.program()) {
+            process::terminate(*pid).context("ending a process that an earlier run left")?;
+        }
+        host.pause(Duration::from_millis(200)).context("waiting for processes that an earlier run left")?;
+    }
+}
+
+fn leftovers(host: &Host) -> anyhow::Result<Vec<(u32, String)>> {
+    let mut left = process::with_argument_below(host, &RETURNING.parse()?)?;
+    for place in [STAGING, STAGING_BY_HAND] {
+        let holders = mountinfo::holders_of_place(host, place)?;
+        left.extend(holders.into_iter().map(|holder| (holder.pid, holder.comm)));
+    }
+    Ok(left)
+}

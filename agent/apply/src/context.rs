@@ -1,0 +1,103 @@
+//! What a run of `apply` works with: the host, the config, and what it keeps between its steps.
+
+use super::{evidence::Evidence, watcher::Watcher};
+use anyhow::anyhow;
+use config::Config;
+use host::{
+    Host,
+    process::Asked,
+    staging::Staging,
+    tree::{Ledger, State},
+};
+use node::Identity;
+use observe::secrets::Secrets;
+use std::{cell::OnceCell, os::fd::OwnedFd, time::Instant};
+
+/// One run. Nothing that it keeps between its steps survives an interruption.
+#[derive(Debug)]
+pub struct Run<'a> {
+    pub host: &'a Host,
+    pub config: &'a Config,
+    /// Where the config is kept with the LUN that this run takes of a list; none for a run that takes none.
+    pub narrowed: Option<&'a OnceCell<Config>>,
+    pub secrets: &'a Secrets,
+    pub identity: &'a Identity,
+    /// Who is told about the progress.
+    pub watcher: &'a mut dyn Watcher,
+    /// The LUN's mount in this process's namespace.
+    pub staging: Option<Staging>,
+    /// The directory on which the LUN is mounted for etcd. While it is open, the LUN stays mounted.
+    pub held: Option<OwnedFd>,
+    /// What the device of the copy was seen to hold.
+    pub ledger: Option<Ledger>,
+    /// How much the last copy has written with etcd stopped.
+    pub written: u64,
+    /// How far this run has come with the proof of its copy.
+    pub evidence: Evidence,
+    /// The state of the directory that was read last, right before that.
+    pub read: Option<State>,
+    /// When this run began to log in for the LUN that it attaches next.
+    pub attaching_since: Option<Instant>,
+    /// The processes of the other containers of etcd's pod that were asked to end.
+    pub ending: Vec<Asked>,
+    /// This run has moved the local data out of the data directory, and nobody used it after that.
+    pub retired: bool,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(
+        host: &'a Host,
+        config: &'a Config,
+        secrets: &'a Secrets,
+        identity: &'a Identity,
+        watcher: &'a mut dyn Watcher,
+    ) -> Self {
+        Self {
+            host,
+            config,
+            narrowed: None,
+            secrets,
+            identity,
+            watcher,
+            staging: None,
+            held: None,
+            ledger: None,
+            written: 0,
+            evidence: Evidence::Nothing,
+            read: None,
+            attaching_since: None,
+            ending: Vec::new(),
+            retired: false,
+        }
+    }
+
+    /// The staged LUN, for a step that needs it.
+    pub fn staging(&self) -> anyhow::Result<&Staging> {
+        self.staging.as_ref().ok_or_else(not_staged)
+    }
+
+    /// The staged LUN, for a step that unmounts it.
+    pub fn take_staging(&mut self) -> anyhow::Result<Staging> {
+        self.staging.take().ok_or_else(not_staged)
+    }
+
+    /// What this run's passes have seen of the copy.
+    pub fn ledger(&self) -> anyhow::Result<&Ledger> {
+        self.ledger.as_ref().ok_or_else(|| anyhow!("nothing was copied in this run"))
+    }
+
+    /// Unmounts the staged LUN if there is one. An error is only logged.
+    pub fn drop_staging(&mut self) {
+        self.ledger = None;
+        if let Some(staging) = self.staging.take()
+            && let Err(error) = staging.unmount()
+        {
+            // The mount ends with this process's mount namespace in any case.
+            tracing::debug!("unmounting the staging mount: {error}");
+        }
+    }
+}
+
+fn not_staged() -> anyhow::Error {
+    anyhow!("the LUN is not staged in this run; apply again")
+}

@@ -1,0 +1,245 @@
+//! The node as a [`Machine`]: each look and each effect of the protocol's steps.
+
+use super::{
+    aside,
+    context::Run,
+    evidence::Evidence,
+    exposure, guard,
+    machine::{Aside, Confirmed, Effect, Free, Machine, Place, Source},
+    place,
+    pod::EtcdPod,
+    record, reserving, stamping,
+    steps::{catch_up, confirm, copy, etcd, fence, format, prove, returning, stage},
+    unmount, users,
+};
+use anyhow::{Context as _, anyhow, bail};
+use config::Runtime;
+use host::{block, inode, tree, xfs};
+use node::{
+    Etcd,
+    authority::{Record, Stamp},
+};
+use plan::step::{Copy, MountData};
+use std::os::fd::OwnedFd;
+use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid};
+
+impl Machine for Run<'_> {
+    fn machine_id(&self) -> &str {
+        &self.identity.machine_id
+    }
+
+    fn record(&self) -> anyhow::Result<Option<Record>> {
+        record::read(self.host)
+    }
+
+    fn stamp(&self, on: Place) -> anyhow::Result<Option<Stamp>> {
+        place::stamp_if_any(&root(self, on)?)
+    }
+
+    fn stamp_at_rest(&self, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Option<Stamp>> {
+        let lun = guard::lun_holds(self, wwid, uuid)?;
+        let like = self.config.lun.staging_options();
+        let root = hands::inspect(self.host, &lun.device, &like)
+            .context("looking at the LUN without writing to it")?;
+        place::stamp_if_any(&root)
+    }
+
+    fn etcd(&self) -> anyhow::Result<Etcd> {
+        let etcd = observe::etcd_by_lock(self.host, self.config);
+        etcd.require().cloned().map_err(|why| anyhow!("whether etcd runs cannot be determined: {why}"))
+    }
+
+    fn users(&self, of: &AbsPath) -> anyhow::Result<Vec<String>> {
+        users::of_data(self.host, of)
+    }
+
+    fn mounted_on(&self, data_dir: &AbsPath) -> anyhow::Result<Option<String>> {
+        Ok(place::mounted_on(self.host, data_dir)?.map(|mount| mount.source))
+    }
+
+    fn is_fenced(&self, data_dir: &AbsPath) -> anyhow::Result<bool> {
+        place::is_fenced(self.host, data_dir)
+    }
+
+    fn data_is_on_lun(&self, data_dir: &AbsPath) -> anyhow::Result<()> {
+        guard::data_is_on_lun(self, data_dir).map(drop)
+    }
+
+    fn is_unfinished(&self, aside: Aside) -> anyhow::Result<bool> {
+        aside::is_unfinished(self.host, aside)
+    }
+
+    fn is_shut_down(&self, data_dir: &AbsPath) -> anyhow::Result<bool> {
+        Ok(xfs::is_shut_down(&self.host.root.locate(data_dir.as_path())))
+    }
+
+    fn is_staged(&self) -> bool {
+        self.staging.is_some()
+    }
+
+    fn staged_filesystem(&self) -> anyhow::Result<FsUuid> {
+        let device = self.staging()?.node();
+        let found = block::filesystem_at(device).with_context(|| format!("reading {}", device.display()))?;
+        found.with_context(|| format!("{} holds no filesystem any more", device.display()))
+    }
+
+    fn has_retired(&self) -> bool {
+        self.retired
+    }
+
+    fn hold(&mut self, data_dir: &AbsPath) -> anyhow::Result<()> {
+        self.held = Some(tree::open(&self.host.root.locate(data_dir.as_path()))?);
+        Ok(())
+    }
+
+    fn proof(&self) -> Option<Fingerprint> {
+        self.evidence.proof().map(|proof| proof.fingerprint())
+    }
+
+    fn still_holds(&self, of: &Source) -> anyhow::Result<Fingerprint> {
+        prove::still_holds(self, &source(self, of)?)
+    }
+
+    fn fingerprint(&mut self, of: &Source, seed: u64) -> anyhow::Result<Fingerprint> {
+        let data = source(self, of)?;
+        let state = tree::state(&data, &self.host.interrupt)?.beneath();
+        self.read = Some(state);
+        Ok(tree::fingerprint(&data, seed, &self.host.interrupt, &mut |_| {})?.fingerprint)
+    }
+
+    fn unchanged(&self, of: &Source) -> anyhow::Result<()> {
+        let before = self.read.as_ref().context("nothing was read in this run")?;
+        let now = tree::state(&source(self, of)?, &self.host.interrupt)?.beneath();
+        match before.difference(&now) {
+            Some(change) => bail!("{change}"),
+            None => Ok(()),
+        }
+    }
+
+    fn confirm(&mut self, of: &Copy) -> anyhow::Result<Confirmed> {
+        confirm::provisional(self, of)
+    }
+
+    fn others_are_a_quorum(&self) -> anyhow::Result<()> {
+        guard::others_are_a_quorum(self)
+    }
+
+    fn lead_elsewhere(&mut self) -> anyhow::Result<Option<String>> {
+        observe::hand_over_leadership(self.host, self.config).map_err(|why| anyhow!(why))
+    }
+
+    fn etcd_pod(&self, runtime: &Runtime) -> anyhow::Result<Option<EtcdPod>> {
+        etcd::pod(self.host, self.config, runtime)
+    }
+
+    fn pause(&mut self, span: Span) -> anyhow::Result<()> {
+        Ok(self.host.pause(span.0)?)
+    }
+
+    fn note(&mut self, text: &str) {
+        self.watcher.noted(text);
+    }
+
+    fn perform(&mut self, effect: &Effect) -> anyhow::Result<String> {
+        match effect {
+            Effect::StartEtcd { runtime, data_dir, wait } => {
+                return etcd::start(self.host, runtime, data_dir, *wait);
+            }
+            Effect::StopEtcd { runtime, whole_pod } => {
+                return etcd::stop(self.host, self.config, runtime, *whole_pod, self.watcher);
+            }
+            Effect::EndOthers { pod } => etcd::end_others(self, pod)?,
+            Effect::AwaitPodEnd { manifest } => {
+                return etcd::await_pod_end(self.host, self.config, manifest, self.watcher);
+            }
+            Effect::PreCopy { copy } => return copy::rsync(self, copy),
+            Effect::CatchUp { catch_up } => return catch_up::rounds(self, catch_up),
+            Effect::Copy { copy } => return copy::pass(self, copy),
+            Effect::Prove { from, way, afresh } => return prove::compare(self, from, *way, *afresh),
+            Effect::ProveProvisionally { from, way } => {
+                return prove::compare_provisionally(self, from, *way);
+            }
+            Effect::ForgetProof => self.evidence = Evidence::Nothing,
+            Effect::Reserve { reserve } => return reserving::perform(self, reserve),
+            Effect::KeepReservation { data_dir } => return reserving::keep_in_use(self, data_dir),
+            Effect::ClearUnfinished { wwid, uuid } => return format::clear(self, wwid, uuid),
+            Effect::Format { format } => return format::make(self, format),
+            Effect::WriteRecord { record } => record::write(self.host, record)?,
+            Effect::SetStamp { on, stamp } => {
+                stamping::set(&root(self, *on)?, stamp)?;
+                if *on == Place::Staging {
+                    stamping::read_back(self.staging()?, stamp)?;
+                }
+            }
+            Effect::RemoveStamp => stamping::remove(&root(self, Place::Staging)?)?,
+            Effect::Stage { wwid, uuid } => stage::stage(self, wwid, uuid)?,
+            Effect::StageAgain => stage::again(self)?,
+            Effect::Unstage => self.take_staging()?.unmount().context("unmounting the LUN")?,
+            Effect::LeaveStaging => {
+                if let Some(staging) = self.staging.take() {
+                    staging.leave().context("unmounting the LUN for this program")?;
+                }
+            }
+            Effect::Expose { mount } => return expose(self, mount),
+            Effect::TakeBack { mount } => {
+                exposure::take_back(self.host, &exposure::ByName(self.host, &mount.unit), mount)?;
+            }
+            Effect::Unmount { unit, data_dir, until: Free::Device } => {
+                unmount::until_device_is_free(self.host, unit, data_dir)?;
+            }
+            Effect::Unmount { unit, data_dir, until: Free::Filesystem } => {
+                unmount::until_filesystem_is_gone(self.host, unit, data_dir)?;
+            }
+            Effect::PutAside { data, aside } => aside::put(self.host, data, *aside)?,
+            Effect::PutBack { data, aside } => aside::put_back(self.host, data, *aside)?,
+            Effect::MarkAside { data, aside } => {
+                self.retired |= matches!(aside, Aside::Retired { .. });
+                aside::mark(self.host, data, *aside)?;
+            }
+            Effect::Bar { data_dir } => fence::bar(self.host, data_dir)?,
+            Effect::MakeImmutable { data_dir } => fence::make_immutable(self.host, data_dir)?,
+            Effect::Return { data_dir, generation } => {
+                returning::exchange(self.host, data_dir, *generation)?;
+            }
+            Effect::RetireBarred { generation } => aside::retire_barred(self.host, *generation)?,
+            Effect::ChooseBarred { generation } => aside::choose_barred(self.host, *generation)?,
+            Effect::Unbar { generation } => aside::unbar(self.host, *generation)?,
+        }
+        Ok(String::new())
+    }
+}
+
+/// Asks PID 1 to mount the device that is staged. If a mount with etcd's options cannot be made beside the staged one, that goes
+/// first: both would be of one filesystem in memory, with the options of the staged one.
+fn expose(run: &mut Run<'_>, mount: &MountData) -> anyhow::Result<String> {
+    let staging = run.staging()?;
+    let mut lun = guard::staged_lun(run, staging, &mount.wwid)?;
+    if !staging.can_be_shared() {
+        run.take_staging()?.unmount().context("unmounting the LUN")?;
+        lun = guard::lun_of_ours(run, &mount.wwid, &mount.uuid)?;
+    }
+    let unit = exposure::ByName(run.host, &mount.unit);
+    exposure::expose(run.host, &unit, mount, &lun.device, || {
+        exposure::is_as_asked(run.host, mount, &lun.devno)
+    })?;
+    Ok(format!("{} is mounted on {}", lun.device, mount.at))
+}
+
+fn source(run: &Run<'_>, of: &Source) -> anyhow::Result<OwnedFd> {
+    match of {
+        Source::Dir(path) => inode::beneath(run.host, path)?.with_context(|| format!("{path} has gone")),
+        Source::Mounted(at) => Ok(tree::open(&run.host.root.locate(at.as_path()))?),
+        Source::Staging => Ok(run.staging()?.root()?),
+    }
+}
+
+fn root(run: &Run<'_>, of: Place) -> anyhow::Result<OwnedFd> {
+    match of {
+        Place::Staging => Ok(run.staging()?.root()?),
+        Place::Mounted => Ok(tree::open(&run.host.root.locate(run.config.etcd.data_dir.as_path()))?),
+        Place::Held => {
+            let held = run.held.as_ref().context("the LUN is not held in this run")?;
+            held.try_clone().context("opening the LUN once more")
+        }
+    }
+}

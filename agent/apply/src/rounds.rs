@@ -1,0 +1,194 @@
+//! The loop of `apply` and `rollback`: observe, plan, run the steps, until the plan is empty. It decides nothing.
+
+use super::{
+    alone,
+    away::Clock,
+    cause,
+    context::Run,
+    dispatch, exposure,
+    outcome::{Done, Failure},
+    steps::{attach, preflight},
+    sysfs,
+    watcher::{StepNumber, Watcher},
+};
+use anyhow::{Context as _, anyhow};
+use config::Config;
+use host::{Host, filelock::Lock, kmsg, namespace};
+use node::{Identity, Node};
+use observe::{Asked, Viewpoint, secrets::Secrets};
+use plan::{Goal, Occasion, Plan, Refusal, Step, Undo};
+use std::{cell::OnceCell, time::Instant};
+
+/// How many plans one run may need. A migration takes one each for the local side, the login, the stamp and the rest,
+/// one for the LUN of a list, and one to see that nothing is left. A rollback adds one for the mount and one for the sessions, and a filesystem that shuts
+/// down meanwhile adds three: `tests/model` has found runs of nine. More would mean that a step doesn't do what its plan
+/// expects.
+pub const MAX_ROUNDS: usize = 12;
+
+/// Brings the node to what the config wants, or etcd's data back from the LUN, or takes the LUN back.
+///
+/// The caller has taken the lock before the first observation: without it another run could change the facts.
+///
+/// If an attempt fails before the commit point, this puts etcd back before it returns. If that fails too, the error
+/// says so.
+pub fn apply(
+    host: &Host,
+    config: &Config,
+    secrets: &Secrets,
+    identity: &Identity,
+    goal: Goal,
+    _lock: &Lock,
+    watcher: &mut dyn Watcher,
+) -> Result<Done, Failure> {
+    if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
+        // Nobody else may see the staging mount, and it must end with this process.
+        namespace::private_mounts().context("making mounts private")?;
+    } else if !namespace::receives_mounts_of_pid1(host).context("comparing mounts")? {
+        return Err(Refusal::OtherNamespace.into());
+    }
+    alone::wait_for_leftovers(host, watcher)?;
+    exposure::withdraw(host)?; // left by a run that was killed while PID 1 mounted
+    // At boot nothing is tried before a stop, and the service's SELinux domain has no right to touch what it left.
+    if goal != Goal::Lun(Occasion::Boot) {
+        preflight::clear(host, config)?;
+    }
+    let narrowed = OnceCell::new();
+    let mut run = Run { narrowed: Some(&narrowed), ..Run::new(host, config, secrets, identity, watcher) };
+    let mut begun = Vec::new();
+    let result = rounds(&mut run, goal, &mut begun);
+    let Err(failure) = result else { return result };
+    Err(match put_back(&mut run, goal, &begun) {
+        Ok(()) => failure,
+        Err(second) => Failure::Error(failure.into_error().context(format!("{second:#}; after this"))),
+    })
+}
+
+/// Observes, plans and carries out until nothing is left to do. Adds each step to `begun` when it begins.
+fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, Failure> {
+    let mut looked_again = false;
+    // The kernel keeps the size that a LUN had at login. Only by hand can a filesystem grow.
+    if goal == Goal::Lun(Occasion::ByHand) {
+        sysfs::rescan_lun(run.host, run.config).context("reading the LUN's size again")?;
+    }
+    if let Some(step) = plan::look_again(run.config)
+        && let Err(error) = attach::attach(run, &step)
+    {
+        tracing::debug!("asking the sessions for the LUNs of the list: {error:#}");
+    }
+    let mut clock = Clock::default();
+    for _ in 0..MAX_ROUNDS {
+        let node = observed(run, goal);
+        let plan = match goal.plan(run.config, &node) {
+            // The kernel caches what it read at login, and someone may have corrected the target since then.
+            Err(refusal) if refusal.depends_on_login() && !looked_again => {
+                looked_again = true;
+                sysfs::rescan_lun(run.host, run.config).context("reading the LUN again")?;
+                continue;
+            }
+            planned => planned?,
+        };
+        run.watcher.planned(&plan);
+        if plan.is_empty() {
+            let away = clock.read(run.written);
+            if let Some(away) = away {
+                away.log();
+            }
+            let taken: Vec<_> = begun.iter().map(Step::id).collect();
+            return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back(), away });
+        }
+        carry_out(run, &plan, begun, &mut clock)?;
+    }
+    Err(without_end().into())
+}
+
+fn without_end() -> anyhow::Error {
+    anyhow!("{MAX_ROUNDS} plans were carried out and there is still something to do; see `etcd-lun plan`")
+}
+
+/// The node, for a plan to this goal.
+fn observed(run: &Run<'_>, goal: Goal) -> Node {
+    let asked =
+        Asked { portals: goal.asks_cluster(), cluster: goal.asks_cluster(), elsewhere: goal.asks_others() };
+    let node = observe::node(
+        run.host,
+        run.config,
+        run.identity.clone(),
+        Viewpoint::Apply { staged: run.staging.as_ref() },
+        asked,
+    );
+    // In the format of `status --json`.
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        tracing::debug!("observed {}", serde_json::to_value(&node).unwrap_or_default());
+    }
+    node
+}
+
+/// Does the steps of a plan, in their order, until one fails.
+fn carry_out(
+    run: &mut Run<'_>,
+    plan: &Plan,
+    begun: &mut Vec<Step>,
+    clock: &mut Clock,
+) -> Result<(), Failure> {
+    let before = begun.len();
+    for (at, step) in plan.steps.iter().enumerate() {
+        if run.host.interrupt.is_requested() {
+            return Err(Failure::Error(anyhow!("interrupted before the step `{step}`")));
+        }
+        let number =
+            StepNumber { at: before + at + 1, of: before + plan.steps.len(), more: plan.horizon.is_some() };
+        run.watcher.started(number, step);
+        begun.push(step.clone());
+        let (start, log) = (Instant::now(), kmsg::Mark::now(run.host));
+        let outcome = dispatch::step(run, step).map_err(|error| cause::beside(run, error, log));
+        let outcome = outcome.with_context(|| format!("in step {}", step.id()));
+        let shown = outcome.as_ref().map(|done| done.as_str()).map_err(|error| format!("{error:#}"));
+        run.watcher.ended(step, shown.as_ref().map(|done| *done).map_err(String::as_str), start.elapsed());
+        // A step may refuse because of something that no plan could know.
+        outcome.map_err(|error| match error.downcast::<Refusal>() {
+            Ok(refusal) => Failure::from(refusal),
+            Err(error) => Failure::Error(error),
+        })?;
+        clock.ended(step, start);
+    }
+    Ok(())
+}
+
+/// Puts back what a failed run has changed, as [`plan::undo`] decides.
+fn put_back(run: &mut Run<'_>, goal: Goal, begun: &[Step]) -> anyhow::Result<()> {
+    run.host.interrupt.ignore(); // putting etcd back must not be interrupted
+    let result = undo(run, goal, begun).map_err(|failure| failure.into_error().context("putting etcd back"));
+    // After etcd was put back: with a dead target the unmount can take as long as open-iscsi's replacement timeout.
+    run.drop_staging();
+    result
+}
+
+fn undo(run: &mut Run<'_>, goal: Goal, begun: &[Step]) -> Result<(), Failure> {
+    let mut done = None;
+    for _ in 0..MAX_ROUNDS {
+        let node = match goal {
+            Goal::Local => observed(run, goal),
+            Goal::Lun(_) | Goal::Claim | Goal::ClaimLocal => {
+                observe::local_side(run.host, run.config, run.identity.clone())
+            }
+        };
+        match plan::undo(run.config, &node, goal, begun)? {
+            Undo::Nothing => {
+                if let Some(done) = done {
+                    run.watcher.noted(done);
+                }
+                return Ok(());
+            }
+            Undo::Leave(why) => {
+                run.watcher.noted(why);
+                return Ok(());
+            }
+            Undo::PutBack(plan, then) => {
+                run.watcher.planned(&plan);
+                carry_out(run, &plan, &mut Vec::new(), &mut Clock::default())?;
+                done = Some(then);
+            }
+        }
+    }
+    Err(without_end().into())
+}

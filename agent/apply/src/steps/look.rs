@@ -1,0 +1,82 @@
+//! What a session shows: the LUN, or which others.
+
+use crate::sysfs;
+use anyhow::Context as _;
+use host::{Host, iscsi};
+use locate::Shown;
+use plan::{Refusal, step::AttachLun};
+use terms::LunAddress;
+
+/// What one session to the target shows.
+#[derive(Debug)]
+pub struct Look {
+    pub session: iscsi::Session,
+    pub found: Found,
+}
+
+/// Whether the LUN is there.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The session has no connection, so the target was not asked, or not to the end.
+    NotAsked,
+    /// The target shows other LUNs, which are listed.
+    Absent(String),
+    /// The kernel knows the LUN there.
+    Known,
+}
+
+/// Asks the target over each session for its LUNs. The kernel forgets the others that it has made known, unless somebody uses
+/// one: udev, LVM and multipathd would begin to use disks that this node has nothing to do with, and the LUN of another node has
+/// the label of ours.
+pub fn look(host: &Host, step: &AttachLun) -> anyhow::Result<Vec<Look>> {
+    let mut looks = Vec::new();
+    for session in iscsi::sessions_of(host, &step.target)? {
+        let found = if session.is_logged_in() { look_at(host, step, &session)? } else { Found::NotAsked };
+        looks.push(Look { session, found });
+    }
+    Ok(looks)
+}
+
+fn look_at(host: &Host, step: &AttachLun, session: &iscsi::Session) -> anyhow::Result<Found> {
+    sysfs::scan(host, session)
+        .with_context(|| format!("asking for the LUNs of {} over session {}", session.target, session.sid))?;
+    let shown = Shown::on(host, session)?;
+    let wanted: Vec<_> = shown
+        .all(&step.lun)
+        .map_err(|error| Refusal::Unknown { what: "the LUN", why: error.to_string() })?
+        .iter()
+        .map(|lun| lun.address)
+        .collect();
+    forget_others(host, session, &shown, &wanted)?;
+    if !wanted.is_empty() {
+        return Ok(Found::Known);
+    }
+    // A scan ends also when the connection is lost, and the kernel doesn't say so.
+    let is_still_up = |now: &iscsi::Session| now.sid == session.sid && now.is_logged_in();
+    let sessions = iscsi::sessions_of(host, &step.target)?;
+    Ok(if sessions.iter().any(is_still_up) { Found::Absent(shown.list()) } else { Found::NotAsked })
+}
+
+/// Tells the kernel to forget all LUNs of a session but these, unless somebody uses one.
+pub fn forget_others(
+    host: &Host,
+    session: &iscsi::Session,
+    shown: &Shown,
+    ours: &[LunAddress],
+) -> anyhow::Result<()> {
+    let others: Vec<_> = shown.luns.iter().filter(|lun| !ours.contains(&lun.address)).collect();
+    if others.is_empty() || session.target_id.is_none() {
+        return Ok(());
+    }
+    let used = locate::session_users(host, session).context("looking for users of the session's disks")?;
+    for lun in others {
+        if lun.disk.as_ref().is_some_and(|disk| used.contains(disk)) {
+            tracing::warn!("{lun} of {} is in use on this node, so it stays attached", session.target);
+            continue;
+        }
+        tracing::debug!("forgetting {lun} of {}, which is not ours", session.target);
+        sysfs::drop_lun(host, session, lun.address)
+            .with_context(|| format!("telling the kernel to forget {lun} of {}", session.target))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! The stamp: removing it, writing it, beginning a use of the LUN, and releasing the LUN.
+
+use super::commit;
+use crate::{
+    guard,
+    machine::{self, Effect, Machine, Place},
+};
+use anyhow::{Context as _, ensure};
+use node::{
+    authority::{Authority, LunUse, Record, Stamp},
+    layout::RECORD,
+};
+use plan::step::Mark;
+
+/// Removes the stamp of the staged LUN: it holds no copy any more.
+pub fn unstamp(machine: &mut dyn Machine) -> anyhow::Result<String> {
+    guard::local_is_authoritative(machine)?;
+    machine.perform(&Effect::RemoveStamp)?;
+    Ok("the LUN has no stamp".into())
+}
+
+/// Stamps the LUN and syncs it. It stays mounted for this program until PID 1 has mounted it, so that what is in the page
+/// cache stays there.
+pub fn stamp(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String> {
+    ensure!(machine.proof().is_some(), "the copy was not proven in this run: it is not stamped");
+    guard::local_is_authoritative(machine)?;
+    guard::staged_is_ours(machine).context("nothing is stamped")?;
+    machine.perform(&Effect::SetStamp { on: Place::Staging, stamp: stamp.clone() })?;
+    Ok(format!("stamped with generation {}", stamp.generation))
+}
+
+/// Begins a use of the staged LUN: the record announces it, the stamp gets it, the record takes it over. After an interruption
+/// the stamp is the record's, or the one that it has announced.
+pub fn activate(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String> {
+    let record = machine::record(machine)?;
+    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    let now = machine::stamp(machine, Place::Staging)?;
+    guard::same_moment(machine, &record, &now)?;
+    let next = next_use(stamp)?;
+    ensure!(now.clone().used(next) == *stamp, "the LUN's stamp has changed since it was read: no use begins");
+    begin_use(machine, &record.announcing(&now, next), stamp, next)
+}
+
+/// The three writes that begin a use of the staged LUN.
+pub fn begin_use(
+    machine: &mut dyn Machine,
+    announcing: &Record,
+    stamp: &Stamp,
+    next: LunUse,
+) -> anyhow::Result<String> {
+    commit::write(machine, announcing.clone())?;
+    machine.perform(&Effect::SetStamp { on: Place::Staging, stamp: stamp.clone() })?;
+    commit::write(machine, announcing.clone().used(next))?;
+    Ok(format!("use {} is counted on the LUN and in {}", stamp.activations, RECORD))
+}
+
+/// The use that a stamp of ours begins.
+pub fn next_use(stamp: &Stamp) -> anyhow::Result<LunUse> {
+    stamp.last_use().context("the planned stamp has no nonce")
+}
+
+/// Says on the stamp of the staged LUN that a rollback has moved its data back.
+pub fn release(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String> {
+    guard::rolled_back(machine)?;
+    let now = machine::stamp(machine, Place::Staging)?;
+    ensure!(now.release() == *stamp, "the LUN's stamp has changed since it was read: it is not released");
+    machine.perform(&Effect::SetStamp { on: Place::Staging, stamp: stamp.clone() })?;
+    machine.perform(&Effect::Unstage)?;
+    Ok("the LUN is released".into())
+}
+
+/// Announces in the record the use that [`mark_lun`] gives to the stamp.
+pub fn announce(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
+    let now = machine::record(machine)?;
+    let is_same =
+        |of: &Record| (of.authority, of.generation, of.uuid) == (now.authority, now.generation, now.uuid);
+    ensure!(
+        is_same(&step.record) && now.activations <= step.record.activations,
+        "the record has changed: nothing is counted"
+    );
+    commit::write(machine, step.record.clone()).map(drop)
+}
+
+/// Advances the use counter of a LUN in use, on the stamp only, and syncs it to the device. [`announce`] comes before it,
+/// and [`mark_record`] after it.
+pub fn mark_lun(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
+    let Mark { at, stamp, record } = step;
+    // First: what is held stays, so the look is at what is held.
+    machine.hold(at)?;
+    machine.data_is_on_lun(at)?;
+    let now = machine::stamp(machine, Place::Held)?;
+    let next = next_use(stamp)?;
+    ensure!(
+        machine::record(machine)? == *record && now.clone().used(next) == *stamp,
+        "the LUN's stamp or the record has changed: nothing is counted"
+    );
+    guard::same_moment(machine, record, &now)?;
+    machine.perform(&Effect::SetStamp { on: Place::Held, stamp: stamp.clone() })?;
+    Ok(())
+}
+
+/// Takes the use over into the record, if nothing else in the record has changed since it was announced.
+pub fn mark_record(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<String> {
+    let Mark { stamp, record, .. } = step;
+    let next = next_use(stamp)?;
+    ensure!(
+        machine::record(machine)? == *record,
+        "the record has changed: use {} is counted on the LUN only",
+        stamp.activations
+    );
+    commit::write(machine, record.clone().used(next))?;
+    Ok(format!("use {} is counted on the LUN and in {RECORD}", stamp.activations))
+}

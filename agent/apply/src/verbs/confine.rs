@@ -1,0 +1,175 @@
+//! SELinux: the policy module in the policy store, and labels on disk.
+
+use crate::{place, record};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use config::{Backing, Config};
+use host::{
+    Host, block, dir, inode,
+    selinux::{self, store},
+    systemd,
+};
+use node::{InForce, authority::Authority, layout::RUNTIME_DIR};
+use std::{io, os::fd::OwnedFd};
+use terms::AbsPath;
+use unit::HANDS_DIR;
+
+/// What was installed or removed.
+#[derive(Debug)]
+pub struct Installed {
+    /// Whether the policy in force has changed.
+    pub module_changed: bool,
+    /// What got another label, a line for each file.
+    pub relabelled: Vec<String>,
+}
+
+/// Installs the module of this config unless it is in force already, and corrects the labels of files.
+pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
+    let module = policy::module(config);
+    let module_changed = observe::in_force(host, &module)? != InForce::Right;
+    if module_changed {
+        store::install(host, policy::MODULE, &module.text, policy::PRIORITY)
+            .map_err(why_not)
+            .context("putting the policy module into the policy store")?;
+        ensure!(
+            observe::in_force(host, &module)? == InForce::Right,
+            "semodule installed the module, but the policy in force doesn't have it: does another module named {} have a higher priority (`semodule -lfull`)?",
+            policy::MODULE
+        );
+    }
+    let mut relabelled = relabel(host, config)?;
+    relabelled.extend(label_disk(host, config).context("labelling the disk")?);
+    Ok(Installed { module_changed, relabelled })
+}
+
+/// Labels a local or cloud disk as the udev rule does. Such a disk is there before the module, and udev doesn't process
+/// it again after the module has brought its label. The LUN of a target is attached later, at the login.
+fn label_disk(host: &Host, config: &Config) -> io::Result<Vec<String>> {
+    let Backing::Device(device) = &config.backing else { return Ok(Vec::new()) };
+    let mut names = locate::disks_of_device(host, device)?;
+    if let Some(first) = names.first()
+        && let Some(disk) = block::disk(host, first)?
+    {
+        names.extend(block::multipath_of(&disk).map(|map| map.name.clone()));
+    }
+    let mut relabelled = Vec::new();
+    for name in names {
+        let node = block::node(&name)?;
+        let has = selinux::label_of(host, node.as_str())?;
+        if has.as_deref() != Some(policy::DEVICE_LABEL) {
+            selinux::set_label_of(host, node.as_str(), policy::DEVICE_LABEL)?;
+            let had = has.as_deref().unwrap_or("no label");
+            relabelled.push(format!("Relabeled {node} from {had} to {}", policy::DEVICE_LABEL));
+        }
+    }
+    Ok(relabelled)
+}
+
+/// Removes the module from the store, if it is in force, and gives all files their ordinary labels again. An error while etcd's data
+/// is on the LUN: it is mounted with the module's label, which nobody could use or mount then.
+pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
+    let record = record::read(host)?;
+    let on_lun = record.is_some_and(|record| record.authority == Authority::Lun);
+    if on_lun && config.lun.data_label() == policy::DATA_LABEL {
+        bail!(
+            "etcd's data is on the LUN, which is mounted with a label that only the policy module defines, so the module stays: run `etcd-lun rollback` first"
+        );
+    }
+    let module_changed = observe::in_force(host, &policy::module(config))? != InForce::Absent;
+    if module_changed {
+        store::remove(host, policy::MODULE, policy::PRIORITY)
+            .map_err(why_not)
+            .context("taking the policy module out of the policy store")?;
+    }
+    let mut relabelled = relabel(host, config)?;
+    if relabelled.iter().any(|line| line.contains("/etc/systemd/system/")) {
+        // systemd caches a unit file's label. If the policy no longer defines the label's type, systemd refuses even
+        // status requests for the unit.
+        systemd::reload(host).context("reloading systemd, which keeps the labels of its units")?;
+    }
+    relabelled.extend(relabel_runtime(host).with_context(|| format!("labelling {}", RUNTIME_DIR))?);
+    Ok(Installed { module_changed, relabelled })
+}
+
+/// Gives the runtime directory, the hands' directory, and everything below them the label of `/run`. restorecon can't do that:
+/// system policies have no label for files in `/run` (`<<none>>`), so it would leave types that the policy no longer defines.
+fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
+    let Some(label) = selinux::label_of(host, "/run")? else { return Ok(Vec::new()) };
+    let (mut left, mut relabelled) = (vec![RUNTIME_DIR.to_owned(), HANDS_DIR.to_owned()], Vec::new());
+    while let Some(path) = left.pop() {
+        match host.root.list_opt(&path) {
+            Ok(Some(names)) => left.extend(names.iter().map(|name| format!("{path}/{name}"))),
+            Ok(None) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+            Err(error) => return Err(error),
+        }
+        let has = selinux::label_of(host, &path)?;
+        if has.as_ref() != Some(&label) {
+            selinux::set_label_of(host, &path, &label)?;
+            relabelled
+                .push(format!("Relabeled {path} from {} to {label}", has.as_deref().unwrap_or("no label")));
+        }
+    }
+    Ok(relabelled)
+}
+
+/// Adds the cure to semodule's error where the policy store is read-only, as on an image-based system.
+fn why_not(error: impl Into<anyhow::Error>) -> anyhow::Error {
+    let error = error.into();
+    let read_only = error.to_string().contains("Read-only file system");
+    if read_only {
+        return error.context(
+            "the policy store is read-only: put the module into the image (`etcd-lun render policy`, then `semodule --install` in its build)",
+        );
+    }
+    error
+}
+
+/// Labels all files by the policy in force. restorecon can't reach the directory beneath a mount, and can't change an
+/// immutable one.
+fn relabel(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
+    let data_dir = &config.etcd.data_dir;
+    let fenced = place::is_fenced(host, data_dir)?;
+    let mounted = place::mounted_on(host, data_dir).context("reading the mounts")?.is_some();
+    let mut paths = policy::labelled(config);
+    if mounted || !fenced {
+        paths.push(data_dir.to_string());
+    }
+    let relabelled =
+        store::relabel(host, paths.iter().map(String::as_str), false).context("labelling files")?;
+    if mounted && let Some(beneath) = inode::beneath(host, data_dir)? {
+        label_beneath(host, data_dir, &beneath, fenced)?;
+    }
+    Ok(relabelled)
+}
+
+/// Gives the directory beneath the mount the label of the mounted one.
+fn label_beneath(host: &Host, at: &AbsPath, beneath: &OwnedFd, fenced: bool) -> anyhow::Result<()> {
+    let Some(label) = selinux::label_of(host, at.as_str())? else { return Ok(()) };
+    if selinux::label(beneath)?.as_ref() == Some(&label) {
+        return Ok(());
+    }
+    // Clearing the immutable flag is safe here: the LUN is mounted over the directory, so etcd can't reach it.
+    let writable =
+        dir::without_mounts(host, &at.parent()).and_then(|parent| dir::open(&parent, at.name()))?;
+    if fenced {
+        inode::set_immutable(&writable, false)?;
+    }
+    let labelled = selinux::set_label(&writable, &label);
+    if fenced {
+        inode::set_immutable(&writable, true)?;
+    }
+    labelled.with_context(|| format!("labelling the directory beneath {at}"))
+}
+
+/// The file context rules for etcd's data that were made on this machine (`semanage fcontext`). They override every
+/// module.
+pub fn local_rules(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
+    let text = host.root.read_opt("/etc/selinux/config")?.unwrap_or_default();
+    let policy_type = text.lines().find_map(|line| line.trim().strip_prefix("SELINUXTYPE="));
+    let Some(policy_type) = policy_type else { return Ok(Vec::new()) };
+    let path = format!("/etc/selinux/{}/contexts/files/file_contexts.local", policy_type.trim());
+    let text = host.root.read_opt(path)?.unwrap_or_default();
+    let ours = policy::type_of(policy::DATA_LABEL).ok_or_else(|| anyhow!("no type"))?;
+    let about = |line: &&str| policy::is_rule_about(line, &config.etcd.data_dir) && !line.contains(ours);
+    Ok(text.lines().filter(about).map(str::to_owned).collect())
+}

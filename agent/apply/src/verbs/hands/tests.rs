@@ -1,0 +1,325 @@
+//! What the hands do and what they refuse, on a machine of files. There is no bus, so a request that reaches systemd ends there.
+#![allow(clippy::disallowed_methods)] // the fixture of a test
+
+use super::*;
+use config::Runtime;
+use host::{Host, Root, files::Files, transcript::NoTools};
+use node::{authority::Record, layout::RECORD};
+use std::fs;
+use terms::{FsUuid, Nonce};
+
+const TARGET: &str = "iqn.2024-02.com.example:etcd";
+const WWID: &str = "naa.60014050123456789abcdef012345678";
+const OTHER: &str = "naa.600140500000000000000000000000ff";
+const MANIFEST: &str = "etc/kubernetes/manifests/etcd-pod.yaml";
+const PARKED: &str = "etc/kubernetes/etcd-lun-parked/etcd-pod.yaml";
+const UUID: FsUuid = FsUuid([7; 16]);
+const NO_BUS: &str = "connecting to the system bus";
+
+struct Node {
+    files: Files,
+    host: Host,
+    errand: Errand,
+}
+
+impl Node {
+    fn new(name: &str, runtime: Runtime) -> Self {
+        let files = Files::new(name);
+        files.put("proc/1/mountinfo", "");
+        for (sid, target) in [(1, TARGET), (2, "iqn.2024-02.com.example:other")] {
+            files.session(sid, target, "etcd-lun");
+            files.put(&format!("sys/class/scsi_host/host{sid}/scan"), "");
+        }
+        for (sid, number, wwid, disk, devno) in [(1, 5, WWID, "sdb", "8:16"), (2, 5, OTHER, "sdc", "8:32")] {
+            files.lun(sid, number, wwid, disk);
+            files.put(&format!("sys/bus/scsi/devices/{sid}:0:0:{number}/delete"), "");
+            files.disk(disk, devno, 40_960);
+            let device = format!("sys/class/block/{disk}/device");
+            files.put(&format!("{device}/wwid"), wwid);
+            for file in ["scsi_level", "rescan", "delete"] {
+                files.put(&format!("{device}/{file}"), "");
+            }
+            files.put(&format!("sys/class/block/{disk}/uevent"), "");
+            files.link(&format!("../../devices/x/{disk}"), &format!("sys/dev/block/{devno}"));
+            files.put(&format!("dev/{disk}"), "");
+            let image = fs::File::create(files.0.join(format!("dev/{disk}"))).unwrap();
+            image.set_len(20 << 20).unwrap();
+        }
+        let host = Host::fixture(Root::new(&files.0), Box::new(NoTools)).unwrap();
+        let errand = Errand {
+            target: Some(TARGET.parse().unwrap()),
+            data_dir: "/var/lib/etcd".parse().unwrap(),
+            mount_options: vec!["prjquota".into()],
+            runtime,
+        };
+        Self { files, host, errand }
+    }
+
+    fn pod(name: &str) -> Self {
+        let node = Self::new(name, Runtime::StaticPod { manifest: format!("/{MANIFEST}").parse().unwrap() });
+        node.files.put(MANIFEST, "kind: Pod\n");
+        node
+    }
+
+    fn unit(name: &str) -> Self {
+        Self::new(name, Runtime::Systemd { unit: "etcd.service".into() })
+    }
+
+    /// The error; none if the request was done.
+    fn asked(&self, request: &str) -> Option<String> {
+        match answer(&self.host, &self.errand, request).0 {
+            Answer::Done | Answer::Units(_) | Answer::Stopping(_) => None,
+            Answer::Refused(code) => Some(format!("code {code}")),
+            Answer::Failed(why) => Some(why),
+        }
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.files.0.join(path)).ok()
+    }
+
+    fn fenced(&self) {
+        let _ = fs::remove_dir_all(self.files.0.join("var/lib/etcd"));
+        self.files.put("var/lib/etcd/member", "");
+    }
+
+    fn mounted(&self, devno: &str) {
+        let line = format!("36 25 {devno} / /var/lib/etcd rw - xfs /dev/sdx rw\n");
+        self.files.put("proc/1/mountinfo", &line);
+    }
+
+    fn record(&self, wwid: &str, is_lun: bool) {
+        let begun =
+            Record::begin(1, UUID, wwid.parse().unwrap(), self.errand.data_dir.clone(), Nonce([1; 16]));
+        let record = if is_lun { begun.commit(None) } else { begun };
+        self.files.put(RECORD.trim_start_matches('/'), &record.to_text().unwrap());
+    }
+}
+
+#[test]
+fn a_session_to_the_target_and_no_other() {
+    let node = Node::unit("hands-session");
+    let scan = |sid| format!("sys/class/scsi_host/host{sid}/scan");
+    assert_eq!(node.asked(r#"{"scan":{"session":1}}"#), None);
+    assert_eq!(node.text(&scan(1)).unwrap(), "0 0 -");
+    assert_eq!(node.asked(r#"{"set-timeout":{"session":1,"seconds":3600}}"#), None);
+    assert_eq!(node.text("sys/class/iscsi_session/session1/recovery_tmo").unwrap(), "3600");
+    assert_eq!(node.asked(r#"{"forget":{"session":1,"lun":5}}"#), None);
+    assert_eq!(node.text("sys/bus/scsi/devices/1:0:0:5/delete").unwrap(), "1");
+    for request in [
+        r#"{"scan":{"session":2}}"#,
+        r#"{"set-timeout":{"session":2,"seconds":1}}"#,
+        r#"{"forget":{"session":2,"lun":5}}"#,
+    ] {
+        let why = node.asked(request).unwrap();
+        assert!(why.starts_with("session 2 is none of etcd-lun's to iqn"), "{why}");
+    }
+    assert_eq!(node.text(&scan(2)).unwrap(), "");
+    assert_eq!(node.text("sys/bus/scsi/devices/2:0:0:5/delete").unwrap(), "");
+}
+
+#[test]
+fn names_of_disks_are_no_paths() {
+    let node = Node::unit("hands-names");
+    assert_eq!(node.asked(r#"{"rescan":{"disk":"sdb"}}"#), None);
+    assert_eq!(node.text("sys/class/block/sdb/device/rescan").unwrap(), "1");
+    assert_eq!(node.asked(r#"{"announce":{"disk":"sdb"}}"#), None);
+    assert_eq!(node.text("sys/class/block/sdb/uevent").unwrap(), "change");
+    for name in ["../block/sdc", "..", "", "sdc/../sdc"] {
+        for what in ["rescan", "announce", "stage", "inspect"] {
+            assert!(node.asked(&format!(r#"{{"{what}":{{"disk":"{name}"}}}}"#)).is_some(), "{name}");
+        }
+    }
+    assert_eq!(node.text("sys/class/block/sdc/device/rescan").unwrap(), "");
+    assert_eq!(node.text("sys/class/block/sdc/uevent").unwrap(), "");
+}
+
+/// Whether the system shuts down is asked first.
+#[test]
+fn nothing_is_removed_from_a_node_that_stays_up() {
+    let node = Node::unit("hands-up");
+    for request in [r#"{"remove":{"disk":"sdb"}}"#, r#"{"stop-queueing":{"map":"dm-0"}}"#] {
+        assert!(node.asked(request).unwrap().starts_with(NO_BUS));
+    }
+    assert_eq!(node.text("sys/class/block/sdb/device/delete").unwrap(), "");
+}
+
+#[test]
+fn the_manifest_goes_aside_unless_a_member_serves() {
+    let node = Node::pod("hands-manifest");
+    // A member serves from the local disk.
+    node.files.put("var/lib/etcd/member/snap/db", "");
+    let stays = "/var/lib/etcd is not fenced, so /etc/kubernetes/manifests/etcd-pod.yaml stays";
+    assert_eq!(node.asked("\"park\"").unwrap(), stays);
+    node.fenced();
+    assert_eq!(node.asked("\"park\""), None);
+    assert_eq!((node.text(MANIFEST), node.text(PARKED).unwrap().as_str()), (None, "kind: Pod\n"));
+    // The LUN is mounted for it now.
+    node.mounted("8:16");
+    node.record(WWID, true);
+    assert_eq!(node.asked("\"put-back\""), None);
+    assert_eq!((node.text(MANIFEST).unwrap().as_str(), node.text(PARKED)), ("kind: Pod\n", None));
+    assert_eq!(node.asked("\"park\"").unwrap(), stays);
+    assert!(
+        Node::unit("hands-no-pod").asked("\"park\"").unwrap().contains("is etcd.service and no static pod")
+    );
+}
+
+#[test]
+fn etcd_is_started_on_nothing_that_is_mounted_and_not_the_lun() {
+    let (pod, unit) = (Node::pod("hands-start"), Node::unit("hands-start-unit"));
+    pod.fenced();
+    assert_eq!(pod.asked("\"park\""), None);
+    for (devno, wwid, is_lun, why) in [
+        ("8:32", WWID, true, "sdc is mounted, and is not the LUN naa.60014050123456789abcdef012345678"),
+        ("8:16", WWID, false, "the record says that the local copy is authoritative"),
+    ] {
+        for (node, request) in [(&pod, "\"put-back\""), (&unit, r#"{"start-etcd":{"wait":false}}"#)] {
+            node.mounted(devno);
+            node.record(wwid, is_lun);
+            assert_eq!(node.asked(request).unwrap(), why);
+        }
+    }
+    assert_eq!(pod.text(MANIFEST), None);
+    // The LUN itself, and an empty place: systemd is asked.
+    unit.record(WWID, true);
+    assert!(unit.asked(r#"{"start-etcd":{"wait":true}}"#).unwrap().starts_with(NO_BUS));
+    unit.files.put("proc/1/mountinfo", "");
+    assert!(unit.asked(r#"{"start-etcd":{"wait":true}}"#).unwrap().starts_with(NO_BUS));
+    assert_eq!(pod.asked(r#"{"start-etcd":{"wait":true}}"#).unwrap(), "etcd is a static pod and no unit");
+}
+
+#[test]
+fn only_the_lun_of_the_record_is_mounted() {
+    let node = Node::unit("hands-mount");
+    let refused = |disk: &str, why: &str| {
+        let found = node.asked(&format!(r#"{{"mount":{{"disk":"{disk}"}}}}"#)).unwrap();
+        assert!(found.starts_with(why), "{found}");
+    };
+    refused("sdz", "sdz has gone");
+    refused("../sdb", "`../sdb` is not a disk's kernel name");
+    refused("sdb", "the record is gone");
+    node.record(WWID, false);
+    refused("sdb", "the record says that the local copy is authoritative");
+    node.record(OTHER, true);
+    refused("sdb", "sdb is not the LUN naa.6001405000");
+    node.record(WWID, true);
+    refused("sdb", "sdb does not hold filesystem");
+    for request in [r#"{"stage":{"disk":"sdb"}}"#, r#"{"inspect":{"disk":"sdb"}}"#] {
+        assert_eq!(node.asked(request).unwrap(), "sdb holds no XFS");
+    }
+}
+
+/// Only what the record announces is made or cleared, and only where nothing of etcd's can be.
+#[test]
+fn nothing_is_written_to_a_disk_but_what_the_record_announces() {
+    let node = Node::unit("hands-format");
+    let uuid = UUID.to_string();
+    let format = |disk: &str, uuid: &str| {
+        node.asked(&format!(r#"{{"format":{{"disk":"{disk}","uuid":"{uuid}","label":"etcd-lun"}}}}"#))
+    };
+    let clear = |disk: &str, uuid: &str| {
+        node.asked(&format!(r#"{{"clear-unfinished":{{"disk":"{disk}","uuid":"{uuid}"}}}}"#))
+    };
+    let other = FsUuid([8; 16]).to_string();
+    for (record, disk, uuid, why) in [
+        (None, "sdb", &uuid, "the record is gone"),
+        (
+            Some((WWID, true)),
+            "sdb",
+            &uuid,
+            "the record says that the LUN's copy is authoritative: nothing is",
+        ),
+        (Some((OTHER, false)), "sdb", &uuid, "sdb is not the LUN naa.6001405000"),
+        (Some((WWID, false)), "sdc", &uuid, "sdc is not the LUN naa.60014050123456789abcdef012345678"),
+        (Some((WWID, false)), "sdb", &other, "the record names filesystem 07070707-"),
+        (Some((WWID, false)), "sdz", &uuid, "sdz has gone"),
+        (Some((WWID, false)), "../sdb", &uuid, "`../sdb` is not a disk's kernel name"),
+    ] {
+        if let Some((wwid, is_lun)) = record {
+            node.record(wwid, is_lun);
+        }
+        for found in [format(disk, uuid), clear(disk, uuid)] {
+            assert!(found.as_ref().is_some_and(|found| found.starts_with(why)), "{found:?}");
+        }
+    }
+    node.record(WWID, false);
+    // What is on the disk is looked at here too: blkid, which is not on this machine, would be asked first.
+    assert!(format("sdb", &uuid).unwrap().contains("blkid"));
+    assert_eq!(clear("sdb", &uuid), None);
+    node.files.put("dev/sdb", &"something else".repeat(5_000));
+    let found = clear("sdb", &uuid).unwrap();
+    assert!(found.contains("something else at offset"), "{found}");
+    assert!(node.text("dev/sdb").unwrap().starts_with("something else"));
+    assert!(format("sdb", &uuid).is_some());
+    assert!(
+        node.asked(r#"{"format":{"disk":"sdb","uuid":"x","label":"etcd-lun"}}"#)
+            .unwrap()
+            .contains("another form")
+    );
+}
+
+/// The device nodes here are files, of which the kernel has no reservation. So a request that reaches it ends with a code.
+#[test]
+fn a_reservation_is_only_of_the_lun_of_the_record() {
+    let node = Node::unit("hands-reserve");
+    node.files.put("etc/machine-id", "cafe0123456789abcdef0123456789ab\n");
+    let reserve = |disk: &str| node.asked(&format!(r#"{{"reserve":{{"disk":"{disk}"}}}}"#)).unwrap();
+    let keep = |disk: &str| node.asked(&format!(r#"{{"keep-reservation":{{"disk":"{disk}"}}}}"#)).unwrap();
+    for ask in [&reserve as &dyn Fn(&str) -> String, &keep] {
+        assert_eq!(ask("sdz"), "sdz has gone");
+        assert!(ask("../sdb").starts_with("`../sdb` is not a disk's kernel name"));
+    }
+    assert_eq!((reserve("sdb").as_str(), keep("sdb").as_str()), ("the record is gone", "the record is gone"));
+    for is_lun in [false, true] {
+        node.record(WWID, is_lun);
+        for ask in [&reserve as &dyn Fn(&str) -> String, &keep] {
+            assert_eq!(ask("sdb"), format!("code {}", nix::libc::EOPNOTSUPP));
+            assert!(ask("sdc").starts_with("sdc is not the LUN"));
+        }
+    }
+    // A map is no path, whatever it answers.
+    node.files.put("sys/class/block/sdb/dm/name", "mpatha");
+    assert_eq!(reserve("sdb"), format!("code {}", nix::libc::EOPNOTSUPP));
+}
+
+/// The names are those of the hands' unit and of a list. What PID 1 does not answer is said of each unit by itself.
+#[test]
+fn the_state_of_few_units() {
+    let node = Node::unit("hands-units");
+    let request = r#"{"units":["mount","etcd",{"known":"kubelet.service"}]}"#;
+    let Answer::Units(said) = answer(&node.host, &node.errand, request).0 else { panic!() };
+    let names: Vec<_> = said.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["var-lib-etcd.mount", "etcd.service", "kubelet.service"]);
+    assert!(said.iter().all(|one| one.said.as_ref().is_err_and(|why| why.starts_with(NO_BUS))), "{said:?}");
+    assert!(node.asked("\"is-stopping\"").unwrap().starts_with(NO_BUS));
+    let found = node.asked(r#"{"units":[{"known":"sshd.service"}]}"#).unwrap();
+    assert!(found.starts_with("the request has another form"), "{found}");
+    let pod = Node::pod("hands-units-pod");
+    let Answer::Units(said) = answer(&pod.host, &pod.errand, r#"{"units":["etcd"]}"#).0 else { panic!() };
+    assert_eq!(said[0].name, "a static pod");
+}
+
+/// Without the link PID 1 mounts nothing again.
+#[test]
+fn the_link_goes_before_the_mount() {
+    let node = Node::unit("hands-link");
+    let link = node.files.0.join("run/etcd-lun-hands/verified");
+    for request in ["\"withdraw\"", "\"unmount\""] {
+        node.files.dir("run/etcd-lun-hands");
+        std::os::unix::fs::symlink("/dev/sdb", &link).unwrap();
+        let why = node.asked(request);
+        assert!(why.is_none_or(|why| why.starts_with(NO_BUS)), "{request}");
+        assert!(!link.is_symlink(), "{request}");
+    }
+    assert_eq!(node.asked("\"withdraw\""), None);
+}
+
+#[test]
+fn another_text_is_refused() {
+    let node = Node::unit("hands-text");
+    for text in ["", "\"run\"", "park", r#"{"scan":{"session":1,"x":1}}"#, "\"park\"\n\"park\""] {
+        let why = node.asked(text).unwrap();
+        assert!(why.starts_with("the request has another form: it is of another version"), "{why}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Advancing the LUN's use counter while etcd runs on it.
+
+use crate::{
+    alone,
+    context::Run,
+    outcome::Failure,
+    steps::{reserve, stamp},
+    watcher::Silent,
+};
+use anyhow::{Context as _, anyhow};
+use config::Config;
+use host::{
+    Host,
+    filelock::{Lock, LockError},
+};
+use node::{Identity, layout::MARK_LOCK};
+use observe::{Asked, Viewpoint, secrets::Secrets};
+use plan::{MarkPlan, SkipReason, Step};
+use terms::AbsPath;
+
+/// The result of [`mark`].
+#[derive(Debug)]
+pub enum Marked {
+    /// The counter was advanced; the text says to what.
+    Counted(String),
+    /// There was nothing to do, for this reason.
+    Idle(SkipReason),
+    /// Another run holds the lock. The timer tries again.
+    Busy(LockError),
+}
+
+/// Advances the use counter if etcd's data is on the LUN and the LUN is mounted for etcd. It never mounts, logs in or
+/// starts anything, and never waits for a run of `apply`.
+///
+/// It holds the lock of `apply` while it plans and while it writes the record, before and after the stamp, and not while it writes to the LUN: if the
+/// target falls silent just then, that write cannot be ended until the target is back, and `apply` must be able to run.
+/// No run of `apply` can write to the stamp meanwhile: it does so only while the LUN is not mounted on the data
+/// directory, and the open directory keeps it mounted. The record is written only if it is still the one that was
+/// planned with; otherwise the LUN has the use that the record announces, as after an interruption.
+pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked, Failure> {
+    alone::make_directories(host)?;
+    // Two at a time could write a lower count over a higher one.
+    let mark_lock: AbsPath = MARK_LOCK.parse().map_err(anyhow::Error::from)?;
+    let _only = match take(host, &mark_lock)? {
+        Ok(lock) => lock,
+        Err(busy) => return Ok(Marked::Busy(busy)),
+    };
+    let alone = match take(host, &alone::lock_path()?)? {
+        Ok(lock) => lock,
+        Err(busy) => return Ok(Marked::Busy(busy)),
+    };
+    let node = observe::node(host, config, identity.clone(), Viewpoint::Reader, Asked::NOTHING);
+    let step = match plan::mark(config, &node)? {
+        MarkPlan::Advance(step) => *step,
+        MarkPlan::Skip(why) => return Ok(Marked::Idle(why)),
+    };
+    let no_secrets = Secrets::default();
+    let mut silent = Silent;
+    let mut run = Run::new(host, config, &no_secrets, identity, &mut silent);
+    let Step::Mark(step) = step else { return Err(anyhow!("the plan of `mark` has a step `{step}`").into()) };
+    stamp::announce(&mut run, &step).context("in step mark")?;
+    drop(alone);
+    if config.lun.reserve
+        && let Err(error) = reserve::keep_in_use(&mut run, &step.at)
+    {
+        // `health` says so. The counter is advanced all the same: it is what detects another computer.
+        tracing::warn!("{error:#}");
+    }
+    stamp::mark_lun(&mut run, &step).context("in step mark")?;
+    match take(host, &alone::lock_path()?)? {
+        Ok(_alone) => Ok(Marked::Counted(stamp::mark_record(&mut run, &step).context("in step mark")?)),
+        Err(_) => Ok(Marked::Counted(format!(
+            "use {} is counted on the LUN, and in the record the next time, because another run has begun",
+            step.stamp.activations
+        ))),
+    }
+}
+
+/// The lock, or who holds it.
+fn take(host: &Host, path: &AbsPath) -> Result<Result<Lock, LockError>, Failure> {
+    match Lock::take(host, path) {
+        Ok(lock) => Ok(Ok(lock)),
+        Err(busy @ LockError::Held { .. }) => Ok(Err(busy)),
+        Err(error) => Err(Failure::Error(error.into())),
+    }
+}

@@ -1,0 +1,38 @@
+//! Deleting retired data, when a person asks for it.
+
+use crate::{alone::take_lock, outcome::Failure, users};
+use anyhow::{Context as _, ensure};
+use config::Config;
+use host::{Host, dir, inode, tree};
+use node::{
+    Identity, Retired,
+    layout::{RETIRED, RETIRED_MARK},
+};
+use observe::{Asked, Viewpoint};
+use terms::AbsPath;
+
+/// Deletes the retired data of a generation, and returns what it was. A dry run only checks whether it may be deleted.
+pub fn delete(
+    host: &Host,
+    config: &Config,
+    identity: &Identity,
+    generation: u64,
+    dry_run: bool,
+) -> Result<Retired, Failure> {
+    let _lock = take_lock(host).context("making sure that no apply runs")?;
+    let node = observe::node(host, config, identity.clone(), Viewpoint::Reader, Asked::NOTHING);
+    let retired = plan::may_delete(config, &node, generation)?.clone();
+    if !dry_run {
+        remove(host, &retired.name).context("deleting retired data")?;
+    }
+    Ok(retired)
+}
+
+fn remove(host: &Host, name: &str) -> anyhow::Result<()> {
+    let retired: AbsPath = RETIRED.parse()?;
+    let shelf = tree::open(&host.root.locate(retired.as_path()))?;
+    let mark = inode::attribute(dir::open(&shelf, name)?, RETIRED_MARK)?;
+    ensure!(mark.as_deref() == Some(name.as_bytes()), "{retired}/{name} has lost its mark");
+    users::nobody_in(host, &retired.join(name))?;
+    dir::remove_tree(&shelf, name).with_context(|| format!("removing {retired}/{name}"))
+}

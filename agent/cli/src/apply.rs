@@ -1,0 +1,269 @@
+//! `apply`, `rollback` and `claim`
+
+use super::{
+    config,
+    document::Document,
+    env,
+    exit::Exit,
+    failure::failure,
+    follow,
+    output::{self, OutputFormat, print_err, print_out},
+    progress::Progress,
+    show, view,
+};
+use ::config::Config;
+use anyhow::Context as _;
+use apply::{
+    Done,
+    alone::{self, Turn},
+    run_file::RunResult,
+    scope,
+};
+use clap::Args;
+use host::{Host, filelock::Lock};
+use node::{Fact, Identity, Selinux};
+use observe::secrets::{self, Secrets};
+use plan::{Goal, Occasion, Refusal, ShutDownRefusal};
+use std::{path::Path, time::Duration};
+
+/// What `apply` is asked for.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// Run as the service does at boot: do not stop an etcd that runs, and do not wait for etcd
+    #[arg(long)]
+    pub boot: bool,
+    /// Do nothing unless the LUN is gone that is mounted for etcd (internal; run by etcd-lun-lost.service)
+    #[arg(long, requires = "boot")]
+    pub if_lost: bool,
+    #[command(flatten)]
+    pub by_hand: ByHand,
+}
+
+/// What `claim` is asked for.
+#[derive(Debug, Args)]
+pub(super) struct ClaimOptions {
+    /// Return to the local data that was barred, and give up what only the LUN holds
+    #[arg(long)]
+    pub local: bool,
+    #[command(flatten)]
+    pub by_hand: ByHand,
+}
+
+/// What every run by hand is asked for.
+#[derive(Debug, Args)]
+pub(super) struct ByHand {
+    /// Print the steps, or the reason of a refusal, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// If another run is under way, say so and exit with 1; without this, follow it to its end
+    #[arg(long)]
+    pub no_follow: bool,
+    #[command(flatten)]
+    pub output: OutputFormat,
+}
+
+/// Brings the node to what the config asks for, or etcd's data back to the local disk. If another run does something
+/// already, follows that one.
+pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exit> {
+    let output = options.output;
+    if options.dry_run {
+        return view::plan(file, goal, output);
+    }
+    let (host, identity, config) = config::load_with_host_name(file, goal == Goal::Lun(Occasion::Boot))?;
+    // Secrets are read before signals are held back, because a read can hang.
+    let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
+    config::hold(&host)?;
+    let by_hand = goal != Goal::Lun(Occasion::Boot);
+    let (lock, file) = loop {
+        match alone::turn(&host, verb(goal)).context("making sure that this is the only apply")? {
+            Turn::Ours(lock, file) => break (lock, file),
+            Turn::Taken(other) if by_hand => follow::run(&host, verb(goal), *other, !options.no_follow)?,
+            Turn::Taken(other) => {
+                return Err(Exit::Error(anyhow::anyhow!(
+                    "`etcd-lun {}` runs already (process {}): the service tries again after its end",
+                    other.verb,
+                    other.pid
+                )));
+            }
+        }
+    };
+    let mut progress = Progress::new().followed_in(file);
+    let outcome = prepare(&host, goal)
+        .and_then(|()| carry_out(&host, &config, &secrets, &identity, goal, &lock, &mut progress));
+    let result = result_of(goal, outcome.as_ref());
+    if outcome.is_ok() {
+        tracing::info!("ended: {}", result.text);
+        print_out(&if output.json { format!("{:#}", result.json) } else { result.text.clone() });
+    }
+    if let Some(file) = progress.into_file() {
+        file.end(result);
+    }
+    outcome.map(drop)
+}
+
+/// Does what a boot does if the kernel has lost the LUN that is mounted for etcd, such as by a log-out of another program.
+/// Does nothing at a shutdown, and while another run is under way, which may have logged out itself.
+pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
+    let goal = Goal::Lun(Occasion::Boot);
+    let (host, identity, config) = config::load_to_change(file)?;
+    if !is_lost(&host, &config, &identity)? {
+        return Ok(());
+    }
+    let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
+    config::hold(&host)?;
+    let Turn::Ours(lock, file) =
+        alone::turn(&host, verb(goal)).context("making sure that this is the only apply")?
+    else {
+        tracing::info!("etcd's LUN is gone, and another run is under way: nothing to do");
+        return Ok(());
+    };
+    tracing::warn!(
+        "the session of etcd's LUN is gone, though {} is mounted: logging in again",
+        config.etcd.data_dir
+    );
+    let mut progress = Progress::new().followed_in(file);
+    let outcome = carry_out(&host, &config, &secrets, &identity, goal, &lock, &mut progress);
+    if let Some(file) = progress.into_file() {
+        file.end(result_of(goal, outcome.as_ref()));
+    }
+    match outcome {
+        Ok(_) => {
+            tracing::warn!("the session of etcd's LUN is there again, and etcd can use the LUN");
+            Ok(())
+        }
+        // What this run is for is done. The rest is a person's.
+        Err(Exit::Refused(refusal))
+            if matches!(*refusal, Refusal::ShutDown(ShutDownRefusal::ShutDown { .. })) =>
+        {
+            tracing::error!(
+                "the session of etcd's LUN is there again, and etcd stays down until someone runs `etcd-lun apply`: {refusal}"
+            );
+            Ok(())
+        }
+        Err(exit) => Err(exit),
+    }
+}
+
+/// Whether the LUN is gone. Looks twice, because systemd starts no second run for the loss of another path during this one.
+fn is_lost(host: &Host, config: &Config, identity: &Identity) -> Result<bool, Exit> {
+    const PAUSE: Duration = Duration::from_secs(2);
+    if hands::is_stopping(host).context("asking systemd whether the system shuts down")? {
+        return Ok(false);
+    }
+    let now = || {
+        let node = observe::node(
+            host,
+            config,
+            identity.clone(),
+            observe::Viewpoint::Reader,
+            observe::Asked::NOTHING,
+        );
+        plan::has_lost_its_lun(config, &node)
+    };
+    if now() {
+        return Ok(true);
+    }
+    host.pause(PAUSE).context("waiting for another look")?;
+    Ok(now())
+}
+
+/// Makes a run by hand independent of its terminal. A service has neither a terminal nor a session that could end.
+fn prepare(host: &Host, goal: Goal) -> Result<(), Exit> {
+    if goal == Goal::Lun(Occasion::Boot) || env::under_systemd() {
+        return Ok(());
+    }
+    host.interrupt.outlive_terminal();
+    output::outlive_terminal().context("starting the thread that writes to the terminal")?;
+    match scope::enter(host, verb(goal))? {
+        None => print_err(&format!(
+            "This run goes on if the terminal closes: `journalctl -t etcd-lun -f` or `etcd-lun {}` follows it.",
+            verb(goal)
+        )),
+        Some(why) => print_err(&format!(
+            "warning: this run has no systemd scope of its own ({why}): if its session is killed, it is killed too, and etcd may stay stopped; `etcd-lun {}` then goes on",
+            verb(goal)
+        )),
+    }
+    Ok(())
+}
+
+fn carry_out(
+    host: &Host,
+    config: &Config,
+    secrets: &Secrets,
+    identity: &Identity,
+    goal: Goal,
+    lock: &Lock,
+    progress: &mut Progress<'_>,
+) -> Result<Done, Exit> {
+    log_domain(host, config);
+    Ok(apply::apply(host, config, secrets, identity, goal, lock, progress)?)
+}
+
+/// What `apply` prints.
+pub const APPLY: Document<Done> =
+    Document::under("apply", "apply", "etcd-lun apply --json, when it succeeds");
+
+/// What `rollback` prints.
+pub const ROLLBACK: Document<Done> =
+    Document::under("rollback", "rollback", "etcd-lun rollback --json, when it succeeds");
+
+/// What `claim` prints.
+pub const CLAIM: Document<Done> =
+    Document::under("claim", "claim", "etcd-lun claim --json, when it succeeds");
+
+/// How the run has ended, for those who follow it.
+fn result_of(goal: Goal, outcome: Result<&Done, &Exit>) -> RunResult {
+    match outcome {
+        Ok(done) => {
+            let document = match goal {
+                Goal::Lun(_) => APPLY,
+                Goal::Local => ROLLBACK,
+                Goal::Claim | Goal::ClaimLocal => CLAIM,
+            };
+            let json = document.of(done);
+            RunResult { code: 0, text: summary(goal, done), json }
+        }
+        Err(exit) => {
+            let text = exit.line().unwrap_or_default();
+            let json = failure(exit).unwrap_or_default();
+            RunResult { code: exit.code(), text, json }
+        }
+    }
+}
+
+fn summary(goal: Goal, done: &Done) -> String {
+    if goal == Goal::Claim {
+        return "This node owns the LUN: run `etcd-lun apply`, or reboot.".into();
+    }
+    if done.steps == 0 {
+        return show::nothing_to_do(done.rolled_back);
+    }
+    let place = if done.rolled_back.is_some() { "local disk" } else { "LUN" };
+    let away = done.away.map(|away| format!(" {away}.")).unwrap_or_default();
+    format!("Done: {} steps, etcd's data is on the {place}.{away}", done.steps)
+}
+
+/// The verb, as it stands on the command line.
+fn verb(goal: Goal) -> &'static str {
+    match goal {
+        Goal::Lun(Occasion::ByHand) => "apply",
+        Goal::Lun(Occasion::Boot) => "apply --boot",
+        Goal::Local => "rollback",
+        Goal::Claim => "claim",
+        Goal::ClaimLocal => "claim --local",
+    }
+}
+
+/// Logs the SELinux domain of this process. If the program has lost its label, or the unit its SELinuxContext=, it works
+/// unconfined. Nobody would notice without this line.
+fn log_domain(host: &Host, config: &Config) {
+    if let Fact::Known(Selinux::On { context, unit, .. }) = observe::selinux(host, config) {
+        match unit {
+            Some(unit) if policy::type_of(&context) != Some(policy::DOMAIN) => {
+                tracing::warn!("{unit} runs unconfined, as {context}: see `etcd-lun selinux status`");
+            }
+            _ => tracing::info!("running as {context}"),
+        }
+    }
+}

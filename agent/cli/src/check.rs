@@ -1,0 +1,208 @@
+//! `config check`, `config example` and `config schema`
+
+use super::{
+    config::{credentials, load_pool},
+    document::Document,
+    exit::Exit,
+    grammar::Check as Options,
+    output::{print_err, print_json, print_out, print_value},
+    secrets,
+    show_config::{self, Files, Skipped},
+};
+use config::{Config, ConfigError, EXAMPLE, FRAGMENTS, NodeRow, Pool, SecretSource, Source};
+use host::{Host, iscsi};
+use node::Identity;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::path::Path;
+
+/// What `config check` prints.
+pub(super) const CONFIG_CHECK: Document<Checked> =
+    Document::beside_version("config-check", "etcd-lun config check --json");
+
+/// What `config check` has found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Checked {
+    #[serde(flatten)]
+    entries: Entries,
+    /// The files of the config.
+    files: Files,
+    /// What is legal and probably a mistake.
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Entries {
+    /// The merged config, in the tables of the file. Sizes and times are numbers, in keys that end in `_bytes` or `_seconds`.
+    Config(Box<Config>),
+    /// All entries, on a machine that is no node.
+    Nodes(Vec<NodeRow>),
+}
+
+/// Prints a config to begin with.
+pub(super) fn example() -> Result<(), Exit> {
+    print_out(EXAMPLE);
+    Ok(())
+}
+
+/// Prints the JSON schema of a config.
+pub(super) fn schema() -> Result<(), Exit> {
+    print_value(&config::schema())
+}
+
+/// `config check`, for this host or for the node with this host name or machine id. On a machine that is no node it prints all
+/// entries. All entries must be valid. Files of secrets are read only on their own node, because no other machine has them, or
+/// from a directory that is named.
+pub(super) fn check(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
+    let Options { node, secrets_from, output } = options;
+    let from = secrets_from.as_deref();
+    let (host, pool, sources) = load_pool(file)?;
+    let files = files(&host, file, &sources)?;
+    let rows = pool.rows()?;
+    let mut warnings = pool.warnings();
+    warnings.extend(readable_by_others(&host, &pool, &sources));
+    warnings.extend(given_secrets(&host, &pool, from)?);
+    let (whose, config) = match node {
+        Some(node) => {
+            let config = pool.for_node(node, node).map_err(|error| match error {
+                ConfigError::NoEntry { .. } => {
+                    let known = rows.iter().map(|row| row.name.clone()).collect();
+                    ConfigError::NoSuchNode { asked: node.clone(), known }
+                }
+                error => error,
+            })?;
+            let secrets = if from.is_some() { "" } else { "; secrets were not read" };
+            (format!("{node}, not this one{secrets}"), Some(config))
+        }
+        None => match observe::identity(&host, false) {
+            // The image of a CI job has no machine id, and such a machine is no node.
+            Err(error) => (format!("not known ({error:#})"), None),
+            Ok(identity) => match pool.for_node(&identity.machine_id, &identity.hostname) {
+                Ok(config) => {
+                    if from.is_none() {
+                        warnings.extend(short_secrets(&host, &config)?);
+                    }
+                    warnings.extend(shared_target(&host, &config));
+                    (this_host(&identity), Some(config))
+                }
+                Err(ConfigError::NoEntry { .. }) => (this_host(&identity), None),
+                Err(error) => return Err(error.into()),
+            },
+        },
+    };
+    // A secret in the config itself is known in both ways.
+    let mut told = std::collections::BTreeSet::new();
+    warnings.retain(|warning| told.insert(warning.clone()));
+    if output.json {
+        let entries = match config {
+            Some(config) => Entries::Config(Box::new(config)),
+            None => Entries::Nodes(rows),
+        };
+        return print_json(&CONFIG_CHECK, &Checked { entries, files, warnings });
+    }
+    print_out(&match &config {
+        Some(config) => show_config::config(config, &whose, &files),
+        None => show_config::nodes(&rows, &whose, &files),
+    });
+    for warning in warnings {
+        print_err(&format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+fn this_host(identity: &Identity) -> String {
+    format!("{}, machine id {}", identity.hostname, identity.machine_id)
+}
+
+/// Which files were read, and which of the directory of fragments were not.
+fn files(host: &Host, file: Option<&Path>, sources: &[Source]) -> Result<Files, ConfigError> {
+    let read = sources.iter().map(|source| source.path.clone()).collect();
+    let mut not_read = Vec::new();
+    let names = if file.is_none() { host.root.list_opt(FRAGMENTS)? } else { None };
+    for name in names.unwrap_or_default() {
+        let why = if name.starts_with('.') {
+            "it is hidden: its name begins with a dot"
+        } else if name.ends_with(".toml") {
+            continue;
+        } else if name.to_lowercase().ends_with(".toml") {
+            "its name must end in .toml, in lower case"
+        } else {
+            "its name does not end in .toml"
+        };
+        not_read.push(Skipped { path: format!("{FRAGMENTS}/{name}"), why });
+    }
+    Ok(Files { read, not_read })
+}
+
+/// Warnings of files with a secret that others than root can read. A file that is not on this machine has none.
+fn readable_by_others(host: &Host, pool: &Pool, sources: &[Source]) -> Vec<String> {
+    let open = |path: &str| host.root.mode(path).ok().flatten().filter(|mode| mode & 0o077 != 0);
+    let cure = |path: &str, mode: u32| {
+        format!("has mode {mode:04o}, so others can read it: run `chmod 0600 {path}`")
+    };
+    let mut found = Vec::new();
+    for (table, secret) in pool
+        .storage
+        .target()
+        .into_iter()
+        .flat_map(|target| target.chaps())
+        .flat_map(|(table, chap)| chap.secrets().map(move |secret| (table, secret)))
+    {
+        match secret {
+            SecretSource::File(path) => {
+                let mode = open(path.as_str());
+                found.extend(mode.map(|mode| format!("`{table}`: {path} {}", cure(path.as_str(), mode))));
+            }
+            SecretSource::Inline(secret) => {
+                for source in sources.iter().filter(|source| secret.is_in(&source.text)) {
+                    let mode = open(&source.path);
+                    found.extend(mode.map(|mode| {
+                        format!("`{table}`: {} holds a secret and {}", source.path, cure(&source.path, mode))
+                    }));
+                }
+            }
+            SecretSource::Credential(_) => {}
+        }
+    }
+    found
+}
+
+/// A warning if another program of this node uses the target, and iscsid would let it end etcd's session. On a machine without
+/// open-iscsi there is nothing to find.
+fn shared_target(host: &Host, config: &Config) -> Option<String> {
+    let target = &config.backing.iscsi()?.target.iqn;
+    let sessions = iscsi::sessions(host).ok()?;
+    let others =
+        observe::others_at_target(host, target, &sessions).ok().filter(|others| !others.is_empty())?;
+    match iscsi::keeps_sessions_in_use(host) {
+        Ok(true) => None,
+        Ok(false) | Err(_) => Some(health::shared(target, &others)),
+    }
+}
+
+/// Reads this node's secrets, which must be valid. Warnings of those that are too short.
+fn short_secrets(host: &Host, config: &Config) -> Result<Vec<String>, ConfigError> {
+    let found = observe::secrets::load(host, config, credentials().as_deref())?;
+    let all = [("target.chap", &found.session), ("target.discovery_chap", &found.discovery)];
+    let short = all.into_iter().filter(|(_, chap)| chap.as_ref().is_some_and(secrets::is_short));
+    Ok(short.map(|(table, _)| SecretSource::short(table)).collect())
+}
+
+/// Judges the secrets that can be known here as `render` does: those in the config, and those of the files in this directory.
+/// Warnings of those that are too short, or that others can read.
+fn given_secrets(host: &Host, pool: &Pool, from: Option<&Path>) -> Result<Vec<String>, Exit> {
+    let Some(target) = pool.storage.target() else { return Ok(Vec::new()) };
+    let Some(from) = from else { return Ok(secrets::judge(target, &Vec::new())?) };
+    let files = secrets::read(host, target, Some(from), "put it there under this name")?;
+    let mut warnings = secrets::judge(target, &files)?;
+    for (path, _) in &files {
+        let found = secrets::place(path, Some(from))?;
+        let mode = host.root.mode(&found).ok().flatten().filter(|mode| mode & 0o077 != 0);
+        warnings.extend(mode.map(|mode| {
+            let found = found.display();
+            format!("{found} has mode {mode:04o}, so others can read it: run `chmod 0600 {found}`")
+        }));
+    }
+    Ok(warnings)
+}

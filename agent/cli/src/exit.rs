@@ -1,0 +1,138 @@
+//! How the program ends: exit codes, and the last line on standard error.
+
+use super::entries::name_of_error;
+use apply::{Failure, run_file::RunResult};
+use config::ConfigError;
+use plan::Refusal;
+use std::{
+    borrow::Cow,
+    process::{ExitCode, Termination},
+};
+
+/// The meaning of the exit codes, from 0 on.
+pub const EXIT_CODES: [&str; 5] =
+    ["converged or healthy", "error", "usage or config", "refused", "unhealthy"];
+
+/// How the program ends.
+#[derive(Debug)]
+pub enum Exit {
+    /// The node is as configured, or healthy; or help was printed.
+    Success,
+    /// Something failed.
+    Error(anyhow::Error),
+    /// The command line or the config is wrong.
+    Usage(String),
+    /// etcd-lun refuses to act, for this reason.
+    Refused(Box<Refusal>),
+    /// etcd-lun refuses to render what could not be used.
+    TooLarge(String),
+    /// The exit code and the last line of a run that this process has followed, and what `--json` prints of it.
+    Followed(Box<RunResult>),
+    /// These checks are not ok. Empty if they are in the journal already.
+    Unhealthy(String),
+}
+
+impl Exit {
+    pub(super) fn code(&self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Error(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Refused(_) | Self::TooLarge(_) => 3,
+            Self::Followed(result) => result.code,
+            Self::Unhealthy(_) => 4,
+        }
+    }
+
+    /// The name under which the documents explain this end.
+    pub(super) fn name(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Error(error) => name_of_error(&format!("{error:#}")).map(Cow::Borrowed),
+            Self::Usage(text) => name_of_error(text).map(Cow::Borrowed),
+            Self::Refused(refusal) => Some(Cow::Owned(refusal.name())),
+            Self::TooLarge(_) => Some(Cow::Borrowed(OBJECT_TOO_LARGE)),
+            Self::Success | Self::Followed(_) | Self::Unhealthy(_) => None,
+        }
+    }
+
+    /// One line: what failed, with all its causes. A control character of a config is shown, and does not reach the terminal.
+    pub(super) fn line(&self) -> Option<String> {
+        self.text().map(|text| visible(&text))
+    }
+
+    fn text(&self) -> Option<String> {
+        match self {
+            Self::Success => None,
+            Self::Error(error) => Some(named("error", self.name(), &format!("{error:#}"))),
+            Self::Usage(text) => Some(named("error", self.name(), text)),
+            Self::Refused(refusal) => Some(named("refused", self.name(), &refusal.to_string())),
+            Self::TooLarge(text) => Some(named("refused", self.name(), text)),
+            Self::Followed(result) => Some(result.text.clone()),
+            Self::Unhealthy(text) if text.is_empty() => None,
+            Self::Unhealthy(text) => Some(format!("unhealthy: {text}")),
+        }
+    }
+}
+
+/// The name of the refusal of an object that a cluster could not store.
+const OBJECT_TOO_LARGE: &str = "object-too-large";
+
+/// The last line of a run: `refused [NAME]: …`. `explain NAME` prints more.
+fn named(kind: &str, name: Option<Cow<'static, str>>, text: &str) -> String {
+    match name {
+        Some(name) => format!("{kind} [{name}]: {text}"),
+        None => format!("{kind}: {text}"),
+    }
+}
+
+/// A text whose control characters are written as in Rust, such as `\u{1b}`. Line breaks and tabs stay: tools print them.
+fn visible(text: &str) -> String {
+    let is_hidden = |letter: char| letter.is_control() && !"\n\t".contains(letter);
+    text.chars().fold(String::new(), |mut shown, letter| {
+        if is_hidden(letter) {
+            shown.extend(letter.escape_debug())
+        } else {
+            shown.push(letter)
+        }
+        shown
+    })
+}
+
+impl Termination for Exit {
+    fn report(self) -> ExitCode {
+        self.code().into()
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.report()
+    }
+}
+
+impl From<ConfigError> for Exit {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(format!("{:#}", anyhow::Error::from(error)))
+    }
+}
+
+impl From<anyhow::Error> for Exit {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<Failure> for Exit {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(refusal) => Self::Refused(refusal),
+            Failure::Error(error) => Self::Error(error),
+        }
+    }
+}
+
+impl From<Refusal> for Exit {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}

@@ -1,0 +1,257 @@
+//! Following a run that somebody else has started.
+
+use super::{exit::Exit, output::print_err};
+use anyhow::anyhow;
+use apply::{
+    alone,
+    run_file::{self, RunState},
+};
+use host::{Host, exec::one_line};
+use node::layout::RUN_FILE;
+use std::{fmt::Write as _, time::Duration};
+
+/// How often the file of the run is read.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Says what the other run does, follows it to its end and prints its further lines. If it fails, and does what was asked for
+/// here, its exit code is this process's.
+///
+/// That it says to have succeeded is no proof: the confined service can write to the file of the run. So the caller then runs
+/// itself, and finds nothing to do.
+pub(super) fn run(host: &Host, verb: &str, other: RunState, follow: bool) -> Result<(), Exit> {
+    let what = describe(&other);
+    if !follow {
+        return Err(Exit::Error(anyhow!(
+            "{what}; it was not followed (--no-follow): nothing is done until it has ended, see `journalctl -t etcd-lun -f`"
+        )));
+    }
+    print_err(&format!("{what}. Following it to its end; Ctrl-C ends only the following."));
+    let last = to_the_end(host, other, &mut print_err)?;
+    let Some(mut result) = last.result else { return Err(Exit::Error(was_killed(&last))) };
+    result.text = clean(&result.text);
+    if !does(&last.verb, verb) {
+        print_err(&result.text);
+        return Err(Exit::Error(anyhow!(
+            "that was `{}`, with exit code {}, and nothing was done for this `{verb}`: run `etcd-lun {verb}` again",
+            clean(&last.verb),
+            result.code
+        )));
+    }
+    if result.code != 0 {
+        return Err(Exit::Followed(Box::new(result)));
+    }
+    print_err(&format!("That run has ended with: {} This run looks at the node itself now.", result.text));
+    Ok(())
+}
+
+/// Whether the other run has done what `verb` asks for: the service at boot does what `apply` does.
+fn does(other: &str, verb: &str) -> bool {
+    other == verb || other.split(' ').next() == Some(verb)
+}
+
+fn describe(run: &RunState) -> String {
+    let mut text = format!(
+        "`etcd-lun {}` runs already (process {}), for {}",
+        clean(&run.verb),
+        run.pid,
+        age(run.age().as_secs())
+    );
+    if !run.step.is_empty() {
+        let _ = write!(text, ", at the step {}", clean(&run.step));
+    }
+    text
+}
+
+/// Seconds in the two largest units that are needed.
+fn age(seconds: u64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// Shows each further line of the run. Returns its last state; one without a result if it was killed.
+fn to_the_end(host: &Host, first: RunState, show: &mut dyn FnMut(&str)) -> Result<RunState, Exit> {
+    let mut seen = first.lines.len();
+    loop {
+        // Before the file is read, because a run writes its result before it releases the lock.
+        let goes_on = alone::is_taken(host)?;
+        let now = match run_file::read(host) {
+            Ok(Some(now)) if now.is_of_same_run(&first) => now,
+            Ok(Some(_)) => {
+                return Err(Exit::Error(anyhow!(
+                    "the run that was followed has ended, and another one has begun: how it ended is in `journalctl -t etcd-lun`"
+                )));
+            }
+            Ok(None) => return Err(lost("it is gone")),
+            Err(why) => return Err(lost(&why)),
+        };
+        now.lines.iter().skip(seen).for_each(|line| show(&shown(line)));
+        seen = now.lines.len();
+        if now.result.is_some() || !goes_on {
+            return Ok(now);
+        }
+        host.pause(PAUSE).map_err(|_| {
+            Exit::Error(anyhow!(
+                "interrupted: only the following has ended; `etcd-lun {}` (process {}) goes on, see `journalctl -t etcd-lun -f`",
+                clean(&first.verb),
+                first.pid
+            ))
+        })?;
+    }
+}
+
+fn lost(why: &str) -> Exit {
+    Exit::Error(anyhow!(
+        "the run cannot be followed any more, because {RUN_FILE} cannot be read ({why}): see `journalctl -t etcd-lun -f`"
+    ))
+}
+
+fn was_killed(run: &RunState) -> anyhow::Error {
+    let verb = clean(&run.verb);
+    let again = verb.split(' ').next().unwrap_or("apply");
+    anyhow!(
+        "`etcd-lun {verb}` (process {}) was killed before its end: etcd may be stopped. Run `etcd-lun {again}`, which goes on from there",
+        run.pid
+    )
+}
+
+/// A text of the file without what could control a terminal, on one line.
+fn clean(text: &str) -> String {
+    one_line(text)
+}
+
+/// A line of the other run, with the indent that results of steps have.
+fn shown(line: &str) -> String {
+    let indent = &line[..line.len() - line.trim_start_matches(' ').len()];
+    format!("{indent}{}", clean(line))
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // the machine of a test
+mod tests {
+    use super::*;
+    use apply::{alone::Turn, run_file::RunResult};
+    use host::{Root, transcript::NoTools};
+    use std::path::PathBuf;
+
+    /// A machine on which one run begins, and its end. `/proc` is the real one: it has the holder of the lock.
+    struct Machine(PathBuf, Host);
+
+    impl Machine {
+        fn new(test: &str) -> Self {
+            let base = std::env::temp_dir().join(format!("etcd-lun-follow-{test}-{}", std::process::id()));
+            std::fs::create_dir_all(&base).unwrap();
+            std::os::unix::fs::symlink("/proc", base.join("proc")).unwrap();
+            let host = Host::fixture(Root::new(&base), Box::new(NoTools)).unwrap();
+            Self(base, host)
+        }
+
+        fn turn(&self) -> Turn<'_> {
+            alone::turn(&self.1, "apply").unwrap()
+        }
+
+        fn put(&self, text: &str) {
+            std::fs::write(self.0.join("run/etcd-lun/run"), text).unwrap();
+        }
+
+        fn follow(&self, run: RunState) -> String {
+            to_the_end(&self.1, run, &mut |_| {}).unwrap_err().line().unwrap()
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    fn result(code: u8, text: &str) -> RunResult {
+        RunResult { code, text: text.into(), json: serde_json::json!({ "version": 1 }) }
+    }
+
+    #[test]
+    fn only_further_lines_and_the_result() {
+        let machine = Machine::new("end");
+        let Turn::Ours(lock, mut file) = machine.turn() else { panic!("nobody else runs") };
+        file.step("[1/2] stop etcd");
+        let Turn::Taken(run) = machine.turn() else { panic!("a run holds the lock") };
+        let said = describe(&run);
+        assert!(said.starts_with(&format!("`etcd-lun apply` runs already (process {})", std::process::id())));
+        assert!(said.ends_with(" s, at the step [1/2] stop etcd"), "{said}");
+        file.step("[2/2] start etcd");
+        file.line("      runs\u{1b}[2J\r (0.1 s)");
+        file.end(result(3, "refused: why"));
+        let mut lines = Vec::new();
+        let end = to_the_end(&machine.1, *run, &mut |line| lines.push(line.to_owned())).unwrap();
+        assert_eq!(lines, ["[2/2] start etcd", "      runs[2J (0.1 s)"]);
+        assert_eq!(end.result, Some(result(3, "refused: why")));
+        drop(lock);
+        // The file of a run that has ended keeps nobody from beginning.
+        assert!(matches!(machine.turn(), Turn::Ours(..)));
+    }
+
+    #[test]
+    fn not_followed_on_request() {
+        let machine = Machine::new("no-follow");
+        let Turn::Ours(_lock, _file) = machine.turn() else { panic!("nobody else runs") };
+        let Turn::Taken(other) = machine.turn() else { panic!("a run holds the lock") };
+        let exit = run(&machine.1, "rollback", *other, false).unwrap_err();
+        let line = exit.line().unwrap();
+        assert!(exit.code() == 1 && line.contains("runs already") && line.contains("--no-follow"), "{line}");
+    }
+
+    #[test]
+    fn a_killed_run_has_no_result() {
+        let machine = Machine::new("killed");
+        let Turn::Ours(lock, file) = machine.turn() else { panic!("nobody else runs") };
+        let Turn::Taken(run) = machine.turn() else { panic!("a run holds the lock") };
+        drop((lock, file));
+        let end = to_the_end(&machine.1, *run, &mut |_| {}).unwrap();
+        assert_eq!(end.result, None);
+        let line = was_killed(&end).to_string();
+        assert!(line.contains("was killed before its end") && line.contains("`etcd-lun apply`"), "{line}");
+        // What it left is not taken for a run.
+        assert!(matches!(machine.turn(), Turn::Ours(..)));
+    }
+
+    #[test]
+    fn another_run_and_a_lost_file() {
+        let machine = Machine::new("other");
+        let Turn::Ours(lock, _file) = machine.turn() else { panic!("nobody else runs") };
+        let Turn::Taken(first) = machine.turn() else { panic!("a run holds the lock") };
+        let text = std::fs::read_to_string(machine.0.join("run/etcd-lun/run")).unwrap();
+        machine.put(&text.replace("\"pid\":", "\"pid\":1"));
+        let said = machine.follow(*first.clone());
+        assert!(said.contains("another one has begun"), "{said}");
+        for (text, why) in [
+            ("garbage", "expected value"),
+            ("", "EOF"),
+            ("{\"version\":2,\"verb\":7}", "its version is 2"),
+            ("{\"version\":1}", "missing field"),
+            (&text.replace("\"lines\"", "\"line\""), "unknown field"),
+        ] {
+            machine.put(text);
+            let said = machine.follow(*first.clone());
+            assert!(said.contains("cannot be followed any more") && said.contains(why), "{text}: {said}");
+        }
+        // Who comes now waits a moment for a file that can be read, and then says why it is none.
+        let said = alone::turn(&machine.1, "apply").unwrap_err().to_string();
+        assert!(said.contains("cannot be read from /run/etcd-lun/run (unknown field"), "{said}");
+        std::fs::remove_file(machine.0.join("run/etcd-lun/run")).unwrap();
+        assert!(machine.follow(*first).contains("it is gone"));
+        drop(lock);
+    }
+
+    #[test]
+    fn what_counts_as_the_same_request() {
+        assert!(does("apply", "apply") && does("apply --boot", "apply"));
+        assert!(!does("rollback", "apply") && !does("apply", "rollback") && !does("", "apply"));
+    }
+
+    #[test]
+    fn ages() {
+        assert_eq!([age(7), age(61), age(3660)], ["7 s", "1 min 1 s", "1 h 1 min"]);
+    }
+}

@@ -1,0 +1,55 @@
+//! `hands`: internal, run by PID 1 for a connection to the hands' socket.
+
+use super::exit::Exit;
+use anyhow::Context as _;
+use apply::hands::{self, Errand};
+use clap::Args;
+use config::Runtime;
+use host::Host;
+use std::io::Read as _;
+use terms::{AbsPath, Iqn};
+
+/// A longer request is none of ours, in bytes.
+const REQUEST_MAX: u64 = 4096;
+
+/// What the unit says of this node.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// The data directory
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: AbsPath,
+    /// The manifest of etcd's static pod
+    #[arg(long, value_name = "FILE", required_unless_present = "unit", conflicts_with = "unit")]
+    pub manifest: Option<AbsPath>,
+    /// The unit of etcd
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<String>,
+    /// The target
+    #[arg(long, value_name = "IQN")]
+    pub target: Option<Iqn>,
+    /// An option of the LUN's mount; may be given more than once
+    #[arg(long, value_name = "OPTION")]
+    pub mount_option: Vec<String>,
+}
+
+/// Reads a request from standard input, does it, and answers over standard output, which is a socket. Both are one line.
+pub(super) fn run(options: &Options) -> Result<(), Exit> {
+    let Options { data_dir, manifest, unit, target, mount_option } = options;
+    let runtime = match (manifest, unit) {
+        (Some(manifest), _) => Runtime::StaticPod { manifest: manifest.clone() },
+        (None, unit) => Runtime::Systemd { unit: unit.clone().unwrap_or_default() },
+    };
+    let errand = Errand {
+        target: target.clone(),
+        data_dir: data_dir.clone(),
+        mount_options: mount_option.clone(),
+        runtime,
+    };
+    let host = Host::machine().context("preparing to work on this machine")?;
+    let mut request = String::new();
+    std::io::stdin().take(REQUEST_MAX).read_to_string(&mut request).context("reading the request")?;
+    host.hold_signals().context("setting up signals")?;
+    hands::serve(&host, &errand, &request, std::io::stdout())
+        .context("answering over standard output: only etcd-lun-hands.socket runs this")?;
+    Ok(())
+}

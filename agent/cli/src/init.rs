@@ -1,0 +1,248 @@
+//! `config init`: a first config from the answers to a few questions.
+
+use super::{
+    exit::Exit,
+    output::{print_document, print_err, print_err_part},
+    values::absolute,
+    written,
+};
+use anyhow::Context as _;
+use clap::{Args, ValueHint};
+use config::{MAIN_FILE, Pool, Source};
+use host::Host;
+use std::{
+    io::{self, BufRead as _, IsTerminal as _},
+    path::PathBuf,
+};
+use terms::{Iqn, LunNumber, Portal, Wwid};
+
+/// `config init`
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// Write to this file, with mode 0600; without it, print to standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute())]
+    output: Option<PathBuf>,
+}
+
+/// Asks, and writes the config. The questions are on standard error, the answers are lines of standard input.
+pub(super) fn run(options: &Options) -> Result<(), Exit> {
+    let host = Host::machine().context("setting up")?;
+    // Before the questions: nobody wants to answer them for nothing.
+    if let Some(file) = &options.output {
+        written::path(&host, file)?;
+    }
+    if let Some(file) = &options.output
+        && host.root.mode(file).context("looking for the file of --output")?.is_some()
+    {
+        return Err(Exit::Usage(format!(
+            "--output: {} is there already, and its content would be lost: name another file, or remove it",
+            file.display()
+        )));
+    }
+    let stdin = io::stdin();
+    let asks_again = stdin.is_terminal();
+    let mut lines = stdin.lock().lines();
+    let mut answer = |question: &str, default: &str| -> Result<Option<String>, Exit> {
+        let shown = if default.is_empty() { String::new() } else { format!(" [{default}]") };
+        if asks_again {
+            print_err_part(&format!("{question}{shown}: "));
+        }
+        let Some(line) = lines.next().transpose().context("reading an answer")? else { return Ok(None) };
+        let line = line.trim();
+        Ok(Some(if line.is_empty() { default } else { line }.to_owned()))
+    };
+    let text = config(&mut |question, default, check| {
+        loop {
+            let Some(line) = answer(question, default)? else {
+                return Err(Exit::Usage(format!(
+                    "standard input ended before the answer to `{question}`: no config was written"
+                )));
+            };
+            match check(&line) {
+                Ok(()) => return Ok(line),
+                Err(why) if asks_again => print_err(&why),
+                Err(why) => return Err(Exit::Usage(format!("`{question}`: {why}"))),
+            }
+        }
+    })?;
+    // What was asked for is checked as every node would check it.
+    let source = Source { path: MAIN_FILE.into(), text: text.clone() };
+    let pool = Pool::load(&[source])?;
+    pool.rows()?;
+    for warning in pool.warnings() {
+        print_err(&format!("warning: {warning}"));
+    }
+    match &options.output {
+        Some(file) => written::write(&host, file, &text)?,
+        None => print_document(&text)?,
+    }
+    print_err(
+        "next: `etcd-lun --config FILE config check`, then rollout.md, or one-node.md for one node by hand",
+    );
+    Ok(())
+}
+
+/// Whether a text is an answer, or what is wrong with it.
+type Check<'a> = &'a dyn Fn(&str) -> Result<(), String>;
+
+/// Asks a question with this default, until the answer passes the check.
+type Ask<'a> = &'a mut dyn FnMut(&str, &str, Check<'_>) -> Result<String, Exit>;
+
+/// The config that the answers make, with a comment where a person may want to change it.
+fn config(ask: Ask<'_>) -> Result<String, Exit> {
+    let portals = ask("The target's portals, such as 192.168.10.5, 192.168.11.5", "", &|text| {
+        each(text, |one| one.parse::<Portal>().map(drop).map_err(|error| error.to_string()))
+    })?;
+    let portals: Vec<_> = parts(&portals).map(quoted).collect();
+    let iqn = ask(
+        "The target's name (the array shows it, and `iscsiadm -m discovery -t sendtargets -p PORTAL`)",
+        "",
+        &|text| text.parse::<Iqn>().map(drop).map_err(|error| error.to_string()),
+    )?;
+    let user = ask("The user name of CHAP; `none` without CHAP", "none", &|_| Ok(()))?;
+    let runtime = ask("What runs etcd: static-pod (OpenShift) or systemd", "static-pod", &|text| {
+        let known = ["static-pod", "systemd"].contains(&text);
+        if known { Ok(()) } else { Err(format!("`{text}` is neither static-pod nor systemd")) }
+    })?;
+    let names = ask("The host names of the nodes, such as master-0, master-1, master-2", "", &|text| {
+        each(text, |one| {
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-.".contains(&b);
+            if one.bytes().all(plain) { Ok(()) } else { Err(format!("`{one}` is not a host name")) }
+        })
+    })?;
+    let mut text = format!(
+        "# A config of etcd-lun, the same on all nodes: {MAIN_FILE}, mode 0600.\n\
+         # `etcd-lun config check` checks it, and docs/config.md lists every key.\n\n\
+         [target]\niqn = {}\nportals = [{}]\n",
+        quoted(&iqn),
+        portals.join(", ")
+    );
+    if user != "none" {
+        text += &format!(
+            "\n[target.chap]\nusername = {}\n\
+             credential = \"chap\"                # each node needs it: rollout.md, \"Bring the secret to the nodes\"\n",
+            quoted(&user)
+        );
+    }
+    text += &format!("\n[etcd]\nruntime = {}\n", quoted(&runtime));
+    text += "\n[boot]\ngate = \"etcd\"                      # \"kubelet\": without its LUN, nothing of the cluster starts on a node\n";
+    for name in parts(&names) {
+        let short = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
+        let default = format!("iqn.1994-05.com.redhat:{short}");
+        let initiator =
+            ask(&format!("The initiator name of {name}, which the array must allow"), &default, &|text| {
+                Iqn::of_initiator(text).map(drop).map_err(|error| error.to_string())
+            })?;
+        let lun = ask(&format!("The LUN of {name}: its number at the array, or its WWID"), "1", &|text| {
+            lun(text).map(drop)
+        })?;
+        text += &format!(
+            "\n[[node]]\nhostname = {}\ninitiator = {}\n{}\n",
+            quoted(name),
+            quoted(&initiator),
+            lun_line(&lun)
+        );
+    }
+    Ok(text)
+}
+
+/// The key that an answer about a LUN means.
+fn lun(text: &str) -> Result<&'static str, String> {
+    match text.parse::<u32>() {
+        Ok(..=LunNumber::ONE_BYTE) => return Ok("lun"),
+        Ok(number) => {
+            return Err(format!(
+                "arrays encode number {number} in different ways: give the LUN's WWID, which the array and `etcd-lun luns` on the node show"
+            ));
+        }
+        Err(_) => {}
+    }
+    text.parse::<Wwid>().map(|_| "wwid").map_err(|error| error.to_string())
+}
+
+fn lun_line(text: &str) -> String {
+    match lun(text) {
+        Ok("lun") => format!(
+            "lun = {text}                            # better its wwid: `etcd-lun luns` on the node prints it"
+        ),
+        _ => format!("wwid = {}", quoted(text)),
+    }
+}
+
+/// The parts of an answer with several values.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split([',', ' ']).map(str::trim).filter(|part| !part.is_empty())
+}
+
+/// Checks each part; there must be one.
+fn each(text: &str, check: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
+    if parts(text).next().is_none() {
+        return Err("one value is needed, or several with commas between them".into());
+    }
+    parts(text).try_for_each(check)
+}
+
+/// A text as a value of TOML, which takes the strings of JSON (toml.io, "String").
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(answers: &[&str]) -> Result<String, String> {
+        let mut rest = answers.iter();
+        config(&mut |question, default, check| {
+            let line = rest.next().map_or(default, |line| if line.is_empty() { default } else { line });
+            check(line).map_err(|why| Exit::Usage(format!("{question}: {why}")))?;
+            Ok(line.to_owned())
+        })
+        .map_err(|exit| format!("{exit:?}"))
+    }
+
+    #[test]
+    fn the_answers_make_a_config_that_every_node_takes() {
+        let wwid = "naa.60014050000000000000000000000002";
+        let text = answered(&[
+            "192.168.10.5, [2001:db8::5]:3261",
+            "iqn.2024-02.com.example:etcd",
+            "it's \"one\"",
+            "",
+            "master-0 Master-1.example.com",
+            "",
+            "7",
+            "",
+            wwid,
+        ])
+        .unwrap();
+        let pool = Pool::load(&[Source { path: MAIN_FILE.into(), text: text.clone() }]).unwrap();
+        assert_eq!(pool.rows().unwrap().len(), 2);
+        let config = pool.for_node("", "master-1.example.com").unwrap();
+        let shown = serde_json::to_string(&config).unwrap();
+        assert!(shown.contains("iqn.1994-05.com.redhat:master-1") && shown.contains(wwid), "{shown}");
+        for line in ["lun = 7  ", "credential = \"chap\"", "\"[2001:db8::5]:3261\"]"] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_is_said_at_its_question() {
+        for (answers, says) in [
+            (&[""][..], "one value is needed"),
+            (&["192.168.10.5:0"], "portal"),
+            (&["192.168.10.5", "etcd"], "iSCSI name"),
+            (&["192.168.10.5", "iqn.2024-02.com.example:etcd", "", "pod"], "neither static-pod nor systemd"),
+            (&["192.168.10.5", "iqn.2024-02.com.example:etcd", "", "", "a/b"], "is not a host name"),
+            (&["192.168.10.5", "iqn.2024-02.com.example:etcd", "", "", "a", "IQN.x"], "iSCSI name"),
+            (&["192.168.10.5", "iqn.2024-02.com.example:etcd", "", "", "a", "", "one"], "`one`"),
+            (
+                &["192.168.10.5", "iqn.2024-02.com.example:etcd", "", "", "a", "", "300"],
+                "give the LUN's WWID",
+            ),
+        ] {
+            let said = answered(answers).unwrap_err();
+            assert!(said.contains(says), "{answers:?}: {said}");
+        }
+    }
+}

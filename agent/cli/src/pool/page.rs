@@ -1,0 +1,118 @@
+//! The health of a pool as one table: checks that differ as rows, nodes as columns.
+
+use health::{SaidNode, differing};
+use std::fmt::Write as _;
+
+const CHECK: usize = 16;
+/// What a column needs for its outcome.
+const OUTCOME: usize = 11;
+
+/// The table, then what was found, then the cluster.
+pub(super) fn table(nodes: &[SaidNode]) -> String {
+    let mut text = String::new();
+    let width = nodes.iter().map(|node| node.node.len()).max().unwrap_or_default().max(OUTCOME);
+    let mut line = |first: &str, rest: &mut dyn Iterator<Item = &str>| {
+        let cells: String = rest.map(|cell| format!("  {cell:<width$}")).collect();
+        let _ = writeln!(text, "{}", format!("{first:<CHECK$}{cells}").trim_end());
+    };
+    let checks = differing(nodes);
+    line("CHECK", &mut nodes.iter().map(|node| node.node.as_str()));
+    for check in &checks {
+        line(check, &mut nodes.iter().map(|node| word(node, check)));
+    }
+    let most = nodes.iter().map(|node| node.rows.len()).max().unwrap_or_default();
+    if checks.is_empty() {
+        let all = if most == 0 { "all checks".to_owned() } else { format!("all {most} checks") };
+        line(&all, &mut nodes.iter().map(|node| answered(node, "ok")));
+    } else if most > checks.len() {
+        let others = format!("{} more", most - checks.len());
+        line(&others, &mut nodes.iter().map(|node| answered(node, "ok")));
+    }
+    for node in nodes {
+        for row in node.rows.iter().filter(|row| !row.is_ok()) {
+            let _ = write!(text, "\n{}, {}: {}", node.node, row.check, row.detail);
+        }
+        if let Some(problem) = &node.problem {
+            let _ = write!(text, "\n{}: no answer: {problem}", node.node);
+        }
+    }
+    let cluster = nodes.iter().find_map(|node| Some((node, node.row("cluster").filter(|row| row.is_ok())?)));
+    if let Some((node, row)) = cluster {
+        let _ = write!(text, "\ncluster, as {} sees it: {}", node.node, row.detail);
+    }
+    text
+}
+
+fn answered<'a>(node: &SaidNode, word: &'a str) -> &'a str {
+    if node.problem.is_some() { "no answer" } else { word }
+}
+
+fn word(node: &SaidNode, check: &str) -> &'static str {
+    if node.problem.is_some() {
+        return "no answer";
+    }
+    match node.row(check).map(|row| row.outcome.as_str()) {
+        Some("ok") => "ok",
+        Some("found") => "FOUND",
+        Some(_) => "CANNOT TELL",
+        // A node before its migration has fewer checks.
+        None => "-",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use health::SaidRow;
+
+    fn row(check: &str, outcome: &str, detail: &str) -> SaidRow {
+        let severity = "critical".into();
+        SaidRow { check: check.into(), severity, outcome: outcome.into(), detail: detail.into() }
+    }
+
+    fn node(name: &str, rows: Vec<SaidRow>) -> SaidNode {
+        SaidNode { node: name.into(), problem: None, rows }
+    }
+
+    #[test]
+    fn all_is_well() {
+        let rows =
+            || vec![row("session", "ok", "logged in"), row("cluster", "ok", "3 of 3 voters are healthy")];
+        let text = table(&[node("master-0", rows()), node("master-1", rows())]);
+        let expected = "CHECK             master-0     master-1
+all 2 checks      ok           ok
+
+cluster, as master-0 sees it: 3 of 3 voters are healthy";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn nobody_answers() {
+        let text = table(&[SaidNode::silent("master-0", "why".into())]);
+        assert_eq!(
+            text,
+            "CHECK             master-0\nall checks        no answer\n\nmaster-0: no answer: why"
+        );
+    }
+
+    #[test]
+    fn what_differs_is_a_row_and_a_line() {
+        let nodes = [
+            node("master-0", vec![row("session", "ok", ""), row("mount", "ok", ""), row("etcd", "ok", "")]),
+            node(
+                "master-1",
+                vec![row("session", "found", "there is no session"), row("mount", "cannot-tell", "why")],
+            ),
+            SaidNode::silent("master-2", "the command exited with 255: no route to host".into()),
+        ];
+        let expected = "CHECK             master-0     master-1     master-2
+session           ok           FOUND        no answer
+mount             ok           CANNOT TELL  no answer
+1 more            ok           ok           no answer
+
+master-1, session: there is no session
+master-1, mount: why
+master-2: no answer: the command exited with 255: no route to host";
+        assert_eq!(table(&nodes), expected);
+    }
+}

@@ -1,0 +1,106 @@
+//! Which nodes are asked, how they are reached, and what counts as an answer.
+
+use crate::{
+    completion,
+    exit::Exit,
+    values::{FROM_CLUSTER, node_names},
+};
+use clap::Args;
+use config::{ConfigError, Pool, is_host_name};
+use health::SaidNode;
+use host::{ExecError, Host, Output, exec::one_line, via::Via};
+use std::time::Duration;
+
+/// Which nodes, and how they are reached.
+#[derive(Debug, Args)]
+pub(super) struct Reach {
+    /// How a command gets to a node, {node} being its name: 'oc debug -q node/{node} -- chroot /host', or 'ssh root@{node}'
+    #[arg(long, value_name = "COMMAND")]
+    pub via: Via,
+    /// Only this node; may be given several times, or with several names in it, as `oc get nodes -o name` prints them. Without
+    /// it, all that the config names
+    #[arg(long, value_name = "NAME", add = completion::nodes())]
+    pub node: Vec<String>,
+}
+
+/// How long a node may take to answer. `oc debug` starts a pod first.
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(180);
+
+/// The nodes to ask, by the names that the config has for them.
+pub(super) fn names(pool: &Pool, asked: &[String]) -> Result<Vec<String>, Exit> {
+    let known = pool.host_names()?;
+    let asked = node_names(asked);
+    if asked.is_empty() {
+        if let [first, ..] = pool.patterns().as_slice() {
+            return Err(Exit::Usage(format!(
+                "the config does not name the nodes that {first} matches: name each node with --node, such as {FROM_CLUSTER}"
+            )));
+        }
+        return if known.is_empty() {
+            Err(Exit::Usage(
+                "no [[node]] entry of the config has a hostname: name the nodes with --node".into(),
+            ))
+        } else {
+            Ok(known)
+        };
+    }
+    let mut names: Vec<String> = Vec::new();
+    for name in asked {
+        // It becomes a part of a command line.
+        if !is_host_name(&name) {
+            return Err(Exit::Usage(format!("`{name}` is not the name of a node")));
+        }
+        let is_known = match pool.patterns().is_empty() {
+            true => known.is_empty() || known.contains(&name),
+            false => pool.knows(&name),
+        };
+        if !is_known {
+            let entries = pool.rows()?.into_iter().map(|row| row.name).collect();
+            return Err(ConfigError::NoSuchNode { asked: name, known: entries }.into());
+        }
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// What a node has printed; or why it has not answered. A program that prints JSON speaks by it, whatever its exit code: `oc debug`
+/// does not pass on exit codes.
+pub(super) fn printed(answer: Result<Output, ExecError>) -> Result<String, String> {
+    match answer {
+        Ok(output) if output.stdout.trim_start().starts_with('{') => Ok(output.stdout),
+        Ok(output) if output.code == 0 => Err("the command printed no JSON".into()),
+        Ok(output) => Err(format!("the command exited with {}: {}", output.code, one_line(&output.stderr))),
+        Err(error) => Err(one_line(&format!("{:#}", anyhow::Error::from(error)))),
+    }
+}
+
+/// What each node says of its health.
+pub(super) fn healths(host: &Host, via: &Via, nodes: &[String]) -> Vec<SaidNode> {
+    let answers = via.ask_all(host, nodes, &["etcd-lun", "health", "--json"], ANSWER_LIMIT);
+    let said = nodes.iter().zip(answers).map(|(node, answer)| {
+        let read = printed(answer).and_then(|text| SaidNode::parse(node, &text));
+        read.unwrap_or_else(|why| SaidNode::silent(node, why))
+    });
+    said.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_as_an_answer() {
+        let output = |code, stdout: &str, stderr: &str| {
+            printed(Ok(Output { code, stdout: stdout.into(), stderr: stderr.into() }))
+        };
+        assert_eq!(output(1, "{}", "error: non-zero exit code from debug container").unwrap(), "{}");
+        assert_eq!(output(0, "hello", "").unwrap_err(), "the command printed no JSON");
+        let refused = output(255, "", "ssh: connect to host a port 22:\n Connection refused\n").unwrap_err();
+        assert_eq!(
+            refused,
+            "the command exited with 255: ssh: connect to host a port 22:; Connection refused"
+        );
+    }
+}

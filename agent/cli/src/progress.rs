@@ -1,0 +1,154 @@
+//! Shows the progress of a long run: lines on a terminal, events in the journal, and the file of the run.
+
+use super::{
+    env,
+    output::{is_terminal, print_err, print_err_part},
+    time_left::TimeLeft,
+};
+use apply::{StepNumber, Watcher, run_file::RunFile};
+use host::terminal::Stream;
+use plan::{Plan, Step};
+use std::time::{Duration, Instant};
+use terms::Bytes;
+
+/// Shows the progress of a run.
+#[derive(Debug)]
+pub(super) struct Progress<'a> {
+    terminal: bool,
+    quiet: bool,
+    /// The number of the step, and of all steps.
+    place: String,
+    title: String,
+    /// What was said of the cluster.
+    cluster: String,
+    last: Option<Instant>,
+    left: TimeLeft,
+    /// For those who follow the run.
+    file: Option<RunFile<'a>>,
+}
+
+impl<'a> Progress<'a> {
+    /// Under systemd: only events. Elsewhere: lines on standard error.
+    pub(super) fn new() -> Self {
+        let terminal = is_terminal(Stream::Err) && !env::is_dumb();
+        let quiet = env::under_systemd();
+        Self {
+            terminal,
+            quiet,
+            place: String::new(),
+            title: String::new(),
+            cluster: String::new(),
+            last: None,
+            left: TimeLeft::default(),
+            file: None,
+        }
+    }
+
+    /// The same, which also says all of it to those who follow the run.
+    pub(super) fn followed_in(self, file: RunFile<'a>) -> Self {
+        Self { file: Some(file), ..self }
+    }
+
+    /// The file in which the run is followed, to end it.
+    pub(super) fn into_file(self) -> Option<RunFile<'a>> {
+        self.file
+    }
+
+    fn line(&self, text: &str) {
+        if !self.quiet {
+            let erase = if self.terminal && self.last.is_some() { "\r\x1b[K" } else { "" };
+            print_err(&format!("{erase}{text}"));
+        }
+    }
+
+    /// The same, and for those who follow the run.
+    fn line_for_all(&mut self, text: &str) {
+        if let Some(file) = &mut self.file {
+            file.line(text);
+        }
+        self.line(text);
+    }
+}
+
+impl Watcher for Progress<'_> {
+    fn planned(&mut self, plan: &Plan) {
+        self.left.planned(plan);
+        if let Some(horizon) = plan.horizon {
+            tracing::debug!("{} steps; {horizon}", plan.steps.len());
+        }
+        if let Some(cluster) = plan.cluster.as_ref().filter(|cluster| **cluster != self.cluster) {
+            tracing::info!("cluster: {cluster}");
+            self.line_for_all(&format!("cluster: {cluster}"));
+            self.cluster.clone_from(cluster);
+        }
+    }
+
+    fn waiting(&mut self, for_what: &str) {
+        tracing::info!("{} waits: {for_what}", self.place);
+        self.line_for_all(&format!("      waits: {for_what}"));
+    }
+
+    fn started(&mut self, number: StepNumber, step: &Step) {
+        self.left.started(step, Instant::now());
+        self.place = number.to_string();
+        self.title = format!("{} {step}", self.place);
+        tracing::info!(STEP = step.id(), "{} started", self.title);
+        if let Some(file) = &mut self.file {
+            file.step(&self.title);
+        }
+        self.line(&self.title);
+    }
+
+    fn moved(&mut self, done: u64, of: Option<u64>) {
+        if !self.terminal || self.quiet {
+            return;
+        }
+        // A person needs ten updates a second at most.
+        if self.last.is_some_and(|last| last.elapsed() < Duration::from_millis(100)) {
+            return;
+        }
+        let mut text = match of.filter(|of| *of > 0) {
+            Some(of) => format!("{} of {}, {} %", Bytes(done), Bytes(of), done.saturating_mul(100) / of),
+            None => Bytes(done).to_string(),
+        };
+        if let Some(left) = self.left.moved(done, of, Instant::now()) {
+            text.push_str(&format!("; all steps take about {left} more"));
+        }
+        print_err_part(&format!("\r\x1b[K      {text}"));
+        self.last = Some(Instant::now());
+    }
+
+    fn ended(&mut self, step: &Step, outcome: Result<&str, &str>, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        match outcome {
+            Ok(what) => {
+                tracing::info!(
+                    STEP = step.id(),
+                    DURATION_US = micros,
+                    "{} {} done: {what}",
+                    self.place,
+                    step.id()
+                );
+                self.line_for_all(&format!("      {what} ({:.1} s)", took.as_secs_f32()));
+            }
+            Err(why) => {
+                tracing::info!(
+                    STEP = step.id(),
+                    DURATION_US = micros,
+                    "{} {} failed: {why}",
+                    self.place,
+                    step.id()
+                );
+                self.line_for_all("      failed");
+            }
+        }
+        self.last = None;
+    }
+
+    fn noted(&mut self, text: &str) {
+        if let Some(file) = &mut self.file {
+            file.line(text);
+        }
+        tracing::warn!("{text}");
+    }
+}

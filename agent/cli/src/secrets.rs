@@ -1,0 +1,78 @@
+//! The secrets of a config on a machine that need not be a node: read from a directory, and judged as a node would.
+
+use super::exit::Exit;
+use anyhow::Context as _;
+use config::{ChapSource, ConfigError, SecretSource, Target};
+use host::Host;
+use observe::secrets::in_file;
+use std::path::{Path, PathBuf};
+use terms::{AbsPath, Chap, Secret};
+
+/// Files of secrets, by their paths on a node, with their texts.
+pub(super) type Files = Vec<(AbsPath, String)>;
+
+/// Reads the files of secrets. In the directory `from` they have the last part of their names. `cure` ends the message about a
+/// file that cannot be read.
+pub(super) fn read(host: &Host, target: &Target, from: Option<&Path>, cure: &str) -> Result<Files, Exit> {
+    let mut files = Vec::new();
+    for path in delivery::secret_files(target) {
+        let what = || format!("the secret in {path}");
+        let found = place(&path, from)?;
+        let bytes = host
+            .root
+            .read_input(&found)
+            .map_err(|error| ConfigError::Secret { what: what(), why: format!("{error}: {cure}") })?;
+        in_file(&bytes).map_err(|why| ConfigError::Secret {
+            what: what(),
+            why: format!("{}: {why}", found.display()),
+        })?;
+        files.push((path.clone(), String::from_utf8(bytes).context("reading a secret")?));
+    }
+    Ok(files)
+}
+
+/// Where the file of a secret is on this machine.
+pub(super) fn place(path: &AbsPath, from: Option<&Path>) -> Result<PathBuf, Exit> {
+    Ok(match from {
+        Some(dir) => std::path::absolute(dir).context("finding --secrets-from")?.join(path.name()),
+        None => path.as_path().to_owned(),
+    })
+}
+
+/// Checks the CHAP credentials as every node would, as far as they are known here. Warnings of secrets that are too short.
+pub(super) fn judge(target: &Target, files: &Files) -> Result<Vec<String>, ConfigError> {
+    let mut warnings = Vec::new();
+    for (table, chap) in [("target.chap", &target.chap), ("target.discovery_chap", &target.discovery_chap)] {
+        if let Some(chap) = chap
+            && is_short(&credentials(table, chap, files)?)
+        {
+            warnings.push(SecretSource::short(table));
+        }
+    }
+    Ok(warnings)
+}
+
+/// Whether a secret of these credentials is too short.
+pub(super) fn is_short(chap: &Chap) -> bool {
+    chap.password().is_short() || chap.mutual().is_some_and(|(_, secret)| secret.is_short())
+}
+
+fn credentials(table: &str, chap: &ChapSource, files: &Files) -> Result<Chap, ConfigError> {
+    let text = |source: &SecretSource| match source {
+        SecretSource::Inline(secret) => Some(secret.clone()),
+        SecretSource::File(path) => {
+            let text = files.iter().find(|(file, _)| file == path).map(|(_, text)| text.as_bytes());
+            text.and_then(|text| in_file(text).ok())
+        }
+        SecretSource::Credential(_) => None,
+    };
+    // An unknown secret cannot be checked. A placeholder lets the checks of the others run.
+    let unknown = |whose: &str| Secret::new(format!("a credential of {whose}"));
+    let password = text(&chap.password).unwrap_or_else(|| unknown("the node"));
+    let mutual = chap
+        .mutual
+        .as_ref()
+        .map(|(name, secret)| (name.clone(), text(secret).unwrap_or_else(|| unknown("the target"))));
+    Chap::new(chap.username.clone(), password, mutual)
+        .map_err(|error| ConfigError::Secret { what: format!("`{table}`"), why: error.to_string() })
+}

@@ -1,0 +1,174 @@
+//! Errors of the config: where, what was found, and what was expected.
+
+use super::source::MAIN_FILE;
+use terms::{TermError, nearest};
+
+/// Why a config is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// There is neither the main file nor a fragment.
+    #[error("no config: write {} (`etcd-lun config example` prints one)", MAIN_FILE)]
+    NoFile,
+    /// A file isn't TOML, or has an unknown key, or a value of the wrong form.
+    #[error("reading {path}, line {line}, column {column}: {said}")]
+    Toml {
+        /// The file.
+        path: String,
+        /// The line, counted from 1.
+        line: usize,
+        /// The column in characters, counted from 1.
+        column: usize,
+        /// What is wrong, and what was expected.
+        said: String,
+    },
+    /// A required key is missing.
+    #[error(
+        "`{key}` is missing from {place}: write for example `{} = {example}` below {}",
+        last(key),
+        heading(key)
+    )]
+    Missing {
+        /// The key, with its table.
+        key: &'static str,
+        /// The file and line of the table that lacks it, or the config as a whole.
+        place: String,
+        /// A valid value, in TOML.
+        example: &'static str,
+    },
+    /// A value has the right form and is still wrong.
+    #[error("`{key}` in {place}: {found}, expected {expected}")]
+    Value {
+        /// The key, with its table.
+        key: &'static str,
+        /// The file and line of the value, or the config as a whole.
+        place: String,
+        /// What was found.
+        found: String,
+        /// What is valid.
+        expected: &'static str,
+    },
+    /// No `[[node]]` entry matches this host.
+    #[error(
+        "no [[node]] entry in the config matches this host (hostname `{hostname}`, machine id {machine_id}); tried {}; add an entry with {wanted}",
+        list(tried)
+    )]
+    NoEntry {
+        /// This host's name.
+        hostname: String,
+        /// This host's machine id.
+        machine_id: String,
+        /// All entries.
+        tried: Vec<String>,
+        /// What an entry needs besides the node's name.
+        wanted: &'static str,
+    },
+    /// No `[[node]]` entry has the name that was asked for.
+    #[error(
+        "--node: no [[node]] entry has the host name or machine id `{asked}`{}; the entries are {}",
+        did_you_mean(asked, known),
+        list(known)
+    )]
+    NoSuchNode {
+        /// The name.
+        asked: String,
+        /// The names of all entries.
+        known: Vec<String>,
+    },
+    /// More than one entry matches this host.
+    #[error(
+        "{} [[node]] entries in the config match this host (hostname `{hostname}`, machine id {machine_id}): {}; leave one",
+        matching.len(),
+        list(matching)
+    )]
+    SeveralEntries {
+        /// This host's name.
+        hostname: String,
+        /// This host's machine id.
+        machine_id: String,
+        /// The entries that match.
+        matching: Vec<String>,
+    },
+    /// A term is of the wrong form.
+    #[error(transparent)]
+    Term(TermError),
+    /// There is no file of the name that was asked for.
+    #[error(
+        "there is no config {path}: name the file that is meant, or write it with `etcd-lun config init --output {path}`"
+    )]
+    NoSuchFile {
+        /// The file.
+        path: String,
+    },
+    /// A file could not be read.
+    #[error("reading the config")]
+    Read(#[from] std::io::Error),
+    /// A secret could not be read, or can't be used.
+    #[error("{what}: {why}")]
+    Secret {
+        /// Which secret: its key and where it comes from.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl ConfigError {
+    pub(super) fn value(key: &'static str, found: &str, expected: &'static str) -> Self {
+        Self::Value { key, place: WHOLE.into(), found: found.to_owned(), expected }
+    }
+
+    pub(super) fn missing(key: &'static str, example: &'static str) -> Self {
+        Self::Missing { key, place: WHOLE.into(), example }
+    }
+
+    /// The same error, with the place where somebody has to correct it.
+    pub(super) fn at(mut self, whereabouts: impl FnOnce(&str) -> Option<String>) -> Self {
+        if let Self::Value { key, place, .. } | Self::Missing { key, place, .. } = &mut self
+            && place == WHOLE
+            && let Some(found) = whereabouts(key)
+        {
+            *place = found;
+        }
+        self
+    }
+}
+
+/// The place of an error before its line is known.
+const WHOLE: &str = "the config";
+
+/// The name of a key without its table.
+fn last(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+/// The table of a key as a file has it.
+fn heading(key: &str) -> String {
+    match key.rsplit_once('.') {
+        Some(("node", _)) => "[[node]]".into(),
+        Some((table, _)) => format!("[{table}]"),
+        None => "no table".into(),
+    }
+}
+
+fn did_you_mean(asked: &str, known: &[String]) -> String {
+    let whole = nearest(asked, known.iter().map(String::as_str));
+    // A person types the name without its domain.
+    let short = || {
+        let near = nearest(asked, known.iter().filter_map(|name| name.split('.').next()))?;
+        known.iter().map(String::as_str).find(|name| name.split('.').next() == Some(near))
+    };
+    whole.or_else(short).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+}
+
+/// How many entries an error lists. A pool can have hundreds, and the line would hide what is wrong.
+const LISTED: usize = 8;
+
+fn list(items: &[String]) -> String {
+    match items {
+        [] => "none: the config has no [[node]] entry".into(),
+        [first @ .., _] if first.len() >= LISTED => {
+            format!("{} and {} more", items[..LISTED].join(", "), items.len() - LISTED)
+        }
+        all => all.join(", "),
+    }
+}

@@ -1,0 +1,238 @@
+//! The requests, and their form on the socket: one line of JSON, and one line back.
+
+use host::systemd::Unit;
+use serde::{Deserialize, Serialize};
+use terms::{FsLabel, FsUuid};
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Asks the target of a session for its LUNs.
+    Scan {
+        /// The session.
+        session: u32,
+    },
+    /// Tells the kernel to forget a LUN of a session.
+    Forget {
+        /// The session.
+        session: u32,
+        /// The LUN, as the kernel writes its address.
+        lun: u64,
+    },
+    /// Sets for how long a session without a connection keeps commands waiting.
+    SetTimeout {
+        /// The session.
+        session: u32,
+        /// Seconds.
+        seconds: u32,
+    },
+    /// Tells the kernel to read a SCSI disk's identity and size again.
+    Rescan {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Has udev process a disk again.
+    Announce {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Has the kernel remove a disk of a session to the target, while the system shuts down.
+    Remove {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Makes a multipath map fail what it keeps waiting, while the system shuts down.
+    StopQueueing {
+        /// Kernel name.
+        map: String,
+    },
+    /// Makes the XFS that the record announces, if the disk is the LUN of the record, and blank.
+    Format {
+        /// Kernel name.
+        disk: String,
+        /// The filesystem's UUID.
+        uuid: FsUuid,
+        /// Its label.
+        label: FsLabel,
+    },
+    /// Clears what an interrupted mkfs has left of the filesystem that the record announces, if the disk is the LUN of the record.
+    ClearUnfinished {
+        /// Kernel name.
+        disk: String,
+        /// The UUID of everything that is cleared.
+        uuid: FsUuid,
+    },
+    /// Takes the disk's persistent reservation for this node, if the disk is the LUN of the record, nobody uses it, and no other
+    /// computer has the reservation.
+    Reserve {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Sees that the reservation is this node's still, if the disk is the LUN of the record.
+    KeepReservation {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Mounts the XFS on a disk, attached nowhere. The answer comes with a handle of the mount.
+    Stage {
+        /// Kernel name.
+        disk: String,
+    },
+    /// The same without writing anything to the disk.
+    Inspect {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Moves the manifest of etcd's pod aside.
+    Park,
+    /// Moves it back.
+    PutBack,
+    /// Asks PID 1 to mount the disk on the data directory, if it is the LUN of the record.
+    Mount {
+        /// Kernel name.
+        disk: String,
+    },
+    /// Asks PID 1 to unmount the data directory, and mount nothing there.
+    Unmount,
+    /// Removes the link by which PID 1 would mount a disk.
+    Withdraw,
+    /// Starts etcd's unit, whose start limit may be reached.
+    StartEtcd {
+        /// Whether the answer waits until it runs.
+        wait: bool,
+    },
+    /// Starts iscsid, or the socket that starts it.
+    StartIscsid,
+    /// Says what PID 1 knows of these units.
+    Units(Vec<AskedUnit>),
+    /// Says whether the system shuts down.
+    IsStopping,
+}
+
+/// A unit whose state is asked for. The request cannot name any other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum AskedUnit {
+    /// The mount unit of the data directory in the hands' unit.
+    Mount,
+    /// etcd's unit, which the hands' unit names.
+    Etcd,
+    /// One of the list.
+    Known(KnownUnit),
+}
+
+/// A name of [`KNOWN`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct KnownUnit(Name);
+
+/// serde would borrow a reference from the request.
+type Name = &'static str;
+
+/// The units that the program asks for, on every node: its own, those that start them, and those that it depends on.
+/// `state` is an instance of a template that is never started.
+const KNOWN: [&str; 21] = [
+    "crio.service",
+    "etcd-lun-hands.socket",
+    "etcd-lun-hands@state.service",
+    "etcd-lun-health.service",
+    "etcd-lun-health.timer",
+    "etcd-lun-iscsid.service",
+    "etcd-lun-lost.service",
+    "etcd-lun-multipath.service",
+    "etcd-lun-path@state.target",
+    "etcd-lun-program-fetch.service",
+    "etcd-lun-program.service",
+    "etcd-lun-selinux.service",
+    "etcd-lun-shutdown.service",
+    "etcd-lun.service",
+    "iscsid.service",
+    "iscsid.socket",
+    "kubelet-dependencies.target",
+    "kubelet.service",
+    "multi-user.target",
+    "multipathd.service",
+    "pacemaker.service",
+];
+
+impl KnownUnit {
+    /// The unit's name.
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl TryFrom<String> for KnownUnit {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let known = KNOWN.into_iter().find(|known| *known == name);
+        known.map(Self).ok_or_else(|| format!("{name} is none of the units that etcd-lun asks for"))
+    }
+}
+
+impl From<KnownUnit> for String {
+    fn from(unit: KnownUnit) -> Self {
+        unit.0.into()
+    }
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Answer {
+    /// It was done.
+    Done,
+    /// The kernel has refused the mount, or the target the reservation, with this code of `errno(3)`.
+    Refused(i32),
+    /// It was not done, for this reason.
+    Failed(String),
+    /// What PID 1 says of the units, in the order of the request.
+    Units(Vec<SaidOfUnit>),
+    /// Whether the system shuts down.
+    Stopping(bool),
+}
+
+/// What PID 1 says of a unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SaidOfUnit {
+    /// The name that PID 1 was asked for.
+    pub name: String,
+    /// The unit, or why its state is unknown.
+    pub said: Result<Unit, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_a_request() {
+        for (text, request) in [
+            ("\"park\"", Some(Request::Park)),
+            ("{\"scan\":{\"session\":3}}\n", Some(Request::Scan { session: 3 })),
+            ("{\"start-etcd\":{\"wait\":true}}", Some(Request::StartEtcd { wait: true })),
+            ("\"is-stopping\"", Some(Request::IsStopping)),
+            (
+                "{\"units\":[\"mount\",\"etcd\",{\"known\":\"kubelet.service\"}]}",
+                Some(Request::Units(vec![
+                    AskedUnit::Mount,
+                    AskedUnit::Etcd,
+                    AskedUnit::Known(KnownUnit("kubelet.service")),
+                ])),
+            ),
+            ("{\"units\":[{\"known\":\"sshd.service\"}]}", None),
+            ("{\"units\":[\"kubelet.service\"]}", None),
+            ("{\"scan\":{\"session\":-1}}", None),
+            ("{\"scan\":{\"session\":3,\"host\":2}}", None),
+            ("{\"scan\":{\"session\":\"3\"}}", None),
+            ("\"park\"\"park\"", None),
+            ("\"run\"", None),
+            ("", None),
+        ] {
+            assert_eq!(serde_json::from_str(text).ok(), request, "{text}");
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Checks of the record, the session, the mount, the fence and etcd: one function for each.
+
+use super::report::{
+    CheckInput, Checked,
+    Outcome::{self, CannotTell},
+    found, known, ok, outcome,
+};
+use config::{Backing, CONTEXT, Config, Iscsi, not_in_effect};
+use node::{
+    EtcdState, Fact, KUBELET, Lun, LunView, MountUnit, Node, Order, Selinux, Session,
+    authority::{Authority, Record},
+};
+use terms::Bytes;
+
+/// The record. The check ends unless the record says that the LUN is authoritative.
+fn on_lun(node: &Node) -> Result<&Record, Outcome> {
+    match known(&node.record)? {
+        Some(record) if record.authority == Authority::Lun => Ok(record),
+        Some(_) => found(
+            "the record says that the local disk is authoritative: a migration was begun and not finished; run `etcd-lun apply`",
+        ),
+        None => found("there is no record: etcd was not migrated; run `etcd-lun apply`"),
+    }
+}
+
+/// Whether etcd's data is certainly still on the local disk, and nothing is mounted over it. A migration that was begun and has not
+/// reached its commit point counts too.
+pub(super) fn is_not_migrated(node: &Node) -> bool {
+    let is_local = node.record.known().is_some_and(|record| {
+        record.as_ref().is_none_or(|record| record.authority == Authority::Local && !record.rolled_back)
+    });
+    is_local && node.mount.known().is_some_and(Option::is_none)
+}
+
+/// What is to be installed first, for the end of a sentence.
+fn missing_tools(node: &Node) -> String {
+    match node.missing_tools.as_slice() {
+        [] => String::new(),
+        missing => format!("; first install what is missing: {}", missing.join(", ")),
+    }
+}
+
+pub(super) fn lun<'a>(config: &Config, node: &'a Node) -> Result<&'a Lun, Outcome> {
+    match (known(&node.lun)?, &config.backing) {
+        (LunView::Seen(lun), _) => Ok(lun),
+        (LunView::NoSession | LunView::NotAttached, Backing::Device(device)) => {
+            found(format!("{} leads to no disk; attach it to this machine", device.path))
+        }
+        (LunView::Listed(_), _) => {
+            found("none of `node.wwids` is this node's yet; see `etcd-lun plan`, and run `etcd-lun apply`")
+        }
+        (LunView::NoSession, Backing::Iscsi(_)) => found("no session to the target; run `etcd-lun apply`"),
+        (LunView::NotAttached, Backing::Iscsi(_)) => {
+            found("the session shows no such LUN; check its mapping at the target")
+        }
+    }
+}
+
+/// The target. Checks that need one are not run if the config names a device (`table::ISCSI_ONLY`).
+pub(super) fn iscsi(config: &Config) -> Result<&Iscsi, Outcome> {
+    config.backing.iscsi().ok_or_else(|| CannotTell("the config names no target: it has a [device]".into()))
+}
+
+pub(super) fn record(input: CheckInput<'_>) -> Outcome {
+    let is_on_lun = |record: &Record| record.authority == Authority::Lun;
+    if matches!(input.node.barred_data, Fact::Known(Some(_)))
+        && !input.node.record.known().is_some_and(|record| record.as_ref().is_some_and(is_on_lun))
+    {
+        return Outcome::Found(
+            "the local data is barred, because the LUN was newer than the record; see `etcd-lun plan`, and decide with `etcd-lun claim`".into(),
+        );
+    }
+    if let Some(generation) = input.node.rolled_back() {
+        return Outcome::Ok(format!(
+            "rolled back to the local disk on purpose, generation {generation}; `etcd-lun apply` moves the data to the LUN again"
+        ));
+    }
+    if is_not_migrated(input.node) {
+        let begun = input.node.record.known().is_some_and(Option::is_some);
+        let so_far = if begun { "a migration was begun and not finished" } else { "not migrated yet" };
+        return Outcome::Found(format!(
+            "{so_far}: etcd's data is on the local disk; see `etcd-lun plan`, then run `etcd-lun apply`{}",
+            missing_tools(input.node)
+        ));
+    }
+    outcome(
+        on_lun(input.node).and_then(|record| {
+            ok(format!("LUN, generation {}, use {}", record.generation, record.activations))
+        }),
+    )
+}
+
+pub(super) fn session(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.sessions).and_then(|sessions| {
+        let Iscsi { target, .. } = iscsi(input.config)?;
+        let ours: Vec<_> = sessions.iter().filter(|session| session.is_of(&target.iqn)).collect();
+        let up: Vec<_> =
+            ours.iter().filter(|session| session.is_logged_in()).map(|s| s.at().to_owned()).collect();
+        let down: Vec<_> = ours.iter().filter(|session| !session.is_logged_in()).collect();
+        if let Some(session) = down.first() {
+            let answers = session.configured.as_ref().is_some_and(|at| input.node.answering.contains(at));
+            let why = if answers {
+                "its portal accepts connections, so if this stays, the target refuses the log-in: see `journalctl -u iscsid`, \
+                 and let the target accept the CHAP secret that the session was made with"
+            } else {
+                "is the portal reachable? If it is gone for good, see \"A portal dies for good\" in docs/guide.md"
+            };
+            return found(format!(
+                "session {} to {} is {}; {why}",
+                session.sid,
+                session.at(),
+                session.state
+            ));
+        }
+        if up.is_empty() {
+            found("there is no session to the target; run `etcd-lun apply`")
+        } else {
+            ok(up.join(", "))
+        }
+    }))
+}
+
+pub(super) fn portals(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.sessions).and_then(|sessions| {
+        let multipath = *known(&input.node.initiator.multipathd_active)?;
+        let Iscsi { target, .. } = iscsi(input.config)?;
+        let (wanted, ours) = (&target.portals, |s: &Session| s.is_of(&target.iqn));
+        let is_left = |s: &&Session| ours(s) && s.configured.is_none() && s.portal.is_some();
+        if let Some(left) = sessions.iter().find(is_left) {
+            let cure = if multipath {
+                "run `etcd-lun apply`, which logs it out when there is a session at each portal of the config"
+            } else {
+                "it stays until the next boot, so keep that portal until then"
+            };
+            return found(format!(
+                "session {} is at {}, which the config does not name: {cure}",
+                left.sid,
+                left.at()
+            ));
+        }
+        let has = |portal| {
+            sessions.iter().any(|s| ours(s) && s.is_logged_in() && s.configured.as_ref() == Some(portal))
+        };
+        let missing: Vec<_> = wanted.iter().filter(|portal| !has(portal)).map(ToString::to_string).collect();
+        if missing.is_empty() {
+            return ok(format!("all {} in use", wanted.len()));
+        }
+        if wanted.len() > 1 && !multipath && missing.len() < wanted.len() {
+            return ok(format!(
+                "1 of {} in use, the others only for login: multipathd does not run",
+                wanted.len()
+            ));
+        }
+        found(format!("no session at {}", missing.join(", ")))
+    }))
+}
+
+pub(super) fn initiator_name(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.sessions).and_then(|sessions| {
+        let Iscsi { target, initiator, .. } = iscsi(input.config)?;
+        match sessions.iter().find(|session| session.has_former_name(&target.iqn, initiator)) {
+            Some(session) => found(format!(
+                "session {} has {}, the config says {initiator}; allow that name at the target, then reboot this node",
+                session.sid,
+                session.initiator.as_deref().unwrap_or("none")
+            )),
+            None => ok(initiator.as_str()),
+        }
+    }))
+}
+
+pub(super) fn device_identity(input: CheckInput<'_>) -> Outcome {
+    outcome(lun(input.config, input.node).and_then(|lun| {
+        let wwid = known(&lun.wwid)?;
+        let record = known(&input.node.record)?.as_ref();
+        let wanted = record.map(|record| &record.wwid).or(input.config.node.wwid.as_ref());
+        match wanted {
+            Some(wanted) if wanted != wwid => found(format!(
+                "{} is {wwid}, expected {wanted}; correct that {}",
+                input.config.backing.place(),
+                input.config.backing.where_to_fix()
+            )),
+            Some(_) | None if !input.config.node.wwids.is_empty() && !input.config.node.wwids.contains(wwid) => {
+                found(format!(
+                    "{wwid} is not in `node.wwids` any more, so the next boot will refuse it; add it to the list again"
+                ))
+            }
+            Some(_) | None => ok(format!("{wwid} ({})", lun.device)),
+        }
+    }))
+}
+
+/// Whether no session to the target is logged in.
+fn is_cut_off(input: CheckInput<'_>) -> bool {
+    let (Some(sessions), Some(Iscsi { target, .. })) =
+        (input.node.sessions.known(), input.config.backing.iscsi())
+    else {
+        return false;
+    };
+    !sessions.iter().any(|session| session.is_of(&target.iqn) && session.is_logged_in())
+}
+
+pub(super) fn mount(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.mount).and_then(|mount| {
+        let at = &input.config.etcd.data_dir;
+        let Some(mount) = mount else {
+            return found(format!("nothing is mounted on {at}; run `etcd-lun apply`"));
+        };
+        if mount.io_error {
+            let cure = if is_cut_off(input) {
+                "make the target reachable (see the check `session`), then run `etcd-lun apply`"
+            } else {
+                "run `etcd-lun apply`, which stops etcd, mounts the LUN again and starts etcd"
+            };
+            return found(format!("{at} gives I/O errors: the filesystem has shut down; {cure}"));
+        }
+        let lun = lun(input.config, input.node)?;
+        if lun.devno != mount.devno || mount.layers != 1 {
+            return found(format!(
+                "{at} is on {} ({}), expected {} ({})",
+                mount.source, mount.devno, lun.device, lun.devno
+            ));
+        }
+        ok(format!("{} on {at}", mount.source))
+    }))
+}
+
+pub(super) fn mount_options(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.mount).and_then(|mount| {
+        let Some(mount) = mount else { return found("nothing is mounted") };
+        if mount.options.iter().any(|option| option == "ro") {
+            return found("it is read-only; see the kernel's messages about the device: `journalctl -k`");
+        }
+        // Where SELinux is off, the kernel has no labels.
+        let labelled = matches!(input.node.selinux, Fact::Known(Selinux::On { .. }));
+        let wanted = input.config.lun.unit_options(false);
+        let wanted = wanted.iter().map(String::as_str);
+        let missing =
+            not_in_effect(wanted.filter(|option| labelled || !option.starts_with(CONTEXT)), &mount.options);
+        if missing.is_empty() {
+            return ok(mount.options.join(","));
+        }
+        found(format!(
+            "mounted without {}: reboot, or stop etcd, run `systemctl stop {}` and then `etcd-lun apply`",
+            missing.join(","),
+            unit::mount_unit_name(&input.config.etcd.data_dir)
+        ))
+    }))
+}
+
+pub(super) fn mount_unit(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.mount_unit).and_then(|unit| match unit {
+        MountUnit::Right => ok("as rendered"),
+        MountUnit::Absent => {
+            found("absent; write it with `etcd-lun render units --into /etc/systemd/system`")
+        }
+        MountUnit::Differs { path, how } => found(format!(
+            "{path} differs: {how}; write it again with `etcd-lun render units --into /etc/systemd/system`"
+        )),
+        MountUnit::NotLoaded => found("changed since systemd read it; run `systemctl daemon-reload`"),
+    }))
+}
+
+pub(super) fn stamp(input: CheckInput<'_>) -> Outcome {
+    outcome(on_lun(input.node).and_then(|record| {
+        if known(&input.node.mount)?.is_none() {
+            return Err(CannotTell("nothing is mounted".into()));
+        }
+        let Some(stamp) = known(&input.node.mounted_stamp)? else {
+            return found("the mounted filesystem has no stamp, so it is not the migrated data; stop etcd");
+        };
+        let (of, used) = (stamp.generation, stamp.activations);
+        let both = format!(
+            "its stamp has generation {of}, use {used}, the record has generation {}, use {}",
+            record.generation, record.activations
+        );
+        match input.node.order(None, stamp) {
+            Some(Order::Same { .. }) => {}
+            Some(Order::OtherOwner) => return found(format!("it is stamped for {}; stop etcd", stamp.node)),
+            Some(Order::Older) => {
+                return found(format!("{both}: the LUN was restored from a snapshot; stop etcd"));
+            }
+            Some(Order::Newer | Order::Released | Order::OtherFilesystem) | None => {
+                return found(format!(
+                    "{both}, which has not announced that use: another computer uses the LUN, or this node's disk went back in time; stop etcd"
+                ));
+            }
+        }
+        ok(format!("{}, generation {}, use {}", stamp.node, stamp.generation, stamp.activations))
+    }))
+}
+
+pub(super) fn fence(input: CheckInput<'_>) -> Outcome {
+    if input.node.rolled_back().is_some() {
+        return outcome(no_fence(input.config, input.node));
+    }
+    outcome(on_lun(input.node).and_then(|_| {
+        let at = &input.config.etcd.data_dir;
+        let local = known(&input.node.local)?;
+        if local.is_fenced() {
+            return ok(format!("{at} holds no data and is immutable beneath the mount"));
+        }
+        let what = if local.is_empty() { "is not immutable" } else { "is not empty" };
+        found(format!("{at} {what} beneath the mount; run `etcd-lun apply`"))
+    }))
+}
+
+/// After a rollback: the local data is in its place, and nothing is mounted over it.
+fn no_fence(config: &Config, node: &Node) -> Checked {
+    let at = &config.etcd.data_dir;
+    if let Some(mount) = known(&node.mount)? {
+        return found(format!(
+            "{} is mounted over the local data in {at}; stop etcd and unmount it",
+            mount.source
+        ));
+    }
+    if known(&node.local)?.is_fenced() || known(&node.rollback_staging)?.copy.is_some() {
+        return found("the rollback is not finished; run `etcd-lun rollback`");
+    }
+    ok(format!("none on {at}: etcd's data is on the local disk again"))
+}
+
+/// Below this share etcd may run out of space: its next WAL file and snapshot take 64 MiB each at least
+/// (`server/storage/wal/wal.go`), and a defragmentation rewrites the database.
+const FREE_PERCENT: u64 = 20;
+
+pub(super) fn free_space(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.mount).and_then(|mount| {
+        let Some(mount) = mount else { return found("nothing is mounted") };
+        let Some((Bytes(free), Bytes(all))) = mount.free else {
+            return Err(CannotTell("the filesystem reports no sizes".into()));
+        };
+        let percent = free.saturating_mul(100) / all.max(1);
+        let text = format!("{} of {} free ({percent} %)", Bytes(free), Bytes(all));
+        if percent >= FREE_PERCENT {
+            return ok(text);
+        }
+        found(format!(
+            "{text}, less than {FREE_PERCENT} %; defragment etcd (`etcdctl defrag`), or grow the LUN at the target and run `etcd-lun apply`"
+        ))
+    }))
+}
+
+pub(super) fn etcd(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.node.etcd).and_then(|etcd| {
+        if !etcd.exists {
+            return found(format!("systemd does not know the unit {}: set `etcd.unit`", etcd.name));
+        }
+        if etcd.is_up() {
+            return ok(format!("{} is {}", etcd.name, etcd.state));
+        }
+        let unit = match etcd.state {
+            EtcdState::Unit(_) => &etcd.name,
+            EtcdState::Pod(_) => KUBELET,
+        };
+        found(format!("{} is {}; see `journalctl -u {unit}`", etcd.name, etcd.state))
+    }))
+}
+
+pub(super) fn cluster(input: CheckInput<'_>) -> Outcome {
+    let Some(cluster) = &input.node.cluster else {
+        return CannotTell("the cluster is asked only by hand, while etcd runs".into());
+    };
+    outcome(known(cluster).and_then(|cluster| {
+        let others = cluster.other_voters().count();
+        if cluster.own.is_healthy() && cluster.healthy_others() == others {
+            ok(cluster.to_string())
+        } else {
+            found(format!("{cluster}; see `etcdctl endpoint status --cluster`, and etcd's log there"))
+        }
+    }))
+}

@@ -1,0 +1,151 @@
+//! What was observed: facts as serialisable values. They have queries and no other behaviour.
+
+pub mod authority;
+mod cluster;
+mod etcd;
+mod fact;
+mod health_facts;
+mod iscsi;
+pub mod layout;
+mod local;
+mod lun;
+mod order;
+mod sample;
+mod selinux;
+
+pub use cluster::{Cluster, Elsewhere, Member, MemberHealth};
+pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState, database};
+pub use fact::Fact;
+pub use health_facts::{
+    HealthFacts, Metrics, OtherUse, Path, Pressure, Route, Starter, UnitState, WriteCache,
+};
+pub use iscsi::{ISCSID, ISCSID_SOCKET, Initiator, Session};
+pub use local::{BarredData, DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
+pub use lun::{Content, Lun, LunView, Multipath, Reservation, User};
+pub use order::{Order, order};
+pub use sample::{Counted, Sample, counted};
+pub use selinux::{InForce, Selinux};
+
+use authority::{Record, Stamp};
+use schemars::JsonSchema;
+use serde::Serialize;
+use terms::{FsUuid, Nonce, Portal};
+
+/// Everything that was observed of the node at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Node {
+    /// Which node this is.
+    pub identity: Identity,
+    /// Required programs that are not on this machine.
+    pub missing_tools: Vec<String>,
+    /// Whether this process sees the mounts that PID 1 sees.
+    pub in_host_namespace: Fact<bool>,
+    /// The initiator. All unknown if the config names a device, because open-iscsi is not asked then.
+    pub initiator: Initiator,
+    /// All sessions, to any target. Unknown if the config names a device.
+    pub sessions: Fact<Vec<Session>>,
+    /// The portals of the target that have a node record of ours, which an earlier release left. Unknown if the config names a
+    /// device.
+    pub records: Fact<Vec<Portal>>,
+    /// The config's portals that accept a connection though no session is logged in there; empty where nobody asked: at
+    /// boot.
+    pub answering: Vec<Portal>,
+    /// The LUN.
+    pub lun: Fact<LunView>,
+    /// Whether the LUN is reserved for this node, as far as the target said when `mark` or a run last asked (`lun.reserve`); none if
+    /// nobody has asked since the boot.
+    pub reservation: Fact<Option<Reservation>>,
+    /// The record: which copy is authoritative.
+    pub record: Fact<Option<Record>>,
+    /// The data directory on the local disk.
+    pub local: Fact<LocalDir>,
+    /// What a rollback has staged on the local disk, and the space for it.
+    #[serde(rename = "shelf")]
+    pub rollback_staging: Fact<RollbackStaging>,
+    /// Retired data.
+    pub retired: Fact<Vec<Retired>>,
+    /// The local data that a bar has put aside, so that etcd cannot start on it; none if there is none.
+    pub barred_data: Fact<Option<BarredData>>,
+    /// What is mounted on the data directory.
+    pub mount: Fact<Option<DataMount>>,
+    /// The stamp, read through this mount.
+    pub mounted_stamp: Fact<Option<Stamp>>,
+    /// The mount unit.
+    pub mount_unit: Fact<MountUnit>,
+    /// etcd.
+    pub etcd: Fact<Etcd>,
+    /// The etcd cluster; none if nobody asked: at boot, for the timer, or while this node's etcd does not run.
+    pub cluster: Option<Fact<Cluster>>,
+    /// What the other members say of this node's member; none if nobody asked: only `claim` does.
+    pub elsewhere: Option<Fact<Elsewhere>>,
+    /// SELinux, and how it confines this process.
+    pub selinux: Fact<Selinux>,
+    /// A random UUID for a new filesystem. It is not a fact of the node. It is here because the planner is pure and cannot
+    /// make one up.
+    #[serde(skip)]
+    pub fresh_uuid: FsUuid,
+    /// A random nonce for a use of the LUN that begins in this run; here for the same reason.
+    #[serde(skip)]
+    pub fresh_nonce: Fact<Nonce>,
+}
+
+impl Node {
+    /// A node of which nothing was looked at. Every fact is unknown.
+    pub fn unseen(identity: Identity) -> Self {
+        fn unknown<T>() -> Fact<T> {
+            Fact::Unknown("it was not looked at".into())
+        }
+        Self {
+            identity,
+            missing_tools: Vec::new(),
+            in_host_namespace: unknown(),
+            initiator: Initiator { name: unknown(), multipathd_active: unknown() },
+            sessions: unknown(),
+            records: unknown(),
+            answering: Vec::new(),
+            lun: unknown(),
+            reservation: unknown(),
+            record: unknown(),
+            local: unknown(),
+            rollback_staging: unknown(),
+            retired: unknown(),
+            barred_data: unknown(),
+            mount: unknown(),
+            mounted_stamp: unknown(),
+            mount_unit: unknown(),
+            etcd: unknown(),
+            cluster: None,
+            elsewhere: None,
+            selinux: unknown(),
+            fresh_uuid: FsUuid([0; 16]),
+            fresh_nonce: unknown(),
+        }
+    }
+
+    /// The generation that a rollback made authoritative on the local disk; none if there was no rollback.
+    pub fn rolled_back(&self) -> Option<u64> {
+        let record = self.record.known()?.as_ref()?;
+        record.rolled_back.then_some(record.generation)
+    }
+
+    /// How a stamp compares with the record; none if the record is unknown.
+    pub fn order(&self, uuid: Option<FsUuid>, stamp: &Stamp) -> Option<Order> {
+        Some(order(self.record.known()?.as_ref(), uuid, stamp, &self.identity.machine_id))
+    }
+
+    /// The generation that names the directory where a rollback stages the LUN's data.
+    pub fn returning(&self) -> Option<u64> {
+        self.record.known()?.as_ref()?.returning()
+    }
+}
+
+/// Which node this is, and from where it is observed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Identity {
+    /// `/etc/machine-id`.
+    pub machine_id: String,
+    /// The kernel's host name.
+    pub hostname: String,
+    /// Whether this process was started in another mount namespace, such as a debug pod's, and has joined PID 1's.
+    pub joined_host_namespace: bool,
+}

@@ -1,0 +1,132 @@
+//! Observes etcd: its unit, or its static pod, and who has its database open.
+
+use config::{Config, Runtime, parked};
+use hands::State;
+use host::{
+    Host,
+    filelock::{self, Holder},
+    manifest,
+};
+use node::{ActiveState, Etcd, EtcdState, Fact, KUBELET, PodState, layout::ETCD_STOPPED};
+use std::io;
+use terms::AbsPath;
+
+/// etcd, as what runs it reports it, and who has its database open.
+pub fn etcd(host: &Host, config: &Config) -> Fact<Etcd> {
+    etcd_among(host, config, &|name| hands::unit(host, name))
+}
+
+/// The same with answers of systemd's that are there already.
+pub(super) fn etcd_among(host: &Host, config: &Config, state: State<'_>) -> Fact<Etcd> {
+    of_holders(host, config, state, filelock::holders(host, node::database(&config.etcd.data_dir).as_path()))
+}
+
+/// The units that systemd is asked for.
+pub(super) fn units(config: &Config) -> Vec<&str> {
+    match &config.etcd.runtime {
+        Runtime::Systemd { unit } => vec![unit],
+        Runtime::StaticPod { .. } => vec![KUBELET, PACEMAKER],
+    }
+}
+
+/// The same, without those who have the database open but not locked, which takes a look at every process.
+pub fn etcd_by_lock(host: &Host, config: &Config) -> Fact<Etcd> {
+    let holders = filelock::lock_holders(host, node::database(&config.etcd.data_dir).as_path());
+    of_holders(host, config, &|name| hands::unit(host, name), holders)
+}
+
+fn of_holders(
+    host: &Host,
+    config: &Config,
+    state: State<'_>,
+    holders: io::Result<Vec<Holder>>,
+) -> Fact<Etcd> {
+    let lock_holders = match holders {
+        Ok(holders) => holders.iter().map(ToString::to_string).collect(),
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    match &config.etcd.runtime {
+        Runtime::Systemd { unit } => of_unit(host, unit, state, lock_holders),
+        Runtime::StaticPod { manifest } => of_static_pod(host, manifest, state, lock_holders),
+    }
+}
+
+fn of_unit(host: &Host, name: &str, state: State<'_>, lock_holders: Vec<String>) -> Fact<Etcd> {
+    let unit = match state(name) {
+        Ok(unit) => unit,
+        Err(error) => return Fact::from(Err(error)),
+    };
+    let stopped_by_us = match host.root.read_opt(ETCD_STOPPED) {
+        Ok(note) => note.is_some(),
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    let state = EtcdState::Unit(ActiveState::from(unit.active_state.as_str()));
+    let running = state.is_running();
+    Fact::Known(Etcd {
+        name: name.to_owned(),
+        exists: unit.exists(),
+        enabled: unit.unit_file_state.starts_with("enabled"),
+        running,
+        start_queued: unit.job_pending && !running,
+        state,
+        stopped_by_us,
+        by_pacemaker: None,
+        lock_holders,
+    })
+}
+
+/// A static pod runs, or is about to, if its manifest is in place and the kubelet is not stopped. If the kubelet is stopped,
+/// the pod's containers may run on. Then one of them holds the database's lock.
+fn of_static_pod(host: &Host, path: &AbsPath, state: State<'_>, lock_holders: Vec<String>) -> Fact<Etcd> {
+    let places = match manifest::look(host, path, &parked(path)) {
+        Ok(places) => places,
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    // Not asked without a manifest in place: the answer would change nothing, and a member that is away waits for it.
+    let kubelet_up = places.present
+        && match state(KUBELET) {
+            Ok(unit) => !ActiveState::from(unit.active_state.as_str()).is_stopped(),
+            Err(error) => return Fact::from(Err(error)),
+        };
+    let by_pacemaker = match by_pacemaker(host, state) {
+        Ok(found) => found,
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    let state = match (places.present, places.parked) {
+        _ if !lock_holders.is_empty() => PodState::Running,
+        (true, _) if kubelet_up => PodState::Starting,
+        (true, _) => PodState::WaitingForKubelet,
+        (false, true) => PodState::Parked,
+        (false, false) => PodState::NoManifest,
+    };
+    let state = EtcdState::Pod(state);
+    Fact::Known(Etcd {
+        name: path.to_string(),
+        exists: true,
+        running: state.is_running(),
+        state,
+        enabled: places.present,
+        start_queued: places.present && !kubelet_up,
+        stopped_by_us: places.parked,
+        by_pacemaker,
+        lock_holders,
+    })
+}
+
+/// In a cluster of two nodes with fencing the kubelet's pod has no container of etcd: pacemaker starts one with podman, from the
+/// manifest in the ConfigMap `external-etcd-pod` (openshift/cluster-etcd-operator). At a boot its files are there before the unit
+/// runs.
+fn by_pacemaker(host: &Host, state: State<'_>) -> io::Result<Option<&'static str>> {
+    // Elsewhere pacemaker may look after something else, such as the address of a kubeadm cluster.
+    let Some(names) = host.root.list_opt(CONFIG_MAPS)? else { return Ok(None) };
+    if names.iter().any(|name| name == EXTERNAL) {
+        return Ok(Some("the ConfigMap external-etcd-pod is on this node"));
+    }
+    let unit = state(PACEMAKER).map_err(io::Error::other)?;
+    Ok((!ActiveState::from(unit.active_state.as_str()).is_stopped()).then_some("pacemaker.service runs"))
+}
+
+const PACEMAKER: &str = "pacemaker.service";
+
+const CONFIG_MAPS: &str = "/etc/kubernetes/static-pod-resources/etcd-certs/configmaps";
+const EXTERNAL: &str = "external-etcd-pod";

@@ -1,0 +1,254 @@
+//! Observes what only `health` needs: figures of disks, sessions, units and etcd, some of them over a few seconds.
+
+use super::{
+    certificates::{Keys, certificates},
+    metrics_cure,
+    records::others_at_target,
+};
+use config::{Backing, Config};
+use hands::Units;
+use host::{
+    Host, block,
+    http::{self, HttpError},
+    iscsi, kmsg, pressure, route, staging, tree,
+};
+use locate::disks;
+use node::{
+    Fact, HealthFacts, LunView, Metrics, Multipath, Node, OtherUse, Path, Pressure, Route, Sample, Selinux,
+    Starter, UnitState, WriteCache,
+};
+use std::{io, time::Duration};
+use terms::Iqn;
+
+/// The time between two samples. It is long enough for an idle etcd to write a few times: Kubernetes renews leases all the time,
+/// and etcd commits every 100 ms while anything changes. It is short enough for a person to wait.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Observes the figures of a node whose other facts are observed already.
+pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
+    let first = pressure::processors(host);
+    let before =
+        config.etcd.metrics.as_ref().map(|_| ask(host, config, node, "/metrics").map(|answer| answer.body));
+    let (sessions, others) = match config.backing.iscsi().map(|iscsi| &iscsi.target.iqn) {
+        Some(target) => at_target(host, target),
+        None => (Ok(Vec::new()), Ok(Vec::new())),
+    };
+    let paths: Fact<Vec<Path>> = paths(host, config).into();
+    let log = devices(node).and_then(|disks| Ok((kmsg::messages(host)?, disks)));
+    let kernel_errors = sessions.as_ref().map_err(copied).and_then(|sessions| {
+        let (messages, disks) = log.as_ref().map_err(copied)?;
+        let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
+        Ok(kmsg::errors_of(messages, disks, &sids))
+    });
+    let size_announced =
+        log.as_ref().map_err(copied).map(|(messages, disks)| kmsg::announces_size(messages, disks));
+    let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
+    let (units, starters) = units_and_starters(host, config);
+    let paused = host.pause(SAMPLE_INTERVAL);
+    let pressure = paused.as_ref().map_err(copied).and_then(|()| pressure_since(host, first));
+    HealthFacts {
+        paths,
+        map_cache: map_cache(host, node).into(),
+        free_inodes: free_inodes(host, config, node).into(),
+        kernel_errors: kernel_errors.into(),
+        size_announced: size_announced.into(),
+        units,
+        starters,
+        routes: routes.into(),
+        others: others.into(),
+        safe_logout: iscsi::keeps_sessions_in_use(host).into(),
+        pressure: pressure.into(),
+        metrics: before.map(|before| metrics(host, config, node, before)),
+    }
+}
+
+/// Our sessions to the target, and who else uses it.
+fn at_target(host: &Host, target: &Iqn) -> (io::Result<Vec<iscsi::Session>>, io::Result<Vec<OtherUse>>) {
+    let all = iscsi::sessions(host);
+    let others = all.as_ref().map_err(copied).and_then(|all| others_at_target(host, target, all));
+    (all.map(|all| all.into_iter().filter(|one| one.is_of(target)).collect()), others)
+}
+
+/// A copy of an error, for facts that share its cause.
+fn copied(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
+}
+
+fn paths(host: &Host, config: &Config) -> io::Result<Vec<Path>> {
+    let mut paths = Vec::new();
+    for name in disks(host, config)? {
+        let Some(disk) = block::disk(host, &name)? else { continue };
+        let scsi = block::scsi(host, &name)?;
+        // The kernel has no state and no counters for NVMe and virtio disks.
+        let state = match (&scsi, &config.backing) {
+            (Some(scsi), _) => scsi.state.clone(),
+            (None, Backing::Device(_)) => "running".to_owned(),
+            (None, Backing::Iscsi(_)) => continue,
+        };
+        paths.push(Path {
+            state,
+            timeouts: scsi.as_ref().and_then(|scsi| scsi.timeouts),
+            errors: scsi.as_ref().and_then(|scsi| scsi.errors),
+            cache: WriteCache {
+                kernel: disk.write_cache,
+                target: scsi.and_then(|scsi| scsi.cache_type),
+                fua: disk.fua,
+            },
+            name,
+        });
+    }
+    Ok(paths)
+}
+
+fn map_cache(host: &Host, node: &Node) -> io::Result<Option<WriteCache>> {
+    match node.lun.known() {
+        Some(LunView::Seen(lun)) if lun.multipath == Multipath::Mapped => {
+            let map = block::disk(host, &lun.device)?;
+            Ok(map.map(|map| WriteCache { kernel: map.write_cache, target: None, fua: map.fua }))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn free_inodes(host: &Host, config: &Config, node: &Node) -> io::Result<Option<u64>> {
+    if node.mount.require().map_err(io::Error::other)?.is_none() {
+        return Ok(None);
+    }
+    let root = tree::open(&host.root.locate(config.etcd.data_dir.as_path()))?;
+    staging::space(&root).map(|space| Some(space.free_inodes))
+}
+
+/// The LUN's paths and its map.
+fn devices(node: &Node) -> io::Result<Vec<String>> {
+    match node.lun.require().map_err(io::Error::other)? {
+        LunView::Seen(lun) => Ok(lun.paths.iter().chain([&lun.device]).cloned().collect()),
+        LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => Err(io::Error::other(
+            "the LUN is not attached, so it is unknown which lines of the kernel's log are about it",
+        )),
+    }
+}
+
+/// Our units and those that start them, of which systemd is asked at once.
+fn units_and_starters(host: &Host, config: &Config) -> (Fact<Vec<UnitState>>, Fact<Vec<Starter>>) {
+    let rendered = rendered(host, config);
+    let starters = starters(config);
+    let own = rendered.known().into_iter().flatten().map(|name| unit::state_of(name)).collect::<Vec<_>>();
+    let all: Vec<_> = own.iter().map(String::as_str).chain(starters.iter().copied()).collect();
+    let said = hands::units(host, &all);
+    let units = match rendered {
+        Fact::Known(names) => units(names, &said),
+        Fact::Unknown(why) => Fact::Unknown(why),
+    };
+    (units, starters.into_iter().map(|name| starter(name, &said)).collect::<Result<Vec<_>, _>>().into())
+}
+
+/// The names of the units that the config asks for.
+fn rendered(host: &Host, config: &Config) -> Fact<Vec<String>> {
+    let by = match host.root.read_opt(unit::PROGRAM_ORDER) {
+        Ok(Some(_)) => unit::InstalledBy::MachineConfig,
+        Ok(None) => unit::InstalledBy::Hand,
+        Err(error) => return Fact::from(Err(error)),
+    };
+    let rendered = unit::for_config_installed_by(config, by);
+    rendered.map(|units| units.into_iter().map(|unit| unit.name).collect()).into()
+}
+
+fn units(names: Vec<String>, said: &Units) -> Fact<Vec<UnitState>> {
+    let state = |name: String| {
+        let unit = said.of(&unit::state_of(&name))?;
+        Ok::<_, hands::UnitUnknown>(UnitState {
+            name,
+            load: unit.load_state,
+            file: unit.unit_file_state,
+            active: unit.active_state.as_str().into(),
+            result: unit.result,
+        })
+    };
+    names.into_iter().map(state).collect::<Result<Vec<_>, _>>().into()
+}
+
+/// The units with a drop-in of ours, and those that an earlier config or release may have given one.
+fn starters(config: &Config) -> Vec<&'static str> {
+    let drop_ins = unit::drop_ins(config);
+    let mut names: Vec<_> = drop_ins.iter().map(|drop_in| drop_in.unit).chain(unit::KUBELET).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn starter(name: &str, said: &Units) -> Result<Starter, hands::UnitUnknown> {
+    let own = |all: Vec<String>| all.into_iter().filter(|unit| unit.starts_with("etcd-lun")).collect();
+    let end = format!("/{name}.d/{}", unit::DROP_IN);
+    let found = said.of(name)?;
+    Ok(Starter {
+        drop_in: found.drop_in_paths.iter().any(|path| path.ends_with(&end)),
+        name: name.to_owned(),
+        load: found.load_state,
+        wants: own(found.wants),
+        requires: own(found.requires),
+    })
+}
+
+fn routes(host: &Host, sessions: &[iscsi::Session]) -> io::Result<Vec<Route>> {
+    let mut routes = Vec::new();
+    for session in sessions {
+        // The session is down. It has a check of its own.
+        let Some(address) = &session.address else { continue };
+        let to =
+            address.host.parse().map_err(|_| io::Error::other(format!("{address} is not an address")))?;
+        let (interface, mtu) = match route::outgoing(host, to)? {
+            Some(out) => (Some(out.interface), out.mtu),
+            None => (None, None),
+        };
+        routes.push(Route { to: address.to_string(), interface, mtu });
+    }
+    Ok(routes)
+}
+
+fn pressure_since(host: &Host, first: io::Result<pressure::Processors>) -> io::Result<Pressure> {
+    let first = first?;
+    let iowait = pressure::processors(host)?.iowait_since(&first);
+    let (some, full) = pressure::io(host)?.unzip();
+    Ok(Pressure { iowait: iowait.ok_or_else(|| io::Error::other("no time has passed"))?, some, full })
+}
+
+fn metrics(host: &Host, config: &Config, node: &Node, before: Result<String, HttpError>) -> Fact<Metrics> {
+    let asked = || -> Result<Metrics, Fact<Metrics>> {
+        let unknown = |error: HttpError| Fact::from(Err::<Metrics, _>(error));
+        let sample = |text: &str| Sample::parse(text).map_err(Fact::Unknown);
+        let before = sample(&before.map_err(unknown)?)?;
+        let after = sample(&ask(host, config, node, "/metrics").map_err(unknown)?.body)?;
+        // etcd has `/readyz` since 3.5.11 and 3.4.29. All versions have `/health`.
+        let mut answer = ask(host, config, node, "/readyz").map_err(unknown)?;
+        if answer.status == 404 {
+            answer = ask(host, config, node, "/health").map_err(unknown)?;
+        }
+        let said = answer.body.lines().next().unwrap_or_default().to_owned();
+        let ill = (answer.status != 200).then(|| format!("{} {said}", answer.status).trim_end().to_owned());
+        Ok(Metrics { ill, samples: [before, after] })
+    };
+    match asked() {
+        Ok(metrics) => Fact::Known(metrics),
+        Err(unknown) => unknown,
+    }
+}
+
+fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::Answer, HttpError> {
+    let said = |said: String| HttpError::NoAnswer { url: path.to_owned(), said };
+    let Some(url) = &config.etcd.metrics else {
+        return Err(said("the config names no address: set `etcd.metrics`".into()));
+    };
+    // The service's SELinux domain may not connect to etcd. An attempt would add a line to the audit log at every run.
+    if let Some(Selinux::On { context, .. }) = node.selinux.known()
+        && policy::type_of(context) == Some(policy::DOMAIN)
+    {
+        return Err(said(format!(
+            "the service's domain {} may not connect to etcd; run `etcd-lun health` by hand, or remove `etcd.metrics` if the cluster's Prometheus watches etcd",
+            policy::DOMAIN
+        )));
+    }
+    let keys = Keys("etcd.metrics_cert", "etcd.metrics_key");
+    let with =
+        certificates(host, config, &config.etcd.certificates, true, url.is_tls(), keys).map_err(said)?;
+    http::get(host, &url.with(path), &with, metrics_cure::cure)
+}

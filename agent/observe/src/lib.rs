@@ -1,0 +1,167 @@
+//! Observes the node. It reads, never changes anything, and decides nothing.
+//!
+//! Each function asks `host` and turns the answer into facts. What cannot be read becomes `Unknown` with the reason, never
+//! "absent".
+
+mod certificates;
+mod cluster;
+mod elsewhere;
+mod etcd;
+mod health_facts;
+mod iscsi;
+mod local;
+mod lun;
+pub mod metrics_cure;
+mod mount;
+mod records;
+pub mod secrets;
+mod selinux;
+
+pub use cluster::{NotServing, Serving, cluster_now, own_member};
+pub use cluster::{cluster, hand_over_leadership};
+pub use elsewhere::elsewhere;
+pub use etcd::{etcd, etcd_by_lock};
+pub use health_facts::health_facts;
+pub use iscsi::answering;
+pub use local::{is_barred, record};
+pub use lun::lun;
+pub use mount::unit as mount_unit;
+pub use records::others_at_target;
+pub use selinux::{in_force, selinux};
+
+use anyhow::Context as _;
+use config::Config;
+use hands::Units;
+use host::{
+    Host, Tool, identity as host_identity, mountinfo::Everywhere, namespace, random, staging::Staging,
+};
+use node::{Fact, Identity, Node};
+
+/// Which node this is. Only the caller knows whether this process has joined PID 1's mount namespace.
+pub fn identity(host: &Host, joined_host_namespace: bool) -> anyhow::Result<Identity> {
+    Ok(Identity {
+        machine_id: host_identity::machine_id(host).context("reading the machine id")?,
+        hostname: host_identity::hostname(host).context("reading the host name")?,
+        joined_host_namespace,
+    })
+}
+
+/// The config of a node with a record, whose LUN is the one that the record names: of a list in the config it takes no other, also
+/// while that one is absent. Whether the list names it is for the plan.
+pub fn of_record(host: &Host, config: Config) -> Config {
+    match record(host).known() {
+        Some(Some(record)) if !config.listed().is_empty() => config.with_lun(&record.wwid),
+        Some(_) | None => config,
+    }
+}
+
+/// The mount namespace that the node is observed from.
+#[derive(Debug, Clone, Copy)]
+pub enum Viewpoint<'a> {
+    /// The one that the process was started in, or has joined.
+    Reader,
+    /// A namespace of `apply`'s own, which receives the host's mounts. Before it went there, `apply` has made sure that it was in
+    /// PID 1's.
+    Apply {
+        /// The staging mount of the LUN, if there is one.
+        staged: Option<&'a Staging>,
+    },
+}
+
+/// What is asked over the network, beside the target. Each takes time, and a confined run may not ask all of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked {
+    /// Which portals without a session accept a connection.
+    pub portals: bool,
+    /// The members of the cluster, about themselves.
+    pub cluster: bool,
+    /// The other members, whether this node's member is alive elsewhere.
+    pub elsewhere: bool,
+}
+
+impl Asked {
+    /// Nothing.
+    pub const NOTHING: Self = Self { portals: false, cluster: false, elsewhere: false };
+    /// What a plan by hand depends on.
+    pub const BY_HAND: Self = Self { portals: true, cluster: true, elsewhere: false };
+}
+
+/// What systemd says of the units that plans depend on, all asked for at once.
+fn units(host: &Host, config: &Config) -> Units {
+    let mount = unit::mount_unit_name(&config.etcd.data_dir);
+    let mut names = etcd::units(config);
+    names.push(&mount);
+    if config.backing.iscsi().is_some() {
+        names.push(iscsi::MULTIPATHD);
+    }
+    hands::units(host, &names)
+}
+
+/// Observes everything that plans depend on.
+pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_>, asked: Asked) -> Node {
+    let (in_host_namespace, staged) = match from {
+        Viewpoint::Reader => (namespace::sees_mounts_of_pid1(host).into(), None),
+        Viewpoint::Apply { staged } => (Fact::Known(true), staged),
+    };
+    let record = local::record(host);
+    let mount = mount::data(host, &config.etcd.data_dir);
+    let mounts = Everywhere::new(host);
+    let sessions = iscsi::all_sessions(host, config, &mounts);
+    let lun = lun::Look { host, config, staged, mounts: &mounts, record: &record }.lun();
+    // Behind what may take long, so that what it says of etcd is of now.
+    let units = units(host, config);
+    let state = |name: &str| units.of(name);
+    let elsewhere = asked.elsewhere.then(|| elsewhere(host, config, &identity.hostname));
+    let mut node = Node {
+        identity,
+        missing_tools: missing_tools(host, config),
+        in_host_namespace,
+        sessions,
+        records: records::records(host, config),
+        initiator: iscsi::initiator(host, config, &units),
+        answering: if asked.portals { answering(host, config) } else { Vec::new() },
+        lun,
+        reservation: local::reservation(host),
+        local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
+        rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),
+        retired: local::retired(host),
+        barred_data: local::barred_data(host),
+        mounted_stamp: mount::stamp(host, &config.etcd.data_dir, &mount),
+        mount,
+        mount_unit: mount::unit_among(host, config, &state),
+        etcd: etcd::etcd_among(host, config, &state),
+        cluster: None,
+        elsewhere,
+        selinux: selinux::selinux(host, config),
+        record,
+        fresh_uuid: fresh_uuid(host),
+        fresh_nonce: random::nonce().into(),
+    };
+    if asked.cluster {
+        // Whom it asks depends on what was seen of etcd.
+        node.cluster = cluster(host, config, &node);
+    }
+    node
+}
+
+/// Observes only what decides which copy etcd may run on: the record, etcd itself, and the mount. It asks no target.
+pub fn local_side(host: &Host, config: &Config, identity: Identity) -> Node {
+    Node {
+        record: local::record(host),
+        etcd: etcd::etcd(host, config),
+        mount: mount::data(host, &config.etcd.data_dir),
+        ..Node::unseen(identity)
+    }
+}
+
+fn missing_tools(host: &Host, config: &Config) -> Vec<String> {
+    let needed = |tool: &Tool| *tool != Tool::Iscsiadm || config.backing.iscsi().is_some();
+    let missing = Tool::REQUIRED.into_iter().filter(|tool| needed(tool) && !host.runner.has(*tool));
+    missing.map(|tool| format!("{} (package {})", tool.program(), tool.package())).collect()
+}
+
+/// A random UUID from the kernel (random(4)). If it cannot be read, all zeros: mkfs.xfs refuses to make a filesystem with that.
+fn fresh_uuid(host: &Host) -> terms::FsUuid {
+    let text = host.root.read("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    text.trim().parse().unwrap_or(terms::FsUuid([0; 16]))
+}

@@ -1,0 +1,250 @@
+//! Observes the LUN: which disk it is, who uses it, and what it holds.
+
+use super::local::record;
+use config::{Backing, Config, Device, Iscsi};
+use host::{
+    Host,
+    block::{self, Disk},
+    dir, inode, iscsi,
+    mountinfo::{self, Everywhere},
+    staging::Staging,
+};
+use locate::{disk_of, disks_of_device, is_claimed, is_swap};
+use node::{
+    Content, Fact, Lun, LunView, Multipath, User,
+    authority::{Authority, Record, Stamp},
+};
+use std::io;
+use terms::{WantedLun, Wwid};
+
+/// Finds the LUN on the sessions to the target, or behind the device's link, and looks at what it holds.
+pub fn lun(host: &Host, config: &Config, staged: Option<&Staging>) -> Fact<LunView> {
+    let mounts = Everywhere::new(host);
+    Look { host, config, staged, mounts: &mounts, record: &record(host) }.lun()
+}
+
+/// What every look at the LUN needs.
+#[derive(Clone, Copy)]
+pub(super) struct Look<'a> {
+    pub(super) host: &'a Host,
+    pub(super) config: &'a Config,
+    /// The staging mount of the LUN, if there is one.
+    pub(super) staged: Option<&'a Staging>,
+    pub(super) mounts: &'a Everywhere<'a>,
+    pub(super) record: &'a Fact<Option<Record>>,
+}
+
+impl Look<'_> {
+    pub(super) fn lun(self) -> Fact<LunView> {
+        let view = match &self.config.backing {
+            Backing::Iscsi(iscsi) => self.at_target(iscsi),
+            Backing::Device(device) => self.at_link(device),
+        };
+        view.into()
+    }
+
+    fn at_target(self, iscsi: &Iscsi) -> io::Result<LunView> {
+        let sessions = iscsi::sessions_of(self.host, &iscsi.target.iqn)?;
+        let looked_at = |wanted: &WantedLun| self.on(&sessions, wanted);
+        let nothing = match sessions.iter().any(iscsi::Session::is_logged_in) {
+            true => LunView::NotAttached,
+            false => LunView::NoSession,
+        };
+        if iscsi.lun.listed.is_empty() {
+            return Ok(looked_at(&iscsi.lun)?.map_or(nothing, |lun| LunView::Seen(Box::new(lun))));
+        }
+        let mut seen = Vec::new();
+        for wwid in &iscsi.lun.listed {
+            seen.extend(looked_at(&WantedLun::named(wwid.clone()))?);
+        }
+        Ok(if seen.is_empty() { nothing } else { LunView::Listed(seen) })
+    }
+
+    /// One LUN, by all its paths; none if no session has it.
+    fn on(self, sessions: &[iscsi::Session], wanted: &WantedLun) -> io::Result<Option<Lun>> {
+        let mut paths = Vec::new();
+        let mut reachable = false;
+        for session in sessions {
+            if let Some(name) = disk_of(self.host, session, wanted)?
+                && let Some(disk) = block::disk(self.host, &name)?
+            {
+                paths.push(disk);
+                reachable |= session.is_logged_in();
+            }
+        }
+        paths.sort_by(|one, other| one.name.cmp(&other.name));
+        let Some(first) = paths.first().cloned() else { return Ok(None) };
+        self.attached(&paths, first, reachable).map(Some)
+    }
+
+    fn at_link(self, device: &Device) -> io::Result<LunView> {
+        // udev is not asked whether it has finished: it starts again after every write to the disk. It makes the links last, so a
+        // link is enough.
+        let disks = disks_of_device(self.host, device)?.into_iter().map(|name| block::disk(self.host, &name));
+        let paths: Vec<_> = disks.filter_map(Result::transpose).collect::<io::Result<_>>()?;
+        match paths.first().cloned() {
+            Some(first) => Ok(LunView::Seen(Box::new(self.attached(&paths, first, true)?))),
+            None => Ok(LunView::NotAttached),
+        }
+    }
+
+    fn attached(self, paths: &[Disk], first: Disk, reachable: bool) -> io::Result<Lun> {
+        // Any path, because one may have been taken out of the map before its session is logged out.
+        let map = paths.iter().find_map(block::multipath_of).map(|holder| holder.name.clone());
+        let multipath = match &map {
+            Some(_) => Multipath::Mapped,
+            None if paths.iter().any(is_claimed) => Multipath::Claimed,
+            None => Multipath::Unclaimed,
+        };
+        let device = match &map {
+            Some(name) => block::disk(self.host, name)?.unwrap_or(first),
+            None => first,
+        };
+        let names: Vec<_> = paths.iter().map(|path| path.name.clone()).collect();
+        let holders = paths
+            .iter()
+            .flat_map(|path| &path.holders)
+            .filter(|holder| Some(&holder.name) != map.as_ref())
+            .chain(map.iter().flat_map(|_| &device.holders))
+            .map(|holder| holder.dm_name.clone().unwrap_or_else(|| holder.name.clone()));
+        let users: Fact<Vec<User>> = self.users(&device).into();
+        let silent = is_silent(self.host, paths)?;
+        let content = if !reachable {
+            // A read would block for the whole replacement timeout.
+            Fact::Unknown("no session to it is logged in".into())
+        } else if users.known().is_some_and(|users| !users.is_empty()) {
+            Fact::Unknown("it is not read while it is mounted".into())
+        } else if silent {
+            Fact::Unknown("commands to it wait, and none ends".into())
+        } else {
+            self.content(&device)
+        };
+        Ok(Lun {
+            devno: format!("{}:{}", device.major, device.minor),
+            multipath,
+            wwid: wwid(&self.config.backing, paths),
+            serial: device.serial.clone().or_else(|| paths.iter().find_map(|path| path.serial.clone())),
+            size: device.size,
+            path_size: paths.iter().map(|path| path.size).min().unwrap_or(device.size),
+            silent,
+            read_only: device.read_only || paths.iter().any(|path| path.read_only),
+            holders: holders.collect(),
+            partitions: device.partitions.clone(),
+            users,
+            content,
+            paths: names,
+            device: device.name,
+        })
+    }
+
+    fn users(self, device: &Disk) -> io::Result<Vec<User>> {
+        let own = |at: &str| self.staged.is_some_and(|staged| at == staged.place().as_str());
+        let mut users: Vec<_> = self
+            .mounts
+            .holders(device.major, device.minor)?
+            .into_iter()
+            .filter(|holder| !(holder.pid == std::process::id() && own(&holder.mount_point)))
+            .map(|holder| User { at: holder.mount_point, pid: holder.pid, command: holder.comm })
+            .collect();
+        if is_swap(self.host, &device.name)? {
+            users.push(User { at: "swap".into(), pid: 1, command: "the kernel".into() });
+        }
+        Ok(users)
+    }
+
+    fn content(self, device: &Disk) -> Fact<Content> {
+        // Only a filesystem that the record announced and that is not authoritative can be an interrupted `mkfs.xfs`.
+        let announced = self
+            .record
+            .known()
+            .and_then(Option::as_ref)
+            .filter(|record| record.authority == Authority::Local)
+            .map(|record| record.uuid);
+        let probed = match block::probe(self.host, &device.name, announced.as_ref()) {
+            Ok(content) => content,
+            Err(error) => return Fact::Unknown(error.to_string()),
+        };
+        Fact::Known(match probed {
+            block::Content::Blank => Content::Blank,
+            block::Content::XfsUnfinished { uuid } => Content::Unfinished { uuid },
+            block::Content::Foreign { found } => Content::Foreign { found },
+            block::Content::Xfs(superblock) => {
+                let (stamp, settled, empty) = self.stamp(device);
+                Content::Xfs {
+                    uuid: superblock.uuid,
+                    label: superblock.label.parse().ok(),
+                    size: superblock.size(),
+                    stamp,
+                    settled,
+                    empty,
+                }
+            }
+        })
+    }
+
+    /// The stamp: read through our staging mount, or else by a mount that writes nothing.
+    fn stamp(self, device: &Disk) -> StampFacts {
+        if let Some(staged) = self.staged {
+            let read = || -> io::Result<(Option<Stamp>, bool)> {
+                let root = staged.root()?;
+                Ok((read_stamp(&root)?, dir::names(&root)?.is_empty()))
+            };
+            return match read() {
+                Ok((stamp, empty)) => (Fact::Known(stamp), true, Some(empty)),
+                Err(error) => (Fact::Unknown(error.to_string()), true, None),
+            };
+        }
+        let own = mountinfo::of_pid1(self.host)
+            .map(|mounts| mounts.iter().any(|mount| mount.device == (device.major, device.minor)));
+        if own.unwrap_or(true) {
+            return (Fact::Unknown("it is mounted; its stamp is read there".into()), false, None);
+        }
+        let read = || -> io::Result<Option<Stamp>> {
+            let like = self.config.lun.staging_options();
+            read_stamp(hands::inspect(self.host, &device.name, &like).map_err(io::Error::other)?)
+        };
+        (read().into(), false, None)
+    }
+}
+
+type StampFacts = (Fact<Option<Stamp>>, bool, Option<bool>);
+
+/// True if no path answers.
+fn is_silent(host: &Host, paths: &[Disk]) -> io::Result<bool> {
+    for path in paths {
+        if !block::is_silent(host, &path.name)? {
+            return Ok(false);
+        }
+    }
+    Ok(!paths.is_empty())
+}
+
+fn wwid(backing: &Backing, paths: &[Disk]) -> Fact<Wwid> {
+    let mut found: Vec<_> = paths.iter().map(|path| path.wwid.clone()).collect();
+    found.dedup();
+    match found.as_slice() {
+        [Some(wwid)] => Fact::Known(wwid.clone()),
+        [None] => Fact::Unknown(match backing {
+            Backing::Iscsi(_) => "the target gives no identifier in VPD page 0x83".into(),
+            Backing::Device(device) => format!(
+                "the disk at {} has no WWID, and no serial number that a virtio disk could have: name a whole disk, and give it a serial number in the hypervisor",
+                device.path
+            ),
+        }),
+        _ => {
+            let wwids: Vec<_> = found.iter().map(|wwid| wwid.as_ref().map_or("none", Wwid::as_str)).collect();
+            Fact::Unknown(format!(
+                "its paths differ: {}; the portals lead to different LUNs",
+                wwids.join(", ")
+            ))
+        }
+    }
+}
+
+/// The stamp on a filesystem's root directory.
+pub(super) fn read_stamp(root: impl std::os::fd::AsFd) -> io::Result<Option<Stamp>> {
+    let Some(bytes) = inode::attribute(root, Stamp::ATTRIBUTE)? else { return Ok(None) };
+    let text = String::from_utf8(bytes).map_err(io::Error::other)?;
+    let stamp = Stamp::parse(&text).map_err(|error| io::Error::other(format!("the stamp is {error}")))?;
+    Ok(Some(stamp))
+}

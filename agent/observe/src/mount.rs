@@ -1,0 +1,84 @@
+//! Observes what PID 1 has mounted on the data directory, and the mount unit.
+
+use super::lun::read_stamp;
+use config::Config;
+use hands::State;
+use host::{Host, mountinfo, staging, tree, xfs};
+use node::{DataMount, Fact, MountUnit, authority::Stamp};
+use std::io;
+use terms::AbsPath;
+
+/// The mount on the data directory, as PID 1 sees it.
+pub(super) fn data(host: &Host, data_dir: &AbsPath) -> Fact<Option<DataMount>> {
+    let mounts = match mountinfo::of_pid1(host) {
+        Ok(mounts) => mounts,
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    let here: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == data_dir.as_str()).collect();
+    let Some(top) = here.last() else { return Fact::Known(None) };
+    let space = tree::open(&host.root.locate(data_dir.as_path())).and_then(|root| staging::space(&root));
+    Fact::Known(Some(DataMount {
+        devno: format!("{}:{}", top.device.0, top.device.1),
+        source: top.source.clone(),
+        fs_type: top.fs_type.clone(),
+        options: merged(&top.options, &top.super_options),
+        layers: here.len(),
+        free: space.as_ref().ok().map(|space| (space.free, space.size)),
+        io_error: xfs::is_shut_down(&host.root.locate(data_dir.as_path())),
+    }))
+}
+
+fn merged(options: &[String], of_filesystem: &[String]) -> Vec<String> {
+    let mut merged = options.to_vec();
+    merged.extend(of_filesystem.iter().filter(|option| !options.contains(option)).cloned());
+    merged
+}
+
+/// The stamp, read through the mount on the data directory.
+pub(super) fn stamp(host: &Host, data_dir: &AbsPath, mount: &Fact<Option<DataMount>>) -> Fact<Option<Stamp>> {
+    match mount {
+        Fact::Known(Some(_)) => {
+            let read = || -> io::Result<Option<Stamp>> {
+                read_stamp(tree::open(&host.root.locate(data_dir.as_path()))?)
+            };
+            read().into()
+        }
+        Fact::Known(None) => Fact::Known(None),
+        Fact::Unknown(why) => Fact::Unknown(why.clone()),
+    }
+}
+
+/// The mount unit that systemd knows, compared with the one that the config asks for.
+pub fn unit(host: &Host, config: &Config) -> Fact<MountUnit> {
+    unit_among(host, config, &|name| hands::unit(host, name))
+}
+
+/// The same with an answer of systemd's that is there already.
+pub(super) fn unit_among(host: &Host, config: &Config, state: State<'_>) -> Fact<MountUnit> {
+    let rendered = match unit::data_mount_for(config) {
+        Ok(rendered) => rendered,
+        Err(error) => return Fact::from(Err(error)),
+    };
+    let known = match state(&rendered.name) {
+        Ok(known) => known,
+        Err(error) => return Fact::from(Err(error)),
+    };
+    // systemd also knows mounts that have no unit file: it reads mountinfo.
+    let Some(path) = Some(known.fragment_path).filter(|path| !path.is_empty() && !path.starts_with("/proc/"))
+    else {
+        return Fact::Known(MountUnit::Absent);
+    };
+    if let Some(drop_in) = known.drop_in_paths.first() {
+        let how = format!("a drop-in changes it: {drop_in}");
+        return Fact::Known(MountUnit::Differs { path, how });
+    }
+    let installed = match host.root.read(&path) {
+        Ok(text) => text,
+        Err(error) => return Fact::Unknown(error.to_string()),
+    };
+    Fact::Known(match unit::unit_text_matches(&installed, &rendered.text) {
+        Err(difference) => MountUnit::Differs { path, how: difference.to_string() },
+        Ok(()) if known.need_daemon_reload => MountUnit::NotLoaded,
+        Ok(()) => MountUnit::Right,
+    })
+}

@@ -1,0 +1,153 @@
+//! Whether this is the right LUN, and free. What it holds is not looked at here.
+
+use super::{
+    input::{PlanInput, require},
+    refusal::{ListRefusal, Refusal},
+};
+use config::Backing;
+use node::{Content, Fact, Lun, Multipath, authority::Authority};
+use terms::{Bytes, Wwid};
+
+/// The LUN's WWID. Refuses unless the LUN is the wanted one, writable and not in use.
+///
+/// A LUN number proves nothing: targets reuse numbers, and a stale mapping leads to another volume (OSSA-2023-003). Only the
+/// WWID identifies the LUN.
+pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a Wwid, Refusal> {
+    let place = || input.config.backing.place();
+    let where_to_fix = input.config.backing.where_to_fix();
+    match lun.multipath {
+        Multipath::Mapped => {}
+        Multipath::Claimed => {
+            return Err(Refusal::MultipathPending { lun: place(), paths: lun.paths.join(", ") });
+        }
+        Multipath::Unclaimed if lun.paths.len() > 1 || wants_map(input) => {
+            return Err(Refusal::SeveralPaths { lun: place(), paths: lun.paths.join(", ") });
+        }
+        Multipath::Unclaimed => {}
+    }
+    let wwid = require("the LUN's WWID", &lun.wwid)?;
+    let expected = [(FROM_CONFIG, input.config.node.wwid.as_ref()), (FROM_RECORD, recorded_wwid(input))];
+    for (source_of_wish, wanted) in expected {
+        if let Some(wanted) = wanted
+            && wanted != wwid
+        {
+            return Err(wrong_lun(input, wwid, source_of_wish, wanted));
+        }
+    }
+    check_listed(input, wwid)?;
+    if lun.read_only {
+        return Err(Refusal::ReadOnly { wwid: wwid.clone(), where_to_fix });
+    }
+    if !lun.holders.is_empty() {
+        return Err(Refusal::Held { wwid: wwid.clone(), holders: lun.holders.join(", ") });
+    }
+    if let Some(user) = require("who uses the LUN", &lun.users)?.first() {
+        return Err(Refusal::InUse { wwid: wwid.clone(), user: user.clone() });
+    }
+    if !lun.partitions.is_empty() {
+        // A boot sector can look like a partition table. If the probe of the content found something, it says so better.
+        let what = match &lun.content {
+            Fact::Known(Content::Foreign { found }) => found.as_str(),
+            Fact::Known(_) | Fact::Unknown(_) => "a partition table",
+        };
+        let found = format!("{what} (partitions {})", lun.partitions.join(", "));
+        return Err(Refusal::ForeignContent { wwid: wwid.clone(), found });
+    }
+    if lun.size < input.config.lun.min_size {
+        let (found, wanted) = (lun.size, input.config.lun.min_size);
+        return Err(Refusal::TooSmall { wwid: wwid.clone(), found, wanted, where_to_fix });
+    }
+    Ok(wwid)
+}
+
+/// Refuses a LUN that the config's list does not name.
+pub(super) fn check_listed(input: &PlanInput<'_>, wwid: &Wwid) -> Result<(), Refusal> {
+    let listed = &input.config.node.wwids;
+    if listed.is_empty() || listed.contains(wwid) {
+        return Ok(());
+    }
+    Err(ListRefusal::NotListed { wwid: wwid.clone() }.into())
+}
+
+/// Refuses to move data to a LUN that would get no map, though the config wants one.
+pub(super) fn check_multipathd(input: &PlanInput<'_>) -> Result<(), Refusal> {
+    let runs = &input.node.initiator.multipathd_active;
+    if wants_map(input) && !*require("whether multipathd runs", runs)? {
+        return Err(Refusal::NoMultipathd);
+    }
+    Ok(())
+}
+
+/// Whether the LUN must have a multipath map. Once the data is there, etcd on one path is better than no etcd, so a boot
+/// mounts the LUN all the same, and `health` reports the missing map.
+fn wants_map(input: &PlanInput<'_>) -> bool {
+    let is_wanted = input.config.backing.iscsi().is_some_and(|iscsi| iscsi.target.multipath);
+    is_wanted && !input.record.is_some_and(|record| record.authority == Authority::Lun)
+}
+
+/// Who asks for a WWID, in a refusal.
+const FROM_CONFIG: &str = "the config wants";
+pub(super) const FROM_RECORD: &str = "the record names";
+
+/// The refusal of a LUN that is not `wanted`.
+pub(super) fn wrong_lun(
+    input: &PlanInput<'_>,
+    found: &Wwid,
+    source_of_wish: &'static str,
+    wanted: &Wwid,
+) -> Refusal {
+    let (found, wanted) = (found.clone(), wanted.clone());
+    match &input.config.backing {
+        Backing::Iscsi(iscsi) => Refusal::WrongLun { lun: iscsi.place(), found, source_of_wish, wanted },
+        Backing::Device(device) => {
+            Refusal::WrongDisk { path: device.path.to_string(), found, source_of_wish, wanted }
+        }
+    }
+}
+
+/// Space that either disk needs beside etcd's data: XFS's own log and metadata, and etcd's next WAL file and snapshot
+/// (64 MiB each at least, `server/storage/wal/wal.go`).
+pub(super) const SPARE_SPACE: u64 = 256 << 20;
+
+/// Refuses a LUN that cannot hold the data and the spare space.
+pub(super) fn check_capacity(
+    input: &PlanInput<'_>,
+    lun: &Lun,
+    wwid: &Wwid,
+    data: Option<Bytes>,
+) -> Result<(), Refusal> {
+    match data {
+        Some(data) if lun.size.0 < data.0.saturating_add(SPARE_SPACE) => {
+            let wanted = Bytes(data.0.saturating_add(SPARE_SPACE));
+            Err(Refusal::NoRoom {
+                wwid: wwid.clone(),
+                found: lun.size,
+                wanted,
+                where_to_fix: input.config.backing.where_to_fix(),
+            })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The WWID that the record names. The record binds the node to a LUN only once the data is there; before that the config may
+/// name another LUN.
+fn recorded_wwid<'a>(input: &PlanInput<'a>) -> Option<&'a Wwid> {
+    input.record.filter(|record| record.authority == Authority::Lun).map(|record| &record.wwid)
+}
+
+impl Refusal {
+    /// True if it depends on what the kernel read from the LUN at login and keeps: identity, size, and whether it is read-only
+    /// (`drivers/scsi/sd.c`, `sd_revalidate_disk`).
+    pub fn depends_on_login(&self) -> bool {
+        matches!(
+            self,
+            Self::WrongLun { .. }
+                | Self::WrongDisk { .. }
+                | Self::ReadOnly { .. }
+                | Self::TooSmall { .. }
+                | Self::NoRoom { .. }
+                | Self::Shrunk { .. }
+        )
+    }
+}

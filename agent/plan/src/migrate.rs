@@ -1,0 +1,236 @@
+//! Moves the data from the local disk to the LUN: there is no record, or it says that the local disk is authoritative.
+
+use super::{
+    attach, barred,
+    input::{Occasion, PlanInput, require},
+    lun,
+    outcome::{Horizon, Plan},
+    recorded::order_of,
+    refusal::{AuthorityRefusal, ClusterRefusal, Refusal},
+    resume,
+    step::{Copy, Format, Retire, Step, Way},
+};
+use node::{
+    Content, LocalDir, Lun, LunView, Order,
+    authority::{FIRST_USE, LunUse, NEVER_USED, Record, Stamp},
+    layout::{RECORD, STATE},
+};
+use terms::{FsUuid, Nonce, Wwid};
+
+pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
+    let missing = &input.node.missing_tools;
+    if !missing.is_empty() {
+        return Err(Refusal::ToolMissing { tools: missing.join(", ") });
+    }
+    if let Some(plan) = barred::look_first(input)? {
+        return Ok(plan);
+    }
+    if let Some(found) = input.etcd.by_pacemaker {
+        return Err(ClusterRefusal::ByPacemaker { found }.into());
+    }
+    check_local_side(input)?;
+    if input.occasion == Occasion::Boot && input.etcd.running {
+        return Err(ClusterRefusal::EtcdServes { name: input.etcd.name.clone() }.into());
+    }
+    input.check_mount_unit()?;
+    lun::check_multipathd(input)?;
+    // Asked before the first step, though etcd is stopped by a later one: a run that would end there is not begun.
+    input.check_may_stop()?;
+    if let Some(plan) = attach::plan(input)? {
+        return Ok(plan);
+    }
+    let seen = match input.lun_view()? {
+        LunView::Seen(seen) => seen,
+        // `attach` has planned for these.
+        LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => {
+            return Ok(Plan::until(Vec::new(), Horizon::Lun));
+        }
+    };
+    let wwid = lun::usable_wwid(input, seen)?;
+    if let Some(plan) = barred::plan_if_newer(input, seen)? {
+        return Ok(plan);
+    }
+    lun::check_capacity(input, seen, wwid, input.local.size())?;
+    by_content(input, seen, wwid)
+}
+
+/// Refuses a data directory that could not be retired and fenced at the commit point.
+fn check_local_side(input: &PlanInput<'_>) -> Result<(), Refusal> {
+    let at = input.data_dir();
+    match input.local {
+        LocalDir::Absent => {}
+        LocalDir::Present { immutable: None, .. } => return Err(Refusal::NoImmutableFlag { at }),
+        LocalDir::Present { immutable: Some(true), .. } => {
+            return Err(Refusal::FencedWithoutRecord { at, record: RECORD });
+        }
+        // Its only file would be copied, and would keep etcd out on the LUN too.
+        LocalDir::Present { barred: true, .. } => {
+            return Err(Refusal::BarredWithoutRecord { at, record: RECORD });
+        }
+        LocalDir::Present { with_state: false, .. } => {
+            return Err(Refusal::OtherFilesystem { at, state: STATE });
+        }
+        LocalDir::Present { .. } => {}
+    }
+    input.check_database_free()
+}
+
+/// Reuse what matches, create where there is provably nothing, refuse everything else.
+fn by_content(input: &PlanInput<'_>, lun: &Lun, wwid: &Wwid) -> Result<Plan, Refusal> {
+    let announced = input.record.map(|record| record.uuid);
+    match require("what the LUN holds", &lun.content)? {
+        Content::Blank => onto_new_filesystem(input, wwid, Vec::new()),
+        Content::Unfinished { uuid } if announced == Some(*uuid) => {
+            let clear = Step::ClearUnfinished { wwid: wwid.clone(), uuid: *uuid };
+            onto_new_filesystem(input, wwid, vec![clear])
+        }
+        Content::Unfinished { uuid } => {
+            Err(foreign_content(wwid, format!("an unfinished XFS with UUID {uuid}")))
+        }
+        Content::Xfs { uuid, settled: false, stamp, .. } if announced == Some(*uuid) => {
+            // Staging writes to the LUN. If the look without a mount shows another owner's stamp, that node may have it mounted. A
+            // newer stamp was refused before.
+            if let Some(Some(stamp)) = stamp.known() {
+                check_owner(input, wwid, stamp)?;
+            }
+            Ok(Plan::stage(wwid, *uuid))
+        }
+        Content::Xfs { uuid, stamp, empty, .. } if announced == Some(*uuid) => {
+            let stamp = require("the LUN's stamp", stamp)?.as_ref();
+            onto_own_filesystem(input, wwid, *uuid, stamp, *empty)
+        }
+        Content::Xfs { uuid, label, stamp, .. } => {
+            // It is not ours and stays untouched. A stamp only makes the message more precise.
+            if let Some(Some(stamp)) = stamp.known() {
+                return Err(stamped_by_other(wwid, stamp));
+            }
+            let label = label.as_ref().map_or("without a label".into(), |label| format!("labelled {label}"));
+            Err(foreign_content(wwid, format!("an XFS {label} with UUID {uuid}")))
+        }
+        Content::Foreign { found } => Err(foreign_content(wwid, found.clone())),
+    }
+}
+
+fn stamped_by_other(wwid: &Wwid, stamp: &Stamp) -> Refusal {
+    Refusal::StampedByOther {
+        wwid: wwid.clone(),
+        owner: format!("{} (machine id {})", stamp.node, stamp.machine_id),
+        generation: stamp.generation,
+    }
+}
+
+fn check_owner(input: &PlanInput<'_>, wwid: &Wwid, stamp: &Stamp) -> Result<(), Refusal> {
+    if stamp.machine_id == input.node.identity.machine_id {
+        Ok(())
+    } else {
+        Err(stamped_by_other(wwid, stamp))
+    }
+}
+
+fn foreign_content(wwid: &Wwid, found: String) -> Refusal {
+    Refusal::ForeignContent { wwid: wwid.clone(), found }
+}
+
+/// A new filesystem on a LUN that is blank, or is blank after the steps in `first`.
+fn onto_new_filesystem(input: &PlanInput<'_>, wwid: &Wwid, first: Vec<Step>) -> Result<Plan, Refusal> {
+    let record = record_of_attempt(input, input.node.fresh_uuid, wwid)?;
+    let mut steps = first;
+    steps.push(Step::BeginRecord { record: record.clone() });
+    steps.push(Step::Format(Format {
+        wwid: wwid.clone(),
+        uuid: record.uuid,
+        label: input.config.lun.label.clone(),
+    }));
+    steps.push(Step::Stage { wwid: wwid.clone(), uuid: record.uuid });
+    copy_and_commit(input, record, steps, true)
+}
+
+/// The filesystem of an earlier attempt of this node. Its data is replaced, because etcd may have run on the local disk since.
+fn onto_own_filesystem(
+    input: &PlanInput<'_>,
+    wwid: &Wwid,
+    uuid: FsUuid,
+    stamp: Option<&Stamp>,
+    empty: Option<bool>,
+) -> Result<Plan, Refusal> {
+    if let Some(stamp) = stamp {
+        check_owner(input, wwid, stamp)?;
+        match order_of(input, Some(uuid), stamp) {
+            // The stamp of the last attempt, and a LUN that a rollback has left: this node holds all that they hold.
+            Order::Same { unused: true } | Order::Released => {}
+            Order::Same { .. } | Order::Older | Order::Newer | Order::OtherOwner | Order::OtherFilesystem => {
+                return Err(
+                    AuthorityRefusal::OlderUse { wwid: wwid.clone(), generation: stamp.generation }.into()
+                );
+            }
+        }
+        // A stamp says that the LUN once held all data. If the local disk holds none now, the LUN may hold the only copy.
+        if input.local.is_empty() && empty != Some(true) {
+            let generation = stamp.generation;
+            return Err(Refusal::LocalDataGone { at: input.data_dir(), wwid: wwid.clone(), generation });
+        }
+    }
+    let record = record_of_attempt(input, uuid, wwid)?;
+    // The stamp is removed first, so that no state has the record of a new attempt beside the stamp of an old one.
+    let mut steps = if stamp.is_some() { vec![Step::Unstamp] } else { Vec::new() };
+    steps.push(Step::BeginRecord { record: record.clone() });
+    copy_and_commit(input, record, steps, false)
+}
+
+fn record_of_attempt(input: &PlanInput<'_>, uuid: FsUuid, wwid: &Wwid) -> Result<Record, Refusal> {
+    let generation = input.record.map_or(0, |record| record.generation).saturating_add(1);
+    let data_dir = input.config.etcd.data_dir.clone();
+    Ok(Record::begin(generation, uuid, wwid.clone(), data_dir, fresh_nonce(input)?))
+}
+
+fn fresh_nonce(input: &PlanInput<'_>) -> Result<Nonce, Refusal> {
+    Ok(*require("a random number from the kernel", &input.node.fresh_nonce)?)
+}
+
+/// The LUN is staged: copy, prove, stamp, commit, retire, fence, mount, start.
+fn copy_and_commit(
+    input: &PlanInput<'_>,
+    record: Record,
+    mut steps: Vec<Step>,
+    new_filesystem: bool,
+) -> Result<Plan, Refusal> {
+    let from = input.config.etcd.data_dir.clone();
+    let size = input.local.size();
+    if let Some(limit) = input.config.lun.require_fsync_p99 {
+        steps.push(Step::Measure { wwid: record.wwid.clone(), limit });
+    }
+    let pre_copy = input.etcd.running && !input.local.is_empty();
+    if pre_copy {
+        steps.push(Step::PreCopy(Copy {
+            from: from.clone(),
+            way: Way::ToLun,
+            size,
+            onto_empty: new_filesystem,
+            provisional: true,
+        }));
+    }
+    let stop = input.stop_etcd_to_move(Way::ToLun)?;
+    let stopped = !stop.is_empty();
+    steps.extend(stop);
+    let identity = &input.node.identity;
+    let (machine_id, node) = (identity.machine_id.clone(), identity.hostname.clone());
+    let onto_empty = new_filesystem && !pre_copy;
+    let copy = Copy { from: from.clone(), way: Way::ToLun, size, onto_empty, provisional: false };
+    steps.extend(input.copy_and_prove(copy));
+    // Each use is a number and a nonce, so both can have the nonce of this attempt.
+    let nonce = fresh_nonce(input)?;
+    let unused = LunUse { activations: NEVER_USED, nonce };
+    let stamp = Stamp::new(record.generation, machine_id, node, unused);
+    steps.push(Step::Stamp { stamp: stamp.clone() });
+    steps.push(Step::Commit { record: record.clone() });
+    if !input.local.is_empty() {
+        let generation = record.generation;
+        steps.push(Step::Retire(Retire { from: from.clone(), generation, fingerprint: None }));
+    }
+    steps.push(Step::Fence { at: from });
+    let stamp = stamp.used(LunUse { activations: FIRST_USE, nonce });
+    steps.push(Step::Activate { stamp });
+    steps.push(input.mount_data(&record));
+    steps.extend(resume::serve_from_lun(input, stopped)?);
+    Ok(Plan::complete(steps))
+}

@@ -1,0 +1,226 @@
+//! A step as an imperative phrase: for the plan that a person reads, and for the log.
+
+use super::{
+    Step,
+    payload::{
+        AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData,
+        Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, TakeLun, WatchLun,
+    },
+};
+use config::{Discovery, Runtime};
+use node::layout;
+use std::fmt;
+use terms::Bytes;
+
+impl fmt::Display for Step {
+    /// An imperative phrase.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SetInitiatorName { name } => {
+                write!(f, "give this node the initiator name {name}, because it has none")
+            }
+            Self::LogOut { sid } => {
+                write!(f, "log out session {sid}, which is not needed any more and which nobody uses")
+            }
+            Self::LogIn(LogIn { target, portals, discovery, all, limit, .. }) => {
+                let portals = portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let how = match discovery {
+                    Discovery::SendTargets => "discover and log in to",
+                    Discovery::Static => "log in to",
+                };
+                let which = if *all { "at" } else { "at the first that works of" };
+                write!(f, "{how} {target} {which} {portals}, retrying for up to {limit}")
+            }
+            Self::SetTimeout { sid, replacement } => {
+                write!(
+                    f,
+                    "set session {sid} to keep writes waiting for {replacement} when the target is gone"
+                )
+            }
+            Self::DeleteRecord { portal, .. } => {
+                write!(f, "delete the node record of {portal}, which no session needs; the session stays")
+            }
+            Self::RemovePath(RemovePath { map, path, sid }) => write!(
+                f,
+                "take {path} out of {map}, because session {sid} is at a portal that the config does not name"
+            ),
+            Self::AddPath(AddPath { map, path, .. }) => {
+                write!(f, "take {path} into {map}, which lacks this path of the LUN")
+            }
+            Self::AttachLun(AttachLun { target, lun, .. }) => {
+                write!(f, "attach {lun} of {target}, and no other")
+            }
+            Self::TakeLun(TakeLun { wwid, because, passed_over }) => {
+                write!(f, "take LUN {wwid} of `node.wwids`, {because}")?;
+                passed_over.iter().try_for_each(|passed| write!(f, "; pass over {passed}"))
+            }
+            Self::AwaitDisk { path, limit } => write!(f, "wait for {path}, for up to {limit}"),
+            Self::BeginRecord { record } => {
+                write!(
+                    f,
+                    "record attempt {} with filesystem {}; the local disk stays authoritative",
+                    record.generation, record.uuid
+                )
+            }
+            Self::Reserve(Reserve { wwid, how: Reserving::Take }) => {
+                write!(f, "reserve LUN {wwid} for this node, unless another computer has reserved it")
+            }
+            Self::Reserve(Reserve { wwid, how: Reserving::Keep }) => {
+                write!(f, "see that LUN {wwid} is still reserved for this node")
+            }
+            Self::Reserve(Reserve { wwid, how: Reserving::TakeOver }) => {
+                write!(f, "take LUN {wwid}'s reservation from whoever has it")
+            }
+            Self::Reserve(Reserve { wwid, how: Reserving::GiveUp }) => {
+                write!(f, "end this node's reservation of LUN {wwid}")
+            }
+            Self::ClearUnfinished { wwid, uuid } => {
+                write!(f, "clear the unfinished filesystem {uuid} of an earlier attempt from LUN {wwid}")
+            }
+            Self::Format(Format { wwid, uuid, label }) => {
+                write!(f, "format LUN {wwid} as XFS labelled {label}, UUID {uuid}")
+            }
+            Self::Stage { wwid, .. } => write!(f, "mount LUN {wwid} for this program only"),
+            Self::Unstamp => write!(f, "remove the old stamp from the LUN"),
+            Self::PreCopy(Copy { from, way, size, .. }) => {
+                write!(f, "copy {from}{} to {way} while etcd still runs", sized(*size))
+            }
+            Self::CatchUp(CatchUp { from, way, limit }) => write!(
+                f,
+                "bring the copy of {from} on {way} up to date while etcd still runs, and refuse if the last blocks would take longer than {limit}"
+            ),
+            Self::Preflight(Preflight { from, way, .. }) => {
+                write!(f, "try everything that moving {from} to {way} needs, while etcd still runs")
+            }
+            Self::StopEtcd { runtime: Runtime::Systemd { unit }, .. } => {
+                write!(f, "stop {unit} and wait until nobody holds the database")
+            }
+            Self::StopEtcd { runtime: Runtime::StaticPod { manifest }, whole_pod: true, .. } => write!(
+                f,
+                "move {manifest} aside, and wait until the kubelet has ended etcd's containers and nobody holds the database"
+            ),
+            Self::StopEtcd { runtime: Runtime::StaticPod { manifest }, whole_pod: false, .. } => {
+                write!(f, "move {manifest} aside, and wait until the kubelet has ended etcd itself")
+            }
+            Self::Copy(Copy { from, way, size, provisional, .. }) => {
+                write!(f, "copy {from}{} to {way}{}", sized(*size), meanwhile(*provisional))
+            }
+            Self::Measure { limit, .. } => {
+                write!(
+                    f,
+                    "measure the LUN, and refuse it unless 99 of 100 fdatasync calls end within {limit}"
+                )
+            }
+            Self::Prove { from, way, provisional, .. } => write!(
+                f,
+                "compare {from} and {way}, which was read back from the device, content and metadata{}",
+                meanwhile(*provisional)
+            ),
+            Self::AwaitPodEnd { .. } => {
+                write!(
+                    f,
+                    "wait until the other containers of etcd's pod have ended, and nobody uses its data"
+                )
+            }
+            Self::Confirm(Copy { from, way, .. }) => write!(
+                f,
+                "confirm that nobody has written to {from} since it was compared; if somebody has, copy it to {way} and compare again"
+            ),
+            Self::Stamp { stamp } => {
+                write!(f, "stamp the LUN with generation {} for {}", stamp.generation, stamp.node)
+            }
+            Self::Commit { record } => {
+                write!(f, "commit: from here on generation {} on the LUN is authoritative", record.generation)
+            }
+            Self::Retire(Retire { from, generation, .. }) => {
+                write!(f, "retire the data in {from} to {}/{generation}", layout::RETIRED)
+            }
+            Self::Fence { at } => write!(f, "fence {at}: without data and immutable beneath the mount"),
+            Self::TakeBack { record } => write!(
+                f,
+                "take the commit of generation {} back: etcd has run on the local disk since, and the LUN was never used",
+                record.generation
+            ),
+            Self::Bar { at } => write!(
+                f,
+                "bar {at}: put its data aside, to {}/{}, because the LUN is newer",
+                layout::BARRED,
+                layout::BARRED_DATA
+            ),
+            Self::WatchLun(WatchLun { wwid, span, .. }) => {
+                write!(
+                    f,
+                    "look at LUN {wwid} twice, {span} apart, and stop if somebody has used it in between"
+                )
+            }
+            Self::Claim(Claim { stamp, .. }) => write!(
+                f,
+                "take the LUN for this node: record generation {}, and begin use {}",
+                stamp.generation, stamp.activations
+            ),
+            Self::KeepLocal { record } => write!(
+                f,
+                "decide for the barred data: from here on generation {} on the local disk is authoritative",
+                record.generation
+            ),
+            Self::Unbar { generation } => write!(
+                f,
+                "move {}/{} to {}/{generation}",
+                layout::BARRED,
+                layout::BARRED_DATA,
+                layout::RETURNING
+            ),
+            Self::Release { stamp } => write!(
+                f,
+                "note on the LUN's stamp that its data, generation {}, was moved back to the local disk",
+                stamp.generation
+            ),
+            Self::Activate { stamp } | Self::Mark(Mark { stamp, .. }) => {
+                write!(
+                    f,
+                    "advance the use counter to {}, on the LUN's stamp and in the record",
+                    stamp.activations
+                )
+            }
+            Self::MountData(MountData { unit, at, .. }) => write!(f, "mount {at} by systemd ({unit})"),
+            Self::UnmountData { unit, at } => write!(f, "unmount {at} by systemd ({unit})"),
+            Self::UnmountShutDown { unit, at } => {
+                write!(f, "unmount {at} by systemd ({unit}): its filesystem has shut down after an I/O error")
+            }
+            Self::CommitLocal { record } => write!(
+                f,
+                "commit: from here on generation {} on the local disk is authoritative, until somebody runs `etcd-lun apply`",
+                record.generation
+            ),
+            Self::Return { at, generation } => {
+                write!(f, "open the fence: put {}/{generation} in the place of {at}", layout::RETURNING)
+            }
+            Self::ResizeMap { map, to } => {
+                write!(f, "tell multipathd to give {map} the {to} that its paths have now")
+            }
+            Self::Grow(Grow { at, wwid, from, to }) => {
+                write!(
+                    f,
+                    "grow the filesystem on {at} from {from} to the {to} of LUN {wwid}, while etcd runs"
+                )
+            }
+            Self::StartEtcd(StartEtcd { runtime: Runtime::Systemd { unit }, on, .. }) => {
+                write!(f, "start {unit} on the {on}")
+            }
+            Self::StartEtcd(StartEtcd { runtime: Runtime::StaticPod { manifest }, on, .. }) => {
+                write!(f, "put {manifest} back, so that the kubelet starts etcd on the {on}")
+            }
+            Self::AwaitMember(AwaitMember { url, limit, .. }) => {
+                write!(f, "wait until the member at {url} has caught up with its leader, for up to {limit}")
+            }
+        }
+    }
+}
+
+fn meanwhile(provisional: bool) -> &'static str {
+    if provisional { ", while the other containers of etcd's pod end" } else { "" }
+}
+
+fn sized(size: Option<Bytes>) -> String {
+    size.map(|size| format!(" ({size})")).unwrap_or_default()
+}

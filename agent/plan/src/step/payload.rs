@@ -1,0 +1,306 @@
+//! What a step with more than two choices carries. The function of `apply` that does the step takes it as it is.
+
+use config::{Digests, Discovery, Runtime};
+use node::{
+    authority::{Authority, Record, Stamp},
+    layout,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt;
+use terms::{AbsPath, Bytes, ClientUrl, Fingerprint, FsLabel, FsUuid, Iqn, Portal, Span, WantedLun, Wwid};
+
+/// Which way data is copied, out of the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// From the local disk to the staged LUN.
+    ToLun,
+    /// From the LUN, mounted on the data directory, to where the local disk keeps it until it takes that directory's
+    /// place.
+    ToLocal {
+        /// The generation that the copy becomes.
+        generation: u64,
+    },
+}
+
+impl fmt::Display for Way {
+    /// Where to.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ToLun => f.write_str("the LUN"),
+            Self::ToLocal { generation } => write!(f, "{}/{generation} on the local disk", layout::RETURNING),
+        }
+    }
+}
+
+/// The payload of `Step::LogIn`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LogIn {
+    /// The target.
+    pub target: Iqn,
+    /// The initiator name of the session.
+    pub initiator: Iqn,
+    /// Its portals.
+    pub portals: Vec<Portal>,
+    /// How portals are learnt.
+    pub discovery: Discovery,
+    /// To all portals (multipath), or to the first one that works.
+    pub all: bool,
+    /// How often the initiator pings the target.
+    #[serde(rename = "noop_interval_seconds")]
+    pub noop_interval: Span,
+    /// How long the target may take to answer a ping.
+    #[serde(rename = "noop_timeout_seconds")]
+    pub noop_timeout: Span,
+    /// The checksums, none if iscsid.conf decides.
+    pub digests: Option<Digests>,
+    /// How long transient failures are retried.
+    #[serde(rename = "limit_seconds")]
+    pub limit: Span,
+}
+
+/// The payload of `Step::AddPath`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AddPath {
+    /// The kernel name of the map.
+    pub map: String,
+    /// The kernel name of the path.
+    pub path: String,
+    /// The WWID of both.
+    pub wwid: Wwid,
+}
+
+/// The payload of `Step::RemovePath`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RemovePath {
+    /// The kernel name of the map.
+    pub map: String,
+    /// The kernel name of the path.
+    pub path: String,
+    /// The session that the path belongs to.
+    pub sid: u32,
+}
+
+/// The payload of `Step::AttachLun`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AttachLun {
+    /// The target.
+    pub target: Iqn,
+    /// The initiator name of the sessions to scan.
+    pub initiator: Iqn,
+    /// Which LUN of the target.
+    pub lun: WantedLun,
+    /// Whether every session that is logged in has to show it, because each is a path of etcd's LUN. Else one is enough.
+    pub everywhere: bool,
+    /// How to log in at other portals if no session leads to the LUN; none if only the sessions that exist are looked at.
+    pub elsewhere: Option<LogIn>,
+    /// How long to wait for it, together with the log-in before.
+    #[serde(rename = "limit_seconds")]
+    pub limit: Span,
+}
+
+/// The payload of `Step::TakeLun`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TakeLun {
+    /// The LUN.
+    pub wwid: Wwid,
+    /// Why it is this one.
+    pub because: &'static str,
+    /// Those of the list that the target shows as well and that are not taken.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// A LUN of the list that is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PassedOver {
+    /// Its WWID.
+    pub wwid: Wwid,
+    /// Why, in words that follow the WWID.
+    pub why: String,
+}
+
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.wwid, self.why)
+    }
+}
+
+/// The payload of `Step::Format`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Format {
+    /// The LUN.
+    pub wwid: Wwid,
+    /// The filesystem's UUID.
+    pub uuid: FsUuid,
+    /// Its label.
+    pub label: FsLabel,
+}
+
+/// The payload of `Step::PreCopy`, `Step::Copy` and `Step::Confirm`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Copy {
+    /// The data directory.
+    pub from: AbsPath,
+    /// Where to.
+    pub way: Way,
+    /// About how much data there is.
+    #[serde(rename = "size_bytes")]
+    pub size: Option<Bytes>,
+    /// Whether nothing can have been copied there before.
+    pub onto_empty: bool,
+    /// Whether somebody may write meanwhile: files that change or vanish are expected then.
+    pub provisional: bool,
+}
+
+/// The payload of `Step::CatchUp`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CatchUp {
+    /// The data directory.
+    pub from: AbsPath,
+    /// Where to.
+    pub way: Way,
+    /// The longest time that the last blocks may take while etcd is stopped.
+    #[serde(rename = "limit_seconds")]
+    pub limit: Span,
+}
+
+/// The payload of `Step::Preflight`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Preflight {
+    /// The data directory.
+    pub from: AbsPath,
+    /// Where its data goes.
+    pub way: Way,
+    /// What runs etcd.
+    pub runtime: Runtime,
+    /// The unit by which PID 1 mounts the LUN there.
+    pub mount_unit: String,
+}
+
+/// The payload of `Step::Retire`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Retire {
+    /// The data directory.
+    pub from: AbsPath,
+    /// The generation that the data became.
+    pub generation: u64,
+    /// What the data must be, when it was not proven in this very run.
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// The payload of `Step::Mark`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Mark {
+    /// The data directory.
+    pub at: AbsPath,
+    /// The stamp as it will be.
+    pub stamp: Stamp,
+    /// The record while the use begins: it announces it.
+    pub record: Record,
+}
+
+/// The payload of `Step::WatchLun`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WatchLun {
+    /// The LUN.
+    pub wwid: Wwid,
+    /// The filesystem's UUID.
+    pub uuid: FsUuid,
+    /// The stamp that both looks must find, without replaying the log.
+    pub stamp: Option<Stamp>,
+    /// The time between both looks.
+    #[serde(rename = "span_seconds")]
+    pub span: Span,
+    /// Why the other members say nothing of this node's member; none if they do.
+    pub not_asked: Option<String>,
+}
+
+/// The payload of `Step::Claim`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Claim {
+    /// The stamp as it must be now.
+    pub from: Stamp,
+    /// The stamp as it will be.
+    pub stamp: Stamp,
+    /// The record that names the LUN and the stamp's last use.
+    pub record: Record,
+}
+
+/// The payload of `Step::Reserve`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Reserve {
+    /// The LUN.
+    pub wwid: Wwid,
+    /// What is done.
+    pub how: Reserving,
+}
+
+/// What is done about the LUN's persistent reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reserving {
+    /// It is taken, unless another computer has it.
+    Take,
+    /// It is seen to be this node's still.
+    Keep,
+    /// It is taken, whoever has it.
+    TakeOver,
+    /// It is ended, if it is this node's.
+    GiveUp,
+}
+
+/// The payload of `Step::MountData`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MountData {
+    /// The mount unit.
+    pub unit: String,
+    /// Where.
+    pub at: AbsPath,
+    /// The LUN.
+    pub wwid: Wwid,
+    /// The filesystem's UUID.
+    pub uuid: FsUuid,
+    /// Options that must be in effect afterwards.
+    pub options: Vec<String>,
+}
+
+/// The payload of `Step::Grow`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Grow {
+    /// The data directory.
+    pub at: AbsPath,
+    /// The LUN.
+    pub wwid: Wwid,
+    /// The filesystem's size.
+    #[serde(rename = "from_bytes")]
+    pub from: Bytes,
+    /// The LUN's size.
+    #[serde(rename = "to_bytes")]
+    pub to: Bytes,
+}
+
+/// The payload of `Step::StartEtcd`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct StartEtcd {
+    /// What runs it.
+    pub runtime: Runtime,
+    /// The data directory.
+    pub data_dir: AbsPath,
+    /// Where the data directory must lead.
+    pub on: Authority,
+    /// Whether to wait until it runs.
+    pub wait: bool,
+}
+
+/// The payload of `Step::AwaitMember`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AwaitMember {
+    /// Where the member answers.
+    pub url: ClientUrl,
+    /// How long to wait.
+    #[serde(rename = "limit_seconds")]
+    pub limit: Span,
+    /// Whether it may be a learner, which has no vote: it was one before, or did not answer.
+    pub may_be_learner: bool,
+}

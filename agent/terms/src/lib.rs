@@ -1,0 +1,38 @@
+//! The terms of the domain as types, such as a portal, a WWID or a size. A text is parsed once, where it comes in, and is
+//! valid from then on.
+//!
+//! This module has values only, no actions. Every other module may use it.
+
+mod chap;
+mod disk;
+mod error;
+mod file;
+mod fingerprint;
+mod iscsi;
+mod lun;
+mod nonce;
+mod quantity;
+mod reservation;
+mod secret;
+mod spelling;
+mod text;
+mod url;
+mod wwid;
+
+pub use chap::{Chap, ChapAlg, ChapError};
+pub use disk::DiskLink;
+pub use error::TermError;
+pub use file::{AbsPath, FsLabel, FsUuid};
+pub use fingerprint::{
+    BLOCK, ContentHasher, Fingerprint, Hasher, OlderFingerprint, RecordedFingerprint, block_hash, checksum,
+};
+pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, Portal};
+pub use lun::{Ambiguous, LunAddress, LunNumber, WantedLun};
+pub use nonce::Nonce;
+pub use quantity::{Bytes, Span};
+pub use reservation::ReservationKey;
+pub use secret::{ENCRYPTED_NAME, Secret};
+pub use spelling::nearest;
+pub use text::TextVisitor;
+pub use url::{ClientUrl, MetricsUrl};
+pub use wwid::Wwid;

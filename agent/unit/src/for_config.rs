@@ -1,0 +1,366 @@
+//! Which units a config needs, and with which values.
+
+use super::{
+    CATALOG_FILE, DataMount, KUBELET, Rendered, Service, UnitError, data_mount, hands::hands_units,
+    health::health, iscsid_service, lost_units, multipath_service, program::program_units, selinux_service,
+    service, shutdown_service,
+};
+use config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target};
+use std::time::Duration;
+use terms::{AbsPath, Portal, Span};
+
+/// The time limit for mounting, log replay included, and for unmounting. Long enough for XFS to replay the largest log, and
+/// six times what an unreachable target takes at shutdown (etcd-lun-shutdown.service).
+const MOUNT_LIMIT: Span = Span(Duration::from_secs(90));
+
+/// The part of the config that the units depend on: the same for every node.
+#[derive(Debug, Clone, Copy)]
+pub struct UnitInput<'a> {
+    /// The target: with it the service needs credentials, and starts after the network. None with a device.
+    pub target: Option<&'a Target>,
+    /// etcd.
+    pub etcd: &'a EtcdConfig,
+    /// The LUN.
+    pub lun: &'a LunConfig,
+    /// Behaviour at boot.
+    pub boot: &'a Boot,
+    /// The health check that the timer starts.
+    pub health: &'a HealthConfig,
+}
+
+impl<'a> From<&'a Config> for UnitInput<'a> {
+    fn from(config: &'a Config) -> Self {
+        Self {
+            target: config.backing.iscsi().map(|iscsi| &iscsi.target),
+            etcd: &config.etcd,
+            lun: &config.lun,
+            boot: &config.boot,
+            health: &config.health,
+        }
+    }
+}
+
+impl<'a> From<&'a Pool> for UnitInput<'a> {
+    fn from(pool: &'a Pool) -> Self {
+        Self {
+            target: pool.storage.target(),
+            etcd: &pool.etcd,
+            lun: &pool.lun,
+            boot: &pool.boot,
+            health: &pool.health,
+        }
+    }
+}
+
+/// Renders the mount unit of the data directory.
+pub fn data_mount_for<'a>(input: impl Into<UnitInput<'a>>) -> Result<Rendered, UnitError> {
+    let input = input.into();
+    data_mount(&DataMount {
+        place: &input.etcd.data_dir,
+        options: &input.lun.unit_options(input.target.is_some()),
+        before: &users(input),
+        limit: MOUNT_LIMIT,
+    })
+}
+
+/// Where the program lies on a node, unless a package has brought it. No MachineConfig owns this path: if the pool's object
+/// brings the program in another way tomorrow, the program stays until the next one is in place, also for a shutdown.
+/// `/usr/local/bin/etcd-lun` is a link to it, for people.
+pub const PROGRAM: &str = "/var/lib/etcd-lun/bin/etcd-lun";
+
+/// Where a package installs the program, on a machine or in an image.
+pub const PACKAGED_PROGRAM: &str = "/usr/bin/etcd-lun";
+/// Where a package installs the journal's catalog.
+const PACKAGED_CATALOG: &str = "/usr/lib/systemd/catalog/etcd-lun.catalog";
+
+/// How the program was installed on a node. The paths of program and catalog depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstalledBy {
+    /// By a MachineConfig: two units bring it.
+    MachineConfig,
+    /// By hand, at the same path.
+    Hand,
+    /// By a package, in `/usr`.
+    Package,
+}
+
+impl InstalledBy {
+    fn program(self) -> &'static str {
+        match self {
+            Self::MachineConfig | Self::Hand => PROGRAM,
+            Self::Package => PACKAGED_PROGRAM,
+        }
+    }
+
+    fn catalog(self) -> &'static str {
+        match self {
+            Self::MachineConfig | Self::Hand => CATALOG_FILE,
+            Self::Package => PACKAGED_CATALOG,
+        }
+    }
+}
+
+/// Renders all services and the timer: all units but the mount.
+fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, UnitError> {
+    let invalid = |why: &'static str| UnitError {
+        unit: super::SERVICE.into(),
+        key: "ExecStart=",
+        value: by.program().into(),
+        why,
+    };
+    let program: AbsPath = by.program().parse().map_err(|_| invalid("it is not an absolute path"))?;
+    let mut beneath = vec![input.etcd.data_dir.parent()];
+    let state: AbsPath = STATE_PARENT.parse().map_err(|_| invalid("it is not an absolute path"))?;
+    if !beneath.contains(&state) {
+        beneath.push(state);
+    }
+    let waits = input.boot.gate == Gate::Kubelet;
+    // A name may lead anywhere.
+    let addresses: Option<Vec<_>> = match input.target {
+        Some(target) => target.portals.iter().map(Portal::address).collect(),
+        None => Some(Vec::new()),
+    };
+    let of = Service {
+        program: &program,
+        beneath: &beneath,
+        before: &users(input),
+        late: waits.then_some("kubelet.service"),
+        credentials: &input.target.map(credentials).unwrap_or_default(),
+        on_network: input.target.is_some(),
+        addresses: addresses.as_deref(),
+    };
+    let mut services =
+        Vec::from(health(&program, by.catalog(), &beneath, input.health, input.target.is_some())?);
+    if input.target.is_some_and(|target| target.multipath) {
+        services.push(multipath_service());
+    }
+    if input.target.is_some_and(|target| target.safe_logout) {
+        services.push(iscsid_service());
+    }
+    let iqn = input.target.map(|target| &target.iqn);
+    services.extend(hands_units(
+        &program,
+        iqn,
+        &input.etcd.data_dir,
+        &input.lun.staging_options(),
+        &input.etcd.runtime,
+    )?);
+    if by == InstalledBy::MachineConfig {
+        services.extend(program_units(&beneath));
+    }
+    services.push(selinux_service(&of));
+    if of.on_network {
+        services.push(shutdown_service(&of));
+        services.extend(lost_units(&of));
+    }
+    services.push(service(&of)?);
+    Ok(services)
+}
+
+/// The parent of etcd-lun's own state directory.
+const STATE_PARENT: &str = "/var/lib";
+
+/// Units that must start after the mount of the data directory, and stop before it is unmounted.
+fn users(input: UnitInput<'_>) -> Vec<String> {
+    let own = match &input.etcd.runtime {
+        Runtime::Systemd { unit } => Some(unit.clone()),
+        Runtime::StaticPod { .. } => None,
+    };
+    own.into_iter().chain(KUBELET.map(String::from)).collect()
+}
+
+fn credentials(target: &Target) -> Vec<String> {
+    let mut names: Vec<_> = target
+        .secrets()
+        .filter_map(|source| match source {
+            SecretSource::Credential(name) => Some(name.clone()),
+            SecretSource::Inline(_) | SecretSource::File(_) => None,
+        })
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The unit that PID 1 can be asked for in place of this one: a template has no state, and so an instance of it that is never
+/// started.
+pub fn state_of(name: &str) -> String {
+    name.replacen("@.", "@state.", 1)
+}
+
+/// Renders all units, in the order of their names, for a program that was installed by hand.
+pub fn for_config<'a>(input: impl Into<UnitInput<'a>>) -> Result<Vec<Rendered>, UnitError> {
+    for_config_installed_by(input, InstalledBy::Hand)
+}
+
+/// Renders all units, in the order of their names, with the paths of that way of installation.
+pub fn for_config_installed_by<'a>(
+    input: impl Into<UnitInput<'a>>,
+    by: InstalledBy,
+) -> Result<Vec<Rendered>, UnitError> {
+    let input = input.into();
+    let mut units = services(input, by)?;
+    units.push(data_mount_for(input)?);
+    units.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(units)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DROP_IN, MULTIPATHD, drop_ins, obsolete};
+    use config::Source;
+
+    /// The examples are the units of a MachineConfig for OpenShift, with either gate.
+    #[test]
+    fn examples() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = ";
+        let mount = include_str!("../../../units/example/var-lib-etcd.mount");
+        let selinux = include_str!("../../../units/example/etcd-lun-selinux.service");
+        let shutdown = include_str!("../../../units/example/etcd-lun-shutdown.service");
+        let lost = include_str!("../../../units/example/etcd-lun-lost.service");
+        let path = include_str!("../../../units/example/etcd-lun-path@.target");
+        let socket = include_str!("../../../units/example/etcd-lun-hands.socket");
+        let hands = include_str!("../../../units/example/etcd-lun-hands@.service");
+        let health = include_str!("../../../units/example/etcd-lun-health.service");
+        let timer = include_str!("../../../units/example/etcd-lun-health.timer");
+        let program = include_str!("../../../units/example/etcd-lun-program.service");
+        let fetch = include_str!("../../../units/example/etcd-lun-program-fetch.service");
+        for (gate, service) in [
+            ("etcd", include_str!("../../../units/example/etcd-lun.service")),
+            ("kubelet", include_str!("../../../units/example/kubelet/etcd-lun.service")),
+        ] {
+            let source = Source { path: "config.toml".into(), text: format!("{text}\"{gate}\"") };
+            let pool = Pool::load(&[source]).unwrap();
+            let units = for_config_installed_by(&pool, InstalledBy::MachineConfig).unwrap();
+            let expected = [
+                ("etcd-lun-hands.socket", socket),
+                ("etcd-lun-hands@.service", hands),
+                ("etcd-lun-health.service", health),
+                ("etcd-lun-health.timer", timer),
+                ("etcd-lun-lost.service", lost),
+                ("etcd-lun-path@.target", path),
+                ("etcd-lun-program-fetch.service", fetch),
+                ("etcd-lun-program.service", program),
+                ("etcd-lun-selinux.service", selinux),
+                ("etcd-lun-shutdown.service", shutdown),
+                ("etcd-lun.service", service),
+                ("var-lib-etcd.mount", mount),
+            ];
+            for (unit, (name, example)) in units.iter().zip(expected) {
+                assert_eq!(unit.name, name);
+                assert!(unit.text == example, "{}", unit.text);
+            }
+            assert_eq!(units.len(), expected.len());
+            // By hand there is nobody to bring the program.
+            let by_hand: Vec<_> =
+                units.into_iter().filter(|unit| !unit.name.starts_with("etcd-lun-program")).collect();
+            assert_eq!(for_config(&pool).unwrap(), by_hand);
+        }
+    }
+
+    /// Nothing of ours depends on a link that someone has to make: PID 1 follows files only.
+    #[test]
+    fn drop_ins_are_files_and_no_unit_can_be_enabled() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\nmultipath = true\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = ";
+        let boot = include_str!("../../../units/example/multi-user.target.d/50-etcd-lun.conf");
+        let gate = include_str!("../../../units/example/kubelet/kubelet.service.d/50-etcd-lun.conf");
+        for (name, wanted) in [
+            ("etcd", vec![("multi-user.target", boot)]),
+            (
+                "kubelet",
+                vec![
+                    ("crio.service", gate),
+                    ("kubelet-dependencies.target", gate),
+                    ("kubelet.service", gate),
+                    ("multi-user.target", boot),
+                ],
+            ),
+        ] {
+            let source = Source { path: "config.toml".into(), text: format!("{text}\"{name}\"") };
+            let pool = Pool::load(&[source]).unwrap();
+            for unit in for_config_installed_by(&pool, InstalledBy::MachineConfig).unwrap() {
+                assert!(!unit.text.contains("[Install]"), "{}", unit.text);
+            }
+            let (multipathd, found): (Vec<_>, Vec<_>) =
+                drop_ins(&pool).into_iter().partition(|one| one.unit == MULTIPATHD);
+            let found: Vec<_> = found.iter().map(|one| (one.unit, one.text.as_str())).collect();
+            assert_eq!(found, wanted);
+            assert!(multipathd[0].text.ends_with("\nWants=etcd-lun-multipath.service\n"));
+            // What the other gate has is removed, and so are the links of earlier releases.
+            let obsolete = obsolete(&pool);
+            let of_gate = obsolete.iter().filter(|path| path.ends_with(DROP_IN)).count();
+            assert_eq!((of_gate, obsolete.len() - of_gate), (5 - wanted.len(), 6));
+        }
+    }
+
+    /// The unit for multipathd does nothing where an administrator has a config of it, and comes with the key only.
+    #[test]
+    fn with_multipath() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\nmultipath = true\n[etcd]\nruntime = \"static-pod\"";
+        let without = text.replace("multipath = true", "");
+        let [with, without] = [text, &without].map(|text| {
+            let pool = Pool::load(&[Source { path: "config.toml".into(), text: text.into() }]).unwrap();
+            for_config(&pool).unwrap()
+        });
+        let (own, others): (Vec<_>, Vec<_>) =
+            with.into_iter().partition(|unit| unit.name == "etcd-lun-multipath.service");
+        assert!(own.iter().all(|unit| unit.text.contains("\nConditionPathExists=!/etc/multipath.conf\n")));
+        assert_eq!((own.len(), others), (1, without));
+    }
+
+    /// The unit and the drop-in for iscsid come with the key only, and its script writes one line with the setting.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // real tools
+    fn with_safe_logout() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\nsafe_logout = true\n[etcd]\nruntime = \"static-pod\"";
+        let without = text.replace("safe_logout = true", "");
+        let [(with, drop_in), (without, none)] = [text, &without].map(|text| {
+            let pool = Pool::load(&[Source { path: "config.toml".into(), text: text.into() }]).unwrap();
+            (for_config(&pool).unwrap(), drop_ins(&pool))
+        });
+        let (own, others): (Vec<_>, Vec<_>) =
+            with.into_iter().partition(|unit| unit.name == "etcd-lun-iscsid.service");
+        assert_eq!((own.len(), others, drop_in.len(), none.len()), (1, without, 2, 1));
+        let paths = |all: &[crate::DropIn]| all.iter().map(crate::DropIn::path).collect::<Vec<_>>();
+        assert_eq!(paths(&drop_in)[0], "iscsid.service.d/50-etcd-lun.conf");
+        let dir = std::env::temp_dir().join(format!("etcd-lun-iscsid-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (of_node, ours) = (dir.join("iscsid.conf"), dir.join("ours"));
+        let script = own[0].text.split("/bin/sh -c '").nth(1).unwrap().split('\'').next().unwrap();
+        let script = script
+            .replace("/etc/iscsi/iscsid.conf", of_node.to_str().unwrap())
+            .replace("/run/etcd-lun-iscsid.conf", ours.to_str().unwrap());
+        for conf in [
+            "",
+            "node.startup = manual\n# iscsid.safe_logout = Yes\niscsid.safe_logout = No\n",
+            "iscsid.safe_logout = Yes\n",
+        ] {
+            std::fs::write(&of_node, conf).unwrap();
+            // A second start writes the same.
+            for _ in 0..2 {
+                assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
+                let written = std::fs::read_to_string(&ours).unwrap();
+                let kept = if conf.starts_with("node") { "node.startup = manual\n" } else { "" };
+                assert_eq!(written, format!("{kept}iscsid.safe_logout = Yes\n"));
+            }
+            assert_eq!(std::fs::read_to_string(&of_node).unwrap(), conf, "the node's own file stays");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// The units of a package differ in the paths below `/usr` and in nothing else.
+    #[test]
+    fn of_a_package() {
+        let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"";
+        let pool = Pool::load(&[Source { path: "config.toml".into(), text: text.into() }]).unwrap();
+        let packaged = for_config_installed_by(&pool, InstalledBy::Package).unwrap();
+        for (delivered, packaged) in for_config(&pool).unwrap().iter().zip(&packaged) {
+            assert_eq!(packaged.name, delivered.name);
+            assert!(!packaged.text.contains("/usr/local"), "{}", packaged.text);
+            let text =
+                delivered.text.replace(PROGRAM, PACKAGED_PROGRAM).replace(CATALOG_FILE, PACKAGED_CATALOG);
+            assert_eq!(packaged.text, text);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The socket on which the confined service asks for what it may not do itself, and the service that does it.
+
+use super::{
+    Rendered, UnitError,
+    template::{self, NOT_PLAIN, is_plain, is_plain_path, is_unit_name},
+};
+use config::Runtime;
+use terms::{AbsPath, Iqn};
+
+/// What only PID 1 and the hands write to, and a run by hand: the socket, and the link to the verified device.
+pub const HANDS_DIR: &str = "/run/etcd-lun-hands";
+/// The socket.
+pub const HANDS_PATH: &str = "/run/etcd-lun-hands/socket";
+/// The unit of the socket.
+pub const HANDS_SOCKET: &str = "etcd-lun-hands.socket";
+/// The service. Each connection has an instance of its own.
+pub const HANDS_SERVICE: &str = "etcd-lun-hands@.service";
+
+/// The SELinux context of the service. Where the policy doesn't know it, systemd doesn't start it.
+const CONTEXT: &str = "system_u:system_r:etcd_lun_hands_t:s0";
+
+/// It has no values.
+const SOCKET_UNIT: &str = include_str!("../../../units/etcd-lun-hands.socket.in");
+const TEMPLATE: &str = include_str!("../../../units/etcd-lun-hands@.service.in");
+
+/// Renders both units. Fails on values that systemd would split or expand.
+pub(super) fn hands_units(
+    program: &AbsPath,
+    target: Option<&Iqn>,
+    data_dir: &AbsPath,
+    mount_options: &[String],
+    runtime: &Runtime,
+) -> Result<[Rendered; 2], UnitError> {
+    let refuse = |value: &str, why| {
+        Err(UnitError { unit: HANDS_SERVICE.into(), key: "ExecStart=", value: value.to_owned(), why })
+    };
+    let etcd = match runtime {
+        Runtime::StaticPod { manifest } if is_plain_path(manifest) => format!("--manifest {manifest}"),
+        Runtime::StaticPod { manifest } => return refuse(manifest.as_str(), NOT_PLAIN),
+        Runtime::Systemd { unit } if is_unit_name(unit) => format!("--unit {unit}"),
+        Runtime::Systemd { unit } => return refuse(unit, "it is not the name of a unit"),
+    };
+    if !is_plain_path(data_dir) {
+        return refuse(data_dir.as_str(), NOT_PLAIN);
+    }
+    let mut errand = format!("--data-dir {data_dir} {etcd}");
+    if let Some(target) = target {
+        errand += &format!(" --target {target}");
+    }
+    for option in mount_options {
+        if !option.chars().all(is_plain) {
+            return refuse(option, NOT_PLAIN);
+        }
+        errand += &format!(" --mount-option {option}");
+    }
+    let values =
+        [("@PROGRAM@", program.to_string()), ("@SELINUX_CONTEXT@", CONTEXT.to_owned()), ("@ERRAND@", errand)];
+    Ok([
+        Rendered { name: HANDS_SOCKET.into(), text: SOCKET_UNIT.into() },
+        Rendered { name: HANDS_SERVICE.into(), text: template::filled(TEMPLATE, &values) },
+    ])
+}
