@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use etcd_lun::plan::Step;
 
 use super::{boot, check, failed, held};
 use crate::etcd;
@@ -182,12 +183,13 @@ fn sidecar(stage: &mut Stage) -> Result<()> {
 /// Runs a command, and writes from the container while the command waits for the container's end. An emulated node may take
 /// longer for copy and proof than the grace period. So the kubelet's stand-in, which ends the container, is stopped meanwhile.
 fn found_out(stage: &Stage, command: &str, text: &str) -> Result<()> {
+    let waits = Step::AwaitPodEnd { manifest: MANIFEST.parse()? }.to_string();
     let (output, written) = stage.node.run_while(command, scene::LIMIT, || {
         let script = format!(
             "set -e; main=$(systemctl show --property MainPID --value kubelet.service)
              until [ \"$(cut -d ' ' -f 1 /run/kubelet-stand-in/* 2>/dev/null | xargs)\" = etcdctl ]; do sleep 0.3; done
              kill -STOP $main
-             until grep -q 'wait until the other containers' /run/etcd-lun/run; do sleep 0.3; done
+             until grep -qF \"{waits}\" /run/etcd-lun/run; do sleep 0.3; done
              nsenter --mount --target $(sed -n 's/^etcdctl //p' /run/kubelet-stand-in/*) sh -ec 'cp -p {NOTE} /run/note.before
              printf {text} | dd of={NOTE} conv=notrunc status=none; touch -r /run/note.before {NOTE}'
              kill -CONT $main"

@@ -147,9 +147,7 @@ fn killed(stage: &mut Stage) -> Result<()> {
 fn written_after_the_proof(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     const WRITES: &str = "systemctl start etcd; etcdctl put acknowledged yes; systemctl stop etcd";
-    let output = held::run(stage, "rollback", &[r"*\]\ have\ systemd\ unmount\ *"], |node, _| {
-        node.ok(WRITES).map(drop)
-    })?;
+    let output = held::run(stage, "rollback", &["unmount-data"], |node, _| node.ok(WRITES).map(drop))?;
     check(&output, failed(&["has changed since they were compared", "the LUN stays mounted"]))?;
     stage.is_on_lun()?;
     stage.has_kept("acknowledged")?;
@@ -157,7 +155,7 @@ fn written_after_the_proof(stage: &mut Stage) -> Result<()> {
     const ON_LUN: &str =
         "mkdir -p /run/elsewhere; mount -o prjquota /dev/disk/by-label/etcd-lun /run/elsewhere
          touch /run/elsewhere/member/wal; umount /run/elsewhere";
-    let output = held::run(stage, "rollback", &[r"*\]\ commit:\ *"], |node, _| node.ok(ON_LUN).map(drop))?;
+    let output = held::run(stage, "rollback", &["commit-local"], |node, _| node.ok(ON_LUN).map(drop))?;
     check(&output, failed(&["has changed since they were compared", "nothing is committed"]))?;
     stage.is_on_lun()?;
     stage.has_kept("acknowledged")?;

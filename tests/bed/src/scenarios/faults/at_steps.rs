@@ -15,15 +15,15 @@ use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::Target;
 
-/// A step's name, and a shell pattern for the log line with which the step begins.
+/// The id of the step that is to fail, and of the step at whose beginning the run is held.
 type Step = (&'static str, &'static str);
 
-const ATTACH: Step = ("attach-lun", r"*attach\ LUN*");
-const FORMAT: Step = ("format", r"*format\ LUN*");
-const CATCH_UP: Step = ("catch-up", r"*bring\ the\ copy\ of\ *");
-const COPY: Step = ("copy", r"*copy\ *\ to\ the\ LUN");
+const ATTACH: Step = ("attach-lun", "attach-lun");
+const FORMAT: Step = ("format", "format");
+const CATCH_UP: Step = ("catch-up", "catch-up");
+const COPY: Step = ("copy", "copy");
 /// Held at the proof, which asks the LUN for nothing: a run can write the stamp before it is stopped at the stamp's own line.
-const STAMP: Step = ("stamp", r"*compare\ *");
+const STAMP: Step = ("stamp", "prove");
 pub(super) const STEPS: &[Step] = &[ATTACH, FORMAT, CATCH_UP, COPY, STAMP];
 
 /// A fault of the target that ends an attempt.
@@ -133,10 +133,10 @@ fn at_each(stage: &mut Stage, fault: &Fault, wanted: Wanted, steps: &[Step]) -> 
     });
     stage.configure(&Wanted { attach_timeout: "20s".into(), ..wanted })?;
     stage.node.put("/etc/etcd-lun/config.d/50-timeouts.toml", 0o644, fault.timeouts.as_bytes())?;
-    for (step, pattern) in chosen {
+    for (step, held_at) in chosen {
         let begun = Instant::now();
         let bed = std::rc::Rc::clone(&stage.bed);
-        let output = held::apply(stage, &[*pattern], |node, target| {
+        let output = held::apply(stage, &[*held_at], |node, target| {
             node.ok(SHORT)?;
             (fault.begin)(&bed, target)
         })?;

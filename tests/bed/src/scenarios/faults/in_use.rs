@@ -66,8 +66,8 @@ pub(super) fn full(stage: &mut Stage, fault: &Fault) -> Result<()> {
 /// tgtd is killed and restarted at once, at every step and while etcd runs. This only takes time.
 pub(super) fn restarted(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted::default())?;
-    let patterns: Vec<&str> = STEPS.iter().map(|(_, pattern)| *pattern).collect();
-    let output = held::apply(stage, &patterns, |_, target| target.restart())?;
+    let steps: Vec<&str> = STEPS.iter().map(|(_, held_at)| *held_at).collect();
+    let output = held::apply(stage, &steps, |_, target| target.restart())?;
     if output.code != 0 {
         bail!("a short outage of the target ended the attempt: {output}");
     }
