@@ -19,6 +19,7 @@ use crate::registry::{Pushed, Registry, introduce_on};
 use crate::scene::PROGRAM;
 use crate::stage::Stage;
 use crate::suite::Scenario;
+use crate::verbs;
 
 const ORDER: &str = "/etc/etcd-lun/program";
 const PACKED: &str = "/usr/local/lib/etcd-lun/program.xz";
@@ -179,7 +180,7 @@ fn new_program(stage: &Stage, object: &str, two: &Pushed) -> Result<()> {
         stage.node.ok(&format!("systemctl restart {name}"))?;
     }
     has(stage, two)?;
-    stage.node.ok("etcd-lun plan | grep -qi 'nothing to do'")?;
+    verbs::plans_nothing(&stage.node)?;
     if super::main_pid(stage)? != pid {
         bail!("etcd was restarted");
     }

@@ -7,6 +7,7 @@ use crate::scene::{self, Wanted};
 use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
 use crate::target::Lun;
+use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
@@ -19,10 +20,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             }
             no_write_is_lost(stage)?;
             let etcd = super::main_pid(stage)?;
-            let plan = stage.agent("plan")?;
-            if plan.code != 0 || !plan.stdout.to_lowercase().contains("nothing to do") {
-                bail!("the second plan is not empty: {plan}");
-            }
+            verbs::plans_nothing(&stage.node)?;
             stage.apply()?;
             if super::main_pid(stage)? != etcd {
                 bail!("the second apply interrupted etcd");

@@ -2,13 +2,14 @@
 //! since: the next boot must neither change the LUN nor let etcd start, and a person gets the newer data back. And etcd's own
 //! backup is restored onto the LUN.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::{boot, check, pod, refused};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::fingerprint;
+use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![Scenario::new("restored/root-disk", root_disk), Scenario::new("restored/backup", backup)]
@@ -51,10 +52,7 @@ fn backup(stage: &mut Stage) -> Result<()> {
         stage.node.ok("test -z \"$(etcdctl get /after/backup --print-value-only)\"").map(drop)
     };
     is_restored(stage)?;
-    let plan = stage.agent("plan")?;
-    if plan.code != 0 || !plan.stdout.to_lowercase().contains("nothing to do") {
-        bail!("the plan after a restore is not empty: {plan}");
-    }
+    verbs::plans_nothing(&stage.node).context("after a restore")?;
     stage.node.ok(scene::AT_BOOT)?;
     stage.node.reboot()?;
     is_restored(stage)

@@ -130,7 +130,7 @@ fn daemon_ends(stage: &mut Stage) -> Result<()> {
         if !found.contains("paths") {
             bail!("health does not say that multipathd has ended: {found:?}");
         }
-        plans_nothing(stage)?;
+        plans_nothing(&stage.node)?;
         stage.apply()?;
         if promise(stage, Cut::Drop)? != promised {
             bail!("apply changed the sessions' time-outs under the map");
