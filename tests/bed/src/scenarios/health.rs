@@ -61,6 +61,12 @@ pub(super) fn failing(stage: &Stage) -> Result<BTreeSet<String>> {
     Ok(rows.map(|row| row.check).filter(|check| check != IGNORED).collect())
 }
 
+/// What this check has found, which must not be ok.
+pub(super) fn finding(stage: &Stage, check: &str) -> Result<String> {
+    let found = rows(stage)?.into_iter().find(|row| row.check == check && !row.is_ok);
+    Ok(found.with_context(|| format!("the check {check} should have found something"))?.detail)
+}
+
 /// Checks that every check is ok, except the ignored one.
 pub(super) fn is_well(stage: &Stage) -> Result<()> {
     stage.node.ok(ENABLE)?;

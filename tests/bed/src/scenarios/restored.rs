@@ -78,7 +78,7 @@ fn root_disk(stage: &mut Stage) -> Result<()> {
     stage.node.save(UNTOUCHED)?;
 
     stage.node.ok(&format!("printf '[lun]\\nmax_switch = \"1ms\"\\n' >{TOO_LONG}"))?;
-    check(&stage.agent("apply")?, refused(&["etcd would be away for too long"]))?;
+    check(&stage.agent("apply")?, refused("switch-too-long", &["1ms"]))?;
     stage.node.ok(&format!("rm {TOO_LONG}"))?;
     stage.is_untouched()?;
     stage.node.save(BEGUN)?;
@@ -113,7 +113,7 @@ fn comes_back(stage: &mut Stage, moment: &str) -> Result<()> {
     }
     stage.node.ok("systemctl stop etcd.service")?;
     stage.is_down_without_lun()?;
-    check(&stage.agent("apply")?, refused(&["etcd-lun claim"]))?;
+    check(&stage.agent("apply")?, refused("lun-newer", &[&stage.wwid(1), "etcd-lun claim"]))?;
     if fingerprint(&stage.lun())? != before {
         bail!("{moment}: a boot that has found a newer LUN wrote to it");
     }

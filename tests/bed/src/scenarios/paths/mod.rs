@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::health;
+use super::{has, health};
 use crate::net::{Cut, Path};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
@@ -181,7 +181,7 @@ fn is_well(stage: &Stage) -> Result<()> {
 /// Checks that `health` names a path that is missing.
 fn names_missing(stage: &Stage, path: Path) -> Result<()> {
     let rows = health::rows(stage)?;
-    let of_it = rows.iter().filter(|row| !row.is_ok && row.detail.contains(&path.target()));
+    let of_it = rows.iter().filter(|row| !row.is_ok && has(&row.detail, &path.target()));
     if of_it.clone().count() == 0 {
         bail!("health does not name the path over {}: {rows:?}", path.target());
     }
