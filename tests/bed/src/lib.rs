@@ -10,6 +10,7 @@
 //! - `cluster`: the node's etcd as one of three members, and a client that checks its own history
 //! - `cache`: disks with a write cache, which lose unflushed data at a power cut
 //! - `scene`: the agent in the node, and a config for it
+//! - `verbs`: what the agent's verbs print with `--json`
 //! - `object`: renders a MachineConfig
 //! - `delivery`: the real Ignition puts a MachineConfig on a node's disk
 //! - `registry`: brings the program's image to nodes
@@ -54,4 +55,5 @@ pub mod suite;
 pub mod target;
 pub mod tour;
 pub mod tree;
+pub mod verbs;
 pub mod vm;

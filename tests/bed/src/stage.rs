@@ -134,6 +134,11 @@ impl Stage {
         self.bed.run.dir().join(format!("lun{number}"))
     }
 
+    /// The WWID of a LUN, unless its volume is another one.
+    pub fn wwid(&self, number: u32) -> String {
+        Lun::new(number, self.lun_file(number)).wwid()
+    }
+
     /// Offers `count` blank LUNs, with numbers from 1 on, at a target that requires CHAP.
     pub fn offer_luns(&mut self, count: usize) -> Result<()> {
         let luns: Vec<Lun> =

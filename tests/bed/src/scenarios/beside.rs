@@ -2,10 +2,13 @@
 
 use anyhow::{Result, bail};
 
+use super::carries;
+use super::health::finding;
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::{BESIDE, Offer};
+use crate::verbs;
 
 /// The node's own initiator name, by which the other target knows it.
 pub(super) const OWN: &str = "iqn.1994-05.com.redhat:the-node";
@@ -251,21 +254,16 @@ fn no_record(stage: &mut Stage) -> Result<()> {
 
     let plant = format!("{}record 10.77.0.1:3260 && record 10.78.0.1:3260", scene::record_by_hand());
     stage.node.ok(&plant)?;
-    let health = stage.agent("health")?;
-    if !health.both().contains("an earlier release left the node record of 10.77.0.1:3260") {
-        bail!("health does not name the record: {health}");
-    }
-    let apply = stage.apply()?;
-    for portal in ["10.77.0.1:3260", "10.78.0.1:3260"] {
-        if !apply.both().contains(&format!("the record of {portal} is gone")) {
-            bail!("apply leaves the record of {portal}: {apply}");
-        }
+    carries(&finding(stage, "records")?, &["10.77.0.1:3260"])?;
+    let taken = verbs::taken(&stage.node, "apply")?;
+    if !taken.has_step("delete-record") {
+        bail!("apply leaves the records: {taken:?}");
     }
     is_nothing_at_rest(stage)?;
     is_same(stage, "apply")?;
-    let again = stage.apply()?;
-    if !again.both().contains("Nothing to do") {
-        bail!("apply left something to do: {again}");
+    let again = verbs::taken(&stage.node, "apply")?;
+    if !again.is_empty() {
+        bail!("apply left something to do: {again:?}");
     }
 
     stage.node.ok(&format!("{plant} && systemctl enable --quiet etcd.service && {}", scene::AT_BOOT))?;

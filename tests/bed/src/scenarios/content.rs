@@ -7,27 +7,19 @@ use crate::scene::{LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
-/// What a tool of the node puts on the LUN: a name, the command, and texts of the refusal.
+/// What a tool of the node puts on the LUN: a name, the command, and values in the refusal.
 const MADE: &[(&str, &str, &[&str])] = &[
     ("ext4", "mkfs.ext4 -q -F $LUN", &["ext4"]),
-    ("another owner's XFS", "mkfs.xfs -q $LUN", &["xfs"]),
+    ("another owner's XFS", "mkfs.xfs -q $LUN", &["XFS"]),
     // mkfs.vfat writes a partition table around its filesystem, and the kernel reads it as one.
     ("vfat", "mkfs.vfat $LUN", &["vfat"]),
-    (
-        "a partition table (GPT)",
-        "echo ', 100M' | sfdisk -q --label gpt $LUN",
-        &["type gpt (partitions sd", "1)"],
-    ),
-    (
-        "a partition table (DOS)",
-        "echo ', 100M' | sfdisk -q --label dos $LUN",
-        &["type dos (partitions sd", "1)"],
-    ),
+    ("a partition table (GPT)", "echo ', 100M' | sfdisk -q --label gpt $LUN", &["gpt"]),
+    ("a partition table (DOS)", "echo ', 100M' | sfdisk -q --label dos $LUN", &["dos"]),
     ("LVM", "pvcreate -q $LUN", &["LVM2_member"]),
     ("swap", "mkswap $LUN", &["swap"]),
     // This must be the last case: while this LUN is attached, its label makes etcd-lun refuse every other
     // LUN.
-    ("another owner's XFS with our label", "mkfs.xfs -q -L etcd-lun $LUN", &["xfs"]),
+    ("another owner's XFS with our label", "mkfs.xfs -q -L etcd-lun $LUN", &["XFS", "etcd-lun"]),
 ];
 
 /// Bytes that no tool recognises, at offsets where superblocks are or were.
@@ -54,13 +46,14 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.offer_luns(STRAY.len())?;
             each(STRAY.iter().zip(1..), |((name, offset), number)| {
                 scribble(&stage.lun_file(number), *offset, b"somebody's")?;
-                not_blank(stage, number, &[]).context(*name)
+                not_blank(stage, number, &[&offset.to_string()]).context(*name)
             })
         }),
     ]
 }
 
-fn not_blank(stage: &Stage, lun: u32, says: &[&str]) -> Result<()> {
-    let says = [says, &["nothing was written"]].concat();
-    declines(stage, &Wanted { lun, ..Wanted::default() }, refused(&says))
+fn not_blank(stage: &Stage, lun: u32, found: &[&str]) -> Result<()> {
+    let wwid = stage.wwid(lun);
+    let values = [found, &[wwid.as_str()]].concat();
+    declines(stage, &Wanted { lun, ..Wanted::default() }, refused("foreign-content", &values))
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{check, declines, failed, refused};
+use super::{check, declines, failed, refused, unnamed};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -12,15 +12,16 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("copy/more-data-than-room", |stage| {
             more_data(stage, 1100)?;
             // etcd-lun must see this before it writes anything, and not only after a failed copy.
-            declines(stage, &Wanted::default(), refused(&["has 1GiB of space", "grow it at the target"]))
+            declines(stage, &Wanted::default(), refused("no-room", &[&stage.wwid(1), "1GiB"]))
         }),
         Scenario::new("copy/storage-out-of-space", |stage| {
             more_data(stage, 160)?;
             stage.thin_lun(120 << 20)?;
             stage.configure(&Wanted::default())?;
             let output = stage.agent("apply")?;
-            let says = ["in step pre-copy", "the kernel says", "check LUN 1 at the target"];
-            let checked = check(&output, failed(&says)).and_then(|()| stage.is_untouched().map(drop));
+            // rsync finds it, or the sync after it. The kernel's error names the disk.
+            let full = unnamed(&["sda", "LUN 1"]).in_step("pre-copy");
+            let checked = check(&output, full).and_then(|()| stage.is_untouched().map(drop));
             stage.end_thin_lun()?;
             checked
         }),
@@ -36,7 +37,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("copy/unreadable-file", |stage| {
             stage.node.ok(VAR_LIB_WITH_A_BAD_SECTOR)?;
             stage.configure(&Wanted::default())?;
-            check(&stage.agent("apply")?, failed(&["member/snap/unreadable"]))?;
+            check(&stage.agent("apply")?, failed("rsync-failed", &["member/snap/unreadable"]))?;
             stage.is_untouched().map(drop)
         }),
     ]

@@ -13,17 +13,21 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::boot::{self, NODES, Unit, pool, wait_for};
+use super::has as has_value;
 use crate::delivery::{EtcdRunner, ignition_of};
 use crate::host;
 use crate::registry::{Pushed, Registry, introduce_on};
 use crate::scene::PROGRAM;
 use crate::stage::Stage;
 use crate::suite::Scenario;
+use crate::verbs;
 
 const ORDER: &str = "/etc/etcd-lun/program";
 const PACKED: &str = "/usr/local/lib/etcd-lun/program.xz";
 const SERVICE: &str = "etcd-lun-program.service";
 const FETCH: &str = "etcd-lun-program-fetch.service";
+/// What podman says if the registry is away.
+const NO_REGISTRY: &str = "connection refused";
 /// Longer than a fetch by an emulated node, and the 20 s before it.
 const COMES: Duration = Duration::from_secs(180);
 
@@ -83,15 +87,13 @@ fn first_delivery(stage: &mut Stage, registry: &mut Registry, one: &Pushed) -> R
     stage.is_untouched()?;
     let said = stage.node.said(SERVICE)?;
     let told: Vec<&str> = said.lines().filter(|line| line.starts_with("etcd-lun-program: ")).collect();
-    let begins = format!("etcd-lun-program: cannot fetch the image {}: ", one.image);
-    let is_clear = |line: &str| line.starts_with(&begins) && line.contains("connection refused");
+    // Which image, and why, in the words of podman.
+    let is_clear = |line: &str| has_value(line, &one.image) && line.contains(NO_REGISTRY);
     if told.is_empty() || !told.iter().all(|line| is_clear(line)) {
         bail!("{SERVICE} does not say what it could not fetch, and why: {said}");
     }
     println!("        {}", told[0]);
-    if told.len() > said.matches("Failed to start").count()
-        || stage.node.said(FETCH)?.contains("cannot fetch")
-    {
+    if told.len() > said.matches("Failed to start").count() || stage.node.said(FETCH)?.contains(NO_REGISTRY) {
         bail!("the message should be in the journal once for each try: {said}");
     }
     registry.restart()?;
@@ -147,11 +149,9 @@ fn another_program(stage: &Stage, one: &Pushed, two: &Pushed) -> Result<()> {
     ask_for(stage, Some(&two.image), &mixed.sum)?;
     stage.node.ok(&format!("! systemctl restart {SERVICE}"))?;
     let said = stage.node.said(SERVICE)?;
-    let wanted = format!(
-        "the image {} holds another program (sha256 {}, expected {}). Nothing was installed.",
-        two.image, two.sum, mixed.sum
-    );
-    if !said.contains(&wanted) {
+    let names_all =
+        |line: &str| [&two.image, &two.sum, &mixed.sum].iter().all(|value| has_value(line, value));
+    if !said.lines().any(names_all) {
         bail!("{SERVICE} does not say that the image holds another program: {said}");
     }
     has(stage, one)?;
@@ -179,7 +179,7 @@ fn new_program(stage: &Stage, object: &str, two: &Pushed) -> Result<()> {
         stage.node.ok(&format!("systemctl restart {name}"))?;
     }
     has(stage, two)?;
-    stage.node.ok("etcd-lun plan | grep -qi 'nothing to do'")?;
+    verbs::plans_nothing(&stage.node)?;
     if super::main_pid(stage)? != pid {
         bail!("etcd was restarted");
     }

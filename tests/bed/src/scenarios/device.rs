@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::bench::measured;
 use super::boot::{self, NODES};
+use super::health;
 use super::selinux::audit;
-use super::{check, refused};
+use super::{check, failed, refused};
 use crate::delivery::EtcdRunner;
 use crate::host;
 use crate::node::Node;
@@ -15,6 +17,7 @@ use crate::scene::{LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::{blank, fingerprint};
+use crate::verbs;
 use crate::vm::{Disk, Options, Selinux};
 
 const SERIAL: &str = "etcd0";
@@ -101,21 +104,16 @@ fn nothing_denied(node: &Node) -> Result<()> {
 
 /// The output must not mention a target. The speed of an emulated disk is not checked.
 fn looks_well(stage: &Stage) -> Result<()> {
-    let health = stage.agent("health")?;
-    let well = health.code == 0
-        || (health.code == 4 && health.stderr.lines().any(|line| line == "unhealthy: iowait"));
-    if !well || health.stdout.contains("session") {
-        bail!("unexpected result of `health` with a local disk: {health}");
+    let rows = health::rows(stage)?;
+    if !health::failing(stage)?.is_empty() || rows.iter().any(|row| row.check == "session") {
+        bail!("unexpected result of `health` with a local disk: {rows:?}");
     }
     let status = stage.agent("status")?;
     let named = status.stdout.contains(&format!("virtio.{SERIAL}"));
     if status.code != 0 || !named || status.stdout.contains("initiator") {
         bail!("unexpected result of `status` with a local disk: {status}");
     }
-    let bench = stage.agent("bench --writes 100")?;
-    if ![0, 4].contains(&bench.code) || !bench.stdout.contains("99 of 100 within") {
-        bail!("unexpected result of `bench` with a local disk: {bench}");
-    }
+    measured(&stage.agent("bench --writes 100 --json")?, &[("/var/lib/etcd", 100)])?;
     let config = stage.agent("config check --json")?;
     if config.code != 0 || !config.stdout.contains(LINK) || config.stdout.contains("portals") {
         bail!("unexpected result of `config check` with a local disk: {config}");
@@ -137,7 +135,8 @@ fn taken_away(stage: &mut Stage) -> Result<()> {
     stage.is_down_without_lun()?;
     stage.node.ok("systemctl is-active kubelet.service crio.service")?;
     let told = host::poll(LIMIT, Duration::from_secs(2), || {
-        Ok(stage.node.said("etcd-lun.service")?.contains(&format!("{LINK} is not there")).then_some(()))
+        let said = stage.node.said("etcd-lun.service")?;
+        Ok(failed("device-absent", &[LINK]).is_in(&said).is_ok().then_some(()))
     })?;
     told.with_context(|| format!("etcd-lun.service does not say that {LINK} is missing"))
 }
@@ -149,12 +148,13 @@ fn another(stage: &mut Stage) -> Result<()> {
     plug(stage, "other", OTHER)?;
     stage.node.ok(&format!("sed s/{SERIAL}/{OTHER}/ /etc/etcd-lun/config.toml >/run/other.toml"))?;
     let plan = stage.agent("--config /run/other.toml plan")?;
-    check(&plan, refused(&[&format!("virtio-{OTHER} is virtio.{OTHER}"), "the record names virtio.etcd0"]))?;
+    let wrong_disk = ["/dev/disk/by-id/virtio-etcd9", "virtio.etcd9", "virtio.etcd0"];
+    check(&plan, refused("wrong-disk", &wrong_disk))?;
     plug(stage, "alike", SERIAL)?;
     boot::wait_for(&stage.node, "etcd-lun.service", "failed", LIMIT)?;
-    if !stage.node.said("etcd-lun.service")?.contains("it is blank") {
-        bail!("etcd-lun.service does not report that the disk is blank");
-    }
+    refused("not-the-truth", &["virtio.etcd0", "blank"])
+        .is_in(&stage.node.said("etcd-lun.service")?)
+        .context("etcd-lun.service does not report that the disk is blank")?;
     stage.is_down_without_lun()?;
     if before != [file(stage, "other")?, file(stage, "alike")?] {
         bail!("etcd-lun wrote to a disk that is not this node's");
@@ -186,9 +186,5 @@ fn comes_back(stage: &mut Stage) -> Result<()> {
     }
     stage.is_untouched()?;
     stage.has_kept("/this/node")?;
-    let boot = stage.agent("apply --boot")?;
-    if boot.code != 0 || !boot.stdout.contains("on purpose") {
-        bail!("`apply --boot` should do nothing after a rollback: {boot}");
-    }
-    Ok(())
+    verbs::stays_rolled_back(&stage.node, "apply --boot")
 }

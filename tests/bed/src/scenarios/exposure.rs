@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{check, failed, refused};
+use super::{check, refused, unnamed};
 use crate::etcd;
 use crate::scene;
 use crate::stage::Stage;
@@ -61,7 +61,7 @@ fn requires_the_mount(stage: &mut Stage) -> Result<()> {
     std::fs::copy(stage.lun(), &new)?;
     std::fs::rename(&old, stage.lun())?;
     stage.target.restart()?;
-    check(&stage.agent("apply")?, refused(&["gone back in time"]))?;
+    check(&stage.agent("apply")?, refused("not-the-truth", &[&stage.wwid(1)]))?;
     stage.node.ok("iscsiadm -m session; test -e /dev/disk/by-label/etcd-lun")?;
     stage.node.run("systemctl reset-failed etcd; timeout 45 systemctl start etcd.service")?;
     if etcd::is_active(&stage.node)? {
@@ -111,11 +111,13 @@ fn mounts_something_else(stage: &mut Stage) -> Result<()> {
           systemctl daemon-reload) >/dev/null 2>&1 </dev/null &
          etcd-lun apply"
     ))?;
-    stage.node.ok(&format!("test -e {DROP_IN}"))?;
+    let other = stage.node.ok(&format!(
+        "test -e {DROP_IN} && losetup --noheadings --output MAJ:MIN --associated /var/other.img | xargs"
+    ))?;
     if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
         bail!("what failed the verification is still mounted: {output}");
     }
-    check(&output, failed(&["nothing is mounted on /var/lib/etcd now", "has mounted device"]))?;
+    check(&output, unnamed(&["/var/lib/etcd", "var-lib-etcd.mount", &other]).in_step("mount-data"))?;
     stage.is_down_without_lun()?;
     stage.node.run("timeout 45 systemctl start etcd.service")?;
     stage.is_down_without_lun()?;

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, bail};
 
+use super::health;
 use crate::net;
 use crate::scene::{INITIATOR, LUN_SIZE, Wanted};
 use crate::stage::Stage;
@@ -45,12 +46,10 @@ fn there_and_back(stage: &Stage, link: &str) -> Result<()> {
         "        the record names {}",
         stage.node.ok("jq --raw-output .wwid /var/lib/etcd-lun/authority.json")?
     );
-    let health = stage.agent("health")?;
-    // This node's units are not those of a boot, and its disk is emulated.
-    let found = health.stderr.lines().find_map(|line| line.strip_prefix("unhealthy: ")).unwrap_or_default();
-    let expected = found.split(", ").all(|check| ["", "units", "iowait"].contains(&check));
-    if ![0, 4].contains(&health.code) || !expected {
-        bail!("`health` with etcd on {link}: {health}");
+    // This node's units are not those of a boot.
+    let found = health::failing(stage)?;
+    if found.iter().any(|check| check != "units") {
+        bail!("`health` with etcd on {link}: {found:?}");
     }
     stage.node.ok("systemctl stop etcd.service var-lib-etcd.mount; systemctl reset-failed etcd.service")?;
     stage.apply()?;

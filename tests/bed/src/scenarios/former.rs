@@ -45,11 +45,14 @@ fn former_host() -> String {
 /// runs, and sg_persist makes the others' reservations.
 fn reserved(stage: &mut Stage) -> Result<()> {
     let wanted = Wanted { reserve: true, ..Wanted::default() };
-    declines(stage, &wanted, refused(&["cannot be reserved", "APTPL", "lun.reserve = false"]))?;
+    declines(stage, &wanted, refused("not-reservable", &[&stage.wwid(1), "APTPL", "lun.reserve = false"]))?;
     // The former host's disk is the only one then.
     stage.node.ok("iscsiadm -m session -u")?;
-    let says = ["another computer holds a SCSI reservation on", "sg_persist"];
-    for (kind, number) in [("write exclusive", 5), ("exclusive access", 6)] {
+    let kinds = [
+        ("write exclusive", 5, failed("mkfs-failed", &["LUN 1", "sg_persist"]).in_step("format")),
+        ("exclusive access", 6, failed("lun-not-usable", &["LUN 1", "sg_persist"]).in_step("attach-lun")),
+    ];
+    for (kind, number, how) in kinds {
         stage.node.ok(&format!(
             "{}
              sg_persist --no-inquiry --out --register-ignore --param-sark=0xbed $disk
@@ -58,7 +61,7 @@ fn reserved(stage: &mut Stage) -> Result<()> {
             former_host()
         ))?;
         let wanted = Wanted { attach_timeout: "20s".into(), ..Wanted::default() };
-        declines(stage, &wanted, failed(&says)).context(kind)?;
+        declines(stage, &wanted, how).context(kind)?;
         stage.node.run(
             "iscsiadm -m session -u; rm -r /var/lib/iscsi/nodes/*; iscsiadm -m iface -I former -o delete",
         )?;

@@ -11,6 +11,7 @@ use crate::host;
 use crate::net::{Cut, Path};
 use crate::stage::Stage;
 use crate::suite::Scenario;
+use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![Scenario::new("health/each-check", each_check), Scenario::new("health/timer", timer)]
@@ -23,17 +24,47 @@ const IGNORED: &str = "iowait";
 /// not recover after a boot.
 pub(super) const ENABLE: &str = "etcd-lun render units --into /etc/systemd/system >/dev/null; systemctl daemon-reload; systemctl start etcd-lun-health.timer";
 
-/// The checks that are not ok.
-pub(super) fn failing(stage: &Stage) -> Result<BTreeSet<String>> {
+/// What one check says.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// Its name.
+    pub check: String,
+    /// Whether all is well.
+    pub is_ok: bool,
+    /// What was observed.
+    pub detail: String,
+}
+
+/// What each check says.
+pub(super) fn rows(stage: &Stage) -> Result<Vec<Row>> {
     let output = stage.agent("health --json")?;
-    let value: Value = serde_json::from_str(&output.stdout).with_context(|| format!("no JSON: {output}"))?;
+    let value = verbs::parsed(&output)?;
     let rows = value["health"]["rows"].as_array().with_context(|| format!("no rows: {output}"))?;
-    let failing = rows.iter().filter(|row| row["outcome"] != "ok").filter_map(|row| row["check"].as_str());
-    let failing: BTreeSet<String> = failing.map(str::to_owned).collect();
-    if output.code != if failing.is_empty() { 0 } else { 4 } {
+    let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let rows: Vec<Row> = rows
+        .iter()
+        .map(|row| Row {
+            check: text(row, "check"),
+            is_ok: row["outcome"] == "ok",
+            detail: text(row, "detail"),
+        })
+        .collect();
+    if output.code != if rows.iter().all(|row| row.is_ok) { 0 } else { 4 } {
         bail!("the exit code does not fit the checks: {output}");
     }
-    Ok(failing.into_iter().filter(|check| check != IGNORED).collect())
+    Ok(rows)
+}
+
+/// The checks that are not ok.
+pub(super) fn failing(stage: &Stage) -> Result<BTreeSet<String>> {
+    let rows = rows(stage)?.into_iter().filter(|row| !row.is_ok);
+    Ok(rows.map(|row| row.check).filter(|check| check != IGNORED).collect())
+}
+
+/// What this check has found, which must not be ok.
+pub(super) fn finding(stage: &Stage, check: &str) -> Result<String> {
+    let found = rows(stage)?.into_iter().find(|row| row.check == check && !row.is_ok);
+    Ok(found.with_context(|| format!("the check {check} should have found something"))?.detail)
 }
 
 /// Checks that every check is ok, except the ignored one.
@@ -215,4 +246,16 @@ fn timer(stage: &mut Stage) -> Result<()> {
         bail!("the service reports more than the changes: {lines}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_check_that_must_find_something_exists() {
+        for check in BREAKS.iter().flat_map(|(_, _, _, checks)| *checks) {
+            assert!(etcd_lun::health::CHECKS.iter().any(|known| known.name == *check), "{check}");
+        }
+    }
 }

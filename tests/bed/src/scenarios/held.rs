@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use etcd_lun::node::authority::Record;
+use etcd_lun::plan::{Step, Way, step};
+use etcd_lun::terms::{AbsPath, Bytes, FsUuid, LunNumber, Nonce, Span, WantedLun, Wwid};
 
 use crate::host::Output;
 use crate::node::Node;
-use crate::scene;
+use crate::scene::{self, INITIATOR};
 use crate::stage::Stage;
-use crate::target::Target;
+use crate::target::{IQN, Target};
 
-/// A shell pattern for the line of the copy that counts: etcd is stopped, and what it wrote last is copied and proven
-/// next. The line of the first copy, while etcd still runs, is never matched; see [`HOLD`].
-const LAST_COPY: &str = r"*\]\ copy\ *\ to\ *";
+/// The copy that counts: etcd is stopped, and what it wrote last is copied and proven next. The first copy, while etcd still
+/// runs, is the step `pre-copy`.
+const LAST_COPY: &str = "copy";
 
 /// Lets a held run go on, as a script in the node.
 pub(super) const RELEASE: &str = "rm /run/held";
@@ -26,9 +29,9 @@ pub(super) fn apply(
     run(stage, "apply", at, meanwhile)
 }
 
-/// Runs a verb. At the first line that matches the first shell pattern of `at`, it is stopped. It continues after `meanwhile`.
-/// The same happens for each further pattern. A run prints the line before the step's first action, so `meanwhile` also runs
-/// before that, and before the step has child processes.
+/// Runs a verb. When it prints that the first step of `at` begins, it is stopped. It continues after `meanwhile`. The same happens
+/// for each further step, by its id. A run prints the line before the step's first action, so `meanwhile` also runs before that,
+/// and before the step has child processes.
 pub(super) fn run(
     stage: &mut Stage,
     verb: &str,
@@ -38,18 +41,19 @@ pub(super) fn run(
     let Stage { node, target, .. } = stage;
     let node = &*node;
     let (output, reached) = node.run_while(&held(node, verb, at)?, scene::LIMIT, || {
-        for (number, pattern) in at.iter().enumerate() {
+        for (number, id) in at.iter().enumerate() {
             if !is_held(node, scene::LIMIT)? {
                 return Ok(number);
             }
-            let reached = meanwhile(node, target).with_context(|| format!("making the fault at `{pattern}`"));
+            let reached =
+                meanwhile(node, target).with_context(|| format!("making the fault at the step {id}"));
             node.ok(RELEASE)?;
             reached?;
         }
         Ok(at.len())
     })?;
     match at.get(reached) {
-        Some(pattern) => bail!("`{verb}` never printed a line that matches `{pattern}`: {output}"),
+        Some(id) => bail!("`{verb}` never printed that the step {id} begins: {output}"),
         None => Ok(output),
     }
 }
@@ -92,12 +96,78 @@ pub(super) fn stays_at_the_last_copy(node: &Node, verb: &str) -> Result<()> {
     node.ok("! pgrep -x etcd").context("the last copy begins while etcd runs").map(drop)
 }
 
-/// The command that runs a verb and holds it at these patterns.
+/// The command that runs a verb and holds it when these steps begin.
 fn held(node: &Node, verb: &str, at: &[&str]) -> Result<String> {
+    let lines: Vec<String> =
+        at.iter().map(|id| Ok(format!("'{}'", line(id, verb)?))).collect::<Result<_>>()?;
     node.ok("rm -f /run/held")?;
     node.put("/run/held.sh", 0o700, HOLD.as_bytes())?;
-    let patterns: Vec<String> = at.iter().map(|pattern| format!("'{pattern}'")).collect();
-    Ok(format!("chrt --fifo 50 sh /run/held.sh {verb} {}", patterns.join(" ")))
+    Ok(format!("chrt --fifo 50 sh /run/held.sh {verb} {}", lines.join(" ")))
+}
+
+/// Shell patterns for the line with which a step begins, with `|` between. The text is the program's own. What the bed does not
+/// know is a `*`.
+fn line(id: &str, verb: &str) -> Result<String> {
+    let patterns: Vec<String> = steps(id, verb)?
+        .iter()
+        .map(|(step, unknown)| {
+            let mut text = quoted(&step.to_string());
+            for part in unknown {
+                text = text.replace(&quoted(part), "*");
+            }
+            format!(r"\[*\]\ {text}")
+        })
+        .collect();
+    Ok(patterns.join("|"))
+}
+
+/// A text in which no character has a meaning for the shell. Nothing can quote a `'` between two of them.
+fn quoted(text: &str) -> String {
+    text.chars()
+        .map(|letter| match letter {
+            '\'' => "?".into(),
+            letter if letter.is_alphanumeric() => letter.into(),
+            letter => format!("\\{letter}"),
+        })
+        .collect()
+}
+
+/// The steps with this id, each with the parts of its text that differ from run to run. Two steps: containers of the pod may
+/// still run.
+fn steps(id: &str, verb: &str) -> Result<Vec<(Step, Vec<String>)>> {
+    // A number that is in no other text.
+    const UNKNOWN: u64 = 471_147;
+    let (size, limit, uuid) = (Bytes(UNKNOWN), Span(Duration::from_secs(UNKNOWN)), FsUuid([7; 16]));
+    let (at, wwid): (AbsPath, Wwid) = ("/var/lib/etcd".parse()?, "naa.0123456789abcdef".parse()?);
+    let way = if verb == "rollback" { Way::ToLocal { generation: UNKNOWN } } else { Way::ToLun };
+    let unknown =
+        [format!(" ({size})"), limit.to_string(), UNKNOWN.to_string(), uuid.to_string(), wwid.to_string()];
+    let record = || Record::begin(UNKNOWN, uuid, wwid.clone(), at.clone(), Nonce([7; 16]));
+    let copy =
+        |provisional| step::Copy { from: at.clone(), way, size: Some(size), onto_empty: false, provisional };
+    let steps = match id {
+        "attach-lun" => vec![Step::AttachLun(step::AttachLun {
+            target: IQN.parse()?,
+            initiator: INITIATOR.parse()?,
+            lun: WantedLun { number: Some(LunNumber(1)), wwid: None, listed: Vec::new() },
+            everywhere: false,
+            elsewhere: None,
+            limit,
+        })],
+        "format" => {
+            let label = "etcd-lun".parse()?;
+            vec![Step::Format(step::Format { wwid: wwid.clone(), uuid, label })]
+        }
+        "catch-up" => vec![Step::CatchUp(step::CatchUp { from: at.clone(), way, limit })],
+        "copy" => [false, true].map(|provisional| Step::Copy(copy(provisional))).into(),
+        "prove" => [false, true]
+            .map(|provisional| Step::Prove { from: at.clone(), way, provisional, afresh: false })
+            .into(),
+        "unmount-data" => vec![Step::UnmountData { unit: "var-lib-etcd.mount".into(), at: at.clone() }],
+        "commit-local" => vec![Step::CommitLocal { record: record() }],
+        _ => bail!("no run is held at the step {id}"),
+    };
+    Ok(steps.into_iter().map(|step| (step, unknown.to_vec())).collect())
 }
 
 /// Waits until the run is held. False: it has ended instead.
@@ -118,19 +188,67 @@ rm -f /run/lines
 mkfifo -m 600 /run/lines
 chrt --other 0 setsid etcd-lun $verb 2>/run/lines &
 pid=$!
+set -f
+IFS='|'
+begins() {
+    for pattern in $1; do
+        case $line in $pattern) return 0 ;; esac
+    done
+    return 1
+}
 while IFS= read -r line; do
-    case "$line" in
-    *'] copy '*'while etcd still runs'*) ;;
-    $1)
+    if begins "$1"; then
         kill -STOP -$pid
         shift
         [ $# -gt 0 ] || set -- 'no more'
         touch /run/held
         while [ -e /run/held ]; do sleep 0.05; done
         kill -CONT -$pid 2>/dev/null
-        ;;
-    esac
+    fi
     printf '%s\n' "$line" >&2
 done </run/lines
 wait $pid
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Whether a shell takes this line for the beginning of the step.
+    fn begins(id: &str, verb: &str, text: &str) -> bool {
+        let function = HOLD.split("set -f\n").nth(1).unwrap().split("while IFS=").next().unwrap();
+        let script = format!("set -f\n{function}\nline=$2\nbegins \"$1\"");
+        let line = line(id, verb).unwrap();
+        Command::new("sh").args(["-c", &script, "sh", &line, text]).status().unwrap().success()
+    }
+
+    #[test]
+    fn a_run_is_held_at_the_step_that_is_meant() {
+        let (at, size): (AbsPath, _) = ("/var/lib/etcd".parse().unwrap(), Some(Bytes(5 << 20)));
+        for (verb, way) in [("apply", Way::ToLun), ("rollback", Way::ToLocal { generation: 2 })] {
+            for (id, size, provisional) in
+                [("copy", size, false), ("copy", None, true), ("pre-copy", size, true)]
+            {
+                let copy = step::Copy { from: at.clone(), way, size, onto_empty: true, provisional };
+                let step = if id == "copy" { Step::Copy(copy) } else { Step::PreCopy(copy) };
+                assert_eq!(begins("copy", verb, &format!("[9/14+] {step}")), id == "copy", "{step}");
+                assert!(!begins("copy", verb, &format!("      {step}")), "{step}");
+            }
+        }
+        let unmount = Step::UnmountData { unit: "var-lib-etcd.mount".into(), at };
+        assert!(begins("unmount-data", "rollback", &format!("[1/2] {unmount}")));
+        let wwid: Wwid = "naa.60000000000000000bed000000000001".parse().unwrap();
+        let format = step::Format { wwid, uuid: FsUuid([1; 16]), label: "etcd-lun".parse().unwrap() };
+        assert!(begins("format", "apply", &format!("[7/9] {}", Step::Format(format))));
+        assert!(line("no-step", "apply").is_err());
+    }
+
+    /// The texts are of the steps that the ids name.
+    #[test]
+    fn each_id_is_that_of_its_steps() {
+        for id in ["attach-lun", "format", "catch-up", "copy", "prove", "unmount-data", "commit-local"] {
+            assert!(steps(id, "rollback").unwrap().iter().all(|(step, _)| step.id() == id), "{id}");
+        }
+    }
+}

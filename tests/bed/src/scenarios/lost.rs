@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
+use super::health::{failing, finding};
+use super::{carries, has};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::target::IQN;
+use crate::verbs;
 
 /// The command of a CSI driver (NetApp/trident#119). It names no interface.
 fn log_out() -> String {
@@ -33,15 +36,28 @@ fn is_watched(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// What the service says when it begins to do something.
-const GONE: &str = "the session of etcd's LUN is gone";
-/// What only a person can do, in its words.
-const BY_HAND: &str = "etcd stays down until someone runs `etcd-lun apply`";
+/// The steps that the service has begun since a moment, and what it has logged as an error, each on a line.
+fn acts(stage: &Stage, since: &str) -> Result<String> {
+    stage.node.ok(&format!(
+        "journalctl --sync; journalctl --since=@{since} --no-pager -o json -u etcd-lun-lost.service -t etcd-lun |
+             jq --raw-output 'select(.STEP or (.PRIORITY // \"6\") <= \"3\") | .STEP // .MESSAGE'"
+    ))
+}
 
 fn is_quiet(stage: &Stage, since: &str, after: &str) -> Result<()> {
-    let said = said(stage, since)?;
-    if said.contains(GONE) || said.contains("error") {
+    if !acts(stage, since)?.is_empty() {
+        let said = said(stage, since)?;
         bail!("after {after} etcd-lun-lost.service should have nothing to do: {said}");
+    }
+    Ok(())
+}
+
+/// The service has logged in again, and names what only a person can do.
+fn leaves_the_rest(stage: &Stage, since: &str) -> Result<()> {
+    let acts = acts(stage, since)?;
+    if !acts.lines().any(|act| act == "log-in") || !acts.lines().any(|act| has(act, "etcd-lun apply")) {
+        let said = said(stage, since)?;
+        bail!("etcd-lun-lost.service should log in, and name what a person must do: {said}");
     }
     Ok(())
 }
@@ -62,15 +78,8 @@ fn comes_back(stage: &Stage, since: &str, limit: Duration) -> Result<()> {
 
 /// After [`log_out`]: the session is back, and everything says what is left for a person. Then a person does it.
 fn is_for_a_person(stage: &Stage, since: &str) -> Result<()> {
-    let said = said(stage, since)?;
-    if !said.contains(GONE) || !said.contains(BY_HAND) {
-        bail!("etcd-lun-lost.service should name what it did and what a person must do: {said}");
-    }
-    let health = stage.agent("health")?.stdout;
-    let mount = health.lines().find(|line| line.starts_with("mount ")).unwrap_or_default();
-    if !mount.contains("FOUND") || !mount.contains("run `etcd-lun apply`, which stops etcd") {
-        bail!("`health` should name the cure: {health}");
-    }
+    leaves_the_rest(stage, since)?;
+    carries(&finding(stage, "mount")?, &["/var/lib/etcd", "etcd-lun apply"])?;
     let metrics = stage.node.ok(
         "etcd-lun health --prometheus /run/lost.prom >/dev/null; grep ^etcd_lun_shut_down /run/lost.prom",
     )?;
@@ -105,7 +114,9 @@ pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
     let since = stage.node.ok("date +%s")?;
     let took = stage.node.ok(&format!(
         "{}; begun=$(date +%s%N)
-         for i in $(seq 300); do journalctl --since=@{since} -o cat -u etcd-lun-lost.service -t etcd-lun | grep -q 'is gone' && break; sleep 0.1; done
+         for i in $(seq 300); do
+             journalctl --since=@{since} -q -o cat _SYSTEMD_UNIT=etcd-lun-lost.service STEP=log-in | grep -q . && break; sleep 0.1
+         done
          echo $((($(date +%s%N) - begun) / 1000000))",
         log_out()
     ))?;
@@ -121,9 +132,10 @@ pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
     let since = stage.node.ok("date +%s")?;
     stage.node.ok(&log_out())?;
     stage.target.stop();
-    stage.wait_until(
-        "journalctl --since=-2min -o cat -u etcd-lun-lost.service -t etcd-lun | grep 'no session to'",
-    )?;
+    stage.wait_until(&format!(
+        "journalctl --since=@{since} -o cat -u etcd-lun-lost.service -t etcd-lun |
+             grep -E '^error.*: in step (log-in|attach-lun): '"
+    ))?;
     stage.target.restart()?;
     comes_back(stage, &since, Duration::from_secs(180))?;
     is_for_a_person(stage, &since)?;
@@ -138,7 +150,7 @@ pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
     comes_back(stage, &since, Duration::from_secs(180))?;
     is_for_a_person(stage, &since)?;
 
-    refused(stage)?;
+    is_refused(stage)?;
 
     // A reboot and a rollback log out too.
     let since = stage.node.ok("date +%s")?;
@@ -168,20 +180,13 @@ fn restart_iscsid(stage: &Stage) -> Result<()> {
 
 /// With `target.safe_logout` iscsid refuses the log-out, and the node's own iscsid.conf stays as it is. Without the key all is as
 /// before.
-fn refused(stage: &Stage) -> Result<()> {
+fn is_refused(stage: &Stage) -> Result<()> {
     let own = "sha256sum /etc/iscsi/iscsid.conf; cat /proc/mounts | grep -c iscsid.conf; true";
     let before = stage.node.ok(own)?;
     // A record of another program's, by which `--logoutall` finds the session's target.
     let plant = format!("iscsiadm -m node -T {IQN} -p 10.77.0.1:3260,1 -o new");
     stage.node.ok(&plant)?;
-    let shared = |stage: &Stage| -> Result<String> {
-        let health = stage.agent("health")?.stdout;
-        Ok(health.lines().find(|line| line.starts_with("shared-target ")).unwrap_or_default().to_owned())
-    };
-    let found = shared(stage)?;
-    if !found.contains("FOUND") || !found.contains("`target.safe_logout = true`") {
-        bail!("`health` should name the key: {found}");
-    }
+    carries(&finding(stage, "shared-target")?, &["target.safe_logout = true"])?;
     stage.configure(&Wanted { target: "safe_logout = true\n".into(), ..Wanted::default() })?;
     restart_iscsid(stage)?;
     let since = stage.node.ok("date +%s")?;
@@ -195,14 +200,15 @@ fn refused(stage: &Stage) -> Result<()> {
     stage.node.ok("etcdctl put beside/refused yes")?;
     stage.is_on_lun()?;
     is_quiet(stage, &since, "a log-out that iscsid refused")?;
-    let (found, after) = (shared(stage)?, stage.node.ok(own)?);
-    if !found.contains(" ok ") || after != before {
+    let (found, after) = (failing(stage)?, stage.node.ok(own)?);
+    if found.contains("shared-target") || after != before {
         bail!(
-            "the node's own iscsid.conf should be the same, and `health` be ok: {found}, {before}, {after}"
+            "the node's own iscsid.conf should be the same, and the check be ok: {found:?}, {before}, {after}"
         );
     }
-    if stage.agent("plan")?.stdout.contains("log") {
-        bail!("nothing is to be done because of the key: {}", stage.agent("plan")?);
+    let planned = verbs::planned(&stage.node, "plan")?;
+    if planned.has_step("log-in") || planned.has_step("log-out") {
+        bail!("nothing is to be done because of the key: {planned:?}");
     }
     stage.configure(&Wanted::default())?;
     stage.node.ok(
@@ -210,9 +216,7 @@ fn refused(stage: &Stage) -> Result<()> {
          systemctl daemon-reload",
     )?;
     restart_iscsid(stage)?;
-    if !shared(stage)?.contains("FOUND") {
-        bail!("without the key iscsid does not refuse a log-out: {}", shared(stage)?);
-    }
+    finding(stage, "shared-target").context("without the key iscsid does not refuse a log-out")?;
     stage.node.ok(&format!("iscsiadm -m node -T {IQN} -o delete; rm -rf /var/lib/iscsi/nodes/*"))?;
     stage.is_on_lun()
 }
@@ -224,11 +228,9 @@ pub(super) fn comes_back_confined(stage: &Stage) -> Result<()> {
     let since = stage.node.ok("date +%s")?;
     stage.node.ok(&log_out())?;
     comes_back(stage, &since, Duration::from_secs(180))?;
+    leaves_the_rest(stage, &since)?;
     let said = said(stage, &since)?;
-    if !said.contains(GONE)
-        || !said.contains(BY_HAND)
-        || !said.contains("running as system_u:system_r:etcd_lun_t:s0")
-    {
+    if !said.contains("system_u:system_r:etcd_lun_t:s0") {
         bail!("etcd-lun-lost.service should have done it in its domain: {said}");
     }
     stage.apply()?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{Declined, declines, each, failed, refused};
+use super::{Declined, check, declines, each, failed, has, refused};
 use crate::image::HOSTNAME;
 use crate::scene::{LUN_SIZE, Wanted};
 use crate::stage::Stage;
@@ -14,23 +14,21 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("lun/not-the-one", |stage| {
             let lun = |number| Lun::new(number, stage.lun_file(number));
             let luns = vec![lun(1), Lun { read_only: true, ..lun(2) }];
-            let (wwid, found) = (lun(7).wwid(), lun(1).wwid());
+            let (wwid, found, second) = (stage.wwid(7), stage.wwid(1), stage.wwid(2));
             let both: [&str; 2] = [&wwid, &found];
+            let small = [found.as_str(), "1GiB", "8GiB"];
+            let (read_only, shown) = ([second.as_str()], ["LUN 9", "10.77.0.1:3260", "LUN 1", &found]);
             blank(&stage.lun_file(2), LUN_SIZE)?;
             stage.target.offer(Offer { luns, ..stage.target.offered().clone() })?;
             let ours = Wanted::default;
             let cases: [(&str, Wanted, Declined); 4] = [
-                (
-                    "too small",
-                    Wanted { min_size: "8GiB".into(), ..ours() },
-                    refused(&["has 1GiB", "the config wants 8GiB"]),
-                ),
-                ("read-only", Wanted { lun: 2, ..ours() }, refused(&["read-only"])),
-                ("another WWID", Wanted { wwid: Some(wwid.clone()), ..ours() }, refused(&both)),
+                ("too small", Wanted { min_size: "8GiB".into(), ..ours() }, refused("too-small", &small)),
+                ("read-only", Wanted { lun: 2, ..ours() }, refused("read-only", &read_only)),
+                ("another WWID", Wanted { wwid: Some(wwid.clone()), ..ours() }, refused("wrong-lun", &both)),
                 (
                     "no such LUN",
                     Wanted { lun: 9, attach_timeout: "10s".into(), ..ours() },
-                    failed(&["shows this initiator no LUN 9 at 10.77.0.1:3260, and shows LUN 1 (naa."]),
+                    failed("lun-not-shown", &shown),
                 ),
             ];
             each(&cases, |(name, wanted, how)| declines(stage, wanted, *how).context(*name))
@@ -39,7 +37,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.configure(&Wanted::default())?;
             stage.migrate()?;
             stage.node.ok("systemctl stop etcd && systemctl stop var-lib-etcd.mount && mkdir -p /mnt/x && mount /dev/disk/by-label/etcd-lun /mnt/x")?;
-            super::check(&stage.agent("apply")?, refused(&["/mnt/x"]))?;
+            check(&stage.agent("apply")?, refused("in-use", &[&stage.wwid(1), "/mnt/x"]))?;
             stage.node.ok("umount /mnt/x")?;
             stage.apply()?;
             stage.is_on_lun()
@@ -59,12 +57,9 @@ fn number_of_the_array(stage: &mut Stage) -> Result<()> {
     let (other, right) = (luns[0].clone(), luns[1].clone());
     stage.target.offer(Offer { luns, ..stage.target.offered().clone() })?;
     let short = |lun| Wanted { lun, attach_timeout: "10s".into(), ..Wanted::default() };
-    let list = [
-        "no LUN 16684 at 10.77.0.1:3260, and shows LUN 44 (naa.",
-        "LUN 300 (naa.",
-        "flat addressing, 16684 in the kernel",
-    ];
-    declines(stage, &short(16_684), failed(&list))?;
+    let wwids = [other.wwid(), right.wwid()];
+    let list = ["LUN 16684", "10.77.0.1:3260", "LUN 44", &wwids[0], "LUN 300", &wwids[1]];
+    declines(stage, &short(16_684), failed("lun-not-shown", &list))?;
     // The WWID alone names it, and a number that is another LUN's does not mislead.
     let before = fingerprint(&other.file)?;
     stage.configure(&Wanted { wwid: Some(right.wwid()), ..short(44) })?;
@@ -129,11 +124,10 @@ fn one_of_a_list(stage: &mut Stage, stamped: &Lun, free: &Lun) -> Result<()> {
     stage.configure(&wanted)?;
     let before = fingerprint(&stamped.file)?;
     let said = stage.apply()?.both();
-    let passed =
-        format!("pass over {} holds etcd data of {HOSTNAME} (machine id {})", stamped.wwid(), first.trim());
-    for part in [format!("take LUN {} of `node.wwids`, which is blank", free.wwid()), passed] {
-        if !said.contains(&part) {
-            bail!("{part}: {said}");
+    // The one that is taken, the one that is passed over, and whose data that one holds.
+    for value in [&free.wwid(), &stamped.wwid(), HOSTNAME, &first] {
+        if !has(&said, value) {
+            bail!("`apply` does not say {value}: {said}");
         }
     }
     stage.is_on_lun()?;
@@ -155,14 +149,12 @@ fn one_of_a_list(stage: &mut Stage, stamped: &Lun, free: &Lun) -> Result<()> {
     let less = Wanted { wwids: vec![stamped.wwid()], ..wanted.clone() };
     stage.configure(&less)?;
     stage.node.ok("systemctl stop etcd && systemctl stop var-lib-etcd.mount")?;
-    super::check(&stage.agent("apply")?, refused(&["does not list it", &free.wwid()]))?;
+    check(&stage.agent("apply")?, refused("not-listed", &[&free.wwid()]))?;
     stage.configure(&wanted)?;
     stage.apply()?;
     stage.is_on_lun()?;
     stage.agent("rollback")?;
     stage.node.ok(&format!("{FORGET}; echo {THIRD} >/run/other-id"))?;
-    let all = [stamped, free].map(|lun| format!("{} holds etcd data of {HOSTNAME}", lun.wwid()));
-    let parts = ["no LUN of `node.wwids` is free", &all[0], &all[1]];
-    declines(stage, &wanted, refused(&parts))?;
+    declines(stage, &wanted, refused("none-free", &[&stamped.wwid(), &free.wwid(), HOSTNAME]))?;
     stage.node.ok("umount /etc/machine-id").map(drop)
 }

@@ -1,28 +1,25 @@
 //! The migration, and the state after it.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use super::{check, failed, refused};
+use super::login::NO_ANSWER;
+use super::{check, refused};
 use crate::scene::{self, Wanted};
 use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
-use crate::target::Lun;
+use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("migrate/no-committed-write-is-lost-and-nothing-is-done-twice", |stage| {
-            let wwid = Some(Lun::new(1, stage.lun()).wwid());
-            stage.configure(&Wanted { wwid, ..Wanted::default() })?;
+            stage.configure(&Wanted { wwid: Some(stage.wwid(1)), ..Wanted::default() })?;
             let plan = stage.agent("plan")?;
             if plan.code != 0 || fingerprint_changed(stage)? {
                 bail!("`plan` failed or changed the LUN: {plan}");
             }
             no_write_is_lost(stage)?;
             let etcd = super::main_pid(stage)?;
-            let plan = stage.agent("plan")?;
-            if plan.code != 0 || !plan.stdout.to_lowercase().contains("nothing to do") {
-                bail!("the second plan is not empty: {plan}");
-            }
+            verbs::plans_nothing(&stage.node)?;
             stage.apply()?;
             if super::main_pid(stage)? != etcd {
                 bail!("the second apply interrupted etcd");
@@ -56,7 +53,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 "systemctl stop etcd var-lib-etcd.mount; chattr -i /var/lib/etcd
                  find /var/lib/etcd-lun -mindepth 1 -maxdepth 1 ! -name bin ! -name program -exec rm -rf {} +",
             )?;
-            check(&stage.agent("apply")?, refused(&["no record"]))
+            check(&stage.agent("apply")?, refused("barred-without-record", &["/var/lib/etcd"]))
         }),
         Scenario::new("migrate/two-histories", |stage| {
             stage.migrate()?;
@@ -64,14 +61,14 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 "systemctl stop etcd var-lib-etcd.mount; chattr -i /var/lib/etcd; rm /var/lib/etcd/member; chown etcd: /var/lib/etcd; chmod 700 /var/lib/etcd; \
                  systemctl reset-failed etcd; systemctl start etcd; etcdctl put new history; systemctl stop etcd",
             )?;
-            check(&stage.agent("apply")?, refused(&["two histories"]))
+            check(&stage.agent("apply")?, refused("two-histories", &["/var/lib/etcd"]))
         }),
         Scenario::new("migrate/target-gone-afterwards", |stage| {
             stage.migrate()?;
             stage.node.ok("systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node --logout")?;
             stage.target.stop();
             scene::configure(&stage.node, &Wanted { attach_timeout: "10s".into(), ..Wanted::default() })?;
-            check(&stage.agent("apply")?, failed(&["10.77.0.1"]))?;
+            check(&stage.agent("apply")?, NO_ANSWER)?;
             stays_down(stage)?;
             stage.target.restart()?;
             stage.apply()?;
@@ -137,22 +134,25 @@ pub(super) fn stays_down(stage: &Stage) -> Result<()> {
 /// The retired data is deleted only on request, only after its time, and only while etcd runs.
 fn retired(stage: &Stage) -> Result<()> {
     const OLD: &str = "/var/lib/etcd-lun/retired/1";
-    let lists = |wanted: &str| {
-        let listed = stage.agent("retired list")?;
-        if listed.code != 0 || !listed.stdout.contains(wanted) {
-            bail!("`retired list` should say {wanted}: {listed}");
+    let lists = |wanted: &[&str]| {
+        let listed = verbs::json(&stage.node, "retired list")?;
+        let all = listed["retired"]["known"].as_array().with_context(|| format!("no list: {listed}"))?;
+        let names: Vec<_> = all.iter().filter_map(|one| one["name"].as_str()).collect();
+        if names != wanted {
+            bail!("`retired list` should list {wanted:?}: {listed}");
         }
         Ok(())
     };
-    lists(OLD)?;
-    check(&stage.agent("retired delete 1")?, refused(&[OLD, "kept for 7d"]))?;
+    lists(&["1"])?;
+    check(&stage.agent("retired delete 1")?, refused("retired-lately", &[OLD, "7d"]))?;
     stage.node.ok(
         "mkdir -p /etc/etcd-lun/config.d; printf '[lun]\\nkeep_retired = \"1s\"\\n' >/etc/etcd-lun/config.d/keep.toml; systemctl stop etcd",
     )?;
-    check(&stage.agent("retired delete 1")?, refused(&["etcd.service"]))?;
+    check(&stage.agent("retired delete 1")?, refused("retired-is-needed", &["etcd.service"]))?;
     stage.node.ok("systemctl start etcd")?;
-    check(&stage.agent("retired delete 2")?, refused(&["retired/2"]))?;
-    for (verb, left) in [("retired delete 1 --dry-run", OLD), ("retired delete 1", "none")] {
+    let absent = refused("nothing-retired", &["/var/lib/etcd-lun/retired/2"]);
+    check(&stage.agent("retired delete 2")?, absent)?;
+    for (verb, left) in [("retired delete 1 --dry-run", &["1"][..]), ("retired delete 1", &[][..])] {
         let output = stage.agent(verb)?;
         if output.code != 0 || !output.stdout.contains(OLD) {
             bail!("`{verb}` after the retention time: {output}");

@@ -1,7 +1,7 @@
 //! What happens at one exact moment of a run. strace delays one system call of the program, or reports a success of a call
 //! that was never made (`strace(1)`, `inject`).
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::{check, failed};
 use crate::stage::Stage;
@@ -20,7 +20,7 @@ const COMMITTED: &str = r#"grep -q '"authority": *"lun"' /var/lib/etcd-lun/autho
 fn last_moment(stage: &mut Stage) -> Result<()> {
     // No extended attribute that is set is there afterwards. The last one of these calls before the commit makes the stamp.
     let output = stage.node.run(&traced("fsetxattr:retval=0", ""))?;
-    check(&output, failed(&["loses writes", "holds no stamp"]))?;
+    check(&output, failed("stamp-lost", &[]).in_step("stamp"))?;
     stage.is_untouched()?;
 
     // The commit is made, and the local data is about to be moved out of the way. Somebody starts etcd, which acknowledges a
@@ -36,9 +36,12 @@ fn last_moment(stage: &mut Stage) -> Result<()> {
         traced(&format!("renameat2:delay_enter={DELAY}000000"), "--trace-path=etcd")
     ))?;
     let said = stage.node.ok("until [ -e /run/code ]; do sleep 1; done; cat /run/said /run/code")?;
-    if !said.ends_with("\n1") || !said.contains("the data is back in /var/lib/etcd") {
-        bail!("the run should have put the data back: {said}");
+    // Who still has the data open is looked for before the data is compared.
+    let is_back = failed("data-changed", &["/var/lib/etcd"]).or_named("data-back").in_step("retire");
+    if !said.ends_with("\n1") {
+        bail!("the run should have ended with 1: {said}");
     }
+    is_back.is_in(&said).with_context(|| format!("the run should have put the data back: {said}"))?;
 
     // The commit never served, so it is taken back, and the node migrates with the newer data.
     stage.apply()?;

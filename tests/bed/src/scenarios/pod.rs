@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use etcd_lun::plan::Step;
 
-use super::{boot, check, failed, held};
+use super::{Declined, boot, check_one_of, failed, has, held, unnamed, warns};
 use crate::etcd;
 use crate::host;
 use crate::image::ETCD_POD;
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
+use crate::verbs;
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
 const PARKED: &str = "/etc/kubernetes/etcd-lun-parked/etcd-pod.yaml";
@@ -84,14 +86,24 @@ fn killed(stage: &mut Stage) -> Result<()> {
     held::at_the_last_copy(stage, "apply", scene::LIMIT, || {
         stage.node.ok(&format!("test -e {PARKED} && pkill -KILL -x etcd-lun"))
     })?;
-    let status = stage.agent("status")?;
-    if !status.stdout.contains("its manifest parked") || !status.stdout.contains("stopped by etcd-lun") {
-        bail!("`status` does not say where the manifest is: {status}");
+    let etcd = verbs::json(&stage.node, "status")?["node"]["etcd"]["known"].take();
+    if etcd["stopped_by_us"] != true || etcd["running"] != false {
+        bail!("`status` does not say that etcd-lun has stopped etcd: {etcd}");
     }
     // The next boot starts this service.
     stage.node.ok("systemctl start etcd-lun.service")?;
     is_on_lun(stage, &format!("/{ETCD_POD}"))
 }
+
+/// Several guards can detect first that somebody has started etcd: the wait for etcd's end, the check that etcd is stopped, the
+/// copy, or its proof. The check has no name: it says so, or names etcd's process.
+const CAUGHT: &[Declined] = &[
+    failed("manifest-returned", &[MANIFEST]),
+    failed("being-written", &[]),
+    failed("copy-differs", &["/var/lib/etcd"]),
+    unnamed(&["somebody started it"]),
+    unnamed(&["etcd (pid", "/var/lib/etcd"]),
+];
 
 fn operator(stage: &mut Stage) -> Result<()> {
     hand_over(stage)?;
@@ -106,19 +118,8 @@ fn operator(stage: &mut Stage) -> Result<()> {
         ))?;
         stage.wait_until("pgrep -x etcd >/dev/null")
     })?;
-    check(&output, failed(&["in step"]))?;
-    // Several guards can detect this first: the wait for etcd's end, the check that etcd is stopped, the
-    // copy, or its proof.
-    let caught = [
-        "was written again",
-        "somebody started it",
-        "has files open in /var/lib/etcd though etcd is stopped",
-        "deleted while they were copied",
-        "differs from /var/lib/etcd",
-    ];
-    if !caught.iter().any(|why| output.stderr.contains(why)) {
-        bail!("`apply` did not fail because of the etcd that was started meanwhile: {output}");
-    }
+    check_one_of(&output, CAUGHT)
+        .context("`apply` did not fail because of the etcd that was started meanwhile")?;
     serves(stage)?;
     manifest_is(stage, newer)?;
     if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
@@ -159,11 +160,8 @@ fn sidecar(stage: &mut Stage) -> Result<()> {
     serves(stage)?;
     let returned = away(stage, || {
         let output = stage.agent("rollback")?;
-        if output.code != 0 || output.stderr.contains("it is copied again") {
+        if output.code != 0 || warns(&output, "/var/lib/etcd") {
             bail!("nobody wrote, so the proof counts: {output}");
-        }
-        if !output.stderr.contains("nobody has written to /var/lib/etcd since it was compared") {
-            bail!("the rollback does not say that its proof counts: {output}");
         }
         serves(stage)
     })?;
@@ -179,15 +177,17 @@ fn sidecar(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command, and writes from the container while the command waits for the container's end. An emulated node may take
-/// longer for copy and proof than the grace period. So the kubelet's stand-in, which ends the container, is stopped meanwhile.
+/// Runs a command, and writes from the container while the command waits for the container's end. The command must notice the
+/// write, and warn that it copies again. An emulated node may take longer for copy and proof than the grace period. So the
+/// kubelet's stand-in, which ends the container, is stopped meanwhile.
 fn found_out(stage: &Stage, command: &str, text: &str) -> Result<()> {
+    let waits = Step::AwaitPodEnd { manifest: MANIFEST.parse()? }.to_string();
     let (output, written) = stage.node.run_while(command, scene::LIMIT, || {
         let script = format!(
             "set -e; main=$(systemctl show --property MainPID --value kubelet.service)
              until [ \"$(cut -d ' ' -f 1 /run/kubelet-stand-in/* 2>/dev/null | xargs)\" = etcdctl ]; do sleep 0.3; done
              kill -STOP $main
-             until grep -q 'wait until the other containers' /run/etcd-lun/run; do sleep 0.3; done
+             until grep -qF \"{waits}\" /run/etcd-lun/run; do sleep 0.3; done
              nsenter --mount --target $(sed -n 's/^etcdctl //p' /run/kubelet-stand-in/*) sh -ec 'cp -p {NOTE} /run/note.before
              printf {text} | dd of={NOTE} conv=notrunc status=none; touch -r /run/note.before {NOTE}'
              kill -CONT $main"
@@ -197,7 +197,7 @@ fn found_out(stage: &Stage, command: &str, text: &str) -> Result<()> {
     if written.code != 0 {
         bail!("the container did not write: {written}");
     }
-    if output.code != 0 || !output.stderr.contains("member/note was written): it is copied again") {
+    if output.code != 0 || !warns(&output, "/var/lib/etcd") || !has(&output.stderr, "member/note") {
         bail!("the write in the container's grace period was not found: {output}");
     }
     Ok(())

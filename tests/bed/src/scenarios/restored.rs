@@ -2,13 +2,14 @@
 //! since: the next boot must neither change the LUN nor let etcd start, and a person gets the newer data back. And etcd's own
 //! backup is restored onto the LUN.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::{boot, check, pod, refused};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::fingerprint;
+use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![Scenario::new("restored/root-disk", root_disk), Scenario::new("restored/backup", backup)]
@@ -51,10 +52,7 @@ fn backup(stage: &mut Stage) -> Result<()> {
         stage.node.ok("test -z \"$(etcdctl get /after/backup --print-value-only)\"").map(drop)
     };
     is_restored(stage)?;
-    let plan = stage.agent("plan")?;
-    if plan.code != 0 || !plan.stdout.to_lowercase().contains("nothing to do") {
-        bail!("the plan after a restore is not empty: {plan}");
-    }
+    verbs::plans_nothing(&stage.node).context("after a restore")?;
     stage.node.ok(scene::AT_BOOT)?;
     stage.node.reboot()?;
     is_restored(stage)
@@ -80,7 +78,7 @@ fn root_disk(stage: &mut Stage) -> Result<()> {
     stage.node.save(UNTOUCHED)?;
 
     stage.node.ok(&format!("printf '[lun]\\nmax_switch = \"1ms\"\\n' >{TOO_LONG}"))?;
-    check(&stage.agent("apply")?, refused(&["etcd would be away for too long"]))?;
+    check(&stage.agent("apply")?, refused("switch-too-long", &["1ms"]))?;
     stage.node.ok(&format!("rm {TOO_LONG}"))?;
     stage.is_untouched()?;
     stage.node.save(BEGUN)?;
@@ -115,7 +113,7 @@ fn comes_back(stage: &mut Stage, moment: &str) -> Result<()> {
     }
     stage.node.ok("systemctl stop etcd.service")?;
     stage.is_down_without_lun()?;
-    check(&stage.agent("apply")?, refused(&["etcd-lun claim"]))?;
+    check(&stage.agent("apply")?, refused("lun-newer", &[&stage.wwid(1), "etcd-lun claim"]))?;
     if fingerprint(&stage.lun())? != before {
         bail!("{moment}: a boot that has found a newer LUN wrote to it");
     }

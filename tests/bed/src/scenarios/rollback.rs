@@ -3,12 +3,14 @@
 
 use anyhow::{Result, bail};
 
-use super::{check, failed, held, refused};
+use super::{check, failed, held, refused, unhealthy, warns};
 use crate::etcd::{self, KeyHash};
 use crate::host::Output;
 use crate::scene::{self, Wanted};
 use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
+use crate::target::IQN;
+use crate::verbs;
 
 const RETURNING: &str = "/var/lib/etcd-lun/returning";
 
@@ -19,7 +21,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("rollback/written-after-the-proof", written_after_the_proof),
         Scenario::new("rollback/refused", |stage| {
             stage.configure(&Wanted::default())?;
-            check(&roll_back(stage)?, refused(&["there is no record"]))?;
+            check(&roll_back(stage)?, refused("nothing-to-return", &[]))?;
             stage.apply()?;
             no_room(stage)?;
             target_gone(stage)
@@ -64,16 +66,12 @@ fn is_back(stage: &Stage, wanted: KeyHash) -> Result<()> {
     if left != "member\ndrwx------ etcd etcd" {
         bail!("the rollback left something of the LUN, or the data directory is not as expected: {left}");
     }
-    for (verb, says) in [
-        ("rollback", "on purpose"),
-        ("apply --boot", "on purpose"),
-        ("health", "rolled back to the local disk on purpose"),
-        ("status", "rolled back on purpose"),
-    ] {
-        let output = ok(stage.agent(verb)?)?;
-        if !output.stdout.contains(says) {
-            bail!("`{verb}` after a rollback does not say {says:?}: {output}");
-        }
+    verbs::stays_rolled_back(&stage.node, "rollback")?;
+    verbs::stays_rolled_back(&stage.node, "apply --boot")?;
+    ok(stage.agent("health")?)?;
+    let status = verbs::json(&stage.node, "status")?;
+    if status["node"]["record"]["known"]["rolled_back"] != true {
+        bail!("`status` does not say that the data was rolled back: {status}");
     }
     Ok(())
 }
@@ -86,16 +84,13 @@ pub(super) fn stuck_after_the_commit(stage: &Stage) -> Result<()> {
         // The copy's directory is named by its generation, which depends on what happened to the node before.
         stage.node.ok(&format!("test -n \"$(ls {RETURNING})\" && chattr +i {RETURNING}"))
     })?;
-    check(&output, failed(&["in step return"]))?;
-    if !output.stderr.contains("`etcd-lun rollback` goes on from here") {
-        bail!("the message does not name the command that continues: {output}");
+    check(&output, failed("exchange-failed", &["Operation not permitted"]).in_step("return"))?;
+    if !warns(&output, "etcd-lun rollback") {
+        bail!("the run does not name the command that continues: {output}");
     }
     // etcd cannot start on either copy, and only `rollback` continues.
-    check(&stage.agent("apply")?, refused(&["is not finished", "etcd-lun rollback"]))?;
-    let health = stage.agent("health")?;
-    if health.code != 4 || !health.stdout.contains("the rollback is not finished") {
-        bail!("`health` should report the unfinished rollback: {health}");
-    }
+    check(&stage.agent("apply")?, refused("rollback-unfinished", &["etcd-lun rollback"]))?;
+    unhealthy(&stage.agent("health")?, &["fence"])?;
     let seen = stage.look()?;
     if !seen.mount.is_empty() || !seen.is_fenced() || seen.content != FENCE_CONTENT || seen.keys.is_some() {
         bail!("etcd could start on a copy: {seen:?}");
@@ -130,13 +125,12 @@ fn killed(stage: &mut Stage) -> Result<()> {
     // An administrator interrupts the rollback. It must then start etcd on the LUN at once and by itself.
     let (output, _) =
         held::at_the_last_copy(stage, "rollback", scene::LIMIT, || stage.node.ok("pkill -INT -x etcd-lun"))?;
-    check(&output, failed(&["interrupted"]))?;
+    check(&output, failed("interrupted-reading", &[]).or_named("interrupted-step"))?;
     stage.is_on_lun()?;
-    let plan = ok(stage.agent("rollback --dry-run")?)?;
-    let said = ok(stage.agent("rollback --json")?)?;
-    let value: serde_json::Value = serde_json::from_str(&said.stdout)?;
-    if !plan.stdout.contains("commit") || value["rollback"]["rolled_back"] != 2 {
-        bail!("the plan or the result is not as expected: {plan}\n{said}");
+    let planned = verbs::planned(&stage.node, "rollback --dry-run")?;
+    let said = verbs::json(&stage.node, "rollback")?;
+    if !planned.has_step("commit-local") || said["rollback"]["rolled_back"] != 2 {
+        bail!("the plan or the result is not as expected: {planned:?}\n{said}");
     }
     is_back(stage, before)
 }
@@ -147,18 +141,16 @@ fn killed(stage: &mut Stage) -> Result<()> {
 fn written_after_the_proof(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     const WRITES: &str = "systemctl start etcd; etcdctl put acknowledged yes; systemctl stop etcd";
-    let output = held::run(stage, "rollback", &[r"*\]\ have\ systemd\ unmount\ *"], |node, _| {
-        node.ok(WRITES).map(drop)
-    })?;
-    check(&output, failed(&["has changed since they were compared", "the LUN stays mounted"]))?;
+    let output = held::run(stage, "rollback", &["unmount-data"], |node, _| node.ok(WRITES).map(drop))?;
+    check(&output, failed("data-changed", &[]).in_step("unmount-data"))?;
     stage.is_on_lun()?;
     stage.has_kept("acknowledged")?;
 
     const ON_LUN: &str =
         "mkdir -p /run/elsewhere; mount -o prjquota /dev/disk/by-label/etcd-lun /run/elsewhere
          touch /run/elsewhere/member/wal; umount /run/elsewhere";
-    let output = held::run(stage, "rollback", &[r"*\]\ commit:\ *"], |node, _| node.ok(ON_LUN).map(drop))?;
-    check(&output, failed(&["has changed since they were compared", "nothing is committed"]))?;
+    let output = held::run(stage, "rollback", &["commit-local"], |node, _| node.ok(ON_LUN).map(drop))?;
+    check(&output, failed("data-changed", &[]).in_step("commit-local"))?;
     stage.is_on_lun()?;
     stage.has_kept("acknowledged")?;
     ok(roll_back(stage)?)?;
@@ -172,7 +164,7 @@ fn no_room(stage: &Stage) -> Result<()> {
     stage.node.ok(
         "free=$(df --output=avail -B1M /var/lib | tail -n 1); fallocate -l $((free - 250))M /var/filler",
     )?;
-    check(&roll_back(stage)?, refused(&["the local disk has", "make room"]))?;
+    check(&roll_back(stage)?, refused("no-local-room", &["/var/lib/etcd-lun/retired"]))?;
     stage.node.ok("rm /var/filler")?;
     if super::main_pid(stage)? != etcd {
         bail!("a refused rollback interrupted etcd");
@@ -183,6 +175,6 @@ fn no_room(stage: &Stage) -> Result<()> {
 fn target_gone(stage: &mut Stage) -> Result<()> {
     stage.target.stop();
     stage.wait_until("! grep -qx LOGGED_IN /sys/class/iscsi_session/session*/state")?;
-    check(&roll_back(stage)?, refused(&["lost its connection", "See that the target answers"]))?;
+    check(&roll_back(stage)?, refused("out-of-reach", &[&stage.wwid(1), IQN]))?;
     stage.target.restart()
 }

@@ -5,13 +5,16 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
 
-use super::{check, main_pid, paths, refused};
+use super::health::finding;
+use super::{carries, check, main_pid, paths, refused};
 use crate::host;
 use crate::net::{Cut, Path};
 use crate::scene::{LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
+use crate::verbs::{self, plans_nothing};
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
@@ -39,29 +42,23 @@ fn size(stage: &mut Stage) -> Result<()> {
     resize(stage, 2 * LUN_SIZE)?;
     // What a kernel does that knows the target's announcement. tgtd makes none.
     stage.node.ok(&format!("{DISK}; echo 1 >/sys/block/$D/device/rescan"))?;
-    let health = stage.agent("health")?;
-    if !health.stdout.contains("run `etcd-lun apply`, which grows it while etcd runs") {
-        bail!("health does not name the difference: {health}");
-    }
-    let plan = stage.agent("plan")?;
-    if !plan.stdout.contains("grow the filesystem on /var/lib/etcd from") {
-        bail!("nothing is planned: {plan}");
-    }
+    carries(&finding(stage, "lun-size")?, &["etcd-lun apply"])?;
+    plans(stage, "grow", &[("at", "/var/lib/etcd".into())])?;
     let output = stage.apply()?;
     let size = stage.node.ok("df --output=size -B1 /var/lib/etcd | tail -n 1")?;
     if size.trim().parse::<u64>()? < LUN_SIZE * 19 / 10 {
         bail!("the filesystem has {size} bytes: {output}");
     }
     stage.is_on_lun()?;
-    let plan = stage.agent("plan")?;
-    if plan.code != 0 || plan.stdout.contains("grow") {
-        bail!("apply left something to do: {plan}");
+    let planned = verbs::planned(&stage.node, "plan")?;
+    if planned.has_step("grow") {
+        bail!("apply left something to do: {planned:?}");
     }
     if main_pid(stage)? != before {
         bail!("etcd was restarted");
     }
     resize(stage, LUN_SIZE)?;
-    check(&stage.agent("apply")?, refused(&["it was made smaller", "1GiB"]))?;
+    check(&stage.agent("apply")?, refused("shrunk", &[&stage.wwid(1), "1GiB"]))?;
     resize(stage, 2 * LUN_SIZE)?;
     let output = stage.agent("apply")?;
     if output.code != 0 || main_pid(stage)? != before {
@@ -128,20 +125,27 @@ fn look(stage: &Stage, verbs: &[&str]) -> Result<()> {
         let limit = Duration::from_secs(if verb == "apply" { 150 } else { 60 });
         let begun = Instant::now();
         let output = stage.node.run_within(
-            &format!("timeout --signal=KILL {} etcd-lun {verb}; echo ended with $?", limit.as_secs()),
+            &format!(
+                "{RECORD} >/run/before; timeout --signal=KILL {} etcd-lun {verb}; echo ended with $?
+                 {RECORD} | cmp --silent - /run/before || echo another record",
+                limit.as_secs()
+            ),
             limit * 2,
         )?;
         if output.stdout.contains("ended with 137") {
             bail!("{verb} does not end within {} s: {output}", limit.as_secs());
         }
-        let ended = output.stdout.lines().last().unwrap_or_default();
+        let ended = output.stdout.lines().find(|line| line.starts_with("ended with ")).unwrap_or_default();
         println!("        {verb} {ended} after {:.1} s", begun.elapsed().as_secs_f64());
-        if verb == "mark" && !output.stdout.contains("The use counter stays as it is") {
+        // A use is announced in the record before it is written to the LUN.
+        if verb == "mark" && (ended != "ended with 0" || output.stdout.contains("another record")) {
             bail!("{verb} wrote to a LUN that does not answer: {output}");
         }
     }
     Ok(())
 }
+
+const RECORD: &str = "cat /var/lib/etcd-lun/authority.json";
 
 fn at(portals: &[Path]) -> Wanted {
     Wanted { portals: portals.iter().map(|path| path.portal()).collect(), ..Wanted::default() }
@@ -167,19 +171,29 @@ fn end_writer(stage: &Stage, what: &str) -> Result<usize> {
     Ok(failed.parse()?)
 }
 
-/// Runs a verb that must end well and say this, and prints what it says.
-fn says(stage: &Stage, verb: &str, wanted: &[&str]) -> Result<()> {
-    let output = stage.agent(verb)?;
-    println!("        # etcd-lun {verb}\n{}{}", output.stdout, output.stderr);
-    match wanted.iter().find(|words| !output.stdout.contains(**words) && !output.stderr.contains(**words)) {
-        Some(words) => bail!("`{words}` is missing: {output}"),
-        None if output.code != 0 && verb != "health" => bail!("{output}"),
+/// `plan` must have this step, with these values.
+fn plans(stage: &Stage, id: &str, values: &[(&str, Value)]) -> Result<()> {
+    let plan = verbs::plan(&stage.node, "plan")?;
+    let is_it = |step: &&Value| step["step"] == id && values.iter().all(|(key, value)| step[key] == *value);
+    match plan["steps"].as_array().and_then(|steps| steps.iter().find(is_it)) {
+        Some(step) => println!("        planned: {step}"),
+        None => bail!("{id} with {values:?} is not planned: {plan}"),
+    }
+    Ok(())
+}
+
+/// Runs `apply`, which must take these steps.
+fn takes(stage: &Stage, ids: &[&str]) -> Result<()> {
+    let taken = verbs::taken(&stage.node, "apply")?;
+    println!("        apply: {taken:?}");
+    match ids.iter().find(|id| !taken.has_step(id)) {
+        Some(id) => bail!("`apply` should have taken the step {id}: {taken:?}"),
         None => Ok(()),
     }
 }
 
 /// Checks how many sessions and disks of the LUN there are, and that there is no node record.
-fn has(stage: &Stage, sessions: usize) -> Result<()> {
+fn has_sessions(stage: &Stage, sessions: usize) -> Result<()> {
     let seen = stage.node.ok(
         "ls -d /sys/class/iscsi_session/session* | wc -l; ls -d /sys/class/iscsi_session/session*/device/target*/*/block/* | wc -l
          find /var/lib/iscsi/nodes /etc/iscsi/nodes -name etcd-lun 2>/dev/null | wc -l",
@@ -201,53 +215,54 @@ fn portals(stage: &mut Stage) -> Result<()> {
     stage.configure(&at(&[Path::A]))?;
     stage.apply()?;
     stage.is_on_lun()?;
-    has(stage, 1)?;
+    has_sessions(stage, 1)?;
     let before = main_pid(stage)?;
     stage.node.ok(WRITER)?;
 
     stage.configure(&at(&[Path::A, Path::B]))?;
-    says(stage, "health", &["no session at 10.78.0.1:3260"])?;
-    says(stage, "plan", &["at 10.78.0.1:3260"])?;
-    says(stage, "apply", &["logged in at 10.78.0.1:3260"])?;
-    has(stage, 2)?;
-    says(stage, "plan", &["Nothing to do"])?;
+    carries(&finding(stage, "portals")?, &[&Path::B.portal()])?;
+    plans(stage, "log-in", &[("portals", json!([Path::B.portal()]))])?;
+    takes(stage, &["log-in", "attach-lun"])?;
+    has_sessions(stage, 2)?;
+    plans_nothing(&stage.node)?;
 
     // As after a run that was killed before it logged out, and a portal that is in the config again.
     stage.node.ok("multipathd del path $(ls /sys/class/iscsi_session/session2/device/target*/*/block)")?;
-    says(stage, "health", &[", a path of the LUN: run `etcd-lun apply`"])?;
-    says(stage, "apply", &["take sd", ", which lacks this path of the LUN"])?;
+    carries(&finding(stage, "paths")?, &["etcd-lun apply"])?;
+    takes(stage, &["add-path"])?;
     paths::works(stage, 2)?;
-    says(stage, "plan", &["Nothing to do"])?;
+    plans_nothing(&stage.node)?;
 
     // As after a run that was killed between log-in and scan.
     stage.node.ok(
         "disk=$(ls /sys/class/iscsi_session/session2/device/target*/*/block) && multipathd del path $disk &&
          echo 1 >/sys/block/$disk/device/delete",
     )?;
-    says(stage, "apply", &["attach LUN 1", "LUN 1 is sd"])?;
-    has(stage, 2)?;
+    takes(stage, &["attach-lun"])?;
+    has_sessions(stage, 2)?;
     paths::works(stage, 2)?;
-    says(stage, "plan", &["Nothing to do"])?;
+    plans_nothing(&stage.node)?;
 
     stage.configure(&at(&[Path::B]))?;
-    says(stage, "health", &["which the config does not name: run `etcd-lun apply`"])?;
-    says(
-        stage,
-        "plan",
-        &["because session 1 is at a portal that the config does not name", "log out session 1"],
-    )?;
-    says(stage, "apply", &["log out session"])?;
-    has(stage, 1)?;
-    says(stage, "plan", &["Nothing to do"])?;
+    carries(&finding(stage, "portals")?, &[&Path::A.portal(), "etcd-lun apply"])?;
+    plans(stage, "remove-path", &[("sid", 1.into())])?;
+    plans(stage, "log-out", &[("sid", 1.into())])?;
+    takes(stage, &["remove-path", "log-out"])?;
+    has_sessions(stage, 1)?;
+    plans_nothing(&stage.node)?;
 
     // A portal that does not answer is not waited for, and the only path that works is not taken away.
     stage.bed.net.cut(Path::A, Cut::Drop)?;
     stage.configure(&at(&[Path::A]))?;
-    says(stage, "apply", &["Nothing"])?;
-    has(stage, 1)?;
+    let taken = verbs::taken(&stage.node, "apply")?;
+    if !taken.is_empty() {
+        bail!("`apply` should leave the only path that works alone: {taken:?}");
+    }
+    has_sessions(stage, 1)?;
     stage.bed.net.repair()?;
-    says(stage, "apply", &["logged in at 10.77.0.1:3260", "log out session 2"])?;
-    has(stage, 1)?;
+    plans(stage, "log-in", &[("portals", json!([Path::A.portal()]))])?;
+    takes(stage, &["log-in", "log-out"])?;
+    has_sessions(stage, 1)?;
 
     // The path that stays in the config has just been lost.
     stage.configure(&at(&[Path::A, Path::B]))?;
@@ -256,12 +271,12 @@ fn portals(stage: &mut Stage) -> Result<()> {
     stage.configure(&at(&[Path::B]))?;
     let output = stage.agent("apply")?;
     println!("        after B was cut: {}{}", output.stdout, output.stderr);
-    has(stage, 2)?;
+    has_sessions(stage, 2)?;
     stage.bed.net.repair()?;
     stage.wait_until("[ $(grep -l LOGGED_IN /sys/class/iscsi_session/session*/state | wc -l) = 2 ]")?;
     paths::works(stage, 2)?;
-    says(stage, "apply", &["log out session"])?;
-    has(stage, 1)?;
+    takes(stage, &["log-out"])?;
+    has_sessions(stage, 1)?;
     if end_writer(stage, "portals added and removed")? > 0 {
         bail!("a write failed");
     }
@@ -281,19 +296,19 @@ const REDIRECT: &str =
 fn portal_dies(stage: &mut Stage) -> Result<()> {
     stage.configure(&at(&[Path::A, Path::B]))?;
     stage.apply()?;
-    has(stage, 1)?;
+    has_sessions(stage, 1)?;
     let before = main_pid(stage)?;
     stage.node.ok(WRITER)?;
     stage.bed.net.cut(Path::A, Cut::Drop)?;
     stage.wait_until("! grep -q LOGGED_IN /sys/class/iscsi_session/session*/state")?;
-    says(stage, "health", &["is FAILED"])?;
+    carries(&finding(stage, "session")?, &[&Path::A.portal(), "FAILED"])?;
     stage.node.ok(REDIRECT)?;
     stage.wait_until_within(
         "grep -q LOGGED_IN /sys/class/iscsi_session/session*/state",
         Duration::from_secs(90),
     )?;
     println!("{}", stage.node.ok("iscsiadm -m session -P 1 | grep Portal; cat /sys/class/iscsi_connection/*/address; ss -tn dport = 3260; journalctl -u iscsid --no-pager | tail -n 8")?);
-    has(stage, 1)?;
+    has_sessions(stage, 1)?;
     // etcd itself gives up a write after seven seconds, so some may have failed. None that it has acknowledged is missing.
     end_writer(stage, "the portal of the session died")?;
     stage.is_on_lun()?;
@@ -302,8 +317,8 @@ fn portal_dies(stage: &mut Stage) -> Result<()> {
     }
     // The next boot needs nothing of this: it logs in at the first portal that works.
     stage.configure(&at(&[Path::B]))?;
-    says(stage, "health", &["which the config does not name: it stays until the next boot"])?;
-    says(stage, "plan", &["Nothing to do"])?;
+    carries(&finding(stage, "portals")?, &[&Path::A.portal()])?;
+    plans_nothing(&stage.node)?;
     stage.node.reboot()?;
     stage.node.ok("etcd-lun apply")?;
     stage.is_on_lun()

@@ -3,14 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::held::{self, RELEASE};
-use super::{check, failed, pod};
+use super::{check, failed, has, pod};
 use crate::host::Output;
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
+use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
@@ -61,8 +62,8 @@ fn ends_alone(stage: &Stage, how: &str, step: usize, verb: &str) -> Result<bool>
         3 => false,
         _ => bail!("the debug pod failed: {output}"),
     };
-    if step == 1 && !output.stdout.contains("This run goes on if the terminal closes") {
-        bail!("`{verb}` does not say that it goes on without its terminal: {output}");
+    if step == 1 && !has(&output.stdout, "journalctl -t etcd-lun -f") {
+        bail!("`{verb}` does not say how to follow it without its terminal: {output}");
     }
     // The lock is free when the run has ended.
     stage.node.run_within("flock /run/etcd-lun/lock true", scene::LIMIT)?;
@@ -84,13 +85,13 @@ fn ends_alone(stage: &Stage, how: &str, step: usize, verb: &str) -> Result<bool>
     Ok(reached)
 }
 
-fn says(output: &Output, code: i32, wanted: &[&str]) -> Result<()> {
-    match wanted.iter().find(|wanted| !output.stdout.contains(**wanted) && !output.stderr.contains(**wanted))
-    {
-        None if output.code == code => Ok(()),
-        None => bail!("expected exit code {code}: {output}"),
-        Some(wanted) => bail!("{wanted:?} was not said: {output}"),
-    }
+fn ok(output: &Output) -> Result<()> {
+    if output.code == 0 { Ok(()) } else { bail!("the run should have succeeded: {output}") }
+}
+
+/// The number of the step in a line such as `[9/14+] copy …`.
+fn number(line: &str) -> Option<usize> {
+    line.strip_prefix('[')?.split_once('/')?.0.parse().ok()
 }
 
 /// One run, and others that follow it, do not follow it, are interrupted while they follow it, or cannot read what
@@ -102,17 +103,15 @@ fn followed(stage: &mut Stage) -> Result<()> {
         if !scope.ends_with("/system.slice/etcd-lun-apply.scope") {
             bail!("the run is not in its scope: {scope}");
         }
-        says(
-            &stage.agent("rollback --no-follow")?,
-            1,
-            &["`etcd-lun apply` runs already", "copy /var/lib/etcd", "--no-follow"],
-        )?;
+        // What runs, and the step that it is at.
+        let not_followed = failed("not-followed", &["etcd-lun apply", "/var/lib/etcd"]);
+        check(&stage.agent("rollback --no-follow")?, not_followed)?;
         let interrupted = stage.node.run("timeout --preserve-status -s INT 4 etcd-lun apply")?;
-        says(&interrupted, 1, &["Following it", "only the following has ended"])?;
+        check(&interrupted, failed("following-ended", &["etcd-lun apply"]))?;
         stage.node.ok("cp /run/etcd-lun/run /run/kept; echo garbage >/run/etcd-lun/run")?;
-        says(&stage.agent("apply")?, 1, &["cannot be read from /run/etcd-lun/run", "expected value"])?;
+        check(&stage.agent("apply")?, failed("run-unreadable", &["/run/etcd-lun/run"]))?;
         stage.node.ok("sed 's/\"version\":1/\"version\":7/' /run/kept >/run/etcd-lun/run")?;
-        says(&stage.agent("apply")?, 1, &["its version is 7"])?;
+        check(&stage.agent("apply")?, failed("run-unreadable", &["/run/etcd-lun/run", "7"]))?;
         stage.node.ok(&format!(
             "cp /run/kept /run/etcd-lun/run; pgrep -x etcd-lun; (sleep 3; {RELEASE}) >/dev/null 2>&1 &"
         ))?;
@@ -120,27 +119,35 @@ fn followed(stage: &mut Stage) -> Result<()> {
         follower.stderr.push('\n');
         Ok(follower)
     })?;
-    says(&run, 0, &["This run goes on if the terminal closes", "Done: "])?;
+    ok(&run)?;
+    let held_at: serde_json::Value = serde_json::from_str(&stage.node.read("/run/kept")?)?;
+    let held_at = held_at["step"].as_str().and_then(number).context("the run was held at no step")?;
     // Somebody holds the lock and says to have rolled back. Nobody has.
     let before = stage.node.ok("cat /var/lib/etcd-lun/authority.json")?;
     stage.node.ok(FORGED)?;
-    let rollback = stage.node.run_within("etcd-lun rollback", scene::LIMIT)?;
-    says(&rollback, 0, &["etcd runs from the local disk", "looks at the node itself", "Done: "])?;
+    let rollback = stage.node.run_within("etcd-lun rollback --json", scene::LIMIT)?;
+    ok(&rollback)?;
+    if !rollback.stderr.contains(FORGED_RESULT) || verbs::parsed(&rollback)?["rollback"]["steps"] == 0 {
+        bail!("the run should show the forged result, and then look at the node itself: {rollback}");
+    }
     stage.is_untouched()?;
     if stage.node.ok("cat /var/lib/etcd-lun/authority.json")? == before {
         bail!("a forged result was believed: {rollback}");
     }
     stage.apply()?;
-    says(&follower, 0, &["runs already", "] start etcd", "Done: ", "looks at the node itself"])?;
-    let value: serde_json::Value = serde_json::from_str(&follower.stdout)?;
+    ok(&follower)?;
+    let value = verbs::parsed(&follower)?;
     if value["version"] != 1 || value["apply"]["steps"] != 0 {
         bail!("the follower's JSON is not that of its own look: {follower}");
     }
-    if follower.stderr.contains("] stop etcd") {
-        bail!("the follower repeats steps from before it began: {follower}");
+    let shown: Vec<usize> = follower.stderr.lines().filter_map(number).collect();
+    if shown.is_empty() || shown.iter().any(|step| *step <= held_at) {
+        bail!("the follower should show the steps from {held_at} on, and it shows {shown:?}: {follower}");
     }
     stage.is_on_lun()
 }
+
+const FORGED_RESULT: &str = "etcd runs from the local disk. The rollback is finished.";
 
 /// Holds the lock for ten seconds and says at the end that a rollback has succeeded, as code in the service's domain could.
 const FORGED: &str = r#"cat >/run/forge <<'END'
@@ -161,9 +168,7 @@ sleep 1"#;
 /// Ctrl-C and SIGKILL to a run, and what its follower says.
 fn interrupted_and_killed(stage: &mut Stage) -> Result<()> {
     stage.configure(&Wanted::default())?;
-    for (signal, run_says, follower_says) in
-        [("INT", "interrupted", "interrupted"), ("KILL", "", "was killed before its end")]
-    {
+    for signal in ["INT", "KILL"] {
         let pid = "$(cat /run/the-pid)";
         let (run, follower) = held::at_the_last_copy(stage, "apply", scene::LIMIT, || {
             stage.node.ok(&format!(
@@ -172,18 +177,18 @@ fn interrupted_and_killed(stage: &mut Stage) -> Result<()> {
             stage.node.run_within("etcd-lun apply", scene::LIMIT)
         })?;
         if signal == "INT" {
-            check(&run, failed(&[run_says]))?;
-            check(&follower, failed(&[follower_says]))?;
+            let interrupted = failed("interrupted-reading", &[]).or_named("interrupted-step");
+            check(&run, interrupted)?;
+            check(&follower, interrupted)?;
             stage.is_untouched()?;
         } else {
-            check(&follower, failed(&[follower_says, "Run `etcd-lun apply`"]))?;
+            check(&follower, failed("run-killed", &["etcd-lun apply"]))?;
             let scope = stage.node.ok("systemctl show -p ActiveState --value etcd-lun-apply.scope")?;
             println!("        after SIGKILL the scope is {scope}");
         }
     }
     // The next run finds etcd stopped by the killed run, and goes on.
-    let output = stage.agent("apply")?;
-    says(&output, 0, &["Done: "])?;
+    stage.apply()?;
     stage.is_on_lun()
 }
 
@@ -216,6 +221,6 @@ fn rolls_back_beside_a_debug_pod(stage: &Stage) -> Result<()> {
         stage.wait_until("test -e /run/pod-is-open && pgrep -f '^sleep 1000' >/dev/null")?;
         stage.node.ok(&format!("grep -q /var/lib/etcd /proc/{inside}/mountinfo")).map(drop)
     })?;
-    says(&output, 0, &["Done: "])?;
+    ok(&output)?;
     stage.node.ok(&format!("! grep /var/lib/etcd /proc/{inside}/mountinfo")).map(drop)
 }

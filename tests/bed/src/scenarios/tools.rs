@@ -3,35 +3,35 @@
 
 use anyhow::Context;
 
-use super::{declines, declines_command, each, failed, refused};
+use super::{Declined, declines, declines_command, each, failed, refused};
 use crate::scene::Wanted;
 use crate::suite::Scenario;
 
-/// Name, script that breaks the node, script that repairs it, and texts of the refusal.
-const UNFIT: &[(&str, &str, &str, &[&str])] = &[
+/// Name, script that breaks the node, script that repairs it, and the refusal.
+const UNFIT: &[(&str, &str, &str, Declined)] = &[
     (
         "no rsync",
         "mount -o remount,rw /usr && mv /usr/bin/rsync /root/",
         "mv /root/rsync /usr/bin/",
-        &["rsync", "install"],
+        refused("tool-missing", &["rsync"]),
     ),
     (
         "no mkfs.xfs",
         "mount -o remount,rw /usr && mv /usr/sbin/mkfs.xfs /root/",
         "mv /root/mkfs.xfs /usr/sbin/",
-        &["mkfs.xfs", "install"],
+        refused("tool-missing", &["mkfs.xfs"]),
     ),
     (
         "another mount unit",
         "cp /etc/systemd/system/var-lib-etcd.mount /root/; sed -i 's/prjquota/noquota/' /etc/systemd/system/var-lib-etcd.mount; systemctl daemon-reload",
         "cp /root/var-lib-etcd.mount /etc/systemd/system/; systemctl daemon-reload",
-        &["var-lib-etcd.mount", "render units"],
+        refused("mount-unit", &["var-lib-etcd.mount", "/etc/systemd/system/var-lib-etcd.mount"]),
     ),
     (
         "no mount unit",
         "rm /etc/systemd/system/var-lib-etcd.mount; systemctl daemon-reload",
         "cp /root/var-lib-etcd.mount /etc/systemd/system/; systemctl daemon-reload",
-        &["var-lib-etcd.mount", "render units"],
+        refused("mount-unit", &["var-lib-etcd.mount"]),
     ),
 ];
 
@@ -40,17 +40,17 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("tools/unfit-node", |stage| {
             stage.configure(&Wanted::default())?;
             let command = "setpriv --reuid nobody --regid nogroup --clear-groups etcd-lun apply";
-            declines_command(stage, command, failed(&["root"]))?;
-            each(UNFIT, |(name, damage, repair, says)| {
+            declines_command(stage, command, failed("not-root", &[]))?;
+            each(UNFIT, |(name, damage, repair, how)| {
                 stage.node.ok(damage)?;
-                let declined = declines_command(stage, "etcd-lun apply", refused(says));
+                let declined = declines_command(stage, "etcd-lun apply", *how);
                 stage.node.ok(repair)?;
-                declined.context(*name)
+                declined.map(drop).context(*name)
             })
         }),
         Scenario::new("tools/local-disk-without-immutable-flag", |stage| {
             stage.node.ok(VAR_LIB_ON_MINIX)?;
-            declines(stage, &Wanted::default(), refused(&["/var/lib/etcd", "immutable"]))
+            declines(stage, &Wanted::default(), refused("no-immutable-flag", &["/var/lib/etcd"]))
         }),
     ]
 }

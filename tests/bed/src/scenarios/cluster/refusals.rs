@@ -1,30 +1,33 @@
 //! By hand, etcd-lun stops a member only while the others can do without it. Each case takes that away in
 //! another way.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use super::super::{check, declines_command, each, main_pid, refused};
+use super::super::{Declined, check, declines_command, each, has, main_pid, refused};
 use super::wanted;
 use crate::cluster::certificates::{Certificates, Purpose, file};
 use crate::cluster::{Cluster, judge};
 use crate::delivery::EtcdRunner;
 use crate::image::HOSTNAME;
 use crate::stage::Stage;
+use crate::verbs;
 
 /// The directory in the node with the certificates of another signer.
 const FOREIGN: &str = "/etc/etcd-lun/foreign";
 
 type Change = fn(&mut Cluster, &Stage) -> Result<()>;
 
-/// What is done to the other members, what the refusal says, and how it ends.
+/// What is done to the other members, how it ends, and the refusal, with the number of voters and of the others that serve.
 struct Case {
     name: &'static str,
     begin: Change,
-    says: &'static [&'static str],
+    how: Declined<'static>,
+    voters: Option<u64>,
+    healthy: Option<u64>,
     repair: Change,
 }
 
-/// The members are named in the refusal, and why each of them does not count.
+/// The members are named in the refusal, and why each of them does not count, if curl says it.
 const CASES: &[Case] = &[
     Case {
         name: "another member is down",
@@ -32,19 +35,25 @@ const CASES: &[Case] = &[
             cluster.others[1].kill();
             Ok(())
         },
-        says: &["master-2: connection refused", "10.79.0.12:2379", "without_quorum"],
+        how: refused("no-quorum", &["master-2", "10.79.0.12:2379", "curl: (7)"]),
+        voters: Some(3),
+        healthy: Some(1),
         repair: |cluster, _| cluster.start_again(1),
     },
     Case {
         name: "another member is cut off",
         begin: |cluster, _| cluster.others[1].cut_off(true),
-        says: &["master-2: ", "10.79.0.12:2379"],
+        how: refused("no-quorum", &["master-2", "10.79.0.12:2379"]),
+        voters: Some(3),
+        healthy: Some(1),
         repair: |cluster, _| cluster.others[1].cut_off(false),
     },
     Case {
         name: "another member is stopped",
         begin: |cluster, _| cluster.others[0].freeze(true),
-        says: &["master-1: it did not answer in time", "10.79.0.11:2379"],
+        how: refused("no-quorum", &["master-1", "10.79.0.11:2379"]),
+        voters: Some(3),
+        healthy: Some(1),
         repair: |cluster, _| cluster.others[0].freeze(false),
     },
     Case {
@@ -53,19 +62,25 @@ const CASES: &[Case] = &[
             cluster.others.iter_mut().for_each(|member| member.kill());
             cluster.lost_leader()
         },
-        says: &["master-1: connection refused", "master-2: connection refused"],
+        how: refused("no-quorum", &["master-1", "10.79.0.11:2379", "master-2", "10.79.0.12:2379"]),
+        voters: Some(3),
+        healthy: Some(0),
         repair: |cluster, _| cluster.start_all_again(),
     },
     Case {
         name: "this node's certificate is another signer's",
         begin: |_, stage| stage.node.ok(&cluster_keys(FOREIGN)).map(drop),
-        says: &["cannot be asked", "10.79.0.2:2379", "`cluster.cert` and `cluster.key`"],
+        how: refused("cluster-unknown", &["10.79.0.2:2379", "cluster.cert", "cluster.key"]),
+        voters: None,
+        healthy: None,
         repair: |_, stage| stage.node.ok("rm /etc/etcd-lun/config.d/50-cluster.toml").map(drop),
     },
     Case {
         name: "another member is a learner",
         begin: |cluster, stage| cluster.replace_by_learner(&stage.bed, &stage.node, 1),
-        says: &["of 2 voters 2 must serve", "without this one 1 do"],
+        how: refused("no-quorum", &["master-2"]),
+        voters: Some(2),
+        healthy: Some(1),
         repair: |cluster, stage| cluster.promote(&stage.node, 1),
     },
 ];
@@ -94,15 +109,20 @@ pub(super) fn refusals(stage: &mut Stage) -> Result<()> {
     let client = cluster.client()?;
     each(CASES, |case| {
         (case.begin)(&mut cluster, stage)?;
-        let declined = declines_command(stage, "etcd-lun apply", refused(case.says));
+        let declined = declines_command(stage, "etcd-lun apply --json", case.how);
         (case.repair)(&mut cluster, stage)?;
         cluster.all_serve()?;
-        declined.map_err(|error| error.context(case.name))
+        let told = verbs::parsed(&declined.context(case.name)?)?;
+        let numbers = ["voters", "healthy"].map(|key| told["refused"][key].as_u64());
+        if numbers != [case.voters, case.healthy] {
+            bail!("{}: the refusal has the numbers {numbers:?}: {told}", case.name);
+        }
+        Ok(())
     })?;
     // The refusals were for the members' sake: with all of them, the same command succeeds.
-    let plan = stage.agent("plan")?;
-    if plan.code != 0 || !plan.stdout.contains("3 voters, 3 healthy") {
-        bail!("`plan` should show a healthy cluster: {plan}");
+    let plan = verbs::plan(&stage.node, "plan")?;
+    if !plan["cluster"].as_str().is_some_and(|cluster| has(cluster, "3")) {
+        bail!("`plan` should show the cluster: {plan}");
     }
     let (migration, ()) = cluster.during(&client, "the migration", || {
         stage.apply()?;
@@ -110,7 +130,7 @@ pub(super) fn refusals(stage: &mut Stage) -> Result<()> {
     })?;
     let etcd = main_pid(stage)?;
     cluster.others[1].kill();
-    check(&stage.agent("rollback")?, refused(&["master-2: connection refused"]))?;
+    check(&stage.agent("rollback")?, refused("no-quorum", &["master-2", "10.79.0.12:2379"]))?;
     stage.is_on_lun()?;
     if main_pid(stage)? != etcd {
         bail!("a refused rollback interrupted etcd");

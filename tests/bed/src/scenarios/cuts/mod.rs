@@ -21,6 +21,7 @@ use crate::scene::{self, LUN_SIZE};
 use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
 use crate::target::{Lun, Offer};
+use crate::verbs;
 use crate::vm::Options;
 
 mod recorded;
@@ -123,19 +124,12 @@ impl<'a> Chain<'a> {
         }
         self.stage.node.power_on()?;
         if self.verify().context("after the last cut")? {
-            let plan = self.stage.agent("plan")?;
-            if plan.code != 0 || !plan.stdout.contains("othing to do") {
-                bail!("the plan is not empty: {plan}");
-            }
+            verbs::plans_nothing(&self.stage.node)?;
         } else {
             // Run by hand, `plan` would migrate the node again. At boot there is nothing to do only after a
             // finished rollback.
-            let node = &self.stage.node;
-            node.run("systemctl restart etcd-lun.service")?;
-            let said = node.said("etcd-lun.service")?;
-            if !said.contains("on purpose") {
-                bail!("etcd runs from the local disk, but no rollback is the reason: {said}");
-            }
+            verbs::stays_rolled_back(&self.stage.node, "apply --boot")
+                .context("etcd runs from the local disk")?;
         }
         let Seen { booting, at_step, working, storage, node, lun } = &self.seen;
         println!(

@@ -9,10 +9,12 @@ use anyhow::{Result, bail};
 use super::super::Declined;
 use super::{check, refused};
 use crate::etcd;
+use crate::image::HOSTNAME;
 use crate::scene::{self, LUN_SIZE};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::{self, Lun, Offer, fingerprint};
+use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
@@ -37,15 +39,16 @@ fn swapped_lun(stage: &mut Stage) -> Result<()> {
     let own_wwid = Lun { volume: 7, ..same_wwid.clone() };
     let (wanted, found) = (same_wwid.wwid(), own_wwid.wwid());
     offer(stage, own_wwid)?;
-    declines(stage, &other, refused(&["LUN 1", &found, "the record names", &wanted, "correct the mapping"]))?;
+    declines_at_rest(stage, &other, refused("wrong-lun", &["LUN 1", &found, &wanted]))?;
     offer(stage, same_wwid.clone())?;
-    declines(stage, &other, refused(&["generation 1", &wanted, "it is blank", "See at the target"]))?;
+    declines_at_rest(stage, &other, refused("not-the-truth", &[&wanted, "blank"]))?;
     // The volume holds the same as another node's LUN: our label, but another UUID and the other node's
     // stamp.
     fs::copy(&ours, &other)?;
     offer(stage, same_wwid)?;
-    by_hand(stage, &format!("xfs_admin -U generate $LUN; mount $LUN /mnt/x; {}; umount /mnt/x", stamp(9)))?;
-    declines(stage, &other, refused(&[&wanted, "it holds another XFS, UUID", "See at the target"]))?;
+    let change = format!("xfs_admin -U {OTHER_UUID} $LUN; mount $LUN /mnt/x; {}; umount /mnt/x", stamp(9));
+    by_hand(stage, &change)?;
+    declines_at_rest(stage, &other, refused("not-the-truth", &[&wanted, OTHER_UUID]))?;
     offer(stage, Lun::new(1, ours))?;
     stage.apply()?;
     stage.has_kept("/before/the/swap")?;
@@ -61,47 +64,55 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     let ours = stage.lun();
     // One node plays both nodes. Only the machine id distinguishes them.
     stage.node.ok(&format!("echo {OTHER} >/run/other-id; mount --bind /run/other-id /etc/machine-id"))?;
-    declines(stage, &ours, refused(&["is stamped for master-0", &id, "run `etcd-lun claim`"]))?;
+    let wwid = stage.wwid(1);
+    let cure = [wwid.as_str(), HOSTNAME, &id, OTHER, "etcd-lun claim"];
+    declines_at_rest(stage, &ours, refused("not-the-truth", &cure))?;
     // The record is gone too. Whoever then follows the first refusal's cure still does not get the other node's LUN.
     stage.node.ok("mv /var/lib/etcd-lun /var/lib/kept; mkdir --mode 0700 /var/lib/etcd-lun
          cp -a /var/lib/kept/bin /var/lib/etcd-lun/; chattr -i /var/lib/etcd")?;
-    check(&stage.agent("apply")?, refused(&["only the empty file `member`", "rm /var/lib/etcd/member"]))?;
+    check(
+        &stage.agent("apply")?,
+        refused("barred-without-record", &["/var/lib/etcd", "rm /var/lib/etcd/member"]),
+    )?;
     stage.node.ok("rm /var/lib/etcd/member")?;
-    declines(stage, &ours, refused(&["holds etcd data of master-0", &id, "no record of it"]))?;
+    declines_at_rest(stage, &ours, refused("stamped-by-other", &[&wwid, HOSTNAME, &id]))?;
     by_hand(stage, &format!("mount $LUN /mnt/x; {KEEP_STAMP}; {}; umount /mnt/x", stamp(2)))?;
     stage.node.ok("touch /var/lib/etcd/member; chattr +i /var/lib/etcd
          rm -rf /var/lib/etcd-lun; mv /var/lib/kept /var/lib/etcd-lun; umount /etc/machine-id")?;
-    declines(stage, &ours, refused(&["is stamped for master-9", OTHER, "See at the target"]))?;
+    declines_at_rest(stage, &ours, refused("not-the-truth", &[&wwid, "master-9", OTHER, &id]))?;
     // An administrator may do this who knows that etcd never ran on the other node.
     by_hand(stage, &format!("mount $LUN /mnt/x; {RESTORE_STAMP}; umount /mnt/x"))?;
     stage.apply()?;
     stage.has_kept("/before/the/other")?;
     stage.is_on_lun()?;
-    new_machine_id(stage, &ours)
+    new_machine_id(stage, &ours, &id)
 }
 
 const KEEP_STAMP: &str = "getfattr --only-values -n trusted.etcd-lun.stamp /mnt/x >/run/kept-stamp";
 const RESTORE_STAMP: &str = "setfattr -n trusted.etcd-lun.stamp -v \"$(cat /run/kept-stamp)\" /mnt/x";
 
 /// The node itself gets another machine id. It takes its LUN back, but none that is older than its record.
-fn new_machine_id(stage: &Stage, ours: &Path) -> Result<()> {
+fn new_machine_id(stage: &Stage, ours: &Path, id: &str) -> Result<()> {
     stage.node.ok("mount --bind /run/other-id /etc/machine-id")?;
-    check(&stage.agent("claim")?, refused(&["is stamped for master-0", OTHER]))?;
+    let wwid = stage.wwid(1);
+    let owners = [wwid.as_str(), HOSTNAME, id, OTHER];
+    let cure = [&owners[..], &["etcd-lun claim"]].concat();
+    check(&stage.agent("claim")?, refused("not-the-truth", &owners))?;
     stage.node.ok(IDLE)?;
-    declines(stage, ours, refused(&["is stamped for master-0", OTHER, "run `etcd-lun claim`"]))?;
+    declines_at_rest(stage, ours, refused("not-the-truth", &cure))?;
     let record = "/var/lib/etcd-lun/authority.json";
     stage.node.ok(&format!("cp {record} /run/kept; sed -i 's/\"activations\": /&9/' {record}"))?;
-    check(&stage.agent("claim")?, refused(&["is stamped for master-0", "See at the target"]))?;
+    check(&stage.agent("claim")?, refused("not-the-truth", &owners))?;
     stage.node.ok(&format!("cp /run/kept {record}; {LOG_OUT}"))?;
     let before = fingerprint(ours)?;
     let plan = stage.agent("claim --dry-run")?;
     if plan.code != 0 || fingerprint(ours)? != before {
         bail!("`claim --dry-run` should succeed and write nothing to the LUN: {plan}");
     }
-    for _ in 0..2 {
-        let claim = stage.agent("claim")?;
-        if claim.code != 0 || !claim.stdout.contains("This node owns the LUN") {
-            bail!("`claim` should succeed and say what it did: {claim}");
+    for is_first in [true, false] {
+        let taken = verbs::taken(&stage.node, "claim")?;
+        if taken.has_step("claim") != is_first {
+            bail!("the first `claim` should take the LUN, and the second one find it taken: {taken:?}");
         }
     }
     stage.apply()?;
@@ -110,6 +121,8 @@ fn new_machine_id(stage: &Stage, ours: &Path) -> Result<()> {
 }
 
 const OTHER: &str = "0123456789abcdef0123456789abcdef";
+/// The UUID of another node's filesystem.
+const OTHER_UUID: &str = "0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b";
 
 /// Writes another node's stamp on the mounted filesystem.
 fn stamp(uses: u32) -> String {
@@ -141,7 +154,7 @@ fn by_hand(stage: &Stage, script: &str) -> Result<()> {
 }
 
 /// Checks that `apply` declines, and ends the session before the next case.
-fn declines(stage: &Stage, lun: &Path, how: Declined) -> Result<()> {
+fn declines_at_rest(stage: &Stage, lun: &Path, how: Declined) -> Result<()> {
     let before = fingerprint(lun)?;
     let output = stage.agent("apply")?;
     check(&output, how)?;

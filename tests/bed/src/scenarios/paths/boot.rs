@@ -8,7 +8,6 @@ use super::super::boot as boots;
 use super::client::Client;
 use super::{
     BOTH, OWN, add, as_promised, is_on_map, is_well, names_missing, never_shut_down, promise, wanted, works,
-    wwid,
 };
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::net::{Cut, Path};
@@ -84,7 +83,7 @@ pub(in super::super) fn pool(stage: &Stage) -> Wanted {
     let with_wwid = |line: &str| {
         let is_lun = line.starts_with("lun = ");
         number += u32::from(is_lun);
-        if is_lun { format!("{line}\nwwid = {:?}\n", wwid(stage, number)) } else { format!("{line}\n") }
+        if is_lun { format!("{line}\nwwid = {:?}\n", stage.wwid(number)) } else { format!("{line}\n") }
     };
     let more = pool.more.lines().map(with_wwid).collect();
     Wanted { attach_timeout: pool.attach_timeout, more, ..wanted(stage) }

@@ -16,6 +16,7 @@ use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::Offer;
+use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
@@ -82,7 +83,7 @@ fn lose_the_active(stage: &Stage, client: &Client, how: Cut) -> Result<()> {
     })?;
     as_promised(&what, &waited, promise)?;
     names_missing(stage, path)?;
-    plans_nothing(stage)?;
+    plans_nothing(&stage.node)?;
     let ((), waited) = client.during(|| {
         stage.bed.net.repair()?;
         works(stage, 2)
@@ -130,9 +131,9 @@ fn rename(stage: &Stage, client: &Client) -> Result<()> {
             stage.wait_until(&format!("ls /dev/mapper/{name}"))
         })?;
         as_promised(&format!("user_friendly_names {friendly}"), &waited, promise)?;
-        let apply = stage.apply()?;
-        if !apply.both().to_lowercase().contains("nothing to do") {
-            bail!("with user_friendly_names {friendly}, apply has done something: {apply}");
+        let taken = verbs::taken(&stage.node, "apply")?;
+        if !taken.is_empty() {
+            bail!("with user_friendly_names {friendly}, apply has done something: {taken:?}");
         }
     }
     is_well(stage)

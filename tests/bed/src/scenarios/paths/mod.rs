@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::health;
+use super::{has, health};
 use crate::net::{Cut, Path};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::target::Lun;
+use crate::verbs::plans_nothing;
 use client::{Client, ETCD_REFUSES, Waited};
 
 pub(super) mod boot;
@@ -39,14 +39,9 @@ fn wanted(stage: &Stage) -> Wanted {
     Wanted {
         portals: BOTH.map(Path::portal).into(),
         target: "multipath = true\n".into(),
-        wwid: Some(wwid(stage, 1)),
+        wwid: Some(stage.wwid(1)),
         ..Wanted::default()
     }
-}
-
-/// The WWID of a LUN.
-fn wwid(stage: &Stage, number: u32) -> String {
-    Lun::new(number, stage.lun_file(number)).wwid()
 }
 
 /// The node's own settings of multipathd, as on a Red Hat node after `mpathconf --enable`. etcd-lun's are beside them.
@@ -180,26 +175,17 @@ fn is_well(stage: &Stage) -> Result<()> {
     if !failing.is_empty() {
         bail!("health finds {failing:?}: {}", stage.agent("health")?);
     }
-    plans_nothing(stage)
-}
-
-/// Checks that nothing is planned.
-fn plans_nothing(stage: &Stage) -> Result<()> {
-    let plan = stage.agent("plan")?;
-    if plan.code != 0 || !plan.stdout.to_lowercase().contains("nothing to do") {
-        bail!("something is planned: {plan}");
-    }
-    Ok(())
+    plans_nothing(&stage.node)
 }
 
 /// Checks that `health` names a path that is missing.
 fn names_missing(stage: &Stage, path: Path) -> Result<()> {
-    let health = stage.agent("health")?;
-    if health.code != 4 || !health.stdout.contains(&path.target()) {
-        bail!("health does not name the path over {}: {health}", path.target());
+    let rows = health::rows(stage)?;
+    let of_it = rows.iter().filter(|row| !row.is_ok && has(&row.detail, &path.target()));
+    if of_it.clone().count() == 0 {
+        bail!("health does not name the path over {}: {rows:?}", path.target());
     }
-    let of_it = health.stdout.lines().filter(|line| line.contains(&path.target()));
-    of_it.for_each(|line| println!("        health: {}", line.trim()));
+    of_it.for_each(|row| println!("        health: {}: {}", row.check, row.detail));
     Ok(())
 }
 

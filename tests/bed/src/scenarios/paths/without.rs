@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::super::{declines_command, main_pid, refused};
+use super::super::{Declined, declines_command, main_pid, refused};
 use super::{
     active, as_promised, failing, is_on_map, is_well, plans_nothing, prepare, promise, under_a_client,
     wanted, works,
@@ -11,6 +11,7 @@ use crate::net::Cut;
 use crate::scene::{self, INITIATOR, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
+use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![Scenario::new("paths/without-a-map", without), Scenario::new("paths/daemon-ends", daemon_ends)]
@@ -28,17 +29,16 @@ fn without(stage: &mut Stage) -> Result<()> {
     two_disks(stage, &wanted)?;
     under_a_client(stage, |stage, client| {
         stage.node.ok(ABSENT)?;
-        let says = ["multipathd does not run, and the config wants it"];
+        let absent = refused("no-multipathd", &[]);
         for verb in ["plan", "apply"] {
-            declines_command(stage, &format!("etcd-lun {verb}"), refused(&says))
-                .context("multipathd is absent")?;
+            declines_command(stage, &format!("etcd-lun {verb}"), absent).context("multipathd is absent")?;
         }
         // A config that does not want a map uses one session.
         stage.configure(&any(&wanted))?;
         let ((), waited) = client.during(|| {
-            let plan = stage.agent("plan")?;
-            if plan.code != 0 || !plan.stdout.contains("log in") {
-                bail!("without multipathd one session is enough: {plan}");
+            let planned = verbs::planned(&stage.node, "plan")?;
+            if !planned.has_step("log-in") {
+                bail!("without multipathd one session is enough: {planned:?}");
             }
             stage.apply()?;
             stage.is_on_lun()
@@ -81,6 +81,8 @@ fn any(wanted: &Wanted) -> Wanted {
     Wanted { target: String::new(), ..wanted.clone() }
 }
 
+const TWO_PATHS: Declined = refused("several-paths", &["LUN 1"]);
+
 /// Both portals are logged in to: by somebody, without multipathd; by us, with a multipathd that must leave the LUN alone.
 fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
     let chap = wanted.chap.clone().context("the target requires CHAP")?;
@@ -98,9 +100,8 @@ fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
     let log_out = "iscsiadm -m node --logout; iscsiadm -m node --op delete; udevadm settle";
     stage.node.ok(&log_in)?;
     stage.configure(&any(wanted))?;
-    let says = ["multipathd has not made one device of them"];
     for verb in ["plan", "apply"] {
-        declines_command(stage, &format!("etcd-lun {verb}"), refused(&says))
+        declines_command(stage, &format!("etcd-lun {verb}"), TWO_PATHS)
             .context("two sessions, multipathd stopped")?;
     }
     stage.node.ok(log_out)?;
@@ -109,8 +110,8 @@ fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
     stage.node.ok(
         "printf 'blacklist {\\n devnode \"^sd\"\\n}\\n' >/etc/multipath/conf.d/away.conf; systemctl start multipathd",
     )?;
-    declines_command(stage, "etcd-lun apply", refused(&says)).context("on multipathd's blacklist")?;
-    declines_command(stage, "etcd-lun plan", refused(&says)).context("on multipathd's blacklist")?;
+    declines_command(stage, "etcd-lun apply", TWO_PATHS).context("on multipathd's blacklist")?;
+    declines_command(stage, "etcd-lun plan", TWO_PATHS).context("on multipathd's blacklist")?;
     stage.node.ok(&format!(
         "rm /etc/multipath/conf.d/away.conf; systemctl stop multipathd.socket multipathd; {log_out}"
     ))?;
@@ -130,7 +131,7 @@ fn daemon_ends(stage: &mut Stage) -> Result<()> {
         if !found.contains("paths") {
             bail!("health does not say that multipathd has ended: {found:?}");
         }
-        plans_nothing(stage)?;
+        plans_nothing(&stage.node)?;
         stage.apply()?;
         if promise(stage, Cut::Drop)? != promised {
             bail!("apply changed the sessions' time-outs under the map");

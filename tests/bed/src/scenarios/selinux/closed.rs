@@ -3,6 +3,7 @@
 
 use anyhow::{Result, bail};
 
+use super::super::{check, failed};
 use crate::node::Node;
 use crate::stage::Stage;
 
@@ -35,10 +36,7 @@ fn fails(node: &Node, code: &str, name: &str) -> Result<()> {
 pub(super) fn removed(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     // Nobody could use or mount the LUN then.
-    super::super::check(
-        &stage.agent("selinux remove")?,
-        super::super::failed(&["the module stays: run `etcd-lun rollback` first"]),
-    )?;
+    check(&stage.agent("selinux remove")?, failed("policy-in-use", &["etcd-lun rollback"]))?;
     stage.is_on_lun()?;
     let back = node.run_within("etcd-lun rollback", crate::scene::LIMIT)?;
     if back.code != 0 {
