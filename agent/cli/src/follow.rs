@@ -63,7 +63,7 @@ fn describe(run: &RunState) -> String {
 }
 
 /// Seconds in the two largest units that are needed.
-fn age(seconds: u64) -> String {
+pub(super) fn age(seconds: u64) -> String {
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds} s"),
         (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
@@ -118,7 +118,7 @@ fn was_killed(run: &RunState) -> anyhow::Error {
 }
 
 /// A text of the file without what could control a terminal, on one line.
-fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     one_line(text)
 }
 

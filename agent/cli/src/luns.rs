@@ -7,6 +7,7 @@ use super::{
     output::{OutputFormat, print_json, print_out},
     page::Page,
 };
+use anyhow::anyhow;
 use apply::luns::{self, PortalLuns, VisibleLun};
 use observe::secrets;
 use std::path::Path;
@@ -21,9 +22,13 @@ pub(super) fn run(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit>
     config::hold(&host)?;
     let portals = luns::luns(&host, &config, &secrets, &identity)?;
     if output.json {
-        return print_json(&LUNS, &portals);
+        print_json(&LUNS, &portals)?;
+    } else {
+        print_out(&page(&portals));
     }
-    print_out(&page(&portals));
+    if portals.iter().all(|at| at.luns.is_empty() && at.problem.is_some()) {
+        return Err(anyhow!("no portal has shown its LUNs; the reason stands beside each").into());
+    }
     Ok(())
 }
 

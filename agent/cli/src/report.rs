@@ -11,7 +11,7 @@ use super::{
     output::{print_err, print_out},
     show,
     values::absolute,
-    view::{PLAN, STATUS},
+    view::{PLAN, STATUS, last_run},
 };
 use ::config::{Config, Runtime};
 use anyhow::Context as _;
@@ -114,7 +114,7 @@ impl Parts {
 fn of_node(host: &Host, config: &Config, identity: &Identity, parts: &mut Parts) {
     let node =
         observe::node(host, config, identity.clone(), observe::Viewpoint::Reader, observe::Asked::BY_HAND);
-    parts.add("status.txt", &show::status(config, &node));
+    parts.add("status.txt", &show::status(config, &node, &last_run(host)));
     parts.add_json("status.json", &STATUS.of(&node));
     match Goal::Lun(Occasion::ByHand).plan(config, &node) {
         Ok(plan) => parts.add_json("plan.json", &PLAN.of(&plan)),

@@ -78,10 +78,11 @@ fn outline(config: &Config, node: &Node) -> String {
 }
 
 /// `status`
-pub(super) fn status(config: &Config, node: &Node) -> String {
+pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
     let mut page = Page::default();
     page.line("node", format!("{} ({})", node.identity.hostname, node.identity.machine_id));
     namespace(&mut page, node);
+    page.line("last run", last_run);
     page.line("MISSING", node.missing_tools.join("\n"));
     page.fact("authority", &node.record, |record| match record {
         None => "local disk: not migrated".into(),

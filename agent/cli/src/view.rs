@@ -4,10 +4,13 @@ use super::{
     config,
     document::Document,
     exit::Exit,
+    follow,
     output::{OutputFormat, print_json, print_out},
     show,
 };
 use ::config::Config;
+use apply::run_file;
+use host::Host;
 use node::Node;
 use observe::{Asked, Viewpoint};
 use plan::{Goal, Plan};
@@ -30,6 +33,18 @@ pub(super) fn look(file: Option<&Path>, asked: Asked) -> Result<(Config, Node), 
     Ok((config, node))
 }
 
+/// What the last run said at its end, if it has not done what it was to do; else nothing.
+pub(super) fn last_run(host: &Host) -> String {
+    let Ok(Some(run)) = run_file::read(host) else { return String::new() };
+    let Some(result) = run.result.as_ref().filter(|result| result.code != 0) else { return String::new() };
+    format!(
+        "`etcd-lun {}`, {} ago: {}",
+        follow::clean(&run.verb),
+        follow::age(run.age().as_secs()),
+        follow::clean(&result.text)
+    )
+}
+
 /// `plan`
 pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
     let (by_hand, elsewhere) = (goal.asks_cluster(), goal.asks_others());
@@ -49,10 +64,45 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
 
 /// `status`
 pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (config, node) = look(file, Asked::BY_HAND)?;
+    let (host, identity, config) = config::load_to_look(file)?;
+    let node = observe::node(&host, &config, identity, Viewpoint::Reader, Asked::BY_HAND);
     if output.json {
         return print_json(&STATUS, &node);
     }
-    print_out(&show::status(&config, &node));
+    print_out(&show::status(&config, &node, &last_run(&host)));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::{Root, files::Files, transcript::NoTools};
+
+    /// At a boot nobody sees what the run has said.
+    #[test]
+    fn a_run_that_failed_is_shown_until_the_next_one() {
+        let machine = Files::new("last-run");
+        let host = Host::fixture(Root::new(&machine.0), Box::new(NoTools)).unwrap();
+        assert_eq!(last_run(&host), "");
+        for (result, shown) in [
+            (
+                r#"{"code":3,"text":"refused [too-small]: x","json":null}"#,
+                Some(" ago: refused [too-small]: x"),
+            ),
+            (r#"{"code":0,"text":"Nothing to do.","json":null}"#, None),
+            ("null", None),
+        ] {
+            let text = format!(
+                r#"{{"version":1,"verb":"apply --boot","pid":7,"begun":1,"step":"","lines":[],"result":{result}}}"#
+            );
+            machine.put("run/etcd-lun/run", &text);
+            let said = last_run(&host);
+            match shown {
+                Some(end) => {
+                    assert!(said.starts_with("`etcd-lun apply --boot`, ") && said.ends_with(end), "{said}")
+                }
+                None => assert_eq!(said, "", "{result}"),
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ use crate::{
     sysfs,
     watcher::Silent,
 };
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use config::{Config, Iscsi};
 use host::{
     Host,
@@ -70,6 +70,12 @@ pub fn luns(
     let Some(iscsi) = config.backing.iscsi() else {
         bail!("the config has a [device] and no [target]: `ls -l /dev/disk/by-id` shows this node's disks");
     };
+    // `apply` writes one. Without it iscsid ends at once, until systemd stops starting it for its socket.
+    ensure!(
+        iscsi::initiator_name(host).context("reading the initiator name")?.is_some(),
+        "there is no initiator name in /etc/iscsi/initiatorname.iscsi: write one, \
+         `echo InitiatorName=$(iscsi-iname) >/etc/iscsi/initiatorname.iscsi`, or let `etcd-lun apply` write it"
+    );
     let _lock = take_lock(host).context("making sure that no apply runs")?;
     if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
         // open-iscsi's interface is for this process only.
