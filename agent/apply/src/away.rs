@@ -1,6 +1,6 @@
 //! How long etcd was away, and for what.
 
-use plan::Step;
+use plan::{Step, step::Phase};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::{
@@ -53,48 +53,13 @@ impl Clock {
         }
         let Some(since) = self.since else { return };
         let away = &mut self.away;
-        let part = match step {
-            Step::StopEtcd { .. } => &mut away.stopping,
-            Step::AwaitPodEnd { .. } => &mut away.containers,
-            Step::Copy(_) | Step::Prove { .. } | Step::Confirm(_) => &mut away.last_blocks,
-            Step::MountData(_) | Step::UnmountData { .. } | Step::UnmountShutDown { .. } => &mut away.mount,
-            Step::StartEtcd(_) | Step::SetTimeout { .. } | Step::AwaitMember(_) => &mut away.starting,
-            Step::SetInitiatorName { .. }
-            | Step::LogOut { .. }
-            | Step::DeleteRecord { .. }
-            | Step::RemovePath(_)
-            | Step::AddPath(_)
-            | Step::LogIn(_)
-            | Step::AttachLun(_)
-            | Step::TakeLun(_)
-            | Step::AwaitDisk { .. }
-            | Step::BeginRecord { .. }
-            | Step::Reserve(_)
-            | Step::ClearUnfinished { .. }
-            | Step::Format(_)
-            | Step::Stage { .. }
-            | Step::Unstamp
-            | Step::PreCopy(_)
-            | Step::CatchUp(_)
-            | Step::Preflight(_)
-            | Step::Measure { .. }
-            | Step::Stamp { .. }
-            | Step::Commit { .. }
-            | Step::Retire(_)
-            | Step::Fence { .. }
-            | Step::Activate { .. }
-            | Step::TakeBack { .. }
-            | Step::Bar { .. }
-            | Step::WatchLun(_)
-            | Step::Claim(_)
-            | Step::KeepLocal { .. }
-            | Step::Unbar { .. }
-            | Step::Release { .. }
-            | Step::Mark(_)
-            | Step::CommitLocal { .. }
-            | Step::Return { .. }
-            | Step::ResizeMap { .. }
-            | Step::Grow(_) => &mut away.commit,
+        let part = match step.phase() {
+            Phase::Stopping => &mut away.stopping,
+            Phase::Containers => &mut away.containers,
+            Phase::LastBlocks => &mut away.last_blocks,
+            Phase::Commit => &mut away.commit,
+            Phase::Mount => &mut away.mount,
+            Phase::Starting => &mut away.starting,
         };
         *part += start.elapsed().as_secs_f64();
         if let Step::StartEtcd(_) | Step::AwaitMember(_) = step {

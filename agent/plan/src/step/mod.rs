@@ -1,17 +1,16 @@
 //! What can be done: one value per act. A step carries every choice, so that `apply` decides nothing.
 //!
 //! * [`payload`]: what a step with more than two choices carries
-//! * [`id`]: its name in the journal and in JSON, and whether it is destructive
-//! * [`display`]: the step as a phrase for people
+//! * [`words`]: what is said of it: its name in the journal and in JSON, and a phrase for people
 
-mod display;
-mod id;
 mod payload;
+mod words;
 
 pub use payload::{
     AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData, PassedOver,
     Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, TakeLun, WatchLun, Way,
 };
+pub use words::Phase;
 
 use config::Runtime;
 use node::authority::{Record, Stamp};

@@ -1,4 +1,5 @@
-//! A step as an imperative phrase: for the plan that a person reads, and for the log.
+//! What is said of a step, one line or arm for each: its name, whether it is destructive, in which part of the time without etcd
+//! it counts, and an imperative phrase for people and the log.
 
 use super::{
     Step,
@@ -11,6 +12,101 @@ use config::{Discovery, Runtime};
 use node::layout;
 use std::fmt;
 use terms::Bytes;
+
+/// What a program wants to know of a step.
+struct About {
+    name: &'static str,
+    phase: Phase,
+    is_destructive: bool,
+}
+
+/// The part of the time without etcd in which a step counts, if it comes between the stop and the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Etcd's own stop.
+    Stopping,
+    /// Until its pod's other containers have ended.
+    Containers,
+    /// The last blocks, and their proof.
+    LastBlocks,
+    /// The stamp, the commit point, and what becomes of the data directory.
+    Commit,
+    /// Mounting or unmounting the LUN.
+    Mount,
+    /// Until the member serves again.
+    Starting,
+}
+
+impl Step {
+    fn about(&self) -> About {
+        let about = |name, phase, is_destructive| About { name, phase, is_destructive };
+        match self {
+            Self::SetInitiatorName { .. } => about("set-initiator-name", Phase::Commit, false),
+            Self::LogOut { .. } => about("log-out", Phase::Commit, false),
+            Self::LogIn(_) => about("log-in", Phase::Commit, false),
+            Self::SetTimeout { .. } => about("set-timeout", Phase::Starting, false),
+            Self::DeleteRecord { .. } => about("delete-record", Phase::Commit, false),
+            Self::RemovePath(_) => about("remove-path", Phase::Commit, false),
+            Self::AddPath(_) => about("add-path", Phase::Commit, false),
+            Self::AttachLun(_) => about("attach-lun", Phase::Commit, false),
+            Self::TakeLun(_) => about("take-lun", Phase::Commit, false),
+            Self::AwaitDisk { .. } => about("await-disk", Phase::Commit, false),
+            Self::BeginRecord { .. } => about("begin-record", Phase::Commit, false),
+            // Who had it can write no more.
+            Self::Reserve(step) => about("reserve", Phase::Commit, step.how == Reserving::TakeOver),
+            Self::ClearUnfinished { .. } => about("clear-unfinished", Phase::Commit, true),
+            Self::Format(_) => about("format", Phase::Commit, true),
+            Self::Stage { .. } => about("stage", Phase::Commit, false),
+            Self::Unstamp => about("unstamp", Phase::Commit, true),
+            Self::PreCopy(_) => about("pre-copy", Phase::Commit, true),
+            Self::CatchUp(_) => about("catch-up", Phase::Commit, true),
+            Self::Preflight(_) => about("preflight", Phase::Commit, false),
+            Self::StopEtcd { .. } => about("stop-etcd", Phase::Stopping, false),
+            Self::Copy(_) => about("copy", Phase::LastBlocks, true),
+            Self::Measure { .. } => about("measure", Phase::Commit, false),
+            Self::Prove { .. } => about("prove", Phase::LastBlocks, false),
+            Self::AwaitPodEnd { .. } => about("await-pod-end", Phase::Containers, false),
+            Self::Confirm(_) => about("confirm", Phase::LastBlocks, true),
+            Self::Stamp { .. } => about("stamp", Phase::Commit, false),
+            Self::Commit { .. } => about("commit", Phase::Commit, true),
+            Self::Retire(_) => about("retire", Phase::Commit, true),
+            Self::Fence { .. } => about("fence", Phase::Commit, false),
+            Self::Activate { .. } => about("activate", Phase::Commit, false),
+            Self::TakeBack { .. } => about("take-back", Phase::Commit, true),
+            Self::Bar { .. } => about("bar", Phase::Commit, true),
+            Self::WatchLun(_) => about("watch-lun", Phase::Commit, false),
+            Self::Claim(_) => about("claim", Phase::Commit, true),
+            Self::KeepLocal { .. } => about("keep-local", Phase::Commit, true),
+            Self::Unbar { .. } => about("unbar", Phase::Commit, true),
+            Self::Release { .. } => about("release", Phase::Commit, false),
+            Self::Mark(_) => about("mark", Phase::Commit, false),
+            Self::MountData(_) => about("mount-data", Phase::Mount, false),
+            Self::UnmountData { .. } => about("unmount-data", Phase::Mount, false),
+            Self::UnmountShutDown { .. } => about("unmount-shut-down", Phase::Mount, false),
+            Self::CommitLocal { .. } => about("commit-local", Phase::Commit, true),
+            Self::Return { .. } => about("return", Phase::Commit, true),
+            Self::ResizeMap { .. } => about("resize-map", Phase::Commit, false),
+            Self::Grow(_) => about("grow", Phase::Commit, false),
+            Self::StartEtcd(_) => about("start-etcd", Phase::Starting, false),
+            Self::AwaitMember(_) => about("await-member", Phase::Starting, false),
+        }
+    }
+
+    /// A stable name for the journal and JSON.
+    pub fn id(&self) -> &'static str {
+        self.about().name
+    }
+
+    /// The part of the time without etcd in which it counts.
+    pub fn phase(&self) -> Phase {
+        self.about().phase
+    }
+
+    /// Whether it overwrites or moves something that could be missed.
+    pub fn is_destructive(&self) -> bool {
+        self.about().is_destructive
+    }
+}
 
 impl fmt::Display for Step {
     /// An imperative phrase.
