@@ -104,6 +104,7 @@ fn rendered() -> String {
     let of = DataMount {
         place: &"/var/lib/etcd".parse().unwrap(),
         options: &options,
+        wants: "",
         before: &[],
         limit: Span(Duration::from_secs(90)),
     };

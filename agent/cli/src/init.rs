@@ -76,9 +76,10 @@ pub(super) fn run(options: &Options) -> Result<(), Exit> {
         Some(file) => written::write(&host, file, &text)?,
         None => print_document(&text)?,
     }
-    print_err(
-        "next: `etcd-lun --config FILE config check`, then rollout.md, or one-node.md for one node by hand",
-    );
+    let file = options.output.as_ref().map_or("FILE".into(), |file| file.display().to_string());
+    print_err(&format!(
+        "next: `etcd-lun --config {file} config check`, then rollout.md, or one-node.md for one node by hand"
+    ));
     Ok(())
 }
 

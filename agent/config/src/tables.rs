@@ -15,6 +15,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use terms::{AbsPath, ChapAlg, ClientUrl, DiskLink, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
 
+// Examples of lists. In the attribute itself they would need a feature of syn that this crate does not ask for.
+const PORTALS: [&str; 2] = ["192.168.10.5:3260", "[fd00::5]"];
+const CHAP_ALGS: [&str; 2] = ["SHA3-256", "SHA256"];
+const CLIENT_URLS: [&str; 2] = ["https://192.168.10.21:2379", "https://192.168.10.22:2379"];
+const LISTED: [&str; 2] = ["naa.60014051d8e4a3bd5a94f3f9a1a2b3c4", "naa.60014051d8e4a3bd5a94f3f9a1a2b3c5"];
+
 /// A whole config, of one file or of several merged ones.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -57,7 +63,7 @@ pub(super) struct TargetTable {
     /// The addresses of the target, in order of preference: IPv4, `[IPv6]` or a host name. The port is 3260 unless it is given.
     /// Required.
     #[serde(deserialize_with = "form::portals")]
-    #[schemars(example = ["192.168.10.5:3260", "[fd00::5]"])]
+    #[schemars(example = PORTALS)]
     pub portals: Option<Vec<Portal>>,
     /// How the target's portals are discovered: `"sendtargets"` asks the target for them, `"static"` uses the portals as written
     /// here.
@@ -173,7 +179,7 @@ pub(super) struct ChapTable {
     /// no MD5. The target must accept one of them. Without it the node's `iscsid.conf` counts, and open-iscsi's own default is MD5
     /// alone.
     #[serde(deserialize_with = "form::chap_algs")]
-    #[schemars(example = ["SHA3-256", "SHA256"])]
+    #[schemars(example = CHAP_ALGS)]
     pub algs: Option<Vec<ChapAlg>>,
 }
 
@@ -252,7 +258,7 @@ pub(super) struct ClusterTable {
     pub http_port: Option<u16>,
     /// Client URLs of the members, for `claim`: it asks the other members whether this node's member answers on another computer.
     /// Without it those that a static pod's manifest names (`ALL_ETCD_ENDPOINTS`), and none for a unit.
-    #[schemars(example = ["https://192.168.10.21:2379", "https://192.168.10.22:2379"])]
+    #[schemars(example = CLIENT_URLS)]
     pub endpoints: Option<Vec<ClientUrl>>,
     /// The CA certificate of etcd's servers. Without it OpenShift's, below `/etc/kubernetes/static-pod-resources/etcd-certs`, for a
     /// static pod, and the system's for a unit.
@@ -326,7 +332,7 @@ pub(super) struct NodeTable {
     /// shows it: the one that it has stamped before, else the first one that is blank, large enough and free. It skips a LUN that
     /// holds anything else. From then on it takes that LUN and no other.
     #[serde(deserialize_with = "form::wwids")]
-    #[schemars(example = ["naa.60014051d8e4a3bd5a94f3f9a1a2b3c4", "naa.60014051d8e4a3bd5a94f3f9a1a2b3c5"])]
+    #[schemars(example = LISTED)]
     pub wwids: Option<Vec<Wwid>>,
     /// The file with this entry and its line; filled in after parsing.
     #[serde(skip)]

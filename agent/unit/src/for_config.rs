@@ -3,7 +3,7 @@
 use super::{
     CATALOG_FILE, DataMount, KUBELET, Rendered, Service, UnitError, data_mount, hands::hands_units,
     health::health, iscsid_service, lost_units, multipath_service, program::program_units, selinux_service,
-    service, shutdown_service,
+    service, service::SHUTDOWN_SERVICE, shutdown_service,
 };
 use config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target};
 use std::time::Duration;
@@ -58,6 +58,7 @@ pub fn data_mount_for<'a>(input: impl Into<UnitInput<'a>>) -> Result<Rendered, U
     data_mount(&DataMount {
         place: &input.etcd.data_dir,
         options: &input.lun.unit_options(input.target.is_some()),
+        wants: input.target.map_or("", |_| SHUTDOWN_SERVICE),
         before: &users(input),
         limit: MOUNT_LIMIT,
     })

@@ -20,6 +20,8 @@ pub struct DataMount<'a> {
     pub place: &'a AbsPath,
     /// Mount options in order, with `_netdev` for a LUN on the network.
     pub options: &'a [String],
+    /// The unit whose stop lets a shutdown end without the target; empty for a local disk.
+    pub wants: &'a str,
     /// Units that start after the mount and stop before it; may be empty.
     pub before: &'a [String],
     /// The time limit for mounting, and for unmounting.
@@ -58,6 +60,7 @@ pub fn data_mount(of: &DataMount<'_>) -> Result<Rendered, UnitError> {
     }
     let values = [
         ("@VERIFIED@", VERIFIED.to_owned()),
+        ("@WANTS@", of.wants.to_owned()),
         ("@BEFORE@", of.before.join(" ")),
         ("@WHERE@", of.place.as_str().to_owned()),
         ("@OPTIONS@", of.options.join(",")),
@@ -69,6 +72,7 @@ pub fn data_mount(of: &DataMount<'_>) -> Result<Rendered, UnitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::SHUTDOWN_SERVICE;
     use std::time::Duration;
 
     fn render(place: &str, options: &[&str], before: &[&str]) -> Result<Rendered, UnitError> {
@@ -76,6 +80,7 @@ mod tests {
         data_mount(&DataMount {
             place: &place.parse().unwrap(),
             options: &own(options),
+            wants: if options.contains(&"_netdev") { SHUTDOWN_SERVICE } else { "" },
             before: &own(before),
             limit: Span(Duration::from_secs(90)),
         })

@@ -272,7 +272,8 @@ impl Stage {
         let script = format!(
             "{ETCD_STATE}
              findmnt --noheadings --output FSTYPE,OPTIONS --mountpoint /var/lib/etcd | xargs
-             systemctl show --property ActiveState,Options var-lib-etcd.mount | xargs
+             {{ systemctl show --property ActiveState,Options var-lib-etcd.mount
+                echo shutdown=$(systemctl is-active etcd-lun-shutdown.service); }} | xargs
              lsattr -d /var/lib/etcd 2>/dev/null | cut -d' ' -f1 | xargs
              find /var/lib/etcd -mindepth 1 -maxdepth 1 '(' -type f -empty -printf '%f(empty) ' -o -printf '%f ' ')' | xargs
              systemctl -q is-active etcd.service &&
@@ -299,6 +300,10 @@ impl Stage {
         let seen = self.look()?;
         if !seen.mount_unit.contains("_netdev") {
             bail!("var-lib-etcd.mount lacks _netdev: {seen:?}");
+        }
+        // Otherwise a shutdown without the target would hang.
+        if !seen.mount_unit.contains("shutdown=active") {
+            bail!("etcd-lun-shutdown.service is not active: {seen:?}");
         }
         self.is_on(&seen)
     }
