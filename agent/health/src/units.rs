@@ -85,7 +85,9 @@ fn unit_problem(unit: &UnitState) -> Option<String> {
         || unit.result.as_deref().is_some_and(|result| result != "success");
     if failed {
         let result = unit.result.as_deref().unwrap_or("failed");
-        return Some(format!("the last run of {name} ended as `{result}`; see `journalctl -u {name}`"));
+        return Some(format!(
+            "the last run of {name} ended as `{result}`; see `journalctl -u {name}`, and when the cause is gone, run `systemctl restart {name}`, which leaves a running etcd alone"
+        ));
     }
     if name.ends_with(".timer") && unit.active != ActiveState::Active {
         return Some(format!("{name} is {}: run `systemctl start {name}`", unit.active));
