@@ -132,9 +132,12 @@ fn errors() -> BTreeSet<String> {
     for source in sources() {
         for maker in MAKERS {
             for (at, _) in source.match_indices(maker) {
-                let Some(message) = message(&source[at + maker.len()..]) else { continue };
+                let arguments = &source[at + maker.len()..];
+                let says = if maker == "ensure!(" { after_condition(arguments) } else { Some(arguments) };
+                let Some(message) = says.and_then(message) else { continue };
                 let words = message.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic));
-                let gerund = message.split(' ').next().is_some_and(|first| first.ends_with("ing"));
+                let first = message.split(' ').next().unwrap_or_default();
+                let gerund = first.ends_with("ing") && first != "nothing";
                 let doing = gerund && (maker.contains("context") || maker == "anyhow!(");
                 if words.count() >= 2 && !doing && !message.starts_with("in step") {
                     found.insert(message);
@@ -145,6 +148,32 @@ fn errors() -> BTreeSet<String> {
     found
 }
 
+/// What follows the first argument of a macro.
+fn after_condition(arguments: &str) -> Option<&str> {
+    let (mut depth, mut is_text, mut is_escaped) = (0, false, false);
+    for (at, letter) in arguments.char_indices() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_text => is_escaped = true,
+            '"' => is_text = !is_text,
+            _ if is_text => {}
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' if depth == 0 => return None,
+            ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => return Some(&arguments[at + 1..]),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[test]
+fn a_message_may_stand_behind_a_condition() {
+    assert_eq!(after_condition("f(a, \")\"), \"b {c}\");").and_then(message).unwrap(), "b …");
+    assert_eq!(after_condition("a == 1);"), None);
+    assert_eq!(message("{\n    format!(\"c {d}\")\n}").unwrap(), "c …");
+}
+
 /// The text that an error's macro or function gets. `None` if it gets something else.
 fn message(arguments: &str) -> Option<String> {
     let mut rest = arguments.trim_start();
@@ -153,6 +182,8 @@ fn message(arguments: &str) -> Option<String> {
     {
         rest = after.trim_start();
     }
+    // What a closure returns may stand in a block.
+    rest = rest.strip_prefix('{').unwrap_or(rest).trim_start();
     rest = rest.strip_prefix("format!(").unwrap_or(rest).trim_start();
     let mut letters = rest.strip_prefix('"')?.chars().peekable();
     let (mut message, mut depth) = (String::new(), 0);

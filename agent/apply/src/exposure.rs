@@ -96,7 +96,7 @@ pub fn expose(
 /// Why a mount was not accepted, and whether it was taken back.
 pub fn rejected(error: anyhow::Error, taken_back: anyhow::Result<()>, at: &AbsPath) -> anyhow::Error {
     match taken_back {
-        Ok(()) => error.context(format!("nothing is mounted on {at} now")),
+        Ok(()) => error.context(format!("the mount on {at} was not accepted, and was undone")),
         Err(second) => error.context(format!("{second:#}")),
     }
 }
@@ -153,11 +153,25 @@ pub fn is_as_asked(host: &Host, step: &MountData, devno: &str) -> anyhow::Result
     };
     let found = format!("{}:{}", mount.device.0, mount.device.1);
     ensure!(found == devno, "{} has mounted device {found}, not {devno}: see `systemctl cat {0}`", step.unit);
-    ensure!(mount.fs_type == "xfs", "{} has mounted {}, not xfs", step.unit, mount.fs_type);
+    ensure!(
+        mount.fs_type == "xfs",
+        "{} has mounted {}, not xfs: see `systemctl cat {0}`",
+        step.unit,
+        mount.fs_type
+    );
     let options: Vec<_> = mount.options.iter().chain(&mount.super_options).cloned().collect();
-    ensure!(!options.iter().any(|option| option == "ro"), "{} has mounted read-only", step.unit);
+    ensure!(
+        !options.iter().any(|option| option == "ro"),
+        "{} has mounted read-only: see `systemctl cat {0}`",
+        step.unit
+    );
     let missing = not_in_effect(staging::options_here(host, &step.options)?, &options);
-    ensure!(missing.is_empty(), "{} has mounted without {}", step.unit, missing.join(","));
+    ensure!(
+        missing.is_empty(),
+        "{} has mounted without {}: see `systemctl cat {0}`",
+        step.unit,
+        missing.join(",")
+    );
     Ok(())
 }
 

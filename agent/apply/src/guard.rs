@@ -32,7 +32,7 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     );
     ensure!(run.config.node.allows(wwid), "the entry of this node does not name LUN {wwid}");
     ensure!(!lun.read_only, "LUN {wwid} is read-only now");
-    ensure!(lun.holders.is_empty(), "LUN {wwid} is held by {} now", lun.holders.join(", "));
+    ensure!(lun.holders.is_empty(), "LUN {wwid} is held by {} now: see `lsblk`", lun.holders.join(", "));
     let users = lun.users.require().map_err(|why| anyhow!("the LUN's users cannot be determined: {why}"))?;
     if let Some(user) = somebody_else(users, run.staging.is_some().then(std::process::id)) {
         bail!("LUN {wwid} is in use at {} by {} (pid {}) now", user.at, user.command, user.pid);
@@ -79,9 +79,14 @@ pub fn blank_lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
 
 /// Like [`lun`], and the LUN holds the filesystem that the record names.
 pub fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lun> {
-    let record = machine::record(run)?;
-    ensure!(record.uuid == *uuid, "the record names filesystem {} now, not {uuid}", record.uuid);
+    names(&machine::record(run)?, uuid)?;
     lun_holds(run, wwid, uuid)
+}
+
+/// The record names this filesystem.
+pub fn names(record: &Record, uuid: &FsUuid) -> anyhow::Result<()> {
+    ensure!(record.uuid == *uuid, "the record names filesystem {} now, not {uuid}", record.uuid);
+    Ok(())
 }
 
 /// Like [`lun`], and the LUN holds this filesystem.
@@ -91,15 +96,26 @@ pub fn lun_holds(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lu
         Content::Xfs { uuid: found, .. } if found == uuid => {}
         Content::Xfs { uuid: found, .. } => bail!("LUN {wwid} holds filesystem {found} now, not {uuid}"),
         Content::Blank | Content::Unfinished { .. } | Content::Foreign { .. } => {
-            bail!("LUN {wwid} does not hold filesystem {uuid} any more")
+            return Err(lacks(wwid, uuid));
         }
     }
     let begun = Instant::now();
     while !block::nobody_holds(run.host, &lun.device)? {
-        ensure!(begun.elapsed() < CLAIMED, "LUN {wwid} ({}) is in use by another program", lun.device);
+        nobody_has(begun.elapsed() < CLAIMED, wwid, &lun.device)?;
         run.host.pause(Duration::from_millis(50)).context("waiting for the LUN to be free")?;
     }
     Ok(lun)
+}
+
+/// The error about a LUN that has lost its filesystem.
+pub fn lacks(wwid: &Wwid, uuid: &FsUuid) -> anyhow::Error {
+    anyhow!("LUN {wwid} does not hold filesystem {uuid} any more")
+}
+
+/// No other program has the LUN, which is this disk.
+pub fn nobody_has(is_free: bool, wwid: &Wwid, disk: &str) -> anyhow::Result<()> {
+    ensure!(is_free, "LUN {wwid} ({disk}) is in use by another program: see `lsblk` and `lsns -t mnt`");
+    Ok(())
 }
 
 /// How long somebody may claim the disk: when a program closes a disk that it has written to, as mkfs.xfs does, udev has the kernel
@@ -166,20 +182,50 @@ pub fn staged_is_ours(machine: &dyn Machine) -> anyhow::Result<()> {
 
 /// The record says that the local copy is authoritative: only then may the data on the LUN be replaced.
 pub fn local_is_authoritative(machine: &dyn Machine) -> anyhow::Result<()> {
-    let record = machine::record(machine)?;
+    says_local(Some(&machine::record(machine)?), "nothing is copied over it")
+}
+
+/// The record does not say that the LUN's copy is authoritative, or there is none. `so` is what is not done otherwise.
+pub fn lun_is_not_authoritative(machine: &dyn Machine, so: &str) -> anyhow::Result<()> {
+    says_local(machine.record()?.as_ref(), so)
+}
+
+/// [`lun_is_not_authoritative`] for a record that was read.
+pub fn says_local(record: Option<&Record>, so: &str) -> anyhow::Result<()> {
     ensure!(
-        record.authority == Authority::Local,
-        "the record says that the LUN's copy is authoritative: nothing is copied over it"
+        record.is_none_or(|record| record.authority == Authority::Local),
+        "the record says that the LUN's copy is authoritative: {so}"
     );
     Ok(())
 }
 
-/// The record does not say that the LUN's copy is authoritative, or there is none.
-pub fn lun_is_not_authoritative(machine: &dyn Machine) -> anyhow::Result<()> {
-    ensure!(
-        machine.record()?.is_none_or(|record| record.authority == Authority::Local),
-        "the record says that the LUN's copy is authoritative"
-    );
+/// The record says that the LUN's copy is authoritative.
+pub fn says_lun(record: &Record) -> anyhow::Result<()> {
+    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    Ok(())
+}
+
+/// The record is the one that was planned with. `so` is what is not done otherwise.
+pub fn record_is(planned: bool, so: &str) -> anyhow::Result<()> {
+    ensure!(planned, "the record has changed since it was read: {so}");
+    Ok(())
+}
+
+/// The LUN's stamp is the one that was planned with. `so` is what is not done otherwise.
+pub fn stamp_is(planned: bool, so: &str) -> anyhow::Result<()> {
+    ensure!(planned, "the LUN's stamp has changed since it was read: {so}");
+    Ok(())
+}
+
+/// The directory is fenced, and nothing is mounted on it. `so` is what is not done otherwise.
+pub fn fenced(is_fenced: bool, at: &AbsPath, so: &str) -> anyhow::Result<()> {
+    ensure!(is_fenced, "{at} is not fenced: {so}");
+    Ok(())
+}
+
+/// The directory beneath a mount is fenced. `so` is what is not done otherwise.
+pub fn fenced_beneath(is_fenced: bool, at: &AbsPath, so: &str) -> anyhow::Result<()> {
+    ensure!(is_fenced, "{at} is not fenced beneath the mount: {so}");
     Ok(())
 }
 
@@ -194,7 +240,11 @@ pub fn etcd_is_stopped(machine: &dyn Machine) -> anyhow::Result<()> {
 pub fn etcd_is_at_rest(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
     etcd_is_stopped(machine)?;
     let users = machine.users(data_dir)?;
-    ensure!(users.is_empty(), "{} has files open in {data_dir} though etcd is stopped", users.join(", "));
+    ensure!(
+        users.is_empty(),
+        "{} has files open in {data_dir} though etcd is stopped: end it first",
+        users.join(", ")
+    );
     Ok(())
 }
 
@@ -271,7 +321,7 @@ pub fn path_is_free(host: &Host, step: &AddPath) -> anyhow::Result<()> {
 /// The record says that the LUN's copy is authoritative, and that LUN is mounted on the data directory.
 pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> {
     let record = machine::record(run)?;
-    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    says_lun(&record)?;
     let mounts = mountinfo::of_pid1(run.host)?;
     let mut here = mounts.iter().filter(|mount| mount.mount_point == data_dir.as_str());
     let (Some(mount), None) = (here.next(), here.next()) else {
@@ -282,7 +332,7 @@ pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> 
     ensure!(lun.devno == devno, "{data_dir} is on device {devno}, the LUN is {} ({})", lun.devno, lun.device);
     ensure!(
         lun.wwid.known() == Some(&record.wwid),
-        "the LUN is {}, the record names {}",
+        "the LUN on {data_dir} is {}, the record names {}",
         lun.wwid,
         record.wwid
     );
@@ -324,7 +374,7 @@ pub fn nothing_is_mounted(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::
 
 /// The local copy is authoritative, or the only one, and lies in the data directory.
 pub fn data_is_local(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
-    lun_is_not_authoritative(machine).context("etcd is not started on the local copy")?;
+    lun_is_not_authoritative(machine, "etcd is not started on the local copy")?;
     nothing_is_mounted(machine, data_dir)?;
     ensure!(!machine.is_fenced(data_dir)?, "{data_dir} is fenced: the local data is not in its place");
     Ok(())

@@ -58,7 +58,7 @@ pub(super) fn cases() -> Vec<Case> {
             vec![
                 at(0, StampAtRest, no_stamp, "has changed since it was read"),
                 at(0, StampAtRest, stamp_of_a_clone, "has changed since it was read"),
-                at(1, StampAtRest, no_stamp, "has no stamp any more"),
+                at(1, StampAtRest, no_stamp, "has changed since it was read"),
                 at(1, StampAtRest, stamp_of_a_clone, "another computer uses the LUN"),
             ],
         )

@@ -145,7 +145,7 @@ pub(super) fn cases() -> Vec<Case> {
                     at(0, MountedOn, mounted, "is mounted on"),
                     at(0, Etcd, etcd_runs, RUNS),
                     at(0, Users, somebody, IN_USE),
-                    at(1, Users, somebody, "opened the data while it was barred"),
+                    at(1, Users, somebody, "opened the data while it was moved"),
                 ],
             )
         },

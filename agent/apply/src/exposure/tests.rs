@@ -106,7 +106,7 @@ fn what_fails_the_verification_is_not_mounted_any_more() {
     ] {
         let pid1 = Pid1::new(name, mounts);
         let error = format!("{:#}", pid1.expose().unwrap_err());
-        assert!(error.contains(says) && error.starts_with("nothing is mounted on /data now"), "{error}");
+        assert!(error.contains(says) && error.starts_with("the mount on /data was not accepted"), "{error}");
         assert_eq!((pid1.mounted().as_str(), pid1.link()), ("", None), "{name}");
     }
 }

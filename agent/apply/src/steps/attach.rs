@@ -48,7 +48,7 @@ pub fn attach(run: &mut Run<'_>, step: &AttachLun) -> anyhow::Result<String> {
             let patience = if is_hopeless {
                 String::new()
             } else {
-                format!(", for {} (`boot.attach_timeout`)", step.limit)
+                format!("; tried for {} (`boot.attach_timeout`)", step.limit)
             };
             bail!("{said}{patience}{}", cure(step, &why));
         }
@@ -307,7 +307,7 @@ fn told(step: &AttachLun, findings: &[Finding]) -> String {
         What::Absent(others) => {
             anyhow!("{target} shows this initiator no {lun} at {portal}, and shows {others}")
         }
-        What::Unusable(why) => anyhow!("{target} shows {lun} at {portal}, and {why}"),
+        What::Unusable(why) => anyhow!("{target} shows {lun} at {portal}, but it cannot be used: {why}"),
         What::NoSession(why) => anyhow!("{why}"),
     });
     each.map(|error| error.to_string()).collect::<Vec<_>>().join("; ")

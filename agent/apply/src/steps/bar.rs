@@ -16,7 +16,7 @@ use terms::AbsPath;
 /// which etcd could begin without data.
 pub fn bar(machine: &mut dyn Machine, at: &AbsPath) -> anyhow::Result<String> {
     let aside = Aside::Barred;
-    guard::lun_is_not_authoritative(machine).with_context(|| format!("{at} is not barred"))?;
+    guard::lun_is_not_authoritative(machine, &format!("{at} is not barred"))?;
     guard::nothing_is_mounted(machine, at)?;
     guard::etcd_is_at_rest(machine, at)?;
     retire::put_aside(machine, at, aside, |machine| rests(machine, aside))
@@ -29,7 +29,11 @@ pub fn bar(machine: &mut dyn Machine, at: &AbsPath) -> anyhow::Result<String> {
 /// Whoever opened the data since the look for users would go on writing to it.
 fn rests(machine: &dyn Machine, aside: Aside) -> anyhow::Result<()> {
     let users = machine.users(&aside.path().parse()?)?;
-    ensure!(users.is_empty(), "{} opened the data while it was barred", users.join(", "));
+    ensure!(
+        users.is_empty(),
+        "{} opened the data while it was moved out of the way: end it first",
+        users.join(", ")
+    );
     Ok(())
 }
 
@@ -38,12 +42,10 @@ fn rests(machine: &dyn Machine, aside: Aside) -> anyhow::Result<()> {
 pub fn keep(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
     let at = &record.data_dir;
     guard::nothing_is_mounted(machine, at)?;
-    ensure!(machine.is_fenced(at)?, "{at} is not fenced: nothing is committed");
+    guard::fenced(machine.is_fenced(at)?, at, "nothing is committed")?;
     if let Some(now) = machine.record()? {
-        ensure!(
-            now.authority == Authority::Local && now.generation < record.generation,
-            "the record has changed: nothing is committed"
-        );
+        let planned = now.authority == Authority::Local && now.generation < record.generation;
+        guard::record_is(planned, "nothing is committed")?;
     }
     let data = Source::Dir(Aside::Barred.path().parse()?);
     let found = machine.fingerprint(&data, SEED)?;

@@ -1,14 +1,17 @@
 //! Taking a LUN that is newer than the record, or that names an earlier machine id.
 
 use super::stamp;
-use crate::machine::{self, Effect, Machine, Place};
+use crate::{
+    guard,
+    machine::{self, Effect, Machine, Place},
+};
 use anyhow::ensure;
 use plan::step::{Claim, WatchLun};
 
 /// Looks at the LUN twice. Each look comes from the device.
 pub fn watch(machine: &mut dyn Machine, step: &WatchLun) -> anyhow::Result<String> {
     let first = machine.stamp_at_rest(&step.wwid, &step.uuid)?;
-    ensure!(first == step.stamp, "the LUN's stamp has changed since it was read: somebody uses the LUN");
+    guard::stamp_is(first == step.stamp, "somebody uses the LUN")?;
     if let Some(why) = &step.not_asked {
         machine.note(&format!(
             "the other members do not say whether this node's member serves on another computer ({why}): see that it does not"
@@ -17,7 +20,7 @@ pub fn watch(machine: &mut dyn Machine, step: &WatchLun) -> anyhow::Result<Strin
     machine.note(&format!("waiting {} to see whether another computer uses the LUN", step.span));
     machine.pause(step.span)?;
     let Some(found) = machine.stamp_at_rest(&step.wwid, &step.uuid)? else {
-        ensure!(step.stamp.is_none(), "the LUN has no stamp any more: somebody uses the LUN");
+        guard::stamp_is(step.stamp.is_none(), "somebody uses the LUN")?;
         return Ok("nobody has used the LUN meanwhile".into());
     };
     ensure!(
@@ -32,9 +35,9 @@ pub fn watch(machine: &mut dyn Machine, step: &WatchLun) -> anyhow::Result<Strin
 pub fn claim(machine: &mut dyn Machine, step: &Claim) -> anyhow::Result<String> {
     let Claim { from, stamp, record } = step;
     let at = &record.data_dir;
-    ensure!(machine.is_fenced(at)?, "{at} is not fenced: the LUN is not taken");
+    guard::fenced(machine.is_fenced(at)?, at, "the LUN is not taken")?;
     let now = machine::stamp(machine, Place::Staging)?;
-    ensure!(now == *from, "the LUN's stamp has changed since it was read: the LUN is not taken");
+    guard::stamp_is(now == *from, "the LUN is not taken")?;
     machine.perform(&Effect::RetireBarred { generation: record.generation })?;
     let next = stamp::next_use(stamp)?;
     let done = stamp::begin_use(machine, &record.clone().announcing(from, next), stamp, next)?;

@@ -16,7 +16,7 @@ pub fn write(machine: &mut dyn Machine, record: Record) -> anyhow::Result<String
 
 /// Writes the record that announces an attempt. It replaces no record that says LUN.
 pub fn begin(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
-    guard::lun_is_not_authoritative(machine)?;
+    guard::lun_is_not_authoritative(machine, "no attempt begins")?;
     write(machine, record.clone())
 }
 
@@ -36,7 +36,7 @@ pub fn commit(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<Stri
 /// Takes the commit back: the LUN was never used, and the local directory holds data. The next plan migrates again.
 pub fn take_back(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
     let now = machine::record(machine)?;
-    ensure!(now.clone().take_back() == *record, "the record has changed: the commit stays");
+    guard::record_is(now.clone().take_back() == *record, "the commit stays")?;
     let stamp = machine::stamp(machine, Place::Staging)?;
     guard::same_moment(machine, &now, &stamp)?;
     ensure!(stamp.is_unused(), "the LUN was used: the commit stays");
@@ -50,10 +50,10 @@ pub fn take_back(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<S
 /// volume behind the LUN.
 pub fn commit_local(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
     let now = machine::record(machine)?;
-    ensure!(now.returning() == Some(record.generation), "the record has changed: nothing is committed");
+    guard::record_is(now.returning() == Some(record.generation), "nothing is committed")?;
     let at = &record.data_dir;
     guard::nothing_is_mounted(machine, at)?;
-    ensure!(machine.is_fenced(at)?, "{at} is not fenced: nothing is committed");
+    guard::fenced(machine.is_fenced(at)?, at, "nothing is committed")?;
     machine
         .perform(&Effect::StageAgain)
         .context("mounting the LUN for this program, to compare it with its copy")?;

@@ -10,7 +10,7 @@ use crate::{
     users::{self, User},
     watcher::Watcher,
 };
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail};
 use config::{Config, Runtime, parked};
 use hands::is_confined;
 use host::{
@@ -59,7 +59,7 @@ pub fn stop(
                 .context("recording that etcd-lun stops etcd")?;
             systemd::stop(host, unit, STOP_LIMIT)?;
             wait_until_free(host, data_dir, &users::list, RELEASE_LIMIT, &|| Ok(()))
-                .with_context(|| format!("{unit} is stopped"))?;
+                .with_context(|| format!("{unit} is stopped, but its data may still be in use"))?;
             Ok(format!("{unit} is stopped, nobody uses {data_dir}"))
         }
         Runtime::StaticPod { manifest: path } => {
@@ -94,11 +94,14 @@ pub fn end_others(run: &mut Run<'_>, pod: &EtcdPod) -> anyhow::Result<()> {
     let (host, etcd) = (run.host, &run.config.etcd);
     if let Runtime::StaticPod { manifest: path } = &etcd.runtime {
         let is_back = manifest::look(host, path, &parked(path))?.present;
-        ensure!(!is_back, "{path} was written again, and the kubelet starts etcd from it");
+        if is_back {
+            return Err(written_again(path));
+        }
     }
     let database = node::database(&etcd.data_dir);
-    let runs = !filelock::lock_holders(host, database.as_path())?.is_empty();
-    ensure!(!runs, "somebody has opened {database} again");
+    if let Some(holder) = filelock::lock_holders(host, database.as_path())?.first() {
+        bail!("{holder} has opened {database} again, after etcd had ended");
+    }
     run.ending = pod.ask_to_end(host, &OTHERS)?;
     tracing::debug!("asked {} processes of the other containers of etcd's pod to end", run.ending.len());
     Ok(())
@@ -116,6 +119,12 @@ pub fn await_pod_end(
     Ok(format!("{manifest} lies in {}, nobody uses {data_dir}", parked(manifest)))
 }
 
+fn written_again(path: &AbsPath) -> anyhow::Error {
+    anyhow!(
+        "{path} was written again after it had been moved aside, and the kubelet starts etcd from it: let the rollout end (`oc get etcd cluster`), and try again"
+    )
+}
+
 /// A look at who uses the data directory.
 type Look = dyn Fn(&Host, &AbsPath) -> anyhow::Result<Vec<User>>;
 
@@ -131,9 +140,7 @@ impl PodEnd<'_> {
         let path = self.manifest;
         let is_away = || -> anyhow::Result<()> {
             if manifest::look(host, path, &parked(path))?.present {
-                bail!(
-                    "{path} was written again after it had been moved aside, and the kubelet starts etcd from it: let the rollout end (`oc get etcd cluster`), and try again"
-                );
+                return Err(written_again(path));
             }
             Ok(())
         };

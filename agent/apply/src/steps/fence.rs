@@ -32,7 +32,7 @@ fn finish_retiring(machine: &mut dyn Machine) -> anyhow::Result<()> {
     let (generation, at) = (record.generation, aside.path());
     let data: AbsPath = at.parse()?;
     let users = machine.users(&data)?;
-    ensure!(users.is_empty(), "{} has files open in {at}, which was retired: end it first", users.join(", "));
+    ensure!(users.is_empty(), "{} has files open in {at}: end it first", users.join(", "));
     let copied = match record.fingerprint {
         Some(RecordedFingerprint::Ours(copied)) => copied,
         Some(RecordedFingerprint::Older(_)) => bail!(Refusal::OlderFingerprint { generation, at }),

@@ -5,7 +5,6 @@ use crate::{
     machine::{self, Effect, Free, Machine, Place, Source},
 };
 use anyhow::{Context as _, ensure};
-use node::authority::Authority;
 use plan::step::MountData;
 use terms::AbsPath;
 
@@ -16,7 +15,7 @@ pub fn mount(machine: &mut dyn Machine, step: &MountData) -> anyhow::Result<Stri
     if !machine.has_retired() {
         guard::no_users_beneath(machine, &step.at)?;
     }
-    ensure!(machine.is_fenced(&step.at)?, "{} is not fenced: nothing is mounted over it", step.at);
+    guard::fenced(machine.is_fenced(&step.at)?, &step.at, "nothing is mounted over it")?;
     if !machine.is_staged() {
         machine.perform(&Effect::Stage { wwid: step.wwid.clone(), uuid: step.uuid })?;
     }
@@ -33,16 +32,16 @@ pub fn mount(machine: &mut dyn Machine, step: &MountData) -> anyhow::Result<Stri
 /// Checks that the record says LUN, and that the stamp of a mounted filesystem is of the record's moment.
 fn is_authoritative(machine: &dyn Machine, step: &MountData, on: Place) -> anyhow::Result<()> {
     let (stamp, record) = (machine::stamp(machine, on)?, machine::record(machine)?);
-    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
-    ensure!(record.uuid == step.uuid, "the record names filesystem {} now, not {}", record.uuid, step.uuid);
+    guard::says_lun(&record)?;
+    guard::names(&record, &step.uuid)?;
     guard::same_moment(machine, &record, &stamp)
 }
 
 /// Unmounts the LUN after its data is proven to be on the local disk, there and in every other mount namespace, and waits
 /// until no process has it mounted or open. Whoever starts etcd after that finds the fence.
 pub fn unmount(machine: &mut dyn Machine, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
-    ensure!(machine.proof().is_some(), "the copy was not proven in this run: the LUN stays mounted");
-    ensure!(machine.is_fenced(at)?, "{at} is not fenced beneath the LUN, which stays mounted");
+    ensure!(machine.proof().is_some(), "the copy was not proven in this run");
+    guard::fenced_beneath(machine.is_fenced(at)?, at, "the LUN stays mounted")?;
     machine.data_is_on_lun(at)?;
     guard::etcd_is_at_rest(machine, at)?;
     // After the look for users, so that what one of them wrote before it ended is found.
@@ -55,9 +54,9 @@ pub fn unmount(machine: &mut dyn Machine, unit: &str, at: &AbsPath) -> anyhow::R
 /// failed.
 pub fn unmount_shut_down(machine: &mut dyn Machine, unit: &str, at: &AbsPath) -> anyhow::Result<String> {
     let record = machine::record(machine)?;
-    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
-    ensure!(machine.is_fenced(at)?, "{at} is not fenced beneath the mount: the filesystem stays mounted");
-    ensure!(machine.is_shut_down(at)?, "the filesystem at {at} has not shut down");
+    guard::says_lun(&record)?;
+    guard::fenced_beneath(machine.is_fenced(at)?, at, "the filesystem stays mounted")?;
+    ensure!(machine.is_shut_down(at)?, "the filesystem at {at} has not shut down: it stays mounted");
     guard::etcd_is_at_rest(machine, at)?;
     machine.perform(&Effect::Unmount { unit: unit.into(), data_dir: at.clone(), until: Free::Filesystem })?;
     Ok(format!("{at} is unmounted, and fenced"))

@@ -6,7 +6,7 @@
 use super::copy;
 use crate::{
     context::Run,
-    place,
+    guard, place,
     users::{self, Beside, User},
     views,
 };
@@ -176,10 +176,8 @@ fn state_can_change(host: &Host, from: &AbsPath, way: Way) -> anyhow::Result<()>
         .with_context(|| format!("removing {EXCHANGED} in {} and {shelf}", from.parent()))?;
     tried?;
     if way != Way::ToLun {
-        ensure!(
-            place::is_fenced(host, from)?,
-            "{from} is not fenced beneath the LUN: run `etcd-lun apply`, then `etcd-lun rollback` again"
-        );
+        let cure = "run `etcd-lun apply`, then `etcd-lun rollback` again";
+        guard::fenced_beneath(place::is_fenced(host, from)?, from, cure)?;
     }
     Ok(())
 }

@@ -62,7 +62,11 @@ fn rests(machine: &dyn Machine, aside: Aside, was_read: bool) -> anyhow::Result<
     // authoritative.
     let path = aside.path().parse()?;
     let users = machine.users(&path)?;
-    ensure!(users.is_empty(), "{} opened the data while it was moved out of the way", users.join(", "));
+    ensure!(
+        users.is_empty(),
+        "{} opened the data while it was moved out of the way: end it first",
+        users.join(", ")
+    );
     let data = Source::Dir(path);
     match was_read {
         true => machine.unchanged(&data).context("the data has changed while it was moved out of the way"),

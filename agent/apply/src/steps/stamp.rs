@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::{Context as _, ensure};
 use node::{
-    authority::{Authority, LunUse, Record, Stamp},
+    authority::{LunUse, Record, Stamp},
     layout::RECORD,
 };
 use plan::step::Mark;
@@ -22,7 +22,7 @@ pub fn unstamp(machine: &mut dyn Machine) -> anyhow::Result<String> {
 /// Stamps the LUN and syncs it. It stays mounted for this program until PID 1 has mounted it, so that what is in the page
 /// cache stays there.
 pub fn stamp(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String> {
-    ensure!(machine.proof().is_some(), "the copy was not proven in this run: it is not stamped");
+    ensure!(machine.proof().is_some(), "the copy was not proven in this run");
     guard::local_is_authoritative(machine)?;
     guard::staged_is_ours(machine).context("nothing is stamped")?;
     machine.perform(&Effect::SetStamp { on: Place::Staging, stamp: stamp.clone() })?;
@@ -33,11 +33,11 @@ pub fn stamp(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String>
 /// the stamp is the record's, or the one that it has announced.
 pub fn activate(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String> {
     let record = machine::record(machine)?;
-    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    guard::says_lun(&record)?;
     let now = machine::stamp(machine, Place::Staging)?;
     guard::same_moment(machine, &record, &now)?;
     let next = next_use(stamp)?;
-    ensure!(now.clone().used(next) == *stamp, "the LUN's stamp has changed since it was read: no use begins");
+    guard::stamp_is(now.clone().used(next) == *stamp, "no use begins")?;
     begin_use(machine, &record.announcing(&now, next), stamp, next)
 }
 
@@ -63,7 +63,7 @@ pub fn next_use(stamp: &Stamp) -> anyhow::Result<LunUse> {
 pub fn release(machine: &mut dyn Machine, stamp: &Stamp) -> anyhow::Result<String> {
     guard::rolled_back(machine)?;
     let now = machine::stamp(machine, Place::Staging)?;
-    ensure!(now.release() == *stamp, "the LUN's stamp has changed since it was read: it is not released");
+    guard::stamp_is(now.release() == *stamp, "it is not released")?;
     machine.perform(&Effect::SetStamp { on: Place::Staging, stamp: stamp.clone() })?;
     machine.perform(&Effect::Unstage)?;
     Ok("the LUN is released".into())
@@ -74,10 +74,8 @@ pub fn announce(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
     let now = machine::record(machine)?;
     let is_same =
         |of: &Record| (of.authority, of.generation, of.uuid) == (now.authority, now.generation, now.uuid);
-    ensure!(
-        is_same(&step.record) && now.activations <= step.record.activations,
-        "the record has changed: nothing is counted"
-    );
+    let planned = is_same(&step.record) && now.activations <= step.record.activations;
+    guard::record_is(planned, "nothing is counted")?;
     commit::write(machine, step.record.clone()).map(drop)
 }
 
@@ -90,10 +88,8 @@ pub fn mark_lun(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
     machine.data_is_on_lun(at)?;
     let now = machine::stamp(machine, Place::Held)?;
     let next = next_use(stamp)?;
-    ensure!(
-        machine::record(machine)? == *record && now.clone().used(next) == *stamp,
-        "the LUN's stamp or the record has changed: nothing is counted"
-    );
+    guard::record_is(machine::record(machine)? == *record, "nothing is counted")?;
+    guard::stamp_is(now.clone().used(next) == *stamp, "nothing is counted")?;
     guard::same_moment(machine, record, &now)?;
     machine.perform(&Effect::SetStamp { on: Place::Held, stamp: stamp.clone() })?;
     Ok(())
@@ -103,11 +99,8 @@ pub fn mark_lun(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
 pub fn mark_record(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<String> {
     let Mark { stamp, record, .. } = step;
     let next = next_use(stamp)?;
-    ensure!(
-        machine::record(machine)? == *record,
-        "the record has changed: use {} is counted on the LUN only",
-        stamp.activations
-    );
+    let so = format!("use {} is counted on the LUN only", stamp.activations);
+    guard::record_is(machine::record(machine)? == *record, &so)?;
     commit::write(machine, record.clone().used(next))?;
     Ok(format!("use {} is counted on the LUN and in {RECORD}", stamp.activations))
 }

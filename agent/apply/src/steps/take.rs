@@ -11,10 +11,10 @@ use terms::WantedLun;
 /// is written to any of them: each later step proves for itself what the LUN holds.
 pub fn take(run: &mut Run<'_>, step: &TakeLun) -> anyhow::Result<String> {
     let wwid = &step.wwid;
-    ensure!(run.config.listed().contains(wwid), "`node.wwids` does not list LUN {wwid}");
+    ensure!(run.config.listed().contains(wwid), "the entry of this node does not name LUN {wwid}");
     let narrowed = run.narrowed.context("this run takes no LUN of a list")?;
     run.config = narrowed.get_or_init(|| run.config.with_lun(wwid));
-    ensure!(run.config.node.wwid.as_ref() == Some(wwid), "this run has taken another LUN");
+    ensure!(run.config.node.wwid.as_ref() == Some(wwid), "this run has taken another LUN than {wwid}");
     for session in locate::sessions_to_target(run.host, run.config)? {
         let shown = Shown::on(run.host, &session)?;
         let ours: Vec<_> =

@@ -1,19 +1,22 @@
 //! Doing what the confined service asks for, in a process and a domain of its own. Each request is looked at again before
 //! anything is done.
 
-use crate::{exposure, making, place, record, reserving, starting};
+use crate::{exposure, guard, making, place, record, reserving, starting};
 use anyhow::{Context as _, bail, ensure};
 use config::{Runtime, parked};
 use hands::{Answer, AskedUnit, Request, SaidOfUnit};
 use host::{
-    Host, block, dir,
+    Host,
+    block::{self, Content},
+    dir,
     iscsi::{self, Session},
     line_socket, manifest, multipath,
     staging::{self, Access},
     systemd::{self, Unit},
     tree,
+    xfs::Superblock,
 };
-use node::authority::{Authority, Record};
+use node::authority::Record;
 use plan::step::Reserving;
 use std::{
     io,
@@ -78,9 +81,14 @@ impl Errand {
                 return Ok((Answer::Done, Some(mounted(host, disk, Access::ReadOnly, &options)?)));
             }
             Request::Format { disk, uuid, label } => {
-                is_announced(host, disk, uuid)?;
-                let found = block::probe(host, disk, None)?;
-                ensure!(found == block::Content::Blank, "{disk} is not blank: {found:?}");
+                let wwid = is_announced(host, disk, uuid)?.wwid;
+                match block::probe(host, disk, None)? {
+                    Content::Blank => {}
+                    Content::Xfs(Superblock { uuid, .. }) | Content::XfsUnfinished { uuid } => {
+                        bail!("LUN {wwid} holds an XFS with UUID {uuid} now")
+                    }
+                    Content::Foreign { found } => bail!("LUN {wwid} holds {found} now"),
+                }
                 making::filesystem_here(host, disk, uuid, label)?;
             }
             // This looks itself at what the disk holds.
@@ -89,9 +97,9 @@ impl Errand {
                 block::clear_unfinished(host, disk, uuid)?;
             }
             Request::Reserve { disk } => {
-                record_of(host, disk)?;
+                let wwid = record_of(host, disk)?.wwid;
                 // Whoever is registered can write. So nothing may, until it is known whose the reservation is.
-                ensure!(block::nobody_holds(host, disk)?, "{disk} is in use");
+                guard::nobody_has(block::nobody_holds(host, disk)?, &wwid, disk)?;
                 reserving::here(host, disk, Reserving::Take)?.map_err(|error| NotDone(error.code()))?;
             }
             Request::KeepReservation { disk } => {
@@ -112,12 +120,12 @@ impl Errand {
             Request::Rescan { disk } => block::rescan(host, disk)?,
             Request::Announce { disk } => block::announce_change(host, disk)?,
             Request::Remove { disk } => {
-                is_stopping(host)?;
+                is_stopping(host, disk)?;
                 ensure!(self.is_at_target(host, disk)?, "{disk} is no disk of a session to the target");
                 block::remove(host, disk)?;
             }
             Request::StopQueueing { map } => {
-                is_stopping(host)?;
+                is_stopping(host, map)?;
                 let disks = block::paths_of_map(host, map)?.unwrap_or_default();
                 let at_target = disks.iter().map(|disk| self.is_at_target(host, disk));
                 let all = at_target.collect::<anyhow::Result<Vec<_>>>()?;
@@ -131,7 +139,7 @@ impl Errand {
             Request::Park => {
                 let path = self.manifest()?;
                 // So that nobody can have a member stopped that serves.
-                ensure!(self.keeps_etcd_out(host)?, "{} is not fenced, so {path} stays", self.data_dir);
+                guard::fenced(self.keeps_etcd_out(host)?, &self.data_dir, &format!("{path} stays"))?;
                 manifest::park(host, path, &parked(path))?;
             }
             Request::PutBack => {
@@ -243,7 +251,7 @@ impl Errand {
     fn leads_to_the_truth(&self, host: &Host) -> anyhow::Result<()> {
         let Some(mount) = place::mounted_on(host, &self.data_dir)? else { return Ok(()) };
         let record = record::read(host)?.context("the record is gone")?;
-        ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+        guard::says_lun(&record)?;
         let name = block::of_number(host, mount.device)?
             .with_context(|| format!("what is mounted on {} is no disk", self.data_dir))?;
         let wwid = block::disk(host, &name)?.and_then(|disk| disk.wwid);
@@ -256,10 +264,11 @@ impl Errand {
 /// rule labels, whatever the record says.
 fn is_the_lun(host: &Host, name: &str) -> anyhow::Result<()> {
     let record = record_of(host, name)?;
-    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
-    let found = block::xfs_on(host, name)?;
-    ensure!(found == Some(record.uuid), "{name} does not hold filesystem {}", record.uuid);
-    Ok(())
+    guard::says_lun(&record)?;
+    match block::xfs_on(host, name)? {
+        Some(found) if found == record.uuid => Ok(()),
+        _ => Err(guard::lacks(&record.wwid, &record.uuid)),
+    }
 }
 
 /// The record, which must be about this disk.
@@ -272,19 +281,16 @@ fn record_of(host: &Host, name: &str) -> anyhow::Result<Record> {
 
 /// The record announces this filesystem on this disk, which nobody uses. A record that says LUN announces none: etcd's data is on
 /// the LUN.
-fn is_announced(host: &Host, name: &str, uuid: &FsUuid) -> anyhow::Result<()> {
+fn is_announced(host: &Host, name: &str, uuid: &FsUuid) -> anyhow::Result<Record> {
     let record = record_of(host, name)?;
-    ensure!(
-        record.authority == Authority::Local,
-        "the record says that the LUN's copy is authoritative: nothing is written to {name}"
-    );
-    ensure!(record.uuid == *uuid, "the record names filesystem {}, not {uuid}", record.uuid);
-    ensure!(block::nobody_holds(host, name)?, "{name} is in use");
-    Ok(())
+    guard::says_local(Some(&record), &format!("nothing is written to {name}"))?;
+    guard::names(&record, uuid)?;
+    guard::nobody_has(block::nobody_holds(host, name)?, &record.wwid, name)?;
+    Ok(record)
 }
 
-fn is_stopping(host: &Host) -> anyhow::Result<()> {
-    ensure!(systemd::is_stopping(host)?, "the system does not shut down");
+fn is_stopping(host: &Host, disk: &str) -> anyhow::Result<()> {
+    ensure!(systemd::is_stopping(host)?, "the system is not shutting down: {disk} stays as it is");
     Ok(())
 }
 

@@ -32,7 +32,10 @@ fn remove(host: &Host, name: &str) -> anyhow::Result<()> {
     let retired: AbsPath = RETIRED.parse()?;
     let shelf = tree::open(&host.root.locate(retired.as_path()))?;
     let mark = inode::attribute(dir::open(&shelf, name)?, RETIRED_MARK)?;
-    ensure!(mark.as_deref() == Some(name.as_bytes()), "{retired}/{name} has lost its mark");
+    ensure!(
+        mark.as_deref() == Some(name.as_bytes()),
+        "{retired}/{name} has lost its mark: it is not deleted"
+    );
     users::nobody_in(host, &retired.join(name))?;
     dir::remove_tree(&shelf, name).with_context(|| format!("removing {retired}/{name}"))
 }

@@ -220,7 +220,10 @@ fn remove_if_empty(host: &Host, path: &AbsPath) -> io::Result<()> {
 }
 
 fn absent(path: &AbsPath) -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, format!("there is no {path}"))
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("there is no {path}: correct `etcd.manifest` in the config"),
+    )
 }
 
 #[cfg(test)]

@@ -38,9 +38,8 @@ pub(super) const fn wrong<'a>(name: &'a str, values: &'a [&'a str]) -> Declined<
     Declined { code: 2, ..refused(name, values) }
 }
 
-/// An error (exit code 1) whose name is not looked at. The kernel's own words have no entry in docs/errors.md and so no name,
-/// and neither has what only says that a fact has changed under a run. A name that such an error has all the same comes from
-/// words that it shares with an entry.
+/// An error (exit code 1) whose name is not looked at. What the kernel reports has no entry in docs/errors.md and so no name,
+/// and sometimes it depends on the moment which of several errors is found first.
 pub(super) const fn unnamed<'a>(values: &'a [&'a str]) -> Declined<'a> {
     Declined { code: 1, name: None, other: None, step: None, values }
 }

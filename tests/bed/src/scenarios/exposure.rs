@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{check, refused, unnamed};
+use super::{check, failed, refused};
 use crate::etcd;
 use crate::scene;
 use crate::stage::Stage;
@@ -117,7 +117,8 @@ fn mounts_something_else(stage: &mut Stage) -> Result<()> {
     if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
         bail!("what failed the verification is still mounted: {output}");
     }
-    check(&output, unnamed(&["/var/lib/etcd", "var-lib-etcd.mount", &other]).in_step("mount-data"))?;
+    let values = ["/var/lib/etcd", "var-lib-etcd.mount", &*other];
+    check(&output, failed("mounted-other-device", &values).in_step("mount-data"))?;
     stage.is_down_without_lun()?;
     stage.node.run("timeout 45 systemctl start etcd.service")?;
     stage.is_down_without_lun()?;

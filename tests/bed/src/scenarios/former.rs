@@ -50,7 +50,11 @@ fn reserved(stage: &mut Stage) -> Result<()> {
     stage.node.ok("iscsiadm -m session -u")?;
     let kinds = [
         ("write exclusive", 5, failed("mkfs-failed", &["LUN 1", "sg_persist"]).in_step("format")),
-        ("exclusive access", 6, failed("lun-not-usable", &["LUN 1", "sg_persist"]).in_step("attach-lun")),
+        (
+            "exclusive access",
+            6,
+            failed("lun-reserved-for-reads", &["LUN 1", "sg_persist"]).in_step("attach-lun"),
+        ),
     ];
     for (kind, number, how) in kinds {
         stage.node.ok(&format!(

@@ -206,7 +206,8 @@ fn large_packets_are_lost(stage: &mut Stage) -> Result<()> {
     stage.node.ok("ip link set eth1 mtu 9000")?;
     stage.bed.net.lose_large_packets(Path::A)?;
     // Either udev or the program's own read finds first that the disk gives no data.
-    let unusable = failed("lun-not-usable", &["eth1", "9000", "ping -M do -s 8972 10.77.0.1"]);
+    let values = ["eth1", "9000", "ping -M do -s 8972 10.77.0.1"];
+    let unusable = failed("lun-unreadable", &values).or_named("disk-not-processed");
     declines(stage, &Wanted { attach_timeout: "45s".into(), ..Wanted::default() }, unusable)?;
     // The cure: the node's packets fit.
     stage.node.ok("ip link set eth1 mtu 1500; iscsiadm -m session && iscsiadm -m node --logout || true")?;

@@ -96,12 +96,12 @@ fn killed(stage: &mut Stage) -> Result<()> {
 }
 
 /// Several guards can detect first that somebody has started etcd: the wait for etcd's end, the check that etcd is stopped, the
-/// copy, or its proof. The check has no name: it says so, or names etcd's process.
+/// copy, or its proof. The name depends on the guard where etcd's process is found.
 const CAUGHT: &[Declined] = &[
     failed("manifest-returned", &[MANIFEST]),
     failed("being-written", &[]),
     failed("copy-differs", &["/var/lib/etcd"]),
-    unnamed(&["somebody started it"]),
+    failed("etcd-started-meanwhile", &[]),
     unnamed(&["etcd (pid", "/var/lib/etcd"]),
 ];
 

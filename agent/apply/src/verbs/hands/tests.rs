@@ -149,7 +149,7 @@ fn the_manifest_goes_aside_unless_a_member_serves() {
     let node = Node::pod("hands-manifest");
     // A member serves from the local disk.
     node.files.put("var/lib/etcd/member/snap/db", "");
-    let stays = "/var/lib/etcd is not fenced, so /etc/kubernetes/manifests/etcd-pod.yaml stays";
+    let stays = "/var/lib/etcd is not fenced: /etc/kubernetes/manifests/etcd-pod.yaml stays";
     assert_eq!(node.asked("\"park\"").unwrap(), stays);
     node.fenced();
     assert_eq!(node.asked("\"park\""), None);
@@ -204,7 +204,7 @@ fn only_the_lun_of_the_record_is_mounted() {
     node.record(OTHER, true);
     refused("sdb", "sdb is not the LUN naa.6001405000");
     node.record(WWID, true);
-    refused("sdb", "sdb does not hold filesystem");
+    refused("sdb", "LUN naa.60014050123456789abcdef012345678 does not hold filesystem");
     for request in [r#"{"stage":{"disk":"sdb"}}"#, r#"{"inspect":{"disk":"sdb"}}"#] {
         assert_eq!(node.asked(request).unwrap(), "sdb holds no XFS");
     }
