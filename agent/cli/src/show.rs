@@ -4,7 +4,7 @@ use super::page::Page;
 use config::{Config, Iscsi, Runtime};
 use node::{
     Content, Etcd, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Node, Retired, Selinux, Session,
-    authority::Stamp,
+    authority::{Authority, Stamp},
     layout::{RETIRED, RETURNING},
 };
 use plan::{Goal, Horizon, Occasion, Plan};
@@ -58,8 +58,16 @@ pub(super) fn plan(plan: &Plan, config: &Config, node: &Node, goal: Goal) -> Str
     text
 }
 
-/// What a migration does once the LUN is seen, for somebody who decides whether to begin one. Nothing for a node that is migrated.
+/// What is done once the LUN is seen: for somebody who decides whether to begin a migration, or whose etcd is down.
 fn outline(config: &Config, node: &Node) -> String {
+    if let Some(Some(record)) = node.record.known()
+        && record.authority == Authority::Lun
+    {
+        return format!(
+            "     … if it holds etcd's data of generation {}, use {}: mount it, and start etcd; anything else is refused, and nothing is formatted\n",
+            record.generation, record.activations
+        );
+    }
     let Some(LocalDir::Present { size, with_state: true, .. }) = node.local.known() else {
         return String::new();
     };
