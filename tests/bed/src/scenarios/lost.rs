@@ -36,11 +36,13 @@ fn is_watched(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The steps that the service has begun since a moment, and what it has logged as an error, each on a line.
+/// The steps that the service has begun since a moment, and what it has logged as an error, each on a line. journald does not know
+/// the unit of a process that has ended before journald asks for it: the last entries of a run may have none.
 fn acts(stage: &Stage, since: &str) -> Result<String> {
     stage.node.ok(&format!(
-        "journalctl --sync; journalctl --since=@{since} --no-pager -o json -u etcd-lun-lost.service -t etcd-lun |
-             jq --raw-output 'select(.STEP or (.PRIORITY // \"6\") <= \"3\") | .STEP // .MESSAGE'"
+        "journalctl --sync; journalctl --since=@{since} --no-pager -o json -t etcd-lun |
+             jq --raw-output 'select((._SYSTEMD_UNIT // \"etcd-lun-lost.service\") == \"etcd-lun-lost.service\")
+                 | select(.STEP or (.PRIORITY // \"6\") <= \"3\") | .STEP // .MESSAGE'"
     ))
 }
 
