@@ -64,6 +64,6 @@ mod watcher;
 
 pub use away::Away;
 pub use outcome::{Done, Failure};
-pub use rounds::{MAX_ROUNDS, apply};
+pub use rounds::{MAX_ROUNDS, apply, asked};
 pub use verbs::{confine, hands, let_go, luns, mark, retired};
 pub use watcher::{StepNumber, Watcher};

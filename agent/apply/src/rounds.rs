@@ -105,16 +105,20 @@ fn without_end() -> anyhow::Error {
     anyhow!("{MAX_ROUNDS} plans were carried out and there is still something to do; see `etcd-lun plan`")
 }
 
+/// What plans to this goal depend on, beside the node and the target.
+pub fn asked(goal: Goal) -> Asked {
+    let by_hand = goal.asks_cluster();
+    Asked { portals: by_hand, cluster: by_hand, elsewhere: goal.asks_others() }
+}
+
 /// The node, for a plan to this goal.
 fn observed(run: &Run<'_>, goal: Goal) -> Node {
-    let asked =
-        Asked { portals: goal.asks_cluster(), cluster: goal.asks_cluster(), elsewhere: goal.asks_others() };
     let node = observe::node(
         run.host,
         run.config,
         run.identity.clone(),
         Viewpoint::Apply { staged: run.staging.as_ref() },
-        asked,
+        asked(goal),
     );
     // In the format of `status --json`.
     if tracing::enabled!(tracing::Level::DEBUG) {

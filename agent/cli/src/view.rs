@@ -27,10 +27,10 @@ pub const PLAN: Document<Plan> = Document::under(
 );
 
 /// Loads the config and observes the node, and the cluster if that is asked for. This takes no lock and changes nothing.
-pub(super) fn look(file: Option<&Path>, asked: Asked) -> Result<(Config, Node), Exit> {
+pub(super) fn look(file: Option<&Path>, asked: Asked) -> Result<(Host, Config, Node), Exit> {
     let (host, identity, config) = config::load_to_look(file)?;
     let node = observe::node(&host, &config, identity, Viewpoint::Reader, asked);
-    Ok((config, node))
+    Ok((host, config, node))
 }
 
 /// What the last run said at its end, if it has not done what it was to do; else nothing.
@@ -47,8 +47,7 @@ pub(super) fn last_run(host: &Host) -> String {
 
 /// `plan`
 pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
-    let (by_hand, elsewhere) = (goal.asks_cluster(), goal.asks_others());
-    let (config, node) = look(file, Asked { portals: by_hand, cluster: by_hand, elsewhere })?;
+    let (_, config, node) = look(file, apply::asked(goal))?;
     let plan = goal.plan(&config, &node)?;
     if output.json {
         return print_json(&PLAN, &plan);
@@ -64,8 +63,7 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
 
 /// `status`
 pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (host, identity, config) = config::load_to_look(file)?;
-    let node = observe::node(&host, &config, identity, Viewpoint::Reader, Asked::BY_HAND);
+    let (host, config, node) = look(file, Asked::BY_HAND)?;
     if output.json {
         return print_json(&STATUS, &node);
     }

@@ -34,15 +34,7 @@ impl Desk {
     pub fn new(bed: &Rc<Bed>, agent: &Path, wanted: &Wanted, nodes: &[(&str, String)]) -> Result<Self> {
         let (config, ssh) = (bed.run.dir().join("desk.toml"), bed.run.dir().join("desk.ssh"));
         fs::write(&config, wanted.render().0)?;
-        let mut text = format!(
-            "User root\nIdentityFile {}\nIdentitiesOnly yes\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n\
-             LogLevel ERROR\nBatchMode yes\nConnectTimeout 20\nServerAliveInterval 20\n",
-            bed.image.key.display()
-        );
-        for (name, address) in nodes {
-            let _ = writeln!(text, "Host {name}\n    HostName {address}");
-        }
-        fs::write(&ssh, text)?;
+        fs::write(&ssh, ssh_config(bed, nodes))?;
         Ok(Self { bed: Rc::clone(bed), agent: agent.to_owned(), config, ssh })
     }
 
@@ -96,6 +88,19 @@ impl Desk {
             None => Ok(()),
         }
     }
+}
+
+/// The configuration of ssh with which nodes of these names and addresses are reached. A user on the command line wins.
+pub fn ssh_config(bed: &Bed, nodes: &[(&str, String)]) -> String {
+    let mut text = format!(
+        "User root\nIdentityFile {}\nIdentitiesOnly yes\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n\
+         LogLevel ERROR\nBatchMode yes\nConnectTimeout 20\nServerAliveInterval 20\n",
+        bed.image.key.display()
+    );
+    for (name, address) in nodes {
+        let _ = writeln!(text, "Host {name}\n    HostName {address}");
+    }
+    text
 }
 
 /// What is done after a line.

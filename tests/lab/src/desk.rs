@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use bed::bed::Bed;
 use bed::delivery::{EtcdRunner, ignition_of};
-use bed::net::{Machine, Path as Network};
+use bed::desk::ssh_config;
 use bed::node::Node;
 use bed::registry::{self, Registry};
 use bed::scenarios::boot::NODES;
@@ -45,7 +45,7 @@ pub fn serve(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
         }
         Ok(())
     })?;
-    let enter = furnish(bed, agent, &registry)?;
+    let enter = furnish(bed, agent, &registry, &pool)?;
     println!("bed: the desk is ready: {} COMMAND. End it with ^C.", enter.display());
     loop {
         std::thread::sleep(Duration::from_secs(1));
@@ -79,7 +79,7 @@ pub fn ignition(object: &Path) -> Result<()> {
 }
 
 /// Writes the files of the desk. Returns the program that runs a command there.
-fn furnish(bed: &Rc<Bed>, agent: &Path, registry: &Registry) -> Result<std::path::PathBuf> {
+fn furnish(bed: &Rc<Bed>, agent: &Path, registry: &Registry, pool: &Pool) -> Result<std::path::PathBuf> {
     let desk = bed.run.dir().join("desk");
     for dir in ["bin", "state", "array", "release", "work"] {
         fs::create_dir_all(desk.join(dir))?;
@@ -97,15 +97,7 @@ fn furnish(bed: &Rc<Bed>, agent: &Path, registry: &Registry) -> Result<std::path
             &text.replace("@CLUSTER@", &format!("\n    [cluster]\n    {}", indented(&pool::questions()))),
         )?;
     }
-    let mut ssh = format!(
-        "IdentityFile {}\nIdentitiesOnly yes\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n\
-         BatchMode yes\nConnectTimeout 20\nServerAliveInterval 20\nUser root\n",
-        bed.image.key.display()
-    );
-    for (name, machine) in NODES.iter().zip(Machine::NODES) {
-        ssh += &format!("Host {name}\n    HostName {}\n", Network::Management.address(machine));
-    }
-    write("ssh.conf", 0o644, &ssh)?;
+    write("ssh.conf", 0o644, &ssh_config(bed, &pool.names()))?;
     for program in ["ssh", "scp"] {
         let text =
             format!("#!/bin/sh\nexec /usr/bin/{program} -F {} \"$@\"\n", desk.join("ssh.conf").display());

@@ -70,6 +70,11 @@ impl Pool {
         etcd::put_keys(nodes.first().context("there is no node")?, KEYS)?;
         Ok(Self { nodes, seats, namespace: namespace(bed) })
     }
+
+    /// The names and the addresses of the nodes.
+    pub fn names(&self) -> Vec<(&str, String)> {
+        self.seats.iter().map(|seat| (seat.name.as_str(), seat.address.clone())).collect()
+    }
 }
 
 /// The script that starts etcd, now and at each boot.

@@ -73,9 +73,7 @@ impl Roll {
     fn play(&self, bed: &Rc<Bed>, agent: &Path, target: &mut Target, rollback: bool) -> Result<Vec<String>> {
         let endpoints: Vec<Endpoint> = self.0.seats.iter().map(Seat::endpoint).collect();
         let client = Client::begin(&self.0.namespace, &endpoints, &NODES)?;
-        let names: Vec<_> =
-            self.0.seats.iter().map(|seat| (seat.name.as_str(), seat.address.clone())).collect();
-        let desk = Desk::new(bed, agent, &wanted(), &names)?;
+        let desk = Desk::new(bed, agent, &wanted(), &self.0.names())?;
         let restart = self.restart_a_follower(&client, &endpoints)?;
         let (mut spans, said) = self.apply(&client, &endpoints, bed, &desk, target)?;
         spans.insert(0, restart);
