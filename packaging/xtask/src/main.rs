@@ -78,8 +78,8 @@ fn main() -> Result<()> {
         }
         Verb::Shell => bed(&["shell"]),
         Verb::Demo => run(&["tests/demo"]),
-        Verb::Pages => PAGES.iter().try_for_each(|[test, filter]| {
-            let words = ["cargo", "test", "--quiet", "--package", "etcd-lun", "--test", test, filter];
+        Verb::Pages => PAGES.iter().try_for_each(|[package, test, filter]| {
+            let words = ["cargo", "test", "--quiet", "--package", package, "--test", test, filter];
             start(&words, |command| command.env("ETCD_LUN_REWRITE", "1"))
         }),
         Verb::Book { into } => run(&["packaging/book", "--into", &into]),
@@ -90,14 +90,14 @@ fn main() -> Result<()> {
     }
 }
 
-/// The tests that write pages, and their filters.
-const PAGES: [[&str; 2]; 6] = [
-    ["cli", "reference"],
-    ["cli", "keys"],
-    ["cli", "schemas"],
-    ["laws", "decisions"],
-    ["health", ""],
-    ["guards", "each_step_does_what_is_listed"],
+/// The tests that write pages: the package, the test, and its filter.
+const PAGES: [[&str; 3]; 6] = [
+    ["etcd-lun", "cli", "reference"],
+    ["etcd-lun", "cli", "keys"],
+    ["etcd-lun", "cli", "schemas"],
+    ["etcd-lun", "laws", "decisions"],
+    ["etcd-lun", "health", ""],
+    ["etcd-lun-apply", "guards", "each_step_does_what_is_listed"],
 ];
 
 /// Runs the test bed with the program of this checkout.
