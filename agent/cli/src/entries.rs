@@ -138,8 +138,9 @@ fn of_message(text: &str, of: impl Fn(&Entry) -> bool) -> Option<&'static Entry>
 /// What stands in a message for what differs.
 const GAP: char = '…';
 
-/// How many words may stand for a gap at the beginning or the end of a message. Such a gap has a literal on one side only, so a
-/// message of two words would otherwise fit every sentence that has them.
+/// How many words may stand for a gap at the beginning or the end of a message, in each part of a list. Such a gap has a literal
+/// on one side only, so a message of two words would otherwise fit every sentence that has them. A list is as long as what it
+/// tells of: a target may show a hundred LUNs.
 const EDGE: usize = 16;
 
 /// Whether a text is this message, with anything in place of each gap.
@@ -170,7 +171,16 @@ fn fits(message: &str, text: &str) -> bool {
 const CAUSE: [char; 2] = [':', ';'];
 
 fn is_short(gap: &str) -> bool {
-    gap.split_whitespace().count() <= EDGE
+    let mut depth = 0_usize;
+    let mut outside = gap.split(|letter| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && letter == ','
+    });
+    outside.all(|part| part.split_whitespace().count() <= EDGE)
 }
 
 /// The text of an entry or of a page for a terminal: without the marks of links, which cannot be followed there.
@@ -303,6 +313,7 @@ mod tests {
             "10.0.0.1:3260",
             "etcd (pid 7), sh (pid 8)",
             "etcd.service: failed; see more",
+            "LUN 44 (naa.6001, 1GiB, peripheral addressing, 44 in the kernel), LUN 300 (naa.6002, 1GiB, flat addressing, 16684 in the kernel)",
         ];
         let mut wrong = Vec::new();
         for entry in entries().iter().filter(|entry| entry.page == ERRORS) {
