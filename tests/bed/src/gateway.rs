@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use nix::sched::{CloneFlags, setns};
 use serde_json::Value;
 
@@ -38,6 +38,17 @@ impl std::error::Error for NoAnswer {}
 pub fn enter(namespace: &Path) -> Result<()> {
     let file = File::open(namespace).with_context(|| format!("cannot open {}", namespace.display()))?;
     setns(file, CloneFlags::CLONE_NEWNET).context("cannot enter the network namespace")
+}
+
+/// Does something in a network namespace, in a thread of its own, and waits for its end.
+pub fn within<T: Send>(namespace: &Path, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            enter(namespace)?;
+            work()
+        });
+        thread.join().map_err(|_| anyhow!("a thread of the bed panicked"))?
+    })
 }
 
 /// Sends a request and waits for the answer.

@@ -6,6 +6,7 @@
 //! - `net`, `target`: the networks and the storage; the LIO target is a second `node` with other options
 //! - `vm`, `qmp`, `ssh`, `node`: the node, its power switch and its ssh connection
 //! - `etcd`: writes keys into the node's etcd and reads its hash
+//! - `again`: a thread that does one thing again and again
 //! - `gateway`: one request to an etcd, from the bed
 //! - `cluster`: the node's etcd as one of three members, and a client that checks its own history
 //! - `cache`: disks with a write cache, which lose unflushed data at a power cut
@@ -21,6 +22,7 @@
 //! - `shell`: a node to try things in
 #![allow(clippy::disallowed_methods, reason = "the bed runs programs on a test machine")]
 
+pub mod again;
 pub mod backing;
 pub mod bed;
 pub mod cache;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::history::{self, COUNTER, Held, History, Number, Outcome, PREFIX, PREFIX_END, Put, Read};
 use crate::etcd::base64;
-use crate::gateway::{NoAnswer, ask, enter, post};
+use crate::gateway::{NoAnswer, ask, enter, post, within};
 
 /// The pauses after a write, a read and a local question. They leave an emulated node time for its work.
 const WRITES: Duration = Duration::from_millis(50);
@@ -329,14 +329,6 @@ fn thread<T: Send + 'static>(
         enter(&namespace)?;
         work()
     })
-}
-
-/// Runs in a network namespace and waits for the end.
-pub fn within<T: Send + 'static>(
-    namespace: &Path,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    joined(thread(namespace, work))
 }
 
 fn joined<T>(thread: JoinHandle<Result<T>>) -> Result<T> {

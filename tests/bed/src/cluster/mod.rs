@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::bed::Bed;
 use crate::delivery::EtcdRunner;
-use crate::gateway::post;
+use crate::gateway::{post, within};
 use crate::host;
 use crate::image::HOSTNAME;
 use crate::net::{Machine, Path};
@@ -29,7 +29,7 @@ pub mod node;
 pub mod seat;
 
 use certificates::Certificates;
-use client::{Client, Endpoint, Work, within};
+use client::{Client, Endpoint, Work};
 use history::Outcome;
 use member::Member;
 use seat::Seat;
@@ -242,10 +242,9 @@ pub fn during<T>(
     member: &str,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<(Span, T)> {
-    let (all, name) = (endpoints.to_vec(), member.to_string());
-    let led = within(namespace, move || {
-        let states = states(&all)?;
-        Ok(states.iter().any(|state| state.member == name && state.leader == state.id))
+    let led = within(namespace, || {
+        let states = states(endpoints)?;
+        Ok(states.iter().any(|state| state.member == member && state.leader == state.id))
     })?;
     let from = client.now();
     let done = work()?;
@@ -254,9 +253,8 @@ pub fn during<T>(
 
 /// The member that leads the cluster; none if the members do not agree.
 pub fn leader(namespace: &std::path::Path, endpoints: &[Endpoint]) -> Result<Option<String>> {
-    let all = endpoints.to_vec();
-    within(namespace, move || {
-        let states = states(&all)?;
+    within(namespace, || {
+        let states = states(endpoints)?;
         let leads = |state: &&State| states.iter().all(|other| other.leader == state.id);
         Ok(states.iter().find(leads).map(|state| state.member.clone()))
     })

@@ -1,17 +1,15 @@
 //! A client on another machine. It measures how long etcd does not answer, and asks what etcd holds.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use fastrand::Rng;
 use serde_json::json;
 
+use bed::again::Again;
 use bed::etcd::base64;
-use bed::gateway::{enter, post};
+use bed::gateway::{post, within};
 use bed::scenarios::cuts::writer::{address, missing};
 
 /// The pause between two questions. It is the precision of a measured time without an answer.
@@ -33,41 +31,21 @@ pub struct Held {
     pub revision: u64,
 }
 
-/// Asks etcd again and again, in a thread.
+/// Asks etcd again and again, in a thread. The questions are linearizable, so an answer means that etcd can write.
 #[derive(Debug)]
-pub struct Watch {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Vec<Instant>>>,
-}
+pub struct Watch(Again<Instant>);
 
 impl Watch {
-    /// Starts to ask. The questions are linearizable, so an answer means that etcd can write.
+    /// Starts to ask.
     pub fn begin(namespace: &Path) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (asked, namespace) = (Arc::clone(&stop), namespace.to_path_buf());
-        let thread = std::thread::spawn(move || {
-            enter(&namespace)?;
-            let mut answered = Vec::new();
-            while !asked.load(Ordering::Relaxed) {
-                if held().is_ok() {
-                    answered.push(Instant::now());
-                }
-                std::thread::sleep(PAUSE);
-            }
-            Ok(answered)
-        });
-        Self { stop, thread }
+        Self(Again::begin(Some(namespace), PAUSE, || Ok(held().is_ok().then(Instant::now))))
     }
 
     /// Stops, and returns the longest time between two answers.
     pub fn end(self) -> Result<Duration> {
-        self.stop.store(true, Ordering::Relaxed);
-        let answered = self.thread.join().map_err(|_| anyhow!("the client panicked"))??;
-        answered
-            .windows(2)
-            .map(|pair| pair[1] - pair[0])
-            .max()
-            .context("etcd did not answer twice while it was watched")
+        let answered = self.0.end()?;
+        let gaps = answered.windows(2).map(|pair| pair[1] - pair[0]);
+        gaps.max().context("etcd did not answer twice while it was watched")
     }
 }
 
@@ -88,7 +66,7 @@ impl Client {
 
     /// What etcd holds. `None` when etcd does not answer.
     pub fn held(&self) -> Result<Option<Held>> {
-        self.within(|| Ok(held().ok()))
+        within(&self.0, || Ok(held().ok()))
     }
 
     /// How many of the acknowledged writes etcd has lost.
@@ -98,7 +76,7 @@ impl Client {
 
     /// Writes random values, which cannot be compressed.
     pub fn fill(&self, count: usize, bytes: usize) -> Result<()> {
-        self.within(|| {
+        within(&self.0, || {
             let mut chance = Rng::with_seed(0);
             let mut value = vec![0; bytes];
             for number in 0..count {
@@ -107,17 +85,6 @@ impl Client {
                 post(&address(), "/v3/kv/put", &json!({ "key": key, "value": base64(&value) }))?;
             }
             Ok(())
-        })
-    }
-
-    /// Runs in a new thread, because a thread that enters a network namespace stays in it.
-    fn within<T: Send>(&self, ask: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                enter(&self.0)?;
-                ask()
-            });
-            thread.join().map_err(|_| anyhow!("the client panicked"))?
         })
     }
 }

@@ -14,7 +14,7 @@ use bed::bed::Bed;
 use bed::host::{self, Output};
 use bed::image::ETCD_POD;
 use bed::net;
-use bed::scenarios::cuts::writer::Writer;
+use bed::scenarios::cuts::writer;
 use bed::scene::{self, LUN_SIZE};
 use bed::shared::Shared;
 use bed::stage::Stage;
@@ -162,7 +162,7 @@ impl Rig {
 
     /// Writes keys. Returns the numbers of the acknowledged ones.
     pub fn write(&self, way: Way, situation: u64) -> Result<Vec<u64>> {
-        let writer = Writer::begin(self.client.namespace(), way.first_key(situation)?);
+        let writer = writer::begin(self.client.namespace(), way.first_key(situation)?);
         std::thread::sleep(WRITING);
         let acknowledged: Vec<u64> = writer.end()?.iter().map(|one| one.number).collect();
         if acknowledged.len() < 10 {

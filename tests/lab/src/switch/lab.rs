@@ -21,7 +21,7 @@ use bed::host;
 use bed::image::ETCD_POD;
 use bed::net;
 use bed::node::Node;
-use bed::scenarios::cuts::writer::{Acknowledged, Writer, address, missing};
+use bed::scenarios::cuts::writer::{self, Acknowledged, address, missing};
 use bed::scene::{self, Wanted};
 use bed::target::{self, Lun, Offer, Target};
 use bed::vm::Options;
@@ -262,7 +262,7 @@ impl Lab {
             self.node.ok(&format!("mkfs.xfs -q {disk}"))?;
             script = format!("LUN={disk}\n{script}");
         }
-        let (writer, load, first) = (Writer::begin(&self.namespace, 1), Load::begin(), Instant::now());
+        let (writer, load, first) = (writer::begin(&self.namespace, 1), Load::begin(), Instant::now());
         std::thread::sleep(AROUND);
         let begun = Instant::now();
         let clock = Clock::of(&self.node)?;

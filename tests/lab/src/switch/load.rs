@@ -1,12 +1,10 @@
 //! How busy this machine is: node, target and client share its processors.
 
 use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
+use bed::again::Again;
 
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -15,32 +13,20 @@ const PAUSE: Duration = Duration::from_millis(250);
 type Look = (Instant, u64, u64);
 
 /// Looks at the processors in a thread.
-pub struct Load {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Vec<Look>>>,
-}
+pub struct Load(Again<Look>);
 
 impl Load {
     /// Begins to look.
     pub fn begin() -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
-            let mut looks = Vec::new();
-            while !asked.load(Ordering::Relaxed) {
-                let (idle, all) = parse(&fs::read_to_string("/proc/stat")?).context("/proc/stat")?;
-                looks.push((Instant::now(), idle, all));
-                thread::sleep(PAUSE);
-            }
-            Ok(looks)
-        });
-        Self { stop, thread }
+        Self(Again::begin(None, PAUSE, || {
+            let (idle, all) = parse(&fs::read_to_string("/proc/stat")?).context("/proc/stat")?;
+            Ok(Some((Instant::now(), idle, all)))
+        }))
     }
 
     /// Stops.
     pub fn end(self) -> Result<Looks> {
-        self.stop.store(true, Ordering::Relaxed);
-        Ok(Looks(self.thread.join().map_err(|_| anyhow!("the look at the processors panicked"))??))
+        Ok(Looks(self.0.end()?))
     }
 }
 

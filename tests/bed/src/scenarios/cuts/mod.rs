@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use fastrand::Rng;
 
 use super::boot::{self, NODES};
+use crate::again::Again;
 use crate::cache::{Caches, Disk, Lost};
 use crate::delivery::EtcdRunner;
 use crate::etcd::{self, KeyHash};
@@ -28,7 +29,7 @@ mod recorded;
 mod replay;
 pub mod writer;
 
-use writer::{Acknowledged, Writer, missing};
+use writer::{Acknowledged, missing};
 
 /// Cuts per scenario. Lanes take whole scenarios and should end at about the same time.
 const CUTS: u32 = 10;
@@ -158,7 +159,7 @@ impl<'a> Chain<'a> {
     /// From power-on to the next cut. With `blind` there is no check, and the cut is in the boot.
     fn life(&mut self, blind: bool) -> Result<()> {
         if blind {
-            let writer = Writer::begin(&self.namespace, self.next);
+            let writer = writer::begin(&self.namespace, self.next);
             self.stage.node.vm().power_on()?;
             self.sleep(BOOTING.0 * 1000, BOOTING.1 * 1000);
             self.seen.booting += 1;
@@ -166,7 +167,7 @@ impl<'a> Chain<'a> {
         }
         self.stage.node.power_on()?;
         let on_lun = self.verify()?;
-        let writer = Writer::begin(&self.namespace, self.next);
+        let writer = writer::begin(&self.namespace, self.next);
         let verb = if on_lun { "rollback" } else { "apply" };
         self.stage.node.ok(&format!("setsid etcd-lun {verb} >/run/op.out 2>&1 </dev/null &"))?;
         if self.chance.bool() {
@@ -190,7 +191,7 @@ impl<'a> Chain<'a> {
         std::thread::sleep(Duration::from_millis(self.chance.u64(from..to)));
     }
 
-    fn cut(&mut self, writer: Writer) -> Result<()> {
+    fn cut(&mut self, writer: Again<Acknowledged>) -> Result<()> {
         self.stage.node.power_cut();
         add(&mut self.seen.node, self.caches.cut("node", &mut self.chance)?);
         if self.chance.u8(..3) == 0 {

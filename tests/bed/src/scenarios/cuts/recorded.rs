@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use fastrand::Rng;
 
 use super::replay::{BootCopy, Cut};
-use super::writer::{Acknowledged, Writer};
+use super::writer::{self, Acknowledged};
 use super::{Chain, add};
 use crate::cache::{Lost, Recording};
 use crate::host;
@@ -146,7 +146,7 @@ impl Chain<'_> {
     /// Runs a verb to its end while a client writes. Records the disks from shortly before until some time
     /// after it.
     fn operate(&mut self, verb: &str) -> Result<(Recording, Vec<Acknowledged>)> {
-        let writer = Writer::begin(&self.namespace, self.next);
+        let writer = writer::begin(&self.namespace, self.next);
         std::thread::sleep(TAIL / 2);
         self.caches.record(&["node", "lun"]);
         let output = self.stage.node.run_within(&format!("etcd-lun {verb}"), LIMIT)?;

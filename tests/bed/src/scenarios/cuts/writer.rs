@@ -3,16 +3,14 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::again::Again;
 use crate::etcd::base64;
-use crate::gateway::{NoAnswer, WAIT, ask, enter, post};
+use crate::gateway::{NoAnswer, WAIT, ask, post, within};
 use crate::net::{Machine, Path as NetPath};
 
 const PREFIX: &str = "/cut/";
@@ -21,13 +19,6 @@ const PREFIX_END: &str = "/cut0";
 /// The pause between two writes. It is short enough for writes at every moment, and long enough not to slow
 /// the emulated node down.
 pub const PAUSE: Duration = Duration::from_millis(40);
-
-/// A client that writes in a thread.
-#[derive(Debug)]
-pub struct Writer {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Vec<Acknowledged>>>,
-}
 
 /// A key that etcd has acknowledged.
 #[derive(Debug, Clone, Copy)]
@@ -38,45 +29,19 @@ pub struct Acknowledged {
     pub at: Instant,
 }
 
-impl Writer {
-    /// Starts to write with this number, as soon as etcd answers.
-    pub fn begin(namespace: &Path, first: u64) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (asked, namespace) = (Arc::clone(&stop), namespace.to_path_buf());
-        let thread = std::thread::spawn(move || {
-            enter(&namespace)?;
-            let mut acknowledged = Vec::new();
-            for number in first.. {
-                if asked.load(Ordering::Relaxed) {
-                    break;
-                }
-                // A failed write may or may not be in etcd. Its number is not used again.
-                if put(number).is_ok() {
-                    acknowledged.push(Acknowledged { number, at: Instant::now() });
-                }
-                std::thread::sleep(PAUSE);
-            }
-            Ok(acknowledged)
-        });
-        Self { stop, thread }
-    }
-
-    /// Stops, and returns the acknowledged keys.
-    pub fn end(self) -> Result<Vec<Acknowledged>> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| anyhow!("the writer panicked"))?
-    }
+/// A client that writes with this number and the next ones, as soon as etcd answers. At its end it returns the acknowledged keys.
+pub fn begin(namespace: &Path, first: u64) -> Again<Acknowledged> {
+    let mut numbers = first..;
+    Again::begin(Some(namespace), PAUSE, move || {
+        let Some(number) = numbers.next() else { return Ok(None) };
+        // A failed write may or may not be in etcd. Its number is not used again.
+        Ok(put(number).is_ok().then(|| Acknowledged { number, at: Instant::now() }))
+    })
 }
 
 /// The acknowledged keys that the node's etcd lacks or that have another value.
 pub fn missing(namespace: &Path, acknowledged: &[u64]) -> Result<Vec<u64>> {
-    std::thread::scope(|scope| {
-        let asking = scope.spawn(|| {
-            enter(namespace)?;
-            missing_at(&address(), acknowledged)
-        });
-        asking.join().map_err(|_| anyhow!("the reader panicked"))?
-    })
+    within(namespace, || missing_at(&address(), acknowledged))
 }
 
 /// The same for an etcd at an address in this thread's network namespace.

@@ -2,15 +2,13 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 
 use super::super::cuts::writer::{Acknowledged, PAUSE, missing, put_within};
-use crate::gateway::enter;
+use crate::again::Again;
 use crate::host;
 use crate::stage::Stage;
 
@@ -69,36 +67,28 @@ impl fmt::Display for Waited {
 #[derive(Debug)]
 pub(in super::super) struct Client {
     namespace: PathBuf,
-    stop: Arc<AtomicBool>,
     log: Arc<Mutex<Log>>,
-    thread: JoinHandle<Result<()>>,
+    writes: Again<()>,
 }
 
 impl Client {
     /// Starts to write, and waits for the first answers.
     pub(in super::super) fn begin(stage: &Stage) -> Result<Self> {
         let namespace = PathBuf::from("/run/netns").join(stage.bed.run.namespace());
-        let (stop, log) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Log::default())));
-        let (asked, seen, inside) = (Arc::clone(&stop), Arc::clone(&log), namespace.clone());
-        let thread = std::thread::spawn(move || {
-            enter(&inside)?;
-            for number in 1.. {
-                if asked.load(Ordering::Relaxed) {
-                    break;
-                }
-                // A failed write may or may not be in etcd. Its number is not used again.
-                let answer = put_within(number, WAIT);
-                let (at, mut log) = (Instant::now(), seen.lock().unwrap_or_else(PoisonError::into_inner));
-                match answer {
-                    Ok(()) => log.acknowledged.push(Acknowledged { number, at }),
-                    Err(why) => log.failed.push((at, why.to_string())),
-                }
-                drop(log);
-                std::thread::sleep(PAUSE);
+        let log = Arc::new(Mutex::new(Log::default()));
+        let (seen, mut number) = (Arc::clone(&log), 0);
+        let writes = Again::begin(Some(&namespace), PAUSE, move || {
+            // A failed write may or may not be in etcd. Its number is not used again.
+            number += 1;
+            let answer = put_within(number, WAIT);
+            let (at, mut log) = (Instant::now(), seen.lock().unwrap_or_else(PoisonError::into_inner));
+            match answer {
+                Ok(()) => log.acknowledged.push(Acknowledged { number, at }),
+                Err(why) => log.failed.push((at, why.to_string())),
             }
-            Ok(())
+            Ok(None)
         });
-        let client = Self { namespace, stop, log, thread };
+        let client = Self { namespace, log, writes };
         client.goes_on()?;
         Ok(client)
     }
@@ -129,9 +119,8 @@ impl Client {
     /// Stops, and checks that etcd has every acknowledged write.
     pub(in super::super) fn end(self) -> Result<()> {
         self.goes_on()?;
-        self.stop.store(true, Ordering::Relaxed);
         let log = self.log();
-        self.thread.join().map_err(|_| anyhow!("the client panicked"))??;
+        self.writes.end()?;
         let numbers: Vec<u64> = log.acknowledged.iter().map(|one| one.number).collect();
         let lost = missing(&self.namespace, &numbers)?;
         if !lost.is_empty() {

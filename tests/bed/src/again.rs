@@ -1,0 +1,48 @@
+//! A thread that does one thing again and again until it is told to end, such as a client of etcd.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+
+use crate::gateway::enter;
+
+/// The thread, and what it has found so far.
+#[derive(Debug)]
+pub struct Again<T> {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Vec<T>>>,
+}
+
+impl<T: Send + 'static> Again<T> {
+    /// Begins in this network namespace, or in that of the caller. Between two times it pauses. An error ends it.
+    pub fn begin(
+        namespace: Option<&Path>,
+        pause: Duration,
+        mut once: impl FnMut() -> Result<Option<T>> + Send + 'static,
+    ) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (asked, namespace) = (Arc::clone(&stop), namespace.map(PathBuf::from));
+        let thread = std::thread::spawn(move || {
+            if let Some(namespace) = namespace {
+                enter(&namespace)?;
+            }
+            let mut found = Vec::new();
+            while !asked.load(Ordering::Relaxed) {
+                found.extend(once()?);
+                std::thread::sleep(pause);
+            }
+            Ok(found)
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends it, and returns what it has found.
+    pub fn end(self) -> Result<Vec<T>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow!("a thread of the bed panicked"))?
+    }
+}
