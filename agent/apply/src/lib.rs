@@ -18,6 +18,7 @@
 //! * [`views`]: where else the LUN is mounted, as in a debug pod
 //! * [`quiet`]: the state of the source with which a provisional proof begins
 //! * [`sysfs`], [`parking`]: requests to the kernel; moving a static pod's manifest
+//! * [`cures`]: what a person can do when the machine did not do something
 //! * [`starting`]: starting etcd's unit and iscsid
 //! * [`place`], [`record`], [`users`]: what is where, which copy is authoritative, who uses the data
 //! * [`selinux`]: the label of the LUN's root directory
@@ -33,6 +34,7 @@ mod aside;
 mod away;
 mod cause;
 mod context;
+mod cures;
 mod dispatch;
 mod evidence;
 mod exposure;

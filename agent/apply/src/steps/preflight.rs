@@ -6,7 +6,7 @@
 use super::copy;
 use crate::{
     context::Run,
-    guard, place,
+    cures, guard, place,
     users::{self, Beside, User},
     views,
 };
@@ -51,6 +51,7 @@ pub fn preflight(run: &Run<'_>, step: &Preflight) -> anyhow::Result<String> {
     state_can_change(host, from, *way)?;
     if let Runtime::StaticPod { manifest } = runtime {
         manifest::try_both_ways(host, manifest, &parked(manifest))
+            .map_err(cures::manifest)
             .with_context(|| format!("trying whether {manifest} can be moved aside and back"))?;
     }
     let unmounted = nobody_else_uses(run, from, *way, runtime)?;

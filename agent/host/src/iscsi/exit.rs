@@ -2,7 +2,7 @@
 
 use crate::{ExecError, Output, exec::one_line};
 use std::io;
-use terms::{Chap, Iqn, Portal};
+use terms::{AbsPath, Chap, Iqn, Portal};
 
 /// One row for each code: variant, code, meaning, and whether the same call may succeed a moment later although nothing
 /// was changed.
@@ -89,46 +89,11 @@ exits! {
     RequestTimeout = 33, "iscsid did not answer in time", true;
 }
 
-impl IscsiExit {
-    /// What a person can do about it, if the code alone determines that.
-    pub fn cure(self) -> Option<&'static str> {
-        match self {
-            Self::Transport | Self::ConnectTimeout | Self::PduTimeout => {
-                Some("check that the portal is right and answers this node")
-            }
-            Self::Database => Some("if /run/lock/iscsi/lock.write stays while no iscsiadm runs, remove it"),
-            Self::NoDriver => Some("load the kernel module iscsi_tcp"),
-            Self::Permission => Some("run as root"),
-            // Without an initiator name iscsid exits at once, until systemd stops starting it for its socket.
-            Self::IscsidBroken | Self::IscsidAbsent => Some(
-                "see `systemctl status iscsid.socket iscsid.service`; iscsid needs an initiator name in \
-                 /etc/iscsi/initiatorname.iscsi",
-            ),
-            Self::FatalLogin => {
-                // The same code is also returned when the target fails to authenticate itself in mutual CHAP, and when it
-                // knows none of the algorithms. LIO
-                // answers so to an initiator that offers CHAP, if it demands none (`authentication=0`).
-                Some(
-                    "check `target.iqn`, mutual CHAP, that the target allows this node's initiator name, that it demands \
-                     CHAP if the config has it, that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5), \
-                     and `target.digests` if the config has it",
-                )
-            }
-            // LIO's answer to an initiator name without an ACL is this code too: iscsid has only one code for both.
-            Self::Authentication => Some(
-                "check username and secret in the config and at the target, that the target allows this node's initiator \
-                 name, and that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
-            ),
-            _ => None,
-        }
-    }
-}
-
 /// Why open-iscsi did not do something. `doing` names the target and the portal.
 #[derive(Debug, thiserror::Error)]
 pub enum IscsiError {
     /// iscsiadm ended with an exit code other than 0.
-    #[error("{doing}: iscsiadm exited with {} ({}): {said}{}", .exit.code(), .exit.meaning(), cure(*.exit))]
+    #[error("{doing}: iscsiadm exited with {} ({}): {said}", .exit.code(), .exit.meaning())]
     Exit {
         /// What was tried.
         doing: String,
@@ -154,9 +119,7 @@ pub enum IscsiError {
         source: io::Error,
     },
     /// The portal answers, but it doesn't announce this target to this initiator.
-    #[error(
-        "{portal} announces no target {target} to this initiator, only: {announced}; correct `target.iqn`, or allow this initiator at the target"
-    )]
+    #[error("{portal} announces no target {target} to this initiator, only: {announced}")]
     NotAnnounced {
         /// The portal.
         portal: Portal,
@@ -173,10 +136,16 @@ pub enum IscsiError {
         /// What was found.
         found: String,
     },
-}
-
-fn cure(exit: IscsiExit) -> String {
-    exit.cure().map(|cure| format!("; {cure}")).unwrap_or_default()
+    /// This open-iscsi doesn't know an algorithm of CHAP that was asked for.
+    #[error("{doing}: no {alg} in {file}: this node's open-iscsi doesn't know that algorithm")]
+    UnknownAlg {
+        /// What was tried.
+        doing: String,
+        /// The algorithm, as `node.session.auth.chap_algs` names it.
+        alg: String,
+        /// The record that it is missing in.
+        file: AbsPath,
+    },
 }
 
 impl IscsiError {
@@ -193,18 +162,6 @@ impl IscsiError {
         move |source| Self::Io { doing: doing.to_owned(), source }
     }
 
-    /// What a person can do about it, if the message itself doesn't say so.
-    pub fn cure(&self) -> Option<&'static str> {
-        match self {
-            Self::Exec { source: ExecError::TimedOut { .. }, .. } => IscsiExit::ConnectTimeout.cure(),
-            Self::Exec { .. }
-            | Self::Exit { .. }
-            | Self::Io { .. }
-            | Self::NotAnnounced { .. }
-            | Self::Unexpected { .. } => None,
-        }
-    }
-
     /// True if the same call may succeed a moment later although nothing was changed here.
     pub fn is_transient(&self) -> bool {
         match self {
@@ -219,7 +176,7 @@ impl IscsiError {
             Self::Io { source, .. } => source.kind() == io::ErrorKind::TimedOut, // the lock
             // A target that has just started announces its targets one after the other.
             Self::NotAnnounced { .. } => true,
-            Self::Unexpected { .. } => false,
+            Self::Unexpected { .. } | Self::UnknownAlg { .. } => false,
         }
     }
 }
@@ -254,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn names_object_finding_and_cure_and_no_secret() {
+    fn names_object_and_finding_and_no_secret() {
         let mutual = Some(("target".into(), Secret::new("othersecret12".into())));
         let chap = Chap::new("initiator1".into(), Secret::new("secretsecret1".into()), mutual).unwrap();
         let output = Output {
@@ -266,9 +223,7 @@ mod tests {
         let error = IscsiError::exit("logging in to x via y", exit, &output, Some(&chap));
         assert_eq!(
             error.to_string(),
-            "logging in to x via y: iscsiadm exited with 24 (authentication failed): no; *** ***; \
-             check username and secret in the config and at the target, that the target allows this node's initiator \
-             name, and that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)"
+            "logging in to x via y: iscsiadm exited with 24 (authentication failed): no; *** ***"
         );
         assert!(!error.is_transient());
     }

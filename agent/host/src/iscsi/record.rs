@@ -110,10 +110,7 @@ pub fn write_record(
             continue;
         }
         if let Some(alg) = unknown_alg(text.as_deref().unwrap_or_default(), &all) {
-            return Err(unexpected(format!(
-                "no {alg} in {}: this node's open-iscsi doesn't know that algorithm; remove it from `target.chap.algs`",
-                file.path
-            )));
+            return Err(IscsiError::UnknownAlg { doing, alg: alg.to_owned(), file: file.path.clone() });
         }
         let new = text.as_deref().and_then(|text| with_chap(text, Credentials::Session, chap));
         let new = new.ok_or_else(|| unexpected(format!("{}, an incomplete record", file.path)))?;

@@ -26,7 +26,7 @@ use rustix::{
     },
     io::Errno,
 };
-use std::io;
+use std::{fmt, io};
 use terms::AbsPath;
 
 /// What [`put_back`] found and did.
@@ -61,7 +61,7 @@ pub fn look(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<Pla
 /// Moves `manifest` to `parked`, and makes that directory (0700) if it is absent. If a file is parked
 /// already, a manifest that was written since then replaces it. If there is no such manifest, the parked file stays.
 ///
-/// [`io::ErrorKind::NotFound`] when the file is in neither place, [`io::ErrorKind::CrossesDevices`] when the places
+/// [`Absent`] when the file is in neither place, [`io::ErrorKind::CrossesDevices`] when the places
 /// aren't on one mount.
 pub fn park(host: &Host, manifest: &AbsPath, parked: &AbsPath) -> io::Result<()> {
     let from = Place::of_owner(host, manifest)?.ok_or_else(|| absent(manifest))?;
@@ -219,11 +219,20 @@ fn remove_if_empty(host: &Host, path: &AbsPath) -> io::Result<()> {
     }
 }
 
+/// The manifest, or its directory, is not there: neither in its own place nor set aside.
+#[derive(Debug)]
+pub struct Absent(AbsPath);
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no {}", self.0)
+    }
+}
+
+impl std::error::Error for Absent {}
+
 fn absent(path: &AbsPath) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::NotFound,
-        format!("there is no {path}: correct `etcd.manifest` in the config"),
-    )
+    io::Error::new(io::ErrorKind::NotFound, Absent(path.clone()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,116 @@
+//! What a person can do when the machine did not do something. `host` says what it found, and knows no key of the config: they are
+//! named here.
+
+use anyhow::anyhow;
+use host::{
+    ExecError,
+    iscsi::{IscsiError, IscsiExit},
+    manifest,
+};
+use std::io;
+
+/// An error of open-iscsi's, with its causes and its cure.
+pub fn iscsi(error: IscsiError) -> String {
+    let cure = match &error {
+        IscsiError::Exit { exit, .. } => of_exit(*exit),
+        IscsiError::Exec { source: ExecError::TimedOut { .. }, .. } => of_exit(IscsiExit::ConnectTimeout),
+        IscsiError::NotAnnounced { .. } => {
+            Some("correct `target.iqn`, or allow this initiator at the target")
+        }
+        IscsiError::UnknownAlg { .. } => Some("remove it from `target.chap.algs`"),
+        IscsiError::Exec { .. } | IscsiError::Io { .. } | IscsiError::Unexpected { .. } => None,
+    };
+    let cure = cure.map(|cure| format!("; {cure}")).unwrap_or_default();
+    format!("{:#}{cure}", anyhow!(error))
+}
+
+/// What a person can do about an exit code of iscsiadm, if the code alone determines that.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most codes of open-iscsi's say nothing that a person could act on"
+)]
+fn of_exit(exit: IscsiExit) -> Option<&'static str> {
+    match exit {
+        IscsiExit::Transport | IscsiExit::ConnectTimeout | IscsiExit::PduTimeout => {
+            Some("check that the portal is right and answers this node")
+        }
+        IscsiExit::Database => Some("if /run/lock/iscsi/lock.write stays while no iscsiadm runs, remove it"),
+        IscsiExit::NoDriver => Some("load the kernel module iscsi_tcp"),
+        IscsiExit::Permission => Some("run as root"),
+        // Without an initiator name iscsid exits at once, until systemd stops starting it for its socket.
+        IscsiExit::IscsidBroken | IscsiExit::IscsidAbsent => Some(
+            "see `systemctl status iscsid.socket iscsid.service`; iscsid needs an initiator name in \
+             /etc/iscsi/initiatorname.iscsi",
+        ),
+        // The same code is also returned when the target fails to authenticate itself in mutual CHAP, and when it knows none of the
+        // algorithms. LIO answers so to an initiator that offers CHAP, if it demands none (`authentication=0`).
+        IscsiExit::FatalLogin => Some(
+            "check `target.iqn`, mutual CHAP, that the target allows this node's initiator name, that it demands CHAP if the \
+             config has it, that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5), and \
+             `target.digests` if the config has it",
+        ),
+        // LIO's answer to an initiator name without an ACL is this code too: iscsid has only one code for both.
+        IscsiExit::Authentication => Some(
+            "check username and secret in the config and at the target, that the target allows this node's initiator name, and \
+             that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
+        ),
+        _ => None,
+    }
+}
+
+/// An error in moving the manifest of etcd's pod. If the manifest is absent, the config may name another file.
+pub fn manifest(error: io::Error) -> anyhow::Error {
+    match error.get_ref().is_some_and(|cause| cause.is::<manifest::Absent>()) {
+        true => anyhow!("{error}: correct `etcd.manifest` in the config"),
+        false => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cure_names_the_key_of_the_config() {
+        let doing = || "logging in to x via y".to_owned();
+        let exit = |exit| IscsiError::Exit { doing: doing(), exit, said: "no".into() };
+        for (error, says) in [
+            (
+                exit(IscsiExit::Authentication),
+                "logging in to x via y: iscsiadm exited with 24 (authentication failed): no; check username and secret in the \
+                 config and at the target, that the target allows this node's initiator name, and that it accepts one of the \
+                 algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
+            ),
+            (
+                exit(IscsiExit::Busy),
+                "logging in to x via y: iscsiadm exited with 28 (device or resource in use): no",
+            ),
+            (
+                IscsiError::NotAnnounced {
+                    portal: "10.0.0.1".parse().unwrap(),
+                    target: "iqn.2024-02.com.example:etcd".parse().unwrap(),
+                    announced: "iqn.x".into(),
+                },
+                "10.0.0.1:3260 announces no target iqn.2024-02.com.example:etcd to this initiator, only: iqn.x; correct \
+                 `target.iqn`, or allow this initiator at the target",
+            ),
+            (
+                IscsiError::UnknownAlg {
+                    doing: doing(),
+                    alg: "SHA9".into(),
+                    file: "/etc/iscsi/x".parse().unwrap(),
+                },
+                "logging in to x via y: no SHA9 in /etc/iscsi/x: this node's open-iscsi doesn't know that algorithm; remove it \
+                 from `target.chap.algs`",
+            ),
+        ] {
+            assert_eq!(iscsi(error), says);
+        }
+    }
+
+    #[test]
+    fn only_an_absent_manifest_is_a_wrong_key() {
+        let other = io::Error::new(io::ErrorKind::NotFound, "opening x");
+        assert_eq!(manifest(other).to_string(), "opening x");
+    }
+}
