@@ -30,7 +30,7 @@ pub fn occasion_and_etcd(
     }
     for step in &plan.steps {
         match step {
-            Step::StopEtcd { runtime: of, .. } if of != runtime => {
+            Step::StopEtcd(StopEtcd { runtime: of, .. }) if of != runtime => {
                 fail(7, "etcd is stopped by the runtime of the config")
             }
             Step::StartEtcd(StartEtcd { runtime: of, .. }) if of != runtime => {
@@ -239,10 +239,10 @@ pub fn counts_too_early(plan: &Plan) -> Option<&'static str> {
     let (mut may_write, mut unconfirmed) = (false, false);
     for step in &plan.steps {
         match step {
-            Step::StopEtcd { runtime: Runtime::Systemd { .. }, whole_pod: false, .. } => {
+            Step::StopEtcd(StopEtcd { runtime: Runtime::Systemd { .. }, whole_pod: false, .. }) => {
                 return Some("a unit has no other containers");
             }
-            Step::StopEtcd { whole_pod, .. } => may_write = !whole_pod,
+            Step::StopEtcd(StopEtcd { whole_pod, .. }) => may_write = !whole_pod,
             Step::PreCopy(copy) if !copy.provisional => return Some("a pre-copy does not count"),
             Step::Copy(copy) if copy.provisional != may_write => {
                 return Some("a copy is provisional while containers may write, and only then");

@@ -144,7 +144,10 @@ mod tests {
         clock.ended(&Step::Unstamp, start);
         assert_eq!(clock.read(0), None);
         let unit: config::Runtime = config::Runtime::Systemd { unit: "etcd.service".into() };
-        clock.ended(&Step::StopEtcd { runtime: unit, needs_quorum: true, whole_pod: true }, start);
+        clock.ended(
+            &Step::StopEtcd(plan::step::StopEtcd { runtime: unit, needs_quorum: true, whole_pod: true }),
+            start,
+        );
         assert_eq!(clock.read(0), None);
         clock.ended(&Step::Unstamp, start);
         let member = plan::step::AwaitMember {

@@ -37,9 +37,7 @@ pub fn step(machine: &mut dyn Machine, step: &Step) -> anyhow::Result<String> {
         Step::Unbar { generation } => bar::unbar(machine, *generation),
         Step::Return { at, generation } => returning::put_in_place(machine, at, *generation),
         Step::StartEtcd(step) => etcd::start_on(machine, step),
-        Step::StopEtcd { runtime, needs_quorum, whole_pod } => {
-            serve::stop(machine, runtime, *needs_quorum, *whole_pod)
-        }
+        Step::StopEtcd(step) => serve::stop(machine, step),
         Step::AwaitPodEnd { manifest } => {
             machine.perform(&Effect::AwaitPodEnd { manifest: manifest.clone() })
         }

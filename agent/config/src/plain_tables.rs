@@ -38,17 +38,29 @@ pub struct LunConfig {
     pub reserve: bool,
 }
 
+/// Tells systemd that a mount is on the network (systemd.mount(5)). The kernel doesn't know it.
+const NETDEV: &str = "_netdev";
+
 impl LunConfig {
-    /// The mount options of the unit: for a LUN on the network `_netdev` comes first, and what takes their effect from
-    /// device nodes, programs and labels on the LUN comes last. An option of the config that says otherwise wins.
+    /// The mount options of the unit: those that the mount must have ([`Self::options_in_effect`]), and before them what systemd
+    /// alone reads: `_netdev` for a LUN on the network.
     pub fn unit_options(&self, on_network: bool) -> Vec<String> {
+        let on_network = on_network || self.asks(NETDEV);
+        on_network.then(|| NETDEV.to_owned()).into_iter().chain(self.options_in_effect()).collect()
+    }
+
+    /// The options that etcd's mount must have. What takes their effect from device nodes, programs and labels on the LUN comes
+    /// last. An option of the config that says otherwise wins.
+    pub fn options_in_effect(&self) -> Vec<String> {
         const WITHOUT_EFFECT: [(&str, &str); 3] = [("nodev", "dev"), ("nosuid", "suid"), ("noexec", "exec")];
-        let asked = |name: &str| self.mount_options.iter().any(|option| option == name);
-        let first = on_network.then_some("_netdev");
-        let own = self.mount_options.iter().filter(|option| !on_network || *option != "_netdev").cloned();
-        let last = WITHOUT_EFFECT.into_iter().filter(|(option, other)| !asked(option) && !asked(other));
-        let last = last.map(|(option, _)| option.to_owned());
-        first.into_iter().map(str::to_owned).chain(own).chain(last).chain(self.label_option()).collect()
+        let own = self.mount_options.iter().filter(|option| *option != NETDEV).cloned();
+        let last =
+            WITHOUT_EFFECT.into_iter().filter(|(option, other)| !self.asks(option) && !self.asks(other));
+        own.chain(last.map(|(option, _)| option.to_owned())).chain(self.label_option()).collect()
+    }
+
+    fn asks(&self, name: &str) -> bool {
+        self.mount_options.iter().any(|option| option == name)
     }
 
     /// The mount options for a mount of etcd-lun's own, which takes no device nodes and programs from the LUN in any case. It must

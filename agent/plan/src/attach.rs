@@ -8,7 +8,7 @@ use super::{
     step::{AttachLun, LogIn, Step},
 };
 use config::{Backing, Config, Gate, Iscsi};
-use node::{LunView, Multipath, Session};
+use node::{LunView, Multipath, SeenSession};
 use std::time::Duration;
 use terms::{Portal, Span, TermError};
 
@@ -50,8 +50,9 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
     let (Iscsi { target, initiator, lun }, node) = (iscsi, input.node);
     let sessions = require("iSCSI sessions", &node.sessions)?;
     let mut steps = log_out_former_name(iscsi, sessions)?;
-    let is_right =
-        |session: &Session| session.is_of(&target.iqn) && !session.has_former_name(&target.iqn, initiator);
+    let is_right = |session: &SeenSession| {
+        session.is_of(&target.iqn) && !session.has_former_name(&target.iqn, initiator)
+    };
     let logged_in = sessions.iter().any(|session| is_right(session) && session.is_logged_in());
     if attached && logged_in && steps.is_empty() {
         return Ok(None);
@@ -125,7 +126,7 @@ pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refus
         return Ok(Vec::new());
     }
     let replacement = target.timeouts.replacement;
-    let differs = |session: &&Session| {
+    let differs = |session: &&SeenSession| {
         session.is_of(&target.iqn)
             && session.is_logged_in()
             && session.recovery_timeout.map(u64::from) != Some(replacement.0.as_secs())
@@ -147,7 +148,7 @@ pub(super) fn leftover_records(input: &PlanInput<'_>) -> Vec<Step> {
 
 /// Logs out our sessions with an initiator name that the config had before: a session keeps the name that it was made
 /// with. Sessions that etcd-lun did not make are other programs', whatever their name is.
-fn log_out_former_name(iscsi: &Iscsi, sessions: &[Session]) -> Result<Vec<Step>, Refusal> {
+fn log_out_former_name(iscsi: &Iscsi, sessions: &[SeenSession]) -> Result<Vec<Step>, Refusal> {
     let Iscsi { target, initiator, .. } = iscsi;
     let former: Vec<_> =
         sessions.iter().filter(|session| session.has_former_name(&target.iqn, initiator)).collect();

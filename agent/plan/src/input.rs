@@ -3,7 +3,7 @@
 use super::{
     quorum,
     refusal::Refusal,
-    step::{AwaitMember, CatchUp, Copy, MountData, Preflight, StartEtcd, Step, Way},
+    step::{AwaitMember, CatchUp, Copy, MountData, Preflight, StartEtcd, Step, StopEtcd, Way},
 };
 use config::{Config, Runtime};
 use node::{
@@ -71,7 +71,8 @@ impl<'a> PlanInput<'a> {
     /// this one.
     pub(super) fn stop_etcd(&self) -> Result<Option<Step>, Refusal> {
         self.check_may_stop()?;
-        Ok(self.stop_step(self.needs_quorum(), true))
+        let needs_quorum = self.needs_quorum();
+        Ok(self.if_running(|runtime| StopEtcd { runtime, needs_quorum, whole_pod: true }))
     }
 
     /// The same, with a try before it of everything that the steps after the stop need, and with the copy brought up to date
@@ -79,7 +80,9 @@ impl<'a> PlanInput<'a> {
     pub(super) fn stop_etcd_to_move(&self, way: Way) -> Result<Vec<Step>, Refusal> {
         self.check_may_stop()?;
         let whole_pod = !matches!(self.config.etcd.runtime, Runtime::StaticPod { .. });
-        let Some(stop) = self.stop_step(self.needs_quorum(), whole_pod) else { return Ok(Vec::new()) };
+        let needs_quorum = self.needs_quorum();
+        let stop = self.if_running(|runtime| StopEtcd { runtime, needs_quorum, whole_pod });
+        let Some(stop) = stop else { return Ok(Vec::new()) };
         let (from, runtime) = (self.config.etcd.data_dir.clone(), self.config.etcd.runtime.clone());
         let catch_up = CatchUp { from: from.clone(), way, limit: self.config.lun.max_switch };
         let preflight = Preflight { from, way, runtime, mount_unit: self.mount_unit() };
@@ -114,16 +117,15 @@ impl<'a> PlanInput<'a> {
 
     /// Stops an etcd that takes no part in its cluster.
     pub(super) fn stop_etcd_without_question(&self) -> Option<Step> {
-        self.stop_step(false, true)
+        self.if_running(|runtime| StopEtcd { runtime, needs_quorum: false, whole_pod: true })
     }
 
     fn needs_quorum(&self) -> bool {
         self.occasion == Occasion::ByHand && !self.config.cluster.without_quorum
     }
 
-    fn stop_step(&self, needs_quorum: bool, whole_pod: bool) -> Option<Step> {
-        let runtime = || self.config.etcd.runtime.clone();
-        self.etcd.running.then(|| Step::StopEtcd { runtime: runtime(), needs_quorum, whole_pod })
+    fn if_running(&self, stop: impl FnOnce(Runtime) -> StopEtcd) -> Option<Step> {
+        self.etcd.running.then(|| Step::StopEtcd(stop(self.config.etcd.runtime.clone())))
     }
 
     /// Refuses by hand if etcd runs and the other members cannot do without this one.
@@ -194,7 +196,7 @@ impl<'a> PlanInput<'a> {
             at: self.config.etcd.data_dir.clone(),
             wwid: record.wwid.clone(),
             uuid: record.uuid,
-            options: self.config.lun.unit_options(false),
+            options: self.config.lun.options_in_effect(),
         })
     }
 }

@@ -10,7 +10,7 @@ use super::{
     step::{AddPath, AttachLun, RemovePath, Step},
 };
 use config::Iscsi;
-use node::{Lun, LunView, Multipath, Session};
+use node::{Lun, LunView, Multipath, SeenSession};
 use std::time::Duration;
 use terms::{Portal, Span};
 
@@ -33,7 +33,7 @@ pub(super) fn follow(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     let Iscsi { target, initiator, lun } = iscsi;
     let all = require("iSCSI sessions", &input.node.sessions)?;
     let ours: Vec<_> = all.iter().filter(|session| session.is_of(&target.iqn)).collect();
-    let has = |portal: &Portal, is: fn(&Session) -> bool| {
+    let has = |portal: &Portal, is: fn(&SeenSession) -> bool| {
         ours.iter().any(|session| session.configured.as_ref() == Some(portal) && is(session))
     };
     // At a portal that does not answer nothing is tried: a run that ends well leaves nothing to do.
@@ -59,14 +59,14 @@ pub(super) fn follow(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         steps.push(Step::AttachLun(attach));
         return Ok(Plan::until(steps, Horizon::Sessions));
     }
-    let all_up = target.portals.iter().all(|portal| has(portal, Session::is_logged_in));
+    let all_up = target.portals.iter().all(|portal| has(portal, |session| session.is_logged_in()));
     let leaving = if all_up { leave(seen, &ours) } else { Vec::new() };
     let take_back = leaving.is_empty() && idle > 0;
     Ok(Plan::complete(if take_back { add(seen, outside)? } else { leaving }))
 }
 
 /// At a portal of the config, and logged in.
-fn stays(session: &Session) -> bool {
+fn stays(session: &SeenSession) -> bool {
     session.configured.is_some() && session.is_logged_in()
 }
 
@@ -82,8 +82,8 @@ fn add(seen: &Lun, paths: Vec<&String>) -> Result<Vec<Step>, Refusal> {
 
 /// Ends the sessions at portals that the config does not name. multipathd first takes their paths out of the map, so that
 /// nobody uses a session that is logged out. Each step looks for another path that works before it acts.
-fn leave(seen: &Lun, ours: &[&Session]) -> Vec<Step> {
-    let is_path = |session: &Session| {
+fn leave(seen: &Lun, ours: &[&SeenSession]) -> Vec<Step> {
+    let is_path = |session: &SeenSession| {
         matches!(session.in_use.as_slice(), [disk] if seen.paths.contains(disk)) && seen.holders.is_empty()
     };
     let stays = ours.iter().any(|one| stays(one) && is_path(one));

@@ -17,7 +17,8 @@ use etcd_lun::{
     plan::{
         Step, Way,
         step::{
-            CatchUp, Claim, Copy, Format, Mark, MountData, Reserve, Reserving, Retire, StartEtcd, WatchLun,
+            CatchUp, Claim, Copy, Format, Mark, MountData, Reserve, Reserving, Retire, StartEtcd, StopEtcd,
+            WatchLun,
         },
     },
     terms::AbsPath,

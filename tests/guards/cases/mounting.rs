@@ -14,9 +14,11 @@ pub(super) fn cases() -> Vec<Case> {
     let runtime = config().etcd.runtime;
     let start =
         |on| Step::StartEtcd(StartEtcd { runtime: runtime.clone(), data_dir: data_dir(), on, wait: true });
-    let stop = |needs_quorum| Step::StopEtcd { runtime: runtime.clone(), needs_quorum, whole_pod: true };
+    let stop =
+        |needs_quorum| Step::StopEtcd(StopEtcd { runtime: runtime.clone(), needs_quorum, whole_pod: true });
     let pod = config_for("static-pod").etcd.runtime;
-    let stop_pod = |whole_pod| Step::StopEtcd { runtime: pod.clone(), needs_quorum: true, whole_pod };
+    let stop_pod =
+        |whole_pod| Step::StopEtcd(StopEtcd { runtime: pod.clone(), needs_quorum: true, whole_pod });
     let no_quorum = || vec![at(0, Look::Quorum, |facts| facts.is_quorum = false, "no quorum")];
     let verified = |after| {
         vec![

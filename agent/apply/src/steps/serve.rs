@@ -8,18 +8,13 @@ use anyhow::{anyhow, bail};
 use config::Runtime;
 use node::{ActiveState, KUBELET};
 use observe::{NotServing, Serving};
-use plan::step::AwaitMember;
+use plan::step::{AwaitMember, StopEtcd};
 use std::time::{Duration, Instant};
 
 /// Stops etcd. By hand this asks the other members again, right before, and a leader hands over.
-pub fn stop(
-    machine: &mut dyn Machine,
-    runtime: &Runtime,
-    needs_quorum: bool,
-    whole_pod: bool,
-) -> anyhow::Result<String> {
+pub fn stop(machine: &mut dyn Machine, step: &StopEtcd) -> anyhow::Result<String> {
     let mut leader = None;
-    if needs_quorum {
+    if step.needs_quorum {
         machine.others_are_a_quorum()?;
         leader = match machine.lead_elsewhere() {
             Ok(name) => name,
@@ -31,7 +26,7 @@ pub fn stop(
             }
         };
     }
-    let stopped = stop_all(machine, runtime, whole_pod)?;
+    let stopped = stop_all(machine, step)?;
     Ok(match leader {
         Some(name) => format!("{stopped}; {name} leads the cluster now"),
         None => stopped,
@@ -40,9 +35,10 @@ pub fn stop(
 
 /// Without their grace period, the pod's other containers keep the member away for seconds, and not for half a minute. Whatever
 /// becomes of that, they end by themselves later, and the steps that follow wait for them.
-fn stop_all(machine: &mut dyn Machine, runtime: &Runtime, whole_pod: bool) -> anyhow::Result<String> {
+fn stop_all(machine: &mut dyn Machine, step: &StopEtcd) -> anyhow::Result<String> {
+    let StopEtcd { runtime, whole_pod, .. } = step;
     let pod = machine.etcd_pod(runtime)?;
-    let stop = Effect::StopEtcd { runtime: runtime.clone(), whole_pod: whole_pod && pod.is_none() };
+    let stop = Effect::StopEtcd { runtime: runtime.clone(), whole_pod: *whole_pod && pod.is_none() };
     let stopped = machine.perform(&stop)?;
     let Some(pod) = pod else { return Ok(stopped) };
     if let Err(why) = machine.perform(&Effect::EndOthers { pod }) {
@@ -51,7 +47,7 @@ fn stop_all(machine: &mut dyn Machine, runtime: &Runtime, whole_pod: bool) -> an
         ));
     }
     match runtime {
-        Runtime::StaticPod { manifest } if whole_pod => {
+        Runtime::StaticPod { manifest } if *whole_pod => {
             machine.perform(&Effect::AwaitPodEnd { manifest: manifest.clone() })
         }
         Runtime::StaticPod { .. } | Runtime::Systemd { .. } => Ok(stopped),

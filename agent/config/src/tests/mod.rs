@@ -86,7 +86,8 @@ fn defaults() {
     assert_eq!(config.etcd.runtime, Runtime::Systemd { unit: "etcd.service".into() });
     let label = "context=system_u:object_r:etcd_lun_data_t:s0";
     assert_eq!(config.lun.unit_options(true), ["_netdev", "prjquota", "nodev", "nosuid", "noexec", label]);
-    assert_eq!(config.lun.unit_options(false), ["prjquota", "nodev", "nosuid", "noexec", label]);
+    assert_eq!(config.lun.unit_options(false), config.lun.options_in_effect());
+    assert_eq!(config.lun.options_in_effect(), ["prjquota", "nodev", "nosuid", "noexec", label]);
     assert_eq!(config.boot.gate, Gate::Etcd);
     assert_eq!(config.boot.attach_timeout.to_string(), "5min");
     assert_eq!(config.lun.label.as_str(), "etcd-lun");

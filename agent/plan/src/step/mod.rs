@@ -8,11 +8,10 @@ mod words;
 
 pub use payload::{
     AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData, PassedOver,
-    Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, TakeLun, WatchLun, Way,
+    Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, StopEtcd, TakeLun, WatchLun, Way,
 };
 pub use words::Phase;
 
-use config::Runtime;
 use node::authority::{Record, Stamp};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -99,14 +98,7 @@ pub enum Step {
     /// Tries everything that the steps after the stop need, while etcd still runs.
     Preflight(Preflight),
     /// Stops etcd and waits until nobody holds its database.
-    StopEtcd {
-        /// What runs it.
-        runtime: Runtime,
-        /// Whether the other members must be a quorum, which is asked again right before the stop.
-        needs_quorum: bool,
-        /// Whether a static pod's other containers must have ended too. `AwaitPodEnd` waits for them otherwise.
-        whole_pod: bool,
-    },
+    StopEtcd(StopEtcd),
     /// Copies with etcd stopped.
     Copy(Copy),
     /// Measures the staged LUN, and refuses one that is too slow.

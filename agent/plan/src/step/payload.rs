@@ -1,4 +1,7 @@
 //! What a step with more than two choices carries. The function of `apply` that does the step takes it as it is.
+//!
+//! A choice of yes or no is a boolean here, under a name of its own: so `plan --json` has shown it since its first version. It goes
+//! to a function in its payload, and not as one of two booleans that a caller could exchange.
 
 use config::{Digests, Discovery, Runtime};
 use node::{
@@ -278,6 +281,17 @@ pub struct Grow {
     /// The LUN's size.
     #[serde(rename = "to_bytes")]
     pub to: Bytes,
+}
+
+/// The payload of `Step::StopEtcd`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct StopEtcd {
+    /// What runs it.
+    pub runtime: Runtime,
+    /// Whether the other members must be a quorum, which is asked again right before the stop.
+    pub needs_quorum: bool,
+    /// Whether a static pod's other containers must have ended too. `AwaitPodEnd` waits for them otherwise.
+    pub whole_pod: bool,
 }
 
 /// The payload of `Step::StartEtcd`.

@@ -1,7 +1,7 @@
 //! The form of steps in JSON, which `plan --json` promises: the name, and beside it what the step carries.
 
 use super::*;
-use config::Discovery;
+use config::{Discovery, Runtime};
 use node::authority::{Authority, LunUse};
 use std::time::Duration;
 use terms::{Bytes, LunNumber, Nonce, WantedLun};
@@ -68,7 +68,7 @@ fn json_of_a_step_is_flat() {
             uuid,
             options: vec!["_netdev".into()],
         }),
-        Step::StopEtcd { runtime: runtime.clone(), needs_quorum: true, whole_pod: false },
+        Step::StopEtcd(StopEtcd { runtime: runtime.clone(), needs_quorum: true, whole_pod: false }),
         Step::StartEtcd(StartEtcd { runtime, data_dir: at, on: Authority::Lun, wait: false }),
         Step::AwaitMember(AwaitMember { url: term("https://localhost:2379"), limit, may_be_learner: false }),
     ];

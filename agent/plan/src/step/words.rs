@@ -5,7 +5,7 @@ use super::{
     Step,
     payload::{
         AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData,
-        Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, TakeLun, WatchLun,
+        Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, StopEtcd, TakeLun, WatchLun,
     },
 };
 use config::{Discovery, Runtime};
@@ -188,14 +188,18 @@ impl fmt::Display for Step {
             Self::Preflight(Preflight { from, way, .. }) => {
                 write!(f, "try everything that moving {from} to {way} needs, while etcd still runs")
             }
-            Self::StopEtcd { runtime: Runtime::Systemd { unit }, .. } => {
+            Self::StopEtcd(StopEtcd { runtime: Runtime::Systemd { unit }, .. }) => {
                 write!(f, "stop {unit} and wait until nobody holds the database")
             }
-            Self::StopEtcd { runtime: Runtime::StaticPod { manifest }, whole_pod: true, .. } => write!(
+            Self::StopEtcd(StopEtcd {
+                runtime: Runtime::StaticPod { manifest }, whole_pod: true, ..
+            }) => write!(
                 f,
                 "move {manifest} aside, and wait until the kubelet has ended etcd's containers and nobody holds the database"
             ),
-            Self::StopEtcd { runtime: Runtime::StaticPod { manifest }, whole_pod: false, .. } => {
+            Self::StopEtcd(StopEtcd {
+                runtime: Runtime::StaticPod { manifest }, whole_pod: false, ..
+            }) => {
                 write!(f, "move {manifest} aside, and wait until the kubelet has ended etcd itself")
             }
             Self::Copy(Copy { from, way, size, provisional, .. }) => {
