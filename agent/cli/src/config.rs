@@ -55,13 +55,25 @@ pub(super) fn hold(host: &Host) -> Result<(), Exit> {
     Ok(host.hold_signals().context("setting up signals")?)
 }
 
-/// Like [`load_to_change`], for what runs at a boot. DHCP may set the host name late. While it is still the placeholder
-/// and no entry matches, this waits for it, for `boot.attach_timeout` at most. At a boot an absent entry is an error that
-/// the service tries again, because the name or the config may still come.
+/// Like [`load_to_change`], for what runs at a boot. At a boot an absent entry is an error that the service tries again, because
+/// the host name or the config may still come.
 pub(super) fn load_with_host_name(
     file: Option<&Path>,
     at_boot: bool,
 ) -> Result<(Host, Identity, Config), Exit> {
+    let (host, identity, _, entry) = load_with_or_without_entry(file)?;
+    match entry {
+        Ok(config) => Ok((host, identity, config)),
+        Err(error) if at_boot => Err(Exit::Error(error.into())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What all nodes share, and the config of this node, or the error that no entry is for it. DHCP may set the host name late: while
+/// it is still the placeholder and no entry matches, this waits for it, for `boot.attach_timeout` at most.
+pub(super) fn load_with_or_without_entry(
+    file: Option<&Path>,
+) -> Result<(Host, Identity, Pool, Result<Config, ConfigError>), Exit> {
     let (host, joined) = machine_as_root()?;
     let joined = joined.context("acting in PID 1's mount namespace")? == Joined::Joined;
     let begun = Instant::now();
@@ -71,16 +83,16 @@ pub(super) fn load_with_host_name(
         let identity = observe::identity(&host, joined)?;
         let pool = Pool::load(&sources)?;
         let limit = pool.boot.attach_timeout;
-        let error = match pool.for_node(&identity.machine_id, &identity.hostname) {
+        let error = match pool.clone().for_node(&identity.machine_id, &identity.hostname) {
             Ok(config) => {
                 let config = observe::of_record(&host, config);
-                return Ok((host, identity, config));
+                return Ok((host, identity, pool, Ok(config)));
             }
             Err(error @ ConfigError::NoEntry { .. }) => error,
             Err(error) => return Err(error.into()),
         };
         if !is_placeholder(&identity.hostname) || begun.elapsed() >= limit.0 {
-            return Err(if at_boot { Exit::Error(error.into()) } else { error.into() });
+            return Ok((host, identity, pool, Err(error)));
         }
         if !told {
             tracing::warn!(

@@ -3,7 +3,6 @@
 use super::{
     config,
     document::Document,
-    env,
     exit::Exit,
     output::{OutputFormat, print_err, print_json, print_out},
     show,
@@ -18,13 +17,16 @@ use std::path::Path;
 
 /// Installs the policy module and labels the files.
 pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
-    let (host, _, config) = config::load_with_host_name(file, env::under_systemd())?;
+    // The module is the same on every node of the pool. A node whose entry is still to come has it too: without it systemd
+    // could not start etcd-lun.service there, and nobody would read that the entry is missing.
+    let (host, _, pool, entry) = config::load_with_or_without_entry(file)?;
     config::hold(&host)?;
     let Some(enforcing) = mode(&host)? else {
         print_out("SELinux is off in this kernel: nothing to install.");
         return Ok(());
     };
-    let Installed { module_changed, relabelled } = confine::install(&host, &config)?;
+    let Installed { module_changed, relabelled } =
+        confine::install(&host, &pool, entry.as_ref().ok().map(|config| &config.backing))?;
     print_out(if module_changed {
         "The policy module is installed, and in force."
     } else {
@@ -33,10 +35,13 @@ pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
     for line in relabelled {
         print_out(&line);
     }
-    for rule in confine::local_rules(&host, &config)? {
+    for rule in confine::local_rules(&host, &pool.etcd.data_dir)? {
         print_err(&format!(
             "warning: a local rule overrides the module's label for etcd's data: `{rule}`; delete it with `semanage fcontext --delete`, then run `etcd-lun selinux install` again"
         ));
+    }
+    if let Err(error) = entry {
+        print_err(&format!("warning: {error}"));
     }
     if !enforcing {
         print_err("warning: SELinux is permissive: it logs what etcd-lun may not do, and does not deny it");
@@ -69,7 +74,7 @@ pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Ex
         let paths = policy::labelled(&config);
         let paths = paths.iter().map(String::as_str).chain([config.etcd.data_dir.as_str()]);
         mislabelled = store::relabel(&host, paths, true).map_err(anyhow::Error::from)?;
-        local_rules = confine::local_rules(&host, &config)?;
+        local_rules = confine::local_rules(&host, &config.etcd.data_dir)?;
     }
     let status = Status { selinux, mislabelled, local_rules };
     if output.json {

@@ -18,7 +18,7 @@ use std::{collections::BTreeSet, time::Duration};
 use terms::{AbsPath, Bytes, Span};
 
 /// The config that all nodes of a pool share.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Pool {
     /// The part of the storage that all nodes share.
     pub storage: Storage,

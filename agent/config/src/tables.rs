@@ -295,7 +295,7 @@ impl Default for ClusterTable {
 }
 
 /// One node.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct NodeTable {
     /// The node's host name, short or fully qualified. This or `machine_id` is required. With `*`, which is any text without a

@@ -62,6 +62,13 @@ impl<'a> From<&'a Pool> for PolicyInput<'a> {
     }
 }
 
+impl PolicyInput<'_> {
+    /// etcd's data directory.
+    pub fn data_dir(&self) -> &AbsPath {
+        &self.etcd.data_dir
+    }
+}
+
 /// The module for a config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {

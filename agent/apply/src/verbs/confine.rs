@@ -2,13 +2,14 @@
 
 use crate::{place, record};
 use anyhow::{Context as _, anyhow, bail, ensure};
-use config::{Backing, Config};
+use config::{Backing, Config, Device};
 use host::{
     Host, block, dir, inode,
     selinux::{self, store},
     systemd,
 };
 use node::{InForce, authority::Authority, layout::RUNTIME_DIR};
+use policy::PolicyInput;
 use std::{io, os::fd::OwnedFd};
 use terms::AbsPath;
 use unit::HANDS_DIR;
@@ -22,8 +23,14 @@ pub struct Installed {
     pub relabelled: Vec<String>,
 }
 
-/// Installs the module of this config unless it is in force already, and corrects the labels of files.
-pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
+/// Installs the module of this config unless it is in force already, and corrects the labels of files. `backing` is what this
+/// node's entry names; none if the config has no entry for it.
+pub fn install<'a>(
+    host: &Host,
+    config: impl Into<PolicyInput<'a>>,
+    backing: Option<&Backing>,
+) -> anyhow::Result<Installed> {
+    let config = config.into();
     let module = policy::module(config);
     let module_changed = observe::in_force(host, &module)? != InForce::Right;
     if module_changed {
@@ -37,14 +44,15 @@ pub fn install(host: &Host, config: &Config) -> anyhow::Result<Installed> {
         );
     }
     let mut relabelled = relabel(host, config)?;
-    relabelled.extend(label_disk(host, config).context("labelling the disk")?);
+    if let Some(Backing::Device(device)) = backing {
+        relabelled.extend(label_disk(host, device).context("labelling the disk")?);
+    }
     Ok(Installed { module_changed, relabelled })
 }
 
 /// Labels a local or cloud disk as the udev rule does. Such a disk is there before the module, and udev doesn't process
 /// it again after the module has brought its label. The LUN of a target is attached later, at the login.
-fn label_disk(host: &Host, config: &Config) -> io::Result<Vec<String>> {
-    let Backing::Device(device) = &config.backing else { return Ok(Vec::new()) };
+fn label_disk(host: &Host, device: &Device) -> io::Result<Vec<String>> {
     let mut names = locate::disks_of_device(host, device)?;
     if let Some(first) = names.first()
         && let Some(disk) = block::disk(host, first)?
@@ -80,7 +88,7 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
             .map_err(why_not)
             .context("taking the policy module out of the policy store")?;
     }
-    let mut relabelled = relabel(host, config)?;
+    let mut relabelled = relabel(host, config.into())?;
     if relabelled.iter().any(|line| line.contains("/etc/systemd/system/")) {
         // systemd caches a unit file's label. If the policy no longer defines the label's type, systemd refuses even
         // status requests for the unit.
@@ -126,8 +134,8 @@ fn why_not(error: impl Into<anyhow::Error>) -> anyhow::Error {
 
 /// Labels all files by the policy in force. restorecon can't reach the directory beneath a mount, and can't change an
 /// immutable one.
-fn relabel(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
-    let data_dir = &config.etcd.data_dir;
+fn relabel(host: &Host, config: PolicyInput<'_>) -> anyhow::Result<Vec<String>> {
+    let data_dir = config.data_dir();
     let fenced = place::is_fenced(host, data_dir)?;
     let mounted = place::mounted_on(host, data_dir).context("reading the mounts")?.is_some();
     let mut paths = policy::labelled(config);
@@ -163,13 +171,13 @@ fn label_beneath(host: &Host, at: &AbsPath, beneath: &OwnedFd, fenced: bool) -> 
 
 /// The file context rules for etcd's data that were made on this machine (`semanage fcontext`). They override every
 /// module.
-pub fn local_rules(host: &Host, config: &Config) -> anyhow::Result<Vec<String>> {
+pub fn local_rules(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String>> {
     let text = host.root.read_opt("/etc/selinux/config")?.unwrap_or_default();
     let policy_type = text.lines().find_map(|line| line.trim().strip_prefix("SELINUXTYPE="));
     let Some(policy_type) = policy_type else { return Ok(Vec::new()) };
     let path = format!("/etc/selinux/{}/contexts/files/file_contexts.local", policy_type.trim());
     let text = host.root.read_opt(path)?.unwrap_or_default();
     let ours = policy::type_of(policy::DATA_LABEL).ok_or_else(|| anyhow!("no type"))?;
-    let about = |line: &&str| policy::is_rule_about(line, &config.etcd.data_dir) && !line.contains(ours);
+    let about = |line: &&str| policy::is_rule_about(line, data_dir) && !line.contains(ours);
     Ok(text.lines().filter(about).map(str::to_owned).collect())
 }

@@ -1,9 +1,12 @@
 //! Without the module, or with a program that lost its label, the service must fail. Also tests what `selinux
 //! remove` leaves.
 
-use anyhow::{Result, bail};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 
 use super::super::{check, failed};
+use crate::host;
 use crate::node::Node;
 use crate::stage::Stage;
 
@@ -17,6 +20,18 @@ pub(super) fn without_the_label(node: &Node) -> Result<()> {
 /// The module was removed, so the kernel does not know the context in the unit.
 pub(super) fn without_the_module(node: &Node) -> Result<()> {
     fails(node, "229", "SELINUX_CONTEXT")
+}
+
+/// A node without an entry gets the module all the same. Without it systemd could not start the service there, and nobody would
+/// read that the entry is missing.
+pub(super) fn without_an_entry(node: &Node) -> Result<()> {
+    node.ok("hostname master-9; systemctl restart etcd-lun-selinux.service; systemctl start --no-block etcd-lun.service")?;
+    let said = host::poll(Duration::from_secs(60), Duration::from_secs(1), || {
+        let said = node.said("etcd-lun.service")?;
+        Ok(failed("no-node-entry", &["master-9"]).is_in(&said).is_ok().then_some(()))
+    })?;
+    said.context("etcd-lun.service does not say that the node has no entry")?;
+    node.ok("systemctl stop etcd-lun.service").map(drop)
 }
 
 fn fails(node: &Node, code: &str, name: &str) -> Result<()> {

@@ -97,7 +97,8 @@ fn service(stage: &mut Stage) -> Result<()> {
     comes_late(stage)?;
     rollback_ends(stage)?;
     closed::removed(stage)?;
-    closed::without_the_module(&stage.node)
+    closed::without_the_module(&stage.node)?;
+    closed::without_an_entry(&stage.node)
 }
 
 /// A disk with the object of an image. Debian's policy confines podman more than Red Hat's does, and denies it to have the
