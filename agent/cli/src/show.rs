@@ -3,8 +3,8 @@
 use super::page::Page;
 use config::{Config, Iscsi, Runtime};
 use node::{
-    Content, Etcd, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Node, Retired, Selinux, Session,
-    authority::{Authority, Stamp},
+    Content, Etcd, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Node, Retired, SeenSession, Selinux,
+    authority::{Authority, Record, Stamp},
     layout::{RETIRED, RETURNING},
 };
 use plan::{Goal, Horizon, Occasion, Plan};
@@ -85,14 +85,8 @@ fn outline(config: &Config, node: &Node) -> String {
     )
 }
 
-/// `status`
-pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
-    let mut page = Page::default();
-    page.line("node", format!("{} ({})", node.identity.hostname, node.identity.machine_id));
-    namespace(&mut page, node);
-    page.line("last run", last_run);
-    page.line("MISSING", node.missing_tools.join("\n"));
-    page.fact("authority", &node.record, |record| match record {
+fn authority(record: Option<&Record>) -> String {
+    match record {
         None => "local disk: not migrated".into(),
         Some(record) if record.rolled_back => format!(
             "{}, generation {}: rolled back on purpose; only `etcd-lun apply` by hand moves the data again",
@@ -101,7 +95,28 @@ pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
         Some(record) => {
             format!("{}, generation {}, use {}", record.authority, record.generation, record.activations)
         }
-    });
+    }
+}
+
+/// `status` while the config cannot be used: what this node knows without it.
+pub(super) fn status_without_config(record: &Fact<Option<Record>>, last_run: &str) -> String {
+    let mut page = Page::default();
+    page.line("last run", last_run);
+    page.fact("authority", record, |record| authority(record.as_ref()));
+    if let Some(Some(record)) = record.known() {
+        page.line("LUN", format!("{}, XFS {}", record.wwid, record.uuid));
+    }
+    page.0
+}
+
+/// `status`
+pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
+    let mut page = Page::default();
+    page.line("node", format!("{} ({})", node.identity.hostname, node.identity.machine_id));
+    namespace(&mut page, node);
+    page.line("last run", last_run);
+    page.line("MISSING", node.missing_tools.join("\n"));
+    page.fact("authority", &node.record, |record| authority(record.as_ref()));
     page.fact("etcd", &node.etcd, |found| etcd(found, node.rolled_back().is_some()));
     if let Some(cluster) = &node.cluster {
         page.fact("cluster", cluster, ToString::to_string);
@@ -177,7 +192,7 @@ pub(super) fn selinux(found: &Selinux) -> String {
     format!("{mode}; {module}\nthis process{unit} is {context}, its program {program}")
 }
 
-fn session(session: &Session) -> String {
+fn session(session: &SeenSession) -> String {
     format!("{}: {} at {}", session.sid, session.state, session.at())
 }
 

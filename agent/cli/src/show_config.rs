@@ -57,6 +57,7 @@ pub(super) fn config(config: &Config, whose: &str, found: &Files) -> String {
         Runtime::StaticPod { manifest } => format!("static pod of {manifest}"),
     };
     page.line("etcd", format!("{runtime}, data in {}", config.etcd.data_dir));
+    page.line("XFS label", config.lun.label.to_string());
     page.line("mount options", config.lun.unit_options(config.backing.iscsi().is_some()).join(","));
     page.line(
         "gate",
@@ -66,6 +67,11 @@ pub(super) fn config(config: &Config, whose: &str, found: &Files) -> String {
         },
     );
     page.line("attach timeout", config.boot.attach_timeout.to_string());
+    page.line(
+        "limit",
+        format!("etcd is not stopped while its last blocks take more than {}", config.lun.max_switch),
+    );
+    page.line("old local data", format!("kept for {} at least", config.lun.keep_retired));
     if let Some(limit) = config.lun.require_fsync_p99 {
         page.line("required speed", format!("99 of 100 fdatasync calls within {limit}"));
     }

@@ -63,7 +63,15 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
 
 /// `status`
 pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (host, config, node) = look(file, Asked::BY_HAND)?;
+    let seen = look(file, Asked::BY_HAND);
+    // Somebody whose etcd is down for a wrong config wants to know where the data is.
+    if let Err(Exit::Usage(_)) = &seen
+        && !output.json
+        && let Ok((host, _)) = config::machine_to_look()
+    {
+        print_out(&show::status_without_config(&observe::record(&host), &last_run(&host)));
+    }
+    let (host, config, node) = seen?;
     if output.json {
         return print_json(&STATUS, &node);
     }
