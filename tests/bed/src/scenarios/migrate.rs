@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
+use super::boot::reboots_with_target_gone;
 use super::login::NO_ANSWER;
 use super::{check, refused};
 use crate::scene::{self, Wanted};
@@ -72,7 +73,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stays_down(stage)?;
             stage.target.restart()?;
             stage.apply()?;
-            stage.is_on_lun()
+            stage.is_on_lun()?;
+            // No boot has started a unit of ours on this node: its mount alone must let the shutdown end.
+            reboots_with_target_gone(stage)
         }),
     ]
 }

@@ -141,7 +141,7 @@ fn gate_by_hand(stage: &mut Stage) -> Result<()> {
 
 /// The node must shut down in limited time although its LUN is gone and etcd runs on it. The time-out is an
 /// hour while the node runs, and short while it shuts down.
-fn reboots_with_target_gone(stage: &mut Stage) -> Result<()> {
+pub(in super::super) fn reboots_with_target_gone(stage: &mut Stage) -> Result<()> {
     // Unwritten data, so that the unmount has to wait for the LUN.
     stage.node.ok(&format!("etcdctl put {LAST} yes"))?;
     let patience = "cat /sys/class/iscsi_session/session*/recovery_tmo";

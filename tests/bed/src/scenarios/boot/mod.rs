@@ -24,6 +24,8 @@ mod gone;
 mod pool;
 pub(super) mod static_pod;
 
+pub(super) use gone::reboots_with_target_gone;
+
 pub(super) fn scenarios() -> Vec<Scenario> {
     [pool::scenarios(), gone::scenarios(), static_pod::scenarios()].into_iter().flatten().collect()
 }
