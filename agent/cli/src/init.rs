@@ -9,7 +9,7 @@ use super::{
 use anyhow::Context as _;
 use clap::{Args, ValueHint};
 use config::{MAIN_FILE, Pool, Source};
-use host::Host;
+use host::{Host, iscsi};
 use std::{
     io::{self, BufRead as _, IsTerminal as _},
     path::PathBuf,
@@ -51,7 +51,12 @@ pub(super) fn run(options: &Options) -> Result<(), Exit> {
         let line = line.trim();
         Ok(Some(if line.is_empty() { default } else { line }.to_owned()))
     };
-    let text = config(&mut |question, default, check| {
+    let mut shown = |portals: &[Portal], initiator: &Iqn| match asks_again {
+        true => shown_targets(portals, initiator),
+        // A script knows what it answers, and nobody expects that it talks to the array.
+        false => Vec::new(),
+    };
+    let text = config(&mut shown, &mut |question, default, check| {
         loop {
             let Some(line) = answer(question, default)? else {
                 return Err(Exit::Usage(format!(
@@ -89,27 +94,69 @@ type Check<'a> = &'a dyn Fn(&str) -> Result<(), String>;
 /// Asks a question with this default, until the answer passes the check.
 type Ask<'a> = &'a mut dyn FnMut(&str, &str, Check<'_>) -> Result<String, Exit>;
 
+/// The names of the targets that these portals show an initiator of this name.
+type Shown<'a> = &'a mut dyn FnMut(&[Portal], &Iqn) -> Vec<String>;
+
+/// Asks the portals one after the other, until one has answered, and says what it shows. It may not be reached from here, or want
+/// CHAP: then a person types the name.
+fn shown_targets(portals: &[Portal], initiator: &Iqn) -> Vec<String> {
+    for portal in portals {
+        print_err(&format!("asking {portal} for its targets, as {initiator}"));
+        match iscsi::send_targets(portal, initiator) {
+            Ok(found) => {
+                let mut names: Vec<String> = Vec::new();
+                for one in &found.targets {
+                    let at = one.portal.as_ref().map(|portal| format!(" at {portal}")).unwrap_or_default();
+                    print_err(&format!("  it shows {}{at}", one.target));
+                    if !names.contains(&one.target) {
+                        names.push(one.target.clone());
+                    }
+                }
+                if names.is_empty() {
+                    print_err("  it shows no target: see that the array allows this initiator name");
+                }
+                return names;
+            }
+            Err(error) => print_err(&format!("  {error}")),
+        }
+    }
+    print_err("no portal has named its targets to this machine: type the name, as the array shows it");
+    Vec::new()
+}
+
 /// The config that the answers make, with a comment where a person may want to change it.
-fn config(ask: Ask<'_>) -> Result<String, Exit> {
+fn config(shown: Shown<'_>, ask: Ask<'_>) -> Result<String, Exit> {
     let portals = ask("The target's portals, such as 192.168.10.5, 192.168.11.5", "", &|text| {
         each(text, |one| one.parse::<Portal>().map(drop).map_err(|error| error.to_string()))
-    })?;
-    let portals: Vec<_> = parts(&portals).map(quoted).collect();
-    let iqn = ask(
-        "The target's name (the array shows it, and `iscsiadm -m discovery -t sendtargets -p PORTAL`)",
-        "",
-        &|text| text.parse::<Iqn>().map(drop).map_err(|error| error.to_string()),
-    )?;
-    let user = ask("The user name of CHAP; `none` without CHAP", "none", &|_| Ok(()))?;
-    let runtime = ask("What runs etcd: static-pod (OpenShift) or systemd", "static-pod", &|text| {
-        let known = ["static-pod", "systemd"].contains(&text);
-        if known { Ok(()) } else { Err(format!("`{text}` is neither static-pod nor systemd")) }
     })?;
     let names = ask("The host names of the nodes, such as master-0, master-1, master-2", "", &|text| {
         each(text, |one| {
             let plain = |b: u8| b.is_ascii_alphanumeric() || b"-.".contains(&b);
             if one.bytes().all(plain) { Ok(()) } else { Err(format!("`{one}` is not a host name")) }
         })
+    })?;
+    let mut nodes: Vec<(&str, Iqn)> = Vec::new();
+    for name in parts(&names) {
+        let short = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
+        let default = format!("iqn.1994-05.com.redhat:{short}");
+        let question = format!("The initiator name of {name}, which the array must allow");
+        let initiator = ask(&question, &default, &|text| {
+            Iqn::of_initiator(text).map(drop).map_err(|error| error.to_string())
+        })?;
+        nodes.push((name, Iqn::of_initiator(&initiator).map_err(|error| Exit::Usage(error.to_string()))?));
+    }
+    // Many arrays show a target only to the initiators that it allows.
+    let there: Vec<Portal> = parts(&portals).filter_map(|one| one.parse().ok()).collect();
+    let targets = nodes.first().map(|(_, initiator)| shown(&there, initiator)).unwrap_or_default();
+    let only = if let [only] = targets.as_slice() { only.as_str() } else { "" };
+    let iqn = ask("The target's name, as the array shows it", only, &|text| {
+        text.parse::<Iqn>().map(drop).map_err(|error| error.to_string())
+    })?;
+    let portals: Vec<_> = parts(&portals).map(quoted).collect();
+    let user = ask("The user name of CHAP; `none` without CHAP", "none", &|_| Ok(()))?;
+    let runtime = ask("What runs etcd: static-pod (OpenShift) or systemd", "static-pod", &|text| {
+        let known = ["static-pod", "systemd"].contains(&text);
+        if known { Ok(()) } else { Err(format!("`{text}` is neither static-pod nor systemd")) }
     })?;
     let mut text = format!(
         "# A config of etcd-lun, the same on all nodes: {MAIN_FILE}, mode 0600.\n\
@@ -127,20 +174,14 @@ fn config(ask: Ask<'_>) -> Result<String, Exit> {
     }
     text += &format!("\n[etcd]\nruntime = {}\n", quoted(&runtime));
     text += "\n[boot]\ngate = \"etcd\"                      # \"kubelet\": without its LUN, nothing of the cluster starts on a node\n";
-    for name in parts(&names) {
-        let short = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
-        let default = format!("iqn.1994-05.com.redhat:{short}");
-        let initiator =
-            ask(&format!("The initiator name of {name}, which the array must allow"), &default, &|text| {
-                Iqn::of_initiator(text).map(drop).map_err(|error| error.to_string())
-            })?;
+    for (name, initiator) in nodes {
         let lun = ask(&format!("The LUN of {name}: its number at the array, or its WWID"), "1", &|text| {
             lun(text).map(drop)
         })?;
         text += &format!(
             "\n[[node]]\nhostname = {}\ninitiator = {}\n{}\n",
             quoted(name),
-            quoted(&initiator),
+            quoted(initiator.as_str()),
             lun_line(&lun)
         );
     }
@@ -193,8 +234,19 @@ mod tests {
     use super::*;
 
     fn answered(answers: &[&str]) -> Result<String, String> {
+        answered_with(&[], answers)
+    }
+
+    const TARGET: &str = "iqn.2024-02.com.example:etcd";
+
+    /// With these targets shown.
+    fn answered_with(shown: &[&str], answers: &[&str]) -> Result<String, String> {
         let mut rest = answers.iter();
-        config(&mut |question, default, check| {
+        let mut shown = |portals: &[Portal], initiator: &Iqn| {
+            assert!(!portals.is_empty() && initiator.as_str().starts_with("iqn."));
+            shown.iter().map(|&name| name.to_owned()).collect()
+        };
+        config(&mut shown, &mut |question, default, check| {
             let line = rest.next().map_or(default, |line| if line.is_empty() { default } else { line });
             check(line).map_err(|why| Exit::Usage(format!("{question}: {why}")))?;
             Ok(line.to_owned())
@@ -207,13 +259,13 @@ mod tests {
         let wwid = "naa.60014050000000000000000000000002";
         let text = answered(&[
             "192.168.10.5, [2001:db8::5]:3261",
-            "iqn.2024-02.com.example:etcd",
-            "it's \"one\"",
-            "",
             "master-0 Master-1.example.com",
             "",
-            "7",
             "",
+            TARGET,
+            "it's \"one\"",
+            "",
+            "7",
             wwid,
         ])
         .unwrap();
@@ -232,18 +284,26 @@ mod tests {
         for (answers, says) in [
             (&[""][..], "one value is needed"),
             (&["192.168.10.5:0"], "portal"),
-            (&["192.168.10.5", "etcd"], "iSCSI name"),
-            (&["192.168.10.5", "iqn.2024-02.com.example:etcd", "", "pod"], "neither static-pod nor systemd"),
-            (&["192.168.10.5", "iqn.2024-02.com.example:etcd", "", "", "a/b"], "is not a host name"),
-            (&["192.168.10.5", "iqn.2024-02.com.example:etcd", "", "", "a", "IQN.x"], "iSCSI name"),
-            (&["192.168.10.5", "iqn.2024-02.com.example:etcd", "", "", "a", "", "one"], "`one`"),
-            (
-                &["192.168.10.5", "iqn.2024-02.com.example:etcd", "", "", "a", "", "300"],
-                "give the LUN's WWID",
-            ),
+            (&["192.168.10.5", "a/b"], "is not a host name"),
+            (&["192.168.10.5", "a", "IQN.x"], "iSCSI name"),
+            (&["192.168.10.5", "a", "", "etcd"], "iSCSI name"),
+            (&["192.168.10.5", "a", "", TARGET, "", "pod"], "neither static-pod nor systemd"),
+            (&["192.168.10.5", "a", "", TARGET, "", "", "one"], "`one`"),
+            (&["192.168.10.5", "a", "", TARGET, "", "", "300"], "give the LUN's WWID"),
         ] {
             let said = answered(answers).unwrap_err();
             assert!(said.contains(says), "{answers:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_the_only_one_need_not_be_typed() {
+        let answers = ["192.168.10.5", "a", "", "", "", "", "1"];
+        let text = answered_with(&[TARGET], &answers).unwrap();
+        assert!(text.contains(&format!("iqn = \"{TARGET}\"")), "{text}");
+        for none_or_several in [&[][..], &[TARGET, "iqn.2024-02.com.example:other"]] {
+            let said = answered_with(none_or_several, &answers).unwrap_err();
+            assert!(said.contains("The target's name"), "{said}");
         }
     }
 }

@@ -132,7 +132,7 @@ pub fn parse_discovered(text: &str) -> Announced {
 
 /// iscsiadm puts brackets around every host without a dot: around IPv6 addresses, and also around short names
 /// (`idbm_print_node_flat`, usr/idbm.c).
-fn parse_portal(text: &str) -> Option<Portal> {
+pub(super) fn parse_portal(text: &str) -> Option<Portal> {
     let (host, port) = text.rsplit_once(':')?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     // Parsed like the portals in the config: what is wrong there, such as port 0, is wrong here too.

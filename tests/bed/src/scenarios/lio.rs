@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::health::finding;
-use super::login::{NO_DISCOVERY, NO_LOGIN};
+use super::login::{NO_DISCOVERY, NO_LOGIN, first_config};
 use super::{Declined, carries, check, failed, faults, paths, refused, unhealthy};
 use crate::host::Output;
 use crate::net::{Machine, Path};
@@ -75,6 +75,7 @@ fn ways_in(stage: &mut Stage, target: &Node) -> Result<()> {
             target.ok("targetcli /iscsi set discovery_auth enable=0")?;
         }
         let own = wwid(&set_up(target)?, "master-0")?;
+        asked_from_a_desk(stage, wanted.discovery_chap.is_none())?;
         // Under multipath each path must lead to the same LUN.
         let wanted = Wanted { wwid: Some(own), ..wanted };
         stage.configure(&wanted)?;
@@ -82,6 +83,18 @@ fn ways_in(stage: &mut Stage, target: &Node) -> Result<()> {
             paths::prepare_multipathd(stage)?;
         }
         there_and_back(stage, sessions).context(told)?;
+    }
+    Ok(())
+}
+
+/// LIO shows a target only to an initiator that it allows, and with CHAP for discovery to nobody without it.
+fn asked_from_a_desk(stage: &Stage, open: bool) -> Result<()> {
+    let said = first_config(stage, &portal(), scene::INITIATOR, IQN)?;
+    let allowed: &[&str] = if open { &["it shows", IQN] } else { &["it wants CHAP"] };
+    carries(&said, allowed)?;
+    if open {
+        let said = first_config(stage, &portal(), "iqn.1994-05.com.redhat:nobody", IQN)?;
+        carries(&said, &["it shows no target"])?;
     }
     Ok(())
 }
