@@ -8,7 +8,7 @@ use anyhow::Result;
 use bed::bed::Bed;
 use bed::exit;
 use clap::{Parser, Subcommand};
-use lab::{compare, desk, roll, switch};
+use lab::{compare, desk, roll, storage, switch};
 
 /// Measures etcd-lun on real nodes in virtual machines. No test of the suite depends on it.
 #[derive(Parser)]
@@ -58,6 +58,12 @@ enum Verb {
         #[arg(long)]
         write_tour: bool,
     },
+    /// Measure a good and a bad LUN with `bench`, by the commands of docs/bench.md.
+    Storage {
+        /// The static etcd-lun binary.
+        #[arg(long)]
+        agent: PathBuf,
+    },
     /// Move an etcd with databases of these sizes while a client writes, and measure how long it gets no answer: in a plain
     /// restart, in a move by hand, and in etcd-lun's. Print a table and a plot.
     Switch {
@@ -93,6 +99,7 @@ fn play(verb: Verb) -> Result<()> {
         Verb::Desk { agent } => desk::serve(&Bed::make()?, &agent),
         Verb::Compare { agent, only, times } => compare::play(&Bed::make()?, &agent, &only, times),
         Verb::Roll { agent, rollback, write_tour } => roll::play(&Bed::make()?, &agent, rollback, write_tour),
+        Verb::Storage { agent } => storage::play(&Bed::make()?, &agent),
         Verb::Switch { agent, sizes, runtimes, ways, times, lun } => {
             switch::play(&Bed::make()?, &agent, &sizes, &runtimes, &ways, times, lun.as_deref())
         }
