@@ -168,14 +168,14 @@ fn a_migrated_node_names_the_tools_that_are_gone() {
 #[test]
 fn every_check_finds_and_every_check_can_fail_to_tell() {
     type Change = fn(&mut Node);
-    let session = |node: &mut Node| known(&mut node.sessions)[0].state = "FAILED".into();
+    let session = |node: &mut Node| known(&mut node.sessions)[0].session.state = "FAILED".into();
     let broken: &[(&str, Change, &str)] = &[
         ("record", |node| node.record = Fact::Known(None), "not migrated"),
         ("session", session, "is FAILED"),
         (
             "session",
             |node| {
-                known(&mut node.sessions)[0].state = "FAILED".into();
+                known(&mut node.sessions)[0].session.state = "FAILED".into();
                 node.answering = vec!["10.77.0.1".parse().unwrap()];
             },
             "its portal accepts connections, so if this stays, the target refuses the log-in",
@@ -201,8 +201,16 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             },
             "an earlier release left the node record of 10.77.0.1:3260: `iscsiadm --logoutall` ends etcd's session by it",
         ),
-        ("session-timeout", |node| known(&mut node.sessions)[0].recovery_timeout = Some(5), "waits 5 s"),
-        ("session-timeout", |node| known(&mut node.sessions)[0].recovery_timeout = None, "waits for ever"),
+        (
+            "session-timeout",
+            |node| known(&mut node.sessions)[0].session.recovery_timeout = Some(5),
+            "waits 5 s",
+        ),
+        (
+            "session-timeout",
+            |node| known(&mut node.sessions)[0].session.recovery_timeout = None,
+            "waits for ever",
+        ),
         (
             "retired",
             |node| {
@@ -214,7 +222,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ),
         (
             "initiator-name",
-            |node| known(&mut node.sessions)[0].initiator = Some("iqn.2000-01.x:y".into()),
+            |node| known(&mut node.sessions)[0].session.initiator = Some("iqn.2000-01.x:y".into()),
             "the config says",
         ),
         (
@@ -252,7 +260,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             "mount",
             |node| {
                 known(&mut node.mount).as_mut().unwrap().io_error = true;
-                known(&mut node.sessions)[0].state = "FREE".into();
+                known(&mut node.sessions)[0].session.state = "FREE".into();
             },
             "has shut down; make the target reachable",
         ),
@@ -398,10 +406,10 @@ fn what_a_map_or_a_gap_changes() {
     let LunView::Seen(lun) = known(&mut mapped.lun) else { panic!() };
     lun.multipath = Multipath::Mapped;
     let with_map = health_facts(None);
-    known(&mut mapped.sessions)[0].recovery_timeout = Some(5);
+    known(&mut mapped.sessions)[0].session.recovery_timeout = Some(5);
     let Outcome::Ok(said) = detail(&report(&with_map, &mapped), "session-timeout") else { panic!() };
     assert!(said.contains("as multipathd sets it"), "{said}");
-    known(&mut mapped.sessions)[0].recovery_timeout = Some(30);
+    known(&mut mapped.sessions)[0].session.recovery_timeout = Some(30);
     assert!(matches!(detail(&report(&with_map, &mapped), "session-timeout"), Outcome::Ok(_)));
     // Without an address, there are no checks of etcd's metrics.
     assert!(report(&health_facts(None), &migrated()).rows.iter().all(|row| row.check != "wal-fsync"));

@@ -19,7 +19,7 @@ fn of_a_map_that_the_config_asks_for() {
         let mut node = migrated();
         let LunView::Seen(lun) = known(&mut node.lun) else { panic!() };
         lun.multipath = multipath;
-        known(&mut node.sessions)[0].recovery_timeout = Some(5);
+        known(&mut node.sessions)[0].session.recovery_timeout = Some(5);
         node.initiator.multipathd_active = Fact::Known(runs);
         node
     };
@@ -73,7 +73,7 @@ fn of_a_map_that_the_config_asks_for() {
     }
     for seconds in [Some(6), None] {
         let mut late = good.clone();
-        known(&mut late.sessions)[0].recovery_timeout = seconds;
+        known(&mut late.sessions)[0].session.recovery_timeout = seconds;
         found(&wanted, &late, &facts, "session-timeout", "set `fast_io_fail_tmo 5` in /etc/multipath.conf");
     }
 }

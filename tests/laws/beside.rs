@@ -4,14 +4,13 @@ use super::*;
 use etcd_lun::plan::rollback;
 
 /// A CSI driver's session to the same target. Its LUN is in use.
-fn of_others() -> Session {
-    Session {
-        sid: 7,
-        initiator: Some("iqn.1994-05.com.redhat:node".into()),
-        interface: Some("default".into()),
-        in_use: vec!["sdx".into()],
-        ..session()
-    }
+fn of_others() -> SeenSession {
+    let session = shown(session(), |session| {
+        session.sid = 7;
+        session.initiator = Some("iqn.1994-05.com.redhat:node".into());
+        session.interface = Some("default".into());
+    });
+    SeenSession { in_use: vec!["sdx".into()], ..session }
 }
 
 fn ids(node: &Node) -> Vec<&'static str> {
@@ -26,14 +25,15 @@ fn sessions_of_others_are_neither_used_nor_ended() {
     for (in_use, state) in
         [(vec!["sdx".to_owned()], "LOGGED_IN"), (Vec::new(), "LOGGED_IN"), (Vec::new(), "FAILED")]
     {
-        node.sessions = Fact::Known(vec![Session { in_use, state: state.into(), ..of_others() }]);
+        let seen = shown(of_others(), |session| session.state = state.into());
+        node.sessions = Fact::Known(vec![SeenSession { in_use, ..seen }]);
         assert_eq!(ids(&node), ["log-in", "attach-lun"]);
     }
     // A rollback ends the session of ours that nobody uses, and no other one.
     let mut node = attached(Content::Blank);
     node.record = Fact::Known(Some(rolled_back(DATA)));
     node.local = Fact::Known(dir(&["member"], false));
-    known(&mut node.sessions).push(Session { in_use: Vec::new(), ..of_others() });
+    known(&mut node.sessions).push(SeenSession { in_use: Vec::new(), ..of_others() });
     let end = rollback(&config(), &node).unwrap();
     let ended: Vec<_> = end.steps.iter().filter(|step| matches!(step, Step::LogOut { .. })).collect();
     assert_eq!(ended, [&Step::LogOut { sid: 1 }]);
@@ -44,7 +44,11 @@ fn a_session_without_our_interface_is_not_ours_whatever_its_name_is() {
     // A machine that boots from another LUN of the same target, with the name that the config has.
     let mut node = node();
     node.initiator.name = Fact::Known(Some("iqn.1994-05.com.redhat:node".into()));
-    let root = Session { interface: Some("default".into()), in_use: vec!["sda".into()], sid: 9, ..session() };
+    let seen = shown(session(), |session| {
+        session.interface = Some("default".into());
+        session.sid = 9;
+    });
+    let root = SeenSession { in_use: vec!["sda".into()], ..seen };
     node.sessions = Fact::Known(vec![root]);
     assert_eq!(ids(&node), ["log-in", "attach-lun"]);
 }
@@ -53,7 +57,7 @@ fn a_session_without_our_interface_is_not_ours_whatever_its_name_is() {
 fn a_former_name_ends_only_a_free_session_of_ours() {
     let former = Some("iqn.2000-01.com.example:former".to_owned());
     let mut node = attached(Content::Blank);
-    known(&mut node.sessions)[0].initiator.clone_from(&former);
+    known(&mut node.sessions)[0].session.initiator.clone_from(&former);
     assert_eq!(ids(&node), ["log-out", "log-in", "attach-lun"]);
     known(&mut node.sessions)[0].in_use = vec!["sdb".into()];
     let refusal = plan(&config(), &node, Occasion::ByHand).unwrap_err();
@@ -63,7 +67,7 @@ fn a_former_name_ends_only_a_free_session_of_ours() {
     );
     // While etcd runs on the LUN, nothing changes.
     let mut node = migrated();
-    known(&mut node.sessions)[0].initiator = former;
+    known(&mut node.sessions)[0].session.initiator = former;
     assert_eq!(ids(&node), [""; 0]);
     assert!(matches!(node.mount, Fact::Known(Some(DataMount { .. }))));
 }

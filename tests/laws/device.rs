@@ -76,8 +76,9 @@ fn rolls_back_as_with_a_target() {
     let (target, device) = (config_for("systemd"), device_config_for("systemd"));
     let (mut plans, mut refusals) = (0, 0);
     every_way_back(|node| {
-        let connected =
-            |sessions: &Vec<Session>| sessions.iter().any(|one| one.target == TARGET && one.is_logged_in());
+        let connected = |sessions: &Vec<SeenSession>| {
+            sessions.iter().any(|one| one.target == TARGET && one.is_logged_in())
+        };
         if !node.sessions.known().is_some_and(connected) {
             return;
         }
@@ -91,7 +92,7 @@ fn rolls_back_as_with_a_target() {
         }
         // Sessions have time-outs and disks have none, so the time-out is set to the right value.
         let mut node = node.clone();
-        known(&mut node.sessions).iter_mut().for_each(|session| session.recovery_timeout = Some(3600));
+        known(&mut node.sessions).iter_mut().for_each(|one| one.session.recovery_timeout = Some(3600));
         assert_eq!(gist(decided), gist(rollback(&target, &node)), "{node:#?}");
     });
     assert!(plans > 100 && refusals > 100, "{plans} plans, {refusals} refusals");

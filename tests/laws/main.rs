@@ -38,14 +38,14 @@ use etcd_lun::{
     config::{Config, Gate, Runtime},
     node::{
         Content, DataMount, Etcd, EtcdState, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath,
-        Node, Selinux, Session, User,
+        Node, SeenSession, Selinux, User,
         authority::{Authority, Record, Stamp},
     },
     plan::{
         ClusterRefusal, Goal, Occasion, Plan, Refusal, RollbackRefusal, Step, has_lost_its_lun, plan,
-        step::StartEtcd,
+        step::{StartEtcd, StopEtcd},
     },
-    terms::Bytes,
+    terms::{Bytes, Portal},
 };
 use machine::World;
 use say::say;

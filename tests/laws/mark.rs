@@ -17,7 +17,7 @@ fn only_a_mounted_authoritative_lun_is_marked() {
             for stamp in stamps() {
                 node.mounted_stamp = stamp;
                 for state in ["LOGGED_IN", "FAILED", "FREE"] {
-                    known(&mut node.sessions)[0].state = state.into();
+                    known(&mut node.sessions)[0].session.state = state.into();
                     visit(&node);
                 }
             }
@@ -58,7 +58,7 @@ fn only_a_mounted_authoritative_lun_is_marked() {
 fn what_is_not_a_fault_is_not_refused() {
     let config = config();
     let mut lost = migrated();
-    known(&mut lost.sessions)[0].state = "FAILED".into();
+    known(&mut lost.sessions)[0].session.state = "FAILED".into();
     let mut silent = migrated();
     machine::seen(&mut silent).silent = true;
     for (node, why) in [

@@ -142,7 +142,9 @@ fn only_a_map_leaves_the_wait_to_multipathd() {
         runs::to_the_end(&mut world);
         machine::seen(&mut world.node).multipath = multipath;
         let seconds = u32::try_from(PATH_FAILS_AFTER.0.as_secs()).unwrap();
-        known(&mut world.node.sessions).iter_mut().for_each(|one| one.recovery_timeout = Some(seconds));
+        known(&mut world.node.sessions)
+            .iter_mut()
+            .for_each(|one| one.session.recovery_timeout = Some(seconds));
         let node = with_multipathd(Fact::Known(runs), &world.node);
         let planned = plan(&support::config(), &node, Occasion::ByHand).unwrap();
         assert_eq!(at(&planned, "set-timeout").is_some(), is_set, "{runs}, {multipath:?}");

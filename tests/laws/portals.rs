@@ -17,30 +17,32 @@ fn two_portals() -> Config {
 }
 
 /// Sessions at one portal: none, and one in each state that matters. `sdz` is a disk of somebody else.
-fn at_portal(sid: u32, portal: &str) -> Vec<Option<Session>> {
+fn at_portal(sid: u32, portal: &str) -> Vec<Option<SeenSession>> {
     let path = format!("sd{sid}");
-    let base = || Session {
-        sid,
-        portal: Some(format!("{portal}:3260")),
-        configured: Some(portal).filter(|one| *one != FORMER).map(|one| one.parse().unwrap()),
-        recovery_timeout: Some(3600),
+    let portal: Portal = portal.parse().unwrap();
+    let base = || SeenSession {
+        configured: (portal.host() != FORMER).then(|| portal.clone()),
         in_use: vec![path.clone()],
-        ..session()
+        ..shown(session(), |session| {
+            session.sid = sid;
+            session.portal = Some((&portal).into());
+            session.recovery_timeout = Some(3600);
+        })
     };
+    let in_state = |state: &str| shown(base(), |session| session.state = state.into());
     vec![
         None,
         Some(base()),
-        Some(Session { state: "FAILED".into(), ..base() }),
-        Some(Session { state: "FREE".into(), ..base() }),
-        Some(Session { in_use: Vec::new(), ..base() }),
-        Some(Session { in_use: vec![path.clone(), "sdz".into()], ..base() }),
-        Some(Session { in_use: vec!["sdz".into()], ..base() }),
-        Some(Session { portal: None, configured: None, state: "FREE".into(), ..base() }),
-        Some(Session {
-            interface: Some("default".into()),
-            initiator: Some("iqn.2001-01.com.other:a".into()),
-            ..base()
-        }),
+        Some(in_state("FAILED")),
+        Some(in_state("FREE")),
+        Some(SeenSession { in_use: Vec::new(), ..base() }),
+        Some(SeenSession { in_use: vec![path.clone(), "sdz".into()], ..base() }),
+        Some(SeenSession { in_use: vec!["sdz".into()], ..base() }),
+        Some(SeenSession { configured: None, ..shown(in_state("FREE"), |session| session.portal = None) }),
+        Some(shown(base(), |session| {
+            session.interface = Some("default".into());
+            session.initiator = Some("iqn.2001-01.com.other:a".into());
+        })),
     ]
 }
 
@@ -51,7 +53,7 @@ fn every_mounted(mut visit: impl FnMut(&Node)) {
         for new in at_portal(2, NEW) {
             for old in at_portal(3, FORMER) {
                 let sessions: Vec<_> = [&kept, &new, &old].into_iter().flatten().cloned().collect();
-                let is_ours = |one: &&Session| one.interface.as_deref() == Some("etcd-lun");
+                let is_ours = |one: &&SeenSession| one.interface.as_deref() == Some("etcd-lun");
                 let paths = sessions.iter().filter(is_ours).flat_map(|one| &one.in_use);
                 let paths: Vec<_> = paths.filter(|disk| *disk != "sdz").cloned().collect();
                 // Disks of the LUN that nobody has taken into the map.
@@ -90,8 +92,8 @@ fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static st
     let lun = machine::seen(&mut node).clone();
     let mapped = lun.multipath == Multipath::Mapped && node.initiator.multipathd_active == Fact::Known(true);
     let sessions = known(&mut node.sessions);
-    let is_path = |one: &Session| one.in_use.iter().any(|disk| lun.paths.contains(disk));
-    let ours = |one: &Session| one.interface.as_deref() == Some("etcd-lun");
+    let is_path = |one: &SeenSession| one.in_use.iter().any(|disk| lun.paths.contains(disk));
+    let ours = |one: &SeenSession| one.interface.as_deref() == Some("etcd-lun");
     let mut free: Vec<_> = sessions.iter().filter(|one| one.in_use.is_empty()).map(|one| one.sid).collect();
     for step in &plan.steps {
         if occasion == Occasion::Boot && !matches!(step, Step::SetTimeout { .. }) {
@@ -116,7 +118,7 @@ fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static st
                 }
             }
             Step::RemovePath(RemovePath { map, path, sid }) if mapped => {
-                let works = |one: &&Session| {
+                let works = |one: &&SeenSession| {
                     one.sid != *sid && one.is_logged_in() && one.configured.is_some() && is_path(one)
                 };
                 let leaves = sessions.iter().find(|one| one.sid == *sid).ok_or("no such session")?;
@@ -203,7 +205,7 @@ fn a_plan_that_takes_away_the_last_path_is_found() {
     early.steps.remove(0);
     assert!(judge(&node, &early, Occasion::ByHand).is_err(), "its path is still in the map");
     let mut lost = node.clone();
-    known(&mut lost.sessions)[0].state = "FAILED".into();
+    known(&mut lost.sessions)[0].session.state = "FAILED".into();
     assert!(judge(&lost, &right, Occasion::ByHand).is_err(), "the other path does not work");
     assert!(plan(&config, &lost, Occasion::ByHand).unwrap().is_empty());
     let mut unmapped = node.clone();

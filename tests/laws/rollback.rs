@@ -4,7 +4,7 @@
 use super::*;
 use crate::census::Census;
 use etcd_lun::{
-    node::{RollbackStaging, Session},
+    node::RollbackStaging,
     plan::{Goal, rollback},
     terms::RecordedFingerprint::Ours,
 };
@@ -25,13 +25,16 @@ fn shelves() -> Vec<Fact<RollbackStaging>> {
     ]
 }
 
-fn sessions() -> Vec<Fact<Vec<Session>>> {
-    let other = Session { sid: 9, target: "iqn.2000-01.com.example:other".into(), ..session() };
-    let used = Session { in_use: vec!["sdb".into()], ..session() };
+fn sessions() -> Vec<Fact<Vec<SeenSession>>> {
+    let other = shown(session(), |session| {
+        session.sid = 9;
+        session.target = "iqn.2000-01.com.example:other".into();
+    });
+    let used = SeenSession { in_use: vec!["sdb".into()], ..session() };
     vec![
         Fact::Known(vec![used]),
         Fact::Known(vec![session(), other]),
-        Fact::Known(vec![Session { state: "FAILED".into(), ..session() }]),
+        Fact::Known(vec![shown(session(), |session| session.state = "FAILED".into())]),
         Fact::Known(Vec::new()),
         unknown(),
     ]
@@ -362,7 +365,7 @@ fn what_is_missing_is_named() {
     for (change, said) in [
         ((|node| node.record = Fact::Known(None)) as fn(&mut Node), "there is no record"),
         (|node| node.record = Fact::Known(Some(record())), "a migration was only begun"),
-        (|node| known(&mut node.sessions)[0].state = "FAILED".into(), "has lost its connection"),
+        (|node| known(&mut node.sessions)[0].session.state = "FAILED".into(), "has lost its connection"),
         (|node| node.lun = Fact::Known(LunView::NoSession), "no session to iqn.2024-02.com.example:etcd"),
         (|node| known(&mut node.rollback_staging).free = Bytes(1 << 30), "make room there"),
         (

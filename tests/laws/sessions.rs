@@ -30,12 +30,13 @@ impl World {
                 self.node.records = Fact::Known(Vec::new());
                 for portal in portals {
                     let sid = known(&mut self.node.sessions).iter().map(|one| one.sid).max().unwrap_or(0) + 1;
-                    known(&mut self.node.sessions).push(Session {
-                        sid,
-                        portal: Some(portal.to_string()),
+                    known(&mut self.node.sessions).push(SeenSession {
                         configured: Some(portal.clone()),
                         in_use: Vec::new(),
-                        ..session()
+                        ..shown(session(), |session| {
+                            session.sid = sid;
+                            session.portal = Some(portal.into());
+                        })
                     });
                 }
             }
@@ -48,7 +49,7 @@ impl World {
                 let sessions = known(&mut self.node.sessions).iter_mut();
                 for session in sessions.filter(|session| session.sid == *sid) {
                     assert!(session.is_logged_in(), "the kernel refuses it");
-                    session.recovery_timeout = u32::try_from(replacement.0.as_secs()).ok();
+                    session.session.recovery_timeout = u32::try_from(replacement.0.as_secs()).ok();
                 }
             }
             Step::DeleteRecord { portal, .. } => known(&mut self.node.records).retain(|one| one != portal),
@@ -91,9 +92,10 @@ impl World {
         let RemovePath { map, path, sid } = step;
         let lun = seen(&mut self.node).clone();
         let sessions = known(&mut self.node.sessions);
-        let is_path = |one: &Session| one.in_use.iter().any(|disk| lun.paths.contains(disk));
-        let works =
-            |one: &Session| one.sid != *sid && one.is_logged_in() && one.configured.is_some() && is_path(one);
+        let is_path = |one: &SeenSession| one.in_use.iter().any(|disk| lun.paths.contains(disk));
+        let works = |one: &SeenSession| {
+            one.sid != *sid && one.is_logged_in() && one.configured.is_some() && is_path(one)
+        };
         assert!(lun.multipath == Multipath::Mapped && lun.device == *map && lun.holders.is_empty());
         assert!(sessions.iter().any(works), "taking away a path without another that works");
         let leaves = sessions.iter_mut().find(|session| session.sid == *sid).unwrap();
@@ -105,7 +107,8 @@ impl World {
     /// Each session without a disk has one then, which the map takes.
     fn scan(&mut self) {
         let sessions = known(&mut self.node.sessions).clone();
-        let is_ours = |one: &&mut Session| one.interface.as_deref() == Some("etcd-lun") && one.is_logged_in();
+        let is_ours =
+            |one: &&mut SeenSession| one.interface.as_deref() == Some("etcd-lun") && one.is_logged_in();
         let outside = seen(&mut self.node).outside_map(&sessions).len();
         let idle =
             known(&mut self.node.sessions).iter_mut().filter(is_ours).filter(|one| one.in_use.is_empty());

@@ -56,7 +56,7 @@ fn without_the_record_nothing_is_started() {
 #[test]
 fn a_rollback_that_did_not_stop_etcd_is_not_followed_by_an_apply() {
     let mut node = migrated();
-    known(&mut node.sessions)[0].recovery_timeout = Some(1);
+    known(&mut node.sessions)[0].session.recovery_timeout = Some(1);
     let more = plan(&config(), &node, Occasion::ByHand);
     assert!(more.is_ok_and(|plan| !plan.is_empty()), "`apply` has something to do here");
     assert_eq!(undo(&config(), &node, Goal::Local, &[]), Ok(Undo::Nothing));

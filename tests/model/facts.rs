@@ -147,10 +147,10 @@ pub fn node(world: &World, staged: bool, guards: Guards) -> Node {
     };
     // The model has no time-outs. They are always as the config wants them.
     for session in support::known(&mut node.sessions) {
-        session.recovery_timeout = Some(3600);
+        session.session.recovery_timeout = Some(3600);
     }
     if !world.reachable && world.session {
-        support::known(&mut node.sessions)[0].state = "FAILED".into();
+        support::known(&mut node.sessions)[0].session.state = "FAILED".into();
         node.lun = Fact::Known(LunView::NoSession);
     }
     node.fresh_uuid = uuid(fresh);

@@ -8,7 +8,7 @@
 use crate::{say::say, support};
 use etcd_lun::{
     config::{Backing, Config},
-    node::{Fact, LunView, Multipath, Node, Session},
+    node::{Fact, LunView, Multipath, Node, SeenSession},
     plan::{Goal, Occasion, Step, step::Grow},
     terms::{Bytes, Portal},
 };
@@ -130,18 +130,19 @@ impl World {
         let mut node = support::migrated();
         let disk = |which: usize| format!("sd{which}");
         let sessions = BOTH.into_iter().filter(|which| self.paths[*which].session);
-        let fact = |which: usize| Session {
-            sid: u32::try_from(which).unwrap(),
-            portal: Some(portal(which).to_string()),
+        let fact = |which: usize| SeenSession {
             configured: self.config[which].then(|| portal(which)),
-            state: if self.paths[which].up { "LOGGED_IN" } else { "FAILED" }.into(),
-            recovery_timeout: Some(3600),
             in_use: if self.paths[which].in_map || !self.mapped && self.paths[which].disk {
                 vec![disk(which)]
             } else {
                 Vec::new()
             },
-            ..support::session()
+            ..support::shown(support::session(), |session| {
+                session.sid = u32::try_from(which).unwrap();
+                session.portal = Some((&portal(which)).into());
+                session.state = if self.paths[which].up { "LOGGED_IN" } else { "FAILED" }.into();
+                session.recovery_timeout = Some(3600);
+            })
         };
         node.sessions = Fact::Known(sessions.clone().map(fact).collect());
         let recorded = BOTH.into_iter().filter(|which| self.paths[*which].record);

@@ -6,10 +6,10 @@ use etcd_lun::{
     node::{
         Cluster, Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun,
         LunView, Member, MemberHealth, Metrics, MountUnit, Multipath, Node, Path, Pressure, Reservation,
-        RollbackStaging, Route, Sample, Selinux, Session, StagedCopy, Starter, UnitState, WriteCache,
+        RollbackStaging, Route, Sample, SeenSession, Selinux, StagedCopy, Starter, UnitState, WriteCache,
         authority::{LunUse, Record, Stamp},
     },
-    terms::{Bytes, Fingerprint, FsLabel, FsUuid, Nonce, Portal, Wwid},
+    terms::{Bytes, Endpoint, Fingerprint, FsLabel, FsUuid, Nonce, Portal, Session, Wwid},
 };
 use std::sync::LazyLock;
 
@@ -143,18 +143,28 @@ pub fn lun(content: Content) -> Lun {
     }
 }
 
-pub fn session() -> Session {
-    Session {
+pub fn session() -> SeenSession {
+    let session = Session {
         sid: 1,
         target: TARGET.into(),
-        portal: Some("10.77.0.1:3260".into()),
-        configured: PORTAL.clone(),
+        portal: PORTAL.as_ref().map(Endpoint::from),
+        address: PORTAL.as_ref().map(Endpoint::from),
         state: "LOGGED_IN".into(),
         initiator: Some(INITIATOR.into()),
         interface: Some("etcd-lun".into()),
         recovery_timeout: Some(30),
-        in_use: Vec::new(),
-    }
+        connection: Some("up".into()),
+        host_no: 2,
+        target_id: Some(0),
+        tpgt: Some(1),
+    };
+    SeenSession { session, configured: PORTAL.clone(), in_use: Vec::new() }
+}
+
+/// A session that the kernel shows otherwise.
+pub fn shown(mut seen: SeenSession, change: impl FnOnce(&mut Session)) -> SeenSession {
+    change(&mut seen.session);
+    seen
 }
 
 pub fn dir(entries: &[&str], immutable: bool) -> LocalDir {
@@ -206,7 +216,8 @@ pub fn migrated() -> Node {
     let stamp = stamp(1, 1);
     let mut mount = data_mount("8:16");
     mount.free = Some((Bytes(15 << 30), Bytes(20 << 30)));
-    let session = Session { in_use: vec!["sdb".into()], recovery_timeout: Some(3600), ..session() };
+    let session = shown(session(), |session| session.recovery_timeout = Some(3600));
+    let session = SeenSession { in_use: vec!["sdb".into()], ..session };
     Node {
         sessions: Fact::Known(vec![session]),
         reservation: Fact::Known(Some(Reservation { wwid: wwid(), lost: None })),

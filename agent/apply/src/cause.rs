@@ -3,8 +3,9 @@
 use super::{context::Run, sysfs};
 use anyhow::anyhow;
 use config::Backing;
-use host::{block, exec::one_line, iscsi::Session, kmsg};
+use host::{block, exec::one_line, kmsg};
 use plan::Refusal;
+use terms::Session;
 
 /// Adds the cause to the error, if it can be determined. A refusal names its cause already.
 pub(super) fn beside(run: &Run<'_>, error: anyhow::Error, since: kmsg::Mark) -> anyhow::Error {

@@ -15,7 +15,7 @@ use node::{
 };
 use plan::step::{AddPath, RemovePath};
 use std::time::{Duration, Instant};
-use terms::{AbsPath, FsUuid, Wwid};
+use terms::{AbsPath, FsUuid, Session, Wwid};
 
 /// Reads the LUN again. Fails if it is not the LUN that the step names, or if someone uses it. While this run has it
 /// mounted, what it holds is not read.
@@ -52,12 +52,11 @@ fn wait_for_connection(run: &Run<'_>) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
         let sessions = locate::sessions_to_target(run.host, run.config)?;
-        let waits = |session: &&iscsi::Session| session.is_reconnecting();
+        let waits = |session: &&Session| session.is_reconnecting();
         let Some(session) = sessions.iter().find(waits) else { return Ok(()) };
         let patience =
             session.recovery_timeout.map_or(NOT_IN_USE.0, |seconds| Duration::from_secs(seconds.into()));
-        if sessions.iter().any(iscsi::Session::is_logged_in) || begun.elapsed() >= patience.min(NOT_IN_USE.0)
-        {
+        if sessions.iter().any(Session::is_logged_in) || begun.elapsed() >= patience.min(NOT_IN_USE.0) {
             return Ok(());
         }
         run.host.pause(Duration::from_millis(200)).context("waiting for the session")?;
@@ -274,7 +273,7 @@ pub fn another_path_works(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<St
         bail!("{path} is not only a path of {map}, so it stays");
     };
     let sessions = || locate::sessions_to_target(host, run.config);
-    let stays = |session: &iscsi::Session| {
+    let stays = |session: &Session| {
         session.sid != *sid
             && session.is_logged_in()
             && iscsi.target.portals.iter().any(|portal| session.is_at(portal))

@@ -4,13 +4,9 @@
 use anyhow::Context as _;
 use config::Config;
 use hands::{Request, ask, is_confined};
-use host::{
-    Host, block,
-    iscsi::{self, Session},
-    multipath,
-};
+use host::{Host, block, iscsi, multipath};
 use std::time::Duration;
-use terms::LunAddress;
+use terms::{LunAddress, Session};
 
 /// Asks the target of a session for its LUNs: see [`iscsi::scan`].
 pub fn scan(host: &Host, session: &Session) -> anyhow::Result<()> {

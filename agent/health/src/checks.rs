@@ -7,7 +7,7 @@ use super::report::{
 };
 use config::{Backing, CONTEXT, Config, Iscsi, not_in_effect};
 use node::{
-    EtcdState, Fact, KUBELET, Lun, LunView, MountUnit, Node, Order, Selinux, Session,
+    EtcdState, Fact, KUBELET, Lun, LunView, MountUnit, Node, Order, SeenSession, Selinux,
     authority::{Authority, Record},
 };
 use terms::Bytes;
@@ -95,7 +95,7 @@ pub(super) fn session(input: CheckInput<'_>) -> Outcome {
         let Iscsi { target, .. } = iscsi(input.config)?;
         let ours: Vec<_> = sessions.iter().filter(|session| session.is_of(&target.iqn)).collect();
         let up: Vec<_> =
-            ours.iter().filter(|session| session.is_logged_in()).map(|s| s.at().to_owned()).collect();
+            ours.iter().filter(|session| session.is_logged_in()).map(|s| s.at()).collect();
         let down: Vec<_> = ours.iter().filter(|session| !session.is_logged_in()).collect();
         if let Some(session) = down.first() {
             let answers = session.configured.as_ref().is_some_and(|at| input.node.answering.contains(at));
@@ -124,8 +124,8 @@ pub(super) fn portals(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.sessions).and_then(|sessions| {
         let multipath = *known(&input.node.initiator.multipathd_active)?;
         let Iscsi { target, .. } = iscsi(input.config)?;
-        let (wanted, ours) = (&target.portals, |s: &Session| s.is_of(&target.iqn));
-        let is_left = |s: &&Session| ours(s) && s.configured.is_none() && s.portal.is_some();
+        let (wanted, ours) = (&target.portals, |s: &SeenSession| s.is_of(&target.iqn));
+        let is_left = |s: &&SeenSession| ours(s) && s.configured.is_none() && s.portal.is_some();
         if let Some(left) = sessions.iter().find(is_left) {
             let cure = if multipath {
                 "run `etcd-lun apply`, which logs it out when there is a session at each portal of the config"
@@ -233,7 +233,7 @@ pub(super) fn mount_options(input: CheckInput<'_>) -> Outcome {
         }
         // Where SELinux is off, the kernel has no labels.
         let labelled = matches!(input.node.selinux, Fact::Known(Selinux::On { .. }));
-        let wanted = input.config.lun.unit_options(false);
+        let wanted = input.config.lun.options_in_effect();
         let wanted = wanted.iter().map(String::as_str);
         let missing =
             not_in_effect(wanted.filter(|option| labelled || !option.starts_with(CONTEXT)), &mount.options);

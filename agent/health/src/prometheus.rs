@@ -174,11 +174,14 @@ fn of_sessions(text: &mut Text, node: &Node, target: &str) {
     if node.sessions.known().is_some() {
         text.gauge("sessions", "Sessions to the target.", Some(count(ours.len() as u64)));
     }
+    let at: Vec<_> = ours.iter().map(|session| session.at()).collect();
     text.family(
         "session_up",
         "gauge",
         "1 if a session to the target is logged in.",
-        ours.iter().map(|session| (vec![("portal", session.at())], flag(session.is_logged_in()))),
+        ours.iter()
+            .zip(&at)
+            .map(|(session, at)| (vec![("portal", at.as_str())], flag(session.is_logged_in()))),
     );
 }
 

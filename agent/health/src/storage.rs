@@ -9,7 +9,7 @@ use super::{
     },
 };
 use config::{Iscsi, PATH_FAILS_AFTER};
-use node::{Multipath, OtherUse, Reservation, Session, WriteCache, layout::RETIRED};
+use node::{Multipath, OtherUse, Reservation, SeenSession, WriteCache, layout::RETIRED};
 use std::time::Duration;
 use terms::{Iqn, Span};
 
@@ -114,7 +114,7 @@ pub(super) fn session_timeout(input: CheckInput<'_>) -> Outcome {
         if lun.multipath == Multipath::Mapped {
             // multipathd sets it from its own config at each reload (multipath.conf(5), fast_io_fail_tmo).
             let most = PATH_FAILS_AFTER.0.as_secs();
-            let is_late = |s: &&&Session| s.recovery_timeout.is_none_or(|seconds| u64::from(seconds) > most);
+            let is_late = |s: &&&SeenSession| s.recovery_timeout.is_none_or(|seconds| u64::from(seconds) > most);
             return match ours.iter().find(is_late).filter(|_| target.multipath) {
                 Some(session) => found(format!(
                     "session {} waits {} before multipathd uses another path: set `fast_io_fail_tmo {most}` in /etc/multipath.conf (`overrides`), then run `systemctl reload multipathd`",
@@ -125,7 +125,7 @@ pub(super) fn session_timeout(input: CheckInput<'_>) -> Outcome {
             };
         }
         let wanted = target.timeouts.replacement.0.as_secs();
-        let differs = |session: &&&Session| session.recovery_timeout.map(u64::from) != Some(wanted);
+        let differs = |session: &&&SeenSession| session.recovery_timeout.map(u64::from) != Some(wanted);
         match ours.iter().find(differs) {
             Some(session) => found(format!(
                 "session {} waits {} before I/O fails, the config wants {wanted} s: run `etcd-lun apply`",

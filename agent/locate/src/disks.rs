@@ -4,7 +4,7 @@ use std::io;
 
 use config::{Backing, Config, Device, Iscsi};
 use host::{Host, block, iscsi};
-use terms::WantedLun;
+use terms::{Session, WantedLun};
 
 use crate::{shown::Shown, udev::is_settled};
 
@@ -19,7 +19,7 @@ pub fn disks_of_device(host: &Host, device: &Device) -> io::Result<Vec<String>> 
 /// The disks of a LUN on these sessions.
 fn disks_at<'a>(
     host: &Host,
-    sessions: impl Iterator<Item = &'a iscsi::Session>,
+    sessions: impl Iterator<Item = &'a Session>,
     lun: &WantedLun,
 ) -> io::Result<Vec<String>> {
     let mut disks = Vec::new();
@@ -38,21 +38,21 @@ pub fn disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
 }
 
 /// The disks of all LUNs that may be meant on a session; none as long as the kernel has not made one of them.
-pub fn disks_on(host: &Host, session: &iscsi::Session, lun: &WantedLun) -> io::Result<Option<Vec<String>>> {
+pub fn disks_on(host: &Host, session: &Session, lun: &WantedLun) -> io::Result<Option<Vec<String>>> {
     Ok(Shown::on(host, session)?.all(lun)?.into_iter().map(|lun| lun.disk.clone()).collect())
 }
 
 /// The disk of a LUN on a session; none as long as the kernel has not made it.
-pub fn disk_of(host: &Host, session: &iscsi::Session, lun: &WantedLun) -> io::Result<Option<String>> {
+pub fn disk_of(host: &Host, session: &Session, lun: &WantedLun) -> io::Result<Option<String>> {
     Ok(Shown::on(host, session)?.chosen(lun)?.and_then(|lun| lun.disk.clone()))
 }
 
 /// The sessions to the config's target with the config's initiator name; none if the config names a device.
-pub fn sessions_to_target(host: &Host, config: &Config) -> io::Result<Vec<iscsi::Session>> {
+pub fn sessions_to_target(host: &Host, config: &Config) -> io::Result<Vec<Session>> {
     config.backing.iscsi().map_or(Ok(Vec::new()), |iscsi| sessions_of(host, iscsi))
 }
 
-fn sessions_of(host: &Host, of: &Iscsi) -> io::Result<Vec<iscsi::Session>> {
+fn sessions_of(host: &Host, of: &Iscsi) -> io::Result<Vec<Session>> {
     iscsi::sessions_of(host, &of.target.iqn)
 }
 

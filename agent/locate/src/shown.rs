@@ -5,9 +5,8 @@ use std::io;
 use host::{
     Host,
     block::{self, ShownLun},
-    iscsi,
 };
-use terms::{Ambiguous, LunAddress, WantedLun, Wwid};
+use terms::{Ambiguous, LunAddress, Session, WantedLun, Wwid};
 
 /// How many LUNs a message lists. An array may show hundreds.
 const LISTED: usize = 12;
@@ -22,7 +21,7 @@ pub struct Shown {
 
 impl Shown {
     /// Those of a session; none as long as the kernel has not set up the session's target.
-    pub fn on(host: &Host, session: &iscsi::Session) -> io::Result<Self> {
+    pub fn on(host: &Host, session: &Session) -> io::Result<Self> {
         let luns = match session.target_id {
             Some(target) => block::luns_of(host, session.host_no, target)?,
             None => Vec::new(),

@@ -3,17 +3,18 @@
 use std::io;
 
 use host::{
-    Host, block, iscsi,
+    Host, block,
     mountinfo::{self, Everywhere},
 };
+use terms::Session;
 
 /// The disks of a session that are in use: mounted in any mount namespace, swapped on, or held by another device.
-pub fn session_users(host: &Host, session: &iscsi::Session) -> io::Result<Vec<String>> {
+pub fn session_users(host: &Host, session: &Session) -> io::Result<Vec<String>> {
     users_of(host, session, &Everywhere::new(host))
 }
 
 /// The same with mounts that were read before.
-pub fn users_of(host: &Host, session: &iscsi::Session, mounts: &Everywhere<'_>) -> io::Result<Vec<String>> {
+pub fn users_of(host: &Host, session: &Session, mounts: &Everywhere<'_>) -> io::Result<Vec<String>> {
     let mut used = Vec::new();
     for name in block::disks_of_host(host, session.host_no)? {
         let Some(disk) = block::disk(host, &name)? else { continue };

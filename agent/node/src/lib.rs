@@ -19,7 +19,7 @@ pub use fact::Fact;
 pub use health_facts::{
     HealthFacts, Metrics, OtherUse, Path, Pressure, Route, Starter, UnitState, WriteCache,
 };
-pub use iscsi::{ISCSID, ISCSID_SOCKET, Initiator, Session};
+pub use iscsi::{ISCSID, ISCSID_SOCKET, Initiator, SeenSession};
 pub use local::{BarredData, DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, Reservation, User};
 pub use order::{Order, order};
@@ -43,7 +43,7 @@ pub struct Node {
     /// The initiator. All unknown if the config names a device, because open-iscsi is not asked then.
     pub initiator: Initiator,
     /// All sessions, to any target. Unknown if the config names a device.
-    pub sessions: Fact<Vec<Session>>,
+    pub sessions: Fact<Vec<SeenSession>>,
     /// The portals of the target that have a node record of ours, which an earlier release left. Unknown if the config names a
     /// device.
     pub records: Fact<Vec<Portal>>,

@@ -1,6 +1,6 @@
 //! The LUN, as this node sees it.
 
-use super::{Session, authority::Stamp, fact::Fact};
+use super::{SeenSession, authority::Stamp, fact::Fact};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use terms::{Bytes, FsLabel, FsUuid, Wwid};
@@ -67,7 +67,7 @@ pub struct Lun {
 
 impl Lun {
     /// Those of its paths that its map does not have: of no session is this disk in use. None without a map.
-    pub fn outside_map(&self, sessions: &[Session]) -> Vec<&String> {
+    pub fn outside_map(&self, sessions: &[SeenSession]) -> Vec<&String> {
         let is_used = |path: &&String| sessions.iter().any(|session| session.in_use.contains(path));
         self.paths.iter().filter(|path| self.multipath == Multipath::Mapped && !is_used(path)).collect()
     }

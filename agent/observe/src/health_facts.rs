@@ -18,7 +18,7 @@ use node::{
     Starter, UnitState, WriteCache,
 };
 use std::{io, time::Duration};
-use terms::Iqn;
+use terms::{Iqn, Session};
 
 /// The time between two samples. It is long enough for an idle etcd to write a few times: Kubernetes renews leases all the time,
 /// and etcd commits every 100 ms while anything changes. It is short enough for a person to wait.
@@ -63,7 +63,7 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
 }
 
 /// Our sessions to the target, and who else uses it.
-fn at_target(host: &Host, target: &Iqn) -> (io::Result<Vec<iscsi::Session>>, io::Result<Vec<OtherUse>>) {
+fn at_target(host: &Host, target: &Iqn) -> (io::Result<Vec<Session>>, io::Result<Vec<OtherUse>>) {
     let all = iscsi::sessions(host);
     let others = all.as_ref().map_err(copied).and_then(|all| others_at_target(host, target, all));
     (all.map(|all| all.into_iter().filter(|one| one.is_of(target)).collect()), others)
@@ -189,7 +189,7 @@ fn starter(name: &str, said: &Units) -> Result<Starter, hands::UnitUnknown> {
     })
 }
 
-fn routes(host: &Host, sessions: &[iscsi::Session]) -> io::Result<Vec<Route>> {
+fn routes(host: &Host, sessions: &[Session]) -> io::Result<Vec<Route>> {
     let mut routes = Vec::new();
     for session in sessions {
         // The session is down. It has a check of its own.

@@ -4,9 +4,9 @@ use config::{Config, Iscsi, Target};
 use hands::Units;
 use host::{Host, iscsi, mountinfo::Everywhere, route};
 use locate::users_of;
-use node::{Fact, Initiator, Session};
+use node::{Fact, Initiator, SeenSession};
 use std::{io, time::Duration};
-use terms::Portal;
+use terms::{Portal, Session};
 
 /// The daemon of multipath.
 pub(super) const MULTIPATHD: &str = "multipathd.service";
@@ -27,10 +27,10 @@ pub(super) fn initiator(host: &Host, config: &Config, units: &Units) -> Initiato
     }
 }
 
-pub(super) fn all_sessions(host: &Host, config: &Config, mounts: &Everywhere<'_>) -> Fact<Vec<Session>> {
+pub(super) fn all_sessions(host: &Host, config: &Config, mounts: &Everywhere<'_>) -> Fact<Vec<SeenSession>> {
     let Some(Iscsi { target, .. }) = config.backing.iscsi() else { return Fact::Unknown(NO_TARGET.into()) };
-    let read = || -> io::Result<Vec<Session>> {
-        iscsi::sessions(host)?.iter().map(|session| fact(host, target, session, mounts)).collect()
+    let read = || -> io::Result<Vec<SeenSession>> {
+        iscsi::sessions(host)?.into_iter().map(|session| fact(host, target, session, mounts)).collect()
     };
     read().into()
 }
@@ -49,24 +49,10 @@ pub fn answering(host: &Host, config: &Config) -> Vec<Portal> {
 }
 
 /// Of other programs' sessions nobody asks who uses their disks, because they are never ended. A node may have hundreds of them.
-fn fact(
-    host: &Host,
-    target: &Target,
-    session: &iscsi::Session,
-    mounts: &Everywhere<'_>,
-) -> io::Result<Session> {
-    let in_use = if session.is_of(&target.iqn) { users_of(host, session, mounts)? } else { Vec::new() };
-    Ok(Session {
-        sid: session.sid,
-        target: session.target.clone(),
-        portal: session.portal.as_ref().or(session.address.as_ref()).map(ToString::to_string),
-        configured: target.portals.iter().find(|portal| session.is_at(portal)).cloned(),
-        state: session.state.clone(),
-        initiator: session.initiator.clone(),
-        interface: session.interface.clone(),
-        recovery_timeout: session.recovery_timeout,
-        in_use,
-    })
+fn fact(host: &Host, target: &Target, session: Session, mounts: &Everywhere<'_>) -> io::Result<SeenSession> {
+    let in_use = if session.is_of(&target.iqn) { users_of(host, &session, mounts)? } else { Vec::new() };
+    let configured = target.portals.iter().find(|portal| session.is_at(portal)).cloned();
+    Ok(SeenSession { session, configured, in_use })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use node::{
     authority::{Authority, Record, Stamp},
 };
 use std::io;
-use terms::{WantedLun, Wwid};
+use terms::{Session, WantedLun, Wwid};
 
 /// Finds the LUN on the sessions to the target, or behind the device's link, and looks at what it holds.
 pub fn lun(host: &Host, config: &Config, staged: Option<&Staging>) -> Fact<LunView> {
@@ -46,7 +46,7 @@ impl Look<'_> {
     fn at_target(self, iscsi: &Iscsi) -> io::Result<LunView> {
         let sessions = iscsi::sessions_of(self.host, &iscsi.target.iqn)?;
         let looked_at = |wanted: &WantedLun| self.on(&sessions, wanted);
-        let nothing = match sessions.iter().any(iscsi::Session::is_logged_in) {
+        let nothing = match sessions.iter().any(Session::is_logged_in) {
             true => LunView::NotAttached,
             false => LunView::NoSession,
         };
@@ -61,7 +61,7 @@ impl Look<'_> {
     }
 
     /// One LUN, by all its paths; none if no session has it.
-    fn on(self, sessions: &[iscsi::Session], wanted: &WantedLun) -> io::Result<Option<Lun>> {
+    fn on(self, sessions: &[Session], wanted: &WantedLun) -> io::Result<Option<Lun>> {
         let mut paths = Vec::new();
         let mut reachable = false;
         for session in sessions {

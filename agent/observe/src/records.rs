@@ -5,7 +5,7 @@ use config::Config;
 use host::{Host, iscsi};
 use node::{Fact, OtherUse};
 use std::io;
-use terms::{Iqn, Portal};
+use terms::{Iqn, Portal, Session};
 
 /// The portals of the target that have such a record, also those that the config does not name.
 pub(super) fn records(host: &Host, config: &Config) -> Fact<Vec<Portal>> {
@@ -16,7 +16,7 @@ pub(super) fn records(host: &Host, config: &Config) -> Fact<Vec<Portal>> {
 }
 
 /// Sessions and node records of this target that are not ours. `sessions` are all of the node.
-pub fn others_at_target(host: &Host, target: &Iqn, sessions: &[iscsi::Session]) -> io::Result<Vec<OtherUse>> {
+pub fn others_at_target(host: &Host, target: &Iqn, sessions: &[Session]) -> io::Result<Vec<OtherUse>> {
     let others = sessions.iter().filter(|one| one.target == target.as_str() && !one.is_of(target));
     let sessions = others.map(|one| OtherUse::Session { sid: one.sid, interface: one.interface.clone() });
     let records = iscsi::recorded_by_others(host, target)?.into_iter();

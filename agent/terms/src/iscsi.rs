@@ -187,6 +187,16 @@ impl Portal {
         self.port
     }
 
+    /// True if a text names its host. Addresses are compared as numbers, because an IPv6 address has many spellings.
+    pub fn is_host(&self, text: &str) -> bool {
+        match self.address() {
+            Some(address) => {
+                text.parse::<IpAddr>().is_ok_and(|other| other.to_canonical() == address.to_canonical())
+            }
+            None => text.eq_ignore_ascii_case(&self.host()),
+        }
+    }
+
     /// The address; none if the portal is given by name.
     pub fn address(&self) -> Option<IpAddr> {
         match self.host {

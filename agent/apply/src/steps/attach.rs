@@ -2,6 +2,7 @@
 
 use crate::{
     context::Run,
+    cures,
     steps::{
         login,
         look::{Found, Look, look},
@@ -11,7 +12,7 @@ use crate::{
 use anyhow::{Context as _, anyhow, bail};
 use config::Device;
 use host::{
-    Host, block, iscsi,
+    Host, block,
     route::{self, Outgoing},
     udev::Monitor,
 };
@@ -20,7 +21,7 @@ use std::{
     net::IpAddr,
     time::{Duration, Instant},
 };
-use terms::{DiskLink, Portal, Span};
+use terms::{DiskLink, Portal, Session, Span};
 
 /// The time for udev to process the new disk after a scan. udev's own limit for an event is 180 s
 /// (systemd-udevd.service(8)).
@@ -169,7 +170,7 @@ fn try_next(
     for (portal, result) in next.iter().zip(login::attempt(run, log_in, &next)?) {
         if let Err(error) = result {
             let is_final = !error.is_transient();
-            let what = What::NoSession(login::told(error));
+            let what = What::NoSession(cures::iscsi(error));
             findings.push(Finding { portal: portal.to_string(), what, is_final });
         }
     }
@@ -277,7 +278,7 @@ const HEADERS_4: u32 = 20 + 8;
 const HEADERS_6: u32 = 40 + 8;
 
 /// [`may_be_lost`], of the way to the portal of a session.
-fn large_packets(host: &Host, session: &iscsi::Session) -> String {
+fn large_packets(host: &Host, session: &Session) -> String {
     let to = session.address.as_ref().and_then(|end| end.host.parse::<IpAddr>().ok());
     let out = to.and_then(|to| Some((to, route::outgoing(host, to).ok()??)));
     out.map(|(to, out)| may_be_lost(to, &out)).unwrap_or_default()
@@ -295,7 +296,7 @@ fn may_be_lost(to: IpAddr, out: &Outgoing) -> String {
 }
 
 /// The portal of a session, as the config would name it.
-fn at(session: &iscsi::Session) -> String {
+fn at(session: &Session) -> String {
     let end = session.portal.as_ref().or(session.address.as_ref());
     end.map_or_else(|| format!("session {}", session.sid), ToString::to_string)
 }

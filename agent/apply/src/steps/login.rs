@@ -1,6 +1,6 @@
 //! Discovery, node records, login and logout.
 
-use crate::{context::Run, guard, starting, sysfs, watcher::Waiting};
+use crate::{context::Run, cures, guard, starting, sysfs, watcher::Waiting};
 use anyhow::{Context as _, anyhow, bail};
 use config::{Discovery, record_settings};
 use host::{
@@ -10,7 +10,7 @@ use host::{
 use node::{ISCSID, ISCSID_SOCKET, layout::RUNTIME_DIR};
 use plan::step::LogIn;
 use std::time::{Duration, Instant};
-use terms::{ChapAlg, Iqn, Portal, Span};
+use terms::{ChapAlg, Iqn, Portal, Session, Span};
 use unit::HANDS_DIR;
 
 /// The settings of node records that neither the config nor the credentials determine.
@@ -47,7 +47,7 @@ pub fn log_out(run: &Run<'_>, sid: u32) -> anyhow::Result<String> {
         // iscsiadm reads the interface of a session that it ends.
         use_interface(run, &iscsi.initiator)?;
     }
-    iscsi::log_out(run.host, sid)?;
+    iscsi::log_out(run.host, sid).map_err(|error| anyhow!(cures::iscsi(error)))?;
     Ok(format!("session {sid} is gone"))
 }
 
@@ -107,8 +107,8 @@ pub fn log_in(run: &mut Run<'_>, step: &LogIn) -> anyhow::Result<String> {
         if !in_at.is_empty() {
             for (portal, error) in failures {
                 run.watcher.noted(&format!(
-                    "no session at portal {portal}, but the login works at another: {:#}",
-                    anyhow!(error)
+                    "no session at portal {portal}, but the login works at another: {}",
+                    cures::iscsi(error)
                 ));
             }
             wait_logged_in(run, step, deadline)?;
@@ -120,7 +120,7 @@ pub fn log_in(run: &mut Run<'_>, step: &LogIn) -> anyhow::Result<String> {
         if !transient || left <= PAUSE {
             return Err(all_failed(step, failures, transient));
         }
-        let why: Vec<_> = failures.into_iter().map(|(_, error)| told(error)).collect();
+        let why: Vec<_> = failures.into_iter().map(|(_, error)| cures::iscsi(error)).collect();
         waiting.note(run.watcher, &why.join("; "), left);
         run.host.pause(PAUSE).context("waiting for the target")?;
     }
@@ -159,16 +159,10 @@ fn rounds_of(step: &LogIn) -> impl Iterator<Item = &[Portal]> {
 }
 
 fn all_failed(step: &LogIn, failures: Vec<(&Portal, IscsiError)>, transient: bool) -> anyhow::Error {
-    let said: Vec<_> = failures.into_iter().map(|(_, error)| told(error)).collect();
+    let said: Vec<_> = failures.into_iter().map(|(_, error)| cures::iscsi(error)).collect();
     let patience =
         if transient { format!(" within {} (`boot.attach_timeout`)", step.limit) } else { String::new() };
     anyhow!("no session to {}{patience}: {}", step.target, said.join("; "))
-}
-
-/// An error with its cure. It names its portal.
-pub fn told(error: IscsiError) -> String {
-    let cure = error.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
-    format!("{:#}{cure}", anyhow!(error))
 }
 
 /// Session, or discovery, record and login, at some portals.
@@ -260,7 +254,7 @@ fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
 /// connection.
 fn wait_logged_in(run: &Run<'_>, step: &LogIn, deadline: Instant) -> anyhow::Result<()> {
     loop {
-        if iscsi::sessions_of(run.host, &step.target)?.iter().any(iscsi::Session::is_logged_in) {
+        if iscsi::sessions_of(run.host, &step.target)?.iter().any(Session::is_logged_in) {
             return Ok(());
         }
         if Instant::now() >= deadline {

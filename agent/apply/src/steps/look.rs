@@ -5,12 +5,12 @@ use anyhow::Context as _;
 use host::{Host, iscsi};
 use locate::Shown;
 use plan::{Refusal, step::AttachLun};
-use terms::LunAddress;
+use terms::{LunAddress, Session};
 
 /// What one session to the target shows.
 #[derive(Debug)]
 pub struct Look {
-    pub session: iscsi::Session,
+    pub session: Session,
     pub found: Found,
 }
 
@@ -37,7 +37,7 @@ pub fn look(host: &Host, step: &AttachLun) -> anyhow::Result<Vec<Look>> {
     Ok(looks)
 }
 
-fn look_at(host: &Host, step: &AttachLun, session: &iscsi::Session) -> anyhow::Result<Found> {
+fn look_at(host: &Host, step: &AttachLun, session: &Session) -> anyhow::Result<Found> {
     sysfs::scan(host, session)
         .with_context(|| format!("asking for the LUNs of {} over session {}", session.target, session.sid))?;
     let shown = Shown::on(host, session)?;
@@ -52,7 +52,7 @@ fn look_at(host: &Host, step: &AttachLun, session: &iscsi::Session) -> anyhow::R
         return Ok(Found::Known);
     }
     // A scan ends also when the connection is lost, and the kernel doesn't say so.
-    let is_still_up = |now: &iscsi::Session| now.sid == session.sid && now.is_logged_in();
+    let is_still_up = |now: &Session| now.sid == session.sid && now.is_logged_in();
     let sessions = iscsi::sessions_of(host, &step.target)?;
     Ok(if sessions.iter().any(is_still_up) { Found::Absent(shown.list()) } else { Found::NotAsked })
 }
@@ -60,7 +60,7 @@ fn look_at(host: &Host, step: &AttachLun, session: &iscsi::Session) -> anyhow::R
 /// Tells the kernel to forget all LUNs of a session but these, unless somebody uses one.
 pub fn forget_others(
     host: &Host,
-    session: &iscsi::Session,
+    session: &Session,
     shown: &Shown,
     ours: &[LunAddress],
 ) -> anyhow::Result<()> {

@@ -1,16 +1,14 @@
 //! Doing what the confined service asks for, in a process and a domain of its own. Each request is looked at again before
 //! anything is done.
 
-use crate::{exposure, guard, making, place, record, reserving, starting};
+use crate::{exposure, guard, making, parking, place, record, reserving, starting};
 use anyhow::{Context as _, bail, ensure};
-use config::{Runtime, parked};
+use config::Runtime;
 use hands::{Answer, AskedUnit, Request, SaidOfUnit};
 use host::{
     Host,
     block::{self, Content},
-    dir,
-    iscsi::{self, Session},
-    line_socket, manifest, multipath,
+    dir, iscsi, line_socket, multipath,
     staging::{self, Access},
     systemd::{self, Unit},
     tree,
@@ -23,7 +21,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     time::Duration,
 };
-use terms::{AbsPath, FsUuid, Iqn, LunAddress};
+use terms::{AbsPath, FsUuid, Iqn, LunAddress, Session};
 use unit::mount_unit_name;
 
 /// What the hands' unit says of this node.
@@ -140,12 +138,12 @@ impl Errand {
                 let path = self.manifest()?;
                 // So that nobody can have a member stopped that serves.
                 guard::fenced(self.keeps_etcd_out(host)?, &self.data_dir, &format!("{path} stays"))?;
-                manifest::park(host, path, &parked(path))?;
+                parking::park_here(host, path)?;
             }
             Request::PutBack => {
                 let path = self.manifest()?;
                 self.leads_to_the_truth(host)?;
-                manifest::put_back(host, path, &parked(path))?;
+                parking::put_back_here(host, path)?;
             }
             Request::Mount { disk } => {
                 is_the_lun(host, disk)?;

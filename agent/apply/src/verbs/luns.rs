@@ -3,6 +3,7 @@
 use crate::{
     alone::take_lock,
     context::Run,
+    cures,
     steps::{login, look},
     sysfs,
     watcher::Silent,
@@ -20,7 +21,7 @@ use observe::secrets::Secrets;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::{Duration, Instant};
-use terms::{Bytes, LunNumber, Portal, Wwid};
+use terms::{Bytes, LunNumber, Portal, Session, Wwid};
 
 /// What one portal shows.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -92,7 +93,7 @@ pub fn luns(
 
 fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Result<PortalLuns> {
     let nothing = |problem| PortalLuns { portal: portal.clone(), luns: Vec::new(), problem: Some(problem) };
-    let here = || -> anyhow::Result<Option<iscsi::Session>> {
+    let here = || -> anyhow::Result<Option<Session>> {
         let sessions = locate::sessions_to_target(run.host, run.config)?;
         Ok(sessions.into_iter().find(|session| session.is_at(portal) && session.is_logged_in()))
     };
@@ -104,7 +105,7 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
             ));
         }
         if let Err(error) = login::try_portal(run, &plan::single_log_in(iscsi, portal.clone()), portal)? {
-            return Ok(nothing(login::told(error)));
+            return Ok(nothing(cures::iscsi(error)));
         }
     }
     let Some(session) = here()? else {
@@ -141,7 +142,7 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
 }
 
 /// All LUNs, as soon as the kernel has made the disks.
-fn asked(host: &Host, session: &iscsi::Session) -> anyhow::Result<Shown> {
+fn asked(host: &Host, session: &Session) -> anyhow::Result<Shown> {
     sysfs::scan(host, session).context("asking the target for its LUNs")?;
     let deadline = Instant::now() + DISKS;
     loop {

@@ -15,7 +15,6 @@ use crate::{Host, root::absent_is_none, root::at};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    net::IpAddr,
     os::unix::fs::{MetadataExt as _, OpenOptionsExt},
 };
 use terms::{AbsPath, Chap, ChapAlg, Iqn, Portal};
@@ -148,20 +147,9 @@ fn entries(host: &Host, dir: &AbsPath, portal: &Portal) -> io::Result<Vec<String
     names.retain(|name| {
         let mut parts = name.split(',');
         let (address, port) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        port.parse() == Ok(portal.port()) && is_host(portal, address)
+        port.parse() == Ok(portal.port()) && portal.is_host(address)
     });
     Ok(names)
-}
-
-/// True if a text names the portal's host. Addresses are compared as numbers, because an IPv6 address has many
-/// spellings.
-pub(super) fn is_host(portal: &Portal, text: &str) -> bool {
-    match portal.address() {
-        Some(address) => {
-            text.parse::<IpAddr>().is_ok_and(|other| other.to_canonical() == address.to_canonical())
-        }
-        None => text.eq_ignore_ascii_case(&portal.host()),
-    }
 }
 
 impl DatabaseLock {

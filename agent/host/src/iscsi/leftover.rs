@@ -8,11 +8,11 @@
 use super::{
     database::{Credentials, RecordFile, discovery_file, has_all, node_files, node_portals, with_chap},
     lock::DatabaseLock,
-    session::{Session, sessions},
+    session::sessions,
 };
 use crate::Host;
 use std::io;
-use terms::{Chap, INTERFACE, Iqn, Portal};
+use terms::{Chap, INTERFACE, Iqn, Portal, Session};
 
 /// The interface of sessions and records that were made without one.
 const DEFAULT: &str = "default";

@@ -17,6 +17,7 @@ mod lock;
 mod login;
 mod own;
 mod record;
+mod sendtargets;
 mod session;
 
 pub use daemon::keeps_sessions_in_use;
@@ -29,7 +30,8 @@ pub use lock::clear_stale_lock;
 pub use login::{LogIn, log_in, log_out};
 pub use own::{drop_own_records, use_interface, use_own_records};
 pub use record::{Record, Settings, record, write_record};
-pub use session::{Endpoint, Session, scan, sessions, sessions_of, set_recovery_timeout};
+pub use sendtargets::{AskError, send_targets};
+pub use session::{scan, sessions, sessions_of, set_recovery_timeout};
 
 use command::{DATABASE_LIMIT, iscsiadm};
 

@@ -9,104 +9,28 @@
 //! Nothing else is read there, because other attributes hold the CHAP secrets in clear text. Formats: Linux
 //! drivers/scsi/scsi_transport_iscsi.c.
 
-use super::database::is_host;
 use crate::{Host, root::absent_is_none};
-use std::{fmt, io, net::Ipv6Addr, str::FromStr, time::Duration};
-use terms::{INTERFACE, Iqn, Portal};
+use std::{io, str::FromStr, time::Duration};
+use terms::{Endpoint, INTERFACE, Iqn, Session};
 
 const SESSIONS: &str = "/sys/class/iscsi_session";
 const CONNECTIONS: &str = "/sys/class/iscsi_connection";
 
-/// A session, connected or not.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
-    /// The kernel's number of the session. The kernel doesn't use a number again before the next boot.
-    pub sid: u32,
-    /// The target's name.
-    pub target: String,
-    /// `LOGGED_IN`, `FAILED` (iscsid tries to reconnect) or `FREE` (in the first login, or the replacement timeout has
-    /// passed and I/O fails).
-    pub state: String,
-    /// The name that the initiator logged in with.
-    pub initiator: Option<String>,
-    /// The open-iscsi interface that it was made by, such as `default`.
-    pub interface: Option<String>,
-    /// The portal in the session's record; none during the first login.
-    pub portal: Option<Endpoint>,
-    /// The address of the connection, which differs from the portal if the target has redirected the login; none while
-    /// there is no connection.
-    pub address: Option<Endpoint>,
-    /// `up`, `bound`, `down` or `failed`. Some kernels don't report it.
-    pub connection: Option<String>,
-    /// The SCSI host.
-    pub host_no: u32,
-    /// The SCSI target on that host; none if the session isn't bound to one, as during a logout.
-    pub target_id: Option<u32>,
-    /// The target's portal group tag.
-    pub tpgt: Option<u16>,
-    /// After so many seconds without a connection I/O fails; none: I/O waits for ever.
-    pub recovery_timeout: Option<u32>,
-}
-
-/// A host and a port, as the kernel prints them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// An address without brackets, or a name.
-    pub host: String,
-    /// The TCP port.
-    pub port: u16,
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.parse::<Ipv6Addr>() {
-            Ok(address) => write!(f, "[{address}]:{}", self.port),
-            Err(_) => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
-
-impl Session {
-    /// A session of which nothing but its number and its host is known.
-    fn unread(sid: u32, host_no: u32) -> Self {
-        Self {
-            sid,
-            target: String::new(),
-            state: UNKNOWN.into(),
-            initiator: None,
-            interface: None,
-            portal: None,
-            address: None,
-            connection: None,
-            host_no,
-            target_id: None,
-            tpgt: None,
-            recovery_timeout: None,
-        }
-    }
-
-    /// True if the session is connected and accepts I/O, as far as the kernel knows. Only pings detect that a portal no
-    /// longer answers.
-    pub fn is_logged_in(&self) -> bool {
-        self.state == "LOGGED_IN"
-    }
-
-    /// True if the session has lost its connection. I/O waits until iscsid has reconnected it.
-    pub fn is_reconnecting(&self) -> bool {
-        self.state == "FAILED"
-    }
-
-    /// True if the session has this target and our interface. Other programs on the node may have sessions to the same target;
-    /// what they see there are other LUNs.
-    pub fn is_of(&self, target: &Iqn) -> bool {
-        self.target == target.as_str() && self.interface.as_deref() == Some(INTERFACE)
-    }
-
-    /// True if the session was made for this portal, or is connected to its address. A portal's name is compared only
-    /// with the name in the session's record.
-    pub fn is_at(&self, portal: &Portal) -> bool {
-        let ends = [&self.portal, &self.address].into_iter().flatten();
-        ends.into_iter().any(|end| end.port == portal.port() && is_host(portal, &end.host))
+/// A session of which nothing but its number and its host is known.
+fn unread(sid: u32, host_no: u32) -> Session {
+    Session {
+        sid,
+        target: String::new(),
+        state: UNKNOWN.into(),
+        initiator: None,
+        interface: None,
+        portal: None,
+        address: None,
+        connection: None,
+        host_no,
+        target_id: None,
+        tpgt: None,
+        recovery_timeout: None,
     }
 }
 
@@ -172,11 +96,7 @@ fn read_session(host: &Host, name: &str) -> io::Result<Option<Session>> {
     let host_no = host_no.ok_or_else(|| unknown(&dir, &device.display().to_string()))?;
     let interface = absent_is_none(text(host, &dir, "ifacename"))?.flatten();
     if interface.as_deref() != Some(INTERFACE) {
-        return Ok(Some(of_others(
-            host,
-            &dir,
-            Session { target, interface, ..Session::unread(sid, host_no) },
-        )));
+        return Ok(Some(of_others(host, &dir, Session { target, interface, ..unread(sid, host_no) })));
     }
     let connection = read_connection(host, sid)?;
     Ok(Some(Session {
@@ -190,7 +110,7 @@ fn read_session(host: &Host, name: &str) -> io::Result<Option<Session>> {
         target_id: absent_is_none(value(host, &dir, "target_id"))?.flatten(),
         tpgt: value(host, &dir, "tpgt")?,
         recovery_timeout: value(host, &dir, "recovery_tmo")?,
-        ..Session::unread(sid, host_no)
+        ..unread(sid, host_no)
     }))
 }
 
@@ -236,7 +156,8 @@ fn read_connection(host: &Host, sid: u32) -> io::Result<Connection> {
         other => other?,
     };
     Ok(Connection {
-        portal: endpoint("persistent_address", "persistent_port")?,
+        // A kernel or driver that has no portal for it is connected to it.
+        portal: endpoint("persistent_address", "persistent_port")?.or_else(|| address.clone()),
         address,
         state: absent_is_none(text(host, &dir, "state"))?.flatten(),
     })
