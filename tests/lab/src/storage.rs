@@ -40,6 +40,8 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     let node = Node::boot(bed, Options::default())?;
     scene::install(&node, agent)?;
     etcd::start(&node)?;
+    // Red Hat CoreOS makes one at its first boot, and the bed's image has none.
+    node.put("/etc/iscsi/initiatorname.iscsi", 0o600, b"InitiatorName=iqn.1994-05.com.redhat:bench\n")?;
     node.ok(&format!(
         "iscsiadm -m discovery -t sendtargets -p {PORTAL} && iscsiadm -m node -T {IQN} -p {PORTAL} --login && udevadm settle"
     ))?;

@@ -58,6 +58,9 @@ pub enum AskError {
         /// Which of them.
         detail: u8,
     },
+    /// It ends the connection without an answer, as LIO does to an initiator that offers no CHAP where it wants CHAP.
+    #[error("it ended the connection during the log-in: it may want CHAP, or not allow this initiator name")]
+    Closed,
     /// It says something else than what was asked for.
     #[error("it answers with {0}, as no iSCSI target does")]
     Unexpected(String),
@@ -82,13 +85,27 @@ pub fn send_targets(portal: &Portal, initiator: &Iqn) -> Result<Announced, AskEr
         match TcpStream::connect_timeout(&address, CONNECT) {
             Ok(stream) => {
                 let mut talk = Talk { stream, deadline: Instant::now() + LIMIT, seen: 0 };
-                talk.log_in(initiator)?;
+                talk.log_in(initiator).map_err(closed)?;
                 return Ok(targets(&talk.ask("SendTargets=All\0")?, portal));
             }
             Err(error) => last = error,
         }
     }
     Err(last.into())
+}
+
+fn closed(error: AskError) -> AskError {
+    match error {
+        AskError::Io(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+            ) =>
+        {
+            AskError::Closed
+        }
+        other => other,
+    }
 }
 
 /// One connection.
@@ -324,8 +341,8 @@ mod tests {
             let said = ask(bytes).unwrap_err().to_string();
             assert!(said.contains(says), "{said}");
         }
-        let ended = send_targets(&portal(logged_in(), true), &"iqn.1994-05.com.redhat:a".parse().unwrap());
-        assert!(matches!(ended, Err(AskError::Io(_))), "{ended:?}");
+        let ended = send_targets(&portal(Vec::new(), true), &"iqn.1994-05.com.redhat:a".parse().unwrap());
+        assert!(matches!(ended, Err(AskError::Closed)), "{ended:?}");
         let odd = targets(
             b"TargetAddress=1.1.1.1:1,1\0TargetName=a b\0X\0TargetName=\x1b[2J\0",
             &"10.0.0.1".parse().unwrap(),

@@ -75,7 +75,7 @@ fn ways_in(stage: &mut Stage, target: &Node) -> Result<()> {
             target.ok("targetcli /iscsi set discovery_auth enable=0")?;
         }
         let own = wwid(&set_up(target)?, "master-0")?;
-        asked_from_a_desk(stage, wanted.discovery_chap.is_none())?;
+        asked_from_a_desk(stage, target, wanted.discovery_chap.is_none())?;
         // Under multipath each path must lead to the same LUN.
         let wanted = Wanted { wwid: Some(own), ..wanted };
         stage.configure(&wanted)?;
@@ -87,12 +87,14 @@ fn ways_in(stage: &mut Stage, target: &Node) -> Result<()> {
     Ok(())
 }
 
-/// LIO shows a target only to an initiator that it allows, and with CHAP for discovery to nobody without it.
-fn asked_from_a_desk(stage: &Stage, open: bool) -> Result<()> {
+/// With CHAP for discovery LIO shows nothing to a machine without it. Set so, as many arrays are, it shows a target only to an
+/// initiator that it allows.
+fn asked_from_a_desk(stage: &Stage, target: &Node, open: bool) -> Result<()> {
     let said = first_config(stage, &portal(), scene::INITIATOR, IQN)?;
-    let allowed: &[&str] = if open { &["it shows", IQN] } else { &["it wants CHAP"] };
+    let allowed: &[&str] = if open { &["it shows", IQN] } else { &["it may want CHAP"] };
     carries(&said, allowed)?;
     if open {
+        target.ok(&format!("targetcli /iscsi/{IQN}/tpg1 set attribute demo_mode_discovery=0"))?;
         let said = first_config(stage, &portal(), "iqn.1994-05.com.redhat:nobody", IQN)?;
         carries(&said, &["it shows no target"])?;
     }
