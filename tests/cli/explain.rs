@@ -29,6 +29,8 @@ fn refusals_alerts_and_checks_are_explained() {
         ("EtcdLunFillsUp", "EtcdLunFillsUp: etcd's LUN on …", "docs/alerts.md#etcdlunfillsup"),
         ("session-timeout", "The check session-timeout of `etcd-lun health`, warning", "etcd-lun health"),
         ("", "# etcd is down on a node", "What you must not touch"),
+        ("docs/recovery.md", "# ", "etcd-lun claim"),
+        ("etcd-is-down", "# etcd is down on a node", "What you must not touch"),
     ] {
         let args: Vec<&str> = ["explain", asked].into_iter().filter(|word| !word.is_empty()).collect();
         let (code, out, err) = run(&args);
@@ -37,7 +39,7 @@ fn refusals_alerts_and_checks_are_explained() {
     }
     let (code, list, _) = run(&["explain", "--list"]);
     assert_eq!(code, 0);
-    for name in ["lun-newer", "no-session", "EtcdLunFillsUp", "session-timeout"] {
+    for name in ["lun-newer", "no-session", "EtcdLunFillsUp", "session-timeout", "recovery"] {
         assert!(list.lines().any(|line| line.trim() == name), "{name}: {list}");
     }
     let (code, out, err) = run(&["explain", "lun-never"]);

@@ -19,6 +19,14 @@ const PAGES: [(&str, &str); 3] = [
     ("docs/alerts.md", include_str!("../../../docs/alerts.md")),
 ];
 
+/// The pages that somebody on a node may want to read as a whole, by their names.
+const WHOLE: [(&str, &str); 4] = [
+    ("etcd-is-down", FIRST_PAGE),
+    ("recovery", include_str!("../../../docs/recovery.md")),
+    ("health", include_str!("../../../docs/health.md")),
+    ("bench", include_str!("../../../docs/bench.md")),
+];
+
 /// What a document says about one refusal, one error or one alert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -91,6 +99,18 @@ fn of_page(page: &'static str, text: &'static str) -> Vec<Entry> {
 /// The entry with this name, in upper or lower case.
 pub(super) fn named(name: &str) -> Option<&'static Entry> {
     entries().iter().find(|entry| entry.name.eq_ignore_ascii_case(name))
+}
+
+/// The names of the pages that can be read as a whole.
+pub(super) fn pages() -> impl Iterator<Item = &'static str> {
+    WHOLE.into_iter().map(|(name, _)| name)
+}
+
+/// The page with this name, also as other pages name it: `recovery`, `recovery.md`, `docs/recovery.md`.
+pub(super) fn page(name: &str) -> Option<&'static str> {
+    let name = name.strip_prefix("docs/").unwrap_or(name);
+    let name = name.strip_suffix(".md").unwrap_or(name);
+    WHOLE.into_iter().find(|(page, _)| *page == name).map(|(_, text)| text)
 }
 
 /// The entry that a printed line is about: the one whose name it has, or else the one whose message it has.

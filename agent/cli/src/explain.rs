@@ -14,7 +14,7 @@ use terms::nearest;
 /// What is to be explained.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// A name in brackets, a check, an alert, or a whole message in single quotes; without it, what to do while etcd is down
+    /// A name in brackets, a check, an alert, a page such as recovery, or a whole message in single quotes; without it, what to do while etcd is down
     #[arg(value_name = "NAME", conflicts_with = "list", add = names(), allow_hyphen_values = true)]
     name: Vec<String>,
     /// List all names
@@ -28,7 +28,8 @@ fn names() -> ArgValueCandidates {
 
 /// The names that are explained.
 fn known() -> impl Iterator<Item = &'static str> {
-    entries().iter().map(|entry| entry.name).chain(CHECKS.iter().map(|check| check.name))
+    let checks = CHECKS.iter().map(|check| check.name);
+    entries().iter().map(|entry| entry.name).chain(checks).chain(entries::pages())
 }
 
 /// Prints an entry, the first page, or all names.
@@ -44,6 +45,8 @@ pub(super) fn run(options: &Options) -> Result<(), Exit> {
         ));
     } else if let Some(entry) = entries::named(asked) {
         print_out(&explained(entry));
+    } else if let Some(page) = entries::page(asked) {
+        print_out(entries::plain(page).trim_end());
     } else if let Some(check) = CHECKS.iter().find(|check| check.name == asked) {
         print_out(&format!(
             "The check {asked} of `etcd-lun health`, {}.\n\nWhat it protects: {}.\nIts limit: {}.\n\nRun `etcd-lun \
@@ -82,7 +85,11 @@ fn list() -> String {
         }
         let _ = writeln!(text, "  {}", entry.name);
     }
-    let _ = writeln!(text, "\ndocs/health.md");
+    let _ = writeln!(text, "\npages");
+    for page in entries::pages() {
+        let _ = writeln!(text, "  {page}");
+    }
+    let _ = writeln!(text, "\nchecks of `etcd-lun health`");
     for check in CHECKS {
         let _ = writeln!(text, "  {}", check.name);
     }

@@ -169,7 +169,7 @@ impl Look<'_> {
             block::Content::XfsUnfinished { uuid } => Content::Unfinished { uuid },
             block::Content::Foreign { found } => Content::Foreign { found },
             block::Content::Xfs(superblock) => {
-                let (stamp, settled, empty) = self.stamp(device);
+                let Stamped { stamp, settled, empty } = self.stamp(device);
                 Content::Xfs {
                     uuid: superblock.uuid,
                     label: superblock.label.parse().ok(),
@@ -183,31 +183,39 @@ impl Look<'_> {
     }
 
     /// The stamp: read through our staging mount, or else by a mount that writes nothing.
-    fn stamp(self, device: &Disk) -> StampFacts {
+    fn stamp(self, device: &Disk) -> Stamped {
         if let Some(staged) = self.staged {
             let read = || -> io::Result<(Option<Stamp>, bool)> {
                 let root = staged.root()?;
                 Ok((read_stamp(&root)?, dir::names(&root)?.is_empty()))
             };
             return match read() {
-                Ok((stamp, empty)) => (Fact::Known(stamp), true, Some(empty)),
-                Err(error) => (Fact::Unknown(error.to_string()), true, None),
+                Ok((stamp, empty)) => {
+                    Stamped { stamp: Fact::Known(stamp), settled: true, empty: Some(empty) }
+                }
+                Err(error) => Stamped { stamp: Fact::Unknown(error.to_string()), settled: true, empty: None },
             };
         }
         let own = mountinfo::of_pid1(self.host)
             .map(|mounts| mounts.iter().any(|mount| mount.device == (device.major, device.minor)));
         if own.unwrap_or(true) {
-            return (Fact::Unknown("it is mounted; its stamp is read there".into()), false, None);
+            let elsewhere = Fact::Unknown("it is mounted; its stamp is read there".into());
+            return Stamped { stamp: elsewhere, settled: false, empty: None };
         }
         let read = || -> io::Result<Option<Stamp>> {
             let like = self.config.lun.staging_options();
             read_stamp(hands::inspect(self.host, &device.name, &like).map_err(io::Error::other)?)
         };
-        (read().into(), false, None)
+        Stamped { stamp: read().into(), settled: false, empty: None }
     }
 }
 
-type StampFacts = (Fact<Option<Stamp>>, bool, Option<bool>);
+/// What the root directory of a filesystem says: the same facts as in [`Content::Xfs`].
+struct Stamped {
+    stamp: Fact<Option<Stamp>>,
+    settled: bool,
+    empty: Option<bool>,
+}
 
 /// True if no path answers.
 fn is_silent(host: &Host, paths: &[Disk]) -> io::Result<bool> {
