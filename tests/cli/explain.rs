@@ -29,7 +29,9 @@ fn refusals_alerts_and_checks_are_explained() {
         ("EtcdLunFillsUp", "EtcdLunFillsUp: etcd's LUN on …", "docs/alerts.md#etcdlunfillsup"),
         ("session-timeout", "The check session-timeout of `etcd-lun health`, warning", "etcd-lun health"),
         ("", "# etcd is down on a node", "What you must not touch"),
-        ("docs/recovery.md", "# ", "etcd-lun claim"),
+        ("[lun-newer]", "lun-newer: LUN … is newer than this node's record", "etcd-lun claim"),
+        ("docs/recovery.md#a-disk", "# ", "etcd-lun claim"),
+        ("Lost-LUN", "# ", "retired"),
         ("etcd-is-down", "# etcd is down on a node", "What you must not touch"),
     ] {
         let args: Vec<&str> = ["explain", asked].into_iter().filter(|word| !word.is_empty()).collect();

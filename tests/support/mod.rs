@@ -148,7 +148,7 @@ pub fn session() -> SeenSession {
         sid: 1,
         target: TARGET.into(),
         portal: PORTAL.as_ref().map(Endpoint::from),
-        address: PORTAL.as_ref().map(Endpoint::from),
+        address: None,
         state: "LOGGED_IN".into(),
         initiator: Some(INITIATOR.into()),
         interface: Some("etcd-lun".into()),

@@ -69,6 +69,7 @@ pub fn manifest(error: io::Error) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use host::{Host, Root, files::Files, transcript::NoTools};
 
     #[test]
     fn a_cure_names_the_key_of_the_config() {
@@ -110,6 +111,11 @@ mod tests {
 
     #[test]
     fn only_an_absent_manifest_is_a_wrong_key() {
+        let machine = Files::new("no-manifest");
+        let host = Host::fixture(Root::new(&machine.0), Box::new(NoTools)).unwrap();
+        let path = "/etc/kubernetes/manifests/etcd-pod.yaml".parse().unwrap();
+        let said = crate::parking::park_here(&host, &path).unwrap_err().to_string();
+        assert_eq!(said, format!("there is no {path}: correct `etcd.manifest` in the config"));
         let other = io::Error::new(io::ErrorKind::NotFound, "opening x");
         assert_eq!(manifest(other).to_string(), "opening x");
     }

@@ -34,6 +34,11 @@ pub(super) fn machine_to_look() -> Result<(Host, Joined), Exit> {
     Ok((host, joined))
 }
 
+/// Opens the machine again for a verb whose config could not be loaded. What there is to say of the namespace was said.
+pub(super) fn machine_without_config() -> Result<Host, Exit> {
+    machine_as_root().map(|(host, _)| host)
+}
+
 /// Opens the machine for a verb that everybody may run and that reads no config. Root also joins PID 1's mount namespace.
 pub(super) fn machine_for_anybody() -> Result<Host, Exit> {
     // Before `Host` starts a thread. Others than root cannot join it, and need not: they measure a directory that they see.

@@ -20,9 +20,11 @@ const PAGES: [(&str, &str); 3] = [
 ];
 
 /// The pages that somebody on a node may want to read as a whole, by their names.
-const WHOLE: [(&str, &str); 4] = [
+const WHOLE: [(&str, &str); 6] = [
     ("etcd-is-down", FIRST_PAGE),
+    ("troubleshooting", include_str!("../../../docs/troubleshooting.md")),
     ("recovery", include_str!("../../../docs/recovery.md")),
+    ("lost-lun", include_str!("../../../docs/lost-lun.md")),
     ("health", include_str!("../../../docs/health.md")),
     ("bench", include_str!("../../../docs/bench.md")),
 ];
@@ -108,9 +110,10 @@ pub(super) fn pages() -> impl Iterator<Item = &'static str> {
 
 /// The page with this name, also as other pages name it: `recovery`, `recovery.md`, `docs/recovery.md`.
 pub(super) fn page(name: &str) -> Option<&'static str> {
+    let name = name.split('#').next().unwrap_or(name);
     let name = name.strip_prefix("docs/").unwrap_or(name);
     let name = name.strip_suffix(".md").unwrap_or(name);
-    WHOLE.into_iter().find(|(page, _)| *page == name).map(|(_, text)| text)
+    WHOLE.into_iter().find(|(page, _)| page.eq_ignore_ascii_case(name)).map(|(_, text)| text)
 }
 
 /// The entry that a printed line is about: the one whose name it has, or else the one whose message it has.
@@ -160,7 +163,7 @@ const GAP: char = '…';
 
 /// How many words may stand for a gap at the beginning or the end of a message, in each part of a list. Such a gap has a literal
 /// on one side only, so a message of two words would otherwise fit every sentence that has them. A list is as long as what it
-/// tells of: a target may show a hundred LUNs.
+/// tells of: a message has up to a dozen LUNs, each with its WWID, size and addressing.
 const EDGE: usize = 16;
 
 /// Whether a text is this message, with anything in place of each gap.
@@ -308,7 +311,9 @@ mod tests {
         ] {
             assert_eq!(name_of_error(text), Some(name), "{text}");
         }
-        for unnamed in ["opening x: No such file or directory", "there is no such file"] {
+        // In no part of a list may as many words stand.
+        let long = format!("a list, of {}disks is not empty", "large ".repeat(EDGE));
+        for unnamed in ["opening x: No such file or directory", "there is no such file", long.as_str()] {
             assert_eq!(name_of_error(unnamed), None, "{unnamed}");
         }
         assert_eq!(name_of_error(""), None);

@@ -36,6 +36,8 @@ fn known() -> impl Iterator<Item = &'static str> {
 pub(super) fn run(options: &Options) -> Result<(), Exit> {
     let asked = options.name.join(" ");
     let asked = asked.trim();
+    // As it stands at the beginning of a message.
+    let asked = asked.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(asked);
     if options.list {
         print_out(&list());
     } else if asked.is_empty() {

@@ -11,6 +11,7 @@ use clap::{Args, ValueHint};
 use config::{MAIN_FILE, Pool, Source};
 use host::{Host, iscsi};
 use std::{
+    collections::BTreeSet,
     io::{self, BufRead as _, IsTerminal as _},
     path::PathBuf,
 };
@@ -97,30 +98,43 @@ type Ask<'a> = &'a mut dyn FnMut(&str, &str, Check<'_>) -> Result<String, Exit>;
 /// The names of the targets that these portals show an initiator of this name.
 type Shown<'a> = &'a mut dyn FnMut(&[Portal], &Iqn) -> Vec<String>;
 
-/// Asks the portals one after the other, until one has answered, and says what it shows. It may not be reached from here, or want
-/// CHAP: then a person types the name.
+/// How many targets are printed. An array may show hundreds.
+const LISTED: usize = 12;
+
+/// Asks the portals one after the other, until one has shown a target. It may not be reached from here, or want CHAP, and another
+/// one of the array may show more: in the end a person types the name.
 fn shown_targets(portals: &[Portal], initiator: &Iqn) -> Vec<String> {
     for portal in portals {
         print_err(&format!("asking {portal} for its targets, as {initiator}"));
-        match iscsi::send_targets(portal, initiator) {
-            Ok(found) => {
-                let mut names: Vec<String> = Vec::new();
-                for one in &found.targets {
-                    let at = one.portal.as_ref().map(|portal| format!(" at {portal}")).unwrap_or_default();
-                    print_err(&format!("  it shows {}{at}", one.target));
-                    if !names.contains(&one.target) {
-                        names.push(one.target.clone());
-                    }
-                }
-                if names.is_empty() {
-                    print_err("  it shows no target: see that the array allows this initiator name");
-                }
-                return names;
+        let found = match iscsi::send_targets(portal, initiator) {
+            Ok(found) => found,
+            Err(error) => {
+                print_err(&format!("  {error}"));
+                continue;
             }
-            Err(error) => print_err(&format!("  {error}")),
+        };
+        if let Some(first) = found.skipped.first() {
+            print_err(&format!(
+                "  of its answer {} lines cannot be read, such as {first}",
+                found.skipped.len()
+            ));
+        }
+        for one in found.targets.iter().take(LISTED) {
+            let at = one.portal.as_ref().map(|portal| format!(" at {portal}")).unwrap_or_default();
+            print_err(&format!("  it shows {}{at}", one.target));
+        }
+        if found.targets.len() > LISTED {
+            print_err(&format!("  and {} more", found.targets.len() - LISTED));
+        }
+        let names: BTreeSet<String> = found.targets.into_iter().map(|one| one.target).collect();
+        if !names.is_empty() {
+            return names.into_iter().collect();
+        }
+        if found.skipped.is_empty() {
+            print_err("  it shows no target: see that the array allows this initiator name");
         }
     }
-    print_err("no portal has named its targets to this machine: type the name, as the array shows it");
+    print_err("no portal has named a target to this machine: type its name");
     Vec::new()
 }
 
@@ -133,7 +147,12 @@ fn config(shown: Shown<'_>, ask: Ask<'_>) -> Result<String, Exit> {
         each(text, |one| {
             let plain = |b: u8| b.is_ascii_alphanumeric() || b"-.".contains(&b);
             if one.bytes().all(plain) { Ok(()) } else { Err(format!("`{one}` is not a host name")) }
-        })
+        })?;
+        let mut seen = BTreeSet::new();
+        match parts(text).find(|one| !seen.insert(one.to_ascii_lowercase())) {
+            Some(twice) => Err(format!("`{twice}` is there twice: each node has one entry")),
+            None => Ok(()),
+        }
     })?;
     let mut nodes: Vec<(&str, Iqn)> = Vec::new();
     for name in parts(&names) {
@@ -149,9 +168,11 @@ fn config(shown: Shown<'_>, ask: Ask<'_>) -> Result<String, Exit> {
     let there: Vec<Portal> = parts(&portals).filter_map(|one| one.parse().ok()).collect();
     let targets = nodes.first().map(|(_, initiator)| shown(&there, initiator)).unwrap_or_default();
     let only = if let [only] = targets.as_slice() { only.as_str() } else { "" };
-    let iqn = ask("The target's name, as the array shows it", only, &|text| {
-        text.parse::<Iqn>().map(drop).map_err(|error| error.to_string())
-    })?;
+    let iqn = ask(
+        "The target's name (the array shows it, and on a node `iscsiadm -m discovery -t sendtargets -p PORTAL`)",
+        only,
+        &|text| text.parse::<Iqn>().map(drop).map_err(|error| error.to_string()),
+    )?;
     let portals: Vec<_> = parts(&portals).map(quoted).collect();
     let user = ask("The user name of CHAP; `none` without CHAP", "none", &|_| Ok(()))?;
     let runtime = ask("What runs etcd: static-pod (OpenShift) or systemd", "static-pod", &|text| {
@@ -285,6 +306,7 @@ mod tests {
             (&[""][..], "one value is needed"),
             (&["192.168.10.5:0"], "portal"),
             (&["192.168.10.5", "a/b"], "is not a host name"),
+            (&["192.168.10.5", "a, b, A"], "`A` is there twice"),
             (&["192.168.10.5", "a", "IQN.x"], "iSCSI name"),
             (&["192.168.10.5", "a", "", "etcd"], "iSCSI name"),
             (&["192.168.10.5", "a", "", TARGET, "", "pod"], "neither static-pod nor systemd"),

@@ -126,6 +126,9 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Selinux(Selinux::Status(output)) => selinux::status(file, *output),
         Verb::Selinux(Selinux::Remove) => selinux::remove(file),
         Verb::Config(Config::Check(options)) => check::check(file, options),
+        Verb::Config(Config::Init(_)) if file.is_some() => Err(Exit::Usage(
+            "--config: `config init` reads no config: name the file that it writes by --output".into(),
+        )),
         Verb::Config(Config::Init(options)) => init::run(options),
         Verb::Config(Config::Example) => check::example(),
         Verb::Config(Config::Schema) => check::schema(),

@@ -7,6 +7,7 @@ use super::{
     output::{OutputFormat, print_err, print_json, print_out},
     show,
 };
+use ::config::Storage;
 use anyhow::{Context as _, anyhow};
 use apply::confine::{self, Installed};
 use host::{Host, selinux::store};
@@ -40,13 +41,18 @@ pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
             "warning: a local rule overrides the module's label for etcd's data: `{rule}`; delete it with `semanage fcontext --delete`, then run `etcd-lun selinux install` again"
         ));
     }
-    if let Err(error) = entry {
-        print_err(&format!("warning: {error}"));
-    }
     if !enforcing {
         print_err("warning: SELinux is permissive: it logs what etcd-lun may not do, and does not deny it");
     }
-    Ok(())
+    match (entry, &pool.storage) {
+        (Ok(_), _) => Ok(()),
+        // Its disk has no label yet, so this is done again when etcd-lun.service tries again.
+        (Err(error), Storage::Device(_)) => Err(Exit::Error(error.into())),
+        (Err(error), Storage::Iscsi(_)) => {
+            print_err(&format!("warning: {error}"));
+            Ok(())
+        }
+    }
 }
 
 /// What `selinux status` prints.

@@ -102,7 +102,10 @@ fn authority(record: Option<&Record>) -> String {
 pub(super) fn status_without_config(record: &Fact<Option<Record>>, last_run: &str) -> String {
     let mut page = Page::default();
     page.line("last run", last_run);
-    page.fact("authority", record, |record| authority(record.as_ref()));
+    page.fact("authority", record, |record| match record {
+        None => "no record here: not migrated, or the record is lost".into(),
+        Some(record) => authority(Some(record)),
+    });
     if let Some(Some(record)) = record.known() {
         page.line("LUN", format!("{}, XFS {}", record.wwid, record.uuid));
     }

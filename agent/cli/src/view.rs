@@ -67,7 +67,7 @@ pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Ex
     // Somebody whose etcd is down for a wrong config wants to know where the data is.
     if let Err(Exit::Usage(_)) = &seen
         && !output.json
-        && let Ok((host, _)) = config::machine_to_look()
+        && let Ok(host) = config::machine_without_config()
     {
         print_out(&show::status_without_config(&observe::record(&host), &last_run(&host)));
     }
@@ -83,6 +83,32 @@ pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Ex
 mod tests {
     use super::*;
     use host::{Root, files::Files, transcript::NoTools};
+
+    /// What a person with a wrong config sees.
+    #[test]
+    fn without_a_config_the_record_says_where_the_data_is() {
+        let machine = Files::new("no-config");
+        let host = Host::fixture(Root::new(&machine.0), Box::new(NoTools)).unwrap();
+        let shown = || show::status_without_config(&observe::record(&host), &last_run(&host));
+        assert!(shown().contains("no record here"), "{}", shown());
+        let wwid: terms::Wwid = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4".parse().unwrap();
+        let data_dir = "/var/lib/etcd".parse().unwrap();
+        let record = node::authority::Record::begin(
+            4,
+            terms::FsUuid([1; 16]),
+            wwid.clone(),
+            data_dir,
+            terms::Nonce([7; 16]),
+        );
+        machine.put("var/lib/etcd-lun/authority.json", &record.to_text().unwrap());
+        assert!(
+            shown().contains("local disk, generation 4") && shown().contains(wwid.as_str()),
+            "{}",
+            shown()
+        );
+        machine.put("var/lib/etcd-lun/authority.json", "{}");
+        assert!(shown().contains("unknown: "), "{}", shown());
+    }
 
     /// At a boot nobody sees what the run has said.
     #[test]

@@ -163,6 +163,12 @@ pub const ROWS: &[Row] = &[
         "config example",
     ),
     typed(
+        "a config for the verb that writes one",
+        "--config config.toml config init",
+        &["--config: `config init` reads no config", "--output"],
+        "config example",
+    ),
+    typed(
         "- for a file",
         "config init --output -",
         &[

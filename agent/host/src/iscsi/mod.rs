@@ -30,7 +30,7 @@ pub use lock::clear_stale_lock;
 pub use login::{LogIn, log_in, log_out};
 pub use own::{drop_own_records, use_interface, use_own_records};
 pub use record::{Record, Settings, record, write_record};
-pub use sendtargets::{AskError, send_targets};
+pub use sendtargets::{AskError, parse_targets, send_targets};
 pub use session::{scan, sessions, sessions_of, set_recovery_timeout};
 
 use command::{DATABASE_LIMIT, iscsiadm};

@@ -253,15 +253,17 @@ pub(super) mod tests {
         session(&fixture, 10, "san1.example", Some("10.77.0.1"));
         session(&fixture, 9, "2001:db8::1", Some("2001:0db8:0000:0000:0000:0000:0000:0001"));
         session(&fixture, 11, "(null)", None);
+        session(&fixture, 12, "(null)", Some("10.77.0.9"));
         let found = sessions(&fixture.host).unwrap();
         assert_eq!(
             found.iter().map(|one| (one.sid, one.host_no)).collect::<Vec<_>>(),
-            [(9, 10), (10, 11), (11, 12)]
+            [(9, 10), (10, 11), (11, 12), (12, 13)]
         );
         let shown = |end: &Option<Endpoint>| end.as_ref().map(ToString::to_string).unwrap_or_default();
         assert_eq!(shown(&found[0].address), "[2001:db8::1]:3260");
         assert_eq!(shown(&found[1].portal), "san1.example:3260");
         assert_eq!((&found[2].portal, &found[2].address), (&None, &None));
+        assert_eq!(shown(&found[3].portal), "10.77.0.9:3260", "no portal is known, but an address");
         for (index, portal, is_there) in [
             (0, "[2001:DB8:0::1]", true),
             (0, "[2001:db8::1]:3261", false),
@@ -280,10 +282,10 @@ pub(super) mod tests {
         let target: Iqn = "iqn.2024-02.com.example:etcd".parse().unwrap();
         let ours =
             || -> Vec<_> { sessions_of(&fixture.host, &target).unwrap().iter().map(|one| one.sid).collect() };
-        assert_eq!(ours(), [9, 10, 11]);
+        assert_eq!(ours(), [9, 10, 11, 12]);
         // A machine that boots from a LUN of the same target, with the same initiator name.
         fixture.file(&format!("{SESSIONS}/session10/ifacename"), "default\n");
-        assert_eq!(ours(), [9, 11]);
+        assert_eq!(ours(), [9, 11, 12]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Refusals: what etcd-lun looked at, what it found, and the cure.
 //!
-//! There is no force flag. A refusal changes nothing.
+//! There is no force flag. A refusal loses nothing.
 
 mod authority;
 mod cluster;

@@ -91,8 +91,8 @@ fn ways_in(stage: &mut Stage, target: &Node) -> Result<()> {
 /// initiator that it allows.
 fn asked_from_a_desk(stage: &Stage, target: &Node, open: bool) -> Result<()> {
     let said = first_config(stage, &portal(), scene::INITIATOR, IQN)?;
-    let allowed: &[&str] = if open { &["it shows", IQN] } else { &["it may want CHAP"] };
-    carries(&said, allowed)?;
+    let wanted = if open { format!("it shows {IQN}") } else { "it may want CHAP".into() };
+    carries(&said, &[&wanted])?;
     if open {
         target.ok(&format!("targetcli /iscsi/{IQN}/tpg1 set attribute demo_mode_discovery=0"))?;
         let said = first_config(stage, &portal(), "iqn.1994-05.com.redhat:nobody", IQN)?;

@@ -125,7 +125,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     }));
     scenarios.push(Scenario::new("login/ways-in", |stage| {
         let said = first_config(stage, "10.77.0.1", "", "")?;
-        carries(&said, &["it shows", &format!("iqn = \"{IQN}\"")])?;
+        carries(&said, &[&format!("it shows {IQN}"), &format!("iqn = \"{IQN}\"")])?;
         each(ONE_AFTER_ANOTHER, |(name, set)| {
             leads_in(stage, *set).context(*name)?;
             // The node records and the session of this case must not affect the next one.
