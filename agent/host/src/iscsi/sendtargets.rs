@@ -5,7 +5,7 @@
 //! login), appendix C (SendTargets). Only what a discovery without CHAP needs is here. No library does it that is kept well:
 //! iscsi-client-rs 0.0.9 was tried with one target only, and its licence (AGPL) is not ours.
 
-use super::discovery::{Announced, Discovered, parse_portal};
+use super::discovery::{Announced, parse_targets};
 use std::{
     collections::BTreeSet,
     io::{self, Read as _, Write as _},
@@ -25,8 +25,6 @@ const HEADER: usize = 48;
 const SEGMENT: usize = 256 << 10;
 /// After so many messages without an end a target is given up. A list of all targets of a large array has one or two.
 const MESSAGES: usize = 16;
-/// The longest name of a target (4.2.7.1).
-const MAX_NAME: usize = 223;
 
 const LOGIN: u8 = 0x03;
 const TEXT: u8 = 0x04;
@@ -311,40 +309,6 @@ fn header(code: u8, flags: u8, data: &str) -> [u8; HEADER] {
     header
 }
 
-/// The targets in the answer to SendTargets: each name is followed by its addresses. A target without any is at the portal that was
-/// asked.
-pub fn parse_targets(said: &[u8], asked: &Portal) -> Announced {
-    let mut found = Announced::default();
-    let mut name: Option<(String, bool)> = None;
-    let here = |name: Option<(String, bool)>, found: &mut Announced| {
-        if let Some((target, false)) = name {
-            found.targets.push(Discovered { target, portal: Some(asked.clone()), tpgt: None });
-        }
-    };
-    for part in said.split(|byte| *byte == 0).filter(|part| !part.is_empty()) {
-        let text = String::from_utf8_lossy(part);
-        // What somebody else's machine says is printed on a terminal.
-        let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-        match (text.split_once('='), &mut name) {
-            (Some(("TargetName", target)), _) if plain && (1..=MAX_NAME).contains(&target.len()) => {
-                here(name.replace((target.to_owned(), false)), &mut found);
-            }
-            (Some(("TargetAddress", address)), Some((target, has_address))) if plain => {
-                let (address, tag) = address.rsplit_once(',').unwrap_or((address, ""));
-                let portal = parse_portal(address).or_else(|| address.parse().ok());
-                found.targets.push(Discovered { target: target.clone(), portal, tpgt: tag.parse().ok() });
-                *has_address = true;
-            }
-            _ => {
-                let line: String = text.chars().take(MAX_NAME).collect();
-                found.skipped.push(format!("`{}`", line.escape_debug()));
-            }
-        }
-    }
-    here(name, &mut found);
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -485,12 +449,6 @@ mod tests {
             let said = ask(answers).unwrap_err().to_string();
             assert!(said.contains(says), "{said}");
         }
-        let odd = parse_targets(
-            b"TargetAddress=1.1.1.1:1,1\0TargetName=a b\0X\0TargetName=\x1b[2J\0",
-            &"10.0.0.1".parse().unwrap(),
-        );
-        assert_eq!((odd.targets.len(), odd.skipped.len()), (0, 4));
-        assert!(odd.skipped.iter().all(|line| !line.contains('\u{1b}')), "{odd:?}");
     }
 
     /// Neither a portal that says nothing nor one that sends a byte now and then is waited for.
