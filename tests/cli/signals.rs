@@ -32,9 +32,11 @@ fn within(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Starts the program in a group of its own, as a shell does. The kernel stops no process of a group without a shell.
+/// Starts the program in a group of its own and with no signal ignored, as a shell does. The kernel stops no process of a group
+/// without a shell, and what runs in the background of a script ignores Ctrl-C.
 fn start(args: &[&str]) -> Child {
-    let mut command = Command::new(tested_program());
+    let mut command = Command::new("env");
+    command.arg("--default-signal").arg(tested_program());
     command.args(args).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
