@@ -7,6 +7,7 @@ use nix::{
 };
 use std::{
     fs,
+    io::Read as _,
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::Path,
     process::{Child, Command, Stdio},
@@ -34,11 +35,21 @@ fn within(what: &str, mut is: impl FnMut() -> bool) {
 
 /// Starts the program in a group of its own and with no signal ignored, as a shell does. The kernel stops no process of a group
 /// without a shell, and what runs in the background of a script ignores Ctrl-C.
-fn start(args: &[&str]) -> Child {
+fn start(args: &[&str]) -> Started {
     let mut command = Command::new("env");
     command.arg("--default-signal").arg(tested_program());
     command.args(args).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().unwrap()
+    Started(command.spawn().unwrap())
+}
+
+/// Ends with the test, also if that fails.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 /// Whether the program waits in a read, or has ended because this machine lets it do nothing.
@@ -104,10 +115,11 @@ fn signals_work_while_something_is_read() {
     }
     let mut held = 0;
     let running: Vec<_> = lines.iter().map(|line| start(line)).collect();
-    for (line, mut child) in lines.iter().zip(running) {
-        if !waits(&mut child) {
-            let output = child.wait_with_output().unwrap();
-            let err = String::from_utf8_lossy(&output.stderr);
+    for (line, mut started) in lines.iter().zip(running) {
+        let child = &mut started.0;
+        if !waits(child) {
+            let mut err = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
             // A container cannot join PID 1's namespace, and others than root may not look at a node.
             assert!(err.contains("namespace") || err.contains("must run as root"), "{line:?}: {err}");
             continue;
@@ -115,7 +127,7 @@ fn signals_work_while_something_is_read() {
         held += 1;
         let pid = Pid::from_raw(child.id().try_into().unwrap());
         kill(pid, Signal::SIGTSTP).unwrap();
-        within(&format!("{line:?}: Ctrl-Z does nothing"), || state(&child) == 'T');
+        within(&format!("{line:?}: Ctrl-Z does nothing"), || state(child) == 'T');
         kill(pid, Signal::SIGCONT).unwrap();
         let signal = if held % 2 == 0 { Signal::SIGINT } else { Signal::SIGTERM };
         kill(pid, signal).unwrap();
