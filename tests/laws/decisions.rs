@@ -14,8 +14,8 @@ whose cluster has two other members, both healthy, and the LUN is attached and m
 Of a static pod that `apply` stops, `prove` is followed by `await-pod-end` and `confirm`.
 
 - `…` means that `apply` observes the node again and plans the next steps.
-- *LUN newer* means that the LUN has a use which the record does not know: this node's disk went back in time, or another
-  computer uses the LUN. See [recovery.md](recovery.md#a-disk-that-was-restored-or-cloned).
+- *LUN newer* means that the LUN has a use which the record does not know: this node's disk went back in time, or
+  another computer uses the LUN. See [recovery.md](recovery.md#a-disk-that-was-restored-or-cloned).
 - *refused* means that `apply` goes no further: it neither stops nor starts etcd. The message says what to do.
 
 A test makes this page from the function that decides. `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it.
