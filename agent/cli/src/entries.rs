@@ -8,13 +8,14 @@ use std::{cmp::Reverse, sync::OnceLock};
 
 /// The first page for somebody whose etcd is down.
 pub(super) const FIRST_PAGE: &str = include_str!("../../../docs/etcd-is-down.md");
+const TROUBLESHOOTING: &str = include_str!("../../../docs/troubleshooting.md");
 /// Where the entries of refusals are.
 const REFUSALS: &str = "docs/troubleshooting.md";
 /// Where the entries of errors are.
 const ERRORS: &str = "docs/errors.md";
 
 const PAGES: [(&str, &str); 3] = [
-    (REFUSALS, include_str!("../../../docs/troubleshooting.md")),
+    (REFUSALS, TROUBLESHOOTING),
     (ERRORS, include_str!("../../../docs/errors.md")),
     ("docs/alerts.md", include_str!("../../../docs/alerts.md")),
 ];
@@ -22,7 +23,7 @@ const PAGES: [(&str, &str); 3] = [
 /// The pages that somebody on a node may want to read as a whole, by their names.
 const WHOLE: [(&str, &str); 6] = [
     ("etcd-is-down", FIRST_PAGE),
-    ("troubleshooting", include_str!("../../../docs/troubleshooting.md")),
+    ("troubleshooting", TROUBLESHOOTING),
     ("recovery", include_str!("../../../docs/recovery.md")),
     ("lost-lun", include_str!("../../../docs/lost-lun.md")),
     ("health", include_str!("../../../docs/health.md")),

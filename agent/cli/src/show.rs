@@ -85,27 +85,22 @@ fn outline(config: &Config, node: &Node) -> String {
     )
 }
 
-fn authority(record: Option<&Record>) -> String {
-    match record {
-        None => "local disk: not migrated".into(),
-        Some(record) if record.rolled_back => format!(
-            "{}, generation {}: rolled back on purpose; only `etcd-lun apply` by hand moves the data again",
-            record.authority, record.generation
-        ),
-        Some(record) => {
-            format!("{}, generation {}, use {}", record.authority, record.generation, record.activations)
-        }
+fn authority(record: &Record) -> String {
+    let Record { authority, generation, activations, .. } = record;
+    if record.rolled_back {
+        return format!(
+            "{authority}, generation {generation}: rolled back on purpose; only `etcd-lun apply` by hand moves the data again"
+        );
     }
+    format!("{authority}, generation {generation}, use {activations}")
 }
 
 /// `status` while the config cannot be used: what this node knows without it.
 pub(super) fn status_without_config(record: &Fact<Option<Record>>, last_run: &str) -> String {
     let mut page = Page::default();
     page.line("last run", last_run);
-    page.fact("authority", record, |record| match record {
-        None => "no record here: not migrated, or the record is lost".into(),
-        Some(record) => authority(Some(record)),
-    });
+    let absent = "no record here: not migrated, or the record is lost";
+    page.fact("authority", record, |record| record.as_ref().map_or(absent.into(), authority));
     if let Some(Some(record)) = record.known() {
         page.line("LUN", format!("{}, XFS {}", record.wwid, record.uuid));
     }
@@ -119,7 +114,9 @@ pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
     namespace(&mut page, node);
     page.line("last run", last_run);
     page.line("MISSING", node.missing_tools.join("\n"));
-    page.fact("authority", &node.record, |record| authority(record.as_ref()));
+    page.fact("authority", &node.record, |record| {
+        record.as_ref().map_or("local disk: not migrated".into(), authority)
+    });
     page.fact("etcd", &node.etcd, |found| etcd(found, node.rolled_back().is_some()));
     if let Some(cluster) = &node.cluster {
         page.fact("cluster", cluster, ToString::to_string);

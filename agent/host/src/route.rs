@@ -107,10 +107,13 @@ pub fn is_own(name: &str) -> io::Result<bool> {
     Ok(true)
 }
 
-/// True if a portal accepts a connection, which ends at once.
-pub fn accepts(portal: &Portal, limit: Duration) -> bool {
+/// How long a portal may take to accept a connection. A live one takes milliseconds.
+pub const CONNECT: Duration = Duration::from_secs(2);
+
+/// True if a portal accepts a connection within [`CONNECT`]. It ends at once.
+pub fn accepts(portal: &Portal) -> bool {
     let addresses = (portal.host(), portal.port()).to_socket_addrs();
-    let connects = |address| TcpStream::connect_timeout(&address, limit).is_ok();
+    let connects = |address| TcpStream::connect_timeout(&address, CONNECT).is_ok();
     addresses.is_ok_and(|mut addresses| addresses.any(connects))
 }
 

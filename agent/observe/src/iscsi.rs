@@ -5,7 +5,7 @@ use hands::Units;
 use host::{Host, iscsi, mountinfo::Everywhere, route};
 use locate::users_of;
 use node::{Fact, Initiator, SeenSession};
-use std::{io, time::Duration};
+use std::io;
 use terms::{Portal, Session};
 
 /// The daemon of multipath.
@@ -35,9 +35,6 @@ pub(super) fn all_sessions(host: &Host, config: &Config, mounts: &Everywhere<'_>
     read().into()
 }
 
-/// How long a portal may take to accept a connection. A live one takes milliseconds.
-const CONNECT: Duration = Duration::from_secs(2);
-
 /// The config's portals at which no session of ours is logged in, and which accept a connection. It ends at once; nothing is
 /// said.
 pub fn answering(host: &Host, config: &Config) -> Vec<Portal> {
@@ -45,7 +42,7 @@ pub fn answering(host: &Host, config: &Config) -> Vec<Portal> {
     let sessions = iscsi::sessions_of(host, &iscsi.target.iqn).unwrap_or_default();
     let is_up = |portal: &Portal| sessions.iter().any(|one| one.is_logged_in() && one.is_at(portal));
     let without = iscsi.target.portals.iter().filter(|portal| !is_up(portal));
-    without.filter(|portal| route::accepts(portal, CONNECT)).cloned().collect()
+    without.filter(|portal| route::accepts(portal)).cloned().collect()
 }
 
 /// Of other programs' sessions nobody asks who uses their disks, because they are never ended. A node may have hundreds of them.

@@ -19,7 +19,7 @@ pub const INTERFACE: &str = "etcd-lun";
 pub struct Iqn(String);
 
 /// Longest iSCSI name in bytes (RFC 7143, section 4.2.7.1).
-const MAX_NAME: usize = 223;
+pub const MAX_ISCSI_NAME: usize = 223;
 
 pub(super) const IQN_FORM: &str =
     "an iSCSI name, such as \"iqn.2024-02.com.example:etcd\" (without spaces, at most 223 bytes)";
@@ -79,7 +79,7 @@ impl FromStr for Iqn {
             "naa." => (rest.len() == 16 || rest.len() == 32) && is_hex(rest),
             _ => false,
         };
-        if valid && text.len() <= MAX_NAME && text.bytes().all(plain) {
+        if valid && text.len() <= MAX_ISCSI_NAME && text.bytes().all(plain) {
             Ok(Self(text.to_owned()))
         } else {
             Err(TermError::new(text, form))

@@ -27,7 +27,7 @@ pub use file::{AbsPath, FsLabel, FsUuid};
 pub use fingerprint::{
     BLOCK, ContentHasher, Fingerprint, Hasher, OlderFingerprint, RecordedFingerprint, block_hash, checksum,
 };
-pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, Portal};
+pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, MAX_ISCSI_NAME, Portal};
 pub use lun::{Ambiguous, LunAddress, LunNumber, WantedLun};
 pub use nonce::Nonce;
 pub use quantity::{Bytes, Span};

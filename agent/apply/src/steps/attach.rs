@@ -297,8 +297,7 @@ fn may_be_lost(to: IpAddr, out: &Outgoing) -> String {
 
 /// The portal of a session, as the config would name it.
 fn at(session: &Session) -> String {
-    let end = session.portal.as_ref().or(session.address.as_ref());
-    end.map_or_else(|| format!("session {}", session.sid), ToString::to_string)
+    session.portal.as_ref().map_or_else(|| format!("session {}", session.sid), ToString::to_string)
 }
 
 fn told(step: &AttachLun, findings: &[Finding]) -> String {

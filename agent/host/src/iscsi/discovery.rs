@@ -13,7 +13,7 @@ use super::{
 };
 use crate::Host;
 use std::{collections::BTreeSet, io, net::Ipv6Addr, time::Duration};
-use terms::{Chap, INTERFACE, Iqn, Portal};
+use terms::{Chap, INTERFACE, Iqn, MAX_ISCSI_NAME, Portal};
 
 /// A target at one of its portals, as it was announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,9 +130,6 @@ pub fn parse_discovered(text: &str) -> Announced {
     found
 }
 
-/// The longest name of a target (RFC 7143, section 4.2.7.1).
-const MAX_NAME: usize = 223;
-
 /// Parses what a portal itself answers to SendTargets (RFC 7143, appendix C): each name is followed by its addresses. A target
 /// without any is at the portal that was asked.
 pub fn parse_targets(said: &[u8], asked: &Portal) -> Announced {
@@ -148,7 +145,7 @@ pub fn parse_targets(said: &[u8], asked: &Portal) -> Announced {
         // What somebody else's machine says is printed on a terminal.
         let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
         match (text.split_once('='), &mut name) {
-            (Some(("TargetName", target)), _) if plain && (1..=MAX_NAME).contains(&target.len()) => {
+            (Some(("TargetName", target)), _) if plain && (1..=MAX_ISCSI_NAME).contains(&target.len()) => {
                 here(name.replace((target.to_owned(), false)), &mut found);
             }
             (Some(("TargetAddress", address)), Some((target, has_address))) if plain => {
@@ -158,7 +155,7 @@ pub fn parse_targets(said: &[u8], asked: &Portal) -> Announced {
                 *has_address = true;
             }
             _ => {
-                let line: String = text.chars().take(MAX_NAME).collect();
+                let line: String = text.chars().take(MAX_ISCSI_NAME).collect();
                 found.skipped.push(format!("`{}`", line.escape_debug()));
             }
         }

@@ -6,6 +6,7 @@
 //! iscsi-client-rs 0.0.9 was tried with one target only, and its licence (AGPL) is not ours.
 
 use super::discovery::{Announced, parse_targets};
+use crate::route::CONNECT;
 use std::{
     collections::BTreeSet,
     io::{self, Read as _, Write as _},
@@ -14,8 +15,6 @@ use std::{
 };
 use terms::{Iqn, Portal};
 
-/// How long a portal may take to accept a connection. A live one takes milliseconds.
-const CONNECT: Duration = Duration::from_secs(2);
 /// How long the talk with all addresses of a portal may take.
 const LIMIT: Duration = Duration::from_secs(5);
 

@@ -4,9 +4,12 @@
 //! somebody improves the prose, so nothing here looks at prose. Object and finding are right if the message has the right
 //! values: a WWID, a path, a number, a host name.
 
-use anyhow::{Result, anyhow, bail};
+use std::time::Duration;
 
-use crate::host::Output;
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::host::{self, Output};
+use crate::node::Node;
 
 /// How the agent must decline.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +89,13 @@ impl<'a> Declined<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// Waits until a unit has said this, within this time.
+pub(super) fn is_said(node: &Node, unit: &str, limit: Duration, how: Declined) -> Result<()> {
+    let said = || Ok(how.is_in(&node.said(unit)?).is_ok().then_some(()));
+    let found = host::poll(limit, Duration::from_secs(1), said)?;
+    found.with_context(|| format!("{unit} does not say {}", how.begins().join(" or ")))
 }
 
 /// Checks the exit code and the message.

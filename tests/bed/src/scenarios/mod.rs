@@ -13,7 +13,7 @@ use crate::suite::Scenario;
 use crate::target::fingerprint;
 use crate::tour;
 use declined::{
-    Declined, carries, check, check_one_of, failed, has, refused, unhealthy, unnamed, warns, wrong,
+    Declined, carries, check, check_one_of, failed, has, is_said, refused, unhealthy, unnamed, warns, wrong,
 };
 
 mod before_stop;

@@ -11,6 +11,7 @@ use super::client::{Client, Held};
 use super::seen::{Place, Seen, Serving};
 use super::way::Way;
 use bed::bed::Bed;
+use bed::cluster;
 use bed::host::{self, Output};
 use bed::image::ETCD_POD;
 use bed::net;
@@ -76,7 +77,7 @@ impl Rig {
              install -m 600 /{ETCD_POD} /etc/kubernetes/manifests/
              systemctl enable --quiet --now kubelet.service"
         ))?;
-        let client = Client::new(PathBuf::from("/run/netns").join(bed.run.namespace()));
+        let client = Client::new(cluster::namespace(bed));
         let mut rig = Self { stage, client, moved: None, before: Held { old: 0, revision: 0 } };
         rig.answers()?;
         rig.client.fill(BULK.0, BULK.1)?;

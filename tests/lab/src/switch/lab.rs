@@ -15,6 +15,7 @@ use super::start::Start;
 use super::way::{Runtime, Way};
 use crate::compare::client::Client;
 use bed::bed::Bed;
+use bed::cluster;
 use bed::etcd::base64;
 use bed::gateway;
 use bed::host;
@@ -156,7 +157,7 @@ impl Lab {
             pod.join("\\n")
         ))?;
         node.put("/root/attach", 0o755, include_bytes!("../../../bed/guest/attach"))?;
-        let namespace = PathBuf::from("/run/netns").join(bed.run.namespace());
+        let namespace = cluster::namespace(bed);
         let client = Client::new(namespace.clone());
         Ok(Self { node, target, client, namespace, lun, lun_size, runtime: Runtime::Systemd, filled: 0 })
     }

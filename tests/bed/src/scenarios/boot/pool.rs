@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use super::super::failed;
+use super::super::{failed, is_said};
 use super::{EtcdRunner, NODES, delivered, initiator, node, pool, ran_before_etcd, wait_for};
-use crate::host;
 use crate::scene::Wanted;
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -74,13 +73,9 @@ fn migrated_by_itself(stage: &Stage, number: usize) -> Result<()> {
 fn unlisted(stage: &Stage) -> Result<()> {
     stage.configure(&pool())?;
     stage.node.ok("hostname master-3; systemctl start --no-block etcd-lun.service")?;
-    let said = host::poll(COMES, Duration::from_secs(1), || {
-        let said = stage.node.said("etcd-lun.service")?;
-        let names = [&NODES[..], &["master-3"]].concat();
-        // At a boot it is an error, because the entry may come.
-        Ok(failed("no-node-entry", &names).is_in(&said).is_ok().then_some(()))
-    })?;
-    said.context("etcd-lun.service does not name the node and the nodes that are listed")?;
+    // It names the node and those that are listed. At a boot it is an error, because the entry may come.
+    let names = [&NODES[..], &["master-3"]].concat();
+    is_said(&stage.node, "etcd-lun.service", COMES, failed("no-node-entry", &names))?;
     wait_for(&stage.node, "etcd-lun.service", "activating", COMES)?;
     if super::Unit::of(&stage.node, "etcd-lun.service")?.get("ExecMainStatus") != "1" {
         bail!("etcd-lun.service gave up on a node that is not listed");

@@ -14,6 +14,7 @@ use fastrand::Rng;
 use super::boot::{self, NODES};
 use crate::again::Again;
 use crate::cache::{Caches, Disk, Lost};
+use crate::cluster;
 use crate::delivery::EtcdRunner;
 use crate::etcd::{self, KeyHash};
 use crate::host;
@@ -109,7 +110,7 @@ impl<'a> Chain<'a> {
         stage.target.offer(Offer { chap: Some(scene::chap()), ..Offer::open(vec![Lun::new(1, lun)]) })?;
         let options = Options { hostname: Some(NODES[0]), ..Options::default() };
         stage.change_node(Node::on(&stage.bed, "cuts", &disk, options));
-        let namespace = PathBuf::from("/run/netns").join(stage.bed.run.namespace());
+        let namespace = cluster::namespace(&stage.bed);
         let (acknowledged, seen) = (Vec::new(), Seen::default());
         let chance = Rng::with_seed(seed);
         Ok(Self { stage, caches, chance, namespace, acknowledged, next: 1, hash: None, seen })

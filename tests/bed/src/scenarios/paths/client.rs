@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::super::cuts::writer::{Acknowledged, PAUSE, missing, put_within};
 use crate::again::Again;
+use crate::cluster;
 use crate::host;
 use crate::stage::Stage;
 
@@ -74,7 +75,7 @@ pub(in super::super) struct Client {
 impl Client {
     /// Starts to write, and waits for the first answers.
     pub(in super::super) fn begin(stage: &Stage) -> Result<Self> {
-        let namespace = PathBuf::from("/run/netns").join(stage.bed.run.namespace());
+        let namespace = cluster::namespace(&stage.bed);
         let log = Arc::new(Mutex::new(Log::default()));
         let (seen, mut number) = (Arc::clone(&log), 0);
         let writes = Again::begin(Some(&namespace), PAUSE, move || {

@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use super::super::{check, failed};
-use crate::host;
+use super::super::{check, failed, is_said};
 use crate::node::Node;
 use crate::stage::Stage;
 
@@ -26,11 +25,8 @@ pub(super) fn without_the_module(node: &Node) -> Result<()> {
 /// read that the entry is missing.
 pub(super) fn without_an_entry(node: &Node) -> Result<()> {
     node.ok("hostname master-9; systemctl restart etcd-lun-selinux.service; systemctl start --no-block etcd-lun.service")?;
-    let said = host::poll(Duration::from_secs(60), Duration::from_secs(1), || {
-        let said = node.said("etcd-lun.service")?;
-        Ok(failed("no-node-entry", &["master-9"]).is_in(&said).is_ok().then_some(()))
-    })?;
-    said.context("etcd-lun.service does not say that the node has no entry")?;
+    let how = failed("no-node-entry", &["master-9"]);
+    is_said(node, "etcd-lun.service", Duration::from_secs(60), how)?;
     node.ok("systemctl stop etcd-lun.service").map(drop)
 }
 
