@@ -58,13 +58,15 @@ impl Files {
         self.put(&format!("proc/{pid}/comm"), "pause\n");
     }
 
-    /// A disk to which no command waits.
+    /// A disk that udev has finished with, and to which no command waits.
     pub fn disk(&self, name: &str, number: &str, sectors: u64) {
         let dir = format!("sys/class/block/{name}");
         self.put(&format!("{dir}/dev"), &format!("{number}\n"));
         self.put(&format!("{dir}/size"), &format!("{sectors}\n"));
         self.put(&format!("{dir}/ro"), "0\n");
         self.put(&format!("{dir}/stat"), "0 0 0 0 0 0 0 0 0 0 0\n");
+        self.put(&format!("{dir}/diskseq"), "7\n");
+        self.put(&format!("run/udev/data/b{number}"), "S:disk/by-diskseq/7\nI:1\n");
     }
 
     /// A session, on a SCSI host with its own number.

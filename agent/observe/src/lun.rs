@@ -60,13 +60,15 @@ impl Look<'_> {
         Ok(if seen.is_empty() { nothing } else { LunView::Listed(seen) })
     }
 
-    /// One LUN, by all its paths; none if no session has it.
+    /// One LUN, by all its paths; none if no session has it. A disk that udev has not labelled yet is not attached yet: another run
+    /// may have made it known a moment ago, and SELinux would refuse the read. `attach-lun` waits for udev.
     fn on(self, sessions: &[Session], wanted: &WantedLun) -> io::Result<Option<Lun>> {
         let mut paths = Vec::new();
         let mut reachable = false;
         for session in sessions {
             if let Some(name) = disk_of(self.host, session, wanted)?
                 && let Some(disk) = block::disk(self.host, &name)?
+                && disk.udev.is_some()
             {
                 paths.push(disk);
                 reachable |= session.is_logged_in();
@@ -255,4 +257,54 @@ pub(super) fn read_stamp(root: impl std::os::fd::AsFd) -> io::Result<Option<Stam
     let text = String::from_utf8(bytes).map_err(io::Error::other)?;
     let stamp = Stamp::parse(&text).map_err(|error| io::Error::other(format!("the stamp is {error}")))?;
     Ok(Some(stamp))
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the test makes a machine of files")]
+mod tests {
+    use super::*;
+    use config::Source;
+    use host::{Root, files::Files, transcript::Transcript};
+
+    const TARGET: &str = "iqn.2024-02.com.example:etcd";
+
+    fn seen(machine: &Files) -> LunView {
+        let text = format!(
+            "[target]\niqn = \"{TARGET}\"\nportals = [\"10.0.0.1\"]\n[etcd]\nruntime = \"systemd\"\n[[node]]\n\
+             hostname = \"a\"\ninitiator = \"iqn.1994-05.com.redhat:node\"\nlun = 1\n"
+        );
+        let source = Source { path: "config.toml".into(), text };
+        let config = Config::load(&[source], "0123456789abcdef0123456789abcdef", "a").unwrap();
+        let host = Host::fixture(Root::new(&machine.0), Box::new(Transcript::default())).unwrap();
+        lun(&host, &config, None).require().unwrap().clone()
+    }
+
+    /// Another run may have asked the target for its LUNs a moment ago.
+    #[test]
+    fn a_disk_that_udev_has_not_labelled_is_not_attached_yet() {
+        let machine = Files::new("unlabelled");
+        machine.session(1, TARGET, "etcd-lun");
+        machine.lun(1, 1, "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4", "sda");
+        machine.disk("sda", "8:0", 1 << 24);
+        let (sequence, record) = ("sys/class/block/sda/diskseq", "run/udev/data/b8:0");
+        let LunView::Seen(found) = seen(&machine) else { panic!("udev has labelled it") };
+        assert_eq!(found.paths, ["sda"]);
+
+        // A later event, such as after each write, takes nothing away.
+        machine.put(record, "S:disk/by-diskseq/7\nI:1\nE:ID_PROCESSING=1\n");
+        assert!(matches!(seen(&machine), LunView::Seen(_)));
+
+        // No rule has run yet.
+        machine.put(record, "E:ID_PROCESSING=1\n");
+        assert_eq!(seen(&machine), LunView::NotAttached);
+
+        // udev has not yet forgotten the disk that had this number before.
+        machine.put(record, "S:disk/by-diskseq/7\nI:1\n");
+        machine.put(sequence, "8\n");
+        assert_eq!(seen(&machine), LunView::NotAttached);
+
+        // An older systemd makes no such link, and an older kernel does not count disks.
+        machine.put(record, "I:1\n");
+        assert!(matches!(seen(&machine), LunView::Seen(_)));
+    }
 }

@@ -60,7 +60,7 @@ pub struct Disk {
     pub vendor: Option<String>,
     /// Model of a SCSI or NVMe disk.
     pub model: Option<String>,
-    /// What udev has found; none if udev has not finished (yet).
+    /// What udev has found; none if udev has not applied its rules to the disk (yet): then its device node has no label of ours.
     pub udev: Option<UdevRecord>,
 }
 
@@ -94,6 +94,7 @@ pub fn disk(host: &Host, name: &str) -> io::Result<Option<Disk>> {
         Some(multipath) => multipath.map(str::to_owned),
         None => text("device/wwid")?.or(text("wwid")?),
     };
+    let sequence = text("diskseq")?;
     let own_serial = text("serial")?;
     // The serial number is the only permanent name of a virtio disk. The kernel names these disks `vd`
     // (`drivers/block/virtio_blk.c`).
@@ -119,8 +120,17 @@ pub fn disk(host: &Host, name: &str) -> io::Result<Option<Disk>> {
             .transpose()?,
         vendor: text("device/vendor")?,
         model: text("device/model")?,
-        udev: udev::record(host, major, minor)?,
+        udev: udev::record(host, major, minor)?.filter(|record| is_of(record, sequence.as_deref())),
     }))
+}
+
+/// False if the record is that of an earlier disk with the same number, which udev has not forgotten yet: the kernel never gives a
+/// disk sequence number twice (`Documentation/ABI/stable/sysfs-block`, `diskseq`; since Linux 5.15).
+fn is_of(record: &UdevRecord, sequence: Option<&str>) -> bool {
+    match (record.sequence(), sequence.and_then(|text| text.parse::<u64>().ok())) {
+        (Some(recorded), Some(now)) => recorded == now,
+        (None, _) | (_, None) => true,
+    }
 }
 
 /// The beginning of the UUID of a multipath map (multipath-tools `libmultipath/devmapper.h`, `UUID_PREFIX`).

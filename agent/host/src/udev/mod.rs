@@ -29,7 +29,23 @@ pub struct UdevRecord {
     pub properties: BTreeMap<String, String>,
 }
 
-/// The record of a block device; none if udev has not finished with the device (yet).
+impl UdevRecord {
+    /// True while udev processes a later event of the device, or the programs of its rules still run. Versions of systemd before
+    /// 256 do not say so (systemd pull request 30138).
+    pub fn is_in_work(&self) -> bool {
+        self.properties.get("ID_PROCESSING").is_some_and(|value| value == "1")
+    }
+
+    /// The disk sequence number that the links of the record name, if they name one (systemd
+    /// `rules.d/60-persistent-storage.rules`).
+    pub fn sequence(&self) -> Option<u64> {
+        self.links.iter().find_map(|link| link.strip_prefix("disk/by-diskseq/")?.parse().ok())
+    }
+}
+
+/// The record of a block device; none if udev has not applied its rules to the device (yet). Until it has, the device node has
+/// neither its links nor its SELinux label: udev sets both before it writes the record (systemd `src/udev/udev-event.c`,
+/// `udev_event_execute_rules`).
 pub fn record(host: &Host, major: u32, minor: u32) -> io::Result<Option<UdevRecord>> {
     let path = format!("/run/udev/data/b{major}:{minor}");
     let Some(text) = host.root.read_opt(&path)? else { return Ok(None) };
@@ -57,10 +73,7 @@ fn parse_record(text: &str) -> Result<Option<UdevRecord>, &str> {
         }
     }
     record.links.sort();
-    // Newer versions of systemd also write a record while they still process the device, and mark it with this property
-    // (systemd pull request 30138).
-    let processing = record.properties.get("ID_PROCESSING").is_some_and(|value| value == "1");
-    Ok((initialized && !processing).then_some(record))
+    Ok(initialized.then_some(record))
 }
 
 #[cfg(test)]
@@ -90,14 +103,21 @@ V:1
         assert_eq!(record.properties.len(), 5);
         assert_eq!(record.links.len(), 3);
         assert!(record.links.contains(&"disk/by-label/etcd-lun".to_owned()));
+        assert_eq!(record.sequence(), Some(14));
     }
 
     #[test]
     fn unfinished_is_nothing() {
-        for text in ["", "E:ID_FS_TYPE=xfs\n", "I:0\nE:A=b\n", "I:12\nE:ID_PROCESSING=1\nE:ID_FS_TYPE=xfs\n"]
-        {
+        for text in ["", "E:ID_FS_TYPE=xfs\n", "I:0\nE:A=b\n", "E:ID_PROCESSING=1\n"] {
             assert_eq!(parse_record(text), Ok(None), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_later_event_leaves_the_record() {
+        let in_work = parse_record("I:12\nE:ID_PROCESSING=1\nE:ID_FS_TYPE=xfs\n").unwrap().unwrap();
+        assert!(in_work.is_in_work());
+        assert!(!parse_record(RECORDED).unwrap().unwrap().is_in_work());
     }
 
     #[test]
