@@ -150,8 +150,13 @@ fn plans_and_refusals_are_as_their_schemas_say() {
     for (name, document) in
         [("apply", documents::APPLY), ("rollback", documents::ROLLBACK), ("claim", documents::CLAIM)]
     {
-        for (rolled_back, away) in [(None, None), (Some(1), Some(Away { total: 3.1, ..Away::default() }))] {
-            checked(name, &document.of(&Done { steps: 1, taken: vec!["stop-etcd"], rolled_back, away }));
+        for (rolled_back, held, away) in
+            [(None, true, None), (Some(1), false, Some(Away { total: 3.1, ..Away::default() }))]
+        {
+            checked(
+                name,
+                &document.of(&Done { steps: 1, taken: vec!["stop-etcd"], rolled_back, held, away }),
+            );
         }
     }
     let too_large = Exit::TooLarge("it has 2 MB".into());

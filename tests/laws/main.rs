@@ -12,6 +12,7 @@ mod census;
 mod claim;
 mod decisions;
 mod device;
+mod held;
 mod judge;
 mod listed;
 mod machine;

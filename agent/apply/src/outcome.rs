@@ -16,6 +16,9 @@ pub struct Done {
     /// The generation that was rolled back to the local disk, if a rollback has made the local copy authoritative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_back: Option<u64>,
+    /// True if etcd stays on the local disk because the node's entry has `migrate = false`. The key is absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     /// How long etcd was away, if the run has stopped and started it. The key is absent if not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub away: Option<Away>,

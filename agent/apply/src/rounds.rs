@@ -94,7 +94,8 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
                 away.log();
             }
             let taken: Vec<_> = begun.iter().map(Step::id).collect();
-            return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back(), away });
+            let held = plan::is_held(run.config, &node);
+            return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back(), held, away });
         }
         carry_out(run, &plan, begun, &mut clock)?;
     }

@@ -237,7 +237,7 @@ fn summary(goal: Goal, done: &Done) -> String {
         return "This node owns the LUN: run `etcd-lun apply`, or reboot.".into();
     }
     if done.steps == 0 {
-        return show::nothing_to_do(done.rolled_back);
+        return show::nothing_to_do(done.rolled_back, done.held);
     }
     let place = if done.rolled_back.is_some() { "local disk" } else { "LUN" };
     let away = done.away.map(|away| format!(" {away}.")).unwrap_or_default();

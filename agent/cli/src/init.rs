@@ -82,6 +82,11 @@ pub(super) fn run(options: &Options) -> Result<(), Exit> {
         Some(file) => written::write(&host, file, &text)?,
         None => print_document(&text)?,
     }
+    if text.contains(NOT_YET) {
+        print_err(
+            "note: the first node moves first; the others have `migrate = false`, which you remove when it serves",
+        );
+    }
     let file = options.output.as_ref().map_or("FILE".into(), |file| file.display().to_string());
     print_err(&format!(
         "next: `etcd-lun --config {file} config check`, then rollout.md, or one-node.md for one node by hand"
@@ -195,19 +200,23 @@ fn config(shown: Shown<'_>, ask: Ask<'_>) -> Result<String, Exit> {
     }
     text += &format!("\n[etcd]\nruntime = {}\n", quoted(&runtime));
     text += "\n[boot]\ngate = \"etcd\"                      # \"kubelet\": without its LUN, nothing of the cluster starts on a node\n";
-    for (name, initiator) in nodes {
+    for (at, (name, initiator)) in nodes.into_iter().enumerate() {
         let lun = ask(&format!("The LUN of {name}: its number at the array, or its WWID"), "1", &|text| {
             lun(text).map(drop)
         })?;
         text += &format!(
-            "\n[[node]]\nhostname = {}\ninitiator = {}\n{}\n",
+            "\n[[node]]\nhostname = {}\ninitiator = {}\n{}\n{}",
             quoted(name),
             quoted(initiator.as_str()),
-            lun_line(&lun)
+            lun_line(&lun),
+            if at == 0 { "" } else { NOT_YET }
         );
     }
     Ok(text)
 }
+
+/// All nodes but the first wait: it is the canary.
+const NOT_YET: &str = "migrate = false                    # not yet: remove this line when the first node's etcd serves from its LUN\n";
 
 /// The key that an answer about a LUN means.
 fn lun(text: &str) -> Result<&'static str, String> {
@@ -260,6 +269,11 @@ mod tests {
 
     const TARGET: &str = "iqn.2024-02.com.example:etcd";
 
+    fn pool_of_first(text: &str) -> config::Config {
+        let source = Source { path: MAIN_FILE.into(), text: text.to_owned() };
+        Pool::load(&[source]).unwrap().for_node("", "master-0").unwrap()
+    }
+
     /// With these targets shown.
     fn answered_with(shown: &[&str], answers: &[&str]) -> Result<String, String> {
         let mut rest = answers.iter();
@@ -295,6 +309,7 @@ mod tests {
         let config = pool.for_node("", "master-1.example.com").unwrap();
         let shown = serde_json::to_string(&config).unwrap();
         assert!(shown.contains("iqn.1994-05.com.redhat:master-1") && shown.contains(wwid), "{shown}");
+        assert!(!config.node.migrate && pool_of_first(&text).node.migrate, "{text}");
         for line in ["lun = 7  ", "credential = \"chap\"", "\"[2001:db8::5]:3261\"]"] {
             assert!(text.contains(line), "{text}");
         }

@@ -30,12 +30,16 @@ fn namespace(page: &mut Page, node: &Node) {
 pub(super) const NOTHING_TO_CLAIM: &str =
     "Nothing to claim: the LUN's stamp names this node. See `etcd-lun plan` for what `apply` would do.";
 
-/// An empty plan; on a node that may have been rolled back.
-pub(super) fn nothing_to_do(rolled_back: Option<u64>) -> String {
+/// An empty plan; on a node that may have been rolled back, or that is not to be migrated yet.
+pub(super) fn nothing_to_do(rolled_back: Option<u64>, held: bool) -> String {
     match rolled_back {
         Some(generation) => format!(
             "Nothing to do: etcd was rolled back to the local disk on purpose (generation {generation}), and stays there until somebody runs `etcd-lun apply`."
         ),
+        None if held => {
+            "Nothing to do: etcd stays on the local disk, because this node's entry has `migrate = false`."
+                .into()
+        }
         None => "Nothing to do: the node is what the config asks for.".into(),
     }
 }
@@ -114,8 +118,12 @@ pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
     namespace(&mut page, node);
     page.line("last run", last_run);
     page.line("MISSING", node.missing_tools.join("\n"));
-    page.fact("authority", &node.record, |record| {
-        record.as_ref().map_or("local disk: not migrated".into(), authority)
+    page.fact("authority", &node.record, |record| match record {
+        Some(record) => authority(record),
+        None if plan::is_held(config, node) => {
+            "local disk: not migrated, for its entry has `migrate = false`".into()
+        }
+        None => "local disk: not migrated".into(),
     });
     page.fact("etcd", &node.etcd, |found| etcd(found, node.rolled_back().is_some()));
     if let Some(cluster) = &node.cluster {

@@ -34,6 +34,9 @@ pub(super) fn config(config: &Config, whose: &str, found: &Files) -> String {
     files(&mut page, found);
     page.line("host", whose);
     page.line("node entry", &config.node.chosen_by);
+    if !config.node.migrate {
+        page.line("NOT YET", "`migrate = false`: etcd stays on the local disk; remove that line to move it");
+    }
     let wwid = match (&config.node.wwid, config.node.wwids.as_slice()) {
         (Some(wwid), _) => wwid.to_string(),
         (None, []) => "any WWID".into(),
@@ -114,7 +117,7 @@ pub(super) fn nodes(rows: &[NodeRow], whose: &str, found: &Files) -> String {
                 (Some(wwid), _) => wwid.to_string(),
                 (None, []) => "any".into(),
                 (None, listed) => format!("one of {}", wwids(listed)),
-            },
+            } + if row.migrate { "" } else { "  (not yet: `migrate = false`)" },
         ]
     });
     let head = ["NODE", "INITIATOR", "LUN", "WWID"].map(str::to_owned);

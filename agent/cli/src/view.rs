@@ -55,8 +55,9 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
     print_out(&match goal {
         _ if !plan.is_empty() => show::plan(&plan, &config, &node, goal),
         Goal::Claim => show::NOTHING_TO_CLAIM.into(),
-        Goal::ClaimLocal => show::nothing_to_do(node.rolled_back()),
-        Goal::Lun(_) | Goal::Local => show::nothing_to_do(node.rolled_back()),
+        Goal::ClaimLocal | Goal::Lun(_) | Goal::Local => {
+            show::nothing_to_do(node.rolled_back(), plan::is_held(&config, &node))
+        }
     });
     Ok(())
 }

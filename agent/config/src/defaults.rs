@@ -94,3 +94,6 @@ pub const INTERVAL: Span = Span(Duration::from_secs(60));
 /// `assets/node-exporter/daemonset.yaml`). There another directory of the node is mounted;
 /// `packaging/monitoring/metrics.yaml` brings a node-exporter that reads this one.
 pub const TEXTFILE: &str = "/var/node_exporter/textfile/etcd-lun.prom";
+
+/// `node.migrate`: Whoever writes an entry wants that node's etcd on its LUN.
+pub const MIGRATE: bool = true;

@@ -2,6 +2,7 @@
 
 use super::{
     backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage},
+    defaults,
     entry_rules::{
         NO_WWID_OF_DISK, absent, check_pattern, check_wwids, each_with_its_own_initiator,
         each_with_its_own_wwid, named, named_once, pattern_of, title,
@@ -31,7 +32,8 @@ pub(super) fn choose(
     if let (Storage::Device(path), []) = (&storage, entries) {
         let chosen_by =
             "none: the config has no [[node]] entry, so every node uses the path of [device]".into();
-        let entry = NodeEntry { name: hostname.to_owned(), chosen_by, wwid: None, wwids: Vec::new() };
+        let name = hostname.to_owned();
+        let entry = NodeEntry { name, chosen_by, wwid: None, wwids: Vec::new(), migrate: defaults::MIGRATE };
         return Ok((Backing::Device(Device { path: shared(path.as_ref())? }), entry));
     }
     let mut matching: Vec<_> = entries.iter().filter(|entry| matches(entry, machine_id, hostname)).collect();
@@ -160,7 +162,7 @@ pub(super) fn of_names<'a>(
 /// All entries as a table; none for a config with `[device]` that serves every node.
 pub(super) fn rows(storage: &Storage, entries: &[NodeTable]) -> Result<Vec<NodeRow>, ConfigError> {
     let row = |entry: &NodeTable| {
-        let NodeEntry { name, chosen_by, wwid, wwids } = named(entry);
+        let NodeEntry { name, chosen_by, wwid, wwids, migrate } = named(entry);
         let (initiator, place) = match storage {
             Storage::Iscsi(target) => {
                 let node = at_target(target, entry)?;
@@ -168,7 +170,7 @@ pub(super) fn rows(storage: &Storage, entries: &[NodeTable]) -> Result<Vec<NodeR
             }
             Storage::Device(path) => (None, Place::Device(with_device(path.as_ref(), entry)?.path)),
         };
-        Ok(NodeRow { name, chosen_by, initiator, place, wwid, wwids })
+        Ok(NodeRow { name, chosen_by, initiator, place, wwid, wwids, migrate })
     };
     entries.iter().map(row).collect()
 }

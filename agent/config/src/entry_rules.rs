@@ -145,6 +145,7 @@ pub(super) fn named(entry: &NodeTable) -> NodeEntry {
         chosen_by: title(entry),
         wwid: entry.wwid.clone(),
         wwids: entry.wwids.clone().unwrap_or_default(),
+        migrate: entry.migrate,
     }
 }
 

@@ -54,6 +54,8 @@ struct WrittenNode<'a> {
     /// The WWIDs of which the LUN has one, if the config has such a list.
     #[serde(skip_serializing_if = "<[Wwid]>::is_empty")]
     wwids: &'a [Wwid],
+    /// False if etcd stays on the local disk as long as it is there.
+    migrate: bool,
 }
 
 /// Requirements for the LUN, and its filesystem.
@@ -108,6 +110,7 @@ impl<'a> From<&'a Config> for Written<'a> {
             lun: iscsi.and_then(|iscsi| iscsi.lun.number),
             wwid: node.wwid.as_ref(),
             wwids: &node.wwids,
+            migrate: node.migrate,
         };
         let LunConfig {
             min_size,

@@ -64,4 +64,6 @@ pub struct NodeRow {
     /// The WWIDs of which the LUN has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wwids: Vec<Wwid>,
+    /// False if the node's etcd stays on its local disk for now.
+    pub migrate: bool,
 }

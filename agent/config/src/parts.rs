@@ -112,6 +112,8 @@ pub struct NodeEntry {
     /// The WWIDs of which the LUN has one; empty if the config has no such list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wwids: Vec<Wwid>,
+    /// False if etcd stays on the local disk as long as it is there.
+    pub migrate: bool,
 }
 
 impl NodeEntry {

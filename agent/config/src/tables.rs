@@ -295,7 +295,7 @@ impl Default for ClusterTable {
 }
 
 /// One node.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct NodeTable {
     /// The node's host name, short or fully qualified. This or `machine_id` is required. With `*`, which is any text without a
@@ -334,7 +334,27 @@ pub(super) struct NodeTable {
     #[serde(deserialize_with = "form::wwids")]
     #[schemars(example = LISTED)]
     pub wwids: Option<Vec<Wwid>>,
+    /// False for a node whose etcd stays on its local disk for now. A boot leaves such a node alone, and `etcd-lun apply` refuses to
+    /// move its etcd. So one config serves a pool that is moved node by node. It has no effect once etcd's data is on the LUN:
+    /// `etcd-lun rollback` brings it back.
+    pub migrate: bool,
     /// The file with this entry and its line; filled in after parsing.
     #[serde(skip)]
     pub written_in: String,
+}
+
+impl Default for NodeTable {
+    fn default() -> Self {
+        Self {
+            hostname: None,
+            machine_id: None,
+            initiator: None,
+            lun: None,
+            path: None,
+            wwid: None,
+            wwids: None,
+            migrate: defaults::MIGRATE,
+            written_in: String::new(),
+        }
+    }
 }

@@ -26,10 +26,7 @@ fn on_lun(node: &Node) -> Result<&Record, Outcome> {
 /// Whether etcd's data is certainly still on the local disk, and nothing is mounted over it. A migration that was begun and has not
 /// reached its commit point counts too.
 pub(super) fn is_not_migrated(node: &Node) -> bool {
-    let is_local = node.record.known().is_some_and(|record| {
-        record.as_ref().is_none_or(|record| record.authority == Authority::Local && !record.rolled_back)
-    });
-    is_local && node.mount.known().is_some_and(Option::is_none)
+    node.is_without_commit() && node.mount.known().is_some_and(Option::is_none)
 }
 
 /// What is to be installed first, for the end of a sentence.
@@ -77,17 +74,22 @@ pub(super) fn record(input: CheckInput<'_>) -> Outcome {
     }
     if is_not_migrated(input.node) {
         let begun = input.node.record.known().is_some_and(Option::is_some);
+        if !input.config.node.migrate {
+            return Outcome::Ok(
+                "local disk, as the config says: the node's entry has `migrate = false`".into(),
+            );
+        }
         let so_far = if begun { "a migration was begun and not finished" } else { "not migrated yet" };
         return Outcome::Found(format!(
             "{so_far}: etcd's data is on the local disk; see `etcd-lun plan`, then run `etcd-lun apply`{}",
             missing_tools(input.node)
         ));
     }
-    outcome(
-        on_lun(input.node).and_then(|record| {
-            ok(format!("LUN, generation {}, use {}", record.generation, record.activations))
-        }),
-    )
+    outcome(on_lun(input.node).and_then(|record| {
+        let unused =
+            if input.config.node.migrate { "" } else { "; `migrate = false` has no effect any more" };
+        ok(format!("LUN, generation {}, use {}{unused}", record.generation, record.activations))
+    }))
 }
 
 pub(super) fn session(input: CheckInput<'_>) -> Outcome {

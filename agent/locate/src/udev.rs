@@ -32,7 +32,9 @@ fn is_ready(map: &Disk) -> bool {
     let is_set = |name, value: &str| {
         map.udev.as_ref().and_then(|udev| udev.properties.get(name)).is_some_and(|found| found == value)
     };
-    map.udev.as_ref().is_some_and(|udev| !udev.is_in_work()) && !is_set("DM_UDEV_DISABLE_OTHER_RULES_FLAG", "1") && !is_set("DM_SUSPENDED", "1")
+    map.udev.as_ref().is_some_and(|udev| !udev.is_in_work())
+        && !is_set("DM_UDEV_DISABLE_OTHER_RULES_FLAG", "1")
+        && !is_set("DM_SUSPENDED", "1")
 }
 
 /// True if multipath uses the disk. udev marks it before the map exists (multipath-tools `libmultipath/uevent.h`,

@@ -26,7 +26,7 @@ pub use order::{Order, order};
 pub use sample::{Counted, Sample, counted};
 pub use selinux::{InForce, Selinux};
 
-use authority::{Record, Stamp};
+use authority::{Authority, Record, Stamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 use terms::{FsUuid, Nonce, Portal};
@@ -126,6 +126,13 @@ impl Node {
     pub fn rolled_back(&self) -> Option<u64> {
         let record = self.record.known()?.as_ref()?;
         record.rolled_back.then_some(record.generation)
+    }
+
+    /// True if no migration has ever reached its commit point, as far as this node knows. One may have been begun.
+    pub fn is_without_commit(&self) -> bool {
+        self.record.known().is_some_and(|record| {
+            record.as_ref().is_none_or(|record| record.authority == Authority::Local && !record.rolled_back)
+        })
     }
 
     /// How a stamp compares with the record; none if the record is unknown.

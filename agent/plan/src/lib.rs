@@ -52,6 +52,7 @@ pub use claim::claim;
 pub use claim_local::claim_local;
 pub use input::Occasion;
 pub use mark::{MarkPlan, SkipReason, mark};
+pub use migrate::is_held;
 pub use outcome::{Horizon, Plan};
 pub use quorum::may_stop;
 pub use refusal::{

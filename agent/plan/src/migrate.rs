@@ -10,14 +10,18 @@ use super::{
     resume,
     step::{Copy, Format, Retire, Step, Way},
 };
+use config::Config;
 use node::{
-    Content, LocalDir, Lun, LunView, Order,
+    Content, LocalDir, Lun, LunView, Node, Order,
     authority::{FIRST_USE, LunUse, NEVER_USED, Record, Stamp},
     layout::{RECORD, STATE},
 };
 use terms::{FsUuid, Nonce, Wwid};
 
 pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
+    if !input.config.node.migrate {
+        return held(input);
+    }
     let missing = &input.node.missing_tools;
     if !missing.is_empty() {
         return Err(Refusal::ToolMissing { tools: missing.join(", ") });
@@ -54,23 +58,52 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     by_content(input, seen, wwid)
 }
 
-/// Refuses a data directory that could not be retired and fenced at the commit point.
-fn check_local_side(input: &PlanInput<'_>) -> Result<(), Refusal> {
+/// The entry has `migrate = false`. By hand that is a refusal. At boot there is nothing to do, except where a migration was begun:
+/// the LUN may be newer than the record, and then the local data is barred as it is without that key. Where none was begun, the
+/// LUN may not exist yet.
+fn held(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
+    if input.record.is_some()
+        && let Some(plan) = barred::look_first(input)?
+    {
+        return Ok(plan);
+    }
+    check_unmarked(input)?;
+    match input.occasion {
+        Occasion::Boot => Ok(Plan::complete(Vec::new())),
+        Occasion::ByHand => Err(Refusal::MigrationOff { entry: input.config.node.chosen_by.clone() }),
+    }
+}
+
+/// True if etcd stays on its local disk because the config says so: nothing was committed, and the entry has `migrate = false`.
+pub fn is_held(config: &Config, node: &Node) -> bool {
+    !config.node.migrate && node.is_without_commit()
+}
+
+/// Refuses a data directory that keeps etcd out, though no record says that its data is elsewhere.
+fn check_unmarked(input: &PlanInput<'_>) -> Result<(), Refusal> {
     let at = input.data_dir();
     match input.local {
-        LocalDir::Absent => {}
-        LocalDir::Present { immutable: None, .. } => return Err(Refusal::NoImmutableFlag { at }),
         LocalDir::Present { immutable: Some(true), .. } => {
-            return Err(Refusal::FencedWithoutRecord { at, record: RECORD });
+            Err(Refusal::FencedWithoutRecord { at, record: RECORD })
         }
         // Its only file would be copied, and would keep etcd out on the LUN too.
-        LocalDir::Present { barred: true, .. } => {
-            return Err(Refusal::BarredWithoutRecord { at, record: RECORD });
+        LocalDir::Present { immutable: Some(false), barred: true, .. } => {
+            Err(Refusal::BarredWithoutRecord { at, record: RECORD })
         }
+        LocalDir::Present { .. } | LocalDir::Absent => Ok(()),
+    }
+}
+
+/// Refuses a data directory that could not be retired and fenced at the commit point.
+fn check_local_side(input: &PlanInput<'_>) -> Result<(), Refusal> {
+    check_unmarked(input)?;
+    let at = input.data_dir();
+    match input.local {
+        LocalDir::Present { immutable: None, .. } => return Err(Refusal::NoImmutableFlag { at }),
         LocalDir::Present { with_state: false, .. } => {
             return Err(Refusal::OtherFilesystem { at, state: STATE });
         }
-        LocalDir::Present { .. } => {}
+        LocalDir::Present { .. } | LocalDir::Absent => {}
     }
     input.check_database_free()
 }

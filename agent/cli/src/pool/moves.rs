@@ -38,10 +38,15 @@ const PASSING_LIMIT: Duration = Duration::from_secs(2 * 60);
 /// The refusals that may be over when such a run has ended.
 const PASSING: [&str; 2] = ["cluster-unknown", "no-quorum"];
 
+/// The refusal of a node whose entry has `migrate = false`.
+const HELD: &str = "migration-off";
+
 /// What a node would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Intent {
     Nothing,
+    /// Its entry says that it stays on the local disk for now.
+    Held,
     /// So many steps, as far as they can be planned.
     Steps(usize),
     /// It refuses for a reason that may pass ([`PASSING`]).
@@ -77,6 +82,7 @@ fn intent(answer: Result<String, String>) -> Intent {
         {
             Intent::NotNow(message)
         }
+        Ok(Printed { refused: Some(Refused { refusal }), .. }) if refusal == HELD => Intent::Held,
         Ok(Printed { message: Some(message), .. }) => Intent::Cannot(message),
         Ok(Printed { .. }) | Err(_) => Intent::Cannot("it printed no plan".into()),
     }
@@ -131,6 +137,7 @@ pub(crate) fn apply(file: Option<&Path>, options: &ApplyOptions) -> Result<(), E
     for (node, intent) in nodes.iter().zip(&intents) {
         match intent {
             Intent::Nothing => print_err(&format!("  {node}: nothing to do")),
+            Intent::Held => print_err(&format!("  {node}: stays on the local disk (`migrate = false`)")),
             Intent::Steps(count) => {
                 print_err(&format!("  {node}: {count} steps, as far as can be planned now"));
                 waiting.push(node);
@@ -213,7 +220,7 @@ fn move_one(host: &Host, via: &Via, node: &str, before: Progress) -> Result<(), 
             return Ok(());
         }
         Some(Intent::Cannot(why) | Intent::NotNow(why)) => why,
-        Some(Intent::Steps(_)) | None => "it is not done there".to_owned(),
+        Some(Intent::Steps(_) | Intent::Held) | None => "it is not done there".to_owned(),
     };
     Err(Exit::Error(anyhow!(
         "`etcd-lun apply` on {node} ended with {ended}, and now: {now}; {before}, no further node was touched. Look at {node} \

@@ -57,6 +57,14 @@ pub enum Refusal {
         /// Why there is no scope.
         why: String,
     },
+    /// The config says that this node's etcd stays on the local disk.
+    #[error(
+        "this node's etcd stays on the local disk: its entry ({entry}) has `migrate = false`; remove that line, then run `etcd-lun apply` again"
+    )]
+    MigrationOff {
+        /// The entry, its file and line.
+        entry: String,
+    },
     /// The config names another data directory than the migrated one.
     #[error(
         "the record is for the data directory {recorded}, and the config says {configured}: set `etcd.data_dir` back to {recorded}"

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::super::{failed, is_said};
+use super::super::{check, failed, is_said, refused};
 use super::{EtcdRunner, NODES, delivered, initiator, node, pool, ran_before_etcd, wait_for};
 use crate::scene::Wanted;
 use crate::stage::Stage;
@@ -21,6 +21,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// other scenarios.
 fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
     unlisted(stage)?;
+    not_yet(stage)?;
     let wanted = Wanted { attach_timeout: "3min".into(), ..pool() };
     let disk = delivered(stage, &wanted, EtcdRunner::Unit)?;
     stage.offer_luns(NODES.len())?;
@@ -84,5 +85,20 @@ fn unlisted(stage: &Stage) -> Result<()> {
     if stage.node.run("ls /sys/class/iscsi_session | grep .")?.code == 0 {
         bail!("a node that is not listed logged in");
     }
+    stage.is_untouched().map(drop)
+}
+
+/// A node that is not moved yet: its boot ends well without a look at the target, its health is good, and by hand it refuses.
+fn not_yet(stage: &Stage) -> Result<()> {
+    let node = &stage.node;
+    stage.configure(&pool())?;
+    node.ok(&format!(
+        "hostname {0}; sed -i '/hostname = \"{0}\"/a migrate = false' /etc/etcd-lun/config.toml; \
+         systemctl start etcd-lun.service; etcd-lun health; ! ls /sys/class/iscsi_session | grep .",
+        NODES[0]
+    ))?;
+    wait_for(node, "etcd-lun.service", "active", COMES)?;
+    check(&stage.agent("apply")?, refused("migration-off", &[NODES[0]]))?;
+    node.ok("systemctl stop etcd-lun.service; rm /etc/etcd-lun/config.toml")?;
     stage.is_untouched().map(drop)
 }
