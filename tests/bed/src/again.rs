@@ -10,11 +10,21 @@ use anyhow::{Result, anyhow};
 
 use crate::gateway::enter;
 
-/// The thread, and what it has found so far.
+/// The thread, and what it has found so far. It ends also when this is dropped, such as by a scenario that fails.
 #[derive(Debug)]
 pub struct Again<T> {
-    stop: Arc<AtomicBool>,
+    stop: Stop,
     thread: JoinHandle<Result<Vec<T>>>,
+}
+
+/// Asks the thread to end when it is dropped.
+#[derive(Debug)]
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl<T: Send + 'static> Again<T> {
@@ -37,12 +47,17 @@ impl<T: Send + 'static> Again<T> {
             }
             Ok(found)
         });
-        Self { stop, thread }
+        Self { stop: Stop(stop), thread }
+    }
+
+    /// Asks it to end, and does not wait: one of several that are to end together.
+    pub fn stop(&self) {
+        self.stop.0.store(true, Ordering::Relaxed);
     }
 
     /// Ends it, and returns what it has found.
     pub fn end(self) -> Result<Vec<T>> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop();
         self.thread.join().map_err(|_| anyhow!("a thread of the bed panicked"))?
     }
 }

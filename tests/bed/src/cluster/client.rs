@@ -3,17 +3,15 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::history::{self, COUNTER, Held, History, Number, Outcome, PREFIX, PREFIX_END, Put, Read};
+use crate::again::Again;
 use crate::etcd::base64;
-use crate::gateway::{NoAnswer, ask, enter, post, within};
+use crate::gateway::{NoAnswer, ask, post, within};
 
 /// The pauses after a write, a read and a local question. They leave an emulated node time for its work.
 const WRITES: Duration = Duration::from_millis(50);
@@ -41,20 +39,9 @@ pub struct Client {
     namespace: PathBuf,
     endpoints: Vec<Endpoint>,
     since: Instant,
-    stop: Stop,
-    writer: JoinHandle<Result<Vec<Put>>>,
-    reader: JoinHandle<Result<Vec<Read>>>,
-    watchers: Vec<(String, JoinHandle<Result<Vec<Duration>>>)>,
-}
-
-/// Stops the client's threads when it is dropped, also when a scenario fails.
-#[derive(Debug)]
-struct Stop(Arc<AtomicBool>);
-
-impl Drop for Stop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+    writer: Again<Put>,
+    reader: Again<Read>,
+    watchers: Vec<(String, Again<Duration>)>,
 }
 
 /// What a client did and saw, with the times at which members answered by themselves.
@@ -74,24 +61,26 @@ impl Client {
         let first = endpoints.first().context("a client needs a member")?.address.clone();
         within(namespace, move || put_counter(&first)).context("cannot begin the counter")?;
         let since = Instant::now();
-        let stop = Arc::new(AtomicBool::new(false));
         let watchers = endpoints
             .iter()
             .filter(|endpoint| watched.contains(&endpoint.member.as_str()))
             .map(|endpoint| {
-                let (address, ended) = (endpoint.address.clone(), Arc::clone(&stop));
-                (endpoint.member.clone(), thread(namespace, move || watch(&address, since, &ended)))
+                let address = endpoint.address.clone();
+                let watcher = Again::begin(Some(namespace), QUESTIONS, move || {
+                    Ok(watch(&address).then(|| since.elapsed()))
+                });
+                (endpoint.member.clone(), watcher)
             })
             .collect();
-        let (for_writer, for_reader) = (Turns::new(endpoints), Turns::new(endpoints));
-        let (writing, reading) = (Arc::clone(&stop), Arc::clone(&stop));
+        let (mut for_writer, mut for_reader) = (Turns::new(endpoints), Turns::new(endpoints));
+        let mut numbers = 1..;
+        let write = move || numbers.next().map(|number| write(&mut for_writer, since, number)).transpose();
         Ok(Self {
             namespace: namespace.into(),
             endpoints: endpoints.to_vec(),
             since,
-            stop: Stop(stop),
-            writer: thread(namespace, move || write(for_writer, since, &writing)),
-            reader: thread(namespace, move || read(for_reader, since, &reading)),
+            writer: Again::begin(Some(namespace), Duration::ZERO, write),
+            reader: Again::begin(Some(namespace), READS, move || read(&mut for_reader, since)),
             watchers,
         })
     }
@@ -104,11 +93,13 @@ impl Client {
     /// Stops.
     pub fn end(self) -> Result<(Work, Survey)> {
         let ended = self.since.elapsed();
-        drop(self.stop);
-        let history = History { puts: joined(self.writer)?, reads: joined(self.reader)? };
+        self.writer.stop();
+        self.reader.stop();
+        self.watchers.iter().for_each(|(_, watcher)| watcher.stop());
+        let history = History { puts: self.writer.end()?, reads: self.reader.end()? };
         let mut answers = HashMap::new();
         for (member, watcher) in self.watchers {
-            answers.insert(member, joined(watcher)?);
+            answers.insert(member, watcher.end()?);
         }
         let survey = Survey { namespace: self.namespace, endpoints: self.endpoints };
         Ok((Work { history, answers, ended }, survey))
@@ -187,26 +178,20 @@ impl Turns {
     }
 }
 
-fn write(mut turns: Turns, since: Instant, stop: &AtomicBool) -> Result<Vec<Put>> {
-    let mut puts = Vec::new();
-    for number in 1.. {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let (member, address) = turns.take(Instant::now());
-        let begun = since.elapsed();
-        let answer = ask(&address, "/v3/kv/txn", &transaction(number), WAIT);
-        let ended = since.elapsed();
-        turns.note(member, answer.is_ok());
-        let outcome = match &answer {
-            Ok(answer) if answer["succeeded"] == true => Outcome::Acknowledged,
-            Ok(_) | Err(NoAnswer::NotSent(_)) => Outcome::Failed,
-            Err(NoAnswer::Unknown(_)) => Outcome::Unknown,
-        };
-        puts.push(Put { number, begun, ended, outcome });
-        std::thread::sleep(if answer.is_ok() { WRITES } else { RETRY });
-    }
-    Ok(puts)
+/// One write, and the pause after it.
+fn write(turns: &mut Turns, since: Instant, number: Number) -> Result<Put> {
+    let (member, address) = turns.take(Instant::now());
+    let begun = since.elapsed();
+    let answer = ask(&address, "/v3/kv/txn", &transaction(number), WAIT);
+    let ended = since.elapsed();
+    turns.note(member, answer.is_ok());
+    let outcome = match &answer {
+        Ok(answer) if answer["succeeded"] == true => Outcome::Acknowledged,
+        Ok(_) | Err(NoAnswer::NotSent(_)) => Outcome::Failed,
+        Err(NoAnswer::Unknown(_)) => Outcome::Unknown,
+    };
+    std::thread::sleep(if answer.is_ok() { WRITES } else { RETRY });
+    Ok(Put { number, begun, ended, outcome })
 }
 
 /// Puts the write's own key and raises the counter, if the counter is lower.
@@ -226,34 +211,21 @@ fn put_counter(address: &str) -> Result<()> {
     post(address, "/v3/kv/put", &pair).map(drop)
 }
 
-fn read(mut turns: Turns, since: Instant, stop: &AtomicBool) -> Result<Vec<Read>> {
-    let mut reads = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        let (member, address) = turns.take(Instant::now());
-        let begun = since.elapsed();
-        // A range is linearizable unless it asks for `serializable`.
-        let answer = ask(&address, "/v3/kv/range", &json!({ "key": base64(COUNTER.as_bytes()) }), WAIT);
-        let ended = since.elapsed();
-        turns.note(member, answer.is_ok());
-        if let Ok(answer) = answer {
-            reads.push(Read { number: counter_in(&answer)?, begun, ended });
-        }
-        std::thread::sleep(READS);
-    }
-    Ok(reads)
+/// One read, if a member answers.
+fn read(turns: &mut Turns, since: Instant) -> Result<Option<Read>> {
+    let (member, address) = turns.take(Instant::now());
+    let begun = since.elapsed();
+    // A range is linearizable unless it asks for `serializable`.
+    let answer = ask(&address, "/v3/kv/range", &json!({ "key": base64(COUNTER.as_bytes()) }), WAIT);
+    let ended = since.elapsed();
+    turns.note(member, answer.is_ok());
+    answer.ok().map(|answer| Ok(Read { number: counter_in(&answer)?, begun, ended })).transpose()
 }
 
-/// Asks one member again and again. A serializable read is the member's own answer: it needs no leader.
-fn watch(address: &str, since: Instant, stop: &AtomicBool) -> Result<Vec<Duration>> {
-    let mut answers = Vec::new();
+/// Whether one member answers by itself: a serializable read needs no leader.
+fn watch(address: &str) -> bool {
     let question = json!({ "key": base64(COUNTER.as_bytes()), "serializable": true });
-    while !stop.load(Ordering::Relaxed) {
-        if ask(address, "/v3/kv/range", &question, WAIT).is_ok() {
-            answers.push(since.elapsed());
-        }
-        std::thread::sleep(QUESTIONS);
-    }
-    Ok(answers)
+    ask(address, "/v3/kv/range", &question, WAIT).is_ok()
 }
 
 fn revision(address: &str) -> Result<u64> {
@@ -317,22 +289,6 @@ fn unbase64(text: &str) -> Result<Vec<u8>> {
         }
     }
     Ok(bytes)
-}
-
-/// Runs in a new thread, because a thread that enters a network namespace stays in it.
-fn thread<T: Send + 'static>(
-    namespace: &Path,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> JoinHandle<Result<T>> {
-    let namespace = namespace.to_path_buf();
-    std::thread::spawn(move || {
-        enter(&namespace)?;
-        work()
-    })
-}
-
-fn joined<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
-    thread.join().map_err(|_| anyhow!("a thread of the client panicked"))?
 }
 
 #[cfg(test)]
