@@ -17,6 +17,9 @@ pub fn iscsi(error: IscsiError) -> String {
         IscsiError::NotAnnounced { .. } => {
             Some("correct `target.iqn`, or allow this initiator at the target")
         }
+        IscsiError::Unresolved { .. } => Some(
+            "correct it in `target.portals`, or give the address there: a boot should not wait for a name server",
+        ),
         IscsiError::UnknownAlg { .. } => Some("remove it from `target.chap.algs`"),
         IscsiError::Exec { .. } | IscsiError::Io { .. } | IscsiError::Unexpected { .. } => None,
     };

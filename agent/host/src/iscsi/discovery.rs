@@ -77,6 +77,10 @@ pub fn discover(
     set_credentials(host, portal, chap).map_err(&io)?;
     let answer = match run(&["-I", INTERFACE, "-D", "-o", "nonpersistent"], limit) {
         Ok(output) => Ok(parse_discovered(&output.stdout)),
+        // The same exit code as for a portal without targets (usr/discovery.c, `setup_portal`).
+        Err(IscsiError::Exit { exit: IscsiExit::NothingFound, said, .. }) if said.contains(NO_ADDRESS) => {
+            Err(IscsiError::Unresolved { portal: portal.clone(), said })
+        }
         Err(IscsiError::Exit { exit: IscsiExit::NothingFound, .. }) => Ok(Announced::default()),
         Err(error) => Err(error),
     };
@@ -89,6 +93,9 @@ pub fn discover(
     }
     Ok(found)
 }
+
+/// What iscsiadm says of a portal whose name it cannot resolve.
+const NO_ADDRESS: &str = "cannot resolve host name";
 
 fn set_credentials(host: &Host, portal: &Portal, chap: Option<&Chap>) -> io::Result<()> {
     let lock = DatabaseLock::take(host)?;
@@ -263,18 +270,31 @@ mod tests {
         let chap = Chap::new("disco".into(), Secret::new("secretsecret1".into()), None).unwrap();
         let text = "# BEGIN RECORD 2.1.8\ndiscovery.sendtargets.address = 10.0.0.1\n\
             discovery.sendtargets.auth.authmethod = None\n# END RECORD\n";
-        for (code, stdout) in [(0, "10.0.0.1:3260,1 iqn.2024-02.com.example:etcd\n"), (21, ""), (24, "")] {
+        let no_address = "iscsiadm: cannot resolve host name target-late\niscsiadm: No portals found\n";
+        for (code, stdout, stderr) in [
+            (0, "10.0.0.1:3260,1 iqn.2024-02.com.example:etcd\n", ""),
+            (21, "", "iscsiadm: No portals found\n"),
+            (21, "", no_address),
+            (24, "", ""),
+        ] {
             let path = "/etc/iscsi/send_targets/10.0.0.1,3260/st_config";
             let made = Fixture::base("disc").join(&path[1..]);
             let asks = format!("{DISCOVERY} -I etcd-lun -D -o nonpersistent");
             let transcript = Transcript::default()
                 .writing(&format!("{DISCOVERY} -o new"), made, text)
-                .on(&asks, code, stdout, "");
+                .on(&asks, code, stdout, stderr);
             let calls = transcript.calls();
             let fixture = Fixture::with("disc", transcript);
             let result = discover(&fixture.host, &"10.0.0.1".parse().unwrap(), Some(&chap), LIMIT);
             match code {
                 24 => assert!(!result.unwrap_err().is_transient()),
+                _ if stderr == no_address => {
+                    let error = result.unwrap_err();
+                    assert!(
+                        error.is_transient() && matches!(error, IscsiError::Unresolved { .. }),
+                        "{error}"
+                    );
+                }
                 code => assert_eq!(result.unwrap().targets.len(), usize::from(code == 0)),
             }
             assert_eq!(fixture.host.root.read_opt(path).unwrap(), None);

@@ -128,6 +128,14 @@ pub enum IscsiError {
         /// Names of the targets that there are.
         announced: String,
     },
+    /// The portal has a name, and this node finds no address of it.
+    #[error("this node finds no address for the name of portal {portal}: {said}")]
+    Unresolved {
+        /// The portal.
+        portal: Portal,
+        /// What iscsiadm said.
+        said: String,
+    },
     /// The output of iscsiadm, or a file of its database, is not in a known format.
     #[error("{doing}: found {found}")]
     Unexpected {
@@ -175,7 +183,8 @@ impl IscsiError {
             },
             Self::Io { source, .. } => source.kind() == io::ErrorKind::TimedOut, // the lock
             // A target that has just started announces its targets one after the other.
-            Self::NotAnnounced { .. } => true,
+            // The network's name servers may come later than this node.
+            Self::NotAnnounced { .. } | Self::Unresolved { .. } => true,
             Self::Unexpected { .. } | Self::UnknownAlg { .. } => false,
         }
     }
