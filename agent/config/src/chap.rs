@@ -1,6 +1,6 @@
 //! Where CHAP credentials come from.
 
-use super::{error::ConfigError, tables::ChapTable};
+use super::{error::ConfigError, errors::Errors, tables::ChapTable};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use terms::{AbsPath, ChapAlg, Secret};
@@ -55,41 +55,48 @@ fn hidden<S: Serializer>(_: &Secret, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str("***")
 }
 
-pub(super) fn validate(table: &'static str, written: ChapTable) -> Result<ChapSource, ConfigError> {
-    let missing = |what: &str| format!("{what} is missing");
+pub(super) fn validate(table: &'static str, written: &ChapTable, errors: &mut Errors) -> Option<ChapSource> {
     let form = "username with one of password, password_file, credential";
     let form_in = "username_in with one of password_in, password_in_file, credential_in";
-    let username = written.username.ok_or_else(|| ConfigError::value(table, &missing("username"), form))?;
-    let password = one_of(written.password, written.password_file, written.credential)
-        .ok_or_else(|| ConfigError::value(table, "no secret, or more than one", form))?;
+    let wrong = |found, form| ConfigError::value(table, found, form);
     let secrets_in =
         [written.password_in.is_some(), written.password_in_file.is_some(), written.credential_in.is_some()];
-    let mutual = match written.username_in {
-        Some(name) => {
-            let secret = one_of(written.password_in, written.password_in_file, written.credential_in)
-                .ok_or_else(|| {
-                    ConfigError::value(table, "no secret for username_in, or more than one", form_in)
-                })?;
-            Some((name, secret))
-        }
-        None if secrets_in.contains(&true) => {
-            return Err(ConfigError::value(table, &missing("username_in"), form_in));
-        }
-        None => None,
-    };
-    Ok(ChapSource { username, password, mutual, algs: each_once(table, written.algs)? })
+    // A key with an error of its own is there.
+    let has_taken = |keys: &[&str]| keys.iter().any(|key| errors.has_taken(&format!("{table}.{key}")));
+    let has_username = has_taken(&["username"]);
+    let has_secret = has_taken(&["password", "password_file", "credential"]);
+    let has_username_in = has_taken(&["username_in"]);
+    let has_secret_in = has_taken(&["password_in", "password_in_file", "credential_in"]);
+    let username = written.username.clone();
+    if username.is_none() && !has_username {
+        errors.add(wrong("username is missing", form));
+    }
+    let password = one_of(&written.password, &written.password_file, &written.credential);
+    if password.is_none() && !has_secret {
+        errors.add(wrong("no secret, or more than one", form));
+    }
+    let secret_in = one_of(&written.password_in, &written.password_in_file, &written.credential_in);
+    if written.username_in.is_some() && secret_in.is_none() && !has_secret_in {
+        errors.add(wrong("no secret for username_in, or more than one", form_in));
+    }
+    if written.username_in.is_none() && secrets_in.contains(&true) && !has_username_in {
+        errors.add(wrong("username_in is missing", form_in));
+    }
+    let mutual = written.username_in.clone().zip(secret_in);
+    let algs = errors.take(each_once(table, written.algs.as_deref()));
+    Some(ChapSource { username: username?, password: password?, mutual, algs: algs? })
 }
 
 /// An empty list would let nobody in, and open-iscsi refuses a list with an algorithm twice.
-fn each_once(table: &'static str, algs: Option<Vec<ChapAlg>>) -> Result<Vec<ChapAlg>, ConfigError> {
+fn each_once(table: &'static str, algs: Option<&[ChapAlg]>) -> Result<Vec<ChapAlg>, ConfigError> {
     let Some(algs) = algs else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for alg in algs {
-        if found.contains(&alg) {
+        if found.contains(alg) {
             let twice = format!("algs has {} twice", alg.name());
             return Err(ConfigError::value(table, &twice, "each algorithm once"));
         }
-        found.push(alg);
+        found.push(*alg);
     }
     if found.is_empty() {
         return Err(ConfigError::value(table, "algs is empty", "at least one algorithm, or no such key"));
@@ -97,11 +104,15 @@ fn each_once(table: &'static str, algs: Option<Vec<ChapAlg>>) -> Result<Vec<Chap
     Ok(found)
 }
 
-fn one_of(inline: Option<String>, file: Option<AbsPath>, credential: Option<String>) -> Option<SecretSource> {
+fn one_of(
+    inline: &Option<String>,
+    file: &Option<AbsPath>,
+    credential: &Option<String>,
+) -> Option<SecretSource> {
     match (inline, file, credential) {
-        (Some(text), None, None) => Some(SecretSource::Inline(Secret::new(text))),
-        (None, Some(path), None) => Some(SecretSource::File(path)),
-        (None, None, Some(name)) => Some(SecretSource::Credential(name)),
+        (Some(text), None, None) => Some(SecretSource::Inline(Secret::new(text.clone()))),
+        (None, Some(path), None) => Some(SecretSource::File(path.clone())),
+        (None, None, Some(name)) => Some(SecretSource::Credential(name.clone())),
         _ => None,
     }
 }

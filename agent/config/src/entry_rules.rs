@@ -1,87 +1,160 @@
-//! What must hold for the `[[node]]` entries: each by itself, and beside the others.
+//! What must hold for a `[[node]]` entry by itself.
 
 use super::{
-    backing::IscsiNode,
+    backing::{DeviceNode, IscsiNode, Storage},
     error::ConfigError,
+    errors::Errors,
     parts::{NodeEntry, Target},
     pattern::{self, InitiatorName},
-    tables::NodeTable,
+    source::Spot,
+    tables::{NodeTable, Tables},
 };
-use std::collections::BTreeSet;
+use terms::{DiskLink, Iqn};
 
-/// A target distinguishes nodes by their initiator names. With a name that a pattern gives to another node, this node would see
-/// that node's LUN.
-pub(super) fn each_with_its_own_initiator(
-    target: &Target,
-    nodes: &[IscsiNode],
-    entries: &[NodeTable],
-) -> Result<(), ConfigError> {
-    let mut initiators = BTreeSet::new();
-    for (at, (node, entry)) in nodes.iter().zip(entries).enumerate() {
-        let wrong = |found: String, expected| {
-            let found = format!("{}{found}", node.initiator);
-            Err(ConfigError::value("node.initiator", &found, expected).at(|_| Some(entry.written_in.clone())))
-        };
-        let own = "a name of its own for each node";
-        match &node.initiator {
-            InitiatorName::Whole(name) => {
-                if !initiators.insert(name) {
-                    return wrong(" in two entries".into(), own);
-                }
-                if *name == target.iqn {
-                    let own = "the node's own name, as the target's access list has it, such as \"iqn.1994-05.com.redhat:master0\"";
-                    return wrong(" is the target's name".into(), own);
-                }
-                for (other, by) in nodes.iter().zip(entries) {
-                    let (Some(host), Some(pattern), Some(named)) =
-                        (other.initiator.host_of(name), pattern_of(by), &entry.hostname)
-                    else {
-                        continue;
-                    };
-                    if pattern::matches(pattern, &host) && !pattern::matches(named, &host) {
-                        return wrong(format!(" is what the pattern {pattern} gives to {host}"), own);
-                    }
-                }
-            }
-            InitiatorName::OfHost { .. } => {
-                for (other, by) in nodes.iter().zip(entries).take(at) {
-                    let (Some(one), Some(two)) = (pattern_of(by), pattern_of(entry)) else { continue };
-                    // A host that both match has no entry. Two hosts with the same short name would have one initiator name.
-                    let meets = pattern::short_names_meet(one, two) && !pattern::names_meet(one, two);
-                    if other.initiator == node.initiator && meets {
-                        return wrong(format!(" for {one} and {two}, which may be hosts of one name"), own);
-                    }
-                }
-            }
-        }
-    }
-    Ok(())
+/// What the entries are for. It decides which keys an entry needs.
+#[derive(Debug)]
+pub(super) enum Kind<'a> {
+    /// LUNs of a target.
+    Target(AtTarget<'a>),
+    /// Disks, and the path of those that have none of their own.
+    Device(Option<&'a DiskLink>),
+    /// The config has both or neither, or the table with the answer is wrong.
+    Unknown,
 }
 
-/// Two nodes would share one LUN. A virtio disk has only the serial number that its machine's host gives it, so it is left out.
-pub(super) fn each_with_its_own_wwid(entries: &[NodeTable]) -> Result<(), ConfigError> {
-    let mut wwids = BTreeSet::new();
-    for entry in entries {
-        for wwid in named(entry).named().filter(|wwid| !wwid.as_str().starts_with("virtio.")) {
-            if !wwids.insert(wwid.clone()) {
-                let (key, found) = match entry.wwids.as_ref().is_some_and(|listed| listed.contains(wwid)) {
-                    true => ("node.wwids", format!("{wwid} is listed twice, or is in two entries")),
-                    false => ("node.wwid", format!("{wwid} in two entries")),
-                };
-                let error = ConfigError::value(key, &found, "a LUN of its own for each node");
-                return Err(error.at(|_| Some(entry.written_in.clone())));
-            }
+/// What an entry must fit at a target.
+#[derive(Debug)]
+pub(super) struct AtTarget<'a> {
+    /// The target's name, if the config has one.
+    pub iqn: Option<&'a Iqn>,
+    multipath: bool,
+    lun_masking: bool,
+}
+
+impl<'a> AtTarget<'a> {
+    /// By a config that is right.
+    pub fn of(target: &'a Target) -> Self {
+        Self { iqn: Some(&target.iqn), multipath: target.multipath, lun_masking: target.lun_masking }
+    }
+}
+
+impl<'a> Kind<'a> {
+    /// By a config that is right.
+    pub fn of_storage(storage: &'a Storage) -> Self {
+        match storage {
+            Storage::Iscsi(target) => Self::Target(AtTarget::of(target)),
+            Storage::Device(path) => Self::Device(path.as_ref()),
         }
     }
-    Ok(())
+
+    /// By a config with errors. A key with an error gives no reason for another one.
+    pub fn of_tables(tables: &'a Tables, errors: &Errors) -> Self {
+        match (&tables.target, &tables.device) {
+            (Some(target), None) => Self::Target(AtTarget {
+                iqn: target.iqn.as_ref(),
+                multipath: target.multipath,
+                lun_masking: target.lun_masking || errors.has_taken("target.lun_masking"),
+            }),
+            (None, Some(device)) if !errors.has_taken("target") => Self::Device(device.path.as_ref()),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// An error of an entry.
+pub(super) fn wrong(
+    entry: &NodeTable,
+    key: &'static str,
+    found: impl Into<String>,
+    expected: &'static str,
+) -> ConfigError {
+    ConfigError::Value { key, place: Spot::Line(entry.written_in.clone()), found: found.into(), expected }
+}
+
+fn missing(entry: &NodeTable, key: &'static str, example: &'static str) -> ConfigError {
+    let place = Spot::Entry { title: title(entry), line: entry.written_in.clone() };
+    ConfigError::Missing { key, place, example }
+}
+
+/// The node of an entry with a target.
+pub(super) fn at_target(of: &AtTarget<'_>, entry: &NodeTable, errors: &mut Errors) -> Option<IscsiNode> {
+    let found_by = "none with [target]: the LUN is found by `wwid` or `lun`";
+    errors.take(absent("node.path", entry.path.is_some(), entry, found_by));
+    let is_right = is_named(entry) && {
+        let fits_pattern = pattern_of(entry).is_none() || check_pattern(of, entry, errors);
+        let has_list = errors.take(check_wwids(entry)).is_some();
+        fits_pattern && has_list
+    };
+    let initiator = errors.take(initiator(entry));
+    if of.multipath {
+        // An entry whose WWIDs are wrong already has been told so.
+        if is_right {
+            errors.take(check_multipath(entry));
+        }
+    } else if entry.lun.is_none() && entry.wwid.is_none() && entry.wwids.is_none() {
+        errors.add(missing(entry, "node.lun", "1"));
+    }
+    Some(IscsiNode { entry: named(entry), initiator: initiator?, lun: entry.lun })
+}
+
+/// multipath-tools names a LUN by its WWID alone.
+fn check_multipath(entry: &NodeTable) -> Result<(), ConfigError> {
+    let named = named(entry);
+    let found = match named.named().find(|wwid| wwid.multipath().is_none()) {
+        Some(wwid) => format!("{wwid} for {}", named.name),
+        None if named.named().next().is_none() => format!("there is none for {}", named.name),
+        None => return Ok(()),
+    };
+    let expected =
+        "the WWID of the node's LUN, because of `target.multipath = true`: `naa.` or `eui.` and digits";
+    Err(wrong(entry, "node.wwid", found, expected))
+}
+
+fn initiator(entry: &NodeTable) -> Result<InitiatorName, ConfigError> {
+    let is_pattern = pattern_of(entry).is_some();
+    match &entry.initiator {
+        Some(InitiatorName::OfHost { .. }) if !is_pattern && is_named(entry) => {
+            let found = format!("`{{hostname}}` in the entry {}", title(entry));
+            let expected = "the name itself: only an entry with a pattern, such as hostname = \"master-*\", has `{hostname}`";
+            Err(wrong(entry, "node.initiator", found, expected))
+        }
+        Some(name) => Ok(name.clone()),
+        None if is_pattern => Err(missing(entry, "node.initiator", "\"iqn.2024-02.com.example:{hostname}\"")),
+        None => Err(missing(entry, "node.initiator", "\"iqn.1994-05.com.redhat:master0\"")),
+    }
+}
+
+/// The node of an entry with a device.
+pub(super) fn with_device(
+    path: Option<&DiskLink>,
+    entry: &NodeTable,
+    errors: &mut Errors,
+) -> Option<DeviceNode> {
+    const BY_PATH: &str = "none with [device]: the disk is found by `path`";
+    let no_target = "none with [device]: there is no target";
+    errors.take(absent("node.initiator", entry.initiator.is_some(), entry, no_target));
+    errors.take(absent("node.lun", entry.lun.is_some(), entry, BY_PATH));
+    errors.take(absent("node.wwids", entry.wwids.is_some(), entry, BY_PATH));
+    // A virtio disk has the name that its machine's host gives it, and every machine's may be the same.
+    if let (Some(pattern), Some(wwid)) = (pattern_of(entry), &entry.wwid)
+        && !wwid.as_str().starts_with("virtio.")
+    {
+        let found = format!("{wwid} for all nodes that {pattern} matches");
+        errors.add(wrong(entry, "node.wwid", found, NO_WWID_OF_DISK));
+    }
+    let path = errors.take(shared_path(entry.path.as_ref().or(path)))?;
+    Some(DeviceNode { path, wwid: entry.wwid.clone() })
+}
+
+/// The path of an entry, or of every node.
+pub(super) fn shared_path(path: Option<&DiskLink>) -> Result<DiskLink, ConfigError> {
+    path.cloned().ok_or_else(|| ConfigError::missing("device.path", "\"/dev/disk/by-id/virtio-etcd0\""))
 }
 
 /// Refuses a list of WWIDs that says nothing, or contradicts something else.
-pub(super) fn check_wwids(entry: &NodeTable) -> Result<(), ConfigError> {
+fn check_wwids(entry: &NodeTable) -> Result<(), ConfigError> {
     let Some(listed) = &entry.wwids else { return Ok(()) };
-    let wrong = |found: String, expected| {
-        Err(ConfigError::value("node.wwids", &found, expected).at(|_| Some(entry.written_in.clone())))
-    };
+    let wrong = |found: String, expected| Err(self::wrong(entry, "node.wwids", found, expected));
     if pattern_of(entry).is_none() {
         let expected = "`wwid`: only an entry with a pattern, such as hostname = \"master-*\", has a list";
         return wrong(format!("it is set in the entry {}", title(entry)), expected);
@@ -98,34 +171,34 @@ pub(super) fn check_wwids(entry: &NodeTable) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Refuses a pattern that could give two nodes one initiator name or one LUN.
-pub(super) fn check_pattern(target: &Target, entry: &NodeTable) -> Result<(), ConfigError> {
-    let wrong = |key, found: String, expected| {
-        Err(ConfigError::value(key, &found, expected).at(|_| Some(entry.written_in.clone())))
-    };
+/// Refuses a pattern that could give two nodes one initiator name or one LUN. False if it does.
+fn check_pattern(of: &AtTarget<'_>, entry: &NodeTable, errors: &mut Errors) -> bool {
     let NodeEntry { name, .. } = named(entry);
-    if !target.lun_masking {
+    if !of.lun_masking {
         let expected = "an entry for each node; or `lun_masking = true` below [target], if the array shows each LUN to one initiator only: without masking two \
             nodes could use one LUN";
-        return wrong("node.hostname", format!("the pattern {name}"), expected);
+        errors.add(wrong(entry, "node.hostname", format!("the pattern {name}"), expected));
+        return false;
     }
     if let Some(InitiatorName::Whole(initiator)) = &entry.initiator {
+        let found = format!("{initiator} for all nodes that {name} matches");
         let expected = "`{hostname}` in it, such as \"iqn.2024-02.com.example:{hostname}\": no two nodes have the same name";
-        return wrong("node.initiator", format!("{initiator} for all nodes that {name} matches"), expected);
+        errors.add(wrong(entry, "node.initiator", found, expected));
     }
-    match &entry.wwid {
-        Some(wwid) => wrong("node.wwid", format!("{wwid} for all nodes that {name} matches"), NO_WWID),
-        None => Ok(()),
+    if let Some(wwid) = &entry.wwid {
+        let found = format!("{wwid} for all nodes that {name} matches");
+        errors.add(wrong(entry, "node.wwid", found, NO_WWID));
     }
+    entry.wwid.is_none()
 }
 
 const NO_WWID: &str = "`wwids`, a list with a LUN for each node, or none: a WWID is that of one LUN";
 
 /// With a device.
-pub(super) const NO_WWID_OF_DISK: &str =
+const NO_WWID_OF_DISK: &str =
     "none with a pattern: a WWID is that of one disk, and each node has a disk of its own";
 
-pub(super) fn absent(
+fn absent(
     key: &'static str,
     given: bool,
     entry: &NodeTable,
@@ -133,10 +206,28 @@ pub(super) fn absent(
 ) -> Result<(), ConfigError> {
     if given {
         let found = format!("it is set in the entry {}", title(entry));
-        Err(ConfigError::value(key, &found, expected).at(|_| Some(entry.written_in.clone())))
+        Err(wrong(entry, key, found, expected))
     } else {
         Ok(())
     }
+}
+
+/// Whether an entry has exactly one name.
+pub(super) fn is_named(entry: &NodeTable) -> bool {
+    entry.hostname.is_some() != entry.machine_id.is_some()
+}
+
+/// An entry needs exactly one name.
+pub(super) fn named_once(entry: &NodeTable, errors: &mut Errors) {
+    let found = match (&entry.hostname, &entry.machine_id) {
+        (Some(_), Some(_)) => "an entry with both hostname and machine_id",
+        (None, None) if ["node.hostname", "node.machine_id"].iter().any(|key| errors.has_taken(key)) => {
+            return;
+        }
+        (None, None) => "an entry with neither hostname nor machine_id",
+        (Some(_), None) | (None, Some(_)) => return,
+    };
+    errors.add(wrong(entry, "node", found, "exactly one of the two"));
 }
 
 pub(super) fn named(entry: &NodeTable) -> NodeEntry {
@@ -147,23 +238,6 @@ pub(super) fn named(entry: &NodeTable) -> NodeEntry {
         wwids: entry.wwids.clone().unwrap_or_default(),
         migrate: entry.migrate,
     }
-}
-
-pub(super) fn named_once(entries: &[NodeTable]) -> Result<(), ConfigError> {
-    for entry in entries {
-        let named = [entry.hostname.is_some(), entry.machine_id.is_some()];
-        if named.iter().filter(|given| **given).count() != 1 {
-            let path = &entry.written_in;
-            let found = if named[0] {
-                "an entry with both hostname and machine_id"
-            } else {
-                "an entry with neither hostname nor machine_id"
-            };
-            let error = ConfigError::value("node", found, "exactly one of the two");
-            return Err(error.at(|_| Some(path.clone())));
-        }
-    }
-    Ok(())
 }
 
 /// The pattern of host names of an entry; none in an entry for one node.

@@ -1,6 +1,6 @@
 //! Errors of the config: where, what was found, and what was expected.
 
-use super::source::MAIN_FILE;
+use super::source::{Line, MAIN_FILE, Spot};
 use terms::{TermError, nearest};
 
 /// Why a config is refused.
@@ -31,7 +31,7 @@ pub enum ConfigError {
         /// The key, with its table.
         key: &'static str,
         /// The file and line of the table that lacks it, or the config as a whole.
-        place: String,
+        place: Spot,
         /// A valid value, in TOML.
         example: &'static str,
     },
@@ -41,7 +41,7 @@ pub enum ConfigError {
         /// The key, with its table.
         key: &'static str,
         /// The file and line of the value, or the config as a whole.
-        place: String,
+        place: Spot,
         /// What was found.
         found: String,
         /// What is valid.
@@ -110,31 +110,90 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
+    /// Only the first errors are listed.
+    #[error("there may be more errors in the config: correct these {shown}, and check it again")]
+    More {
+        /// How many are listed.
+        shown: usize,
+    },
+    /// Two errors or more. None of them is this variant. See [`ConfigError::each`].
+    #[error("{}", lines(.0))]
+    Several(Vec<ConfigError>),
 }
 
 impl ConfigError {
     pub(super) fn value(key: &'static str, found: &str, expected: &'static str) -> Self {
-        Self::Value { key, place: WHOLE.into(), found: found.to_owned(), expected }
+        Self::Value { key, place: Spot::Whole, found: found.to_owned(), expected }
     }
 
     pub(super) fn missing(key: &'static str, example: &'static str) -> Self {
-        Self::Missing { key, place: WHOLE.into(), example }
+        Self::Missing { key, place: Spot::Whole, example }
+    }
+
+    /// One error of them all, in this order; none if there is none.
+    pub fn of_all(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut all: Vec<_> = errors.into_iter().flat_map(Self::into_each).collect();
+        match all.len() {
+            0 | 1 => all.pop(),
+            _ => Some(Self::Several(all)),
+        }
+    }
+
+    /// Both errors.
+    pub fn and(self, other: Self) -> Self {
+        Self::Several(self.into_each().into_iter().chain(other.into_each()).collect())
+    }
+
+    /// The errors one by one: those of [`Self::Several`], or this one.
+    pub fn each(&self) -> &[Self] {
+        match self {
+            Self::Several(all) => all,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// Like [`Self::each`].
+    pub fn into_each(self) -> Vec<Self> {
+        match self {
+            Self::Several(all) => all,
+            one => vec![one],
+        }
     }
 
     /// The same error, with the place where somebody has to correct it.
-    pub(super) fn at(mut self, whereabouts: impl FnOnce(&str) -> Option<String>) -> Self {
+    pub(super) fn at(mut self, whereabouts: impl FnOnce(&str) -> Option<Line>) -> Self {
         if let Self::Value { key, place, .. } | Self::Missing { key, place, .. } = &mut self
-            && place == WHOLE
+            && *place == Spot::Whole
             && let Some(found) = whereabouts(key)
         {
-            *place = found;
+            *place = Spot::Line(found);
         }
         self
     }
+
+    /// The key that is wrong or missing. None where it is only in the text.
+    pub(super) fn key(&self) -> Option<&'static str> {
+        match self {
+            Self::Value { key, .. } | Self::Missing { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The file, the line and the column, as far as they are known.
+    pub(super) fn spot(&self) -> Option<(&str, usize, usize)> {
+        match self {
+            Self::Toml { path, line, column, .. } => Some((path, *line, *column)),
+            Self::Value { place, .. } | Self::Missing { place, .. } => {
+                place.line().map(|Line { path, line }| (path.as_str(), *line, 0))
+            }
+            _ => None,
+        }
+    }
 }
 
-/// The place of an error before its line is known.
-const WHOLE: &str = "the config";
+fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
 
 /// The name of a key without its table.
 fn last(key: &str) -> &str {

@@ -1,9 +1,6 @@
 //! The texts of all files as one TOML table. Each value keeps its place, so that an error can name its file and line.
 
-use super::{
-    error::ConfigError,
-    source::{Source, place},
-};
+use super::source::{Source, place};
 use std::ops::Range;
 use toml::{
     Spanned,
@@ -27,7 +24,7 @@ impl<'a> Texts<'a> {
     }
 
     /// The first byte of each text. Between two texts one byte is free, so that the end of one is not the beginning of the next.
-    fn starts(&self) -> impl Iterator<Item = usize> {
+    pub fn starts(&self) -> impl Iterator<Item = usize> {
         self.sources.iter().scan(0, |next, source| {
             let start = *next;
             *next += source.text.len() + 1;
@@ -43,19 +40,15 @@ impl<'a> Texts<'a> {
         (&source.path, line, column)
     }
 
-    /// Reads each text as TOML and merges them.
-    pub fn merged(
-        &self,
-        read: impl Fn(&'a Source) -> Result<Spanned<DeTable<'a>>, ConfigError>,
-    ) -> Result<Spanned<DeTable<'a>>, ConfigError> {
+    /// Merges the tables of the texts.
+    pub fn merged(&self, tables: Vec<DeTable<'a>>) -> Spanned<DeTable<'a>> {
         let mut merged = DeTable::new();
         let mut end = 0;
-        for (start, source) in self.starts().zip(self.sources) {
-            let table = read(source)?.into_inner();
+        for ((start, source), table) in self.starts().zip(self.sources).zip(tables) {
             merge(&mut merged, moved_table(table, start));
             end = start + source.text.len();
         }
-        Ok(Spanned::new(0..end, merged))
+        Spanned::new(0..end, merged)
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     form::{self, Word},
     pattern::InitiatorName,
     plain_tables::{Boot, HealthConfig, LunConfig},
+    source::Line,
     words::{Digests, Discovery},
 };
 use schemars::JsonSchema;
@@ -340,7 +341,10 @@ pub(super) struct NodeTable {
     pub migrate: bool,
     /// The file with this entry and its line; filled in after parsing.
     #[serde(skip)]
-    pub written_in: String,
+    pub written_in: Line,
+    /// Whether one of its keys was left out because of an error; filled in after parsing. Then nothing more is said of the entry.
+    #[serde(skip)]
+    pub has_error: bool,
 }
 
 impl Default for NodeTable {
@@ -354,7 +358,8 @@ impl Default for NodeTable {
             wwid: None,
             wwids: None,
             migrate: defaults::MIGRATE,
-            written_in: String::new(),
+            written_in: Line::default(),
+            has_error: false,
         }
     }
 }

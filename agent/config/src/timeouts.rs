@@ -10,7 +10,7 @@
 //! With several paths, a path must fail soon, so that writes go over another one (section 8.1). multipathd then decides how
 //! long writes wait while no path works (`no_path_retry`, which `render multipath` sets to the same time).
 
-use super::{defaults, error::ConfigError, tables::TargetTable};
+use super::{defaults, error::ConfigError, errors::Errors, tables::TargetTable};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl Timeouts {
     }
 }
 
-pub(super) fn validate(written: &TargetTable) -> Result<Timeouts, ConfigError> {
+pub(super) fn validate(written: &TargetTable, errors: &mut Errors) -> Option<Timeouts> {
     const DAY: u64 = 86_400;
     let seconds = |key, span: Span| {
         if span.0.subsec_nanos() != 0 || !(1..=DAY).contains(&span.0.as_secs()) {
@@ -63,19 +63,22 @@ pub(super) fn validate(written: &TargetTable) -> Result<Timeouts, ConfigError> {
         Ok(span)
     };
     let optional = |key, span: Option<Span>| span.map(|span| seconds(key, span)).transpose();
+    let replacement = errors.take(seconds("target.replacement_timeout", written.replacement_timeout));
+    let noop_interval = errors.take(optional("target.noop_interval", written.noop_interval));
+    let noop_timeout = errors.take(optional("target.noop_timeout", written.noop_timeout));
     let timeouts = Timeouts {
-        replacement: seconds("target.replacement_timeout", written.replacement_timeout)?,
-        noop_interval: optional("target.noop_interval", written.noop_interval)?,
-        noop_timeout: optional("target.noop_timeout", written.noop_timeout)?,
+        replacement: written.replacement_timeout,
+        noop_interval: noop_interval?,
+        noop_timeout: noop_timeout?,
     };
     // The defaults with multipath are shorter.
-    let [noop_interval, noop_timeout] = timeouts.pings(false);
-    if noop_interval.0 + noop_timeout.0 >= SCSI_COMMAND {
-        let both = format!("{noop_timeout}, with a noop_interval of {noop_interval}");
+    let [interval, timeout] = timeouts.pings(false);
+    if interval.0 + timeout.0 >= SCSI_COMMAND && !errors.has_taken("target.noop_interval") {
+        let both = format!("{timeout}, with a noop_interval of {interval}");
         let wanted = "less than 30s together, after which the kernel aborts a command";
-        return Err(ConfigError::value("target.noop_timeout", &both, wanted));
+        errors.add(ConfigError::value("target.noop_timeout", &both, wanted));
     }
-    Ok(timeouts)
+    replacement.map(|replacement| Timeouts { replacement, ..timeouts })
 }
 
 #[cfg(test)]
@@ -84,7 +87,9 @@ mod tests {
 
     fn of(keys: &str) -> Result<Timeouts, String> {
         let fragment: TargetTable = toml::from_str(keys).unwrap();
-        validate(&fragment).map_err(|error| error.to_string())
+        let mut errors = Errors::default();
+        let timeouts = validate(&fragment, &mut errors);
+        errors.finish(&[], timeouts).map_err(|error| error.to_string())
     }
 
     #[test]

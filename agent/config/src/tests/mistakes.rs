@@ -1,6 +1,6 @@
 //! The full error messages for mistakes in the config, and that no message contains a secret.
 
-use super::{GOOD, ID, load};
+use super::{DEVICE, GOOD, ID, load};
 
 /// What is expected in the place of TABLE and NUMBER below.
 const TABLE: &str = "a table: write its name in brackets on a line of its own, and its keys below that line";
@@ -143,13 +143,60 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
 ];
 
+/// The message of a mistake in this file.
+fn message(file: usize, said: &str) -> String {
+    format!("reading {file}.toml, {}", said.replace("TABLE", TABLE).replace("NUMBER", NUMBER))
+}
+
+/// A mistake in a config that is right otherwise. Nothing follows from it that is not a mistake of its own.
 #[test]
 fn an_error_says_where_what_was_found_and_what_to_write() {
     for (text, said) in MISTAKES {
-        let said = said.replace("TABLE", TABLE).replace("NUMBER", NUMBER);
-        assert_eq!(load(&[text], ID, "x").unwrap_err(), format!("reading 0.toml, {said}"), "{text}");
+        let base = if text.contains("device") { DEVICE } else { GOOD };
+        assert_eq!(load(&[base, text], ID, "x").unwrap_err(), message(1, said), "{text}");
     }
 }
+
+/// The table of a mistake, and its key if it has one: not the table is wrong then.
+fn table_and_key<'a>(text: &'a str, said: &'a str) -> (&'a str, Option<&'a str>) {
+    let line = text.lines().find(|line| !line.starts_with('#')).unwrap();
+    let word = |text: &'a str| text.split(|c: char| !c.is_ascii_alphanumeric()).find(|word| !word.is_empty());
+    let table = word(line).unwrap();
+    let key = said.split('`').nth(1).filter(|key| key.contains('.') || said.contains("unknown key"));
+    (table, key.or(said.contains("date or time").then_some("date")))
+}
+
+#[test]
+fn two_mistakes_are_two_errors_and_no_third() {
+    let is_toml = |text: &str| toml::de::DeTable::parse(text).is_ok();
+    let mut pairs = 0;
+    for (one, said_of_one) in MISTAKES {
+        for (other, said_of_other) in MISTAKES {
+            let of_one = table_and_key(one, said_of_one);
+            let of_other = table_and_key(other, said_of_other);
+            let is_one_key = of_one.0 == of_other.0
+                && (of_one.1.is_none() || of_other.1.is_none() || of_one.1 == of_other.1);
+            // Each entry has its own keys, and a config has only one of [target] and [device].
+            let is_entry = [one, other].iter().all(|text| !text.starts_with("[node]")) && of_one.0 == "node";
+            let storages = [of_one.0, of_other.0];
+            if is_one_key && !is_entry || storages.contains(&"target") && storages.contains(&"device") {
+                continue;
+            }
+            let base = if storages.contains(&"device") { DEVICE } else { GOOD };
+            let mut expected = vec![message(1, said_of_one), message(2, said_of_other)];
+            if let (false, true) | (true, false) = (is_toml(one), is_toml(other)) {
+                expected.remove(usize::from(!is_toml(other)) ^ 1);
+            }
+            let error = load(&[base, one, other], ID, "x").unwrap_err();
+            assert_eq!(error.lines().collect::<Vec<_>>(), expected, "{one}\n{other}");
+            pairs += 1;
+        }
+    }
+    assert!(pairs > 1500, "{pairs}");
+}
+
+/// Mistakes beside a secret, so that the checks go on after the secret's own.
+const BESIDE: &str = "[lun]\nlabel = 1\n[health]\ninterval = \"1s\"\n[[node]]\nlun = 1\n";
 
 #[test]
 fn secrets_are_never_shown() {
@@ -188,8 +235,10 @@ fn secrets_are_never_shown() {
         "username_in = \"x\"\ncredential_in = 777777777777",
     ] {
         let text = GOOD.replace("password_file = \"/etc/etcd-lun/chap.secret\"", wrong);
-        let error = load(&[&text], ID, "master-0").unwrap_err();
-        assert!(!error.contains("hunter2") && !error.contains("7777777"), "{error}");
+        for texts in [vec![text.as_str()], vec![&text, BESIDE]] {
+            let error = load(&texts, ID, "master-0").unwrap_err();
+            assert!(!error.contains("hunter2") && !error.contains("7777777"), "{error}");
+        }
     }
     for wrong in [
         "\"hunter2hunter2\"",
@@ -205,7 +254,8 @@ fn secrets_are_never_shown() {
         "{ password = 7777777 }",
     ] {
         for key in ["chap", "discovery_chap"] {
-            let error = load(&[&format!("[target]\n{key} = {wrong}\n")], ID, "master-0").unwrap_err();
+            let error = load(&[&format!("[target]\n{key} = {wrong}\n"), BESIDE], ID, "master-0").unwrap_err();
+            assert!(error.lines().count() >= 4, "{error}");
             assert!(
                 error.contains(&format!("line 2, column {}", key.len() + 4)) || wrong.starts_with('{'),
                 "{error}"

@@ -5,6 +5,7 @@ use super::*;
 mod merging;
 mod mistakes;
 mod patterns;
+mod several;
 
 const GOOD: &str = r#"
 [target]
@@ -179,7 +180,8 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         (with("[etcd]", "[lun]\nreserve = \"yes\"\n[etcd]"), vec!["line 9", "reserve"]),
         (
             with("[etcd]", "[lun]\nreserve = true\n[etcd]")
-                .replace("[target]\n", "[target]\nmultipath = true\n"),
+                .replace("[target]\n", "[target]\nmultipath = true\n")
+                .replace("lun = 1", "wwid = \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c5\""),
             vec!["`lun.reserve`", "`target.multipath = true`"],
         ),
         (with("[etcd]", "[boot]\ngate = \"all\"\n[etcd]"), vec!["line 9", "unknown value `all`", "kubelet"]),
@@ -187,6 +189,7 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         (with("[target]\n", "[target\n"), vec!["0.toml, line 2"]),
     ] {
         let error = load(&[&text], ID, "master-0").unwrap_err();
+        assert_eq!(error.lines().count(), 1, "one mistake is one error: {error}");
         for part in parts {
             assert!(error.contains(part), "{part}: {error}");
         }

@@ -112,6 +112,7 @@ fn what_a_pattern_must_have() {
         (with("hostname = \"master-*\"", "machine_id = \"01234567*\""), ["machine id", "32 hex digits"]),
     ] {
         let error = pool(&[&text]).unwrap_err();
+        assert_eq!(error.lines().count(), 1, "one mistake is one error: {error}");
         for part in parts {
             assert!(error.contains(part), "{part}: {error}");
         }
@@ -247,6 +248,7 @@ fn what_a_list_must_be() {
         ),
     ] {
         let error = pool(&[&text]).unwrap_err();
+        assert_eq!(error.lines().count(), 1, "one mistake is one error: {error}");
         for part in parts {
             assert!(error.contains(part), "{part}: {error}");
         }
