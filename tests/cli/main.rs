@@ -14,6 +14,7 @@ mod reference;
 mod schema;
 mod schemas;
 mod secrets;
+mod several;
 mod signals;
 mod states;
 mod streams;

@@ -109,8 +109,11 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
         Some(path) => (config::machine_for_anybody()?, path.clone()),
         None => {
             let (host, _, config) = config::load_to_look(file).map_err(|exit| match exit {
-                Exit::Usage(said) => {
-                    Exit::Usage(format!("{said}; or name a directory: `etcd-lun bench DIR`"))
+                Exit::Config(mut errors) => {
+                    if let Some(last) = errors.last_mut() {
+                        last.push_str("; or name a directory: `etcd-lun bench DIR`");
+                    }
+                    Exit::Config(errors)
                 }
                 other => other,
             })?;

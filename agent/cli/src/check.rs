@@ -3,7 +3,7 @@
 use super::{
     config::{credentials, load_pool},
     document::Document,
-    exit::Exit,
+    exit::{Exit, both},
     grammar::Check as Options,
     output::{print_err, print_json, print_out, print_value},
     secrets,
@@ -59,10 +59,10 @@ pub(super) fn check(file: Option<&Path>, options: &Options) -> Result<(), Exit> 
     let from = secrets_from.as_deref();
     let (host, pool, sources) = load_pool(file)?;
     let files = files(&host, file, &sources)?;
-    let rows = pool.rows()?;
+    let (rows, of_secrets) = both(pool.rows().map_err(Exit::from), given_secrets(&host, &pool, from))?;
     let mut warnings = pool.warnings();
     warnings.extend(readable_by_others(&host, &pool, &sources));
-    warnings.extend(given_secrets(&host, &pool, from)?);
+    warnings.extend(of_secrets);
     let (whose, config) = match node {
         Some(node) => {
             let config = pool.for_node(node, node).map_err(|error| match error {

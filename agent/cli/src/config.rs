@@ -221,18 +221,17 @@ fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError>
             Err(error) => Err(error),
         };
     }
-    let mut sources = Vec::new();
+    let mut files = Vec::new();
     match read(Path::new(MAIN_FILE)) {
-        Ok(source) => sources.push(source),
         Err(ConfigError::Read(error)) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+        main => files.push(main),
     }
     for name in host.root.list_opt(FRAGMENTS)?.unwrap_or_default() {
         if name.ends_with(".toml") && !name.starts_with('.') {
-            sources.push(read(&Path::new(FRAGMENTS).join(name))?);
+            files.push(read(&Path::new(FRAGMENTS).join(name)));
         }
     }
-    Ok(sources)
+    config::all_read(files)
 }
 
 /// The directory of the unit's credentials (systemd.exec(5)).

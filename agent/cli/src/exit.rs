@@ -1,4 +1,4 @@
-//! How the program ends: exit codes, and the last line on standard error.
+//! How the program ends: exit codes, and the last line on standard error, or lines.
 
 use super::entries::name_of_error;
 use apply::{Failure, run_file::RunResult};
@@ -20,8 +20,10 @@ pub enum Exit {
     Success,
     /// Something failed.
     Error(anyhow::Error),
-    /// The command line or the config is wrong.
+    /// The command line is wrong.
     Usage(String),
+    /// The config is wrong. Each error, with all its causes; at least one.
+    Config(Vec<String>),
     /// etcd-lun refuses to act, for this reason.
     Refused(Box<Refusal>),
     /// etcd-lun refuses to render what could not be used.
@@ -37,25 +39,26 @@ impl Exit {
         match self {
             Self::Success => 0,
             Self::Error(_) => 1,
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::Config(_) => 2,
             Self::Refused(_) | Self::TooLarge(_) => 3,
             Self::Followed(result) => result.code,
             Self::Unhealthy(_) => 4,
         }
     }
 
-    /// The name under which the documents explain this end.
+    /// The name under which the documents explain this end. Of several errors it is that of the first.
     pub(super) fn name(&self) -> Option<Cow<'static, str>> {
         match self {
             Self::Error(error) => name_of_error(&format!("{error:#}")).map(Cow::Borrowed),
             Self::Usage(text) => name_of_error(text).map(Cow::Borrowed),
+            Self::Config(errors) => errors.first().and_then(|error| name_of_error(error)).map(Cow::Borrowed),
             Self::Refused(refusal) => Some(Cow::Owned(refusal.name())),
             Self::TooLarge(_) => Some(Cow::Borrowed(OBJECT_TOO_LARGE)),
             Self::Success | Self::Followed(_) | Self::Unhealthy(_) => None,
         }
     }
 
-    /// One line: what failed, with all its causes. A control character of a config is shown, and does not reach the terminal.
+    /// What failed, with all its causes: one line, and of several errors in a config one for each. A control character of a config is shown, and does not reach the terminal.
     pub(super) fn line(&self) -> Option<String> {
         self.text().map(|text| visible(&text))
     }
@@ -65,12 +68,25 @@ impl Exit {
             Self::Success => None,
             Self::Error(error) => Some(named("error", self.name(), &format!("{error:#}"))),
             Self::Usage(text) => Some(named("error", self.name(), text)),
+            Self::Config(errors) => {
+                let line = |error: &String| named("error", name_of_error(error).map(Cow::Borrowed), error);
+                Some(errors.iter().map(line).collect::<Vec<_>>().join("\n"))
+            }
             Self::Refused(refusal) => Some(named("refused", self.name(), &refusal.to_string())),
             Self::TooLarge(text) => Some(named("refused", self.name(), text)),
             Self::Followed(result) => Some(result.text.clone()),
             Self::Unhealthy(text) if text.is_empty() => None,
             Self::Unhealthy(text) => Some(format!("unhealthy: {text}")),
         }
+    }
+}
+
+/// What both have made. If each has found errors of the config, all of them are said.
+pub(super) fn both<A, B>(one: Result<A, Exit>, other: Result<B, Exit>) -> Result<(A, B), Exit> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(Exit::Config(one)), Err(Exit::Config(other))) => Err(Exit::Config([one, other].concat())),
+        (Err(exit), _) | (Ok(_), Err(exit)) => Err(exit),
     }
 }
 
@@ -112,7 +128,8 @@ impl From<Exit> for ExitCode {
 
 impl From<ConfigError> for Exit {
     fn from(error: ConfigError) -> Self {
-        Self::Usage(format!("{:#}", anyhow::Error::from(error)))
+        let errors = error.into_each().into_iter();
+        Self::Config(errors.map(|error| format!("{:#}", anyhow::Error::from(error))).collect())
     }
 }
 

@@ -16,17 +16,18 @@ pub const FAILURE: Document<Failure> =
 pub struct Failure {
     #[serde(flatten)]
     why: Why,
-    /// The name under which docs/errors.md or docs/troubleshooting.md explains it, and which `etcd-lun explain` takes. Null if
-    /// the last cause is the system's own.
+    /// The name under which docs/errors.md or docs/troubleshooting.md explains it, and which `etcd-lun explain` takes. Of several
+    /// errors it is that of the first. Null if the last cause is the system's own.
     name: Option<Cow<'static, str>>,
-    /// The last line on standard error, with the name in brackets.
+    /// The last line on standard error, with the name in brackets. A config with several errors has a line for each, with its own
+    /// name.
     message: String,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Why {
-    /// What failed, with all its causes: exit code 1 or 2.
+    /// What failed, with all its causes: exit code 1 or 2. A config with several errors has a line for each.
     Error(String),
     /// Why etcd-lun refuses to act: exit code 3. Beside the refusal's name stand the values in the message. Sizes and times are
     /// numbers, in keys that end in `_bytes` or `_seconds`.
@@ -62,6 +63,7 @@ pub fn failure(exit: &Exit) -> Option<Value> {
         Exit::Followed(result) => return Some(result.json.clone()),
         Exit::Error(error) => Why::Error(format!("{error:#}")),
         Exit::Usage(text) => Why::Error(text.clone()),
+        Exit::Config(errors) => Why::Error(errors.join("\n")),
         Exit::TooLarge(found) => {
             Why::Refused(Refused::Render(RenderRefusal::ObjectTooLarge { found: found.clone() }))
         }

@@ -49,7 +49,10 @@ fn subscribe(level: LevelFilter, both: bool) {
 pub(super) fn report_failure(exit: &Exit, json: bool) {
     let Some(line) = exit.line() else { return };
     let level = if under_systemd() { "<3>" } else { "" };
-    print_err(&format!("{level}{line}"));
+    // Each line is an entry of the journal.
+    for line in line.lines() {
+        print_err(&format!("{level}{line}"));
+    }
     // A run that was followed has said this to the journal itself.
     if !matches!(exit, Exit::Followed(_)) {
         tracing::info!("ended: {line}");

@@ -14,21 +14,25 @@ pub(super) type Files = Vec<(AbsPath, String)>;
 /// Reads the files of secrets. In the directory `from` they have the last part of their names. `cure` ends the message about a
 /// file that cannot be read.
 pub(super) fn read(host: &Host, target: &Target, from: Option<&Path>, cure: &str) -> Result<Files, Exit> {
-    let mut files = Vec::new();
+    let (mut files, mut wrong) = (Vec::new(), Vec::new());
     for path in delivery::secret_files(target) {
-        let what = || format!("the secret in {path}");
         let found = place(&path, from)?;
-        let bytes = host
-            .root
-            .read_input(&found)
-            .map_err(|error| ConfigError::Secret { what: what(), why: format!("{error}: {cure}") })?;
-        in_file(&bytes).map_err(|why| ConfigError::Secret {
-            what: what(),
-            why: format!("{}: {why}", found.display()),
-        })?;
-        files.push((path.clone(), String::from_utf8(bytes).context("reading a secret")?));
+        let error = |why| ConfigError::Secret { what: format!("the secret in {path}"), why };
+        let read = host.root.read_input(&found).map_err(|why| error(format!("{why}: {cure}")));
+        let judged = read.and_then(|bytes| {
+            in_file(&bytes).map_err(|why| error(format!("{}: {why}", found.display()))).map(|_| bytes)
+        });
+        match judged {
+            Ok(bytes) => {
+                files.push((path.clone(), String::from_utf8(bytes).context("reading a secret")?));
+            }
+            Err(error) => wrong.push(error),
+        }
     }
-    Ok(files)
+    match ConfigError::of_all(wrong) {
+        Some(error) => Err(error.into()),
+        None => Ok(files),
+    }
 }
 
 /// Where the file of a secret is on this machine.
@@ -41,15 +45,15 @@ pub(super) fn place(path: &AbsPath, from: Option<&Path>) -> Result<PathBuf, Exit
 
 /// Checks the CHAP credentials as every node would, as far as they are known here. Warnings of secrets that are too short.
 pub(super) fn judge(target: &Target, files: &Files) -> Result<Vec<String>, ConfigError> {
-    let mut warnings = Vec::new();
-    for (table, chap) in [("target.chap", &target.chap), ("target.discovery_chap", &target.discovery_chap)] {
-        if let Some(chap) = chap
-            && is_short(&credentials(table, chap, files)?)
-        {
-            warnings.push(SecretSource::short(table));
+    let (mut warnings, mut wrong) = (Vec::new(), Vec::new());
+    for (table, chap) in target.chaps() {
+        match credentials(table, chap, files) {
+            Ok(chap) if is_short(&chap) => warnings.push(SecretSource::short(table)),
+            Ok(_) => {}
+            Err(error) => wrong.push(error),
         }
     }
-    Ok(warnings)
+    ConfigError::of_all(wrong).map_or(Ok(warnings), Err)
 }
 
 /// Whether a secret of these credentials is too short.

@@ -66,7 +66,7 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
 pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
     let seen = look(file, Asked::BY_HAND);
     // Somebody whose etcd is down for a wrong config wants to know where the data is.
-    if let Err(Exit::Usage(_)) = &seen
+    if let Err(Exit::Config(_)) = &seen
         && !output.json
         && let Ok(host) = config::machine_without_config()
     {

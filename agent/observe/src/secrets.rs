@@ -21,10 +21,11 @@ pub fn load(host: &Host, config: &Config, credentials: Option<&str>) -> Result<S
         source.as_ref().map(|source| chap(host, table, source, credentials)).transpose()
     };
     let Some(Iscsi { target, .. }) = config.backing.iscsi() else { return Ok(Secrets::default()) };
-    Ok(Secrets {
-        session: load("target.chap", &target.chap)?,
-        discovery: load("target.discovery_chap", &target.discovery_chap)?,
-    })
+    match (load("target.chap", &target.chap), load("target.discovery_chap", &target.discovery_chap)) {
+        (Ok(session), Ok(discovery)) => Ok(Secrets { session, discovery }),
+        (Err(one), Err(other)) => Err(one.and(other)),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+    }
 }
 
 fn chap(
