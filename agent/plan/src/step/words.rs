@@ -112,9 +112,10 @@ impl fmt::Display for Step {
     /// An imperative phrase.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SetInitiatorName { name } => {
-                write!(f, "give this node the initiator name {name}, because it has none")
-            }
+            // Not which one: `plan` would print another one than `apply` sets.
+            Self::SetInitiatorName { .. } => f.write_str(
+                "give this node a random initiator name, because it has none; the target sees the config's",
+            ),
             Self::LogOut { sid } => {
                 write!(f, "log out session {sid}, which is not needed any more and which nobody uses")
             }
