@@ -206,6 +206,21 @@ fn a_run_that_goes_on_is_waited_for() {
     assert_eq!(moves(&calls), ["master-2.example.com"]);
 }
 
+/// A pool that is moved node by node: the others have `migrate = false`.
+#[test]
+fn a_node_that_is_not_moved_yet_is_passed_by() {
+    let nodes = Nodes::new("pool-held");
+    nodes.put(
+        "master-1.plan",
+        r#"{"version":1,"refused":{"refusal":"migration-off","entry":"x"},"message":"refused [migration-off]: x"}"#,
+    );
+    let (code, out, err, calls) = nodes.pool(&["apply", "--yes"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("master-1: stays on the local disk (`migrate = false`)"), "{err}");
+    assert_eq!(out, "Done: 2 nodes moved, 0 nodes had nothing to do, 1 node not moved yet.\n");
+    assert_eq!(moves(&calls), ["master-0", "master-2.example.com"]);
+}
+
 #[test]
 fn nothing_begins_while_a_node_cannot_be_moved() {
     let nodes = Nodes::new("pool-none");

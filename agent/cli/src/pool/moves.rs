@@ -166,10 +166,12 @@ pub(crate) fn apply(file: Option<&Path>, options: &ApplyOptions) -> Result<(), E
         let all = Progress { done: waiting.len(), of: waiting.len() };
         await_whole(&host, via, last).with_context(|| all.to_string())?;
     }
+    let held = intents.iter().filter(|intent| **intent == Intent::Held).count();
+    let not_yet = if held == 0 { String::new() } else { format!(", {} not moved yet", counted(held)) };
     print_out(&format!(
-        "Done: {} moved, {} had nothing to do.",
+        "Done: {} moved, {} had nothing to do{not_yet}.",
         counted(waiting.len()),
-        counted(nodes.len() - waiting.len())
+        counted(nodes.len() - waiting.len() - held)
     ));
     Ok(())
 }
@@ -268,6 +270,9 @@ mod tests {
         assert_eq!(said(refused), Intent::Cannot("refused [lun-not-blank]: why".into()));
         let passing = r#"{"version":1,"refused":{"refusal":"cluster-unknown"},"message":"refused [cluster-unknown]: why"}"#;
         assert_eq!(said(passing), Intent::NotNow("refused [cluster-unknown]: why".into()));
+        let held = plan::Refusal::MigrationOff { entry: "hostname = \"a\"".into() };
+        let held = serde_json::json!({ "version": 1, "refused": held, "message": "refused" });
+        assert_eq!(said(&held.to_string()), Intent::Held);
         assert_eq!(said(r#"{"version":1}"#), Intent::Cannot("it printed no plan".into()));
         assert_eq!(intent(Err("gone".into())), Intent::Cannot("no answer: gone".into()));
     }
