@@ -11,6 +11,7 @@ use anyhow::anyhow;
 use apply::luns::{self, PortalLuns, VisibleLun};
 use observe::secrets;
 use std::path::Path;
+use terms::Bytes;
 
 /// What `luns` prints: the portals, in the order of the config.
 pub const LUNS: Document<Vec<PortalLuns>> = Document::under("portals", "luns", "etcd-lun luns --json");
@@ -24,7 +25,7 @@ pub(super) fn run(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit>
     if output.json {
         print_json(&LUNS, &portals)?;
     } else {
-        print_out(&page(&portals));
+        print_out(&page(&portals, config.lun.min_size));
     }
     if portals.iter().all(|at| at.luns.is_empty() && at.problem.is_some()) {
         return Err(anyhow!("no portal has shown its LUNs; the reason stands beside each").into());
@@ -32,12 +33,12 @@ pub(super) fn run(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit>
     Ok(())
 }
 
-fn page(portals: &[PortalLuns]) -> String {
+fn page(portals: &[PortalLuns], least: Bytes) -> String {
     let mut page = Page::default();
     for PortalLuns { portal, luns, problem } in portals {
         page.line("portal", portal.to_string());
         for lun in luns {
-            page.line("", line(lun));
+            page.line("", line(lun, least));
         }
         match (problem, luns.is_empty()) {
             (Some(problem), _) => page.line("", problem),
@@ -48,7 +49,7 @@ fn page(portals: &[PortalLuns]) -> String {
     page.0
 }
 
-fn line(lun: &VisibleLun) -> String {
+fn line(lun: &VisibleLun, least: Bytes) -> String {
     let number = match lun.number {
         Some(number) if u64::from(number.0) == lun.address => format!("LUN {number}"),
         Some(number) => format!("LUN {number} ({}, {} in the kernel)", lun.method, lun.address),
@@ -56,14 +57,20 @@ fn line(lun: &VisibleLun) -> String {
     };
     let wwid = lun.wwid.as_ref().map_or("no WWID".to_owned(), |wwid| format!("wwid = \"{wwid}\""));
     let size = lun.size.map_or("size unknown".to_owned(), |size| size.to_string());
-    let wanted = if lun.is_wanted { "; the config names it" } else { "" };
+    let wanted = match lun.size {
+        _ if !lun.is_wanted => String::new(),
+        Some(size) if size < least => {
+            format!("; the config names it, and it is TOO SMALL: `lun.min_size` is {least}")
+        }
+        Some(_) | None => "; the config names it".into(),
+    };
     format!("{number}, {wwid}, {size}, {}{wanted}", lun.content)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terms::{Bytes, LunNumber};
+    use terms::LunNumber;
 
     #[test]
     fn a_person_can_copy_the_wwid() {
@@ -90,7 +97,7 @@ mod tests {
             },
         ];
         assert_eq!(
-            page(&portals),
+            page(&portals, Bytes(1 << 30)),
             "portal          10.77.0.1:3260\n\
                 \x20               LUN 44, wwid = \"naa.60000000000000000bed000000000300\", 1GiB, blank\n\
                 \x20               LUN 300 (flat, 16684 in the kernel), wwid = \"naa.60000000000000000bed000000000300\", 1GiB, blank; the config names it\n\
@@ -99,5 +106,7 @@ mod tests {
              portal          10.79.0.1:3260\n\
                 \x20               no answer\n"
         );
+        let small = page(&portals[..1], Bytes(8 << 30));
+        assert_eq!(small.matches("TOO SMALL: `lun.min_size` is 8GiB").count(), 1, "{small}");
     }
 }

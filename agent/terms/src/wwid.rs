@@ -15,6 +15,15 @@ pub struct Wwid(String);
 
 pub(super) const WWID_FORM: &str = "a WWID, such as \"naa.60014051…\", \"eui.…\", \"t10.…\", \"nvme.…\", \"uuid.…\", \"virtio.…\", or udev's and multipath's \"360014051…\"";
 
+/// The error for a name that has other than hexadecimal digits after its kind, or too many or too few of them.
+fn wrong_digits(text: &str, hex: &str, wanted: &str, kind: &str) -> TermError {
+    if !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return TermError::new(text, WWID_FORM);
+    }
+    let count = hex.len();
+    TermError::new(text, format!("a WWID, which has {wanted} hexadecimal digits after `{kind}`, not {count}"))
+}
+
 impl Wwid {
     /// The identifier as text.
     pub fn as_str(&self) -> &str {
@@ -41,11 +50,19 @@ impl FromStr for Wwid {
         let is_hex =
             |hex: &str| (hex.len() == 16 || hex.len() == 32) && hex.bytes().all(|b| b.is_ascii_hexdigit());
         if let Some(hex) = lower.strip_prefix("naa.") {
-            return if is_hex(hex) { Ok(Self(lower)) } else { Err(wrong()) };
+            return if is_hex(hex) {
+                Ok(Self(lower))
+            } else {
+                Err(wrong_digits(text, hex, "16 or 32", "naa."))
+            };
         }
         if let Some(hex) = lower.strip_prefix("eui.") {
             let known = is_hex(hex) || (hex.len() == 24 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
-            return if known { Ok(Self(lower)) } else { Err(wrong()) };
+            return if known {
+                Ok(Self(lower))
+            } else {
+                Err(wrong_digits(text, hex, "16, 24 or 32", "eui."))
+            };
         }
         if let Some(name) = folded.strip_prefix("t10.").or_else(|| folded.strip_prefix("virtio.")) {
             let printable = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
@@ -129,5 +146,10 @@ mod tests {
         ] {
             assert!(text.parse::<Wwid>().is_err(), "{text}");
         }
+        let naa = "naa.6001405".parse::<Wwid>().unwrap_err().to_string();
+        assert_eq!(
+            naa,
+            "`naa.6001405` is not a WWID, which has 16 or 32 hexadecimal digits after `naa.`, not 7"
+        );
     }
 }
