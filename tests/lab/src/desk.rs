@@ -29,17 +29,24 @@ const FILES: [(&str, u32, &str); 3] = [
 
 /// Boots the nodes and serves the desk until a signal ends the run. A node that shuts down is turned on again.
 pub fn serve(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
-    let _target = pool::offer(bed)?;
+    // One for each node, of the least size that a config asks for, and one to measure.
+    let _target = pool::offer(bed, 1..=4, 8 << 30)?;
     let registry = Registry::start(bed)?;
     let mut pool = Pool::boot(bed, EtcdRunner::StaticPod, |node, seat| {
         registry.introduce(node)?;
         pool::link_certificate(node, seat)?;
+        // Red Hat CoreOS makes one at a node's first boot.
+        node.ok(
+            "echo InitiatorName=$(iscsi-iname -p iqn.1994-05.com.redhat) >/etc/iscsi/initiatorname.iscsi",
+        )?;
         for (path, script) in [
             (
                 "/var/usrlocal/bin/machine-config-daemon",
                 &include_bytes!("../../bed/guest/machine-config-daemon")[..],
             ),
             ("/var/usrlocal/bin/cluster-backup.sh", &include_bytes!("../guest/desk/cluster-backup.sh")[..]),
+            // The desk's SSH logs in as root.
+            ("/var/usrlocal/bin/sudo", &b"#!/bin/sh\n# Stand-in for sudo.\nexec \"$@\"\n"[..]),
         ] {
             node.put(path, 0o755, script)?;
         }

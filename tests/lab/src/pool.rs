@@ -1,6 +1,7 @@
 //! Three nodes in three virtual machines, whose etcds are one cluster, and a target with a LUN for each.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -17,7 +18,7 @@ use bed::image::{ETCD_POD, networks};
 use bed::net::{Machine, Path as Network};
 use bed::node::Node;
 use bed::scenarios::boot::NODES;
-use bed::scene::{self, LUN_SIZE};
+use bed::scene;
 use bed::target::{self, Lun, Offer, Target};
 use bed::vm::Options;
 
@@ -91,11 +92,11 @@ fn begin(runner: EtcdRunner) -> String {
     }
 }
 
-/// One target with a LUN for each node.
-pub fn offer(bed: &Rc<Bed>) -> Result<Target> {
+/// One target with these LUNs, of this size in bytes.
+pub fn offer(bed: &Rc<Bed>, numbers: RangeInclusive<u32>, size: u64) -> Result<Target> {
     let luns: Vec<Lun> =
-        (1..=3).map(|number| Lun::new(number, bed.run.dir().join(format!("lun{number}")))).collect();
-    luns.iter().try_for_each(|lun| target::blank(&lun.file, LUN_SIZE))?;
+        numbers.map(|number| Lun::new(number, bed.run.dir().join(format!("lun{number}")))).collect();
+    luns.iter().try_for_each(|lun| target::blank(&lun.file, size))?;
     Target::start(bed, Offer { chap: Some(scene::chap()), ..Offer::open(luns) })
 }
 

@@ -32,7 +32,7 @@ use crate::pool::{self, Pool};
 pub fn play(bed: &Rc<Bed>, agent: &Path, rollback: bool, write_tour: bool) -> Result<()> {
     let begun = Instant::now();
     let tour = Tour::read(Path::new(tour::PAGE))?;
-    let mut target = pool::offer(bed)?;
+    let mut target = pool::offer(bed, 1..=3, scene::LUN_SIZE)?;
     let roll = Roll::boot(bed, agent)?;
     println!(
         "bed: three nodes, whose etcds are one cluster with {} keys, ready in {} s",
