@@ -21,7 +21,8 @@ fn wrong_digits(text: &str, hex: &str, wanted: &str, kind: &str) -> TermError {
         return TermError::new(text, WWID_FORM);
     }
     let count = hex.len();
-    TermError::new(text, format!("a WWID, which has {wanted} hexadecimal digits after `{kind}`, not {count}"))
+    let wanted = format!("a WWID, which has {wanted} hexadecimal digits after `{kind}`, not {count}");
+    TermError::new(text, wanted)
 }
 
 impl Wwid {
