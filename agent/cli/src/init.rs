@@ -201,9 +201,10 @@ fn config(shown: Shown<'_>, ask: Ask<'_>) -> Result<String, Exit> {
     text += &format!("\n[etcd]\nruntime = {}\n", quoted(&runtime));
     text += "\n[boot]\ngate = \"etcd\"                      # \"kubelet\": without its LUN, nothing of the cluster starts on a node\n";
     for (at, (name, initiator)) in nodes.into_iter().enumerate() {
-        let lun = ask(&format!("The LUN of {name}: its number at the array, or its WWID"), "1", &|text| {
-            lun(text).map(drop)
-        })?;
+        // The next node's number depends on the array: it may number the LUNs anew for each initiator, or not.
+        let default = if at == 0 { "1" } else { "" };
+        let question = format!("The LUN of {name}: its number at the array, or its WWID");
+        let lun = ask(&question, default, &|text| lun(text).map(drop))?;
         text += &format!(
             "\n[[node]]\nhostname = {}\ninitiator = {}\n{}\n{}",
             quoted(name),

@@ -14,7 +14,8 @@ use super::{
     pattern::{self, InitiatorName},
     tables::NodeTable,
 };
-use terms::{DiskLink, Iqn, WantedLun};
+use std::collections::BTreeMap;
+use terms::{DiskLink, Iqn, LunNumber, WantedLun};
 
 /// Finds the one entry that matches this node: by machine id, or by host name, short or fully qualified. A short name in the
 /// config matches a node whose host name is an FQDN, and the other way round. Two different FQDNs never match. Only a node
@@ -232,6 +233,17 @@ pub(super) fn overlapping(entries: &[NodeTable]) -> Vec<(&str, &str)> {
 pub(super) fn without_wwid(entries: &[NodeTable]) -> Vec<String> {
     let unnamed = entries.iter().filter(|entry| entry.wwid.is_none() && pattern_of(entry).is_none());
     unnamed.map(|entry| named(entry).name).collect()
+}
+
+/// The numbers that several entries without a WWID have, and the names of these entries.
+pub(super) fn same_numbers(entries: &[NodeTable]) -> Vec<(LunNumber, Vec<String>)> {
+    let mut named_by: BTreeMap<LunNumber, Vec<String>> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.wwid.is_none() && pattern_of(entry).is_none()) {
+        if let Some(number) = entry.lun {
+            named_by.entry(number).or_default().push(named(entry).name);
+        }
+    }
+    named_by.into_iter().filter(|(_, names)| names.len() > 1).collect()
 }
 
 fn matches(entry: &NodeTable, machine_id: &str, hostname: &str) -> bool {

@@ -101,6 +101,14 @@ impl Pool {
                 unnamed.join(", ")
             ));
         }
+        if self.storage.target().is_some_and(|target| !target.lun_masking) {
+            for (number, names) in entry::same_numbers(&self.entries) {
+                found.push(format!(
+                    "`node.lun`: {} have number {number} and no `wwid`: right only if the array shows each node another LUN under that number",
+                    names.join(", ")
+                ));
+            }
+        }
         if self.storage.target().is_some_and(|target| target.multipath && !target.has_paths(true)) {
             found.push(
                 "`target.multipath`: there is one path, because `target.portals` has one portal".into(),

@@ -246,6 +246,13 @@ fn the_wwid_identifies_and_the_number_is_a_hint() {
     // One warning for all entries that have none.
     let warnings = nodes(GOOD).unwrap();
     assert!(warnings.len() == 1 && warnings[0].contains("none for master-0, so"), "{warnings:?}");
+    // The same number for two nodes is right where the array numbers the LUNs anew for each initiator, and nowhere else.
+    let third =
+        "\n[[node]]\nhostname = \"master-9\"\ninitiator = \"iqn.1994-05.com.redhat:master9\"\nlun = 1\n";
+    let warnings = nodes(&format!("{GOOD}{third}")).unwrap();
+    assert!(warnings.len() == 2 && warnings[1].contains("master-0, master-9 have number 1"), "{warnings:?}");
+    let masked = GOOD.replace("[target]\n", "[target]\nlun_masking = true\n");
+    assert_eq!(nodes(&format!("{masked}{third}")).unwrap().len(), 1);
     let named = GOOD.replace("lun = 1", "lun = 1\nwwid = \"360014051d8e4a3bd5a94f3f9a1a2b3c5\"");
     assert_eq!(nodes(&named).unwrap(), [""; 0]);
     // Above one byte arrays differ in the addressing.
