@@ -54,8 +54,9 @@ fn of_exit(exit: IscsiExit) -> Option<&'static str> {
         ),
         // LIO's answer to an initiator name without an ACL is this code too: iscsid has only one code for both.
         IscsiExit::Authentication => Some(
-            "check username and secret in the config and at the target, that the target allows this node's initiator name, and \
-             that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
+            "check the user name and the secret that `target.chap` names, on this node and at the target, that the target \
+             allows this node's initiator name, and that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's \
+             default is MD5)",
         ),
         _ => None,
     }
@@ -81,9 +82,9 @@ mod tests {
         for (error, says) in [
             (
                 exit(IscsiExit::Authentication),
-                "logging in to x via y: iscsiadm exited with 24 (authentication failed): no; check username and secret in the \
-                 config and at the target, that the target allows this node's initiator name, and that it accepts one of the \
-                 algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
+                "logging in to x via y: iscsiadm exited with 24 (authentication failed): no; check the user name and the \
+                 secret that `target.chap` names, on this node and at the target, that the target allows this node's initiator \
+                 name, and that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5)",
             ),
             (
                 exit(IscsiExit::Busy),

@@ -92,7 +92,9 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
         .and_then(|()| carry_out(&host, &config, &secrets, &identity, goal, &lock, &mut progress));
     let result = result_of(goal, outcome.as_ref());
     if outcome.is_ok() {
-        tracing::info!("ended: {}", result.text);
+        if !env::under_systemd() {
+            tracing::info!("ended: {}", result.text);
+        }
         print_out(&if output.json { format!("{:#}", result.json) } else { result.text.clone() });
     }
     if let Some(file) = progress.into_file() {

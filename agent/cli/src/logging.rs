@@ -53,8 +53,8 @@ pub(super) fn report_failure(exit: &Exit, json: bool) {
     for line in line.lines() {
         print_err(&format!("{level}{line}"));
     }
-    // A run that was followed has said this to the journal itself.
-    if !matches!(exit, Exit::Followed(_)) {
+    // A run that was followed has said this to the journal itself, and what a unit prints is there already.
+    if !matches!(exit, Exit::Followed(_)) && !under_systemd() {
         tracing::info!("ended: {line}");
     }
     if json {

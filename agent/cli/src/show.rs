@@ -201,7 +201,7 @@ pub(super) fn selinux(found: &Selinux) -> String {
 }
 
 fn session(session: &SeenSession) -> String {
-    format!("{}: {} at {}", session.sid, session.state, session.at())
+    format!("session {}: {} at {}", session.sid, session.state, session.at())
 }
 
 fn etcd(etcd: &Etcd, rolled_back: bool) -> String {

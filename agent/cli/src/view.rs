@@ -10,8 +10,8 @@ use super::{
 };
 use ::config::Config;
 use apply::run_file;
-use host::Host;
-use node::Node;
+use host::{Host, filelock::lock_holders};
+use node::{Node, layout::LOCK};
 use observe::{Asked, Viewpoint};
 use plan::{Goal, Plan};
 use std::path::Path;
@@ -33,16 +33,21 @@ pub(super) fn look(file: Option<&Path>, asked: Asked) -> Result<(Host, Config, N
     Ok((host, config, node))
 }
 
-/// What the last run said at its end, if it has not done what it was to do; else nothing.
+/// What the last run said at its end, if it has not done what it was to do, or what it does now; else nothing.
 pub(super) fn last_run(host: &Host) -> String {
     let Ok(Some(run)) = run_file::read(host) else { return String::new() };
-    let Some(result) = run.result.as_ref().filter(|result| result.code != 0) else { return String::new() };
-    format!(
-        "`etcd-lun {}`, {} ago: {}",
-        follow::clean(&run.verb),
-        follow::age(run.age().as_secs()),
-        follow::clean(&result.text)
-    )
+    let (verb, age) = (follow::clean(&run.verb), follow::age(run.age().as_secs()));
+    match &run.result {
+        Some(result) if result.code != 0 => {
+            format!("`etcd-lun {verb}`, {age} ago: {}", follow::clean(&result.text))
+        }
+        Some(_) => String::new(),
+        // A run that was killed has left its file, and holds no lock.
+        None if lock_holders(host, LOCK).is_ok_and(|holders| !holders.is_empty()) => {
+            format!("UNDER WAY for {age}: `etcd-lun {verb}`, {}", follow::clean(&run.step))
+        }
+        None => String::new(),
+    }
 }
 
 /// `plan`

@@ -46,7 +46,9 @@ pub(super) fn lun<'a>(config: &Config, node: &'a Node) -> Result<&'a Lun, Outcom
         (LunView::Listed(_), _) => {
             found("none of `node.wwids` is this node's yet; see `etcd-lun plan`, and run `etcd-lun apply`")
         }
-        (LunView::NoSession, Backing::Iscsi(_)) => found("no session to the target; run `etcd-lun apply`"),
+        (LunView::NoSession, Backing::Iscsi(_)) => found(
+            "no session to the target; `etcd-lun status` has the last try's error; run `etcd-lun apply`",
+        ),
         (LunView::NotAttached, Backing::Iscsi(_)) => {
             found("the session shows no such LUN; check its mapping at the target")
         }

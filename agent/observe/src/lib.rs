@@ -161,7 +161,7 @@ fn missing_tools(host: &Host, config: &Config) -> Vec<String> {
 }
 
 /// A random UUID from the kernel (random(4)). If it cannot be read, all zeros: mkfs.xfs refuses to make a filesystem with that.
-fn fresh_uuid(host: &Host) -> terms::FsUuid {
+pub fn fresh_uuid(host: &Host) -> terms::FsUuid {
     let text = host.root.read("/proc/sys/kernel/random/uuid").unwrap_or_default();
     text.trim().parse().unwrap_or(terms::FsUuid([0; 16]))
 }

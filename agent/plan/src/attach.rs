@@ -10,7 +10,7 @@ use super::{
 use config::{Backing, Config, Gate, Iscsi};
 use node::{LunView, Multipath, SeenSession};
 use std::time::Duration;
-use terms::{Portal, Span, TermError};
+use terms::{FsUuid, Iqn, Portal, Span, TermError};
 
 /// How long a boot waits for the target or the disk if nothing but etcd needs it: the fence keeps etcd down, and the gate is
 /// `etcd`. The kubelet is ordered after this run, and a node without a kubelet can be repaired by nobody. 30 s is time for two log-ins (`node.conn[0].timeo.login_timeout`, 15 s). The service tries again every 20 s (`RestartSec=`
@@ -171,9 +171,13 @@ fn name_the_node(input: &PlanInput<'_>) -> Result<Option<Step>, Refusal> {
     if require("the initiator name", &input.node.initiator.name)?.is_some() {
         return Ok(None);
     }
-    let [a, b, c, d, e, f, ..] = input.node.fresh_uuid.0;
-    let text = format!("iqn.2016-04.com.open-iscsi:{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}");
-    let unknown = |why| Refusal::Unknown { what: "an initiator name", why };
-    let name = text.parse().map_err(|error: TermError| unknown(error.to_string()))?;
+    let unknown = |error: TermError| Refusal::Unknown { what: "an initiator name", why: error.to_string() };
+    let name = initiator_name(input.node.fresh_uuid).map_err(unknown)?;
     Ok(Some(Step::SetInitiatorName { name }))
+}
+
+/// An initiator name that no other node has, from random bits.
+pub fn initiator_name(FsUuid(bits): FsUuid) -> Result<Iqn, TermError> {
+    let [a, b, c, d, e, f, ..] = bits;
+    format!("iqn.2016-04.com.open-iscsi:{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}").parse()
 }

@@ -47,7 +47,7 @@ mod rollback;
 pub mod step;
 mod undo;
 
-pub use attach::{look_again, single_log_in};
+pub use attach::{initiator_name, look_again, single_log_in};
 pub use claim::claim;
 pub use claim_local::claim_local;
 pub use input::Occasion;

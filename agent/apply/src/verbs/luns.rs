@@ -8,7 +8,7 @@ use crate::{
     sysfs,
     watcher::Silent,
 };
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use config::{Config, Iscsi};
 use host::{
     Host,
@@ -71,13 +71,12 @@ pub fn luns(
     let Some(iscsi) = config.backing.iscsi() else {
         bail!("the config has a [device] and no [target]: `ls -l /dev/disk/by-id` shows this node's disks");
     };
-    // `apply` writes one. Without it iscsid ends at once, until systemd stops starting it for its socket.
-    ensure!(
-        iscsi::initiator_name(host).context("reading the initiator name")?.is_some(),
-        "there is no initiator name in /etc/iscsi/initiatorname.iscsi: write one, \
-         `echo InitiatorName=$(iscsi-iname) >/etc/iscsi/initiatorname.iscsi`, or let `etcd-lun apply` write it"
-    );
     let _lock = take_lock(host).context("making sure that no apply runs")?;
+    // As `apply` does: without a name of the node's own iscsid ends at once, until systemd stops starting it for its socket.
+    if iscsi::initiator_name(host).context("reading the initiator name")?.is_none() {
+        let name = plan::initiator_name(observe::fresh_uuid(host))?;
+        login::set_initiator_name(host, &name).context("giving this node an initiator name")?;
+    }
     if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
         // open-iscsi's interface is for this process only.
         namespace::private_mounts().context("making mounts private")?;

@@ -103,7 +103,8 @@ fn followed(stage: &mut Stage) -> Result<()> {
         if !scope.ends_with("/system.slice/etcd-lun-apply.scope") {
             bail!("the run is not in its scope: {scope}");
         }
-        // What runs, and the step that it is at.
+        // What runs, and the step that it is at: also for somebody who only looks.
+        stage.node.ok("etcd-lun status | grep 'last run  *UNDER WAY.*`etcd-lun apply`, \\[[0-9]'")?;
         let not_followed = failed("not-followed", &["etcd-lun apply", "/var/lib/etcd"]);
         check(&stage.agent("rollback --no-follow")?, not_followed)?;
         let interrupted = stage.node.run("timeout --preserve-status -s INT 4 etcd-lun apply")?;

@@ -85,19 +85,15 @@ const TWO_PATHS: Declined = refused("several-paths", &["LUN 1"]);
 
 /// Both portals are logged in to: by somebody, without multipathd; by us, with a multipathd that must leave the LUN alone.
 fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
-    let chap = wanted.chap.clone().context("the target requires CHAP")?;
+    // With our interface: a session of another interface is somebody else's, and what it shows is not our LUN.
     let log_in = format!(
-        "set -e; echo InitiatorName={INITIATOR} >/etc/iscsi/initiatorname.iscsi
-         for portal in {all}; do iscsiadm -m discovery -t sendtargets -p $portal; done
-         for key in authmethod=CHAP username={user} password={secret}; do
-             iscsiadm -m node --op update -n node.session.auth.${{key%%=*}} -v ${{key#*=}}
-         done
-         for portal in {all}; do iscsiadm -m node -p $portal --login; done; udevadm settle",
-        user = chap.user,
-        secret = chap.secret,
-        all = wanted.portals.join(" "),
+        "set -e; echo InitiatorName={INITIATOR} >/etc/iscsi/initiatorname.iscsi; {}
+         for portal in {}; do log_in $portal; done
+         iscsiadm -m session --rescan; udevadm settle",
+        scene::record_by_hand(),
+        wanted.portals.join(" "),
     );
-    let log_out = "iscsiadm -m node --logout; iscsiadm -m node --op delete; udevadm settle";
+    let log_out = "for one in /sys/class/iscsi_session/session*; do iscsiadm -m session -r ${one##*session} --logout; done; udevadm settle";
     stage.node.ok(&log_in)?;
     stage.configure(&any(wanted))?;
     for verb in ["plan", "apply"] {
