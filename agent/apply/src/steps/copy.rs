@@ -151,5 +151,10 @@ pub fn bring_up_to_date(
 
 /// What a pass has done, as a person reads it.
 pub fn described(moved: Moved) -> String {
-    format!("{} read, {} written and read back from the device", Bytes(moved.read), Bytes(moved.written))
+    let Moved { read, written, .. } = moved;
+    format!(
+        "{} compared; {} differed, and were written and read back from the device",
+        Bytes(read),
+        Bytes(written)
+    )
 }
