@@ -93,7 +93,10 @@ fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
         scene::record_by_hand(),
         wanted.portals.join(" "),
     );
-    let log_out = "for one in /sys/class/iscsi_session/session*; do iscsiadm -m session -r ${one##*session} --logout; done; udevadm settle";
+    // iscsiadm reads the interface of a session that it ends.
+    let log_out = "iscsiadm -m iface -I etcd-lun -o new
+        for one in /sys/class/iscsi_session/session*; do iscsiadm -m session -r ${one##*session} --logout || exit 1; done
+        rm -f /var/lib/iscsi/ifaces/etcd-lun /etc/iscsi/ifaces/etcd-lun; udevadm settle";
     stage.node.ok(&log_in)?;
     stage.configure(&any(wanted))?;
     for verb in ["plan", "apply"] {
