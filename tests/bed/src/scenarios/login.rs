@@ -36,8 +36,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 (Wanted { static_records: true, ..absent }, failed("iscsiadm-failed", &[ABSENT])),
                 (
                     Wanted { portals: vec!["no-such-target:3260".into()], ..short() },
-                    // iscsiadm finds nothing at a name that nobody knows, and says no more.
-                    failed("target-not-announced", &["no-such-target:3260"]),
+                    failed("portal-without-address", &["no-such-target:3260"]),
                 ),
                 // The target does not let this initiator in: it does not show itself, or refuses the log-in.
                 (short(), failed("target-not-announced", &[IQN]).or_named("iscsiadm-failed")),
