@@ -241,7 +241,7 @@ fn summary(goal: Goal, done: &Done) -> String {
     if done.steps == 0 {
         return show::nothing_to_do(done.rolled_back, done.held);
     }
-    let place = if done.rolled_back.is_some() { "local disk" } else { "LUN" };
+    let place = if done.rolled_back.is_some() || done.held { "local disk" } else { "LUN" };
     let away = done.away.map(|away| format!(" {away}.")).unwrap_or_default();
     format!("Done: {} steps, etcd's data is on the {place}.{away}", done.steps)
 }

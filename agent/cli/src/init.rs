@@ -84,7 +84,7 @@ pub(super) fn run(options: &Options) -> Result<(), Exit> {
     }
     if text.contains(NOT_YET) {
         print_err(
-            "note: the first node moves first; the others have `migrate = false`, which you remove when it serves",
+            "note: the first node moves first. The others have `migrate = false`: remove that line when the first node's etcd runs from its LUN",
         );
     }
     let file = options.output.as_ref().map_or("FILE".into(), |file| file.display().to_string());

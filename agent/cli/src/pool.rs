@@ -30,7 +30,7 @@ pub(super) enum Verb {
     /// Move the nodes of the config one after the other, each when the cluster is whole again
     #[command(
         after_help = "First it asks every node for its plan, and changes nothing unless all of them answer and none \
-                            refuses. A refusal for the sake of the cluster may pass, because a run may be at work on a \
+                            refuses. A node whose entry has `migrate = false` is passed by. A refusal for the sake of the cluster may pass, because a run may be at work on a \
                             node: it asks again for two minutes. Then it runs `etcd-lun apply` on one node, waits until \
                             each member of the cluster is healthy, and goes on to the next. It stops at the first failure. If you run it again, it goes \
                             on where it ended: a node with nothing to do is left out."

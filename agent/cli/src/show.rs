@@ -118,11 +118,11 @@ pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
     namespace(&mut page, node);
     page.line("last run", last_run);
     page.line("MISSING", node.missing_tools.join("\n"));
+    let held = plan::is_held(config, node);
     page.fact("authority", &node.record, |record| match record {
+        Some(record) if held => format!("{}; its entry has `migrate = false`", authority(record)),
         Some(record) => authority(record),
-        None if plan::is_held(config, node) => {
-            "local disk: not migrated, for its entry has `migrate = false`".into()
-        }
+        None if held => "local disk: not migrated, because its entry has `migrate = false`".into(),
         None => "local disk: not migrated".into(),
     });
     page.fact("etcd", &node.etcd, |found| etcd(found, node.rolled_back().is_some()));

@@ -35,7 +35,10 @@ pub(super) fn config(config: &Config, whose: &str, found: &Files) -> String {
     page.line("host", whose);
     page.line("node entry", &config.node.chosen_by);
     if !config.node.migrate {
-        page.line("NOT YET", "`migrate = false`: etcd stays on the local disk; remove that line to move it");
+        page.line(
+            "NOT YET",
+            "`migrate = false`: etcd stays on the local disk if it is there; without that line it moves",
+        );
     }
     let wwid = match (&config.node.wwid, config.node.wwids.as_slice()) {
         (Some(wwid), _) => wwid.to_string(),

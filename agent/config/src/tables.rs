@@ -335,9 +335,9 @@ pub(super) struct NodeTable {
     #[serde(deserialize_with = "form::wwids")]
     #[schemars(example = LISTED)]
     pub wwids: Option<Vec<Wwid>>,
-    /// False for a node whose etcd stays on its local disk for now. A boot leaves such a node alone, and `etcd-lun apply` refuses to
-    /// move its etcd. So one config serves a pool that is moved node by node. It has no effect once etcd's data is on the LUN:
-    /// `etcd-lun rollback` brings it back.
+    /// False for a node whose etcd stays on its local disk for now. A boot of such a node only looks at its LUN, and
+    /// `etcd-lun apply` refuses to move its etcd. So one config serves a pool that is moved node by node. It has no effect once
+    /// etcd's data is on the LUN: only `etcd-lun rollback` moves the data back.
     pub migrate: bool,
     /// The file with this entry and its line; filled in after parsing.
     #[serde(skip)]

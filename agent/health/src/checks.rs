@@ -70,16 +70,18 @@ pub(super) fn record(input: CheckInput<'_>) -> Outcome {
         );
     }
     if let Some(generation) = input.node.rolled_back() {
+        let again = match input.config.node.migrate {
+            true => "`etcd-lun apply` moves the data to the LUN again",
+            false => "`migrate = false` in the node's entry keeps it there",
+        };
         return Outcome::Ok(format!(
-            "rolled back to the local disk on purpose, generation {generation}; `etcd-lun apply` moves the data to the LUN again"
+            "rolled back to the local disk on purpose, generation {generation}; {again}"
         ));
     }
     if is_not_migrated(input.node) {
         let begun = input.node.record.known().is_some_and(Option::is_some);
         if !input.config.node.migrate {
-            return Outcome::Ok(
-                "local disk, as the config says: the node's entry has `migrate = false`".into(),
-            );
+            return Outcome::Ok("local disk, because the node's entry has `migrate = false`".into());
         }
         let so_far = if begun { "a migration was begun and not finished" } else { "not migrated yet" };
         return Outcome::Found(format!(
@@ -89,7 +91,7 @@ pub(super) fn record(input: CheckInput<'_>) -> Outcome {
     }
     outcome(on_lun(input.node).and_then(|record| {
         let unused =
-            if input.config.node.migrate { "" } else { "; `migrate = false` has no effect any more" };
+            if input.config.node.migrate { "" } else { "; `migrate = false` in its entry has no effect" };
         ok(format!("LUN, generation {}, use {}{unused}", record.generation, record.activations))
     }))
 }

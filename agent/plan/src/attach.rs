@@ -2,7 +2,7 @@
 
 use super::{
     choose,
-    input::{Occasion, PlanInput, require},
+    input::{Occasion, PlanInput, is_held, require},
     outcome::{Horizon, Plan},
     refusal::Refusal,
     step::{AttachLun, LogIn, Step},
@@ -19,9 +19,10 @@ const WAIT_BEFORE_KUBELET: Span = Span(Duration::from_secs(30));
 
 fn time_limit(input: &PlanInput<'_>) -> Span {
     let limit = input.config.boot.attach_timeout;
-    let fenced = input.local.is_fenced();
+    // Nothing is moved now, in both cases.
+    let only_looks = input.local.is_fenced() || is_held(input.config, input.node);
     match (input.occasion, input.config.boot.gate) {
-        (Occasion::Boot, Gate::Etcd) if fenced => limit.min(WAIT_BEFORE_KUBELET),
+        (Occasion::Boot, Gate::Etcd) if only_looks => limit.min(WAIT_BEFORE_KUBELET),
         (Occasion::Boot, Gate::Etcd | Gate::Kubelet) | (Occasion::ByHand, _) => limit,
     }
 }

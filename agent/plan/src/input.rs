@@ -32,6 +32,11 @@ pub(super) struct PlanInput<'a> {
     pub(super) etcd: &'a Etcd,
 }
 
+/// True if etcd stays on its local disk because the config says so: nothing was committed, and the entry has `migrate = false`.
+pub fn is_held(config: &Config, node: &Node) -> bool {
+    !config.node.migrate && node.is_without_commit()
+}
+
 impl<'a> PlanInput<'a> {
     pub(super) fn new(config: &'a Config, node: &'a Node, occasion: Occasion) -> Result<Self, Refusal> {
         if !*require("the mount namespace", &node.in_host_namespace)? {

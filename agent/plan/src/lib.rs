@@ -50,9 +50,8 @@ mod undo;
 pub use attach::{initiator_name, look_again, single_log_in};
 pub use claim::claim;
 pub use claim_local::claim_local;
-pub use input::Occasion;
+pub use input::{Occasion, is_held};
 pub use mark::{MarkPlan, SkipReason, mark};
-pub use migrate::is_held;
 pub use outcome::{Horizon, Plan};
 pub use quorum::may_stop;
 pub use refusal::{

@@ -10,10 +10,9 @@ use super::{
     resume,
     step::{Copy, Format, Retire, Step, Way},
 };
-use config::Config;
 use node::{
-    Content, LocalDir, Lun, LunView, Node, Order,
-    authority::{FIRST_USE, LunUse, NEVER_USED, Record, Stamp},
+    Content, LocalDir, Lun, LunView, Order,
+    authority::{Authority, FIRST_USE, LunUse, NEVER_USED, Record, Stamp},
     layout::{RECORD, STATE},
 };
 use terms::{FsUuid, Nonce, Wwid};
@@ -58,25 +57,30 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     by_content(input, seen, wwid)
 }
 
-/// The entry has `migrate = false`. By hand that is a refusal. At boot there is nothing to do, except where a migration was begun:
-/// the LUN may be newer than the record, and then the local data is barred as it is without that key. Where none was begun, the
-/// LUN may not exist yet.
+/// The entry has `migrate = false`. By hand that is a refusal. A boot moves nothing, and looks at the LUN as every boot does: if the
+/// LUN is newer than what this node knows, the local data is barred. So the node's disk may go back to a time before its move,
+/// when the entry had this key. Then an etcd starts that a run has stopped.
 fn held(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
-    if input.record.is_some()
-        && let Some(plan) = barred::look_first(input)?
-    {
+    if input.occasion == Occasion::ByHand {
+        check_unmarked(input)?;
+        return Err(Refusal::MigrationOff { entry: input.config.node.chosen_by.clone() });
+    }
+    if let Some(plan) = attach::plan(input)? {
         return Ok(plan);
     }
-    check_unmarked(input)?;
-    match input.occasion {
-        Occasion::Boot => Ok(Plan::complete(Vec::new())),
-        Occasion::ByHand => Err(Refusal::MigrationOff { entry: input.config.node.chosen_by.clone() }),
+    if let LunView::Seen(seen) = input.lun_view()? {
+        if let Some(plan) = barred::plan_if_newer(input, seen)? {
+            return Ok(plan);
+        }
+        require("the LUN's WWID", &seen.wwid)?;
+        if let Content::Xfs { stamp, .. } = require("what the LUN holds", &seen.content)? {
+            require("the LUN's stamp", stamp)?;
+        }
     }
-}
-
-/// True if etcd stays on its local disk because the config says so: nothing was committed, and the entry has `migrate = false`.
-pub fn is_held(config: &Config, node: &Node) -> bool {
-    !config.node.migrate && node.is_without_commit()
+    check_unmarked(input)?;
+    let must_start = input.etcd.stopped_by_us && input.etcd.should_run();
+    let start = must_start.then(|| input.start_etcd(Authority::Local));
+    Ok(Plan::complete(start.into_iter().collect()))
 }
 
 /// Refuses a data directory that keeps etcd out, though no record says that its data is elsewhere.

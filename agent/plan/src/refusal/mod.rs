@@ -59,7 +59,7 @@ pub enum Refusal {
     },
     /// The config says that this node's etcd stays on the local disk.
     #[error(
-        "this node's etcd stays on the local disk: its entry ({entry}) has `migrate = false`; remove that line (of a MachineConfig's file, in the object), then run `etcd-lun apply` again"
+        "this node's etcd stays on the local disk: its entry ({entry}) has `migrate = false`; remove that line (if a MachineConfig delivers the file: in the object), then run `etcd-lun apply` again"
     )]
     MigrationOff {
         /// The entry, its file and line.

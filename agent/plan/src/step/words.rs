@@ -114,7 +114,7 @@ impl fmt::Display for Step {
         match self {
             // Not which one: `plan` would print another one than `apply` sets.
             Self::SetInitiatorName { .. } => f.write_str(
-                "give this node a random initiator name, because it has none; the target sees the config's",
+                "give this node a random initiator name, because it has none; at the target etcd-lun uses `node.initiator`",
             ),
             Self::LogOut { sid } => {
                 write!(f, "log out session {sid}, which is not needed any more and which nobody uses")

@@ -21,13 +21,13 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// other scenarios.
 fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
     unlisted(stage)?;
-    not_yet(stage)?;
     let wanted = Wanted { attach_timeout: "3min".into(), ..pool() };
     let disk = delivered(stage, &wanted, EtcdRunner::Unit)?;
     stage.offer_luns(NODES.len())?;
     let number = NODES.len() - 1;
     let blank = fingerprint(&stage.lun_file(number + 1))?;
     let before = others(stage, number)?;
+    not_yet(stage)?;
     stage.change_node(node(stage, "localhost", &disk)?);
     // Not until the boot is complete: the kubelet is ordered after the service, which waits for the name.
     stage.node.power_on_until(None)?;
@@ -88,17 +88,16 @@ fn unlisted(stage: &Stage) -> Result<()> {
     stage.is_untouched().map(drop)
 }
 
-/// A node that is not moved yet: its boot ends well without a look at the target, its health is good, and by hand it refuses.
+/// A node that is not moved yet: its boot looks at its LUN and ends well, its health is good, and by hand it refuses.
 fn not_yet(stage: &Stage) -> Result<()> {
     let node = &stage.node;
     stage.configure(&pool())?;
     node.ok(&format!(
         "hostname {0}; sed -i '/hostname = \"{0}\"/a migrate = false' /etc/etcd-lun/config.toml; \
-         systemctl start etcd-lun.service; etcd-lun health; ! ls /sys/class/iscsi_session | grep .",
+         systemctl start etcd-lun.service; etcd-lun health; etcd-lun status | grep 'LUN  *sda.*blank'",
         NODES[0]
     ))?;
     wait_for(node, "etcd-lun.service", "active", COMES)?;
     check(&stage.agent("apply")?, refused("migration-off", &[NODES[0]]))?;
-    node.ok("systemctl stop etcd-lun.service; rm /etc/etcd-lun/config.toml")?;
     stage.is_untouched().map(drop)
 }
