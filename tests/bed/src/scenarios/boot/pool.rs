@@ -21,13 +21,13 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// other scenarios.
 fn one_object_for_the_pool(stage: &mut Stage) -> Result<()> {
     unlisted(stage)?;
+    stage.offer_luns(NODES.len())?;
+    not_yet(stage)?;
     let wanted = Wanted { attach_timeout: "3min".into(), ..pool() };
     let disk = delivered(stage, &wanted, EtcdRunner::Unit)?;
-    stage.offer_luns(NODES.len())?;
     let number = NODES.len() - 1;
     let blank = fingerprint(&stage.lun_file(number + 1))?;
     let before = others(stage, number)?;
-    not_yet(stage)?;
     stage.change_node(node(stage, "localhost", &disk)?);
     // Not until the boot is complete: the kubelet is ordered after the service, which waits for the name.
     stage.node.power_on_until(None)?;
@@ -94,7 +94,7 @@ fn not_yet(stage: &Stage) -> Result<()> {
     stage.configure(&pool())?;
     node.ok(&format!(
         "hostname {0}; sed -i '/hostname = \"{0}\"/a migrate = false' /etc/etcd-lun/config.toml; \
-         systemctl start etcd-lun.service; etcd-lun health; etcd-lun status | grep 'LUN  *sda.*blank'",
+         systemctl start etcd-lun.service; etcd-lun health; etcd-lun status | grep -w blank",
         NODES[0]
     ))?;
     wait_for(node, "etcd-lun.service", "active", COMES)?;
