@@ -93,17 +93,14 @@ fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
         scene::record_by_hand(),
         wanted.portals.join(" "),
     );
-    // iscsiadm reads the interface of a session that it ends.
-    let log_out = "iscsiadm -m iface -I etcd-lun -o new
-        for one in /sys/class/iscsi_session/session*; do iscsiadm -m session -r ${one##*session} --logout || exit 1; done
-        rm -f /var/lib/iscsi/ifaces/etcd-lun /etc/iscsi/ifaces/etcd-lun; udevadm settle";
+    let log_out = format!("{}log_out_all && udevadm settle", scene::record_by_hand());
     stage.node.ok(&log_in)?;
     stage.configure(&any(wanted))?;
     for verb in ["plan", "apply"] {
         declines_command(stage, &format!("etcd-lun {verb}"), TWO_PATHS)
             .context("two sessions, multipathd stopped")?;
     }
-    stage.node.ok(log_out)?;
+    stage.node.ok(&log_out)?;
     stage.configure(wanted)?;
     // A blacklist of WWIDs would not count: etcd-lun's drop-in exempts the LUN from it.
     stage.node.ok(
