@@ -47,8 +47,8 @@ pub fn turn<'a>(host: &'a Host, verb: &str) -> anyhow::Result<Turn<'a>> {
         };
         let is_late = Instant::now() >= deadline;
         match run_file::read(host) {
-            // Who holds the lock may be unknown. The file of a run that was killed names another process.
-            Ok(Some(run)) if run.result.is_none() && by.pid.is_none_or(|pid| pid == run.pid) => {
+            // The file of a run that was killed names another process.
+            Ok(Some(run)) if run.result.is_none() && run.may_be(by.pid) => {
                 return Ok(Turn::Taken(Box::new(run)));
             }
             Err(why) if is_late => bail!(

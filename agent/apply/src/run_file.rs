@@ -49,6 +49,11 @@ impl RunState {
         (self.pid, self.begun) == (other.pid, other.begun)
     }
 
+    /// True if this process holds the lock for the run. Who holds it may be unknown: then it is the process that says that it runs.
+    pub fn may_be(&self, holder: Option<u32>) -> bool {
+        holder.is_none_or(|pid| pid == self.pid)
+    }
+
     /// How long ago it began, in whole seconds.
     pub fn age(&self) -> Duration {
         Duration::from_secs(since_1970().saturating_sub(self.begun) / 1000)

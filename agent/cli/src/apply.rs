@@ -6,7 +6,7 @@ use super::{
     env,
     exit::Exit,
     failure::failure,
-    follow,
+    follow, logging,
     output::{self, OutputFormat, print_err, print_out},
     progress::Progress,
     show, view,
@@ -92,9 +92,7 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
         .and_then(|()| carry_out(&host, &config, &secrets, &identity, goal, &lock, &mut progress));
     let result = result_of(goal, outcome.as_ref());
     if outcome.is_ok() {
-        if !env::under_systemd() {
-            tracing::info!("ended: {}", result.text);
-        }
+        logging::note_end(&result.text);
         print_out(&if output.json { format!("{:#}", result.json) } else { result.text.clone() });
     }
     if let Some(file) = progress.into_file() {

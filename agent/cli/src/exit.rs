@@ -58,7 +58,8 @@ impl Exit {
         }
     }
 
-    /// What failed, with all its causes: one line, and of several errors in a config one for each. A control character of a config is shown, and does not reach the terminal.
+    /// What failed, with all its causes: one line, and of several errors in a config one for each. A control character of a config
+    /// is shown, and does not reach the terminal.
     pub(super) fn line(&self) -> Option<String> {
         self.text().map(|text| visible(&text))
     }

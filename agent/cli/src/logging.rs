@@ -53,12 +53,19 @@ pub(super) fn report_failure(exit: &Exit, json: bool) {
     for line in line.lines() {
         print_err(&format!("{level}{line}"));
     }
-    // A run that was followed has said this to the journal itself, and what a unit prints is there already.
-    if !matches!(exit, Exit::Followed(_)) && !under_systemd() {
-        tracing::info!("ended: {line}");
+    // A run that was followed has said this to the journal itself.
+    if !matches!(exit, Exit::Followed(_)) {
+        note_end(&line);
     }
     if json {
         report_failure_as_json(exit);
+    }
+}
+
+/// Says in the journal how the program has ended. What a unit prints is there already.
+pub(super) fn note_end(text: &str) {
+    if !under_systemd() {
+        tracing::info!("ended: {text}");
     }
 }
 

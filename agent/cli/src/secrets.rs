@@ -45,15 +45,9 @@ pub(super) fn place(path: &AbsPath, from: Option<&Path>) -> Result<PathBuf, Exit
 
 /// Checks the CHAP credentials as every node would, as far as they are known here. Warnings of secrets that are too short.
 pub(super) fn judge(target: &Target, files: &Files) -> Result<Vec<String>, ConfigError> {
-    let (mut warnings, mut wrong) = (Vec::new(), Vec::new());
-    for (table, chap) in target.chaps() {
-        match credentials(table, chap, files) {
-            Ok(chap) if is_short(&chap) => warnings.push(SecretSource::short(table)),
-            Ok(_) => {}
-            Err(error) => wrong.push(error),
-        }
-    }
-    ConfigError::of_all(wrong).map_or(Ok(warnings), Err)
+    let judged = |(table, chap)| Ok((table, is_short(&credentials(table, chap, files)?)));
+    let all = ConfigError::all(target.chaps().map(judged))?;
+    Ok(all.into_iter().filter(|(_, short)| *short).map(|(table, _)| SecretSource::short(table)).collect())
 }
 
 /// Whether a secret of these credentials is too short.

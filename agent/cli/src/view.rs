@@ -43,17 +43,13 @@ pub(super) fn last_run(host: &Host) -> String {
         }
         Some(_) => String::new(),
         // A run that was killed has left its file, and holds no lock.
-        None if holds_lock(host, run.pid) => {
+        None if lock_holders(host, LOCK)
+            .is_ok_and(|holders| holders.iter().any(|holder| run.may_be(holder.pid))) =>
+        {
             format!("UNDER WAY for {age}: `etcd-lun {verb}`, {}", follow::clean(&run.step))
         }
         None => String::new(),
     }
-}
-
-/// Whether this process holds the lock. Who holds it may be unknown: then it is the process that says that it runs.
-fn holds_lock(host: &Host, pid: u32) -> bool {
-    lock_holders(host, LOCK)
-        .is_ok_and(|holders| holders.iter().any(|holder| holder.pid.is_none_or(|found| found == pid)))
 }
 
 /// `plan`

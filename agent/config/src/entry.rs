@@ -229,16 +229,20 @@ pub(super) fn overlapping(entries: &[NodeTable]) -> Vec<(&str, &str)> {
     pairs.filter(|(one, other)| pattern::names_meet(one, other)).collect()
 }
 
+/// The entries for one node each that have no WWID.
+fn without(entries: &[NodeTable]) -> impl Iterator<Item = &NodeTable> {
+    entries.iter().filter(|entry| entry.wwid.is_none() && pattern_of(entry).is_none())
+}
+
 /// The entries of a target that have no WWID, as warnings name them.
 pub(super) fn without_wwid(entries: &[NodeTable]) -> Vec<String> {
-    let unnamed = entries.iter().filter(|entry| entry.wwid.is_none() && pattern_of(entry).is_none());
-    unnamed.map(|entry| named(entry).name).collect()
+    without(entries).map(|entry| named(entry).name).collect()
 }
 
 /// The numbers that several entries without a WWID have, and the names of these entries.
 pub(super) fn same_numbers(entries: &[NodeTable]) -> Vec<(LunNumber, Vec<String>)> {
     let mut named_by: BTreeMap<LunNumber, Vec<String>> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.wwid.is_none() && pattern_of(entry).is_none()) {
+    for entry in without(entries) {
         if let Some(number) = entry.lun {
             named_by.entry(number).or_default().push(named(entry).name);
         }

@@ -139,6 +139,18 @@ impl ConfigError {
         }
     }
 
+    /// All that was made, or all errors.
+    pub fn all<T>(made: impl IntoIterator<Item = Result<T, Self>>) -> Result<Vec<T>, Self> {
+        let (mut all, mut errors) = (Vec::new(), Vec::new());
+        for one in made {
+            match one {
+                Ok(one) => all.push(one),
+                Err(error) => errors.push(error),
+            }
+        }
+        Self::of_all(errors).map_or(Ok(all), Err)
+    }
+
     /// Both errors.
     pub fn and(self, other: Self) -> Self {
         Self::Several(self.into_each().into_iter().chain(other.into_each()).collect())

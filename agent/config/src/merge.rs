@@ -1,6 +1,9 @@
 //! The texts of all files as one TOML table. Each value keeps its place, so that an error can name its file and line.
 
-use super::source::{Source, place};
+use super::{
+    source::{Source, place},
+    taken::NODE,
+};
 use std::ops::Range;
 use toml::{
     Spanned,
@@ -9,8 +12,6 @@ use toml::{
 
 /// The tables that a later file replaces as a whole: nobody means half a credential from one file and half from another.
 const REPLACED: [&str; 2] = ["chap", "discovery_chap"];
-/// The list to which each file adds.
-const ADDED: &str = "node";
 
 /// Several texts, one after the other. A place in them is a number of bytes from the beginning of the first text.
 pub(super) struct Texts<'a> {
@@ -57,7 +58,8 @@ fn merge<'a>(earlier: &mut DeTable<'a>, later: DeTable<'a>) {
     for (key, value) in later {
         let name: &str = key.get_ref().as_ref();
         let is_replaced = REPLACED.contains(&name);
-        let is_added = name == ADDED;
+        // To the list of entries each file adds.
+        let is_added = name == NODE;
         let value = match earlier.remove(&key) {
             Some(old) if !is_replaced => joined(old, value, is_added),
             _ => value,

@@ -22,7 +22,8 @@ use toml::{
 /// not TOML ends this, because nobody knows what its rest means.
 pub(super) fn tables(sources: &[Source]) -> Result<(Tables, Errors), ConfigError> {
     let texts = Texts::new(sources);
-    let mut of_files = all_toml(sources)?;
+    // The first error of each file that is not TOML.
+    let mut of_files = ConfigError::all(sources.iter().map(toml))?;
     let mut found = Found::default();
     for ((table, source), start) in of_files.iter_mut().zip(sources).zip(texts.starts()) {
         found.leave_out_dates(table, source, start);
@@ -82,18 +83,6 @@ impl Found {
         }
         true
     }
-}
-
-/// Reads the text of each file as TOML. The first error of each file that is none.
-fn all_toml(sources: &[Source]) -> Result<Vec<DeTable<'_>>, ConfigError> {
-    let (mut tables, mut errors) = (Vec::new(), Vec::new());
-    for source in sources {
-        match toml(source) {
-            Ok(table) => tables.push(table),
-            Err(error) => errors.push(error),
-        }
-    }
-    ConfigError::of_all(errors).map_or(Ok(tables), Err)
 }
 
 /// The paths of the files, in the order in which they are merged.

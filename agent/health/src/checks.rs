@@ -79,10 +79,10 @@ pub(super) fn record(input: CheckInput<'_>) -> Outcome {
         ));
     }
     if is_not_migrated(input.node) {
-        let begun = input.node.record.known().is_some_and(Option::is_some);
         if !input.config.node.migrate {
             return Outcome::Ok("local disk, because the node's entry has `migrate = false`".into());
         }
+        let begun = input.node.record.known().is_some_and(Option::is_some);
         let so_far = if begun { "a migration was begun and not finished" } else { "not migrated yet" };
         return Outcome::Found(format!(
             "{so_far}: etcd's data is on the local disk; see `etcd-lun plan`, then run `etcd-lun apply`{}",

@@ -26,6 +26,11 @@ pub(super) fn look_first(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal>
     if input.occasion != Occasion::Boot || input.etcd.running {
         return Ok(None);
     }
+    look(input)
+}
+
+/// Looks at the LUN. None if it is not newer, as far as that is known.
+pub(super) fn look(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
     if let Some(plan) = attach::plan(input)? {
         return Ok(Some(plan));
     }

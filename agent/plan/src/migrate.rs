@@ -65,13 +65,10 @@ fn held(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         check_unmarked(input)?;
         return Err(Refusal::MigrationOff { entry: input.config.node.chosen_by.clone() });
     }
-    if let Some(plan) = attach::plan(input)? {
+    if let Some(plan) = barred::look(input)? {
         return Ok(plan);
     }
     if let LunView::Seen(seen) = input.lun_view()? {
-        if let Some(plan) = barred::plan_if_newer(input, seen)? {
-            return Ok(plan);
-        }
         require("the LUN's WWID", &seen.wwid)?;
         if let Content::Xfs { stamp, .. } = require("what the LUN holds", &seen.content)? {
             require("the LUN's stamp", stamp)?;

@@ -15,9 +15,13 @@ pub struct Wwid(String);
 
 pub(super) const WWID_FORM: &str = "a WWID, such as \"naa.60014051…\", \"eui.…\", \"t10.…\", \"nvme.…\", \"uuid.…\", \"virtio.…\", or udev's and multipath's \"360014051…\"";
 
+fn has_hex_digits_only(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The error for a name that has other than hexadecimal digits after its kind, or too many or too few of them.
 fn wrong_digits(text: &str, hex: &str, wanted: &str, kind: &str) -> TermError {
-    if !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if !has_hex_digits_only(hex) {
         return TermError::new(text, WWID_FORM);
     }
     let count = hex.len();
@@ -48,8 +52,7 @@ impl FromStr for Wwid {
         let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let wrong = || TermError::new(text, WWID_FORM);
         let lower = folded.to_ascii_lowercase();
-        let is_hex =
-            |hex: &str| (hex.len() == 16 || hex.len() == 32) && hex.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_hex = |hex: &str| (hex.len() == 16 || hex.len() == 32) && has_hex_digits_only(hex);
         if let Some(hex) = lower.strip_prefix("naa.") {
             return if is_hex(hex) {
                 Ok(Self(lower))
@@ -58,7 +61,7 @@ impl FromStr for Wwid {
             };
         }
         if let Some(hex) = lower.strip_prefix("eui.") {
-            let known = is_hex(hex) || (hex.len() == 24 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+            let known = is_hex(hex) || (hex.len() == 24 && has_hex_digits_only(hex));
             return if known {
                 Ok(Self(lower))
             } else {
@@ -74,10 +77,9 @@ impl FromStr for Wwid {
         }
         if let Some(name) = lower.strip_prefix("nvme.") {
             let parts: Vec<_> = name.split('-').collect();
-            let hex = |part: &str| part.bytes().all(|b| b.is_ascii_hexdigit());
             // Without a serial number every disk of that model would have this name.
             let whole = matches!(parts.as_slice(), [vendor, serial, model, space]
-                if vendor.len() == 4 && !serial.is_empty() && space.len() == 8 && [vendor, serial, model, space].iter().all(|part| hex(part)));
+                if vendor.len() == 4 && !serial.is_empty() && space.len() == 8 && [vendor, serial, model, space].iter().all(|part| has_hex_digits_only(part)));
             return if whole { Ok(Self(lower)) } else { Err(wrong()) };
         }
         if let Some(hex) = lower.strip_prefix("wwn-0x").or_else(|| lower.strip_prefix("0x")) {
