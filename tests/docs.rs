@@ -89,91 +89,6 @@ fn every_alert_has_its_entry() {
     assert!(entries.is_empty(), "docs/alerts.md has what is no alert: {entries:#?}");
 }
 
-/// The program's source files, without their tests.
-fn sources() -> Vec<String> {
-    fn walk(dir: &std::path::Path, found: &mut Vec<String>) {
-        for entry in fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() {
-                if name != "examples" {
-                    walk(&path, found);
-                }
-            } else if name.ends_with(".rs")
-                && name != "tests.rs"
-                && !path.parent().is_some_and(|dir| dir.ends_with("plan/src/refusal"))
-            {
-                let text = fs::read_to_string(&path).unwrap();
-                found.push(text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned());
-            }
-        }
-    }
-    let mut found = Vec::new();
-    walk(format!("{}/..", env!("CARGO_MANIFEST_DIR")).as_ref(), &mut found);
-    found
-}
-
-/// The calls in the source that an error's text follows.
-const MAKERS: [&str; 8] = [
-    "#[error(",
-    "bail!(",
-    "anyhow!(",
-    "ensure!(",
-    "Error::new(",
-    "Error::other(",
-    ".context(",
-    ".with_context(|| ",
-];
-
-/// The messages of all other errors. `…` stands for each inserted value. Contexts are left out: they begin
-/// with a gerund and say what was being done. Messages of other programs are left out too.
-fn errors() -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for source in sources() {
-        for maker in MAKERS {
-            for (at, _) in source.match_indices(maker) {
-                let arguments = &source[at + maker.len()..];
-                let says = if maker == "ensure!(" { after_condition(arguments) } else { Some(arguments) };
-                let Some(message) = says.and_then(message) else { continue };
-                let words = message.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic));
-                let first = message.split(' ').next().unwrap_or_default();
-                let gerund = first.ends_with("ing") && first != "nothing";
-                let doing = gerund && (maker.contains("context") || maker == "anyhow!(");
-                if words.count() >= 2 && !doing && !message.starts_with("in step") {
-                    found.insert(message);
-                }
-            }
-        }
-    }
-    found
-}
-
-/// What follows the first argument of a macro.
-fn after_condition(arguments: &str) -> Option<&str> {
-    let (mut depth, mut is_text, mut is_escaped) = (0, false, false);
-    for (at, letter) in arguments.char_indices() {
-        match letter {
-            _ if is_escaped => is_escaped = false,
-            '\\' if is_text => is_escaped = true,
-            '"' => is_text = !is_text,
-            _ if is_text => {}
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' if depth == 0 => return None,
-            ')' | ']' | '}' => depth -= 1,
-            ',' if depth == 0 => return Some(&arguments[at + 1..]),
-            _ => {}
-        }
-    }
-    None
-}
-
-#[test]
-fn a_message_may_stand_behind_a_condition() {
-    assert_eq!(after_condition("f(a, \")\"), \"b {c}\");").and_then(message).unwrap(), "b …");
-    assert_eq!(after_condition("a == 1);"), None);
-    assert_eq!(message("{\n    format!(\"c {d}\")\n}").unwrap(), "c …");
-}
-
 /// The text that an error's macro or function gets. `None` if it gets something else.
 fn message(arguments: &str) -> Option<String> {
     let mut rest = arguments.trim_start();
@@ -212,20 +127,6 @@ fn message(arguments: &str) -> Option<String> {
         }
     }
     (depth == 0).then_some(message)
-}
-
-#[test]
-fn every_error_has_its_entry() {
-    let entries: Vec<String> =
-        entries_of("docs/errors.md").iter().map(|entry| entry.message.clone()).collect();
-    let listed: BTreeSet<String> = entries.iter().cloned().collect();
-    assert_eq!(listed.len(), entries.len(), "docs/errors.md has an entry twice");
-    let messages = errors();
-    assert!(messages.len() > 100, "{messages:#?}");
-    let lacking: Vec<_> = messages.difference(&listed).collect();
-    assert!(lacking.is_empty(), "docs/errors.md lacks {lacking:#?}");
-    let gone: Vec<_> = listed.difference(&messages).collect();
-    assert!(gone.is_empty(), "docs/errors.md has what no error says: {gone:#?}");
 }
 
 /// The documents for readers, as paths from the root of the checkout.
