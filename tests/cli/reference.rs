@@ -22,9 +22,9 @@ fn text() -> String {
         let _ = writeln!(text, "| {code} | {means} |");
     }
     text.push_str(
-        "\nWhat `--json` prints has a schema beside this page: for each command `COMMAND.schema.json`, such as \
-         [status.schema.json](status.schema.json), and for failures [error.schema.json](error.schema.json). The schemas \
-         are made from the program. Keys are added without a new version.\n",
+        "\nWhat `--json` prints has a schema: for each command `COMMAND.schema.json`, such as `status.schema.json`, and for \
+         failures `error.schema.json`. The schemas are in `doc/` of a release, and `cargo xtask schemas` writes them. Keys \
+         are added without a new version.\n",
     );
     text.push_str("\nOptions of every command:\n\n");
     for option in program.get_arguments() {

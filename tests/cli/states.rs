@@ -98,7 +98,7 @@ fn every_state_of_a_node_is_as_the_schemas_say() {
         let status = documents::STATUS.of(node);
         checked("status", &status);
         let keys: Vec<&String> = status["node"].as_object().unwrap().keys().collect();
-        assert_eq!(keys, wanted, "a key of docs/status.schema.json is not printed for each state");
+        assert_eq!(keys, wanted, "a key of the schema of status is not printed for each state");
         without_cluster += usize::from(status["node"]["cluster"].is_null());
         texts_with_units(&status, "status", &mut units);
         for goal in [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Local, Goal::Claim] {

@@ -72,7 +72,7 @@ fn a_number_has_its_unit_in_its_key() {
     let mut all = BTreeSet::new();
     for (name, schema) in documents::schemas() {
         let wrong = without_unit(&schema);
-        assert!(wrong.is_empty(), "docs/{name}.schema.json has numbers without a unit in the key: {wrong:?}");
+        assert!(wrong.is_empty(), "the schema {name} has numbers without a unit in the key: {wrong:?}");
         numbers(&schema, &schema, "", &mut all);
     }
     let with_unit = all.iter().filter(|key| UNITS.iter().any(|unit| key.ends_with(unit)));

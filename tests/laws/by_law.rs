@@ -135,7 +135,7 @@ fn a_plan_that_breaks_a_law_is_found() {
     );
 }
 
-/// What `status --json` and `plan --json` print is as the schemas in `docs/` say, for every kind of fact and decision.
+/// What `status --json` and `plan --json` print is as their schemas say, for every kind of fact and decision.
 #[test]
 fn json_is_as_its_schemas_say() {
     for census in census::all() {

@@ -1,4 +1,4 @@
-//! The JSON of many states, checked against the schemas in `docs/`.
+//! The JSON of many states, checked against the schemas.
 //!
 //! A test that visits every combination of facts, or every state of the model, hands them all over, with what the planner
 //! says of each. They are millions, and most differ only in numbers. So only each Nth state is checked, and of the plans

@@ -1,13 +1,15 @@
-//! Checks JSON against a schema of the docs (`*.schema.json`).
+//! Checks JSON against the schema of a document.
 
+use etcd_lun::cli::documents;
 use serde_json::Value;
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, sync::OnceLock};
 
-/// The schema `docs/NAME.schema.json`.
+/// The schema of the document with this name.
 pub fn schema_of(name: &str) -> Value {
-    let path = format!("{}/../../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
-    serde_json::from_str(&fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")))
-        .unwrap()
+    static ALL: OnceLock<Vec<(&str, Value)>> = OnceLock::new();
+    let mut all = ALL.get_or_init(documents::schemas).iter();
+    let (_, schema) = all.find(|(of, _)| *of == name).unwrap_or_else(|| panic!("no schema {name}"));
+    schema.clone()
 }
 
 /// Checks a value against a schema. Supports only the keywords of JSON Schema that these schemas use. Any other keyword is an

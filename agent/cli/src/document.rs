@@ -23,7 +23,7 @@ pub(super) const NAME: &str = "^[a-z]+(-[a-z]+)*$";
 /// A JSON document: its version, and a content of type `T`.
 #[derive(Debug)]
 pub struct Document<T> {
-    /// The schema is `docs/NAME.schema.json`.
+    /// The name of its schema.
     name: &'static str,
     /// Where the content stands beside the version. None if the content's own keys stand there.
     key: Option<&'static str>,

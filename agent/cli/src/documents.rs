@@ -13,7 +13,7 @@ pub use super::{
     view::{PLAN, STATUS},
 };
 
-/// The schema of each document, with its name: `docs/NAME.schema.json`.
+/// The schema of each document, with its name.
 pub fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         apply::APPLY.schema(),

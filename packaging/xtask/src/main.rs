@@ -42,6 +42,12 @@ enum Verb {
     Demo,
     /// Write the pages that are made from the code.
     Pages,
+    /// Write the schemas of the JSON outputs.
+    Schemas {
+        /// The directory, which is made if it is absent.
+        #[arg(default_value = "etcd-lun-schemas")]
+        into: String,
+    },
     /// Build the documents as a site.
     Book {
         /// Where: absent, or empty.
@@ -82,6 +88,9 @@ fn main() -> Result<()> {
             let words = ["cargo", "test", "--quiet", "--package", package, "--test", test, filter];
             start(&words, |command| command.env("ETCD_LUN_REWRITE", "1"))
         }),
+        Verb::Schemas { into } => {
+            run(&["cargo", "run", "--quiet", "--package", "etcd-lun", "--example", "schemas", "--", &into])
+        }
         Verb::Book { into } => run(&["packaging/book", "--into", &into]),
         Verb::Lab { words } => on_nodes("lab", &words.iter().map(String::as_str).collect::<Vec<_>>()),
         Verb::Release { words } => {
@@ -91,10 +100,9 @@ fn main() -> Result<()> {
 }
 
 /// The tests that write pages: the package, the test, and its filter.
-const PAGES: [[&str; 3]; 6] = [
+const PAGES: [[&str; 3]; 5] = [
     ["etcd-lun", "cli", "reference"],
     ["etcd-lun", "cli", "keys"],
-    ["etcd-lun", "cli", "schemas"],
     ["etcd-lun", "laws", "decisions"],
     ["etcd-lun", "health", ""],
     ["etcd-lun-apply", "guards", "each_step_does_what_is_listed"],
