@@ -17,24 +17,16 @@ mod storage;
 mod written;
 
 use etcd_lun::{
-    config::Config,
     health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, Outcome, Report, Run},
     node::{
         ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
-        Multipath, Node, OtherUse, Reservation, Retired, Sample, Selinux,
+        Multipath, Node, OtherUse, Retired, Sample, Selinux,
     },
     terms::{Bytes, Span},
     unit::SELINUX_CONTEXT,
 };
 use std::time::Duration;
 use support::*;
-
-/// With all that a check may need.
-fn config() -> Config {
-    let mut config = support::config();
-    config.lun.reserve = true;
-    config
-}
 
 /// Two samples of the metrics of a member with two peers, as etcd 3.4 wrote them. Its disk was slow, so times
 /// over 4 ms are counted as 4 ms.
@@ -242,14 +234,6 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             },
             "read-only",
         ),
-        (
-            "reservation",
-            |node| {
-                let lost = Some("another computer has it".into());
-                node.reservation = Fact::Known(Some(Reservation { wwid: wwid(), lost }));
-            },
-            "another computer has it. If etcd runs",
-        ),
         ("mount", |node| node.mount = Fact::Known(Some(data_mount("9:99"))), "expected sdb"),
         (
             "mount",
@@ -349,7 +333,6 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         }
     }
     let blind = Node {
-        reservation: unknown(),
         sessions: unknown(),
         records: unknown(),
         lun: unknown(),

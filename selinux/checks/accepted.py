@@ -57,7 +57,7 @@ ACCEPTED = [
     (
         "socket",
         "etcd_lun_hands_t",
-        "Ask the hands for what they do: make the filesystem that the record announces on the blank LUN; reserve the LUN of the record for this node; mount the LUN for"
+        "Ask the hands for what they do: make the filesystem that the record announces on the blank LUN; mount the LUN for"
         " it, without device nodes, programs and labels; scan and forget LUNs of a session to the target, change for how long it keeps"
         " writes waiting, have any disk read again, mount the LUN and unmount it, start etcd's unit, or move the manifest of"
         " etcd's pod and so stop and start etcd, start iscsid, and say in which state a few units are.",

@@ -70,7 +70,7 @@ TOGETHER = [
     ("opens the LUN to others", "(optional x29 (allow avahi_t etcd_lun_device_t (blk_file (open read))))", "never: a domain that can open the LUN", "avahi_t"),
     ("the LUN is a file", "(optional x33 (typeattributeset file_type (etcd_lun_device_t)))", "never: an attribute of the LUN", "file_type"),
     ("freezes filesystems", "(optional x34 (allowx etcd_lun_t etc_t (ioctl dir (0x5877))))", "never: another ioctl on a dir", "etc_t"),
-    ("hands that clear reservations", "(allowx etcd_lun_hands_t etcd_lun_device_t (ioctl blk_file (0x70cd)))", "never: hands with another ioctl on a blk_file", "etcd_lun_device_t"),
+    ("hands that reserve the LUN", "(allowx etcd_lun_hands_t etcd_lun_device_t (ioctl blk_file (0x70c9)))", "never: hands with another ioctl on a blk_file", "etcd_lun_device_t"),
     ("others made permissive", "(optional x18 (typepermissive iscsid_t))", "never: a rule between other types", "permissive iscsid_t"),
     ("another file context", '(filecon "/opt/etcd-lun" file (system_u object_r bin_t ((s0) (s0))))', "never: a file context with another type", "opt/etcd-lun"),
 ]

@@ -110,7 +110,6 @@ NEEDS = [
     ("the state of iscsid's socket", HANDS, "iscsi_unit_file_t", "service", "status"),
     ("what is mounted", HANDS, "init_t", "file", "open read"),
     ("what the LUN holds", HANDS, "etcd_lun_device_t", "blk_file", "open read ioctl"),
-    ("the key of the reservation", HANDS, "machineid_t", "file", "open read"),
     ("making the filesystem", HANDS, "etcd_lun_device_t", "blk_file", "write"),
     ("making the filesystem", HANDS, "fsadm_exec_t", "file", "execute execute_no_trans map read"),
     ("moving the manifest", HANDS, "kubernetes_file_t", "file", "rename unlink"),

@@ -35,9 +35,6 @@ IOCTLS = {
     "chr_file": range(0x5400, 0x5500),
     "blk_file": {*range(0x1200, 0x1300), 0x215, 0x5331, 0x5395},
 }
-# Of the hands: also those that register a path to the LUN, reserve it, and take that from an earlier path (linux/pr.h). Not the one
-# that ends the reservations of other computers.
-IOCTLS_OF_HANDS = IOCTLS["blk_file"] | {0x70C8, 0x70C9, 0x70CC}
 SECRET = (
     "shadow_t selinux_config_t file_context_t policy_config_t semanage_store_t"
     " container_var_lib_t sshd_key_t user_home_t admin_home_t"
@@ -174,7 +171,7 @@ def of_hands(policy, own):
     yield "never: hands with another ioctl on a blk_file", {
         type_
         for type_, numbers in policy.ioctl(HANDS, "blk_file").items()
-        if numbers is None or numbers - IOCTLS_OF_HANDS
+        if numbers is None or numbers - set(IOCTLS["blk_file"])
     }
     yield "never: hands that change a file of ours", (on("file", *WRITE) & own) - {DOMAIN, HANDS}
     # The record says which LUN may be mounted. Behind every other file could be whatever the asking side has made up.

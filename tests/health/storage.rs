@@ -1,7 +1,7 @@
-//! Checks of the map, of a disk of the machine's own, of the target's other users, and of the reservation.
+//! Checks of the map, of a disk of the machine's own, of and of the target's other users.
 
 use super::{config, unknown};
-use crate::support::{self, *};
+use crate::support::*;
 use etcd_lun::{
     config::{Backing, Config},
     health::{self, ISCSI_ONLY, Outcome, Run},
@@ -117,23 +117,4 @@ fn a_target_that_others_use_is_fine_if_iscsid_ends_no_session_in_use() {
     assert!(matches!(outcome(Fact::Known(true)), Outcome::Ok(_)));
     assert!(matches!(outcome(Fact::Known(false)), Outcome::Found(_)));
     assert!(matches!(outcome(unknown()), Outcome::CannotTell(_)));
-}
-
-/// Only a config that wants a reservation has a check of it, and it cannot tell before somebody has asked the target.
-#[test]
-fn of_a_reservation() {
-    let rows = |config: &Config, node: &Node| -> Vec<_> {
-        let report = health::assess(config, node, &health_facts(None));
-        report.rows.into_iter().filter(|row| row.check == "reservation").collect()
-    };
-    assert!(rows(&support::config(), &migrated()).is_empty());
-    assert!(matches!(rows(&config(), &migrated())[0].outcome, Outcome::Ok(_)));
-    let mut refused = health_facts(None);
-    refused.kernel_errors =
-        Fact::Known(vec!["reservation conflict error, dev sda, sector 262272 op 0x1:(WRITE)".into()]);
-    let report = health::assess(&config(), &migrated(), &refused);
-    let row = report.rows.into_iter().find(|row| row.check == "reservation").unwrap();
-    assert!(matches!(&row.outcome, Outcome::Found(said) if said.contains("refuses this node's writes")));
-    let not_asked = Node { reservation: Fact::Known(None), ..migrated() };
-    assert!(matches!(rows(&config(), &not_asked)[0].outcome, Outcome::CannotTell(_)));
 }

@@ -7,11 +7,8 @@ use etcd_lun::{
         machine::{Aside, Confirmed, Effect, Machine, Place, Source},
         pod::EtcdPod,
     },
-    node::{BarredData, Reservation},
-    plan::{
-        Way,
-        step::{Copy, Reserving},
-    },
+    node::BarredData,
+    plan::{Way, step::Copy},
     terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid},
 };
 
@@ -234,15 +231,6 @@ impl Machine for World {
                 self.memory.provisional = self.is_copied(*way);
             }
             Effect::ForgetProof => (self.memory.proven, self.memory.provisional) = (None, false),
-            Effect::Reserve { reserve } => match reserve.how {
-                Reserving::Take | Reserving::TakeOver => {
-                    ensure!(!self.memory.staged, "registering a path by which this program writes");
-                    self.reserves(true);
-                }
-                Reserving::Keep => ensure!(self.is_reserved(), "the LUN is not reserved"),
-                Reserving::GiveUp => self.reserves(false),
-            },
-            Effect::KeepReservation { .. } => ensure!(self.is_reserved(), "the LUN is not reserved"),
             Effect::ClearUnfinished { .. } => seen(&mut self.node).content = Fact::Known(Content::Blank),
             Effect::Format { format } => {
                 ensure!(*self.content()? == Content::Blank, "the LUN is not blank");
@@ -385,14 +373,6 @@ impl World {
         let record = self.node.record.known().and_then(Option::as_ref);
         record.is_some_and(|record| record.authority == Authority::Lun)
             && matches!(self.node.mount, Fact::Known(Some(_)))
-    }
-
-    pub fn is_reserved(&self) -> bool {
-        self.node.reservation.known().and_then(Option::as_ref).is_some_and(|found| found.lost.is_none())
-    }
-
-    fn reserves(&mut self, held: bool) {
-        self.node.reservation = Fact::Known(held.then(|| Reservation { wwid: wwid(), lost: None }));
     }
 
     fn local(&self) -> anyhow::Result<&LocalDir> {

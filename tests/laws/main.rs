@@ -23,7 +23,6 @@ mod portals;
 #[path = "../support/printed.rs"]
 mod printed;
 mod quorum;
-mod reserve;
 mod retired;
 mod rollback;
 mod runs;

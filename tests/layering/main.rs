@@ -80,10 +80,7 @@ fn the_map_and_the_manifests_agree() {
     found.extend(missing.map(|row| format!("{} is not there", row.path)));
     for (name, graph) in graphs() {
         let (ours, others) = map::dependencies(&manifest(name), "dependencies");
-        let ours = ours
-            .into_iter()
-            .map(|one| if one == "reservation" { "etcd_lun_reservation".into() } else { one });
-        for one in ours.chain(others.iter().map(|one| one.replace('-', "_"))) {
+        for one in ours.into_iter().chain(others.iter().map(|one| one.replace('-', "_"))) {
             let is_it = |path: &str| path.split("::").next() == Some(one.as_str());
             if !graph.outside.iter().any(|(_, path)| is_it(path.trim_end_matches('!'))) {
                 found.push(format!("agent/{name}/Cargo.toml has {one}, which no file there uses"));
@@ -148,8 +145,8 @@ fn only_host_touches_the_machine() {
         let is_value = values.iter().any(|what| within(path, what));
         for what in reach.iter().filter(|what| within(path, what) && !is_value) {
             seen.insert(*what);
-            let excused = ["host", "reservation"].contains(&layer.as_str())
-                || (layer == "cli" && name == "env.rs" && what.starts_with("std::env::var"));
+            let excused =
+                layer == "host" || (layer == "cli" && name == "env.rs" && what.starts_with("std::env::var"));
             assert!(excused, "{layer}/{name} uses {path}");
         }
         let prints = prints.iter().any(|what| within(path, what));
@@ -163,7 +160,7 @@ fn only_host_touches_the_machine() {
         seen.len() >= 5,
         "of what touches the machine only {seen:?} was seen: the reader of names misses uses"
     );
-    for name in crates().iter().filter(|name| !["host", "reservation"].contains(&name.as_str())) {
+    for name in crates().iter().filter(|name| *name != "host") {
         let (_, others) = map::dependencies(&manifest(name), "dependencies");
         for reaches in ["tokio", "rustix", "zbus", "rtnetlink", "sys-mount"] {
             assert!(!others.contains(reaches), "agent/{name}/Cargo.toml has {reaches}");

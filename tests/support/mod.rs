@@ -5,8 +5,8 @@ use etcd_lun::{
     health::{CHECKS, Outcome, Report, Row, Severity},
     node::{
         Cluster, Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun,
-        LunView, Member, MemberHealth, Metrics, MountUnit, Multipath, Node, Path, Pressure, Reservation,
-        RollbackStaging, Route, Sample, SeenSession, Selinux, StagedCopy, Starter, UnitState, WriteCache,
+        LunView, Member, MemberHealth, Metrics, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging,
+        Route, Sample, SeenSession, Selinux, StagedCopy, Starter, UnitState, WriteCache,
         authority::{LunUse, Record, Stamp},
     },
     terms::{Bytes, Endpoint, Fingerprint, FsLabel, FsUuid, Nonce, Portal, Session, Wwid},
@@ -220,7 +220,6 @@ pub fn migrated() -> Node {
     let session = SeenSession { in_use: vec!["sdb".into()], ..session };
     Node {
         sessions: Fact::Known(vec![session]),
-        reservation: Fact::Known(Some(Reservation { wwid: wwid(), lost: None })),
         record: Fact::Known(Some(used(1))),
         mount: Fact::Known(Some(mount)),
         mounted_stamp: Fact::Known(Some(stamp.clone())),
@@ -336,7 +335,6 @@ pub fn node() -> Node {
         records: Fact::Known(Vec::new()),
         answering: Vec::new(),
         lun: Fact::Known(LunView::NoSession),
-        reservation: Fact::Known(None),
         record: Fact::Known(None),
         local: Fact::Known(dir(&["member"], false)),
         rollback_staging: Fact::Known(RollbackStaging { free: Bytes(40 << 30), copy: None }),

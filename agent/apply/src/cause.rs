@@ -53,7 +53,8 @@ fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
     let said = one_line(said.first()?);
     if kmsg::is_reservation_conflict(&said) {
         return Some(format!(
-            "the kernel says `{said}`: another computer holds a SCSI reservation on {place}; find out whose it is \
+            "the kernel says `{said}`: another computer, or an earlier session of this node, \
+             holds a SCSI reservation on {place}; find out whose it is \
              (`sg_persist --in --read-reservation`), release it at the target, then run this again"
         ));
     }

@@ -35,7 +35,6 @@ pub fn step(run: &mut Run<'_>, step: &Step) -> anyhow::Result<String> {
         | Step::Copy(_)
         | Step::Prove { .. }
         | Step::Confirm(_)
-        | Step::Reserve(_)
         | Step::ClearUnfinished { .. }
         | Step::Format(_)
         | Step::Stage { .. }

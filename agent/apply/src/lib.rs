@@ -10,7 +10,6 @@
 //! * [`steps`]: what each step does, in a file for each thing that steps touch
 //! * [`cause`]: why a step has failed
 //! * [`exposure`]: asking PID 1 to mount the LUN, so that nothing is mounted that was not verified
-//! * [`reserving`]: the LUN's persistent reservation, by this process or its hands
 //! * [`guard`]: the preconditions that a destructive step reads again just before it acts
 //! * [`machine`]: what steps see of the machine and do to it, so that a model can drive them
 //! * [`aside`]: putting the data directory's content aside, and back
@@ -49,7 +48,6 @@ pub mod pod;
 pub mod protocol;
 mod quiet;
 mod record;
-mod reserving;
 mod rounds;
 pub mod run_file;
 pub mod scope;

@@ -16,7 +16,7 @@ use node::{
 };
 use plan::{
     Way,
-    step::{CatchUp, Copy, Format, MountData, Reserve},
+    step::{CatchUp, Copy, Format, MountData},
 };
 use std::ffi::CStr;
 use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid};
@@ -264,16 +264,6 @@ pub enum Effect {
     },
     /// The proof is void.
     ForgetProof,
-    /// Changes the LUN's persistent reservation, or sees that it is this node's, after all checks of the LUN's identity.
-    Reserve {
-        /// Of which LUN, and what is done.
-        reserve: Reserve,
-    },
-    /// Sees that it is this node's while the LUN is mounted for etcd.
-    KeepReservation {
-        /// The data directory.
-        data_dir: AbsPath,
-    },
     /// Clears what an interrupted mkfs has left, after all checks of the LUN's identity.
     ClearUnfinished {
         /// The LUN.

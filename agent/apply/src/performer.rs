@@ -8,7 +8,7 @@ use super::{
     machine::{Aside, Confirmed, Effect, Free, Machine, Place, Source},
     place,
     pod::EtcdPod,
-    record, reserving, stamping,
+    record, stamping,
     steps::{catch_up, confirm, copy, etcd, fence, format, prove, returning, stage},
     unmount, users,
 };
@@ -160,8 +160,6 @@ impl Machine for Run<'_> {
                 return prove::compare_provisionally(self, from, *way);
             }
             Effect::ForgetProof => self.evidence = Evidence::Nothing,
-            Effect::Reserve { reserve } => return reserving::perform(self, reserve),
-            Effect::KeepReservation { data_dir } => return reserving::keep_in_use(self, data_dir),
             Effect::ClearUnfinished { wwid, uuid } => return format::clear(self, wwid, uuid),
             Effect::Format { format } => return format::make(self, format),
             Effect::WriteRecord { record } => record::write(self.host, record)?,

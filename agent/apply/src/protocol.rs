@@ -4,8 +4,8 @@
 use super::{
     machine::{Effect, Machine},
     steps::{
-        bar, catch_up, claim, commit, confirm, copy, etcd, fence, format, mount, prove, reserve, retire,
-        returning, serve, stamp,
+        bar, catch_up, claim, commit, confirm, copy, etcd, fence, format, mount, prove, retire, returning,
+        serve, stamp,
     },
 };
 use anyhow::bail;
@@ -47,7 +47,6 @@ pub fn step(machine: &mut dyn Machine, step: &Step) -> anyhow::Result<String> {
         Step::Prove { from, way, provisional: true, .. } => prove::prove_provisionally(machine, from, *way),
         Step::Prove { from, way, provisional: false, afresh } => prove::prove(machine, from, *way, *afresh),
         Step::Confirm(step) => confirm::confirm(machine, step),
-        Step::Reserve(step) => reserve::reserve(machine, step),
         Step::ClearUnfinished { wwid, uuid } => format::clear_unfinished(machine, wwid, uuid),
         Step::Format(step) => format::format(machine, step),
         Step::Stage { wwid, uuid } => {

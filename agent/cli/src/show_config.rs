@@ -81,9 +81,6 @@ pub(super) fn config(config: &Config, whose: &str, found: &Files) -> String {
     if let Some(limit) = config.lun.require_fsync_p99 {
         page.line("required speed", format!("99 of 100 fdatasync calls within {limit}"));
     }
-    if config.lun.reserve {
-        page.line("reservation", "the target refuses every other computer's writes to the LUN");
-    }
     page.line(
         "etcd's metrics",
         config.etcd.metrics.as_ref().map_or("not configured".into(), ToString::to_string),

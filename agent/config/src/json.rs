@@ -73,8 +73,6 @@ struct WrittenLun<'a> {
     keep_retired_seconds: Span,
     /// The longest time in seconds that the last blocks may take while etcd is stopped.
     max_switch_seconds: Span,
-    /// Whether this node takes a persistent reservation of the LUN.
-    reserve: bool,
 }
 
 /// Behaviour at boot.
@@ -112,15 +110,7 @@ impl<'a> From<&'a Config> for Written<'a> {
             wwids: &node.wwids,
             migrate: node.migrate,
         };
-        let LunConfig {
-            min_size,
-            mount_options,
-            label,
-            require_fsync_p99,
-            keep_retired,
-            max_switch,
-            reserve,
-        } = lun;
+        let LunConfig { min_size, mount_options, label, require_fsync_p99, keep_retired, max_switch } = lun;
         let lun = WrittenLun {
             min_size_bytes: *min_size,
             mount_options,
@@ -128,7 +118,6 @@ impl<'a> From<&'a Config> for Written<'a> {
             require_fsync_p99_seconds: *require_fsync_p99,
             keep_retired_seconds: *keep_retired,
             max_switch_seconds: *max_switch,
-            reserve: *reserve,
         };
         let boot = WrittenBoot { gate: boot.gate, attach_timeout_seconds: boot.attach_timeout };
         let health = WrittenHealth { interval_seconds: health.interval, textfile: &health.textfile };

@@ -32,10 +32,6 @@ pub struct LunConfig {
     /// measure how long they take, and refuse to stop etcd if it is longer.
     #[serde(serialize_with = "form::as_written")]
     pub max_switch: Span,
-    /// Whether this node takes a persistent reservation of the LUN (SCSI-3 or NVMe: write exclusive, registrants only), so that the
-    /// target refuses every other computer's writes. The key is the first 16 digits of the machine id. `apply` refuses a LUN whose
-    /// target has no such reservations. Not with `target.multipath`.
-    pub reserve: bool,
 }
 
 /// Tells systemd that a mount is on the network (systemd.mount(5)). The kernel doesn't know it.
@@ -92,7 +88,6 @@ impl Default for LunConfig {
             require_fsync_p99: None,
             keep_retired: defaults::KEEP_RETIRED,
             max_switch: defaults::MAX_SWITCH,
-            reserve: false,
         }
     }
 }

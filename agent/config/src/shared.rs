@@ -22,7 +22,7 @@ pub(super) fn validate(
     let storage = storage(written.target.as_ref(), written.device.as_ref(), errors);
     let (etcd, runtime) = etcd(&written.etcd, errors);
     let cluster = cluster::validate(&written.cluster, runtime.as_ref(), errors);
-    check_lun(&written.lun, written.target.as_ref().is_some_and(|target| target.multipath), errors);
+    check_lun(&written.lun, errors);
     if written.boot.attach_timeout.0.is_zero() {
         errors.add(ConfigError::value("boot.attach_timeout", "0s", A_TIME));
     }
@@ -194,7 +194,7 @@ fn check_health(HealthConfig { interval, textfile }: &HealthConfig, errors: &mut
 /// mkfs.xfs refuses less (xfsprogs 5.19 and later: "Filesystem must be larger than 300MB").
 const SMALLEST_XFS: Bytes = Bytes(300 << 20);
 
-fn check_lun(lun: &LunConfig, multipath: bool, errors: &mut Errors) {
+fn check_lun(lun: &LunConfig, errors: &mut Errors) {
     if lun.min_size < SMALLEST_XFS {
         let wanted = "at least 300MiB, the smallest XFS that mkfs.xfs makes";
         errors.add(ConfigError::value("lun.min_size", &lun.min_size.to_string(), wanted));
@@ -208,9 +208,5 @@ fn check_lun(lun: &LunConfig, multipath: bool, errors: &mut Errors) {
     }
     if lun.max_switch.0.is_zero() {
         errors.add(ConfigError::value("lun.max_switch", "0s", A_TIME));
-    }
-    if lun.reserve && multipath {
-        let wanted = "`false` with `target.multipath = true`: a path that multipathd adds to the map is not registered, so etcd's writes over it would fail";
-        errors.add(ConfigError::value("lun.reserve", "true", wanted));
     }
 }

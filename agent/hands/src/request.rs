@@ -63,17 +63,6 @@ pub enum Request {
         /// The UUID of everything that is cleared.
         uuid: FsUuid,
     },
-    /// Takes the disk's persistent reservation for this node, if the disk is the LUN of the record, nobody uses it, and no other
-    /// computer has the reservation.
-    Reserve {
-        /// Kernel name.
-        disk: String,
-    },
-    /// Sees that the reservation is this node's still, if the disk is the LUN of the record.
-    KeepReservation {
-        /// Kernel name.
-        disk: String,
-    },
     /// Mounts the XFS on a disk, attached nowhere. The answer comes with a handle of the mount.
     Stage {
         /// Kernel name.
@@ -184,7 +173,7 @@ impl From<KnownUnit> for String {
 pub enum Answer {
     /// It was done.
     Done,
-    /// The kernel has refused the mount, or the target the reservation, with this code of `errno(3)`.
+    /// The kernel has refused the mount with this code of `errno(3)`.
     Refused(i32),
     /// It was not done, for this reason.
     Failed(String),

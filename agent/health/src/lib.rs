@@ -45,9 +45,8 @@ pub fn assess(config: &Config, node: &Node, health: &HealthFacts) -> Report {
         let for_this_disk = without_lun.is_none_or(|names| names.contains(&check.name));
         let for_this_backing = config.backing.iscsi().is_some() || !ISCSI_ONLY.contains(&check.name);
         let has_metrics = health.metrics.is_some() || !table::NEEDS_METRICS.contains(&check.name);
-        let is_reserved = config.lun.reserve || check.name != table::NEEDS_RESERVE;
         let was_asked = node.cluster.is_some() || check.name != table::NEEDS_CLUSTER;
-        for_this_disk && for_this_backing && has_metrics && is_reserved && was_asked
+        for_this_disk && for_this_backing && has_metrics && was_asked
     };
     Report { rows: CHECKS.iter().filter(applies).map(row).collect() }
 }

@@ -9,7 +9,7 @@ use super::{
     },
 };
 use config::{Iscsi, PATH_FAILS_AFTER};
-use node::{Multipath, OtherUse, Reservation, SeenSession, WriteCache, layout::RETIRED};
+use node::{Multipath, OtherUse, SeenSession, WriteCache, layout::RETIRED};
 use std::time::Duration;
 use terms::{Iqn, Span};
 
@@ -179,34 +179,6 @@ pub(super) fn device_writable(input: CheckInput<'_>) -> Outcome {
         }
         ok(format!("{} can be written to", lun.device))
     }))
-}
-
-/// What the kernel says of a command that the target has refused because of a reservation (`drivers/scsi/scsi_lib.c`,
-/// `block/blk-core.c`; the second one before Linux 6.4).
-const CONFLICTS: [&str; 2] = ["reservation conflict", "nexus error"];
-
-pub(super) fn reservation(input: CheckInput<'_>) -> Outcome {
-    // After a write that was refused nobody can ask any more: the filesystem has shut down.
-    let refused = input.health.kernel_errors.known().and_then(|errors| {
-        errors.iter().rev().find(|line| CONFLICTS.iter().any(|conflict| line.contains(conflict)))
-    });
-    if let Some(line) = refused {
-        return outcome(found(format!(
-            "the target refuses this node's writes (`{line}`), because another computer has the LUN's reservation: run `etcd-lun apply`, which says whose it is and what to do"
-        )));
-    }
-    outcome(known(&input.node.reservation).and_then(|found| match found {
-        None => Err(CannotTell("the target was not asked since this boot: run `etcd-lun mark`".into())),
-        Some(Reservation { lost: Some(why), .. }) => found_lost(why),
-        Some(Reservation { wwid, lost: None }) => ok(format!("{wwid} is reserved for this node")),
-    }))
-}
-
-/// A target that forgets reservations when it restarts, and a computer that took it, look the same from here.
-fn found_lost(why: &str) -> Result<Outcome, Outcome> {
-    found(format!(
-        "{why}. If etcd runs, its target has forgotten the reservation: the next boot of this node takes it again"
-    ))
 }
 
 pub(super) fn write_cache(input: CheckInput<'_>) -> Outcome {

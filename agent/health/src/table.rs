@@ -89,13 +89,6 @@ pub const CHECKS: &[Check] = &[
         run: storage::device_writable,
     },
     Check {
-        name: "reservation",
-        protects: "the target refuses every other computer's writes",
-        limit: "this node's reservation at the last `mark`",
-        severity: Warning,
-        run: storage::reservation,
-    },
-    Check {
         name: "write-cache",
         protects: "what etcd has synced survives a power cut of the storage",
         limit: "the kernel sends flushes if the target reports a write cache",
@@ -280,6 +273,3 @@ pub(super) const NEEDS_CLUSTER: &str = "cluster";
 /// The checks that apply only if the config sets `etcd.metrics`.
 pub(super) const NEEDS_METRICS: [&str; 5] =
     ["etcd-ready", "wal-fsync", "backend-commit", "peer-round-trip", "database-size"];
-
-/// The check that applies only if the config sets `lun.reserve`.
-pub(super) const NEEDS_RESERVE: &str = "reservation";

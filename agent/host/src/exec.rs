@@ -32,8 +32,6 @@ pub enum Tool {
     Rsync,
     /// Changes the SELinux policy (policycoreutils); not on every machine.
     Semodule,
-    /// Reads the keys of a persistent reservation (sg3_utils); not on every machine.
-    SgPersist,
     /// Shows units. What etcd-lun does to units it does over D-Bus.
     Systemctl,
     /// Decrypts a credential of systemd; from systemd 250 on.
@@ -62,7 +60,6 @@ impl Tool {
             Self::Multipathd => "multipathd",
             Self::Rsync => "rsync",
             Self::Semodule => "semodule",
-            Self::SgPersist => "sg_persist",
             Self::Systemctl => "systemctl",
             Self::SystemdCreds => "systemd-creds",
             Self::XfsGrowfs => "xfs_growfs",
@@ -86,7 +83,6 @@ impl Tool {
             Self::Multipathd => "device-mapper-multipath (Debian: multipath-tools)",
             Self::Restorecon | Self::Semodule => "policycoreutils",
             Self::Rsync => "rsync",
-            Self::SgPersist => "sg3_utils (Debian: sg3-utils)",
             Self::Journalctl | Self::Systemctl | Self::SystemdCreds => "systemd",
         }
     }

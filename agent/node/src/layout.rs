@@ -47,5 +47,3 @@ pub const STAGING_BY_HAND: &str = "/run/etcd-lun-hands/staging";
 pub const ETCD_STOPPED: &str = "/run/etcd-lun/etcd-stopped";
 /// The verdicts of the last `health --record`. They are gone after a boot; then all outcomes are logged again.
 pub const VERDICTS: &str = "/run/etcd-lun/health.json";
-/// Whether the LUN was reserved for this node when somebody last looked (`lun.reserve`).
-pub const RESERVATION: &str = "/run/etcd-lun/reservation.json";

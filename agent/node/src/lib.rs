@@ -21,7 +21,7 @@ pub use health_facts::{
 };
 pub use iscsi::{ISCSID, ISCSID_SOCKET, Initiator, SeenSession};
 pub use local::{BarredData, DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
-pub use lun::{Content, Lun, LunView, Multipath, Reservation, User};
+pub use lun::{Content, Lun, LunView, Multipath, User};
 pub use order::{Order, order};
 pub use sample::{Counted, Sample, counted};
 pub use selinux::{InForce, Selinux};
@@ -52,9 +52,6 @@ pub struct Node {
     pub answering: Vec<Portal>,
     /// The LUN.
     pub lun: Fact<LunView>,
-    /// Whether the LUN is reserved for this node, as far as the target said when `mark` or a run last asked (`lun.reserve`); none if
-    /// nobody has asked since the boot.
-    pub reservation: Fact<Option<Reservation>>,
     /// The record: which copy is authoritative.
     pub record: Fact<Option<Record>>,
     /// The data directory on the local disk.
@@ -104,7 +101,6 @@ impl Node {
             records: unknown(),
             answering: Vec::new(),
             lun: unknown(),
-            reservation: unknown(),
             record: unknown(),
             local: unknown(),
             rollback_staging: unknown(),

@@ -2,7 +2,7 @@
 
 use super::{SeenSession, authority::Stamp, fact::Fact};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use terms::{Bytes, FsLabel, FsUuid, Wwid};
 
 /// Whether this node sees the LUN.
@@ -18,16 +18,6 @@ pub enum LunView {
     Listed(Vec<Lun>),
     /// It is attached.
     Seen(Box<Lun>),
-}
-
-/// What the target said of the LUN's persistent reservation when it was last asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Reservation {
-    /// The LUN.
-    pub wwid: Wwid,
-    /// Why it is not this node's; none if it is.
-    pub lost: Option<String>,
 }
 
 /// A LUN that is attached.

@@ -121,7 +121,6 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         initiator: iscsi::initiator(host, config, &units),
         answering: if asked.portals { answering(host, config) } else { Vec::new() },
         lun,
-        reservation: local::reservation(host),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
         rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),
         retired: local::retired(host),

@@ -2,11 +2,11 @@
 
 use host::{Host, dir, inode, staging, tree};
 use node::{
-    BarredData, Fact, LocalDir, Reservation, Retired, RollbackStaging, StagedCopy,
+    BarredData, Fact, LocalDir, Retired, RollbackStaging, StagedCopy,
     authority::{Authority, Record},
     layout::{
-        BAR, BARRED, BARRED_DATA, BARRED_MARK, RECORD, RESERVATION, RETIRED, RETIRED_MARK, RETURNING,
-        RETURNING_MARK, STATE,
+        BAR, BARRED, BARRED_DATA, BARRED_MARK, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK,
+        STATE,
     },
 };
 use std::{io, os::fd::OwnedFd};
@@ -161,16 +161,4 @@ pub(super) fn retired(host: &Host) -> Fact<Vec<Retired>> {
         names.into_iter().map(retired).collect()
     };
     read().into()
-}
-
-/// The target is not asked: a command to a LUN in use may wait until the target answers again.
-pub fn reservation(host: &Host) -> Fact<Option<Reservation>> {
-    match host.root.read_opt(RESERVATION) {
-        Ok(None) => Fact::Known(None),
-        Ok(Some(text)) => match serde_json::from_str(&text) {
-            Ok(found) => Fact::Known(Some(found)),
-            Err(error) => Fact::Unknown(format!("{RESERVATION}: {error}")),
-        },
-        Err(error) => Fact::Unknown(error.to_string()),
-    }
 }

@@ -19,11 +19,11 @@ use super::{
     recorded::{next_use, not_same, order_of, with_new_id},
     refusal::{AuthorityRefusal, Refusal},
     resume,
-    step::{Claim, Reserve, Reserving, Step, WatchLun},
+    step::{Claim, Step, WatchLun},
 };
 use config::Config;
 use node::{
-    Content, Elsewhere, Fact, LunView, Node, Order, Reservation,
+    Content, Elsewhere, Fact, LunView, Node, Order,
     authority::{Authority, Record, Stamp},
 };
 use std::time::Duration;
@@ -81,7 +81,7 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
             None => nothing(wwid, "it is stamped for another node"),
         })?,
         Order::Same { .. } if input.record.is_some_and(|record| record.authority == Authority::Lun) => {
-            return Ok(take_reservation(&input, wwid, uuid, stamp));
+            return Ok(Plan::complete(Vec::new()));
         }
         Order::Same { .. } => return Err(nothing(wwid, "it was never used")),
         // Its log may hold a later stamp.
@@ -96,17 +96,6 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         return Ok(watch_and_stage(&input, wwid, uuid, Some(stamp)));
     }
     take(&input, wwid, uuid, stamp, ours)
-}
-
-/// The LUN is this node's already. If its reservation is not, it is taken back after both looks.
-fn take_reservation(input: &PlanInput<'_>, wwid: &Wwid, uuid: FsUuid, stamp: &Stamp) -> Plan {
-    let is_lost = |found: &Reservation| found.wwid == *wwid && found.lost.is_some();
-    let lost = input.node.reservation.known().and_then(Option::as_ref).is_some_and(is_lost);
-    if !(input.config.lun.reserve && lost) {
-        return Plan::complete(Vec::new());
-    }
-    let take = Step::Reserve(Reserve { wwid: wwid.clone(), how: Reserving::TakeOver });
-    Plan::complete(vec![watch(input, wwid, uuid, Some(stamp)), take])
 }
 
 /// This node's member does not answer on another computer, as far as the other members say.

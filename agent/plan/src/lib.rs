@@ -40,7 +40,6 @@ mod portals;
 mod quorum;
 mod recorded;
 mod refusal;
-mod reserve;
 mod resume;
 mod retired;
 mod rollback;
@@ -55,8 +54,7 @@ pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
 pub use quorum::may_stop;
 pub use refusal::{
-    AuthorityRefusal, ClusterRefusal, LabelRefusal, ListRefusal, Refusal, ReservationRefusal,
-    RollbackRefusal, ShutDownRefusal,
+    AuthorityRefusal, ClusterRefusal, LabelRefusal, ListRefusal, Refusal, RollbackRefusal, ShutDownRefusal,
 };
 pub use resume::has_lost_its_lun;
 pub use retired::may_delete;
@@ -87,11 +85,11 @@ impl Goal {
         let (mut planned, occasion) = match self {
             Self::Lun(occasion) => (plan(config, node, occasion)?, occasion),
             Self::Local => (rollback(config, node)?, Occasion::ByHand),
-            Self::Claim => return Ok(reserve::around(config, claim(config, node)?)),
+            Self::Claim => return claim(config, node),
             Self::ClaimLocal => return claim_local(config, node),
         };
         planned.cluster = outlook::outlook(&PlanInput::new(config, node, occasion)?, &planned);
-        Ok(reserve::around(config, planned))
+        Ok(planned)
     }
 
     /// Whether its plans depend on the cluster: by hand, because at boot etcd is down in any case.

@@ -93,8 +93,6 @@ pub struct Wanted {
     pub min_size: String,
     /// `lun.max_switch`
     pub max_switch: Option<String>,
-    /// `lun.reserve`
-    pub reserve: bool,
     /// `boot.gate`
     pub gate: Option<String>,
     /// `boot.attach_timeout`
@@ -130,7 +128,6 @@ impl Default for Wanted {
             cluster: "client_url = \"http://127.0.0.1:2379\"\nserve_timeout = \"2min\"\n".into(),
             min_size: "512MiB".into(),
             max_switch: None,
-            reserve: false,
             gate: None,
             attach_timeout: "1min".into(),
             hostname: HOSTNAME.into(),
@@ -149,9 +146,8 @@ impl Wanted {
         let gate = self.gate.as_ref().map(|gate| format!("gate = {gate:?}\n")).unwrap_or_default();
         let switch =
             self.max_switch.as_ref().map(|limit| format!("max_switch = {limit:?}\n")).unwrap_or_default();
-        let reserve = if self.reserve { "reserve = true\n" } else { "" };
         let common = format!(
-            "\n[etcd]\n{}\n[cluster]\n{}\n[lun]\nmin_size = {:?}\n{switch}{reserve}\n[boot]\n{gate}attach_timeout = {:?}\n",
+            "\n[etcd]\n{}\n[cluster]\n{}\n[lun]\nmin_size = {:?}\n{switch}\n[boot]\n{gate}attach_timeout = {:?}\n",
             self.etcd, self.cluster, self.min_size, self.attach_timeout
         );
         if let Some(path) = &self.device {

@@ -19,12 +19,6 @@ pub(super) fn cases() -> Vec<Case> {
             vec![at(0, Record, record_says_lun, IS_LUN)],
         ),
         case(
-            "reserve",
-            Step::Reserve(Reserve { wwid: wwid(), how: Reserving::Take }),
-            before_the_commit(),
-            Vec::new(),
-        ),
-        case(
             "clear-unfinished",
             Step::ClearUnfinished { wwid: wwid(), uuid: OURS },
             before_the_commit(),

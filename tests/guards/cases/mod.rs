@@ -16,10 +16,7 @@ use etcd_lun::{
     node::authority::{Authority, Record},
     plan::{
         Step, Way,
-        step::{
-            CatchUp, Claim, Copy, Format, Mark, MountData, Reserve, Reserving, Retire, StartEtcd, StopEtcd,
-            WatchLun,
-        },
+        step::{CatchUp, Claim, Copy, Format, Mark, MountData, Retire, StartEtcd, StopEtcd, WatchLun},
     },
     terms::AbsPath,
 };

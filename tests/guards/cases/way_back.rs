@@ -82,16 +82,6 @@ pub(super) fn cases() -> Vec<Case> {
             ],
         ),
         case(
-            "reserve, given up",
-            Step::Reserve(Reserve { wwid: wwid(), how: Reserving::GiveUp }),
-            Facts { record: Some(returned.clone()), ..facts() },
-            vec![
-                at(0, Record, no_record, "the record is gone"),
-                at(0, Record, record_says_lun, "nothing about a rollback"),
-                at(0, Record, record_says_local, "nothing about a rollback"),
-            ],
-        ),
-        case(
             "release",
             Step::Release { stamp: stamp(1, 3).release() },
             Facts { record: Some(returned), ..facts() },

@@ -63,8 +63,6 @@ impl Sim<'_, '_> {
                 run.memory.provisional = same.filter(|_| !run.world.is_running());
             }
             Effect::ForgetProof => self.run.borrow_mut().memory.proven = None,
-            // The model's config has no `lun.reserve`.
-            Effect::Reserve { .. } | Effect::KeepReservation { .. } => bail!("nobody wants a reservation"),
             Effect::ClearUnfinished { .. } => self.act(|world| world.disk = Disk::Blank)?,
             Effect::Format { format } => {
                 self.run.borrow_mut().happen().map_err(halt)?;

@@ -7,7 +7,6 @@
 //! * [`attach`]: the LUN's disk
 //! * [`take`]: one LUN of a list
 //! * [`format`](mod@format): the filesystem
-//! * [`reserve`]: the LUN's persistent reservation
 //! * [`stage`]: the LUN's mount for this process only
 //! * [`measure`]: the LUN's speed
 //! * [`copy`], [`catch_up`]: the copy, both ways, and bringing it up to date while etcd runs
@@ -43,7 +42,6 @@ pub mod mount;
 pub mod portals;
 pub mod preflight;
 pub mod prove;
-pub mod reserve;
 pub mod retire;
 pub mod returning;
 pub mod serve;

@@ -1,7 +1,7 @@
 //! Doing what the confined service asks for, in a process and a domain of its own. Each request is looked at again before
 //! anything is done.
 
-use crate::{exposure, guard, making, parking, place, record, reserving, starting};
+use crate::{exposure, guard, making, parking, place, record, starting};
 use anyhow::{Context as _, bail, ensure};
 use config::Runtime;
 use hands::{Answer, AskedUnit, Request, SaidOfUnit};
@@ -15,7 +15,6 @@ use host::{
     xfs::Superblock,
 };
 use node::authority::Record;
-use plan::step::Reserving;
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
@@ -62,9 +61,9 @@ fn answer(host: &Host, errand: &Errand, text: &str) -> (Answer, Option<OwnedFd>)
     }
 }
 
-/// The kernel has refused a mount, or the target a reservation, with this code. Who has asked finds out why.
+/// The kernel has refused a mount with this code. Who has asked finds out why.
 #[derive(Debug, thiserror::Error)]
-#[error("the kernel or the target has refused it with code {0}")]
+#[error("the kernel has refused the mount with code {0}")]
 struct NotDone(i32);
 
 impl Errand {
@@ -93,16 +92,6 @@ impl Errand {
             Request::ClearUnfinished { disk, uuid } => {
                 is_announced(host, disk, uuid)?;
                 block::clear_unfinished(host, disk, uuid)?;
-            }
-            Request::Reserve { disk } => {
-                let wwid = record_of(host, disk)?.wwid;
-                // Whoever is registered can write. So nothing may, until it is known whose the reservation is.
-                guard::nobody_has(block::nobody_holds(host, disk)?, &wwid, disk)?;
-                reserving::here(host, disk, Reserving::Take)?.map_err(|error| NotDone(error.code()))?;
-            }
-            Request::KeepReservation { disk } => {
-                record_of(host, disk)?;
-                reserving::here(host, disk, Reserving::Keep)?.map_err(|error| NotDone(error.code()))?;
             }
             Request::Scan { session } => iscsi::scan(host, &self.session(host, *session)?)?,
             Request::Forget { session, lun } => {

@@ -1,12 +1,6 @@
 //! Advancing the LUN's use counter while etcd runs on it.
 
-use crate::{
-    alone,
-    context::Run,
-    outcome::Failure,
-    steps::{reserve, stamp},
-    watcher::Silent,
-};
+use crate::{alone, context::Run, outcome::Failure, steps::stamp, watcher::Silent};
 use anyhow::{Context as _, anyhow};
 use config::Config;
 use host::{
@@ -60,12 +54,6 @@ pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked,
     let Step::Mark(step) = step else { return Err(anyhow!("the plan of `mark` has a step `{step}`").into()) };
     stamp::announce(&mut run, &step).context("in step mark")?;
     drop(alone);
-    if config.lun.reserve
-        && let Err(error) = reserve::keep_in_use(&mut run, &step.at)
-    {
-        // `health` says so. The counter is advanced all the same: it is what detects another computer.
-        tracing::warn!("{error:#}");
-    }
     stamp::mark_lun(&mut run, &step).context("in step mark")?;
     match take(host, &alone::lock_path()?)? {
         Ok(_alone) => Ok(Marked::Counted(stamp::mark_record(&mut run, &step).context("in step mark")?)),

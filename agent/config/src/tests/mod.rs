@@ -177,13 +177,6 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         (with("[etcd]", "[cluster]\nwithout_quorum = \"yes\"\n[etcd]"), vec!["line 9", "without_quorum"]),
         (with("[etcd]", "[cluster]\nurl = 1\n[etcd]"), vec!["line 9", "unknown key `url`"]),
         (with("[etcd]", "[lun]\nrequire_fsync_p99 = \"0ms\"\n[etcd]"), vec!["`lun.require_fsync_p99`"]),
-        (with("[etcd]", "[lun]\nreserve = \"yes\"\n[etcd]"), vec!["line 9", "reserve"]),
-        (
-            with("[etcd]", "[lun]\nreserve = true\n[etcd]")
-                .replace("[target]\n", "[target]\nmultipath = true\n")
-                .replace("lun = 1", "wwid = \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c5\""),
-            vec!["`lun.reserve`", "`target.multipath = true`"],
-        ),
         (with("[etcd]", "[boot]\ngate = \"all\"\n[etcd]"), vec!["line 9", "unknown value `all`", "kubelet"]),
         (with("hostname = \"master-0\"", ""), vec!["neither hostname nor machine_id"]),
         (with("[target]\n", "[target\n"), vec!["0.toml, line 2"]),

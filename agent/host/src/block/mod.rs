@@ -9,7 +9,6 @@ pub mod content;
 mod luns;
 mod medium;
 mod places;
-pub mod reservation;
 #[cfg(test)]
 mod tests;
 mod xfs_root;

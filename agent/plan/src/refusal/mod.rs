@@ -6,7 +6,6 @@ mod authority;
 mod cluster;
 mod label;
 mod list;
-mod reservation;
 mod retired;
 mod rollback;
 mod shut_down;
@@ -15,7 +14,6 @@ pub use authority::AuthorityRefusal;
 pub use cluster::ClusterRefusal;
 pub use label::LabelRefusal;
 pub use list::ListRefusal;
-pub use reservation::ReservationRefusal;
 pub use retired::RetiredRefusal;
 pub use rollback::RollbackRefusal;
 pub use shut_down::ShutDownRefusal;
@@ -465,10 +463,6 @@ pub enum Refusal {
     #[error(transparent)]
     #[serde(untagged)]
     Cluster(#[from] ClusterRefusal),
-    /// The LUN is not reserved for this node.
-    #[error(transparent)]
-    #[serde(untagged)]
-    Reservation(#[from] ReservationRefusal),
     /// SELinux would keep a later boot from its work.
     #[error(transparent)]
     #[serde(untagged)]

@@ -8,7 +8,7 @@ mod words;
 
 pub use payload::{
     AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData, PassedOver,
-    Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, StopEtcd, TakeLun, WatchLun, Way,
+    Preflight, RemovePath, Retire, StartEtcd, StopEtcd, TakeLun, WatchLun, Way,
 };
 pub use words::Phase;
 
@@ -70,8 +70,6 @@ pub enum Step {
         /// The record.
         record: Record,
     },
-    /// Takes the LUN's persistent reservation, sees that it is this node's still, or ends it.
-    Reserve(Reserve),
     /// Removes what a `mkfs.xfs` of ours left when it was cut short.
     ClearUnfinished {
         /// The LUN.

@@ -230,29 +230,6 @@ pub struct Claim {
     pub record: Record,
 }
 
-/// The payload of `Step::Reserve`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Reserve {
-    /// The LUN.
-    pub wwid: Wwid,
-    /// What is done.
-    pub how: Reserving,
-}
-
-/// What is done about the LUN's persistent reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reserving {
-    /// It is taken, unless another computer has it.
-    Take,
-    /// It is seen to be this node's still.
-    Keep,
-    /// It is taken, whoever has it.
-    TakeOver,
-    /// It is ended, if it is this node's.
-    GiveUp,
-}
-
 /// The payload of `Step::MountData`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MountData {

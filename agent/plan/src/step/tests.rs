@@ -51,7 +51,6 @@ fn json_of_a_step_is_flat() {
             limit,
         }),
         Step::Format(Format { wwid: wwid.clone(), uuid, label: term("etcd") }),
-        Step::Reserve(Reserve { wwid: wwid.clone(), how: Reserving::Take }),
         Step::Unstamp,
         Step::PreCopy(copy.clone()),
         Step::Copy(Copy { way: Way::ToLun, size: None, ..copy.clone() }),

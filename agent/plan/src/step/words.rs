@@ -5,7 +5,7 @@ use super::{
     Step,
     payload::{
         AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData,
-        Preflight, RemovePath, Reserve, Reserving, Retire, StartEtcd, StopEtcd, TakeLun, WatchLun,
+        Preflight, RemovePath, Retire, StartEtcd, StopEtcd, TakeLun, WatchLun,
     },
 };
 use config::{Discovery, Runtime};
@@ -53,7 +53,6 @@ impl Step {
             Self::AwaitDisk { .. } => about("await-disk", Phase::Commit, false),
             Self::BeginRecord { .. } => about("begin-record", Phase::Commit, false),
             // Who had it can write no more.
-            Self::Reserve(step) => about("reserve", Phase::Commit, step.how == Reserving::TakeOver),
             Self::ClearUnfinished { .. } => about("clear-unfinished", Phase::Commit, true),
             Self::Format(_) => about("format", Phase::Commit, true),
             Self::Stage { .. } => about("stage", Phase::Commit, false),
@@ -158,18 +157,6 @@ impl fmt::Display for Step {
                     "record attempt {} with filesystem {}; the local disk stays authoritative",
                     record.generation, record.uuid
                 )
-            }
-            Self::Reserve(Reserve { wwid, how: Reserving::Take }) => {
-                write!(f, "reserve LUN {wwid} for this node, unless another computer has reserved it")
-            }
-            Self::Reserve(Reserve { wwid, how: Reserving::Keep }) => {
-                write!(f, "see that LUN {wwid} is still reserved for this node")
-            }
-            Self::Reserve(Reserve { wwid, how: Reserving::TakeOver }) => {
-                write!(f, "take LUN {wwid}'s reservation from whoever has it")
-            }
-            Self::Reserve(Reserve { wwid, how: Reserving::GiveUp }) => {
-                write!(f, "end this node's reservation of LUN {wwid}")
             }
             Self::ClearUnfinished { wwid, uuid } => {
                 write!(f, "clear the unfinished filesystem {uuid} of an earlier attempt from LUN {wwid}")

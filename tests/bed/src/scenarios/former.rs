@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{declines, failed, refused};
+use super::{declines, failed};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -40,14 +40,7 @@ fn former_host() -> String {
 
 /// tgtd drops a reservation with the session that made it, so that session stays, without its disk. Reads succeed with the first
 /// kind, and only writes fail. With the second kind nothing succeeds.
-///
-/// The kernel asks for registrations that outlive a loss of power, and tgtd has none. So `lun.reserve` is refused here, while etcd
-/// runs, and sg_persist makes the others' reservations.
 fn reserved(stage: &mut Stage) -> Result<()> {
-    let wanted = Wanted { reserve: true, ..Wanted::default() };
-    declines(stage, &wanted, refused("not-reservable", &[&stage.wwid(1), "APTPL", "lun.reserve = false"]))?;
-    // The former host's disk is the only one then.
-    stage.node.ok("iscsiadm -m session -u")?;
     let kinds = [
         ("write exclusive", 5, failed("mkfs-failed", &["LUN 1", "sg_persist"]).in_step("format")),
         (

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::health::finding;
 use super::login::{NO_DISCOVERY, NO_LOGIN, first_config};
 use super::{Declined, carries, check, failed, faults, paths, refused, unhealthy};
 use crate::host::Output;
@@ -32,7 +31,6 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("target/lio", |stage| with_target(stage, |stage, target| play(stage, target))),
         Scenario::new("target/lio-cut-off", |stage| with_target(stage, cut_off)),
-        Scenario::new("target/lio-reserved", |stage| with_target(stage, reserved)),
         Scenario::new("target/lio-ways-in", |stage| with_target(stage, ways_in)),
     ]
 }
@@ -124,135 +122,6 @@ fn there_and_back(stage: &Stage, sessions: usize) -> Result<()> {
     }
     let left = stage.node.ok(left)?;
     if left.is_empty() { Ok(()) } else { bail!("no session should be left: {left}") }
-}
-
-/// `lun.reserve`. A second initiator sees the same LUN: it reads, and cannot write until it takes the reservation by force. Then the
-/// node's etcd ends, and `claim` takes the reservation back.
-fn reserved(stage: &mut Stage, target: &Node) -> Result<()> {
-    let own = wwid(&set_up(target)?, "master-0")?;
-    // LIO keeps them here. Debian's package does not make the directory, and without it no registration succeeds.
-    let kept = "$(cat /sys/kernel/config/target/dbroot)/pr";
-    stage.configure(&Wanted { reserve: true, ..wanted() })?;
-    check(&stage.agent("apply")?, refused("not-reservable", &[&own, "lun.reserve = false"]))?;
-    stage.is_untouched()?;
-    target.ok(&format!("mkdir -p {kept}"))?;
-    let account = scene::chap();
-    target.ok(&format!(
-        "set -e; group=/iscsi/{IQN}/tpg1
-         targetcli $group/acls create {FORMER} add_mapped_luns=false
-         own=$(for lun in /sys/kernel/config/target/iscsi/{IQN}/tpgt_1/lun/lun_*; do
-             readlink $lun/* | grep -q etcd-lun-master-0 && echo ${{lun##*_}} || true
-         done)
-         targetcli $group/acls/{FORMER} create 1 $own
-         targetcli $group/acls/{FORMER} set auth userid={} password={}",
-        account.user, account.secret
-    ))?;
-    // `claim` looks for two intervals and a minute.
-    let more = format!("{OTHERS}\n[health]\ninterval = \"15s\"\n");
-    stage.configure(&Wanted { reserve: true, more, ..wanted() })?;
-    stage.node.ok(scene::AT_BOOT)?;
-    stage.apply()?;
-    stage.is_on_lun()?;
-    is_held(stage).context("after the migration")?;
-    super::health::is_well(stage)?;
-
-    stage.node.ok(&log_in_former())?;
-    let write = format!("{FORMERS_DISK}; dd if=/dev/zero of=$disk bs=4096 count=1 oflag=direct");
-    let read = format!("{FORMERS_DISK}; dd if=$disk of=/dev/null bs=4096 count=1 iflag=direct");
-    stage.node.ok(&read)?;
-    if stage.node.run(&write)?.code == 0 {
-        bail!("the target should refuse the second initiator's writes");
-    }
-    stage.is_on_lun()?;
-
-    // Another session has another port name, so the target takes it for another computer's.
-    stage.node.ok(&format!(
-        "systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node -T {IQN} -p {} -u; ! ls /sys/class/iscsi_session/session1",
-        portal()
-    ))?;
-    stage.apply().context("over another session")?;
-    stage.is_on_lun()?;
-    is_held(stage).context("over another session")?;
-    stage.node.reboot()?;
-    stage.wait_until("findmnt /var/lib/etcd && systemctl is-active etcd")?;
-    stage.is_on_lun()?;
-    is_held(stage).context("after a boot")?;
-
-    // By force.
-    stage.node.ok(&log_in_former())?;
-    stage.node.ok(&format!(
-        "set -e; {FORMERS_DISK}
-         sg_persist --no-inquiry --out --register-ignore --param-sark=0xbed $disk
-         sg_persist --no-inquiry --out --clear --param-rk=0xbed $disk
-         sg_persist --no-inquiry --out --register-ignore --param-sark=0xbed $disk
-         sg_persist --no-inquiry --out --reserve --param-rk=0xbed --prout-type=5 $disk"
-    ))?;
-    stage.node.run("timeout 20 etcdctl put lost lost; etcd-lun mark")?;
-    stage.wait_until("! pgrep -x etcd").context("etcd should end when the target refuses its writes")?;
-    check(&stage.agent("apply")?, refused("reserved", &[&own, "0xbed", "etcd-lun claim"]))?;
-    carries(&finding(stage, "reservation")?, &["0xbed"])?;
-    let claimed = stage.node.run_within("etcd-lun claim", scene::LIMIT)?;
-    if claimed.code != 0 {
-        bail!("claim: {claimed}");
-    }
-    stage.apply().context("after the claim")?;
-    stage.is_on_lun()?;
-    is_held(stage).context("after the claim")?;
-    if stage.node.run(&write)?.code == 0 {
-        bail!("the target should refuse the second initiator's writes again");
-    }
-
-    let back = stage.node.run_within("etcd-lun rollback", scene::LIMIT)?;
-    if back.code != 0 {
-        bail!("rollback: {back}");
-    }
-    stage.is_untouched()?;
-    let keys = stage.node.ok(&format!("{FORMERS_DISK}; sg_persist --no-inquiry --in --read-keys $disk"))?;
-    if !keys.contains("NO registered") {
-        bail!("a rollback should leave no registration: {keys}");
-    }
-    Ok(())
-}
-
-/// A second initiator.
-const FORMER: &str = "iqn.1994-05.com.redhat:former";
-
-/// Sets `$disk` to the disk of its session.
-const FORMERS_DISK: &str = "disk=/dev/$(for of in /sys/class/iscsi_session/*; do
-    grep -q former $of/ifacename && ls $of/device/target*/*/block; done || true)";
-
-fn log_in_former() -> String {
-    let account = scene::chap();
-    format!(
-        "set -e
-         iscsiadm -m iface -I former || iscsiadm -m iface -I former -o new
-         iscsiadm -m iface -I former -o update -n iface.initiatorname -v {FORMER}
-         set -- -m node -T {IQN} -p {},1 -I former
-         iscsiadm \"$@\" -o new
-         iscsiadm \"$@\" -o update -n node.session.auth.authmethod -v CHAP -n node.session.auth.username -v {} -n node.session.auth.password -v {}
-         iscsiadm \"$@\" --login
-         udevadm settle",
-        portal(),
-        account.user,
-        account.secret
-    )
-}
-
-/// The LUN has one reservation, write exclusive for registrants, with this node's key, and nobody else is registered.
-fn is_held(stage: &Stage) -> Result<()> {
-    let found = stage.node.ok("key=0x$(head -c 16 /etc/machine-id | sed 's/^0*//')
-         disk=$(findmnt --noheadings --output SOURCE /var/lib/etcd)
-         sg_persist --no-inquiry --in --read-keys $disk; sg_persist --no-inquiry --in --read-reservation $disk
-         echo wanted $key")?;
-    let wanted = found.rsplit(' ').next().unwrap_or_default().to_owned();
-    let keys: Vec<_> = found.lines().map(str::trim).filter(|line| line.starts_with("0x")).collect();
-    if keys != [wanted.as_str()]
-        || !found.contains("Key=")
-        || !found.contains("Write Exclusive, registrants only")
-    {
-        bail!("the LUN should be reserved with {wanted}: {found}");
-    }
-    Ok(())
 }
 
 /// The same as `faults/cut-off`.

@@ -259,30 +259,6 @@ fn nothing_is_written_to_a_disk_but_what_the_record_announces() {
     );
 }
 
-/// The device nodes here are files, of which the kernel has no reservation. So a request that reaches it ends with a code.
-#[test]
-fn a_reservation_is_only_of_the_lun_of_the_record() {
-    let node = Node::unit("hands-reserve");
-    node.files.put("etc/machine-id", "cafe0123456789abcdef0123456789ab\n");
-    let reserve = |disk: &str| node.asked(&format!(r#"{{"reserve":{{"disk":"{disk}"}}}}"#)).unwrap();
-    let keep = |disk: &str| node.asked(&format!(r#"{{"keep-reservation":{{"disk":"{disk}"}}}}"#)).unwrap();
-    for ask in [&reserve as &dyn Fn(&str) -> String, &keep] {
-        assert_eq!(ask("sdz"), "sdz has gone");
-        assert!(ask("../sdb").starts_with("`../sdb` is not a disk's kernel name"));
-    }
-    assert_eq!((reserve("sdb").as_str(), keep("sdb").as_str()), ("the record is gone", "the record is gone"));
-    for is_lun in [false, true] {
-        node.record(WWID, is_lun);
-        for ask in [&reserve as &dyn Fn(&str) -> String, &keep] {
-            assert_eq!(ask("sdb"), format!("code {}", nix::libc::EOPNOTSUPP));
-            assert!(ask("sdc").starts_with("sdc is not the LUN"));
-        }
-    }
-    // A map is no path, whatever it answers.
-    node.files.put("sys/class/block/sdb/dm/name", "mpatha");
-    assert_eq!(reserve("sdb"), format!("code {}", nix::libc::EOPNOTSUPP));
-}
-
 /// The names are those of the hands' unit and of a list. What PID 1 does not answer is said of each unit by itself.
 #[test]
 fn the_state_of_few_units() {
