@@ -86,15 +86,16 @@ fn one_line(text: &str) -> String {
 fn text() -> String {
     let schema = schema();
     let mut text = String::from(
-        "# Config\n\nThe reference of all config keys, for whoever writes or reviews a config. config-by-example.md has a \
-         whole example.\n\n\
-         etcd-lun reads `/etc/etcd-lun/config.toml`, and then `/etc/etcd-lun/config.d/*.toml` in the order of their names. \
+        "# Config\n\nThe reference of all config keys, for whoever writes or reviews a config. `etcd-lun config example` prints \
+         a config to begin with, and `etcd-lun config init` asks a few questions and writes one.\n\n\
+         etcd-lun reads `/etc/etcd-lun/config.toml` (mode 0600), and then `/etc/etcd-lun/config.d/*.toml` in the order of their names. \
          The keys of a later file win. A key that is not listed here is an error. `etcd-lun config check` prints the merged \
          config without its secrets, and which `[[node]]` this host uses.\n\n\
          A time is a number with a unit, such as `\"500ms\"`, `\"10s\"`, `\"5min\"` or `\"1h\"`. A size is too, such as \
          `\"8GiB\"`.\n\n\
-         `etcd-lun config schema` prints a JSON schema, with which an editor completes and checks a config. This page is \
-         made from it.\n",
+         `etcd-lun config schema >etcd-lun.schema.json` writes a JSON schema, with which an editor completes and checks a \
+         config. For an editor with Taplo, such as \"Even Better TOML\", the first line of the config names that file: \
+         `#:schema ./etcd-lun.schema.json`. This page is made from the schema.\n",
     );
     for (name, pointer) in TABLES {
         let table = schema.pointer(pointer).unwrap();

@@ -30,16 +30,17 @@ fn text() -> String {
     for option in program.get_arguments() {
         item(&mut text, &program, option);
     }
-    add(&mut text, &program, "etcd-lun");
+    add(&mut text, &mut Vec::new(), &program, "etcd-lun");
     wrapped(text.trim_end())
 }
 
-/// Adds each command below this one that does something.
-fn add(text: &mut String, group: &Command, words: &str) {
+/// Adds each command below this one that does something. `listed` are the longer lists of options that the page has already,
+/// each with its command.
+fn add(text: &mut String, listed: &mut Vec<(String, String)>, group: &Command, words: &str) {
     for command in group.get_subcommands() {
         let words = format!("{words} {}", command.get_name());
         if command.has_subcommands() {
-            add(text, command, &words);
+            add(text, listed, command, &words);
             continue;
         }
         let operands: String = command.get_positionals().map(|operand| format!(" {operand}")).collect();
@@ -52,8 +53,18 @@ fn add(text: &mut String, group: &Command, words: &str) {
         if !own.is_empty() {
             text.push('\n');
         }
-        for option in own {
-            item(text, command, option);
+        let mut options = String::new();
+        for option in &own {
+            item(&mut options, command, option);
+        }
+        match listed.iter().find(|(_, other)| *other == options) {
+            Some((same, _)) => {
+                let _ = writeln!(text, "The options are those of `{same}`.");
+            }
+            None => text.push_str(&options),
+        }
+        if own.len() > 3 {
+            listed.push((words, options));
         }
         if let Some(notes) = command.get_after_help() {
             let _ = writeln!(text, "\n{notes}");

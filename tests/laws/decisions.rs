@@ -1,10 +1,10 @@
-//! Makes `docs/decisions.md`, a table of the decisions of `apply`, with the planner itself.
+//! Makes `docs/design/decisions.md`, a table of the decisions of `apply`, with the planner itself.
 
 use super::*;
 use etcd_lun::plan::Horizon;
 use std::{env, fmt::Write as _, fs};
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/decisions.md");
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/design/decisions.md");
 
 const HEAD: &str = "# What `apply` decides
 
@@ -15,7 +15,7 @@ Of a static pod that `apply` stops, `prove` is followed by `await-pod-end` and `
 
 - `…` means that `apply` observes the node again and plans the next steps.
 - *LUN newer* means that the LUN has a use which the record does not know: this node's disk went back in time, or
-  another computer uses the LUN. See [recovery.md](recovery.md#a-disk-that-was-restored-or-cloned).
+  another computer uses the LUN. See [recovery.md](../recovery.md#a-disk-that-was-restored-or-cloned).
 - *refused* means that `apply` goes no further: it neither stops nor starts etcd. The message says what to do.
 
 A test makes this page from the function that decides. `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it.
@@ -167,6 +167,6 @@ fn the_table_in_the_docs_is_what_is_decided() {
         table.lines().zip(written.lines().chain(std::iter::repeat(""))).find(|(one, other)| one != other);
     assert!(
         table == written,
-        "docs/decisions.md is not what the planner decides; `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it: {differs:?}"
+        "docs/design/decisions.md is not what the planner decides; `ETCD_LUN_REWRITE=1 cargo test --test laws decisions` writes it: {differs:?}"
     );
 }
