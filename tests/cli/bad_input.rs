@@ -1,92 +1,188 @@
-//! What a new user types and writes wrongly, and what the program answers: a table of kinds of mistakes.
-//!
-//! Each message names the object, what was found, and the cure. A row has the cure as a person types it from the message, and
-//! with it the program goes on.
-
-mod config;
-mod typed;
-mod values;
+//! What a new user types and writes wrongly, and that the cure in the message helps: a table of mistakes.
 
 use crate::{Dir, GOOD, tested_program};
 use std::{
-    collections::BTreeSet,
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Stdio},
 };
 
-/// A mistake.
-pub struct Row {
-    /// What the person did.
-    kind: &'static str,
-    /// What is typed after the program's name.
-    typed: &'static str,
-    config: Config,
-    /// The file `chap.secret` beside the config, and its mode.
-    secret: Option<(&'static [u8], u32)>,
-    code: i32,
-    /// What standard output and standard error have after each other.
-    said: &'static [&'static str],
-    cure: Cure,
-}
+type Changes = &'static [(&'static str, &'static str)];
 
-/// What `config.toml` has.
-pub enum Config {
-    /// [`GOOD`], with other texts in the place of these.
-    But(&'static [(&'static str, &'static str)]),
-    /// This text.
-    Text(&'static str),
-    /// These bytes.
-    Bytes(&'static [u8]),
-    /// [`GOOD`] in another encoding.
-    Encoded(fn(&str) -> Vec<u8>),
-    /// [`GOOD`] with 200 nodes, `master-0.cluster-of-an-example.example.com` and so on.
-    Many,
-}
+/// Mistakes in a config: what is changed in [`GOOD`], what the message has, and what is changed then, after which the config is
+/// right.
+const CONFIGS: &[(Changes, &[&str], Changes)] = &[
+    // Entries.
+    (
+        &[("[[node]]\nhostname", "[[node]]\n# hostname")],
+        &["line 10: an entry with neither hostname nor machine_id"],
+        &[("# hostname", "hostname")],
+    ),
+    (
+        &[(
+            "lun = 1\n",
+            "lun = 1\n[[node]]\nhostname = \"SOMEBODY\"\ninitiator = \"iqn.1994-05.com.redhat:b\"\nlun = 2\n",
+        )],
+        &["line 14: two entries for SOMEBODY, expected one for each node"],
+        &[("SOMEBODY", "other")],
+    ),
+    (&[("[[node]]", "[node]")], &["line 10"], &[("[node]", "[[node]]")]),
+    // Tables and keys.
+    (&[("lun = 1", "LUN = 1")], &["line 13, column 1", "`lun`", "13 | LUN\n   | ^\n"], &[("LUN", "lun")]),
+    (
+        &[("runtime = \"systemd\"", "")],
+        &["error [config-key-missing]: `etcd.runtime` is missing from ", "below [etcd]"],
+        &[("[etcd]\n", "[etcd]\nruntime = \"static-pod\"\n")],
+    ),
+    (
+        &[("[etcd]\nruntime = \"systemd\"", ""), ("\n[target]\n", "etcd = \"systemd\"\n[target]\n")],
+        &["line 1", "expected a table: write its name in brackets"],
+        &[("etcd = \"systemd\"\n", ""), ("[[node]]", "[etcd]\nruntime = \"systemd\"\n[[node]]")],
+    ),
+    (
+        &[("[etcd]", "[device]\npath = \"/dev/disk/by-id/virtio-a\"\n[etcd]")],
+        &["both [target] and [device], expected one of the two"],
+        &[("[device]\npath = \"/dev/disk/by-id/virtio-a\"\n", "")],
+    ),
+    // Values.
+    (&[("lun = 1", "lun = \"1\"")], &["line 13, column 7", "such as 1, without quotes"], &[("\"1\"", "1")]),
+    (
+        &[("[etcd]", "[lun]\nmin_size = \"8Gi\"\n[etcd]")],
+        &["line 9", "`8Gi` is not a size", "did you mean `8GiB`?"],
+        &[("8Gi", "8GiB")],
+    ),
+    (
+        &[("[etcd]", "[lun]\nmin_size = \"1MiB\"\n[etcd]")],
+        &["`lun.min_size` in ", "line 9: 1MiB, expected at least 300MiB"],
+        &[("1MiB", "300MiB")],
+    ),
+    (
+        &[("[etcd]", "[boot]\nattach_timeout = \"1h30m\"\n[etcd]")],
+        &["did you mean `90min`?"],
+        &[("1h30m", "90min")],
+    ),
+    (
+        &[("[etcd]", "[boot]\nattach_timeout = \"0s\"\n[etcd]")],
+        &["`boot.attach_timeout` in ", "line 9: 0s, expected a time, such as \"5min\""],
+        &[("0s", "5min")],
+    ),
+    (
+        &[("[etcd]", "[boot]\nattach_timeout = \"999999999999h\"\n[etcd]")],
+        &["`999999999999h` is not a duration of ten years at most"],
+        &[("999999999999h", "1h")],
+    ),
+    (
+        &[("192.168.10.5:3260", "0.0.0.0")],
+        &["`0.0.0.0` is not a portal of a target", "write the one that the nodes reach"],
+        &[("0.0.0.0", "192.168.10.5")],
+    ),
+    (
+        &[("192.168.10.5:3260", "192.168.10.5, 192.168.11.5")],
+        &["is not one portal: write each in quotes of its own"],
+        &[("10.5, 192", "10.5\", \"192")],
+    ),
+    (
+        &[("\"192.168.10.5:3260\"", "\"192.168.10.5:3260\", \"192.168.10.5\"")],
+        &["`target.portals` in ", "listed twice"],
+        &[(", \"192.168.10.5\"", "")],
+    ),
+    (&[("redhat:master0", "redhat:Master0")], &["write it in lower case"], &[("Master0", "master0")]),
+    (
+        &[("\"iqn.1994-05", "\"InitiatorName=iqn.1994-05")],
+        &["did you mean `iqn.1994-05.com.redhat:master0`?"],
+        &[("InitiatorName=", "")],
+    ),
+    (
+        &[("iqn.1994-05.com.redhat:master0", "iqn.2024-02.com.example:etcd")],
+        &["`node.initiator` in ", "iqn.2024-02.com.example:etcd is the target's name"],
+        &[("initiator = \"iqn.2024-02.com.example:etcd\"", "initiator = \"iqn.1994-05.com.redhat:m\"")],
+    ),
+    (
+        &[("lun = 1", "wwid = \"/dev/disk/by-id/wwn-0x60014050000000000000000000000002\"")],
+        &["line 13", "is not a WWID, such as \"naa.60014051"],
+        &[("/dev/disk/by-id/wwn-0x", "naa.")],
+    ),
+    (&[("\"systemd\"", "\"\\u001b[31msystemd\"")], &["`\\u{1b}[31msystemd`"], &[("\\u001b[31m", "")]),
+    (
+        &[("runtime =", "data_dir = \"etcd\"\nruntime =")],
+        &["`etcd` is not an absolute path", "such as \"/var/lib/etcd\""],
+        &[("\"etcd\"", "\"/var/lib/etcd\"")],
+    ),
+    (
+        &[("runtime =", "data_dir = \"/var/lib/etcd/member\"\nruntime =")],
+        &["/var/lib/etcd/member, expected the directory above it, which etcd has as --data-dir"],
+        &[("/member", "")],
+    ),
+    (
+        &[("runtime =", "data_dir = \"/dev/shm/etcd\"\nruntime =")],
+        &["/dev/shm/etcd, expected a directory on a disk, such as \"/var/lib/etcd\""],
+        &[("/dev/shm/etcd", "/var/lib/etcd")],
+    ),
+    // Credentials.
+    (&[("initiator1", "")], &["`target.chap`: the CHAP user name is empty"], &[("\"\"", "\"x\"")]),
+    (
+        &[("[etcd]", "username_in = \"t\"\npassword_in = \"hunter2hunter2\"\n[etcd]")],
+        &["the CHAP secret of the target equals the initiator's: set another one, here and at the target"],
+        &[("password_in = \"hunter2hunter2\"", "password_in = \"hunter3hunter3\"")],
+    ),
+    (
+        &[("password =", "password_file = \"/a\"\npassword =")],
+        &["`target.chap` in ", "line 5: no secret, or more than one"],
+        &[("password_file = \"/a\"\n", "")],
+    ),
+    (
+        &[("\"hunter2hunter2\"", "1234567890123")],
+        &["line 7, column 12", "the value is not shown because it may be a secret"],
+        &[("1234567890123", "\"1234567890123\"")],
+    ),
+];
 
-/// What the person does then, after which the program ends with 0.
-pub enum Cure {
-    /// Replaces these texts of the config.
-    Write(&'static [(&'static str, &'static str)]),
-    /// Saves [`GOOD`] as UTF-8.
-    Save,
-    /// Types this line instead.
-    Type(&'static str),
-    /// Puts this secret into the file.
-    Secret(&'static [u8]),
-    /// Nothing: it was right, or a warning.
-    Nothing,
-}
+/// Mistakes in a line: what is typed, what the message has of ours, and what is typed then.
+const LINES: &[(&str, &[&str], &str)] = &[
+    ("", &["try '--help'"], "--help"),
+    ("render", &["error: a command is missing after `etcd-lun render`"], "render udev --config config.toml"),
+    ("config check —config config.toml", &["type two hyphens, as in --config"], CHECK),
+    ("check --config config.toml", &["the command is `etcd-lun config check`"], CHECK),
+    ("config check config.toml", &["name the config with an option: --config config.toml"], CHECK),
+    ("retired delete abc", &["it is a number: `etcd-lun retired list` shows"], "retired delete --help"),
+    ("explain no-such-name", &["`etcd-lun explain --list`"], "explain --list"),
+    ("config check", &["error [no-config]: no config: write /etc/etcd-lun/config.toml"], "config example"),
+    (
+        "config check --config missing.toml",
+        &["error [no-such-config]: there is no config /", "missing.toml: name the file that is meant"],
+        CHECK,
+    ),
+    ("config check --config .", &["error [input-kind]: ", "it is a directory: name a file or a pipe"], CHECK),
+    ("config check --config -", &["error [config-value]: `target` in the config"], "config example"),
+    (
+        "config check --node somebodi --config config.toml",
+        &["error [no-such-node]: --node: ", "`somebodi`", "did you mean `somebody`?"],
+        "config check --node somebody --config config.toml",
+    ),
+    (
+        "render pinnedimageset --image quay.io/x/etcd-lun:latest",
+        &["has no digest", "`skopeo inspect --format '{{.Digest}}' docker://quay.io/x/etcd-lun:latest`"],
+        "render pinnedimageset --image quay.io/x/etcd-lun@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+    ),
+    (
+        "render multipath --config config.toml",
+        &["the config asks for no multipath: set `target.multipath = true`"],
+        "render udev --config config.toml",
+    ),
+];
 
-/// The check of a config.
+/// What a secret's file has, and what the message has.
+const SECRETS: &[(&[u8], &str)] = &[
+    (b"", "error [chap-value]: `target.chap`: the CHAP secret is empty: set the one that the target knows"),
+    (&[b'x'; 300], "the CHAP secret is longer than 255 bytes: set a shorter one, here and at the target"),
+    (b"hunter2\nhunter2", "holds a control character or a line break: write it on one line"),
+    (b"\xef\xbb\xbfhunter2hunter2", "begins with a byte order mark"),
+    (b"\xff\xfeh\0u\0", "it is UTF-16: save it as UTF-8"),
+    (b"hunter2\xe4hunter2", "it is not UTF-8: save it as UTF-8"),
+    (b"hunter2hunter2 \n", "begins or ends with white space: leave that out"),
+];
+
 const CHECK: &str = "config check --config config.toml";
-/// The node's entry in [`GOOD`].
-const NODE: &str =
-    "[[node]]\nhostname = \"somebody\"\ninitiator = \"iqn.1994-05.com.redhat:master0\"\nlun = 1\n";
-/// These lack a storage and what runs etcd. Every other row has one mistake, and so one error.
-const EMPTY: [&str; 2] = ["an empty file", "standard input without a text"];
-/// The longest message, in bytes: some lines of a terminal.
-const LONGEST: usize = 700;
-
-fn text(config: &Config) -> Vec<u8> {
-    let good = GOOD.replace("HOST", "somebody");
-    match config {
-        Config::But(changes) => changed(&good, changes).into_bytes(),
-        Config::Text(text) => (*text).into(),
-        Config::Bytes(bytes) => bytes.to_vec(),
-        Config::Encoded(encode) => encode(&good),
-        Config::Many => {
-            let (all, node) = good.split_once("[[node]]").unwrap();
-            let nodes = (0..200).map(|at| {
-                let host = format!("master-{at}.cluster-of-an-example.example.com");
-                let node = node.replace("somebody", &host).replace("redhat:master0", &format!("redhat:{at}"));
-                format!("[[node]]{node}")
-            });
-            format!("{all}{}", nodes.collect::<String>()).into_bytes()
-        }
-    }
-}
 
 fn changed(text: &str, changes: &[(&str, &str)]) -> String {
     changes.iter().fold(text.to_owned(), |text, (from, to)| {
@@ -95,87 +191,56 @@ fn changed(text: &str, changes: &[(&str, &str)]) -> String {
     })
 }
 
-fn put(path: &Path, bytes: &[u8], mode: u32) {
-    fs::write(path, bytes).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+/// Runs the program in this directory. The exit code, and standard output and standard error after each other.
+fn answer(dir: &Path, typed: &str) -> (i32, String) {
+    let mut command = Command::new(tested_program());
+    command.args(typed.split_whitespace()).current_dir(dir).stdin(Stdio::null());
+    let output = command.env_remove("ETCD_LUN_LOG").output().unwrap();
+    let all = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8(all).unwrap())
 }
 
-/// Runs the program in this directory. The exit code, standard output, and standard error.
-fn answer(dir: &Dir, typed: &str) -> (i32, String, String) {
-    let mut command = Command::new(tested_program());
-    command.args(typed.split_whitespace()).current_dir(&dir.0).stdin(Stdio::null());
-    let output = command.env_remove("ETCD_LUN_LOG").output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+fn is_refused(dir: &Path, typed: &str, parts: &[&str]) {
+    let (code, all) = answer(dir, typed);
+    assert_eq!(code, 2, "{typed}: {all}");
+    for part in parts {
+        assert!(all.contains(part), "{typed} lacks {part:?}: {all}");
+    }
+    assert!(!all.contains("hunter2"), "{typed}: {all}");
+    assert!(!all.contains('\u{1b}'), "{typed}: {all}");
+}
+
+fn helps(dir: &Path, typed: &str) {
+    let (code, all) = answer(dir, typed);
+    assert_eq!(code, 0, "{typed}: {all}");
 }
 
 #[test]
-fn a_mistake_is_named_and_its_cure_can_be_typed() {
+fn a_mistake_is_named_and_its_cure_helps() {
     let dir = Dir::new("bad-input");
-    let (config, secret) = (dir.0.join("config.toml"), dir.0.join("chap.secret"));
-    let mut kinds = BTreeSet::new();
-    let mut wrong = Vec::new();
-    for row in config::ROWS.iter().chain(values::ROWS).chain(typed::ROWS) {
-        let Row { kind, typed, config: given, secret: secret_given, code, said, cure } = row;
-        assert!(kinds.insert(kind), "{kind} is there twice");
-        put(&config, &text(given), 0o600);
-        match secret_given {
-            Some((bytes, mode)) => put(&secret, bytes, *mode),
-            None => drop(fs::remove_file(&secret)),
-        }
-        let (found, out, err) = answer(&dir, typed);
-        let all = format!("{out}{err}");
-        let mut complain = |what: &str| wrong.push(format!("{kind}: {what}: {found}: {all}"));
-        if found != *code {
-            complain("another exit code");
-        }
-        for part in said.iter().filter(|part| !all.contains(**part)) {
-            complain(&format!("lacks {part:?}"));
-        }
-        if all.contains("hunter2") {
-            complain("shows a secret");
-        }
-        if err.chars().any(|letter| letter.is_control() && letter != '\n') {
-            complain("writes a control character to the terminal");
-        }
-        if found == 2 {
-            let errors = if EMPTY.contains(kind) { 2 } else { 1 };
-            let of_config = err.starts_with("error [") || err.starts_with("error: reading");
-            let with_help = err.contains("\nCommands:\n");
-            if err.lines().any(|line| line.len() > LONGEST) && !with_help {
-                complain("is too long");
-            }
-            if of_config && err.lines().count() != errors {
-                complain("says more, or less, than is wrong");
-            }
-        }
-        let then = match cure {
-            Cure::Nothing => {
-                assert!(*code == 0 || kind.contains("full"), "{kind} has no cure");
-                continue;
-            }
-            Cure::Type(line) => line,
-            Cure::Write(changes) => {
-                let before = String::from_utf8(text(given)).unwrap();
-                put(&config, changed(&before, changes).as_bytes(), 0o600);
-                typed
-            }
-            Cure::Save => {
-                put(&config, GOOD.replace("HOST", "somebody").as_bytes(), 0o600);
-                typed
-            }
-            Cure::Secret(bytes) => {
-                put(&secret, bytes, 0o600);
-                typed
-            }
-        };
-        let (found, out, err) = answer(&dir, then);
-        if found != 0 {
-            wrong.push(format!("{kind}: its cure does not help: {found}: {out}{err}"));
-        }
+    let (config, good) = (dir.0.join("config.toml"), GOOD.replace("HOST", "somebody"));
+    for (mistake, said, cure) in CONFIGS {
+        let wrong = changed(&good, mistake);
+        fs::write(&config, &wrong).unwrap();
+        is_refused(&dir.0, CHECK, said);
+        fs::write(&config, changed(&wrong, cure)).unwrap();
+        helps(&dir.0, CHECK);
     }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), kinds.len(), wrong.join("\n"));
-    assert!(kinds.len() >= 40, "{}", kinds.len());
+    fs::write(&config, &good).unwrap();
+    for (typed, said, then) in LINES {
+        is_refused(&dir.0, typed, said);
+        helps(&dir.0, then);
+    }
+    let with_file = good.replace("password = \"hunter2hunter2\"", "password_file = \"/etc/chap.secret\"");
+    fs::write(&config, with_file).unwrap();
+    let check = "config check --node somebody --secrets-from . --config config.toml";
+    is_refused(&dir.0, check, &["the secret in /etc/chap.secret: /", "put it there under this name"]);
+    for (bytes, said) in SECRETS {
+        fs::write(dir.0.join("chap.secret"), bytes).unwrap();
+        is_refused(&dir.0, check, &[said]);
+    }
+    fs::write(dir.0.join("chap.secret"), "hunter2hunter2\n").unwrap();
+    helps(&dir.0, check);
 }
 
 /// The image of a CI job has no machine id, an empty one, or a placeholder. Such a machine is no node, and its check is worth as

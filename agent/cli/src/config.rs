@@ -224,14 +224,14 @@ fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError>
     let mut files = Vec::new();
     match read(Path::new(MAIN_FILE)) {
         Err(ConfigError::Read(error)) if error.kind() == io::ErrorKind::NotFound => {}
-        main => files.push(main),
+        main => files.push(main?),
     }
     for name in host.root.list_opt(FRAGMENTS)?.unwrap_or_default() {
         if name.ends_with(".toml") && !name.starts_with('.') {
-            files.push(read(&Path::new(FRAGMENTS).join(name)));
+            files.push(read(&Path::new(FRAGMENTS).join(name))?);
         }
     }
-    config::all_read(files)
+    Ok(files)
 }
 
 /// The directory of the unit's credentials (systemd.exec(5)).

@@ -61,25 +61,19 @@ pub(super) fn validate(table: &'static str, written: &ChapTable, errors: &mut Er
     let wrong = |found, form| ConfigError::value(table, found, form);
     let secrets_in =
         [written.password_in.is_some(), written.password_in_file.is_some(), written.credential_in.is_some()];
-    // A key with an error of its own is there.
-    let has_taken = |keys: &[&str]| keys.iter().any(|key| errors.has_taken(&format!("{table}.{key}")));
-    let has_username = has_taken(&["username"]);
-    let has_secret = has_taken(&["password", "password_file", "credential"]);
-    let has_username_in = has_taken(&["username_in"]);
-    let has_secret_in = has_taken(&["password_in", "password_in_file", "credential_in"]);
     let username = written.username.clone();
-    if username.is_none() && !has_username {
+    if username.is_none() {
         errors.add(wrong("username is missing", form));
     }
     let password = one_of(&written.password, &written.password_file, &written.credential);
-    if password.is_none() && !has_secret {
+    if password.is_none() {
         errors.add(wrong("no secret, or more than one", form));
     }
     let secret_in = one_of(&written.password_in, &written.password_in_file, &written.credential_in);
-    if written.username_in.is_some() && secret_in.is_none() && !has_secret_in {
+    if written.username_in.is_some() && secret_in.is_none() {
         errors.add(wrong("no secret for username_in, or more than one", form_in));
     }
-    if written.username_in.is_none() && secrets_in.contains(&true) && !has_username_in {
+    if written.username_in.is_none() && secrets_in.contains(&true) {
         errors.add(wrong("username_in is missing", form_in));
     }
     let mutual = written.username_in.clone().zip(secret_in);

@@ -14,7 +14,7 @@ use std::{
 use terms::{Iqn, LunNumber};
 
 /// No node has two entries.
-pub(super) fn each_node_once(entries: &[&NodeTable], errors: &mut Errors) {
+pub(super) fn each_node_once(entries: &[NodeTable], errors: &mut Errors) {
     let mut names = BTreeSet::new();
     for entry in entries.iter().filter(|entry| is_named(entry)) {
         let NodeEntry { name, .. } = named(entry);
@@ -30,11 +30,11 @@ fn is_repeated(one: &NodeTable, other: &NodeTable) -> bool {
 }
 
 /// Two nodes would share one LUN. A virtio disk has only the serial number that its machine's host gives it, so it is left out.
-pub(super) fn each_with_its_own_wwid(entries: &[&NodeTable], errors: &mut Errors) {
+pub(super) fn each_with_its_own_wwid(entries: &[NodeTable], errors: &mut Errors) {
     let mut last_of = BTreeMap::new();
     for entry in entries {
         for wwid in named(entry).named().filter(|wwid| !wwid.as_str().starts_with("virtio.")) {
-            let Some(other) = last_of.insert(wwid.clone(), *entry) else { continue };
+            let Some(other) = last_of.insert(wwid.clone(), entry) else { continue };
             if is_repeated(other, entry) {
                 continue;
             }
@@ -48,7 +48,7 @@ pub(super) fn each_with_its_own_wwid(entries: &[&NodeTable], errors: &mut Errors
 }
 
 /// Arrays differ in how they address such a LUN, so only its WWID shows that it is the right one.
-pub(super) fn each_number_in_one_byte(entries: &[&NodeTable], errors: &mut Errors) {
+pub(super) fn each_number_in_one_byte(entries: &[NodeTable], errors: &mut Errors) {
     for entry in entries {
         if let (Some(number), None, None) = (entry.lun, &entry.wwid, &entry.wwids)
             && number.0 > LunNumber::ONE_BYTE
@@ -64,14 +64,14 @@ const ABOVE_ONE_BYTE: &str =
 
 /// A target distinguishes nodes by their initiator names. With a name that a pattern gives to another node, this node would see
 /// that node's LUN.
-pub(super) fn each_with_its_own_initiator(target: Option<&Iqn>, entries: &[&NodeTable], errors: &mut Errors) {
+pub(super) fn each_with_its_own_initiator(target: Option<&Iqn>, entries: &[NodeTable], errors: &mut Errors) {
     // A name of the wrong form for its entry has an error already.
     let nodes: Vec<(&InitiatorName, &NodeTable)> = entries
         .iter()
         .filter_map(|entry| {
             let name = entry.initiator.as_ref()?;
             let is_pattern = matches!(name, InitiatorName::OfHost { .. });
-            (is_pattern == pattern_of(entry).is_some()).then_some((name, *entry))
+            (is_pattern == pattern_of(entry).is_some()).then_some((name, entry))
         })
         .collect();
     let mut last_of = BTreeMap::new();

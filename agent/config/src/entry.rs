@@ -137,11 +137,6 @@ pub(super) fn check(kind: &Kind<'_>, entries: &[NodeTable], errors: &mut Errors)
     }
 }
 
-/// The entries that can be checked: an entry of which a part was left out lacks what it may need.
-fn whole(entries: &[NodeTable]) -> Vec<&NodeTable> {
-    entries.iter().filter(|entry| !entry.has_error).collect()
-}
-
 /// The files of the entries, in their order.
 fn files(entries: &[NodeTable]) -> Vec<&str> {
     entries.iter().map(|entry| entry.written_in.path.as_str()).collect()
@@ -149,10 +144,9 @@ fn files(entries: &[NodeTable]) -> Vec<&str> {
 
 /// What holds for the entries of any storage.
 fn check_together(entries: &[NodeTable], errors: &mut Errors) {
-    let whole = whole(entries);
-    whole.iter().for_each(|entry| named_once(entry, errors));
-    each_node_once(&whole, errors);
-    each_with_its_own_wwid(&whole, errors);
+    entries.iter().for_each(|entry| named_once(entry, errors));
+    each_node_once(entries, errors);
+    each_with_its_own_wwid(entries, errors);
 }
 
 fn at_targets(of: &AtTarget<'_>, entries: &[NodeTable], errors: &mut Errors) -> Vec<IscsiNode> {
@@ -160,10 +154,9 @@ fn at_targets(of: &AtTarget<'_>, entries: &[NodeTable], errors: &mut Errors) -> 
         let expected = "one table for each node: `[[node]]`, and below it hostname, initiator and lun";
         errors.add(ConfigError::value("node", "there is none", expected));
     }
-    let whole = whole(entries);
-    let nodes = whole.iter().filter_map(|entry| at_target(of, entry, errors)).collect();
-    each_with_its_own_initiator(of.iqn, &whole, errors);
-    each_number_in_one_byte(&whole, errors);
+    let nodes = entries.iter().filter_map(|entry| at_target(of, entry, errors)).collect();
+    each_with_its_own_initiator(of.iqn, entries, errors);
+    each_number_in_one_byte(entries, errors);
     nodes
 }
 
@@ -172,7 +165,7 @@ fn with_devices(path: Option<&DiskLink>, entries: &[NodeTable], errors: &mut Err
         let path = errors.take(shared_path(path));
         return path.map(|path| DeviceNode { path, wwid: None }).into_iter().collect();
     }
-    whole(entries).iter().filter_map(|entry| with_device(path, entry, errors)).collect()
+    entries.iter().filter_map(|entry| with_device(path, entry, errors)).collect()
 }
 
 /// All nodes whose names are known: those of the entries without a pattern, and of these names.

@@ -18,7 +18,7 @@ pub(super) enum Kind<'a> {
     Target(AtTarget<'a>),
     /// Disks, and the path of those that have none of their own.
     Device(Option<&'a DiskLink>),
-    /// The config has both or neither, or the table with the answer is wrong.
+    /// The config has both or neither.
     Unknown,
 }
 
@@ -47,15 +47,15 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// By a config with errors. A key with an error gives no reason for another one.
-    pub fn of_tables(tables: &'a Tables, errors: &Errors) -> Self {
+    /// By a config with errors.
+    pub fn of_tables(tables: &'a Tables) -> Self {
         match (&tables.target, &tables.device) {
             (Some(target), None) => Self::Target(AtTarget {
                 iqn: target.iqn.as_ref(),
                 multipath: target.multipath,
-                lun_masking: target.lun_masking || errors.has_taken("target.lun_masking"),
+                lun_masking: target.lun_masking,
             }),
-            (None, Some(device)) if !errors.has_taken("target") => Self::Device(device.path.as_ref()),
+            (None, Some(device)) => Self::Device(device.path.as_ref()),
             _ => Self::Unknown,
         }
     }
@@ -221,9 +221,6 @@ pub(super) fn is_named(entry: &NodeTable) -> bool {
 pub(super) fn named_once(entry: &NodeTable, errors: &mut Errors) {
     let found = match (&entry.hostname, &entry.machine_id) {
         (Some(_), Some(_)) => "an entry with both hostname and machine_id",
-        (None, None) if ["node.hostname", "node.machine_id"].iter().any(|key| errors.has_taken(key)) => {
-            return;
-        }
         (None, None) => "an entry with neither hostname nor machine_id",
         (Some(_), None) | (None, Some(_)) => return,
     };

@@ -10,7 +10,7 @@ pub enum ConfigError {
     #[error("no config: write {} (`etcd-lun config example` prints one)", MAIN_FILE)]
     NoFile,
     /// A file isn't TOML, or has an unknown key, or a value of the wrong form.
-    #[error("reading {path}, line {line}, column {column}: {said}")]
+    #[error("reading {path}, line {line}, column {column}: {said}{excerpt}")]
     Toml {
         /// The file.
         path: String,
@@ -18,8 +18,20 @@ pub enum ConfigError {
         line: usize,
         /// The column in characters, counted from 1.
         column: usize,
-        /// What is wrong, and what was expected.
+        /// What `toml` says.
         said: String,
+        /// The line with a caret below, each after a line break; empty if it may hold a secret.
+        excerpt: String,
+    },
+    /// A file is text in another encoding, or no text.
+    #[error(
+        "reading {path}, line {line}: the file is not UTF-8, but may be UTF-16 or Latin-1: save it as UTF-8"
+    )]
+    NotUtf8 {
+        /// The file.
+        path: String,
+        /// The first line that is not UTF-8, counted from 1.
+        line: usize,
     },
     /// A required key is missing.
     #[error(
@@ -110,12 +122,6 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
-    /// Only the first errors are listed.
-    #[error("there may be more errors in the config: correct these {shown}, and check it again")]
-    More {
-        /// How many are listed.
-        shown: usize,
-    },
     /// Two errors or more. None of them is this variant. See [`ConfigError::each`].
     #[error("{}", lines(.0))]
     Several(Vec<ConfigError>),
@@ -183,21 +189,10 @@ impl ConfigError {
         self
     }
 
-    /// The key that is wrong or missing. None where it is only in the text.
-    pub(super) fn key(&self) -> Option<&'static str> {
+    /// The file and the line of an error of meaning, if they are known.
+    pub(super) fn line(&self) -> Option<&Line> {
         match self {
-            Self::Value { key, .. } | Self::Missing { key, .. } => Some(key),
-            _ => None,
-        }
-    }
-
-    /// The file, the line and the column, as far as they are known.
-    pub(super) fn spot(&self) -> Option<(&str, usize, usize)> {
-        match self {
-            Self::Toml { path, line, column, .. } => Some((path, *line, *column)),
-            Self::Value { place, .. } | Self::Missing { place, .. } => {
-                place.line().map(|Line { path, line }| (path.as_str(), *line, 0))
-            }
+            Self::Value { place, .. } | Self::Missing { place, .. } => place.line(),
             _ => None,
         }
     }

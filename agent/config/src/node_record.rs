@@ -47,6 +47,6 @@ mod tests {
             table.map(|table| table.digests).map_err(|error| error.to_string())
         };
         assert_eq!(word("\"crc32c\""), Ok(Some(Digests::Crc32c)));
-        assert!(word("true").unwrap_err().contains("\"none\" or \"crc32c\""));
+        assert!(word("true").is_err() && word("\"crc\"").is_err());
     }
 }

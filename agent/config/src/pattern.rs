@@ -1,8 +1,8 @@
 //! An entry for machines that are created anew: a pattern of host names, and an initiator name made from the host name.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::fmt;
-use terms::{Iqn, TermError};
+use terms::{Iqn, TermError, TextVisitor};
 
 /// What becomes the host name in an initiator name.
 const HOST_NAME: &str = "{hostname}";
@@ -63,6 +63,13 @@ impl fmt::Display for InitiatorName {
             Self::Whole(name) => name.fmt(f),
             Self::OfHost { before, after } => write!(f, "{before}{HOST_NAME}{after}"),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for InitiatorName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let form = "an iSCSI name in quotes, such as \"iqn.1994-05.com.redhat:master0\"";
+        Self::parse(&from.deserialize_str(TextVisitor { form })?).map_err(D::Error::custom)
     }
 }
 

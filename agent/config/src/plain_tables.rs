@@ -17,7 +17,6 @@ pub struct LunConfig {
     /// effect. An option of yours wins, such as another `context=`. Options that make the mount read-only, delay writes or make
     /// the mount optional are refused. `config check` warns of an option that neither mount(8) nor xfs(5) has; it
     /// is no error, because a newer kernel may have it.
-    #[serde(deserialize_with = "form::mount_options")]
     pub mount_options: Vec<String>,
     /// The filesystem's label, 12 bytes at most. No other filesystem on the node may have it.
     pub label: FsLabel,
@@ -97,7 +96,6 @@ impl Default for LunConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct Boot {
     /// What waits for the LUN: `"etcd"`, only etcd; or `"kubelet"`, the kubelet and CRI-O as well.
-    #[serde(deserialize_with = "form::word")]
     pub gate: Gate,
     /// How long `apply` waits for the login and for the LUN, at boot and by hand. With `gate = "etcd"`, a boot after the migration
     /// waits for 30 s at most, so that the kubelet starts. The service tries again every 20 s.

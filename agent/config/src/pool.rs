@@ -6,6 +6,7 @@ use super::{
     entry,
     entry_rules::Kind,
     error::ConfigError,
+    errors::Errors,
     mount_options,
     node_config::{Config, NodeRow},
     parse,
@@ -42,10 +43,11 @@ impl Pool {
         if sources.is_empty() {
             return Err(ConfigError::NoFile);
         }
-        let (merged, mut errors) = parse::tables(sources)?;
+        let (merged, entries) = parse::tables(sources)?;
+        let mut errors = Errors::default();
         let shared = shared::validate(&merged, &mut errors);
         if !errors.is_empty() {
-            entry::check(&Kind::of_tables(&merged, &errors), &merged.node, &mut errors);
+            entry::check(&Kind::of_tables(&merged), &entries, &mut errors);
         }
         let pool = shared.map(|(storage, etcd, cluster)| Self {
             storage,
@@ -54,11 +56,11 @@ impl Pool {
             lun: merged.lun,
             boot: merged.boot,
             health: merged.health,
-            entries: merged.node,
+            entries,
         });
         errors
             .placed(|error| error.at(|key| parse::whereabouts(sources, key)))
-            .finish(&parse::paths(sources), pool)
+            .finish(&sources.iter().map(|source| source.path.as_str()).collect::<Vec<_>>(), pool)
     }
 
     /// The config of one node. Only the entry that matches this node must be complete.

@@ -46,9 +46,7 @@ fn storage(
             None
         }
         (None, None) => {
-            if !errors.has_taken("device") {
-                errors.add(wrong("neither [target] nor [device]"));
-            }
+            errors.add(wrong("neither [target] nor [device]"));
             None
         }
     }

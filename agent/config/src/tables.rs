@@ -6,7 +6,7 @@
 
 use super::{
     defaults,
-    form::{self, Word},
+    form::{self, Row},
     pattern::InitiatorName,
     plain_tables::{Boot, HealthConfig, LunConfig},
     source::Line,
@@ -15,12 +15,16 @@ use super::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use terms::{AbsPath, ChapAlg, ClientUrl, DiskLink, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
+use toml::Spanned;
 
 // Examples of lists. In the attribute itself they would need a feature of syn that this crate does not ask for.
 const PORTALS: [&str; 2] = ["192.168.10.5:3260", "[fd00::5]"];
 const CHAP_ALGS: [&str; 2] = ["SHA3-256", "SHA256"];
 const CLIENT_URLS: [&str; 2] = ["https://192.168.10.21:2379", "https://192.168.10.22:2379"];
 const LISTED: [&str; 2] = ["naa.60014051d8e4a3bd5a94f3f9a1a2b3c4", "naa.60014051d8e4a3bd5a94f3f9a1a2b3c5"];
+
+/// The list of entries, by its key.
+pub(super) const NODE: &str = "node";
 
 /// A whole config, of one file or of several merged ones.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -50,8 +54,9 @@ pub(super) struct Tables {
     pub health: HealthConfig,
     /// One table `[[node]]` for each node, or for all nodes that a pattern matches. A node uses the table that names it, and must find one. With `[device]` there may be no
     /// `[[node]]` at all; then every node uses the path of `[device]`. The tables of all files are added together.
-    #[serde(default, deserialize_with = "form::nodes")]
-    pub node: Vec<NodeTable>,
+    #[serde(default)]
+    #[schemars(with = "Vec<NodeTable>")]
+    pub node: Vec<Spanned<Row<NodeTable>>>,
 }
 
 /// The iSCSI target.
@@ -63,12 +68,10 @@ pub(super) struct TargetTable {
     pub iqn: Option<Iqn>,
     /// The addresses of the target, in order of preference: IPv4, `[IPv6]` or a host name. The port is 3260 unless it is given.
     /// Required.
-    #[serde(deserialize_with = "form::portals")]
     #[schemars(example = PORTALS)]
     pub portals: Option<Vec<Portal>>,
     /// How the target's portals are discovered: `"sendtargets"` asks the target for them, `"static"` uses the portals as written
     /// here.
-    #[serde(deserialize_with = "form::word")]
     pub discovery: Discovery,
     /// How long etcd's writes wait for an unreachable target before they fail and XFS shuts down. Whole seconds, one day at most.
     /// Under a multipath map multipathd decides by `no_path_retry`, which `render multipath` sets to this time.
@@ -87,7 +90,6 @@ pub(super) struct TargetTable {
     /// detected; iscsid then logs in again, and the kernel repeats the commands. The target must accept it, or no log-in succeeds.
     /// It costs both sides processor time. Without this key iscsid.conf decides, by default for none. A change counts from
     /// the next log-in on.
-    #[serde(deserialize_with = "form::optional_word")]
     #[schemars(example = &"crc32c")]
     pub digests: Option<Digests>,
     /// Whether dm-multipath must combine the paths to all portals. Then `apply` moves no data to the LUN without multipathd and
@@ -191,7 +193,6 @@ pub(super) struct EtcdTable {
     /// etcd's data directory.
     pub data_dir: AbsPath,
     /// What runs etcd: `"static-pod"`, the kubelet from a manifest, as on OpenShift; or `"systemd"`, a service unit. Required.
-    #[serde(deserialize_with = "form::optional_word")]
     #[schemars(example = "static-pod")]
     pub runtime: Option<RuntimeName>,
     /// etcd's unit, with `runtime = "systemd"`.
@@ -238,10 +239,6 @@ pub(super) enum RuntimeName {
     Systemd,
     /// The kubelet, from a manifest.
     StaticPod,
-}
-
-impl Word for RuntimeName {
-    const WORDS: &'static str = "\"static-pod\" or \"systemd\"";
 }
 
 /// etcd's cluster.
@@ -312,7 +309,6 @@ pub(super) struct NodeTable {
     pub machine_id: Option<String>,
     /// The node's initiator name, by which the target identifies it. No two nodes have the same. With a pattern it has
     /// `{hostname}` in it, which is the node's host name without its domain, in lower case. Required with a target.
-    #[serde(deserialize_with = "form::initiator")]
     #[schemars(example = "iqn.1994-05.com.redhat:master0")]
     #[schemars(with = "Option<Iqn>")]
     pub initiator: Option<InitiatorName>,
@@ -332,7 +328,6 @@ pub(super) struct NodeTable {
     /// The WWIDs of the LUNs for all nodes that a pattern matches, instead of `lun`. A node takes one of those that the target
     /// shows it: the one that it has stamped before, else the first one that is blank, large enough and free. It skips a LUN that
     /// holds anything else. From then on it takes that LUN and no other.
-    #[serde(deserialize_with = "form::wwids")]
     #[schemars(example = LISTED)]
     pub wwids: Option<Vec<Wwid>>,
     /// False for a node whose etcd stays on its local disk for now. A boot of such a node only looks at its LUN, and
@@ -342,9 +337,6 @@ pub(super) struct NodeTable {
     /// The file with this entry and its line; filled in after parsing.
     #[serde(skip)]
     pub written_in: Line,
-    /// Whether one of its keys was left out because of an error; filled in after parsing. Then nothing more is said of the entry.
-    #[serde(skip)]
-    pub has_error: bool,
 }
 
 impl Default for NodeTable {
@@ -359,7 +351,6 @@ impl Default for NodeTable {
             wwids: None,
             migrate: defaults::MIGRATE,
             written_in: Line::default(),
-            has_error: false,
         }
     }
 }

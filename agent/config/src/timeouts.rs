@@ -73,7 +73,7 @@ pub(super) fn validate(written: &TargetTable, errors: &mut Errors) -> Option<Tim
     };
     // The defaults with multipath are shorter.
     let [interval, timeout] = timeouts.pings(false);
-    if interval.0 + timeout.0 >= SCSI_COMMAND && !errors.has_taken("target.noop_interval") {
+    if interval.0 + timeout.0 >= SCSI_COMMAND {
         let both = format!("{timeout}, with a noop_interval of {interval}");
         let wanted = "less than 30s together, after which the kernel aborts a command";
         errors.add(ConfigError::value("target.noop_timeout", &both, wanted));

