@@ -8,7 +8,7 @@ use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
 };
-use std::{io, path::PathBuf, process::Stdio};
+use std::{future::poll_fn, io, path::PathBuf, process::Stdio, task::Poll};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{Child, Command},
@@ -83,35 +83,30 @@ impl Runner for SystemRunner {
     }
 
     fn run_all(&self, what: &[Invocation]) -> Vec<Result<Output, ExecError>> {
-        self.runtime.block_on(async {
-            let mut results: Vec<Option<Result<Output, ExecError>>> = what.iter().map(|_| None).collect();
-            let mut running: Vec<_> = what
-                .iter()
-                .map(|one| Box::pin(async move { self.run_one(one, &mut |_| {}).await }))
-                .collect();
-            // One task polls all of them, so each wake-up polls every program that still runs.
-            std::future::poll_fn(|context| {
-                for (slot, future) in results.iter_mut().zip(&mut running) {
-                    if slot.is_none()
-                        && let std::task::Poll::Ready(result) = future.as_mut().poll(context)
-                    {
-                        *slot = Some(result);
-                    }
-                }
-                if results.iter().all(Option::is_some) {
-                    std::task::Poll::Ready(())
-                } else {
-                    std::task::Poll::Pending
-                }
-            })
-            .await;
-            results.into_iter().flatten().collect()
-        })
+        let each = what.iter().map(|one| async move { self.run_one(one, &mut |_| {}).await });
+        self.runtime.block_on(join_all(each))
     }
 
     fn has(&self, tool: Tool) -> bool {
         find(tool).is_some()
     }
+}
+
+/// Waits for all of these together. The results are in their order.
+pub(super) async fn join_all<F: Future>(each: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = each.map(|one| (Box::pin(one), None)).collect();
+    poll_fn(|context| {
+        let mut all = true;
+        for (future, done) in running.iter_mut().filter(|(_, done)| done.is_none()) {
+            match future.as_mut().poll(context) {
+                Poll::Ready(result) => *done = Some(result),
+                Poll::Pending => all = false,
+            }
+        }
+        if all { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, done)| done).collect()
 }
 
 fn find(tool: Tool) -> Option<PathBuf> {

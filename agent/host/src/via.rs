@@ -48,7 +48,7 @@ impl Via {
         limit: Duration,
     ) -> Vec<Result<Output, ExecError>> {
         let each = nodes.iter().map(|node| ask(self.to(node, what), limit));
-        host.wait(futures_util::future::join_all(each))
+        host.wait(system::join_all(each))
     }
 
     /// Runs a command on one node to its end. What it prints goes where this process prints.

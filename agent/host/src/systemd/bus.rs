@@ -1,98 +1,166 @@
 //! A connection to PID 1 over the system bus.
 
 use super::{
-    conversation::Conversation,
-    error::{Broken, SystemdError},
-    proxies::ManagerProxy,
-    socket,
+    error::{SystemdError, explain},
+    unit::{Properties, Unit},
 };
-use crate::Host;
-use std::collections::HashMap;
-use tokio::net::UnixStream;
+use crate::{Host, Interrupt};
+use std::{
+    future::{Future, pending},
+    time::Duration,
+};
+use tokio::{net::UnixStream, task::yield_now, time::sleep};
 use zbus::{
-    Connection, ObjectPath, OwnedVariant,
+    Connection, ObjectPath, OwnedObjectPath, Variant,
     connection::Builder,
-    fdo::{DBusProxy, PropertiesProxy},
-    names::{BusName, InterfaceName, OwnedUniqueName},
+    fdo::PropertiesProxy,
+    names::InterfaceName,
+    proxy::{self, CacheProperties},
 };
 
+/// The socket of the system bus. `$DBUS_SYSTEM_BUS_ADDRESS` is not used: the caller must not decide which process gets
+/// root's requests to start units.
+const SOCKET: &str = "/run/dbus/system_bus_socket";
 /// systemd's name on the bus.
 pub(super) const SYSTEMD: &str = "org.freedesktop.systemd1";
-/// Its one manager.
-pub(super) const MANAGER_PATH: &str = "/org/freedesktop/systemd1";
-/// The interface of the manager: org.freedesktop.systemd1(5).
-pub(super) const MANAGER: &str = "org.freedesktop.systemd1.Manager";
+/// How long a question may take. It is libdbus's own limit for the answer to a call.
+pub(super) const ASK_LIMIT: Duration = Duration::from_secs(25);
 
-/// A connection, and the conversation that it serves.
+/// What this program uses of systemd's manager: org.freedesktop.systemd1(5), as of systemd 252.
+#[zbus::proxy(
+    interface = "org.freedesktop.systemd1.Manager",
+    default_service = "org.freedesktop.systemd1",
+    default_path = "/org/freedesktop/systemd1"
+)]
+pub(super) trait Manager {
+    /// Loads a unit, if it is not loaded; its object.
+    fn load_unit(&self, name: &str) -> zbus::Result<OwnedObjectPath>;
+    /// Queues a job; its object.
+    fn start_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
+    /// Queues a job; its object.
+    fn stop_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
+    /// Queues a job; its object.
+    fn restart_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
+    /// Makes a unit without a file and queues its start; its job. `auxiliary` are further units.
+    fn start_transient_unit(
+        &self,
+        name: &str,
+        mode: &str,
+        properties: &[(&str, Variant<'_>)],
+        auxiliary: &[(&str, Vec<(&str, Variant<'_>)>)],
+    ) -> zbus::Result<OwnedObjectPath>;
+    /// Forgets that a unit failed.
+    fn reset_failed_unit(&self, name: &str) -> zbus::Result<()>;
+    /// Reads the unit files anew.
+    fn reload(&self) -> zbus::Result<()>;
+    /// `running`, `stopping` and others.
+    #[zbus(property)]
+    fn system_state(&self) -> zbus::Result<String>;
+}
+
+/// A connection to PID 1.
 #[derive(Debug)]
-pub(super) struct Bus<'h> {
-    pub(super) connection: Connection,
+pub(super) struct Bus {
+    connection: Connection,
     /// systemd's manager.
     pub(super) manager: ManagerProxy<'static>,
-    /// Dropped last: its runtime ends what the connection has left.
-    pub(super) conversation: Conversation<'h>,
 }
 
-impl<'h> Bus<'h> {
-    /// Connects.
-    pub(super) fn connect(host: &Host, conversation: Conversation<'h>) -> Result<Self, SystemdError> {
-        has_no_null(&conversation)?;
-        let path = host.root.locate(socket::SOCKET);
-        let stream = conversation.wait(async { Ok(UnixStream::connect(path).await) })?;
-        let stream = stream.map_err(|source| SystemdError::NoBus { path: socket::SOCKET.into(), source })?;
-        let (connection, manager) = conversation.wait(async {
-            let connection = Builder::socket(socket::split(stream)).build().await?;
-            let manager = ManagerProxy::new(&connection).await?;
-            Ok((connection, manager))
-        })?;
-        Ok(Self { connection, manager, conversation })
+impl Bus {
+    /// Loads a unit, and reads its properties.
+    pub(super) async fn unit(&self, name: &str) -> zbus::Result<Unit> {
+        let path = self.manager.load_unit(name).await?;
+        Unit::read(name, async |interface| self.properties(&path, interface).await).await
     }
 
-    /// The same connection, for a question about another unit.
-    pub(super) fn about(&mut self, unit: &'h str) -> Result<&Self, SystemdError> {
-        self.conversation.about(unit);
-        has_no_null(&self.conversation)?;
-        Ok(self)
-    }
-
-    /// All properties of one interface of an object, as of one moment.
-    pub(super) fn properties(
-        &self,
-        path: &ObjectPath<'_>,
-        interface: &str,
-    ) -> Result<HashMap<String, OwnedVariant>, SystemdError> {
-        self.conversation.wait(async {
-            let object = self.object(path).await?;
-            Ok(object.get_all(InterfaceName::try_from(interface)?).await?)
-        })
-    }
-
-    /// The manager's property `SystemState`: `running`, `stopping` and others.
-    pub(super) fn system_state(&self) -> Result<String, SystemdError> {
-        self.conversation.wait(async {
-            let path = ObjectPath::try_from(MANAGER_PATH)?;
-            let manager = self.object(&path).await?;
-            String::try_from(manager.get(InterfaceName::try_from(MANAGER)?, "SystemState").await?)
-        })
-    }
-
-    /// The properties of an object of systemd's. `GetAll` gives those of one moment; a proxy with a property for each would
-    /// ask for each apart, or keep a copy that PID 1's signals bring up to date.
-    async fn object<'a>(&self, path: &'a ObjectPath<'a>) -> zbus::Result<PropertiesProxy<'a>> {
-        PropertiesProxy::builder(&self.connection).destination(SYSTEMD).path(path).build().await
-    }
-
-    /// The connection that is PID 1's now, as the bus names it.
-    pub(super) async fn owner_of_systemd(&self) -> zbus::Result<OwnedUniqueName> {
-        let bus = DBusProxy::new(&self.connection).await?;
-        Ok(bus.get_name_owner(BusName::try_from(SYSTEMD)?).await?)
+    /// Reads all properties of one interface of an object, as of one moment. A proxy with a property for each would ask for
+    /// each apart, or keep a copy that PID 1's signals bring up to date.
+    async fn properties(&self, path: &ObjectPath<'_>, interface: &str) -> zbus::Result<Properties> {
+        let object =
+            PropertiesProxy::builder(&self.connection).destination(SYSTEMD).path(path).build().await?;
+        Ok(object.get_all(InterfaceName::try_from(interface)?).await?)
     }
 }
 
-/// A text with a zero byte would end the connection.
-fn has_no_null(conversation: &Conversation<'_>) -> Result<(), SystemdError> {
-    match conversation.unit().contains('\0') {
-        true => Err(conversation.confused(Broken::Null.to_string())),
-        false => Ok(()),
+/// One piece of work with one unit, its time limit and what ends it early. Errors name it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Task<'a> {
+    /// A gerund: what is about to be done with the unit.
+    pub(super) doing: &'static str,
+    pub(super) unit: &'a str,
+    pub(super) limit: Duration,
+    pub(super) interrupt: Option<&'a Interrupt>,
+}
+
+impl<'a> Task<'a> {
+    /// A question: 25 s at most, not interrupted.
+    pub(super) fn ask(doing: &'static str, unit: &'a str) -> Self {
+        Self { doing, unit, limit: ASK_LIMIT, interrupt: None }
     }
+
+    /// Connects and works. The limit is for both.
+    pub(super) fn run<T>(
+        self,
+        host: &Host,
+        work: impl AsyncFnOnce(&Bus) -> zbus::Result<T>,
+    ) -> Result<T, SystemdError> {
+        wait(
+            host,
+            self.within(async { work(&self.dial(host).await?).await.map_err(|error| self.explain(error)) }),
+        )
+    }
+
+    /// Connects, within the limit.
+    pub(super) async fn connect(self, host: &Host) -> Result<Bus, SystemdError> {
+        self.within(self.dial(host)).await
+    }
+
+    /// Reads what PID 1 knows about the unit, within the limit.
+    pub(super) async fn read(self, bus: &Bus) -> Result<Unit, SystemdError> {
+        self.within(async { bus.unit(self.unit).await.map_err(|error| self.explain(error)) }).await
+    }
+
+    async fn dial(self, host: &Host) -> Result<Bus, SystemdError> {
+        let stream = UnixStream::connect(host.root.locate(SOCKET)).await.and_then(UnixStream::into_std);
+        let stream = stream.map_err(|source| SystemdError::NoBus { path: SOCKET.into(), source })?;
+        let bus = async {
+            let connection = Builder::unix_stream(stream).build().await?;
+            // A cache is kept up to date by signals. Nothing here needs one.
+            let manager =
+                proxy::Builder::new(&connection).cache_properties(CacheProperties::No).build().await?;
+            Ok(Bus { connection, manager })
+        };
+        bus.await.map_err(|error| self.explain(error))
+    }
+
+    /// Waits for work, for the limit or for the interrupt, whichever is first.
+    async fn within<T>(self, work: impl Future<Output = Result<T, SystemdError>>) -> Result<T, SystemdError> {
+        let Self { doing, unit, limit, interrupt } = self;
+        let interrupted = async {
+            match interrupt {
+                Some(interrupt) => interrupt.requested().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased; // an interrupt that is already there leaves nothing queued
+            () = interrupted => Err(SystemdError::Interrupted { doing, unit: unit.to_owned() }),
+            () = sleep(limit) => Err(SystemdError::TimedOut { doing, unit: unit.to_owned(), limit }),
+            done = work => done,
+        }
+    }
+
+    fn explain(self, error: zbus::Error) -> SystemdError {
+        explain(error, self.doing, self.unit)
+    }
+}
+
+/// Waits for work with a connection, and then until the connection is closed. zbus reads its socket in a task, which ends, and
+/// closes the socket, when the runtime runs again.
+pub(super) fn wait<T>(host: &Host, work: impl Future<Output = T>) -> T {
+    host.wait(async {
+        let done = work.await;
+        yield_now().await;
+        done
+    })
 }

@@ -21,14 +21,16 @@ pub enum SystemdError {
         /// The unit.
         unit: String,
     },
-    /// The job did not end with the result `done`.
-    #[error("{doing} {unit}: the job ended as `{result}`; see `journalctl -u {unit}`")]
+    /// The job has ended, and the unit is not as it should be.
+    #[error("{doing} {unit} failed: it is `{state}` now (`{result}`); see `journalctl -u {unit}`")]
     JobFailed {
         /// What the job was to do, a gerund.
         doing: &'static str,
         /// The unit.
         unit: String,
-        /// As systemd says it: `failed`, `timeout`, `dependency`, `canceled` and others.
+        /// The unit's state.
+        state: String,
+        /// The result of its last run (`exit-code`, `timeout`, `success`), or its finer state where it has no result.
         result: String,
     },
     /// The time limit was reached. A queued job continues in systemd.
@@ -67,9 +69,9 @@ pub enum SystemdError {
     },
 }
 
-/// Why a conversation failed without an error reply.
+/// Why work failed without an error reply.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+enum Broken {
     /// The connection ended.
     #[error("the connection to the bus broke: {0}; try again, and see `systemctl status dbus.socket`")]
     Lost(zbus::Error),
@@ -79,23 +81,15 @@ pub(super) enum Broken {
     /// An answer of another type, or one that is not D-Bus.
     #[error("what came over the bus cannot be read: {0}; please report it, with `systemctl --version`")]
     Unreadable(zbus::Error),
-    /// Signals came faster than they were taken.
-    #[error("more signals came than can be kept; try again")]
-    Flooded,
-    /// A name that no message can carry; zbus would send it, and the bus would hang up.
-    #[error("an argument holds a null character")]
-    Null,
 }
 
-/// What an error of zbus means for a conversation that is about to do `doing` with `unit`.
+/// Returns the error of work that was about to do `doing` with `unit`.
 pub(super) fn explain(error: zbus::Error, doing: &str, unit: &str) -> SystemdError {
     let whole = format!("{doing} {unit}");
-    let (name, said) = match &error {
-        zbus::Error::MethodError(name, said, _) => (name.as_str().to_owned(), said.as_deref()),
-        zbus::Error::FDO(error) => (error.name().as_str().to_owned(), error.description()),
-        _ => return SystemdError::Other { doing: whole, said: one_line(&broken(error).to_string()) },
+    let Some((name, said)) = reply(&error) else {
+        return SystemdError::Other { doing: whole, said: one_line(&broken(error).to_string()) };
     };
-    let said = one_line(said.unwrap_or_default());
+    let said = one_line(said);
     match name.as_str() {
         "org.freedesktop.systemd1.NoSuchUnit" => SystemdError::NoSuchUnit { unit: unit.to_owned() },
         "org.freedesktop.DBus.Error.AccessDenied"
@@ -105,6 +99,24 @@ pub(super) fn explain(error: zbus::Error, doing: &str, unit: &str) -> SystemdErr
         }
         _ => SystemdError::Other { doing: whole, said: format!("{said} ({name})") },
     }
+}
+
+/// Returns true if PID 1 has no connection at this moment, as during `systemctl daemon-reexec`, which keeps its jobs.
+pub(super) fn is_reexecuting(error: &zbus::Error) -> bool {
+    let Some((name, _)) = reply(error) else { return false };
+    let gone = ["NoReply", "ServiceUnknown", "NameHasNoOwner"];
+    name.strip_prefix("org.freedesktop.DBus.Error.")
+        .is_some_and(|name| gone.contains(&name) || name.starts_with("Spawn."))
+}
+
+/// The name of an error reply, and what it says.
+fn reply(error: &zbus::Error) -> Option<(String, &str)> {
+    let (name, said) = match error {
+        zbus::Error::MethodError(name, said, _) => (name.to_string(), said.as_deref()),
+        zbus::Error::FDO(error) => (error.name().to_string(), error.description()),
+        _ => return None,
+    };
+    Some((name, said.unwrap_or_default()))
 }
 
 fn broken(error: zbus::Error) -> Broken {

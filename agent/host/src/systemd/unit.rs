@@ -1,6 +1,5 @@
 //! What PID 1 knows of a unit.
 
-use super::{bus::Bus, error::SystemdError};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use zbus::{OwnedObjectPath, OwnedVariant};
@@ -66,19 +65,21 @@ impl Unit {
             && self.main_pid.is_none()
             && !self.job_pending
     }
-}
 
-/// Loads the unit and reads its properties.
-pub(super) fn read(bus: &Bus<'_>, name: &str) -> Result<Unit, SystemdError> {
-    let path = bus.conversation.wait(bus.manager.load_unit(name))?;
-    let general = bus.properties(&path, "org.freedesktop.systemd1.Unit")?;
-    let kind = Kind::of(name);
-    let special = match kind {
-        Kind::Service => bus.properties(&path, "org.freedesktop.systemd1.Service")?,
-        Kind::Mount => bus.properties(&path, "org.freedesktop.systemd1.Mount")?,
-        Kind::Other => Properties::new(),
-    };
-    parse(kind, general, special).map_err(|said| bus.conversation.confused(said))
+    /// Reads a unit with what asks for all properties of an interface.
+    pub(super) async fn read(
+        name: &str,
+        all: impl AsyncFn(&str) -> zbus::Result<Properties>,
+    ) -> zbus::Result<Self> {
+        let general = all("org.freedesktop.systemd1.Unit").await?;
+        let kind = Kind::of(name);
+        let special = match kind {
+            Kind::Service => all("org.freedesktop.systemd1.Service").await?,
+            Kind::Mount => all("org.freedesktop.systemd1.Mount").await?,
+            Kind::Other => Properties::new(),
+        };
+        parse(kind, general, special).map_err(zbus::Error::Failure)
+    }
 }
 
 /// The types of units that have properties of their own here.
@@ -99,7 +100,8 @@ impl Kind {
     }
 }
 
-type Properties = HashMap<String, OwnedVariant>;
+/// The properties of an interface of an object.
+pub(super) type Properties = HashMap<String, OwnedVariant>;
 
 fn parse(kind: Kind, mut general: Properties, mut special: Properties) -> Result<Unit, String> {
     let (_number, job) = take::<(u32, OwnedObjectPath)>(&mut general, "Job")?;
