@@ -14,7 +14,7 @@ program=$bin/etcd-lun
 kept=/var/lib/etcd-lun/program
 packed=/usr/local/lib/etcd-lun/program.xz
 link=/usr/local/bin/etcd-lun
-# What `fetch` has to say, so that the journal has it once, under etcd-lun-program.service.
+# The messages of `fetch`, so that the journal has them once, under etcd-lun-program.service.
 said=/run/etcd-lun-program.error
 pull_secret=/var/lib/kubelet/config.json
 

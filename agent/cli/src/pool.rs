@@ -29,11 +29,10 @@ pub(super) enum Verb {
     Health(HealthOptions),
     /// Move the nodes of the config one after the other, each when the cluster is whole again
     #[command(
-        after_help = "First it asks every node for its plan, and changes nothing unless all of them answer and none \
-                            refuses. A node whose entry has `migrate = false` is passed by. A refusal for the sake of the cluster may pass, because a run may be at work on a \
-                            node: it asks again for two minutes. Then it runs `etcd-lun apply` on one node, waits until \
-                            each member of the cluster is healthy, and goes on to the next. It stops at the first failure. If you run it again, it goes \
-                            on where it ended: a node with nothing to do is left out."
+        after_help = "It first asks every node for its plan, and changes nothing if one does not answer or refuses. \
+                      Then it runs `etcd-lun apply` on one node after the other, each when all members of the \
+                      cluster are healthy. It stops at the first failure. Run it again to go on: a node with nothing to \
+                      do, or with `migrate = false`, is skipped."
     )]
     Apply(ApplyOptions),
 }
