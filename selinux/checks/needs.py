@@ -82,6 +82,7 @@ NEEDS = [
     ("node-exporter's pod reads the metrics", "spc_t", "etcd_lun_metrics_t", "file", "open read"),
     ("restorecon labels the metrics", "setfiles_t", "etcd_lun_metrics_t", "dir", "relabelto relabelfrom"),
     ("how long tasks wait for disks", DOMAIN, "proc_psi_t", "file", "open read"),
+    ("the route to a portal", DOMAIN, DOMAIN, "udp_socket", "create connect getattr"),
     ("the route to a portal", DOMAIN, DOMAIN, "netlink_route_socket", "create read write nlmsg_read"),
     ("messages with fields to the journal", DOMAIN, "syslogd_t", "unix_dgram_socket", "sendto"),
     ("naming the verified device to systemd", HANDS, "etcd_lun_hands_run_t", "lnk_file", "create unlink"),

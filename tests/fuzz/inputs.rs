@@ -332,31 +332,6 @@ pub(super) fn discovery() -> Input {
     }
 }
 
-/// What a portal answers `config init`.
-pub(super) fn send_targets() -> Input {
-    Input {
-        name: "a portal, its targets",
-        corpus: texts(&[
-            "TargetName=iqn.2024-02.com.example:etcd\0TargetAddress=10.77.0.1:3260,1\0TargetAddress=[fd80::1]:860,2\0",
-            "TargetName=eui.02004567a425678d\0TargetName=iqn.2024-02.com.example:b\0TargetAddress=san-1:3260,1\0",
-        ]),
-        holds: Box::new(|text| {
-            let found = iscsi::parse_targets(text, &"10.0.0.1".parse().unwrap());
-            for one in &found.targets {
-                assert!(
-                    one.target.bytes().all(|byte| byte.is_ascii_graphic()) && one.target.len() <= 223,
-                    "{one:?}"
-                );
-                assert!(
-                    one.portal.as_ref().is_none_or(|at| at.to_string().parse::<Portal>().as_ref() == Ok(at))
-                );
-            }
-            assert!(found.skipped.iter().all(|line| !line.contains(char::is_control)), "{found:?}");
-            !found.targets.is_empty()
-        }),
-    }
-}
-
 /// The attributes of a session. The text has one line for each.
 pub(super) fn sessions() -> Input {
     const ATTRIBUTES: [&str; 7] =

@@ -77,4 +77,4 @@ macro_rules! fuzzed {
     )* };
 }
 
-fuzzed! { config record stamp mountinfo locks udev blkid superblock iscsi_record discovery send_targets sessions }
+fuzzed! { config record stamp mountinfo locks udev blkid superblock iscsi_record discovery sessions }

@@ -146,7 +146,7 @@ pub(super) enum Config {
     /// Ask a few questions, and write a first config
     #[command(
         after_help = "The questions are on standard error. The answers are lines of standard input, so they can also \
-                            come from a file. On a terminal it asks the portals for the target's name, without CHAP."
+                            come from a file."
     )]
     Init(init::Options),
     /// Print a config to begin with

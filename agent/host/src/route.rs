@@ -1,96 +1,63 @@
-//! The interface for packets to an address, as the kernel's rules and routes have it (rtnetlink(7)), and how large they may be.
-//! And whether somebody listens there.
+//! The interface for packets to an address, and how large they may be; and whether somebody listens there.
 
 use super::Host;
-use futures_util::TryStreamExt as _;
-use nix::errno::Errno;
-use rtnetlink::{
-    Error, Handle, RouteMessageBuilder,
-    packet_route::{
-        link::LinkAttribute,
-        route::{RouteAttribute, RouteMetric},
-    },
+use nix::{
+    errno::Errno,
+    ifaddrs::getifaddrs,
+    sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage},
 };
 use std::{
     io,
-    net::{IpAddr, TcpStream, ToSocketAddrs as _, UdpSocket},
+    net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket},
+    os::fd::AsRawFd as _,
     time::Duration,
 };
 use terms::Portal;
-
-/// How long the kernel may take for an answer. It answers at once; this only keeps a defect from blocking forever.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// Where packets to an address leave this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
     /// The interface.
     pub interface: String,
-    /// The most bytes that a packet may have (MTU): the route's own limit, else the interface's.
+    /// The most bytes that a packet over the interface may have (MTU).
     pub mtu: Option<u32>,
 }
 
-/// Where packets to an address leave this machine; none if there is no route.
+/// Returns where packets to an address leave this machine; none if there is no route.
 ///
 /// The kernel decides as it would for a packet of this process: by its rules first (`ip rule`), then by the tables that
-/// these name. Not considered are rules for a mark, because iscsid sets none.
+/// these name. It chooses the address from which a socket sends, and the interface is the one that has this address.
 pub fn outgoing(host: &Host, address: IpAddr) -> io::Result<Option<Outgoing>> {
-    let failed =
-        |what: String| io::Error::other(format!("asking the kernel for the route to {address}: {what}"));
-    host.wait(async {
-        let (connection, handle, _unasked) = rtnetlink::new_connection()?;
-        // In this task and not in one of its own, so that nothing is left when the answer is here.
-        tokio::select! {
-            () = connection => Err(failed("the connection ended".into())),
-            () = tokio::time::sleep(LIMIT) => Err(failed(format!("no answer within {} s", LIMIT.as_secs()))),
-            found = ask(&handle, address.to_canonical()) => found.map_err(|error| failed(error.to_string())),
-        }
-    })
+    let failed = |error| io::Error::other(format!("asking the kernel for the route to {address}: {error}"));
+    let Some(from) = source(address.to_canonical()).map_err(failed)? else { return Ok(None) };
+    let mut interfaces = getifaddrs().map_err(|errno| failed(errno.into()))?;
+    let has = |at: &SockaddrStorage| match from {
+        IpAddr::V4(from) => at.as_sockaddr_in().is_some_and(|at| at.ip() == from),
+        IpAddr::V6(from) => at.as_sockaddr_in6().is_some_and(|at| at.ip() == from),
+    };
+    let Some(found) = interfaces.find(|one| one.address.as_ref().is_some_and(has)) else { return Ok(None) };
+    let interface = found.interface_name;
+    let mtu = host.root.read_opt(format!("/sys/class/net/{interface}/mtu"))?;
+    Ok(Some(Outgoing { mtu: mtu.and_then(|text| text.trim().parse().ok()), interface }))
 }
 
-async fn ask(handle: &Handle, address: IpAddr) -> Result<Option<Outgoing>, Error> {
-    let prefix = if address.is_ipv4() { 32 } else { 128 };
-    let wanted = RouteMessageBuilder::<IpAddr>::new().destination_prefix(address, prefix);
-    let wanted = wanted.map_err(|error| Error::InvalidNla(error.to_string()))?.build();
-    let route = match handle.route().get(wanted).execute().try_next().await {
-        Ok(route) => route,
-        Err(Error::NetlinkError(error)) if leads_nowhere(error.raw_code()) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let attributes = route.map(|route| route.attributes).unwrap_or_default();
-    let leaves_by = |attribute: &RouteAttribute| match attribute {
-        RouteAttribute::Oif(index) => Some(*index),
-        _ => None,
-    };
-    let Some(index) = attributes.iter().find_map(leaves_by) else { return Ok(None) };
-    let Some(link) = handle.link().get().match_index(index).execute().try_next().await? else {
-        return Ok(None);
-    };
-    let (mut interface, mut mtu) = (None, attributes.iter().find_map(own_limit));
-    for attribute in link.attributes {
-        match attribute {
-            LinkAttribute::IfName(name) => interface = Some(name),
-            LinkAttribute::Mtu(bytes) => mtu = mtu.or(Some(bytes)),
-            _ => {}
-        }
+/// Returns the address from which a packet to this one is sent. Nothing is sent to find it.
+fn source(to: IpAddr) -> io::Result<Option<IpAddr>> {
+    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let asking = socket::socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    // The port does not matter for the route.
+    match socket::connect(asking.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(to, 9))) {
+        Ok(()) => Ok(Some(UdpSocket::from(asking).local_addr()?.ip())),
+        Err(errno) if leads_nowhere(errno) => Ok(None),
+        Err(errno) => Err(errno.into()),
     }
-    Ok(interface.map(|interface| Outgoing { interface, mtu }))
 }
 
-/// The limit of the route itself: one that was configured, or that the kernel has learnt from a router on the way.
-fn own_limit(attribute: &RouteAttribute) -> Option<u32> {
-    let RouteAttribute::Metrics(metrics) = attribute else { return None };
-    metrics.iter().find_map(|metric| match metric {
-        RouteMetric::Mtu(bytes) => Some(*bytes),
-        _ => None,
-    })
-}
-
-/// Whether the kernel's answer means that it drops such a packet: no route, or an `unreachable`, `prohibit` or `blackhole`
-/// one (ip-route(8)). Any other error says nothing about the route.
-fn leads_nowhere(code: i32) -> bool {
-    let nowhere = [Errno::ENETUNREACH, Errno::EHOSTUNREACH, Errno::EACCES, Errno::EINVAL];
-    nowhere.contains(&Errno::from_raw(-code))
+/// True if the kernel drops such a packet: no route, or an `unreachable`, `prohibit` or `blackhole` one (ip-route(8)). Any
+/// other error says nothing about the route.
+fn leads_nowhere(errno: Errno) -> bool {
+    [Errno::ENETUNREACH, Errno::EHOSTUNREACH, Errno::EACCES, Errno::EINVAL, Errno::EADDRNOTAVAIL]
+        .contains(&errno)
 }
 
 /// Whether all addresses of this name, or this address itself, are this machine's own. Only such an address can be bound.
@@ -108,7 +75,7 @@ pub fn is_own(name: &str) -> io::Result<bool> {
 }
 
 /// How long a portal may take to accept a connection. A live one takes milliseconds.
-pub const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(2);
 
 /// True if a portal accepts a connection within [`CONNECT`]. It ends at once.
 pub fn accepts(portal: &Portal) -> bool {
@@ -135,7 +102,9 @@ mod tests {
 
     #[test]
     fn to_this_machine() {
-        assert_eq!(leads("127.0.0.1").as_deref(), Some("lo"));
+        let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
+        let mtu = host.root.read_opt("/sys/class/net/lo/mtu").unwrap().unwrap().trim().parse().unwrap();
+        assert_eq!(out("127.0.0.1"), Some(Outgoing { interface: "lo".into(), mtu: Some(mtu) }));
     }
 
     /// Needs root: it makes a network namespace for its thread.
@@ -156,17 +125,16 @@ mod tests {
             "link set ens5 up",
             "link set far5 up",
             "address add 10.8.0.1/24 dev ens4",
+            "address add 10.7.0.1/24 dev ens5",
             "route add 10.9.0.0/16 via 10.8.0.2",
             "route add 10.9.0.0/16 dev ens5 metric 100",
             "route add 10.9.0.0/24 dev ens5 table 100",
             "rule add to 10.9.0.5 lookup 100",
-            "link set ens5 mtu 9000",
-            "route add 10.11.0.0/16 dev ens5",
-            "route add 10.12.0.0/16 dev ens5 mtu 1400",
             "route add unreachable 10.9.1.0/24",
             "route add prohibit 10.9.2.0/24",
             "route add blackhole 10.9.3.0/24",
             "address add 2001:db8::1/64 dev ens4 nodad",
+            "address add 2001:db8:7::1/64 dev ens5 nodad",
             "route add unreachable 2001:db8:1::/64",
             "route add 2001:db8:2::/64 dev ens5 table 100",
             "-6 rule add to 2001:db8:2::/64 lookup 100",
@@ -191,7 +159,5 @@ mod tests {
         ] {
             assert_eq!(leads(to).as_deref(), by, "{to}");
         }
-        let limit = |to: &str| out(to).and_then(|out| out.mtu);
-        assert_eq!(["10.8.0.7", "10.11.0.1", "10.12.0.1"].map(limit), [1500, 9000, 1400].map(Some));
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::Host;
 use std::{collections::BTreeSet, io, net::Ipv6Addr, time::Duration};
-use terms::{Chap, INTERFACE, Iqn, MAX_ISCSI_NAME, Portal};
+use terms::{Chap, INTERFACE, Iqn, Portal};
 
 /// A target at one of its portals, as it was announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,40 +137,6 @@ pub fn parse_discovered(text: &str) -> Announced {
     found
 }
 
-/// Parses what a portal itself answers to SendTargets (RFC 7143, appendix C): each name is followed by its addresses. A target
-/// without any is at the portal that was asked.
-pub fn parse_targets(said: &[u8], asked: &Portal) -> Announced {
-    let mut found = Announced::default();
-    let mut name: Option<(String, bool)> = None;
-    let here = |name: Option<(String, bool)>, found: &mut Announced| {
-        if let Some((target, false)) = name {
-            found.targets.push(Discovered { target, portal: Some(asked.clone()), tpgt: None });
-        }
-    };
-    for part in said.split(|byte| *byte == 0).filter(|part| !part.is_empty()) {
-        let text = String::from_utf8_lossy(part);
-        // What somebody else's machine says is printed on a terminal.
-        let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-        match (text.split_once('='), &mut name) {
-            (Some(("TargetName", target)), _) if plain && (1..=MAX_ISCSI_NAME).contains(&target.len()) => {
-                here(name.replace((target.to_owned(), false)), &mut found);
-            }
-            (Some(("TargetAddress", address)), Some((target, has_address))) if plain => {
-                let (address, tag) = address.rsplit_once(',').unwrap_or((address, ""));
-                let portal = parse_portal(address).or_else(|| address.parse().ok());
-                found.targets.push(Discovered { target: target.clone(), portal, tpgt: tag.parse().ok() });
-                *has_address = true;
-            }
-            _ => {
-                let line: String = text.chars().take(MAX_ISCSI_NAME).collect();
-                found.skipped.push(format!("`{}`", line.escape_debug()));
-            }
-        }
-    }
-    here(name, &mut found);
-    found
-}
-
 /// iscsiadm puts brackets around every host without a dot: around IPv6 addresses, and also around short names
 /// (`idbm_print_node_flat`, usr/idbm.c).
 fn parse_portal(text: &str) -> Option<Portal> {
@@ -191,16 +157,6 @@ mod tests {
 
     const DISCOVERY: &str = "iscsiadm -m discoverydb -t sendtargets -p 10.0.0.1:3260";
     const LIMIT: Duration = Duration::from_secs(20);
-
-    #[test]
-    fn a_portals_own_answer() {
-        let odd = parse_targets(
-            b"TargetAddress=1.1.1.1:1,1\0TargetName=a b\0X\0TargetName=\x1b[2J\0",
-            &"10.0.0.1".parse().unwrap(),
-        );
-        assert_eq!((odd.targets.len(), odd.skipped.len()), (0, 4));
-        assert!(odd.skipped.iter().all(|line| !line.contains('\u{1b}')), "{odd:?}");
-    }
 
     #[test]
     fn answers() {

@@ -17,12 +17,11 @@ mod lock;
 mod login;
 mod own;
 mod record;
-mod sendtargets;
 mod session;
 
 pub use daemon::keeps_sessions_in_use;
 pub use database::CHAP_ALGS;
-pub use discovery::{Announced, Discovered, discover, parse_discovered, parse_targets};
+pub use discovery::{Announced, Discovered, discover, parse_discovered};
 pub use exit::{IscsiError, IscsiExit};
 pub use initiator::{initiator_name, set_initiator_name};
 pub use leftover::{delete_record, recorded, recorded_by_others};
@@ -30,7 +29,6 @@ pub use lock::clear_stale_lock;
 pub use login::{LogIn, log_in, log_out};
 pub use own::{drop_own_records, use_interface, use_own_records};
 pub use record::{Record, Settings, record, write_record};
-pub use sendtargets::{AskError, send_targets};
 pub use session::{scan, sessions, sessions_of, set_recovery_timeout};
 
 use command::{DATABASE_LIMIT, iscsiadm};

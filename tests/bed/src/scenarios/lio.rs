@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::login::{NO_DISCOVERY, NO_LOGIN, first_config};
+use super::login::{NO_DISCOVERY, NO_LOGIN};
 use super::{Declined, carries, check, failed, faults, paths, refused, unhealthy};
 use crate::host::Output;
 use crate::net::{Machine, Path};
@@ -73,7 +73,6 @@ fn ways_in(stage: &mut Stage, target: &Node) -> Result<()> {
             target.ok("targetcli /iscsi set discovery_auth enable=0")?;
         }
         let own = wwid(&set_up(target)?, "master-0")?;
-        asked_from_a_desk(stage, target, wanted.discovery_chap.is_none())?;
         // Under multipath each path must lead to the same LUN.
         let wanted = Wanted { wwid: Some(own), ..wanted };
         stage.configure(&wanted)?;
@@ -81,20 +80,6 @@ fn ways_in(stage: &mut Stage, target: &Node) -> Result<()> {
             paths::prepare_multipathd(stage)?;
         }
         there_and_back(stage, sessions).context(told)?;
-    }
-    Ok(())
-}
-
-/// With CHAP for discovery LIO shows nothing to a machine without it. Set so, as many arrays are, it shows a target only to an
-/// initiator that it allows.
-fn asked_from_a_desk(stage: &Stage, target: &Node, open: bool) -> Result<()> {
-    let said = first_config(stage, &portal(), scene::INITIATOR, IQN)?;
-    let wanted = if open { format!("it shows {IQN}") } else { "it may want CHAP".into() };
-    carries(&said, &[&wanted])?;
-    if open {
-        target.ok(&format!("targetcli /iscsi/{IQN}/tpg1 set attribute demo_mode_discovery=0"))?;
-        let said = first_config(stage, &portal(), "iqn.1994-05.com.redhat:nobody", IQN)?;
-        carries(&said, &["it shows no target"])?;
     }
     Ok(())
 }
