@@ -97,13 +97,22 @@ fn text() -> String {
          config. For an editor with Taplo, such as \"Even Better TOML\", the first line of the config names that file: \
          `#:schema ./etcd-lun.schema.json`. This page is made from the schema.\n",
     );
+    let mut listed: Vec<(&str, String)> = Vec::new();
     for (name, pointer) in TABLES {
         let table = schema.pointer(pointer).unwrap();
         let _ = writeln!(text, "\n## `{name}`\n\n{}\n", one_line(table["description"].as_str().unwrap()));
+        let mut items = String::new();
         for key in keys(table) {
             let (word, value) = key.value();
-            let _ = writeln!(text, "- `{}`: {} {word} `{value}`.", key.name, key.about);
+            let _ = writeln!(items, "- `{}`: {} {word} `{value}`.", key.name, key.about);
         }
+        match listed.iter().find(|(_, other)| *other == items) {
+            Some((same, _)) => {
+                let _ = writeln!(text, "See `{same}` for them.");
+            }
+            None => text.push_str(&items),
+        }
+        listed.push((name, items));
     }
     text.push_str("\n## Why these defaults\n\n");
     for reason in reasons() {

@@ -23,13 +23,13 @@ fn on_lun(node: &Node) -> Result<&Record, Outcome> {
     }
 }
 
-/// Whether etcd's data is certainly still on the local disk, and nothing is mounted over it. A migration that was begun and has not
-/// reached its commit point counts too.
+/// Returns true if etcd's data is certainly still on the local disk, and nothing is mounted over it. A migration that
+/// was begun and has not reached its commit point counts too.
 pub(super) fn is_not_migrated(node: &Node) -> bool {
     node.is_without_commit() && node.mount.known().is_some_and(Option::is_none)
 }
 
-/// What is to be installed first, for the end of a sentence.
+/// Returns the parts to install first, for the end of a sentence.
 fn missing_tools(node: &Node) -> String {
     match node.missing_tools.as_slice() {
         [] => String::new(),
@@ -196,7 +196,7 @@ pub(super) fn device_identity(input: CheckInput<'_>) -> Outcome {
     }))
 }
 
-/// Whether no session to the target is logged in.
+/// Returns true if no session to the target is logged in.
 fn is_cut_off(input: CheckInput<'_>) -> bool {
     let (Some(sessions), Some(Iscsi { target, .. })) =
         (input.node.sessions.known(), input.config.backing.iscsi())

@@ -13,7 +13,7 @@ pub struct SaidRow {
     pub severity: String,
     /// `ok`, `found` or `cannot-tell`.
     pub outcome: String,
-    /// What was seen and, unless it is ok, the cure or the reason.
+    /// The observation and, unless it is ok, the cure or the reason.
     pub detail: String,
 }
 
@@ -24,7 +24,7 @@ impl SaidRow {
     }
 }
 
-/// What one node says.
+/// The answer of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SaidNode {
     /// Its name in the config.
@@ -79,7 +79,7 @@ impl SaidNode {
         self.problem.is_none() && self.rows.iter().all(SaidRow::is_ok)
     }
 
-    /// What keeps the cluster, as this node sees it, from being whole: each voter healthy. None if it is whole.
+    /// The reason why the cluster, as this node sees it, is not whole: each voter healthy. None if it is whole.
     pub fn not_whole(&self) -> Option<&str> {
         match (&self.problem, self.row(CLUSTER)) {
             (Some(problem), _) => Some(problem),

@@ -27,7 +27,7 @@ impl Outcome {
         }
     }
 
-    /// What was observed.
+    /// The observed value.
     pub fn detail(&self) -> &str {
         match self {
             Self::Ok(detail) | Self::Found(detail) | Self::CannotTell(detail) => detail,
@@ -88,9 +88,9 @@ impl Severity {
 pub struct Check {
     /// A stable name in kebab-case.
     pub name: &'static str,
-    /// What it protects.
+    /// The good that the check protects.
     pub protects: &'static str,
-    /// What counts as well, and the source of that limit.
+    /// The limit that counts as ok, and its source.
     pub limit: &'static str,
     /// How bad a finding is.
     pub severity: Severity,
@@ -111,7 +111,7 @@ pub struct Row {
     /// The name of the check.
     #[schemars(regex(pattern = "^[a-z]+(-[a-z]+)*$"))]
     pub check: &'static str,
-    /// What it protects.
+    /// The good that the check protects.
     pub protects: &'static str,
     /// How bad a finding is.
     pub severity: Severity,

@@ -87,8 +87,8 @@ pub(super) fn shared_target(input: CheckInput<'_>) -> Outcome {
     }))
 }
 
-/// What others can do to etcd's session. A log-out by target and portal names no interface, so open-iscsi ends every session
-/// there, mounted or not (`iface_match`, usr/iface.c).
+/// Checks what others can do to etcd's session. A log-out by target and portal names no interface, so open-iscsi ends
+/// every session there, mounted or not (`iface_match`, usr/iface.c).
 pub fn shared(target: &Iqn, others: &[OtherUse]) -> String {
     format!(
         "{} of another program is to etcd's target: a log-out as `iscsiadm -m node -T {target} -p PORTAL -u` ends etcd's session too. Give etcd a target of its own, or set `target.safe_logout = true`, bring the units to the node again (`etcd-lun render`), and run `systemctl daemon-reload && systemctl restart iscsid`",

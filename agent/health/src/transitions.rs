@@ -27,7 +27,7 @@ pub struct Change<'a> {
     pub new: &'a str,
     /// How bad a finding is.
     pub severity: Severity,
-    /// What was observed.
+    /// The observed value.
     pub detail: &'a str,
 }
 

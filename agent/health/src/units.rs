@@ -67,7 +67,7 @@ fn start_problem(input: CheckInput<'_>, starters: &[Starter]) -> Option<String> 
     })
 }
 
-/// What is wrong with a unit. The content of the mount unit has a check of its own.
+/// Returns the fault of a unit. The content of the mount unit has a check of its own.
 fn unit_problem(unit: &UnitState) -> Option<String> {
     let name = &unit.name;
     match unit.load.as_str() {

@@ -29,7 +29,7 @@ const STAMP_VERSION: u32 = 2;
 pub struct LunUse {
     /// The use counter.
     pub activations: u64,
-    /// What no other use has, also not one with the same number.
+    /// The nonce, which no other use has, also not one with the same number.
     pub nonce: Nonce,
 }
 
@@ -81,8 +81,9 @@ pub struct Record {
     /// The use that is about to begin: the LUN may have it already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub announced: Option<LunUse>,
-    /// Whether a rollback made the local disk authoritative. Then only an `apply` by hand moves the data again. Older texts do
-    /// not have this key. An older program refuses a text that has it, and so does not move the data at the next boot.
+    /// True if a rollback made the local disk authoritative. Then only an `apply` by hand moves the data again. Older
+    /// texts do not have this key. An older program refuses a text that has it, and so does not move the data at the
+    /// next boot.
     #[serde(default, skip_serializing_if = "is_false")]
     pub rolled_back: bool,
 }
@@ -248,7 +249,7 @@ pub struct Stamp {
     /// The nonce of that use. Format 1 has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<Nonce>,
-    /// Whether a rollback has moved the data back to the local disk, and the LUN was not used since.
+    /// True if a rollback has moved the data back to the local disk, and the LUN was not used since.
     #[serde(default, skip_serializing_if = "is_false")]
     pub released: bool,
 }
@@ -334,7 +335,8 @@ mod tests {
         }
     }
 
-    /// What an older program wrote is kept as it is, its fingerprint included, until this program has something to add.
+    /// The text of an older program is kept as it is, its fingerprint included, until this program has something to
+    /// add.
     #[test]
     fn a_record_of_format_1_stays_one_until_it_is_changed() {
         let record = Record::parse(RECORD_1).unwrap();

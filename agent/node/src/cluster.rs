@@ -15,7 +15,7 @@ pub struct Cluster {
     pub others: Vec<Member>,
 }
 
-/// What the other members say of this node's member, while its etcd is stopped here.
+/// The other members' view of this node's member, while its etcd is stopped here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Elsewhere {
@@ -40,13 +40,13 @@ pub enum Elsewhere {
 pub struct Member {
     /// Its name; for a member that has not started yet, its id in hexadecimal digits.
     pub name: String,
-    /// Whether it is a learner, which has no vote.
+    /// True if it is a learner, which has no vote.
     pub learner: bool,
-    /// Whether it serves.
+    /// The health of the member.
     pub health: MemberHealth,
 }
 
-/// Whether a member serves. Unknown is not healthy.
+/// The health of a member. Unknown is not healthy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberHealth {
@@ -57,24 +57,24 @@ pub enum MemberHealth {
 }
 
 impl Member {
-    /// Whether it serves.
+    /// The health of the member.
     pub fn is_healthy(&self) -> bool {
         self.health == MemberHealth::Healthy
     }
 }
 
 impl Cluster {
-    /// How many members have a vote, this node's included.
+    /// The number of members with a vote, this node's included.
     pub fn voters(&self) -> usize {
         self.all().filter(|member| !member.learner).count()
     }
 
-    /// How many voters must serve for the cluster to take writes: more than half.
+    /// The number of voters that must serve for the cluster to take writes: more than half.
     pub fn quorum(&self) -> usize {
         self.voters() / 2 + 1
     }
 
-    /// How many of the other voters are healthy.
+    /// The number of other voters that are healthy.
     pub fn healthy_others(&self) -> usize {
         self.other_voters().filter(|member| member.is_healthy()).count()
     }
@@ -84,7 +84,7 @@ impl Cluster {
         self.others.iter().filter(|member| !member.learner)
     }
 
-    /// Whether this node's member serves: it answers and sees a leader. A learner serves in its way.
+    /// Returns true if this node's member serves: it answers and sees a leader. A learner serves in its way.
     pub fn own_serves(&self) -> bool {
         self.leader.is_some()
     }

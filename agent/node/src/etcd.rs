@@ -18,21 +18,21 @@ pub fn database(data_dir: &AbsPath) -> AbsPath {
 pub struct Etcd {
     /// The name of its unit, or the path of its static pod's manifest.
     pub name: String,
-    /// Whether systemd knows the unit. Always true for a static pod: the cluster's operator writes the manifest when this node
-    /// becomes a member.
+    /// True if systemd knows the unit. Always true for a static pod: the cluster's operator writes the manifest when
+    /// this node becomes a member.
     pub exists: bool,
     /// Its state: systemd's `ActiveState`, or words for a static pod.
     #[schemars(with = "String")]
     pub state: EtcdState,
-    /// Whether it runs, starts or stops. Also true if that is not known.
+    /// True if it runs, starts or stops. Also true if that is not known.
     pub running: bool,
-    /// Whether it starts at boot: its unit is enabled, or its manifest is in place.
+    /// True if it starts at boot: its unit is enabled, or its manifest is in place.
     pub enabled: bool,
-    /// Whether it will start without us: systemd has queued its start, or the kubelet will find its manifest.
+    /// True if it will start without us: systemd has queued its start, or the kubelet will find its manifest.
     pub start_queued: bool,
-    /// Whether an earlier run of ours stopped it and did not start it again.
+    /// True if an earlier run of ours stopped it and did not start it again.
     pub stopped_by_us: bool,
-    /// What shows that pacemaker runs etcd, and not the kubelet: a cluster of two nodes with fencing.
+    /// The sign that pacemaker runs etcd, and not the kubelet: a cluster of two nodes with fencing.
     #[serde(skip)]
     pub by_pacemaker: Option<&'static str>,
     /// The processes that hold the database's lock, on the local disk or on the mounted LUN, as `command (pid N)`.

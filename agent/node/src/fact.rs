@@ -9,7 +9,7 @@ use std::fmt;
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Fact<T> {
-    /// What was observed.
+    /// The observed value.
     Known(T),
     /// Why it could not be observed.
     Unknown(String),

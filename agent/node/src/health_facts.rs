@@ -25,13 +25,13 @@ pub struct HealthFacts {
     pub starters: Fact<Vec<Starter>>,
     /// The interfaces that the sessions' packets leave by.
     pub routes: Fact<Vec<Route>>,
-    /// Who else on this node uses the config's target.
+    /// Other users of the config's target on this node.
     pub others: Fact<Vec<OtherUse>>,
-    /// Whether iscsid is set to end no session that is in use (`iscsid.safe_logout`).
+    /// True if iscsid is set to end no session that is in use (`iscsid.safe_logout`).
     pub safe_logout: Fact<bool>,
-    /// How long the node waits for its disks.
+    /// The time that the node waits for its disks.
     pub pressure: Fact<Pressure>,
-    /// What etcd reports of itself; none if the config names no address to ask.
+    /// etcd's own report; none if the config names no address to ask.
     pub metrics: Option<Fact<Metrics>>,
 }
 
@@ -87,9 +87,9 @@ pub struct WriteCache {
     /// `write back` or `write through`. With `write through` the kernel sends no flushes (kernel
     /// `Documentation/block/writeback_cache_control.rst`).
     pub kernel: Option<String>,
-    /// What the target reports in the caching mode page; none for a map.
+    /// The target's report in the caching mode page; none for a map.
     pub target: Option<String>,
-    /// Whether the disk can write single blocks to stable storage (FUA).
+    /// True if the disk can write single blocks to stable storage (FUA).
     pub fua: Option<bool>,
 }
 
@@ -109,9 +109,9 @@ pub struct UnitState {
     pub load: String,
     /// `enabled`, `disabled`, `static` and others.
     pub file: String,
-    /// Whether it runs.
+    /// The state of the unit.
     pub active: ActiveState,
-    /// How its last run ended; none for a unit that does not run anything.
+    /// The result of its last run; none for a unit that does not run anything.
     pub result: Option<String>,
 }
 
@@ -122,7 +122,7 @@ pub struct Starter {
     pub name: String,
     /// `loaded`, `not-found` and others.
     pub load: String,
-    /// Whether PID 1 has read etcd-lun's drop-in of it.
+    /// True if PID 1 has read etcd-lun's drop-in of it.
     pub drop_in: bool,
     /// The units of etcd-lun that it wants.
     pub wants: Vec<String>,
@@ -141,7 +141,7 @@ pub struct Route {
     pub mtu: Option<u32>,
 }
 
-/// How long the node waits for its disks.
+/// The time that the node waits for its disks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pressure {
     /// The share of processor time spent idle while waiting for disks, in percent.
@@ -152,7 +152,7 @@ pub struct Pressure {
     pub full: Option<f64>,
 }
 
-/// What etcd reports of itself.
+/// etcd's own report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Metrics {
     /// Why it is not ready, in its own words; none if it is ready.

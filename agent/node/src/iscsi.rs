@@ -17,7 +17,7 @@ pub struct Initiator {
     /// The node's own initiator name, in `/etc/iscsi/initiatorname.iscsi`; none if it is not set. Sessions to the config's
     /// target have the config's name instead.
     pub name: Fact<Option<String>>,
-    /// Whether multipathd runs.
+    /// True if multipathd runs.
     pub multipathd_active: Fact<bool>,
 }
 

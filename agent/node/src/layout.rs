@@ -24,8 +24,8 @@ pub const BARRED_DATA: &str = "data";
 /// The attribute of that directory that tells it as ours. Its value is the generation that the data becomes, once a person has
 /// decided to return to it, and until then no number.
 pub const BARRED_MARK: &CStr = c"trusted.etcd-lun.barred";
-/// What keeps etcd out of the data directory from the moment of retiring on: an empty file where etcd must have a
-/// directory. In an empty directory etcd would bootstrap a new cluster.
+/// The file that keeps etcd out of the data directory from the moment of retiring on: an empty file where etcd must
+/// have a directory. In an empty directory etcd would bootstrap a new cluster.
 pub const BAR: &str = "member";
 
 /// The runtime directory: what it holds is gone after a boot.
@@ -34,7 +34,7 @@ pub const RUNTIME_DIR: &str = "/run/etcd-lun";
 pub const LOCK: &str = "/run/etcd-lun/lock";
 /// The lock that `mark` holds from its begin to its end. It holds [`LOCK`] only while it does not write to the LUN.
 pub const MARK_LOCK: &str = "/run/etcd-lun/mark.lock";
-/// What the run that holds the lock does, for a person who starts another one.
+/// The progress of the run that holds the lock, for a person who starts another one.
 pub const RUN_FILE: &str = "/run/etcd-lun/run";
 /// The systemd scope of a run by hand. One name is enough, because one run at a time holds the lock.
 pub const SCOPE: &str = "etcd-lun-apply.scope";

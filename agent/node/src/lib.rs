@@ -34,11 +34,11 @@ use terms::{FsUuid, Nonce, Portal};
 /// Everything that was observed of the node at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Node {
-    /// Which node this is.
+    /// The identity of this node.
     pub identity: Identity,
     /// Required programs that are not on this machine.
     pub missing_tools: Vec<String>,
-    /// Whether this process sees the mounts that PID 1 sees.
+    /// True if this process sees the mounts that PID 1 sees.
     pub in_host_namespace: Fact<bool>,
     /// The initiator. All unknown if the config names a device, because open-iscsi is not asked then.
     pub initiator: Initiator,
@@ -56,14 +56,14 @@ pub struct Node {
     pub record: Fact<Option<Record>>,
     /// The data directory on the local disk.
     pub local: Fact<LocalDir>,
-    /// What a rollback has staged on the local disk, and the space for it.
+    /// The data that a rollback has staged on the local disk, and the space for it.
     #[serde(rename = "shelf")]
     pub rollback_staging: Fact<RollbackStaging>,
     /// Retired data.
     pub retired: Fact<Vec<Retired>>,
     /// The local data that a bar has put aside, so that etcd cannot start on it; none if there is none.
     pub barred_data: Fact<Option<BarredData>>,
-    /// What is mounted on the data directory.
+    /// The mount on the data directory.
     pub mount: Fact<Option<DataMount>>,
     /// The stamp, read through this mount.
     pub mounted_stamp: Fact<Option<Stamp>>,
@@ -73,7 +73,7 @@ pub struct Node {
     pub etcd: Fact<Etcd>,
     /// The etcd cluster; none if nobody asked: at boot, for the timer, or while this node's etcd does not run.
     pub cluster: Option<Fact<Cluster>>,
-    /// What the other members say of this node's member; none if nobody asked: only `claim` does.
+    /// The other members' view of this node's member; none if nobody asked: only `claim` does.
     pub elsewhere: Option<Fact<Elsewhere>>,
     /// SELinux, and how it confines this process.
     pub selinux: Fact<Selinux>,
@@ -131,7 +131,7 @@ impl Node {
         })
     }
 
-    /// How a stamp compares with the record; none if the record is unknown.
+    /// Compares a stamp with the record; none if the record is unknown.
     pub fn order(&self, uuid: Option<FsUuid>, stamp: &Stamp) -> Option<Order> {
         Some(order(self.record.known()?.as_ref(), uuid, stamp, &self.identity.machine_id))
     }
@@ -142,13 +142,13 @@ impl Node {
     }
 }
 
-/// Which node this is, and from where it is observed.
+/// The identity of this node, and the place from which it is observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Identity {
     /// `/etc/machine-id`.
     pub machine_id: String,
     /// The kernel's host name.
     pub hostname: String,
-    /// Whether this process was started in another mount namespace, such as a debug pod's, and has joined PID 1's.
+    /// True if this process was started in another mount namespace, such as a debug pod's, and has joined PID 1's.
     pub joined_host_namespace: bool,
 }

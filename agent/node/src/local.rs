@@ -14,14 +14,14 @@ pub enum LocalDir {
     Present {
         /// Names in it; none if it is empty, or holds only the file that keeps etcd out.
         entries: Vec<String>,
-        /// Whether it holds only the empty file that keeps etcd out.
+        /// True if it holds only the empty file that keeps etcd out.
         barred: bool,
-        /// Whether it is immutable; none if the filesystem has no such flag.
+        /// True if it is immutable; none if the filesystem has no such flag.
         immutable: Option<bool>,
         /// Its fingerprint. It is taken only if the record says that the LUN is authoritative and there is data here all the
         /// same, because that means reading everything.
         fingerprint: Option<Fingerprint>,
-        /// Whether it is on the same mount as etcd-lun's state directory, so that a rename can retire it.
+        /// True if it is on the same mount as etcd-lun's state directory, so that a rename can retire it.
         with_state: bool,
         /// The size of its data; counted only if the local disk is authoritative.
         #[serde(rename = "size_bytes")]
@@ -52,20 +52,20 @@ impl LocalDir {
     }
 }
 
-/// What a rollback has staged on the local disk, and the space for it.
+/// The data that a rollback has staged on the local disk, and the space for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RollbackStaging {
     /// Bytes free on the filesystem of etcd-lun's state directory.
     #[serde(rename = "free_bytes")]
     pub free: Bytes,
-    /// What is in the directory where a rollback stages the LUN's data; none if it is empty.
+    /// The content of the directory where a rollback stages the LUN's data; none if it is empty.
     pub copy: Option<StagedCopy>,
 }
 
 /// A copy of the LUN's data, complete or not, that a rollback will put in place of the data directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StagedCopy {
-    /// Whether it carries our mark.
+    /// True if it carries our mark.
     pub ours: bool,
     /// Bytes in it.
     #[serde(rename = "size_bytes")]
@@ -87,17 +87,17 @@ pub struct BarredData {
 pub struct Retired {
     /// The name of its directory: the generation that the data became on the LUN.
     pub name: String,
-    /// Whether it carries our mark for that generation.
+    /// True if it carries our mark for that generation.
     pub ours: bool,
     /// Bytes in it.
     #[serde(rename = "size_bytes")]
     pub size: Bytes,
-    /// How long ago it was retired.
+    /// The time since it was retired.
     #[serde(rename = "age_seconds")]
     pub age: Span,
 }
 
-/// What is mounted on the data directory, as PID 1 sees it.
+/// The mount on the data directory, as PID 1 sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DataMount {
     /// The device number, `major:minor`.
@@ -108,13 +108,13 @@ pub struct DataMount {
     pub fs_type: String,
     /// The options of the mount and of its superblock.
     pub options: Vec<String>,
-    /// How many mounts are stacked here.
+    /// The number of mounts that are stacked here.
     pub layers: usize,
     /// Bytes free for etcd, and bytes in all.
     #[serde(rename = "space", serialize_with = "space")]
     #[schemars(with = "Option<Space>")]
     pub free: Option<(Bytes, Bytes)>,
-    /// Whether reading its root gave an I/O error: XFS has shut down.
+    /// True if reading its root gave an I/O error: XFS has shut down.
     pub io_error: bool,
 }
 
@@ -142,7 +142,7 @@ pub enum MountUnit {
     Differs {
         /// The file that systemd reads.
         path: String,
-        /// What differs.
+        /// The difference.
         how: String,
     },
     /// Its file is right, and systemd has not read it yet.

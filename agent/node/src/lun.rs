@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use terms::{Bytes, FsLabel, FsUuid, Wwid};
 
-/// Whether this node sees the LUN.
+/// The LUN as this node sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LunView {
@@ -29,7 +29,7 @@ pub struct Lun {
     pub devno: String,
     /// The kernel names of all its paths.
     pub paths: Vec<String>,
-    /// Whether multipathd uses the paths.
+    /// The use of the paths by multipathd.
     pub multipath: Multipath,
     /// The WWID, the same on all paths.
     pub wwid: Fact<Wwid>,
@@ -41,7 +41,7 @@ pub struct Lun {
     /// The size of its smallest path. A multipath map keeps its old size when the LUN grows, until multipathd is told.
     #[serde(rename = "path_size_bytes")]
     pub path_size: Bytes,
-    /// Whether commands to each of its paths wait while none ends: the target has fallen silent.
+    /// True if commands to each of its paths wait while none ends: the target has fallen silent.
     pub silent: bool,
     /// The kernel's read-only flag.
     pub read_only: bool,
@@ -51,7 +51,7 @@ pub struct Lun {
     pub partitions: Vec<String>,
     /// Processes that have it mounted in any mount namespace, and swap. Our own staging mount is left out.
     pub users: Fact<Vec<User>>,
-    /// What it holds. It is not read while the LUN is mounted: a read would wait with a target that has fallen silent.
+    /// The content. It is not read while the LUN is mounted: a read would wait with a target that has fallen silent.
     pub content: Fact<Content>,
 }
 
@@ -83,7 +83,7 @@ fn log_at_most(filesystem: Bytes) -> Bytes {
     Bytes((filesystem.0 / 16).clamp(256 << 20, 2 << 30))
 }
 
-/// Whether multipathd uses the LUN.
+/// The use of a LUN by multipathd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Multipath {
@@ -106,7 +106,7 @@ pub struct User {
     pub command: String,
 }
 
-/// What the LUN holds.
+/// The content of the LUN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
@@ -128,15 +128,15 @@ pub enum Content {
         size: Bytes,
         /// Its stamp, as far as it can be read without writing to the LUN.
         stamp: Fact<Option<Stamp>>,
-        /// Whether the stamp was read through our staging mount. Reading an unmounted filesystem does not replay its log, so
-        /// it may show an older stamp.
+        /// True if the stamp was read through our staging mount. Reading an unmounted filesystem does not replay its
+        /// log, so it may show an older stamp.
         settled: bool,
-        /// Whether its root directory is empty; known only if the stamp is settled.
+        /// True if its root directory is empty; known only if the stamp is settled.
         empty: Option<bool>,
     },
     /// Anything else.
     Foreign {
-        /// What it is, in words that follow "holds".
+        /// A description, in words that follow "holds".
         found: String,
     },
 }

@@ -5,7 +5,7 @@
 use super::authority::{Authority, Record, Stamp};
 use terms::FsUuid;
 
-/// What a stamp is to a record.
+/// The relation of a stamp to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The record names another filesystem, or there is no record that could name one.
@@ -14,7 +14,7 @@ pub enum Order {
     OtherOwner,
     /// Both are of one moment.
     Same {
-        /// Whether the LUN was never mounted for use since its data was copied.
+        /// True if the LUN was never mounted for use since its data was copied.
         unused: bool,
     },
     /// The LUN went back in time, or this node has left this generation behind.

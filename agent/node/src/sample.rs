@@ -69,7 +69,7 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// What a histogram has counted between two samples.
+/// The counts of a histogram between two samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
     /// Upper bounds in rising order, each with the number of observations up to it.
@@ -102,8 +102,8 @@ impl Counted {
     }
 }
 
-/// What each histogram of a name has counted from one sample to the next. If one counts less than before, etcd was restarted.
-/// Then everything that it has counted is new, as in Prometheus' `increase`.
+/// Returns the counts of each histogram of a name from one sample to the next. If one counts less than before, etcd was
+/// restarted. Then everything that it has counted is new, as in Prometheus' `increase`.
 pub fn counted(samples: &[Sample; 2], name: &str) -> Vec<Counted> {
     let [before, after] = samples.each_ref().map(|sample| sample.histograms(name));
     let none = BTreeMap::new();

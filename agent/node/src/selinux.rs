@@ -11,11 +11,11 @@ pub enum Selinux {
     Off,
     /// The kernel has a policy.
     On {
-        /// Whether the kernel denies what the policy does not allow. If not, it only logs it.
+        /// True if the kernel denies what the policy does not allow. If not, it only logs it.
         enforcing: bool,
         /// etcd-lun's module in that policy.
         module: InForce,
-        /// Whether the policy knows the label with which the LUN is mounted. The kernel refuses another one.
+        /// True if the policy knows the label with which the LUN is mounted. The kernel refuses another one.
         knows_data_label: bool,
         /// The label of this process.
         context: String,
@@ -28,7 +28,7 @@ pub enum Selinux {
     },
 }
 
-/// Which version of etcd-lun's module the loaded policy has.
+/// The version of etcd-lun's module in the loaded policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InForce {

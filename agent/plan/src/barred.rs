@@ -91,7 +91,7 @@ fn whereabouts(input: &PlanInput<'_>) -> Result<String, Refusal> {
     })
 }
 
-/// What a bar has put aside.
+/// The data that a bar has put aside.
 pub(super) fn barred_data<'a>(input: &PlanInput<'a>) -> Result<Option<&'a BarredData>, Refusal> {
     Ok(require("whether local data is barred", &input.node.barred_data)?.as_ref())
 }

@@ -80,8 +80,9 @@ impl<'a> PlanInput<'a> {
         Ok(self.if_running(|runtime| StopEtcd { runtime, needs_quorum, whole_pod: true }))
     }
 
-    /// The same, with a try before it of everything that the steps after the stop need, and with the copy brought up to date
-    /// as late as possible. Of a static pod only etcd itself has ended after it: see [`Self::copy_and_prove`].
+    /// Returns that stop, with a try before it of everything that the steps after the stop need, and with the copy
+    /// brought up to date as late as possible. Of a static pod only etcd itself has ended after it: see
+    /// [`Self::copy_and_prove`].
     pub(super) fn stop_etcd_to_move(&self, way: Way) -> Result<Vec<Step>, Refusal> {
         self.check_may_stop()?;
         let whole_pod = !matches!(self.config.etcd.runtime, Runtime::StaticPod { .. });
@@ -146,7 +147,7 @@ impl<'a> PlanInput<'a> {
         Self::start_etcd_of(self.config, on, self.occasion)
     }
 
-    /// The same, where not all facts are known.
+    /// Returns the plan where not all facts are known.
     pub(super) fn start_etcd_of(config: &Config, on: Authority, occasion: Occasion) -> Step {
         Step::StartEtcd(StartEtcd {
             runtime: config.etcd.runtime.clone(),

@@ -92,7 +92,7 @@ impl Goal {
         Ok(planned)
     }
 
-    /// Whether its plans depend on the cluster: by hand, because at boot etcd is down in any case.
+    /// Returns true if its plans depend on the cluster: by hand, because at boot etcd is down in any case.
     pub fn asks_cluster(self) -> bool {
         match self {
             Self::Lun(Occasion::ByHand) | Self::Local => true,
@@ -100,7 +100,7 @@ impl Goal {
         }
     }
 
-    /// Whether its plans depend on what the other members say of this node's member.
+    /// Returns true if its plans depend on what the other members say of this node's member.
     pub fn asks_others(self) -> bool {
         matches!(self, Self::Claim | Self::ClaimLocal)
     }

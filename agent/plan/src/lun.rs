@@ -78,8 +78,8 @@ pub(super) fn check_multipathd(input: &PlanInput<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether the LUN must have a multipath map. Once the data is there, etcd on one path is better than no etcd, so a boot
-/// mounts the LUN all the same, and `health` reports the missing map.
+/// Refuses a LUN that must have a multipath map and has none. Once the data is there, etcd on one path is better than
+/// no etcd, so a boot mounts the LUN all the same, and `health` reports the missing map.
 fn wants_map(input: &PlanInput<'_>) -> bool {
     let is_wanted = input.config.backing.iscsi().is_some_and(|iscsi| iscsi.target.multipath);
     is_wanted && !input.record.is_some_and(|record| record.authority == Authority::Lun)

@@ -14,7 +14,7 @@ use config::Config;
 use node::{Fact, LunView, Node, authority::Authority};
 use std::fmt;
 
-/// Whether the use counter is advanced.
+/// The decision whether the use counter is advanced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MarkPlan {
     /// It is, by this step.
@@ -32,7 +32,7 @@ pub enum SkipReason {
     NotMounted,
     /// A write would block until the target is back, and block whoever waits for this process.
     NoConnection,
-    /// The same: the connection seems to be there, and the target does not answer.
+    /// The target does not answer, though the connection seems to be there. Nothing is written.
     Silent,
 }
 

@@ -9,20 +9,20 @@ use terms::{FsUuid, Wwid};
 /// Steps in order, and what cannot be planned yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Plan {
-    /// What can be decided now.
+    /// The steps that can be decided now.
     pub steps: Vec<Step>,
-    /// What the last step will show; none if the plan is complete.
+    /// The facts that the last step will show; none if the plan is complete.
     pub horizon: Option<Horizon>,
     /// A line about the cluster, if etcd is to be stopped by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
 }
 
-/// What must be observed before more can be planned.
+/// The facts that must be observed before more can be planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Horizon {
-    /// What the LUN holds.
+    /// The content of the LUN.
     Lun,
     /// The LUN's stamp, which can be read for certain only after the filesystem's log was replayed.
     Stamp,
@@ -30,7 +30,7 @@ pub enum Horizon {
     Mount,
     /// The local data, on its way back to the data directory.
     Local,
-    /// Whether the LUN is released, and which sessions are no longer used.
+    /// The release of the LUN, and the sessions that nobody uses any more.
     Sessions,
 }
 
@@ -60,7 +60,7 @@ impl Plan {
         Self::until(vec![Step::Stage { wwid: wwid.clone(), uuid }], Horizon::Stamp)
     }
 
-    /// Whether there is nothing to do.
+    /// Returns true if there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.horizon.is_none()
     }

@@ -10,8 +10,8 @@ use node::{EtcdState, Fact, PodState};
 use std::time::Duration;
 use terms::{Bytes, Span};
 
-/// Whether the plan has to wait until this node's member serves, though it has no start of etcd: etcd runs already, or waits for
-/// the kubelet.
+/// Returns a wait until this node's member serves, if the plan needs one, though it has no start of etcd: etcd runs
+/// already, or waits for the kubelet.
 pub(super) fn await_running(input: &PlanInput<'_>) -> Option<Step> {
     let waits_for_kubelet = input.etcd.state == EtcdState::Pod(PodState::WaitingForKubelet);
     let serves = matches!(&input.node.cluster, Some(Fact::Known(cluster)) if cluster.own_serves());

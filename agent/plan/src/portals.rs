@@ -17,7 +17,8 @@ use terms::{Portal, Span};
 /// How long a log-in is tried at a portal that etcd does not need. The portal has accepted a connection just before.
 const LIMIT: Span = Span(Duration::from_secs(30));
 
-/// What brings the sessions to the portals of the config: first the new ones, then without those that are left over.
+/// Returns the steps that bring the sessions to the portals of the config: first the new ones, then without those that
+/// are left over.
 pub(super) fn follow(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     let nothing = Plan::complete(Vec::new());
     let (Occasion::ByHand, Some(iscsi), LunView::Seen(seen)) =

@@ -37,8 +37,8 @@ pub fn may_stop(config: &Config, etcd: &Etcd, cluster: Option<&Fact<Cluster>>) -
     .into())
 }
 
-/// Whether this node's etcd can count for the cluster: it serves, or has its database open. One that fails against the fence
-/// does neither, and stopping it takes nothing away.
+/// Returns true if this node's etcd can count for the cluster: it serves, or has its database open. One that fails
+/// against the fence does neither, and stopping it takes nothing away.
 fn takes_part(etcd: &Etcd) -> bool {
     etcd.running && (etcd.is_up() || !etcd.lock_holders.is_empty())
 }

@@ -20,7 +20,8 @@ pub(super) fn order_of(input: &PlanInput<'_>, uuid: Option<FsUuid>, stamp: &Stam
     order(input.record, uuid, stamp, &input.node.identity.machine_id)
 }
 
-/// Whether the filesystem's log is replayed, and its stamp. Refuses unless it is the filesystem that the record names.
+/// Returns the stamp, and true if the filesystem's log is replayed. Refuses unless it is the filesystem that the record
+/// names.
 pub(super) fn check_filesystem<'a>(
     record: &Record,
     seen: &'a Lun,

@@ -43,7 +43,7 @@ pub fn rollback(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     }
 }
 
-/// What `apply` does after a rollback.
+/// Returns the plan of `apply` after a rollback.
 ///
 /// At boot it finishes a rollback that was cut short, and moves nothing: the MachineConfig that started it may still be there,
 /// but the person's decision to roll back is the newer one. By hand it migrates.
@@ -266,7 +266,7 @@ fn copy_and_commit(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Res
     Ok(Plan::until(steps, Horizon::Sessions))
 }
 
-/// What a rollback has staged, as a refusal names it.
+/// The staged data of a rollback, as a refusal names it.
 const STAGED_FACT: &str = "what a rollback has staged";
 
 fn staging_dir(generation: u64) -> String {

@@ -12,7 +12,7 @@ use super::{
 use config::Config;
 use node::{Node, authority::Authority};
 
-/// What is done after a failure.
+/// The acts after a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undo {
     /// Nothing is left to put back.

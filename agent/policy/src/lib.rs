@@ -208,7 +208,7 @@ mod tests {
 
     const POD: &str = "runtime = \"static-pod\"";
 
-    /// Whether a placeholder of a template is left.
+    /// Returns true if a placeholder of a template is left.
     fn has_placeholder(text: &str) -> bool {
         text.contains('@')
     }

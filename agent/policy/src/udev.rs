@@ -81,7 +81,7 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
     text
 }
 
-/// What matches the paths to the LUN of a node, or to each of its list.
+/// Returns the matches for the paths to the LUN of a node, or to each of its list.
 fn paths_to(target: &Iqn, node: &IscsiNode) -> Vec<String> {
     let path = |lun: &str| format!("ENV{{ID_PATH}}==\"ip-*-iscsi-{target}-lun-{lun}\"");
     let named: Vec<_> = node
@@ -105,7 +105,8 @@ fn in_udev(wwid: &Wwid) -> String {
     wwid.as_str().chars().map(in_pattern).collect()
 }
 
-/// What udev calls the LUN with this number at the array, for the addressing methods that [`LunAddress::number`] knows (systemd
+/// Returns udev's names of the LUN with this number at the array, for the addressing methods that
+/// [`LunAddress::number`] knows (systemd
 /// `src/udev/udev-builtin-path_id.c`, `format_lun_number`). Of long extended addressing udev leaves out the end of the number, so
 /// there only a WWID tells one LUN from another.
 ///

@@ -78,7 +78,7 @@ impl Chap {
         Ok(Self { username, password, mutual, algs: Vec::new() })
     }
 
-    /// The same credentials with these algorithms, in order of preference. Without any, open-iscsi's default counts.
+    /// Returns the credentials with these algorithms, in order of preference. Without any, open-iscsi's default counts.
     #[must_use]
     pub fn with_algs(mut self, algs: &[ChapAlg]) -> Self {
         self.algs = algs.to_vec();
@@ -110,9 +110,9 @@ impl Chap {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the CHAP {part} {fault}")]
 pub struct ChapError {
-    /// Which of the four values.
+    /// The name of the value, one of four.
     pub part: &'static str,
-    /// What is wrong with that value.
+    /// The fault of that value.
     pub fault: &'static str,
 }
 

@@ -52,7 +52,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// What a record keeps as fingerprint.
+/// A fingerprint as a record keeps it.
 ///
 /// Such a fingerprint of an earlier version is kept as it was written, and never compared: it is neither equal to one of
 /// ours nor different from it. Who decides by it has to say what to do then.
@@ -187,7 +187,7 @@ impl ContentHasher {
         self.hasher.update(&hash.to_be_bytes());
     }
 
-    /// How many bytes have come by [`Self::update`].
+    /// The number of bytes that [`Self::update`] has taken.
     pub fn count(&self) -> u64 {
         self.count
     }

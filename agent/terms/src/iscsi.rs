@@ -94,8 +94,8 @@ fn is_iqn_rest(rest: &str) -> bool {
     !domain.is_empty() && !authority.ends_with(':')
 }
 
-/// Whether the name begins with a year and a month, as `yyyy-mm.`. The year of a target's name is its vendor's: Dell's is 1984,
-/// a year before the first domains. A year before 1980 or after 2099 is a typing mistake.
+/// Returns true if the name begins with a year and a month, as `yyyy-mm.`. The year of a target's name is its vendor's:
+/// Dell's is 1984, a year before the first domains. A year before 1980 or after 2099 is a typing mistake.
 fn has_possible_date(rest: &str) -> bool {
     let Some((date, _)) = rest.split_once('.') else { return false };
     let number = |text: &str, count: usize| -> Option<u16> {
@@ -254,8 +254,9 @@ impl FromStr for Portal {
 
 const PORT_ZERO: &str = "a portal: nothing listens at port 0; leave the port out for 3260";
 
-/// What to write instead of an IPv6 address without brackets whose end looks like a port: `fd00::5:3260` is an address too, and
-/// hardly anybody means it. The last group of a real address rarely is a decimal number of three digits or more.
+/// The text to write instead of an IPv6 address without brackets whose end looks like a port: `fd00::5:3260` is an
+/// address too, and hardly anybody means it. The last group of a real address rarely is a decimal number of three
+/// digits or more.
 fn unclear_port(text: &str) -> Option<String> {
     let (address, port) = text.rsplit_once(':')?;
     let digits = (3..=5).contains(&port.len()) && port.bytes().all(|b| b.is_ascii_digit());
@@ -391,7 +392,7 @@ mod tests {
         }
     }
 
-    /// What QNAP, Synology, Dell and LIO call their targets, and what RFC 7143 prints.
+    /// Names of targets of QNAP, Synology, Dell and LIO, and those that RFC 7143 prints.
     #[test]
     fn a_target_has_its_own_name() {
         for text in [

@@ -108,7 +108,7 @@ impl LunAddress {
         })
     }
 
-    /// How the array addresses the LUN, in SCSI's words.
+    /// The addressing method of the array, in SCSI's words.
     pub fn method(self) -> &'static str {
         let [first, second, ..] = self.bytes();
         match (first, second) {
@@ -134,8 +134,8 @@ impl fmt::Display for LunAddress {
     }
 }
 
-/// Which LUN of the target the config means. The WWID identifies it; the number is what a person calls it, and is enough where
-/// the config has no WWID.
+/// The LUN of the target that the config means. The WWID identifies it; the number is what a person calls it, and is
+/// enough where the config has no WWID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WantedLun {
     /// Its number at the array.

@@ -23,12 +23,13 @@ impl Secret {
         &self.0
     }
 
-    /// Whether a text has it in it.
+    /// Returns true if the text contains this secret.
     pub fn is_in(&self, text: &str) -> bool {
         !self.0.is_empty() && text.contains(&self.0)
     }
 
-    /// Whether it has fewer than the 96 bits that RFC 7143 requires (section 12.1.3), even if each of its bytes is random.
+    /// Returns true if it has fewer than the 96 bits that RFC 7143 requires (section 12.1.3), even if each of its bytes
+    /// is random.
     pub fn is_short(&self) -> bool {
         self.0.len() < 12
     }

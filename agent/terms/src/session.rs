@@ -26,7 +26,7 @@ pub struct Session {
     pub initiator: Option<String>,
     /// The open-iscsi interface that it was made by: `etcd-lun`, or `default` for a session without one.
     pub interface: Option<String>,
-    /// How many seconds I/O waits after the connection is lost before it fails; none: I/O waits for ever.
+    /// The seconds that I/O waits after the connection is lost before it fails; none: I/O waits for ever.
     #[serde(rename = "recovery_timeout_seconds")]
     pub recovery_timeout: Option<u32>,
     /// `up`, `bound`, `down` or `failed`. Some kernels don't report it.

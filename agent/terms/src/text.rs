@@ -100,7 +100,7 @@ impl serde::Serialize for Span {
 /// One visitor serves all terms. A visitor for each would make the compiler copy the TOML deserializer for each.
 #[derive(Debug)]
 pub struct TextVisitor {
-    /// What is expected, as a noun phrase.
+    /// The expected value, as a noun phrase.
     pub form: &'static str,
 }
 

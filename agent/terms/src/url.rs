@@ -17,7 +17,7 @@ pub struct MetricsUrl {
 pub(super) const URL_FORM: &str = "an address of etcd's metrics, such as \"http://127.0.0.1:2381\" or \"https://localhost:9978\"; plain http only on this machine";
 
 impl MetricsUrl {
-    /// Whether the address is `https`.
+    /// Returns true if the address is `https`.
     pub fn is_tls(&self) -> bool {
         self.is_tls
     }
@@ -82,7 +82,7 @@ pub(super) const CLIENT_URL_FORM: &str =
     "an address of an etcd member, such as \"https://localhost:2379\" or \"http://127.0.0.1:2379\"";
 
 impl ClientUrl {
-    /// Whether the address is `https`.
+    /// Returns true if the address is `https`.
     pub fn is_tls(&self) -> bool {
         self.is_tls
     }
@@ -97,7 +97,7 @@ impl ClientUrl {
         self.port
     }
 
-    /// The same member at another port.
+    /// Returns the address of this member at another port.
     pub fn at_port(&self, port: u16) -> Self {
         Self { port, ..self.clone() }
     }
@@ -121,7 +121,7 @@ impl FromStr for ClientUrl {
             "https" => true,
             _ => return Err(wrong()),
         };
-        // What is left must be nothing that curl reads as a user, a path or a pattern.
+        // The rest must be nothing that curl reads as a user, a path or a pattern.
         let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
             None => !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c)),

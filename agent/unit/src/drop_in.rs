@@ -10,7 +10,7 @@ use config::Gate;
 /// The file name of each of our drop-ins.
 pub const DROP_IN: &str = "50-etcd-lun.conf";
 
-/// What every ordinary boot reaches.
+/// The target that every ordinary boot reaches.
 const BOOT: &str = "multi-user.target";
 /// The daemon's unit. Red Hat's packages bring it enabled, but someone may have disabled it.
 pub const MULTIPATHD: &str = "multipathd.service";
@@ -23,7 +23,7 @@ const GATE_TEMPLATE: &str = include_str!("../../../units/etcd-lun-gate.conf.in")
 const MULTIPATHD_TEMPLATE: &str = include_str!("../../../units/etcd-lun-multipathd.conf.in");
 const ISCSID_TEMPLATE: &str = include_str!("../../../units/etcd-lun-iscsid.conf.in");
 
-/// How a unit depends on ours.
+/// The dependency of another unit on ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependency {
     /// It starts ours, and itself in any case.
@@ -37,7 +37,7 @@ pub enum Dependency {
 pub struct DropIn {
     /// The unit that it belongs to, such as `kubelet.service`.
     pub unit: &'static str,
-    /// What it makes of the unit.
+    /// The unit's name with this suffix.
     pub dependency: Dependency,
     /// The units of ours that the unit then depends on.
     pub on: &'static [&'static str],
@@ -77,8 +77,8 @@ pub fn drop_ins<'a>(input: impl Into<UnitInput<'a>>) -> Vec<DropIn> {
     all
 }
 
-/// What may be below a directory of units, and has no place there with this config: drop-ins of another config, and the links
-/// that earlier releases had, which PID 1 would still follow.
+/// Files that may lie below a directory of units, and have no place there with this config: drop-ins of another config,
+/// and the links that earlier releases had, which PID 1 would still follow.
 pub fn obsolete<'a>(input: impl Into<UnitInput<'a>>) -> Vec<String> {
     let wanted: Vec<_> = drop_ins(input).iter().map(DropIn::path).collect();
     let drop_ins =

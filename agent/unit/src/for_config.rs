@@ -74,7 +74,7 @@ pub const PACKAGED_PROGRAM: &str = "/usr/bin/etcd-lun";
 /// Where a package installs the journal's catalog.
 const PACKAGED_CATALOG: &str = "/usr/lib/systemd/catalog/etcd-lun.catalog";
 
-/// How the program was installed on a node. The paths of program and catalog depend on it.
+/// The way in which the program was installed on a node. The paths of program and catalog depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstalledBy {
     /// By a MachineConfig: two units bring it.
@@ -288,7 +288,7 @@ mod tests {
             let found: Vec<_> = found.iter().map(|one| (one.unit, one.text.as_str())).collect();
             assert_eq!(found, wanted);
             assert!(multipathd[0].text.ends_with("\nWants=etcd-lun-multipath.service\n"));
-            // What the other gate has is removed, and so are the links of earlier releases.
+            // The files of the other gate are removed, and so are the links of earlier releases.
             let obsolete = obsolete(&pool);
             let of_gate = obsolete.iter().filter(|path| path.ends_with(DROP_IN)).count();
             assert_eq!((of_gate, obsolete.len() - of_gate), (5 - wanted.len(), 6));

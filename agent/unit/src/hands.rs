@@ -7,7 +7,8 @@ use super::{
 use config::Runtime;
 use terms::{AbsPath, Iqn};
 
-/// What only PID 1 and the hands write to, and a run by hand: the socket, and the link to the verified device.
+/// The directory that only PID 1 and the hands write to, and a run by hand: the socket, and the link to the verified
+/// device.
 pub const HANDS_DIR: &str = "/run/etcd-lun-hands";
 /// The socket.
 pub const HANDS_PATH: &str = "/run/etcd-lun-hands/socket";

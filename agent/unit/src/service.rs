@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// What makes a lost session again is confined as what makes it at a boot.
+    /// The service that makes a lost session again is confined as the one that makes it at a boot.
     #[test]
     fn a_lost_session_is_made_again_in_the_sandbox_of_a_boot() {
         let (program, beneath) = (path("/var/lib/etcd-lun/bin/etcd-lun"), [path("/var/lib")]);

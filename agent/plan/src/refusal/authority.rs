@@ -25,7 +25,7 @@ pub enum AuthorityRefusal {
     LunNewer {
         /// The LUN.
         wwid: Wwid,
-        /// What shows that it is newer.
+        /// The sign that it is newer.
         found: String,
         /// Why etcd cannot start on the local disk, or what to do about that.
         local: String,
@@ -67,7 +67,7 @@ pub enum AuthorityRefusal {
     NothingToClaim {
         /// The LUN.
         wwid: Wwid,
-        /// What was found.
+        /// The finding.
         found: &'static str,
     },
     /// There is no barred data.

@@ -20,7 +20,7 @@ pub enum ClusterRefusal {
         "pacemaker runs this node's etcd ({found}), and etcd-lun cannot stop or hold back such an etcd: leave etcd on the local disk in a cluster of two nodes with fencing, and remove etcd-lun's object from this pool"
     )]
     ByPacemaker {
-        /// What shows it.
+        /// The sign of it.
         found: &'static str,
     },
     /// The other members cannot do without this one.
@@ -37,12 +37,12 @@ pub enum ClusterRefusal {
         /// The others that do not serve, and why.
         missing: String,
     },
-    /// Whether the other members can do without this one is not known.
+    /// The cluster cannot be asked, so nobody knows if the other members can do without this one.
     #[error(
         "etcd is not stopped, because its cluster cannot be asked whether the other members can do without this one: {found}. Correct what is wrong, then run this again; if the cluster is down anyway, such as during a restore, set `cluster.without_quorum = true`"
     )]
     ClusterUnknown {
-        /// What was found, and the key of the config that it is about.
+        /// The finding, and the key of the config that it is about.
         found: String,
     },
 }

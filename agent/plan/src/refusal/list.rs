@@ -23,7 +23,7 @@ pub enum ListRefusal {
     CannotBeJudged {
         /// The LUN.
         wwid: Wwid,
-        /// What was found.
+        /// The finding.
         found: String,
     },
     /// The node's LUN is not in the list.

@@ -86,7 +86,7 @@ pub enum Refusal {
     MountUnit {
         /// Its name.
         unit: String,
-        /// What was found.
+        /// The finding.
         found: String,
     },
     /// Something else is mounted on the data directory.
@@ -236,12 +236,12 @@ pub enum Refusal {
     TooSlow {
         /// The LUN.
         wwid: Wwid,
-        /// What was measured.
+        /// The measured time.
         found: String,
         /// The limit.
         #[serde(rename = "limit_seconds")]
         limit: Span,
-        /// What may be the cause.
+        /// A possible cause.
         #[serde(skip)]
         storage: &'static str,
     },
@@ -250,7 +250,7 @@ pub enum Refusal {
         "etcd would be away for too long: {found}, and the last blocks may take {limit} (`lun.max_switch`); see with `etcd-lun bench` whether the LUN is slow, wait until etcd writes less, or raise `lun.max_switch`"
     )]
     SwitchTooLong {
-        /// What the last round did.
+        /// The result of the last round.
         found: String,
         /// The limit.
         #[serde(rename = "limit_seconds")]
@@ -301,10 +301,10 @@ pub enum Refusal {
     CopyTooLarge {
         /// Where the copy goes.
         to: String,
-        /// What is free.
+        /// The free space.
         #[serde(rename = "found_bytes")]
         found: Bytes,
-        /// What is needed.
+        /// The needed space.
         #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
     },
@@ -382,7 +382,7 @@ pub enum Refusal {
     ForeignContent {
         /// The LUN.
         wwid: Wwid,
-        /// What it holds.
+        /// The content.
         found: String,
     },
     /// The LUN is stamped, and this node has no record of it.
@@ -406,9 +406,9 @@ pub enum Refusal {
         generation: u64,
         /// The LUN.
         wwid: Wwid,
-        /// What does not match.
+        /// The mismatch.
         found: String,
-        /// What to do.
+        /// The cure.
         cure: &'static str,
     },
     /// The LUN and the local disk hold different data.

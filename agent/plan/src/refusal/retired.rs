@@ -41,7 +41,7 @@ pub enum RetiredRefusal {
     #[error("{found}: retired data can be deleted only while etcd runs on the LUN")]
     #[serde(rename = "retired-is-needed")]
     Needed {
-        /// What was found.
+        /// The finding.
         found: String,
     },
 }

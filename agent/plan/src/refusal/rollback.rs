@@ -11,7 +11,7 @@ pub enum RollbackRefusal {
     /// No data of this node is on a LUN.
     #[error("{found}: etcd's data is not on a LUN, so there is nothing to roll back or to claim")]
     NothingToReturn {
-        /// What the record says, or that there is none.
+        /// The record's statement, or that there is none.
         found: &'static str,
     },
     /// The authoritative copy cannot be reached.
@@ -23,9 +23,9 @@ pub enum RollbackRefusal {
         generation: u64,
         /// The LUN.
         wwid: Wwid,
-        /// What is missing.
+        /// The missing fact or thing.
         found: String,
-        /// What to do first.
+        /// The first thing to do.
         #[serde(skip)]
         cure: &'static str,
     },
@@ -34,7 +34,7 @@ pub enum RollbackRefusal {
         "the local disk has {found} free at {state}, and etcd's data and its next files need {wanted}: make room there (retired data is in {retired}: see `etcd-lun retired list`)"
     )]
     NoLocalRoom {
-        /// What is free.
+        /// The free space.
         #[serde(rename = "found_bytes")]
         found: Bytes,
         /// The size that is needed.
@@ -80,7 +80,7 @@ pub enum RollbackRefusal {
     ReturnedDataGone {
         /// The recorded generation.
         generation: u64,
-        /// What was found.
+        /// The finding.
         found: &'static str,
         /// The data directory.
         at: String,

@@ -113,9 +113,9 @@ pub enum Step {
         from: AbsPath,
         /// Where the copy is.
         way: Way,
-        /// Whether containers of etcd's pod may still write: then the proof counts only when `Confirm` says so.
+        /// True if containers of etcd's pod may still write: then the proof counts only when `Confirm` says so.
         provisional: bool,
-        /// Whether the LUN is mounted anew first, so that names and metadata come from its device too. Where etcd runs
+        /// True if the LUN is mounted anew first, so that names and metadata come from its device too. Where etcd runs
         /// until shortly before, `CatchUp` has done that.
         afresh: bool,
     },
@@ -178,7 +178,7 @@ pub enum Step {
         /// The stamp as it will be.
         stamp: Stamp,
     },
-    /// The same while it is mounted and in use.
+    /// Advances it while the LUN is mounted and in use.
     Mark(Mark),
     /// Asks PID 1 to mount the LUN on the data directory.
     MountData(MountData),

@@ -94,7 +94,8 @@ pub struct AttachLun {
     pub initiator: Iqn,
     /// Which LUN of the target.
     pub lun: WantedLun,
-    /// Whether every session that is logged in has to show it, because each is a path of etcd's LUN. Else one is enough.
+    /// True if every session that is logged in has to show it, because each is a path of etcd's LUN. Else one is
+    /// enough.
     pub everywhere: bool,
     /// How to log in at other portals if no session leads to the LUN; none if only the sessions that exist are looked at.
     pub elsewhere: Option<LogIn>,
@@ -150,9 +151,9 @@ pub struct Copy {
     /// About how much data there is.
     #[serde(rename = "size_bytes")]
     pub size: Option<Bytes>,
-    /// Whether nothing can have been copied there before.
+    /// True if nothing can have been copied there before.
     pub onto_empty: bool,
-    /// Whether somebody may write meanwhile: files that change or vanish are expected then.
+    /// True if somebody may write meanwhile: files that change or vanish are expected then.
     pub provisional: bool,
 }
 
@@ -175,7 +176,7 @@ pub struct Preflight {
     pub from: AbsPath,
     /// Where its data goes.
     pub way: Way,
-    /// What runs etcd.
+    /// The runtime of etcd.
     pub runtime: Runtime,
     /// The unit by which PID 1 mounts the LUN there.
     pub mount_unit: String,
@@ -188,7 +189,7 @@ pub struct Retire {
     pub from: AbsPath,
     /// The generation that the data became.
     pub generation: u64,
-    /// What the data must be, when it was not proven in this very run.
+    /// The expected fingerprint, if the data was not proven in this run.
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -263,24 +264,24 @@ pub struct Grow {
 /// The payload of `Step::StopEtcd`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StopEtcd {
-    /// What runs it.
+    /// The runtime of etcd.
     pub runtime: Runtime,
-    /// Whether the other members must be a quorum, which is asked again right before the stop.
+    /// True if the other members must be a quorum, which is asked again right before the stop.
     pub needs_quorum: bool,
-    /// Whether a static pod's other containers must have ended too. `AwaitPodEnd` waits for them otherwise.
+    /// True if a static pod's other containers must have ended too. `AwaitPodEnd` waits for them otherwise.
     pub whole_pod: bool,
 }
 
 /// The payload of `Step::StartEtcd`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StartEtcd {
-    /// What runs it.
+    /// The runtime of etcd.
     pub runtime: Runtime,
     /// The data directory.
     pub data_dir: AbsPath,
     /// Where the data directory must lead.
     pub on: Authority,
-    /// Whether to wait until it runs.
+    /// True if the step waits until it runs.
     pub wait: bool,
 }
 
@@ -292,6 +293,6 @@ pub struct AwaitMember {
     /// How long to wait.
     #[serde(rename = "limit_seconds")]
     pub limit: Span,
-    /// Whether it may be a learner, which has no vote: it was one before, or did not answer.
+    /// True if it may be a learner, which has no vote: it was one before, or did not answer.
     pub may_be_learner: bool,
 }

@@ -13,7 +13,7 @@ use node::layout;
 use std::fmt;
 use terms::Bytes;
 
-/// What a program wants to know of a step.
+/// The properties of a step, for programs.
 struct About {
     name: &'static str,
     phase: Phase,
@@ -101,7 +101,7 @@ impl Step {
         self.about().phase
     }
 
-    /// Whether it overwrites or moves something that could be missed.
+    /// Returns true if it overwrites or moves something that could be missed.
     pub fn is_destructive(&self) -> bool {
         self.about().is_destructive
     }
