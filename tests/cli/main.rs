@@ -181,7 +181,7 @@ fn config_check_shows_all_but_secrets() {
     let (code, json, _) = run(&["config", "check", "--json", "--config", &config]);
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &value["version"]), (0, &1.into()));
-    assert_eq!(value["config"]["node"]["lun"], 1);
+    assert_eq!(value["config"]["backing"]["iscsi"]["lun"]["number"], 1);
     assert!(!format!("{out}{json}").contains("hunter2"));
 }
 

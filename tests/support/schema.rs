@@ -52,7 +52,7 @@ impl Check<'_> {
         for (word, says) in words {
             let list = || says.as_array().into_iter().flatten();
             match word.as_str() {
-                "$schema" | "$defs" | "title" | "description" => {}
+                "$schema" | "$defs" | "title" | "description" | "examples" => {}
                 "$ref" => {
                     let pointer =
                         says.as_str().and_then(|says| says.strip_prefix('#')).ok_or("no reference")?;

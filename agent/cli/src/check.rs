@@ -34,7 +34,7 @@ pub(super) struct Checked {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Entries {
-    /// The merged config, in the tables of the file. Sizes and times are numbers, in keys that end in `_bytes` or `_seconds`.
+    /// The config of the node. Sizes and times are texts, as in the file.
     Config(Box<Config>),
     /// All entries, on a machine that is no node.
     Nodes(Vec<NodeRow>),

@@ -13,7 +13,8 @@ use std::fmt;
 use terms::{DiskLink, Iqn, LunNumber, WantedLun, Wwid};
 
 /// Where etcd's data goes on this node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Backing {
     /// A LUN of a target.
     Iscsi(Box<Iscsi>),
@@ -22,7 +23,7 @@ pub enum Backing {
 }
 
 /// A LUN of a target, as this node sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Iscsi {
     /// The target.
     pub target: Target,

@@ -2,13 +2,21 @@
 
 use super::pattern::is_name_or_pattern;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
-use serde::ser::Serializer;
+use serde::ser::{Serialize as _, Serializer};
 use std::{cell::Cell, fmt, marker::PhantomData};
 use terms::{AbsPath, ChapAlg, TextVisitor};
 
-/// A size or a duration as a file has it. The schema of a file shows its default so; in JSON it is a number.
+/// A size or a duration as a file has it.
 pub(super) fn as_written<S: Serializer>(value: &impl fmt::Display, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
+}
+
+/// Like [`as_written`], for a key that may be left out.
+pub(super) fn optional_as_written<S: Serializer>(
+    value: &Option<impl fmt::Display>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    value.as_ref().map(ToString::to_string).serialize(to)
 }
 
 /// A table that may be left out; then all its keys have their defaults.

@@ -16,7 +16,6 @@ mod entry_rules;
 mod error;
 mod errors;
 mod form;
-mod json;
 mod merge;
 mod mount_options;
 mod node_config;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use terms::{WantedLun, Wwid};
 
 /// The whole config of this node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Config {
     /// Where etcd's data goes.
     pub backing: Backing,

@@ -2,6 +2,7 @@
 
 use super::{
     chap::{ChapSource, SecretSource},
+    form,
     timeouts::Timeouts,
     words::{Digests, Discovery},
 };
@@ -72,7 +73,8 @@ pub struct ClusterConfig {
     /// Whether this member is stopped although the others cannot do without it.
     pub without_quorum: bool,
     /// How long a run by hand waits until the member serves again.
-    #[serde(rename = "serve_timeout_seconds")]
+    #[serde(serialize_with = "form::as_written")]
+    #[schemars(with = "String")]
     pub serve_timeout: Span,
 }
 

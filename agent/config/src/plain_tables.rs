@@ -11,6 +11,7 @@ use terms::{AbsPath, Bytes, FsLabel, Span};
 pub struct LunConfig {
     /// The smallest size that a LUN may have; a smaller one is refused. At least 300MiB, the smallest XFS.
     #[serde(serialize_with = "form::as_written")]
+    #[schemars(with = "String")]
     pub min_size: Bytes,
     /// The options that the LUN is mounted with. For a target `_netdev` is added, and always `nodev`, `nosuid`, `noexec`, and
     /// `context=` with the policy module's label: with it no label on the LUN counts. Where SELinux is off, `context=` has no
@@ -23,13 +24,17 @@ pub struct LunConfig {
     /// A limit for the LUN's speed. `apply` measures the LUN before it stops etcd, and refuses the LUN unless 99 of 100
     /// `fdatasync` calls finish within this time. Without it the LUN is not measured.
     #[schemars(example = &"10ms")]
+    #[serde(serialize_with = "form::optional_as_written")]
+    #[schemars(with = "Option<String>")]
     pub require_fsync_p99: Option<Span>,
     /// How long the old local data is kept at least.
     #[serde(serialize_with = "form::as_written")]
+    #[schemars(with = "String")]
     pub keep_retired: Span,
     /// The longest time that the last blocks may take while etcd is stopped. While etcd still runs, `apply` and `rollback`
     /// measure how long they take, and refuse to stop etcd if it is longer.
     #[serde(serialize_with = "form::as_written")]
+    #[schemars(with = "String")]
     pub max_switch: Span,
 }
 
@@ -100,6 +105,7 @@ pub struct Boot {
     /// How long `apply` waits for the login and for the LUN, at boot and by hand. With `gate = "etcd"`, a boot after the migration
     /// waits for 30 s at most, so that the kubelet starts. The service tries again every 20 s.
     #[serde(serialize_with = "form::as_written")]
+    #[schemars(with = "String")]
     pub attach_timeout: Span,
 }
 
@@ -115,6 +121,7 @@ impl Default for Boot {
 pub struct HealthConfig {
     /// How often the check runs; 15s at least.
     #[serde(serialize_with = "form::as_written")]
+    #[schemars(with = "String")]
     pub interval: Span,
     /// The file in which the check writes metrics for node-exporter, if its directory exists.
     pub textfile: AbsPath,

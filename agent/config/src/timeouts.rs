@@ -10,7 +10,7 @@
 //! With several paths, a path must fail soon, so that writes go over another one (section 8.1). multipathd then decides how
 //! long writes wait while no path works (`no_path_retry`, which `render multipath` sets to the same time).
 
-use super::{defaults, error::ConfigError, errors::Errors, tables::TargetTable};
+use super::{defaults, error::ConfigError, errors::Errors, form, tables::TargetTable};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
@@ -27,13 +27,16 @@ pub const PATH_FAILS_AFTER: Span = Span(Duration::from_secs(5));
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Timeouts {
     /// How long etcd's writes wait for the target, in a session or, under a multipath map, in the map.
-    #[serde(rename = "replacement_seconds")]
+    #[serde(serialize_with = "form::as_written")]
+    #[schemars(with = "String")]
     pub replacement: Span,
     /// How often the initiator checks the connection (NOP-Out). None is the default, which depends on multipathd.
-    #[serde(rename = "noop_interval_seconds")]
+    #[serde(serialize_with = "form::optional_as_written")]
+    #[schemars(with = "Option<String>")]
     pub noop_interval: Option<Span>,
     /// How long the target may take to answer that check. None is the default, which depends on multipathd.
-    #[serde(rename = "noop_timeout_seconds")]
+    #[serde(serialize_with = "form::optional_as_written")]
+    #[schemars(with = "Option<String>")]
     pub noop_timeout: Option<Span>,
 }
 

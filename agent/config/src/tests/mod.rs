@@ -346,14 +346,13 @@ fn how_the_cluster_is_asked_depends_on_what_runs_etcd() {
 #[test]
 fn as_json() {
     let json = |texts: &[&str], name: &str| serde_json::to_value(load(texts, ID, name).unwrap()).unwrap();
-    let target = json(&[GOOD], "master-0");
-    assert_eq!(target["target"]["iqn"], "iqn.2024-02.com.example:etcd");
+    let iscsi = &json(&[GOOD], "master-0")["backing"]["iscsi"];
+    assert_eq!(iscsi["target"]["iqn"], "iqn.2024-02.com.example:etcd");
     assert_eq!(
-        (&target["node"]["lun"], &target["node"]["initiator"]),
+        (&iscsi["lun"]["number"], &iscsi["initiator"]),
         (&1.into(), &"iqn.1994-05.com.redhat:master0".into())
     );
-    assert!(target.get("device").is_none() && target["node"]["wwid"].is_null());
     let device = json(&[DEVICE], "x");
-    assert_eq!(device["device"]["path"], "/dev/disk/by-id/virtio-etcd0");
-    assert!(device.get("target").is_none() && device["node"].get("lun").is_none());
+    assert_eq!(device["backing"]["device"]["path"], "/dev/disk/by-id/virtio-etcd0");
+    assert_eq!(device["lun"]["min_size"], "8GiB");
 }
