@@ -69,11 +69,12 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
     if options.dry_run {
         return view::plan(file, goal, output);
     }
-    let (host, identity, config) = config::load_with_host_name(file, goal == Goal::Lun(Occasion::Boot))?;
+    let by_hand = goal != Goal::Lun(Occasion::Boot);
+    let opening = if by_hand { config::TO_APPLY } else { config::AT_BOOT };
+    let (host, identity, config) = opening.load(file)?;
     // Secrets are read before signals are held back, because a read can hang.
     let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
     config::hold(&host)?;
-    let by_hand = goal != Goal::Lun(Occasion::Boot);
     let (lock, file) = loop {
         match alone::turn(&host, verb(goal)).context("making sure that this is the only apply")? {
             Turn::Ours(lock, file) => break (lock, file),
@@ -105,7 +106,7 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
 /// Does nothing at a shutdown, and while another run is under way, which may have logged out itself.
 pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
     let goal = Goal::Lun(Occasion::Boot);
-    let (host, identity, config) = config::load_to_change(file)?;
+    let (host, identity, config) = config::TO_CHANGE.load(file)?;
     if !is_lost(&host, &config, &identity)? {
         return Ok(());
     }

@@ -106,9 +106,13 @@ pub(super) struct Run {
 pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     let sizes = options.sizes();
     let (host, path) = match &options.path {
-        Some(path) => (config::machine_for_anybody()?, path.clone()),
+        Some(path) => {
+            let host = config::FOR_ANYBODY.machine()?.host;
+            host.watch_signals().context("setting up signals")?;
+            (host, path.clone())
+        }
         None => {
-            let (host, _, config) = config::load_to_look(file).map_err(|exit| match exit {
+            let (host, _, config) = config::TO_LOOK.load(file).map_err(|exit| match exit {
                 Exit::Config(mut errors) => {
                     if let Some(last) = errors.last_mut() {
                         last.push_str("; or name a directory: `etcd-lun bench DIR`");

@@ -15,101 +15,147 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Opens the machine and loads the config, for a verb that only reads. If PID 1's mount namespace cannot be joined, it
-/// continues, and the facts say so.
-pub(super) fn load_to_look(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
-    let (host, joined) = machine_to_look()?;
-    let loaded = load_on(host, file, joined)?;
-    loaded.0.watch_signals().context("setting up signals")?;
-    Ok(loaded)
+/// In whose mount namespace a verb runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Namespace {
+    /// In that of PID 1, because it changes the node.
+    OfPid1,
+    /// In that of PID 1 if it can be joined, because it only reads. Else the facts say so.
+    OfPid1IfPossible,
 }
 
-/// Opens the machine for a verb that only reads, without a config.
-pub(super) fn machine_to_look() -> Result<(Host, Joined), Exit> {
-    let (host, joined) = machine_as_root()?;
-    let joined = joined.unwrap_or_else(|error| {
-        tracing::warn!("{error}; mounts shown here may differ from those of the host");
-        Joined::Same
-    });
-    Ok((host, joined))
+/// What is done if no entry of the config is for this node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// It is an error in the config.
+    Needed,
+    /// DHCP may set the host name late: while it is still the placeholder, this waits, for `boot.attach_timeout` at most.
+    Awaited,
+    /// The same. The error is then one that a service tries again, because the host name or the config may still come.
+    AwaitedAtBoot,
 }
 
-/// Opens the machine again for a verb whose config could not be loaded. What there is to say of the namespace was said.
-pub(super) fn machine_without_config() -> Result<Host, Exit> {
-    machine_as_root().map(|(host, _)| host)
+/// How a verb opens the machine, and the config if it reads one.
+#[derive(Clone, Copy)]
+pub(super) struct Opening {
+    root: bool,
+    namespace: Namespace,
+    entry: Entry,
 }
 
-/// Opens the machine for a verb that everybody may run and that reads no config. Root also joins PID 1's mount namespace.
-pub(super) fn machine_for_anybody() -> Result<Host, Exit> {
-    // Before `Host` starts a thread. Others than root cannot join it, and need not: they measure a directory that they see.
-    let _joined = join_pid1();
-    let host = Host::machine().context("setting up")?;
-    host.watch_signals().context("setting up signals")?;
-    Ok(host)
+/// For a verb that only reads.
+pub(super) const TO_LOOK: Opening =
+    Opening { root: true, namespace: Namespace::OfPid1IfPossible, entry: Entry::Needed };
+/// For a verb that everybody may run: it measures a directory that its user sees.
+pub(super) const FOR_ANYBODY: Opening = Opening { root: false, ..TO_LOOK };
+/// For a verb that changes the node. It calls [`hold`] when it has read everything, before it begins.
+pub(super) const TO_CHANGE: Opening =
+    Opening { root: true, namespace: Namespace::OfPid1, entry: Entry::Needed };
+/// For a verb that changes the node, and can wait for the host name.
+pub(super) const TO_APPLY: Opening = Opening { entry: Entry::Awaited, ..TO_CHANGE };
+/// For what a boot does.
+pub(super) const AT_BOOT: Opening = Opening { entry: Entry::AwaitedAtBoot, ..TO_CHANGE };
+
+/// An open machine.
+pub(super) struct Machine {
+    /// The machine.
+    pub host: Host,
+    joined: Joined,
+    entry: Entry,
 }
 
-/// Opens the machine and loads the config, for a verb that changes the node. The change must happen in PID 1's mount namespace.
-/// The verb calls [`hold`] when it has read everything, before it begins.
-pub(super) fn load_to_change(file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
-    let (host, joined) = machine_as_root()?;
-    load_on(host, file, joined.context("acting in PID 1's mount namespace")?)
+/// The config of the pool, and of this node, or the error that no entry is for it.
+pub(super) struct Loaded {
+    /// This node.
+    pub identity: Identity,
+    /// What all nodes share.
+    pub pool: Pool,
+    /// The config of this node.
+    pub entry: Result<Config, ConfigError>,
 }
 
-/// Holds signals back, because the verb begins to change the node.
-pub(super) fn hold(host: &Host) -> Result<(), Exit> {
-    Ok(host.hold_signals().context("setting up signals")?)
-}
+impl Opening {
+    /// Opens the machine, without a config.
+    pub fn machine(self) -> Result<Machine, Exit> {
+        // Before any file is read, and while this process has one thread, which the kernel requires. systemd sets this variable
+        // for the processes of its services (systemd.exec(5)), and a pod has it not.
+        let joined = namespace::join_pid1(env::var("INVOCATION_ID").is_some());
+        let host = Host::machine().context("setting up")?;
+        // Other users cannot even read a config with secrets.
+        if self.root && !identity::is_root(&host).context("finding out who runs this")? {
+            return Err(Exit::Error(anyhow::anyhow!(
+                "etcd-lun must run as root to observe and change disks, mounts and etcd: run it with sudo"
+            )));
+        }
+        let joined = match (joined, self.namespace) {
+            (Ok(joined), _) => joined,
+            (Err(error), Namespace::OfPid1) => {
+                return Err(anyhow::Error::from(error).context("acting in PID 1's mount namespace").into());
+            }
+            (Err(error), Namespace::OfPid1IfPossible) => {
+                if self.root {
+                    tracing::warn!("{error}; mounts shown here may differ from those of the host");
+                }
+                Joined::Same
+            }
+        };
+        Ok(Machine { host, joined, entry: self.entry })
+    }
 
-/// Like [`load_to_change`], for what runs at a boot. At a boot an absent entry is an error that the service tries again, because
-/// the host name or the config may still come.
-pub(super) fn load_with_host_name(
-    file: Option<&Path>,
-    at_boot: bool,
-) -> Result<(Host, Identity, Config), Exit> {
-    let (host, identity, _, entry) = load_with_or_without_entry(file)?;
-    match entry {
-        Ok(config) => Ok((host, identity, config)),
-        Err(error) if at_boot => Err(Exit::Error(error.into())),
-        Err(error) => Err(error.into()),
+    /// Opens the machine, and loads the config of this node.
+    pub fn load(self, file: Option<&Path>) -> Result<(Host, Identity, Config), Exit> {
+        let machine = self.machine()?;
+        let (identity, config) = machine.config(file)?;
+        if self.namespace == Namespace::OfPid1IfPossible {
+            machine.host.watch_signals().context("setting up signals")?;
+        }
+        Ok((machine.host, identity, config))
     }
 }
 
-/// What all nodes share, and the config of this node, or the error that no entry is for it. DHCP may set the host name late: while
-/// it is still the placeholder and no entry matches, this waits for it, for `boot.attach_timeout` at most.
-pub(super) fn load_with_or_without_entry(
-    file: Option<&Path>,
-) -> Result<(Host, Identity, Pool, Result<Config, ConfigError>), Exit> {
-    let (host, joined) = machine_as_root()?;
-    let joined = joined.context("acting in PID 1's mount namespace")? == Joined::Joined;
-    let begun = Instant::now();
-    let mut told = false;
-    loop {
-        let sources = sources(&host, file)?;
-        let identity = observe::identity(&host, joined)?;
-        let pool = Pool::load(&sources)?;
-        let limit = pool.boot.attach_timeout;
-        let error = match pool.clone().for_node(&identity.machine_id, &identity.hostname) {
-            Ok(config) => {
-                let config = observe::of_record(&host, config);
-                return Ok((host, identity, pool, Ok(config)));
+impl Machine {
+    /// Loads the config of this node.
+    pub fn config(&self, file: Option<&Path>) -> Result<(Identity, Config), Exit> {
+        let Loaded { identity, entry, .. } = self.load(file)?;
+        match entry {
+            Ok(config) => Ok((identity, config)),
+            Err(error) if self.entry == Entry::AwaitedAtBoot => Err(Exit::Error(error.into())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Loads what all nodes share, and the config of this node if it has an entry.
+    pub fn load(&self, file: Option<&Path>) -> Result<Loaded, Exit> {
+        let begun = Instant::now();
+        let mut told = false;
+        loop {
+            let pool = Pool::load(&sources(&self.host, file)?)?;
+            let identity = observe::identity(&self.host, self.joined == Joined::Joined)?;
+            let limit = pool.boot.attach_timeout.0;
+            let error = match pool.clone().for_node(&identity.machine_id, &identity.hostname) {
+                Ok(config) => {
+                    let entry = Ok(observe::of_record(&self.host, config));
+                    return Ok(Loaded { identity, pool, entry });
+                }
+                Err(error @ ConfigError::NoEntry { .. }) => error,
+                Err(error) => return Err(error.into()),
+            };
+            if self.entry == Entry::Needed || !is_placeholder(&identity.hostname) || begun.elapsed() >= limit
+            {
+                return Ok(Loaded { identity, pool, entry: Err(error) });
             }
-            Err(error @ ConfigError::NoEntry { .. }) => error,
-            Err(error) => return Err(error.into()),
-        };
-        if !is_placeholder(&identity.hostname) || begun.elapsed() >= limit.0 {
-            return Ok((host, identity, pool, Err(error)));
+            if !told {
+                tracing::warn!(
+                    "waiting for another {} s at most: the host name is `{}`, and no [[node]] entry has it; set it with \
+                     `hostnamectl set-hostname`, or name this machine by machine_id = \"{}\"",
+                    limit.saturating_sub(begun.elapsed()).as_secs(),
+                    identity.hostname,
+                    identity.machine_id
+                );
+                told = true;
+            }
+            self.host.pause(Duration::from_millis(500)).context("waiting for the host name")?;
         }
-        if !told {
-            tracing::warn!(
-                "waiting for another {} s at most: the host name is `{}`, and no [[node]] entry has it; set it with \
-                 `hostnamectl set-hostname`, or name this machine by machine_id = \"{}\"",
-                limit.0.saturating_sub(begun.elapsed()).as_secs(),
-                identity.hostname,
-                identity.machine_id
-            );
-            told = true;
-        }
-        host.pause(Duration::from_millis(500)).context("waiting for the host name")?;
     }
 }
 
@@ -118,43 +164,9 @@ fn is_placeholder(hostname: &str) -> bool {
     hostname.split('.').next() == Some("localhost")
 }
 
-/// Opens the machine, for root only. This is checked first, because other users cannot even read a config with secrets.
-fn machine_as_root() -> Result<(Host, io::Result<Joined>), Exit> {
-    // Before any file is read, and while this process has one thread, which the kernel requires.
-    let joined = join_pid1();
-    let host = Host::machine().context("setting up")?;
-    if !identity::is_root(&host).context("finding out who runs this")? {
-        return Err(Exit::Error(anyhow::anyhow!(
-            "etcd-lun must run as root to observe and change disks, mounts and etcd: run it with sudo"
-        )));
-    }
-    Ok((host, joined))
-}
-
-/// systemd sets this variable for the processes of its services (systemd.exec(5)), and a pod has it not.
-fn join_pid1() -> io::Result<Joined> {
-    namespace::join_pid1(super::env::var("INVOCATION_ID").is_some())
-}
-
-fn load_on(host: Host, file: Option<&Path>, joined: Joined) -> Result<(Host, Identity, Config), Exit> {
-    let (identity, config) = load_here(&host, file, joined)?;
-    Ok((host, identity, config))
-}
-
-/// Loads the config of this node.
-pub(super) fn load_here(
-    host: &Host,
-    file: Option<&Path>,
-    joined: Joined,
-) -> Result<(Identity, Config), Exit> {
-    // A missing config is reported first, because it is the most likely mistake.
-    let sources = sources(host, file)?;
-    if sources.is_empty() {
-        return Err(ConfigError::NoFile.into());
-    }
-    let identity = observe::identity(host, joined == Joined::Joined)?;
-    let config = Config::load(&sources, &identity.machine_id, &identity.hostname)?;
-    Ok((identity, observe::of_record(host, config)))
+/// Holds signals back, because the verb begins to change the node.
+pub(super) fn hold(host: &Host) -> Result<(), Exit> {
+    Ok(host.hold_signals().context("setting up signals")?)
 }
 
 /// The config's files that can be read, and their texts, valid or not.

@@ -18,7 +18,7 @@ pub const LUNS: Document<Vec<PortalLuns>> = Document::under("portals", "luns", "
 
 /// Prints what each portal shows this node.
 pub(super) fn run(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (host, identity, config) = config::load_to_change(file)?;
+    let (host, identity, config) = config::TO_CHANGE.load(file)?;
     let secrets = secrets::load(&host, &config, credentials().as_deref())?;
     config::hold(&host)?;
     let portals = luns::luns(&host, &config, &secrets, &identity)?;

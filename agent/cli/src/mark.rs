@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Advances the LUN's use counter, if etcd's data is on it.
 pub(super) fn run(file: Option<&Path>) -> Result<(), Exit> {
-    let (host, identity, config) = config::load_to_change(file)?;
+    let (host, identity, config) = config::TO_CHANGE.load(file)?;
     config::hold(&host)?;
     let marked = mark::mark(&host, &config, &identity)?;
     print_out(&match marked {
@@ -22,7 +22,7 @@ pub(super) fn run(file: Option<&Path>) -> Result<(), Exit> {
 
 /// Limits how long a shutdown waits for an unreachable target.
 pub(super) fn let_go(file: Option<&Path>) -> Result<(), Exit> {
-    let (host, _, config) = config::load_to_change(file)?;
+    let (host, _, config) = config::TO_CHANGE.load(file)?;
     config::hold(&host)?;
     match let_go::let_go(&host, &config)? {
         None => print_out("The system is not shutting down: nothing to do."),

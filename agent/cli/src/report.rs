@@ -45,8 +45,9 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// Writes the archive.
 pub(super) fn run(file: Option<&Path>, options: &Options, version: &str) -> Result<(), Exit> {
-    let (host, joined) = config::machine_to_look()?;
-    let loaded = config::load_here(&host, file, joined);
+    let machine = config::TO_LOOK.machine()?;
+    let loaded = machine.config(file);
+    let host = machine.host;
     let texts = config::texts(&host, file);
     let secrets =
         Secrets::new(&host, &texts, loaded.as_ref().ok().map(|(_, config)| config), credentials().as_deref());

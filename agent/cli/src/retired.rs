@@ -62,7 +62,7 @@ pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit
 /// Deletes the retired data of a generation, or says what it would delete.
 pub(super) fn delete(file: Option<&Path>, options: &DeleteOptions) -> Result<(), Exit> {
     let DeleteOptions { generation, dry_run, output } = *options;
-    let (host, identity, config) = config::load_to_change(file)?;
+    let (host, identity, config) = config::TO_CHANGE.load(file)?;
     config::hold(&host)?;
     let gone = retired::delete(&host, &config, &identity, generation, dry_run)?;
     if output.json {

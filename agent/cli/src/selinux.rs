@@ -20,7 +20,9 @@ use std::path::Path;
 pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
     // The module is the same on every node of the pool. A node whose entry is still to come has it too: without it systemd
     // could not start etcd-lun.service there, and nobody would read that the entry is missing.
-    let (host, _, pool, entry) = config::load_with_or_without_entry(file)?;
+    let machine = config::TO_APPLY.machine()?;
+    let config::Loaded { pool, entry, .. } = machine.load(file)?;
+    let host = machine.host;
     config::hold(&host)?;
     let Some(enforcing) = mode(&host)? else {
         print_out("SELinux is off in this kernel: nothing to install.");
@@ -72,7 +74,7 @@ pub(super) struct Status {
 
 /// Shows the state of SELinux, the module and the labels.
 pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (host, _, config) = config::load_to_look(file)?;
+    let (host, _, config) = config::TO_LOOK.load(file)?;
     let seen = observe::selinux(&host, &config);
     let selinux = seen.require().map_err(|why| anyhow!("looking at SELinux: {why}"))?.clone();
     let (mut mislabelled, mut local_rules) = (Vec::new(), Vec::new());
@@ -100,7 +102,7 @@ pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Ex
 
 /// Removes the policy module.
 pub(super) fn remove(file: Option<&Path>) -> Result<(), Exit> {
-    let (host, _, config) = config::load_to_change(file)?;
+    let (host, _, config) = config::TO_CHANGE.load(file)?;
     config::hold(&host)?;
     if mode(&host)?.is_none() {
         print_out("SELinux is off in this kernel: nothing to remove.");

@@ -9,6 +9,7 @@ use super::{
     show,
 };
 use ::config::Config;
+use anyhow::Context as _;
 use apply::run_file;
 use host::{Host, filelock::lock_holders};
 use node::{Node, layout::LOCK};
@@ -28,7 +29,7 @@ pub const PLAN: Document<Plan> = Document::under(
 
 /// Loads the config and observes the node, and the cluster if that is asked for. This takes no lock and changes nothing.
 pub(super) fn look(file: Option<&Path>, asked: Asked) -> Result<(Host, Config, Node), Exit> {
-    let (host, identity, config) = config::load_to_look(file)?;
+    let (host, identity, config) = config::TO_LOOK.load(file)?;
     let node = observe::node(&host, &config, identity, Viewpoint::Reader, asked);
     Ok((host, config, node))
 }
@@ -71,15 +72,16 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
 
 /// `status`
 pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let seen = look(file, Asked::BY_HAND);
+    let machine = config::TO_LOOK.machine()?;
+    let loaded = machine.config(file);
+    let host = machine.host;
     // Somebody whose etcd is down for a wrong config wants to know where the data is.
-    if let Err(Exit::Config(_)) = &seen
-        && !output.json
-        && let Ok(host) = config::machine_without_config()
-    {
+    if let (Err(Exit::Config(_)), false) = (&loaded, output.json) {
         print_out(&show::status_without_config(&observe::record(&host), &last_run(&host)));
     }
-    let (host, config, node) = seen?;
+    let (identity, config) = loaded?;
+    host.watch_signals().context("setting up signals")?;
+    let node = observe::node(&host, &config, identity, Viewpoint::Reader, Asked::BY_HAND);
     if output.json {
         return print_json(&STATUS, &node);
     }
