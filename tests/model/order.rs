@@ -1,11 +1,7 @@
 //! The order of record and stamp: which of the two is older, in every way in which they can differ.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-#[allow(dead_code, reason = "each test takes what it needs")]
-#[path = "support/mod.rs"]
-mod support;
-
-use etcd_lun::node::{
+use node::{
     Order,
     authority::{Record, Stamp},
     order,

@@ -1,7 +1,7 @@
 //! Checks that the docs agree with the program's messages, with each other, and with their pictures' texts.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use etcd_lun::cli::{Entry, entries};
+use cli::{Entry, entries};
 use std::{collections::BTreeSet, fs};
 
 fn read(path: &str) -> String {
@@ -12,7 +12,7 @@ fn read(path: &str) -> String {
 /// The name and the message of each refusal. `…` stands for each inserted value.
 fn refusals() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../plan/src/refusal")).unwrap() {
+    for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../agent/plan/src/refusal")).unwrap() {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
         let own = text.split("#[error(").skip(1).filter(|part| !part.starts_with("transparent"));
         found.extend(own.map(|part| (variant(part), message(part).unwrap())));
@@ -132,7 +132,7 @@ fn message(arguments: &str) -> Option<String> {
 /// The documents for readers, as paths from the root of the checkout.
 fn documents() -> Vec<String> {
     let root = format!("{}/../..", env!("CARGO_MANIFEST_DIR"));
-    let of_tests = ["", "bed/", "lab/"].map(|dir| format!("tests/{dir}README.md"));
+    let of_tests = ["", "nodes/", "measure/"].map(|dir| format!("tests/{dir}README.md"));
     let mut found = Vec::from(of_tests);
     found.push("packaging/monitoring/README.md".into());
     for dir in ["", "docs/", "docs/design/"] {
@@ -281,8 +281,8 @@ fn the_readme_is_short_and_its_config_is_right() {
     let long: Vec<_> = page.lines().filter(|line| line.chars().count() > 120).collect();
     assert!(long.is_empty(), "{long:#?}");
     let config = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-    let source = etcd_lun::config::Source { path: "README.md".into(), text: config.into() };
-    etcd_lun::config::Config::load(&[source], "0123456789abcdef0123456789abcdef", "master-0").unwrap();
+    let source = config::Source { path: "README.md".into(), text: config.into() };
+    config::Config::load(&[source], "0123456789abcdef0123456789abcdef", "master-0").unwrap();
     for command in ["tests/demo", "tests/all"] {
         assert!(page.contains(&format!("# {command} ")), "{command}");
     }

@@ -49,7 +49,7 @@ impl Drop for Dir {
 }
 
 fn bench(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-lun"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_root-program"));
     command.arg("bench").args(args);
     command
 }

@@ -3,23 +3,14 @@
 //! Needs etcd (Debian: etcd-server), curl and openssl. Without etcd the tests print that and do nothing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-#[path = "support/certificates.rs"]
-mod certificates;
-#[allow(dead_code, reason = "each test uses only some of these functions")]
-mod support;
-
-use certificates::certificates;
-use etcd_lun::{
-    config::{Config, Source},
-    host::Host,
-    node::{Cluster, Fact, MemberHealth, Node},
-    observe,
-    plan::{Refusal, may_stop},
-};
+use config::{Config, Source};
+use host::Host;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use node::{Cluster, Fact, MemberHealth, Node};
+use plan::{Refusal, may_stop};
 use std::{
     collections::BTreeMap,
     fs,
@@ -29,6 +20,7 @@ use std::{
     thread::sleep,
     time::{Duration, Instant},
 };
+use support::certificates::certificates;
 
 /// How long a cluster may take to get where a test waits for it.
 const LIMIT: Duration = Duration::from_secs(40);

@@ -2,7 +2,7 @@
 //! mount namespace of the test's own thread.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use etcd_lun::host::{Host, dir, inode, namespace};
+use host::{Host, dir, inode, namespace};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{fs, io, path::Path};
 

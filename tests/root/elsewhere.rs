@@ -4,16 +4,10 @@
 //! which end with the test.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-#[allow(dead_code, reason = "each test uses only some of these functions")]
-mod support;
-
-use etcd_lun::{
-    config::{Config, Source},
-    host::Host,
-    node::{Elsewhere, Fact},
-    observe,
-};
+use config::{Config, Source};
+use host::Host;
 use nix::sched::{CloneFlags, setns};
+use node::{Elsewhere, Fact};
 use std::{
     fs::{self, File},
     path::PathBuf,

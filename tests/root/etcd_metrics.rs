@@ -5,18 +5,12 @@
 //! nothing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-#[path = "support/certificates.rs"]
-mod certificates;
-
-use certificates::certificates;
-use etcd_lun::{
-    host::{
-        Host,
-        http::{self, Certificates},
-    },
-    node::{Sample, counted},
-    observe::metrics_cure,
+use host::{
+    Host,
+    http::{self, Certificates},
 };
+use node::{Sample, counted};
+use observe::metrics_cure;
 use std::{
     fs,
     io::{Read as _, Write as _},
@@ -26,6 +20,7 @@ use std::{
     thread::{self, sleep},
     time::{Duration, Instant},
 };
+use support::certificates::certificates;
 
 /// A real etcd on loopback. It ends when this value is dropped.
 struct Etcd {
@@ -76,7 +71,7 @@ fn comes_up(mut is_there: impl FnMut() -> bool) {
 }
 
 fn python(arguments: &[&str]) -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/health/quantile.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/quantile.py");
     let output = Command::new("python3").arg(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

@@ -4,7 +4,7 @@
 //! and its PID 1 stands in for the node's. The mounts are visible only there and end with it.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use etcd_lun::host::{Host, mountinfo::bind_holders};
+use host::{Host, mountinfo::bind_holders};
 use nix::mount::{MsFlags, mount};
 use std::{
     fs,
@@ -79,7 +79,7 @@ impl Node {
     }
 }
 
-const AGENT: &str = env!("CARGO_BIN_EXE_etcd-lun");
+const AGENT: &str = env!("CARGO_BIN_EXE_root-program");
 
 #[test]
 fn a_debug_pod_joins_the_node() {

@@ -4,16 +4,14 @@
 //! visible only in its namespaces and ends with them.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use etcd_lun::{
-    terms::Span,
-    unit::{DataMount, VERIFIED, data_mount},
-};
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
     time::Duration,
 };
+use terms::Span;
+use unit::{DataMount, VERIFIED, data_mount};
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
 

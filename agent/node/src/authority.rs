@@ -311,8 +311,8 @@ mod changes;
 mod tests {
     use super::*;
 
-    /// Texts of every format that was ever written are in `tests/formats`.
-    const RECORD_1: &str = include_str!("../../../tests/formats/record-1-lun.json");
+    /// Texts of every format that was ever written are in `tests/native/formats`.
+    const RECORD_1: &str = include_str!("../../../tests/native/formats/record-1-lun.json");
 
     #[test]
     fn anything_else_is_an_error() {
@@ -344,7 +344,7 @@ mod tests {
         assert!(matches!(record.fingerprint, Some(RecordedFingerprint::Older(_))));
         assert_eq!(record.to_text().unwrap(), RECORD_1);
         let next = LunUse { activations: 8, nonce: Nonce([8; 16]) };
-        let stamp = Stamp::parse(include_str!("../../../tests/formats/stamp-1.json")).unwrap();
+        let stamp = Stamp::parse(include_str!("../../../tests/native/formats/stamp-1.json")).unwrap();
         let announced = record.clone().announcing(&stamp, next);
         assert_eq!((announced.activations, announced.nonce, announced.announced), (7, None, Some(next)));
         let used = announced.clone().used(next);

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "it writes files of a release, not of a node")]
 
 use anyhow::{Context, bail};
-use etcd_lun::cli::documents;
+use cli::documents;
 use std::{fs, path::Path};
 
 fn main() -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
-//! The program; everything is in the library.
+//! The program; everything is in `cli` and the layers below it.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    etcd_lun::cli::main().into()
+    cli::main().into()
 }

@@ -54,9 +54,9 @@ enum Verb {
         #[arg(default_value = "etcd-lun-book")]
         into: String,
     },
-    /// Measure (`compare`, `roll`, `switch`, and their options). As root.
-    Lab {
-        /// The words of the command line of `lab`, without `--agent`.
+    /// Measure (`compare`, `desk`, `roll`, `switch`, and their options). As root.
+    Measure {
+        /// The words of the command line of `measure`, without `--agent`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         words: Vec<String>,
     },
@@ -92,7 +92,10 @@ fn main() -> Result<()> {
             run(&["cargo", "run", "--quiet", "--package", "etcd-lun", "--example", "schemas", "--", &into])
         }
         Verb::Book { into } => run(&["packaging/book", "--into", &into]),
-        Verb::Lab { words } => on_nodes("lab", &words.iter().map(String::as_str).collect::<Vec<_>>()),
+        Verb::Measure { words } => {
+            let agent = built(&["packaging/build"])?;
+            on_nodes("measure", &words.iter().map(String::as_str).collect::<Vec<_>>(), &agent)
+        }
         Verb::Release { words } => {
             run(&[vec!["packaging/release"], words.iter().map(String::as_str).collect()].concat())
         }
@@ -101,28 +104,26 @@ fn main() -> Result<()> {
 
 /// The tests that write pages: the package, the test, and its filter.
 const PAGES: [[&str; 3]; 5] = [
-    ["etcd-lun", "cli", "reference"],
-    ["etcd-lun", "cli", "keys"],
-    ["etcd-lun", "laws", "decisions"],
-    ["etcd-lun", "health", ""],
-    ["etcd-lun-apply", "guards", "each_step_does_what_is_listed"],
+    ["native", "cli", "reference"],
+    ["native", "cli", "keys"],
+    ["model", "laws", "decisions"],
+    ["native", "health", ""],
+    ["model", "guards", "each_step_does_what_is_listed"],
 ];
 
 /// Runs the test bed with the program of this checkout.
 fn bed(words: &[&str]) -> Result<()> {
-    on_nodes("bed", words)
+    on_nodes("nodes", words, &built(&["packaging/build", "--dev"])?)
 }
 
-fn on_nodes(package: &str, words: &[&str]) -> Result<()> {
-    let agent = built()?;
-    run(&[&["cargo", "run", "--quiet", "--package", package, "--"], words, &["--agent", &agent]].concat())
+fn on_nodes(package: &str, words: &[&str], agent: &str) -> Result<()> {
+    run(&[&["cargo", "run", "--quiet", "--package", package, "--"], words, &["--agent", agent]].concat())
 }
 
 /// The path of the program, which is built first.
-fn built() -> Result<String> {
-    let words = ["packaging/build", "--dev"];
+fn built(words: &[&str]) -> Result<String> {
     eprintln!("+ {}", words.join(" "));
-    let output = command(&words)?.stderr(Stdio::inherit()).output().context("packaging/build")?;
+    let output = command(words)?.stderr(Stdio::inherit()).output().context("packaging/build")?;
     if !output.status.success() {
         bail!("packaging/build ended with {}", output.status);
     }

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use bed::bed::Bed;
-use bed::delivery::{EtcdRunner, ignition_of};
-use bed::desk::ssh_config;
-use bed::node::Node;
-use bed::registry::{self, Registry};
-use bed::scenarios::boot::NODES;
-use bed::scene;
-use bed::vm::Life;
+use nodes::bed::Bed;
+use nodes::delivery::{EtcdRunner, ignition_of};
+use nodes::desk::ssh_config;
+use nodes::node::Node;
+use nodes::registry::{self, Registry};
+use nodes::scenarios::boot::NODES;
+use nodes::scene;
+use nodes::vm::Life;
 
 use crate::pool::{self, Pool};
 
@@ -42,7 +42,7 @@ pub fn serve(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
         for (path, script) in [
             (
                 "/var/usrlocal/bin/machine-config-daemon",
-                &include_bytes!("../../bed/guest/machine-config-daemon")[..],
+                &include_bytes!("../../nodes/guest/machine-config-daemon")[..],
             ),
             ("/var/usrlocal/bin/cluster-backup.sh", &include_bytes!("../guest/desk/cluster-backup.sh")[..]),
             // The desk's SSH logs in as root.

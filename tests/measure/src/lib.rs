@@ -4,13 +4,11 @@
 //! - `pool`: three nodes whose etcds are one cluster
 //! - `desk`: an administrator's machine in front of them, to try a rollout by hand
 //! - `roll`: the etcds of three nodes move one after the other
-//! - `storage`: what `bench` says of a good and of a bad LUN
 //! - `switch`: how long a client gets no answer while an etcd moves
-#![allow(clippy::disallowed_methods, reason = "the lab runs programs on a test machine")]
+#![allow(clippy::disallowed_methods, reason = "it runs programs on a test machine")]
 
 pub mod compare;
 pub mod desk;
 pub mod pool;
 pub mod roll;
-pub mod storage;
 pub mod switch;

@@ -1,14 +1,14 @@
-//! `lab`: measurements on the test bed's nodes.
+//! `measure`: measurements on nodes in virtual machines.
 #![allow(clippy::disallowed_methods, reason = "as in the library")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use bed::bed::Bed;
-use bed::exit;
 use clap::{Parser, Subcommand};
-use lab::{compare, desk, roll, storage, switch};
+use measure::{compare, desk, roll, switch};
+use nodes::bed::Bed;
+use nodes::exit;
 
 /// Measures etcd-lun on real nodes in virtual machines. No test of the suite depends on it.
 #[derive(Parser)]
@@ -58,12 +58,6 @@ enum Verb {
         #[arg(long)]
         write_tour: bool,
     },
-    /// Measure a good and a bad LUN with `bench`, by the commands of docs/bench.md.
-    Storage {
-        /// The static etcd-lun binary.
-        #[arg(long)]
-        agent: PathBuf,
-    },
     /// Move an etcd with databases of these sizes while a client writes, and measure how long it gets no answer: in a plain
     /// restart, in a move by hand, and in etcd-lun's. Print a table and a plot.
     Switch {
@@ -99,7 +93,6 @@ fn play(verb: Verb) -> Result<()> {
         Verb::Desk { agent } => desk::serve(&Bed::make()?, &agent),
         Verb::Compare { agent, only, times } => compare::play(&Bed::make()?, &agent, &only, times),
         Verb::Roll { agent, rollback, write_tour } => roll::play(&Bed::make()?, &agent, rollback, write_tour),
-        Verb::Storage { agent } => storage::play(&Bed::make()?, &agent),
         Verb::Switch { agent, sizes, runtimes, ways, times, lun } => {
             switch::play(&Bed::make()?, &agent, &sizes, &runtimes, &ways, times, lun.as_deref())
         }

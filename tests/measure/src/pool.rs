@@ -7,20 +7,20 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
-use bed::bed::Bed;
-use bed::cluster::certificates::{self, BUNDLE, Certificates, ON_NODE, Purpose};
-use bed::cluster::namespace;
-use bed::cluster::node::{ANSWERS, prepare};
-use bed::cluster::seat::Seat;
-use bed::delivery::{self, EtcdRunner};
-use bed::etcd;
-use bed::image::{ETCD_POD, networks};
-use bed::net::{Machine, Path as Network};
-use bed::node::Node;
-use bed::scenarios::boot::NODES;
-use bed::scene;
-use bed::target::{self, Lun, Offer, Target};
-use bed::vm::Options;
+use nodes::bed::Bed;
+use nodes::cluster::certificates::{self, BUNDLE, Certificates, ON_NODE, Purpose};
+use nodes::cluster::namespace;
+use nodes::cluster::node::{ANSWERS, prepare};
+use nodes::cluster::seat::Seat;
+use nodes::delivery::{self, EtcdRunner};
+use nodes::etcd;
+use nodes::image::{ETCD_POD, networks};
+use nodes::net::{Machine, Path as Network};
+use nodes::node::Node;
+use nodes::scenarios::boot::NODES;
+use nodes::scene;
+use nodes::target::{self, Lun, Offer, Target};
+use nodes::vm::Options;
 
 /// How many keys the cluster has.
 pub const KEYS: usize = 2000;

@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use bed::bed::Bed;
-use bed::cluster::client::{Client, Endpoint};
-use bed::cluster::node::ANSWERS;
-use bed::cluster::seat::Seat;
-use bed::cluster::{Span, during, judge};
-use bed::delivery::EtcdRunner;
-use bed::desk::{Desk, Next};
-use bed::net::{Machine, Path as Network};
-use bed::node::Node;
-use bed::scenarios::boot::NODES;
-use bed::scene::{self, LUN_SIZE, Wanted};
-use bed::target::{self, Target};
-use bed::tour::{self, At, Tour};
-use bed::{cluster, host, scenarios, suite};
+use nodes::bed::Bed;
+use nodes::cluster::client::{Client, Endpoint};
+use nodes::cluster::node::ANSWERS;
+use nodes::cluster::seat::Seat;
+use nodes::cluster::{Span, during, judge};
+use nodes::delivery::EtcdRunner;
+use nodes::desk::{Desk, Next};
+use nodes::net::{Machine, Path as Network};
+use nodes::node::Node;
+use nodes::scenarios::boot::NODES;
+use nodes::scene::{self, LUN_SIZE, Wanted};
+use nodes::target::{self, Target};
+use nodes::tour::{self, At, Tour};
+use nodes::{cluster, host, scenarios, suite};
 
 use crate::pool::{self, Pool};
 

@@ -1,21 +1,19 @@
 //! A machine that answers each look as a case says, and only notes what is done to it.
 
-use crate::support::etcd;
 use anyhow::{anyhow, bail};
-use etcd_lun::{
-    apply::{
-        machine::{Aside, Confirmed, Effect, Machine, Place, Source},
-        pod::EtcdPod,
-    },
-    config::Runtime,
-    node::{
-        Etcd,
-        authority::{Record, Stamp},
-    },
-    plan::step::Copy,
-    terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid},
+use apply::{
+    machine::{Aside, Confirmed, Effect, Machine, Place, Source},
+    pod::EtcdPod,
 };
+use config::Runtime;
+use node::{
+    Etcd,
+    authority::{Record, Stamp},
+};
+use plan::step::Copy;
 use std::cell::{Cell, RefCell};
+use support::etcd;
+use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid};
 
 /// What a look of [`Machine`] is called here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -154,7 +152,7 @@ impl Odd {
 
 impl Machine for Odd {
     fn machine_id(&self) -> &str {
-        crate::support::MACHINE
+        support::MACHINE
     }
 
     fn record(&self) -> anyhow::Result<Option<Record>> {

@@ -1,11 +1,12 @@
-//! Which copy is authoritative: the holes that the order of record and stamp closes. `tests/order.rs` has the order itself.
+//! Which copy is authoritative: the holes that the order of record and stamp closes. `tests/model/order.rs` has the order itself.
 
 use super::*;
 use crate::machine::seen;
-use etcd_lun::{node::BarredData, plan::AuthorityRefusal};
+use node::BarredData;
+use plan::AuthorityRefusal;
 
 /// A node whose record does not say LUN, with local data, and a LUN of this filesystem with this stamp.
-fn with(record: Option<Record>, uuid: etcd_lun::terms::FsUuid, stamp: Stamp, settled: bool) -> Node {
+fn with(record: Option<Record>, uuid: terms::FsUuid, stamp: Stamp, settled: bool) -> Node {
     let etcd = Fact::Known(Etcd { start_queued: true, ..etcd("inactive") });
     Node { record: Fact::Known(record), etcd, ..attached(xfs(uuid, Some(stamp), settled)) }
 }

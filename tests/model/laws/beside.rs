@@ -1,7 +1,7 @@
 //! Other programs' sessions, also to the same target, and sessions of ours with a name that the config had before.
 
 use super::*;
-use etcd_lun::plan::rollback;
+use plan::rollback;
 
 /// A CSI driver's session to the same target. Its LUN is in use.
 fn of_others() -> SeenSession {

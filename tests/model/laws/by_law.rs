@@ -4,13 +4,13 @@
 
 use super::*;
 use census::Census;
-use etcd_lun::plan::Way;
+use plan::Way;
 
 fn holds(law: u8) {
     census::all().iter().for_each(|census| census.holds(law));
 }
 
-/// Law 1 has two halves. This test covers plans; `tests/layering` checks that neither plan nor health can read.
+/// Law 1 has two halves. This test covers plans; `tests/native/layering.rs` checks that neither plan nor health can read.
 #[test]
 fn law_1_the_same_facts_make_the_same_plan() {
     let config = config();

@@ -1,8 +1,9 @@
 //! Plans every combination of facts once, for all tests of the laws: the decisions, and the laws that they break.
 
-use super::{printed::Printed, rollback::*, *};
-use etcd_lun::plan::rollback;
+use super::{rollback::*, *};
+use plan::rollback;
 use std::{collections::BTreeMap, sync::OnceLock, thread};
+use support::printed::Printed;
 
 /// The decisions on many nodes.
 #[derive(Debug)]

@@ -1,14 +1,12 @@
 //! `claim`: the LUN of a node whose machine id has changed, and a LUN that is newer than the record.
 
 use super::*;
-use crate::say::say;
-use etcd_lun::{
-    node::{BarredData, Elsewhere, Order, order},
-    plan::{
-        AuthorityRefusal, claim,
-        step::{Claim, WatchLun},
-    },
+use node::{BarredData, Elsewhere, Order, order};
+use plan::{
+    AuthorityRefusal, claim,
+    step::{Claim, WatchLun},
 };
+use support::say;
 
 /// A node whose record does not name the stamp's machine id, or is older than the stamp.
 fn claimable(record: Option<Record>, of: Stamp, settled: bool) -> Node {

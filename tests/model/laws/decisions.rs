@@ -1,7 +1,7 @@
 //! Makes `docs/design/decisions.md`, a table of the decisions of `apply`, with the planner itself.
 
 use super::*;
-use etcd_lun::plan::Horizon;
+use plan::Horizon;
 use std::{env, fmt::Write as _, fs};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/design/decisions.md");

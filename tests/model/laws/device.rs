@@ -1,7 +1,7 @@
 //! A local disk instead of the target: the planner makes the same decisions, without iSCSI steps.
 
 use super::{census::Census, rollback::every_way_back, *};
-use etcd_lun::plan::{MarkPlan, mark, rollback};
+use plan::{MarkPlan, mark, rollback};
 
 const ISCSI: [&str; 5] = ["set-initiator-name", "log-out", "log-in", "set-timeout", "attach-lun"];
 

@@ -1,7 +1,7 @@
 //! A node whose entry has `migrate = false`.
 
 use super::*;
-use etcd_lun::node::Order;
+use node::Order;
 
 /// The steps of such a node before its first commit: a look at the LUN, what keeps etcd off data that is out of date, and etcd's
 /// start if a run has stopped it.

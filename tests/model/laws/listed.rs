@@ -1,11 +1,9 @@
 //! A list of LUNs in the config, of which a node takes one: every combination of what they hold and of what the node has.
 
 use super::*;
-use etcd_lun::{
-    config::Source,
-    plan::{ListRefusal, step::TakeLun},
-    terms::Wwid,
-};
+use config::Source;
+use plan::{ListRefusal, step::TakeLun};
+use terms::Wwid;
 
 const LIST: [&str; 3] = [
     "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4",
@@ -20,7 +18,7 @@ fn listed() -> Config {
     );
     let mut config =
         Config::load(&[Source { path: "config.toml".into(), text }], MACHINE, "master-0").unwrap();
-    let etcd_lun::config::Backing::Iscsi(iscsi) = &mut config.backing else { panic!("there is a target") };
+    let config::Backing::Iscsi(iscsi) = &mut config.backing else { panic!("there is a target") };
     iscsi.initiator = INITIATOR.parse().unwrap();
     config
 }

@@ -2,15 +2,13 @@
 
 use super::*;
 use anyhow::{anyhow, bail, ensure};
-use etcd_lun::{
-    apply::{
-        machine::{Aside, Confirmed, Effect, Machine, Place, Source},
-        pod::EtcdPod,
-    },
-    node::BarredData,
-    plan::{Way, step::Copy},
-    terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid},
+use apply::{
+    machine::{Aside, Confirmed, Effect, Machine, Place, Source},
+    pod::EtcdPod,
 };
+use node::BarredData;
+use plan::{Way, step::Copy};
+use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid};
 
 pub fn seen(node: &mut Node) -> &mut Lun {
     match known(&mut node.lun) {

@@ -1,10 +1,6 @@
 //! Tests of the safety laws, over every combination of facts, and with an interruption after every step.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-#[allow(dead_code, reason = "each test takes what it needs")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod authority;
 mod beside;
 mod by_law;
@@ -19,37 +15,27 @@ mod machine;
 mod mark;
 mod multipath;
 mod portals;
-#[allow(dead_code, reason = "each test uses only some of these functions")]
-#[path = "../support/printed.rs"]
-mod printed;
 mod quorum;
 mod retired;
 mod rollback;
 mod runs;
-#[path = "../support/say.rs"]
-mod say;
-#[allow(dead_code, reason = "each test uses only some of these functions")]
-#[path = "../support/schema.rs"]
-mod schema;
 mod sessions;
 mod undo;
 
-use etcd_lun::{
-    config::{Config, Gate, Runtime},
-    node::{
-        Content, DataMount, Etcd, EtcdState, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath,
-        Node, SeenSession, Selinux, User,
-        authority::{Authority, Record, Stamp},
-    },
-    plan::{
-        ClusterRefusal, Goal, Occasion, Plan, Refusal, RollbackRefusal, Step, has_lost_its_lun, plan,
-        step::{StartEtcd, StopEtcd},
-    },
-    terms::{Bytes, Portal},
-};
+use config::{Config, Gate, Runtime};
 use machine::World;
-use say::say;
+use node::{
+    Content, DataMount, Etcd, EtcdState, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath, Node,
+    SeenSession, Selinux, User,
+    authority::{Authority, Record, Stamp},
+};
+use plan::{
+    ClusterRefusal, Goal, Occasion, Plan, Refusal, RollbackRefusal, Step, has_lost_its_lun, plan,
+    step::{StartEtcd, StopEtcd},
+};
+use support::say;
 use support::*;
+use terms::{Bytes, Portal};
 
 fn unknown<T>() -> Fact<T> {
     Fact::Unknown("it could not be read".into())

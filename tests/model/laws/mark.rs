@@ -1,8 +1,8 @@
 //! `mark`: advancing the use counter while etcd runs.
 
 use super::*;
-use crate::say::say;
-use etcd_lun::plan::{MarkPlan, SkipReason, mark, step};
+use plan::{MarkPlan, SkipReason, mark, step};
+use support::say;
 
 /// The use counter is advanced only if the mounted LUN is known to be authoritative. The plan has no other step.
 #[test]

@@ -1,13 +1,11 @@
 //! A config with `target.multipath = true`, on a node with every combination of multipathd, sessions and map.
 
 use super::{rollback::every_way_back, *};
-use etcd_lun::{
-    config::{PATH_FAILS_AFTER, Source},
-    node::Initiator,
-    plan::step::AttachLun,
-    terms::Span,
-};
+use config::{PATH_FAILS_AFTER, Source};
+use node::Initiator;
+use plan::step::AttachLun;
 use std::time::Duration;
+use terms::Span;
 
 fn text(keys: &str) -> String {
     format!(
@@ -97,8 +95,7 @@ fn the_way_back_is_the_same() {
         without_pings(plan)
     };
     every_way_back(|node| {
-        let [one, other] =
-            [&wanted, &free].map(|config| etcd_lun::plan::rollback(config, node).map(without_release));
+        let [one, other] = [&wanted, &free].map(|config| plan::rollback(config, node).map(without_release));
         assert_eq!(one, other, "{node:#?}");
     });
 }

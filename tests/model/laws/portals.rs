@@ -2,7 +2,7 @@
 //! records can be, and for every plan what it may do.
 
 use super::*;
-use etcd_lun::plan::step::{AddPath, AttachLun, RemovePath};
+use plan::step::{AddPath, AttachLun, RemovePath};
 
 const KEPT: &str = "10.77.0.1";
 const NEW: &str = "10.78.0.1";
@@ -12,7 +12,7 @@ fn two_portals() -> Config {
     let mut config = config();
     let mut iscsi = config.backing.iscsi().unwrap().clone();
     iscsi.target.portals = [KEPT, NEW].map(|portal| portal.parse().unwrap()).into();
-    config.backing = etcd_lun::config::Backing::Iscsi(Box::new(iscsi));
+    config.backing = config::Backing::Iscsi(Box::new(iscsi));
     config
 }
 
@@ -166,7 +166,7 @@ fn sessions_follow_the_portals_of_the_config_only_where_another_path_works() {
             // And it ends: each step does what its plan expects.
             let mut world = World::new(node.clone());
             for round in 0.. {
-                let Ok(next) = etcd_lun::plan::plan(&config, &world.node, occasion) else { break };
+                let Ok(next) = plan::plan(&config, &world.node, occasion) else { break };
                 if next.is_empty() {
                     break;
                 }

@@ -2,10 +2,8 @@
 
 use super::*;
 use crate::census::Census;
-use etcd_lun::{
-    node::{Cluster, MemberHealth},
-    plan::rollback,
-};
+use node::{Cluster, MemberHealth};
+use plan::rollback;
 
 /// Clusters of one to five voters with each number of healthy others; with a learner; with this member as a learner; and what
 /// is not known.

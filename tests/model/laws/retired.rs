@@ -1,8 +1,10 @@
 //! When old local data may be deleted.
 
 use super::*;
-use etcd_lun::{node::Retired, plan::may_delete, terms::Span};
+use node::Retired;
+use plan::may_delete;
 use std::time::Duration;
+use terms::Span;
 
 const DAY: u64 = 24 * 3600;
 

@@ -3,11 +3,9 @@
 
 use super::*;
 use crate::census::Census;
-use etcd_lun::{
-    node::RollbackStaging,
-    plan::{Goal, rollback},
-    terms::RecordedFingerprint::Ours,
-};
+use node::RollbackStaging;
+use plan::{Goal, rollback};
+use terms::RecordedFingerprint::Ours;
 
 fn shelves() -> Vec<Fact<RollbackStaging>> {
     let foreign = {

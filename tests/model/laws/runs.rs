@@ -2,8 +2,8 @@
 //! reachable late.
 
 use super::*;
-use crate::say::say;
-use etcd_lun::plan::{LabelRefusal, ShutDownRefusal};
+use plan::{LabelRefusal, ShutDownRefusal};
+use support::say;
 
 /// Runs plans until nothing is left. With `crash` the run is interrupted after that many steps in total.
 fn run(world: &mut World, crash: Option<usize>) -> Result<usize, Refusal> {
@@ -135,7 +135,7 @@ fn a_leftover_record_goes_and_the_session_stays() {
 
     let mut back = Node { records: left, ..node() };
     back.record = Fact::Known(Some(rolled_back(DATA)));
-    let plan = etcd_lun::plan::rollback(&config(), &back).unwrap();
+    let plan = plan::rollback(&config(), &back).unwrap();
     assert_eq!(plan.steps.iter().filter(|step| step.id() == "delete-record").count(), 2, "{plan:#?}");
 }
 

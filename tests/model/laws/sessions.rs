@@ -4,10 +4,8 @@ use super::{
     machine::{World, seen},
     *,
 };
-use etcd_lun::{
-    apply::{machine::Machine as _, protocol},
-    plan::step::{AddPath, Grow, LogIn, RemovePath},
-};
+use apply::{machine::Machine as _, protocol};
+use plan::step::{AddPath, Grow, LogIn, RemovePath};
 
 impl World {
     /// Does a step. The program itself does those of the protocol, and the test fails where one of them fails.

@@ -1,7 +1,7 @@
 //! What is put back after a run has failed.
 
 use super::*;
-use etcd_lun::plan::{Undo, undo};
+use plan::{Undo, undo};
 
 const GOALS: [Goal; 5] =
     [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Local, Goal::Claim, Goal::ClaimLocal];

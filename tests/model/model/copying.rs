@@ -4,7 +4,7 @@ use crate::{
     run::{Event, Run, Stop},
     world::{Disk, Local, Shelf, Stamp, Tree, Writes},
 };
-use etcd_lun::plan::Way;
+use plan::Way;
 
 impl Run<'_> {
     pub fn at_rest(&self) -> Result<(), Stop> {

@@ -2,17 +2,14 @@
 
 use crate::{
     run::Runtime,
-    support,
     world::{Disk, Etcd, Guards, Local, Record, Stamp, Tree, World, Writes},
 };
-use etcd_lun::{
-    config::Config,
-    node::{
-        BarredData, Content, Fact, LunView, MemberHealth, Node, StagedCopy, authority, authority::LunUse,
-    },
-    terms::{Bytes, Fingerprint, FsUuid, Nonce, RecordedFingerprint},
+use config::Config;
+use node::{
+    BarredData, Content, Fact, LunView, MemberHealth, Node, StagedCopy, authority, authority::LunUse,
 };
 use std::sync::LazyLock;
+use terms::{Bytes, Fingerprint, FsUuid, Nonce, RecordedFingerprint};
 
 /// The UUID for a small number.
 pub fn uuid(id: u8) -> FsUuid {
@@ -116,8 +113,8 @@ fn content(world: &World, staged: bool, guards: Guards) -> Content {
     }
 }
 
-fn local(world: &World, guards: Guards) -> etcd_lun::node::LocalDir {
-    use etcd_lun::node::LocalDir;
+fn local(world: &World, guards: Guards) -> node::LocalDir {
+    use node::LocalDir;
     match world.local {
         Local::Absent => LocalDir::Absent,
         // The file `member` that keeps etcd out does not count as an entry.

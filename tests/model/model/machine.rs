@@ -5,31 +5,28 @@ mod effects;
 use crate::{
     facts::{self, print, small},
     run::{Event, Run, Stop},
-    support,
     world::{Disk, Etcd, Local, Look, Shelf, Stamp, Tree, World, Writes},
 };
 use anyhow::{anyhow, bail, ensure};
-use etcd_lun::{
-    apply::{
-        machine::{Aside, Confirmed, Effect, Machine, Place, Source},
-        pod::EtcdPod,
-        protocol,
-    },
-    config::Runtime,
-    node::{
-        self, authority,
-        layout::{BARRED, RETIRED, RETURNING},
-    },
-    plan::{
-        Step,
-        step::{Claim, Copy, Mark},
-    },
-    terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid},
+use apply::{
+    machine::{Aside, Confirmed, Effect, Machine, Place, Source},
+    pod::EtcdPod,
+    protocol,
+};
+use config::Runtime;
+use node::{
+    self, authority,
+    layout::{BARRED, RETIRED, RETURNING},
+};
+use plan::{
+    Step,
+    step::{Claim, Copy, Mark},
 };
 use std::{
     cell::{Cell, RefCell},
     fmt,
 };
+use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid};
 
 /// Why a step of the program stops, as one of its errors.
 #[derive(Debug)]

@@ -11,10 +11,6 @@
 //! a small world.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-#[allow(dead_code, reason = "each test uses only some of these functions")]
-#[path = "../support/mod.rs"]
-mod support;
-
 mod copying;
 mod facts;
 mod machine;
@@ -22,23 +18,15 @@ mod mutants;
 mod outside;
 mod paths;
 mod planner;
-#[allow(dead_code, reason = "each test uses only some of these functions")]
-#[path = "../support/printed.rs"]
-mod printed;
 mod restored;
 mod run;
-#[path = "../support/say.rs"]
-mod say;
-#[allow(dead_code, reason = "each test uses only some of these functions")]
-#[path = "../support/schema.rs"]
-mod schema;
 mod search;
 mod sessions;
 mod world;
 
 use run::Runtime;
-use say::say;
 use search::{Seen, visit};
+use support::say;
 use world::Guards;
 
 /// Searches the protocol with all guards. No state may break an invariant. Two generations are enough for a

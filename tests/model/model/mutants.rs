@@ -1,12 +1,12 @@
 //! The protocol breaks without any one of its guards, and the search detects that.
 
-use crate::say::say;
 use crate::{
     NEAR,
     run::Runtime,
     search::{search, visit},
     world::{Guards, Look},
 };
+use support::say;
 
 type Mutant = (&'static str, fn(&mut Guards));
 

@@ -5,18 +5,16 @@
 //! Two portals, each with at most one session. What a path is worth and what the kernel believes of it are apart: a target
 //! that falls silent is noticed later.
 
-use crate::{say::say, support};
-use etcd_lun::{
-    config::{Backing, Config},
-    node::{Fact, LunView, Multipath, Node, SeenSession},
-    plan::{Goal, Occasion, Step, step::Grow},
-    terms::{Bytes, Portal},
-};
+use config::{Backing, Config};
+use node::{Fact, LunView, Multipath, Node, SeenSession};
+use plan::{Goal, Occasion, Step, step::Grow};
 use rustc_hash::FxHashSet;
 use std::{
     collections::{HashMap, VecDeque},
     sync::LazyLock,
 };
+use support::say;
+use terms::{Bytes, Portal};
 
 const BOTH: [usize; 2] = [0, 1];
 

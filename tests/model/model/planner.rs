@@ -3,16 +3,14 @@
 
 use crate::{
     facts::{config, node},
-    printed::Printed,
     run::Runtime,
     world::{Guards, World},
 };
-use etcd_lun::{
-    node::Fact,
-    plan::{Goal, MarkPlan, Occasion, Refusal, Step, Undo, mark, undo},
-};
+use node::Fact;
+use plan::{Goal, MarkPlan, Occasion, Refusal, Step, Undo, mark, undo};
 use rustc_hash::FxHashMap;
 use std::{cell::RefCell, rc::Rc};
+use support::printed::Printed;
 
 /// The steps of a plan, or the text of a refusal.
 pub type Planned = Result<Rc<[Step]>, String>;

@@ -16,12 +16,12 @@ use crate::{
     outside::OTHERS,
     planner::Planner,
     run::{End, Event, Run, Runtime, Verb},
-    say::say,
     search::{Search, visit},
     world::{Disk, Etcd, Guards, Local, Look, Stamp, Start, Tree, World, Writes},
 };
-use etcd_lun::plan::{Goal, Occasion};
+use plan::{Goal, Occasion};
 use rustc_hash::FxHashSet;
+use support::say;
 
 /// The nonce that the node draws after its disk went back.
 const RESTORED: u8 = 2;

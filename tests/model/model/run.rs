@@ -5,10 +5,8 @@ use crate::{
     planner::Planner,
     world::{Disk, Etcd, Guards, Stamp, Start, World, Writes},
 };
-use etcd_lun::{
-    apply::MAX_ROUNDS,
-    plan::{Goal, Step, Undo},
-};
+use apply::MAX_ROUNDS;
+use plan::{Goal, Step, Undo};
 
 /// What runs etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

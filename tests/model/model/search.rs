@@ -6,7 +6,7 @@ use crate::{
     run::{End, Event, Run, Runtime, Verb},
     world::{Disk, Etcd, Guards, Local, Stamp, Tree, World},
 };
-use etcd_lun::plan::{Goal, Occasion};
+use plan::{Goal, Occasion};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::{collections::VecDeque, rc::Rc};
 

@@ -2,7 +2,7 @@
 //! tools and ask the kernel, and decide nothing about which copy is the truth.
 
 use crate::run::{Run, Stop};
-use etcd_lun::plan::Step;
+use plan::Step;
 
 impl Run<'_> {
     pub fn fail<T>(why: &str) -> Result<T, Stop> {

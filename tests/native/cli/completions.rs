@@ -67,7 +67,7 @@ fn in_a_terminal(shell: &str, name: &str) {
     }
     let dir = prepared(shell, name);
     for (line, words) in LINES {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cli/tab.py");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/cli/tab.py");
         let mut command = Command::new("/usr/bin/python3");
         command.arg(script).arg(shell).arg(dir.0.join("scripts")).arg(typed(&dir, line)).args(words);
         let output = command.env("PATH", path(&dir)).output().unwrap();

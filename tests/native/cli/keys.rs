@@ -1,10 +1,11 @@
 //! `docs/config.md` is made from the JSON schema that `config schema` prints, and from the comments on the defaults. What
 //! the schema says of a key holds.
 
-use crate::{run, wrap::wrapped};
-use etcd_lun::config::{Config, Source, defaults};
+use crate::run;
+use config::{Config, Source, defaults};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Write as _};
+use support::wrap::wrapped;
 
 /// The tables in the order of the page, and where the schema has them.
 const TABLES: [(&str, &str); 10] = [
@@ -21,7 +22,7 @@ const TABLES: [(&str, &str); 10] = [
 ];
 
 /// The source of the defaults.
-const DEFAULTS: &str = include_str!("../../agent/config/src/defaults.rs");
+const DEFAULTS: &str = include_str!("../../../agent/config/src/defaults.rs");
 
 fn schema() -> Value {
     let (code, out, err) = run(&["config", "schema"]);
@@ -123,22 +124,15 @@ fn text() -> String {
 
 /// The comment on each default.
 fn reasons() -> Vec<String> {
-    let source = syn::parse_file(DEFAULTS).unwrap();
-    let constants = source.items.iter().filter_map(|item| match item {
-        syn::Item::Const(constant) => Some(constant),
-        _ => None,
-    });
-    let comment = |constant: &syn::ItemConst| {
-        let lines = constant.attrs.iter().filter_map(|attribute| match &attribute.meta {
-            syn::Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
-                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
-                _ => None,
-            },
-            _ => None,
-        });
-        one_line(&lines.collect::<Vec<_>>().join(" "))
-    };
-    constants.map(comment).collect()
+    let (mut reasons, mut comment) = (Vec::new(), String::new());
+    for line in DEFAULTS.lines() {
+        if let Some(text) = line.strip_prefix("///") {
+            comment += text;
+        } else if line.starts_with("pub const") {
+            reasons.push(one_line(&std::mem::take(&mut comment)));
+        }
+    }
+    reasons
 }
 
 #[test]

@@ -10,22 +10,15 @@ mod lines;
 mod man;
 mod pool;
 mod reference;
-#[path = "../support/schema.rs"]
-mod schema;
 mod schemas;
 mod secrets;
 mod several;
 mod signals;
 mod states;
 mod streams;
-#[allow(dead_code, reason = "each test uses only some of these functions")]
-#[path = "../support/mod.rs"]
-mod support;
-#[path = "../support/tested.rs"]
+#[path = "../tested.rs"]
 mod tested;
 mod units;
-#[path = "../support/wrap.rs"]
-mod wrap;
 
 use std::{
     fs,
@@ -226,7 +219,7 @@ fn units_are_rendered_the_same_every_time() {
 fn checks_are_listed_without_a_node() {
     let (code, out, _) = run(&["health", "--list"]);
     assert_eq!(code, 0);
-    for check in etcd_lun::health::CHECKS {
+    for check in health::CHECKS {
         assert!(out.contains(check.name) && out.contains(check.protects), "{}: {out}", check.name);
     }
 }

@@ -1,8 +1,9 @@
-//! `pool` from an administrator's machine. The nodes are a directory, and a script stands in for ssh. `lab roll` has real nodes.
+//! `pool` from an administrator's machine. The nodes are a directory, and a script stands in for ssh. `cargo xtask measure roll` has real nodes.
 
-use crate::{Dir, GOOD, run, schema, support::printed_health};
-use etcd_lun::health::CHECKS;
+use crate::{Dir, GOOD, run};
+use health::CHECKS;
 use std::{fs, os::unix::fs::PermissionsExt as _};
+use support::{printed_health, schema};
 
 /// Stands in for ssh: `reach NODE etcd-lun VERB …`. NODE.down: nobody answers. NODE.fails: `apply` fails. What is in NODE.once is
 /// said of the health once, then NODE.health. In the same way NODE.now comes before NODE.plan.

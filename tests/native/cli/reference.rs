@@ -1,9 +1,9 @@
 //! `docs/commands.md` is made from the grammar.
 
-use crate::wrap::wrapped;
 use clap::{Arg, Command};
-use etcd_lun::cli::{EXIT_CODES, command};
+use cli::{EXIT_CODES, command};
 use std::fmt::Write as _;
+use support::wrap::wrapped;
 
 /// The options that clap gives to every command.
 const EVERYWHERE: [&str; 3] = ["config", "help", "version"];

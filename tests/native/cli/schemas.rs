@@ -1,18 +1,13 @@
 //! Every JSON output has a schema, and is as its schema says.
 
-use crate::{
-    Dir, GOOD, run,
-    schema::{self, schema_of},
-    support,
-};
-use etcd_lun::{
-    apply::{Away, Done},
-    cli::{Exit, documents},
-    node::{Fact, Node},
-    plan::{Goal, Occasion},
-};
+use crate::{Dir, GOOD, run};
+use apply::{Away, Done};
+use cli::{Exit, documents};
+use node::{Fact, Node};
+use plan::{Goal, Occasion};
 use serde_json::{Value, json};
 use std::fs;
+use support::schema::{self, schema_of};
 
 /// Checks what the program prints.
 pub fn checked(name: &str, value: &Value) {
@@ -91,7 +86,7 @@ fn plans_and_refusals_are_as_their_schemas_say() {
     let config = support::config();
     let goal = Goal::Lun(Occasion::ByHand);
     let mut seen = (0, 0);
-    let blank = support::attached(etcd_lun::node::Content::Blank);
+    let blank = support::attached(node::Content::Blank);
     let unknown = Node { record: Fact::Unknown("it could not be read".into()), ..support::node() };
     for node in [support::node(), blank, support::migrated(), unknown] {
         for goal in [goal, Goal::Local, Goal::Claim] {
@@ -109,23 +104,23 @@ fn plans_and_refusals_are_as_their_schemas_say() {
         checked("status", &documents::STATUS.of(&node));
     }
     assert!(seen.0 > 2 && seen.1 > 2, "{seen:?}");
-    let lun = |number: Option<u32>| etcd_lun::apply::luns::VisibleLun {
-        number: number.map(etcd_lun::terms::LunNumber),
+    let lun = |number: Option<u32>| apply::luns::VisibleLun {
+        number: number.map(terms::LunNumber),
         address: 16_684,
         method: "flat",
         wwid: number.map(|_| "naa.6001405123456789abcdef0123456789".parse().unwrap()),
-        size: number.map(|_| etcd_lun::terms::Bytes(1 << 30)),
+        size: number.map(|_| terms::Bytes(1 << 30)),
         content: "blank".into(),
         is_wanted: true,
     };
-    let portal = |problem: Option<String>| etcd_lun::apply::luns::PortalLuns {
+    let portal = |problem: Option<String>| apply::luns::PortalLuns {
         portal: "10.0.0.1".parse().unwrap(),
         luns: vec![lun(Some(300)), lun(None)],
         problem,
     };
-    let size = etcd_lun::terms::Bytes(1);
-    let age = etcd_lun::terms::Span(std::time::Duration::from_secs(1));
-    let retired = etcd_lun::node::Retired { name: "1".into(), ours: true, size, age };
+    let size = terms::Bytes(1);
+    let age = terms::Span(std::time::Duration::from_secs(1));
+    let retired = node::Retired { name: "1".into(), ours: true, size, age };
     let deleted = documents::Deleted { deleted: false, retired };
     checked("retired-delete", &documents::RETIRED_DELETE.of(&deleted));
     checked("luns", &documents::LUNS.of(&vec![portal(None), portal(Some("x".into()))]));
@@ -194,7 +189,7 @@ fn there_is_a_schema_for_each_verb() {
     let mut names: Vec<_> = schemas.into_iter().map(|(name, _)| name).collect();
     names.sort_unstable();
     let mut wanted = vec!["error".to_owned(), "health-list".to_owned()];
-    with_json(&etcd_lun::cli::command(), "", &mut wanted);
+    with_json(&cli::command(), "", &mut wanted);
     wanted.sort();
     assert_eq!(names, wanted);
 }
@@ -203,7 +198,7 @@ fn there_is_a_schema_for_each_verb() {
 #[test]
 fn a_wrong_line_with_json_prints_json() {
     let mut names = Vec::new();
-    with_json(&etcd_lun::cli::command(), "", &mut names);
+    with_json(&cli::command(), "", &mut names);
     assert!(names.len() > 10, "{names:?}");
     for name in names {
         // No command with `--json` has a dash in its name.

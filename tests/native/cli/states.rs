@@ -1,14 +1,13 @@
-//! The JSON of nodes in many states is as the schemas say. `tests/laws` and `tests/model` check that of many more.
+//! The JSON of nodes in many states is as the schemas say. `tests/model/laws` and `tests/model` check that of many more.
 
-use crate::{schema::schema_of, schemas::checked, support};
-use etcd_lun::{
-    cli::{Exit, documents},
-    node::{Content, Fact, LocalDir, Lun, LunView, Node, Retired},
-    plan::{Goal, Occasion},
-    terms::{Bytes, Span},
-};
+use crate::schemas::checked;
+use cli::{Exit, documents};
+use node::{Content, Fact, LocalDir, Lun, LunView, Node, Retired};
+use plan::{Goal, Occasion};
 use serde_json::{Value, json};
 use std::time::Duration;
+use support::schema::schema_of;
+use terms::{Bytes, Span};
 
 /// Facts of every kind: what the record says, what the LUN holds, what is on the local disk, whether etcd runs, what is
 /// mounted, and what the cluster says.

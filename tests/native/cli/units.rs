@@ -1,6 +1,6 @@
 //! Each number in JSON has its unit in its key, so that programs can compute with it.
 
-use etcd_lun::cli::documents;
+use cli::documents;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -1,16 +1,14 @@
-//! Tests that the program still reads every format in `tests/formats` that it ever wrote or accepted. A newer
+//! Tests that the program still reads every format in `tests/native/formats` that it ever wrote or accepted. A newer
 //! binary may come to a node that an older one migrated. Files there are added and never changed.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use etcd_lun::{
-    config::{Config, Nodes, Pool, Source},
-    node::authority::{Authority, LunUse, Record, Stamp},
-    terms::{Nonce, RecordedFingerprint},
-};
+use config::{Config, Nodes, Pool, Source};
+use node::authority::{Authority, LunUse, Record, Stamp};
 use std::{fs, path::Path};
+use terms::{Nonce, RecordedFingerprint};
 
 fn texts(kind: &str) -> Vec<(String, String)> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/formats");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("formats");
     let mut texts: Vec<_> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap())
@@ -24,7 +22,7 @@ fn texts(kind: &str) -> Vec<(String, String)> {
 /// The newest format among the texts must be the one that the program writes now, byte for byte.
 fn newest<'a>(texts: &'a [(String, String)], version: &str) -> Vec<&'a (String, String)> {
     let now: Vec<_> = texts.iter().filter(|(name, _)| name.contains(&format!("-{version}"))).collect();
-    assert!(!now.is_empty(), "format {version} has no file in tests/formats: {texts:?}");
+    assert!(!now.is_empty(), "format {version} has no file in tests/native/formats: {texts:?}");
     now
 }
 

@@ -1,17 +1,14 @@
 //! The inputs. For each: the parser, some correct texts, and what must hold for every text.
 
 use crate::Input;
-use etcd_lun::{
-    config::{Config, Source},
-    host::{
-        ExecError, Host, Invocation, Output, Root, Runner, Tool,
-        block::{self, Content},
-        filelock, iscsi, mountinfo, udev,
-        xfs::Superblock,
-    },
-    node::authority::{Record, Stamp},
-    terms::Portal,
+use config::{Config, Source};
+use host::{
+    ExecError, Host, Invocation, Output, Root, Runner, Tool,
+    block::{self, Content},
+    filelock, iscsi, mountinfo, udev,
+    xfs::Superblock,
 };
+use node::authority::{Record, Stamp};
 use std::{
     cell::RefCell,
     fmt, fs,
@@ -23,6 +20,7 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
 };
+use terms::Portal;
 
 fn texts(corpus: &[&str]) -> Vec<Vec<u8>> {
     corpus.iter().map(|text| text.as_bytes().to_vec()).collect()
@@ -128,7 +126,7 @@ wwid = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4"
             match Config::load(&[source], "0123456789abcdef0123456789abcdef", "master-0") {
                 Ok(config) => {
                     // A config that is accepted can be rendered into units, and its secrets stay hidden.
-                    let _ = etcd_lun::unit::for_config(&config);
+                    let _ = unit::for_config(&config);
                     assert!(!format!("{config:?}").contains("Secret-of-fuzz-77"));
                     true
                 }

@@ -10,15 +10,13 @@
 
 mod inputs;
 mod mutate;
-#[path = "../support/say.rs"]
-mod say;
 
 use mutate::Mutator;
-use say::say;
 use std::{
     env, panic,
     time::{Duration, Instant},
 };
+use support::say;
 
 type Holds = Box<dyn Fn(&[u8]) -> bool>;
 

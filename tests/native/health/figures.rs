@@ -4,11 +4,11 @@ use super::*;
 
 type Spoil = fn(&mut HealthFacts);
 
-fn unit<'a>(health_facts: &'a mut HealthFacts, name: &str) -> &'a mut etcd_lun::node::UnitState {
+fn unit<'a>(health_facts: &'a mut HealthFacts, name: &str) -> &'a mut node::UnitState {
     known(&mut health_facts.units).iter_mut().find(|unit| unit.name == name).unwrap()
 }
 
-fn starter<'a>(health_facts: &'a mut HealthFacts, name: &str) -> &'a mut etcd_lun::node::Starter {
+fn starter<'a>(health_facts: &'a mut HealthFacts, name: &str) -> &'a mut node::Starter {
     known(&mut health_facts.starters).iter_mut().find(|unit| unit.name == name).unwrap()
 }
 
@@ -19,8 +19,8 @@ fn the_gate_of_the_kubelet_is_what_pid_1_has() {
         "[target]\niqn = \"{TARGET}\"\nportals = [\"10.77.0.1\"]\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = \"kubelet\"\n\
          [[node]]\nhostname = \"master-0\"\ninitiator = \"{INITIATOR}\"\nlun = 1\n"
     );
-    let source = etcd_lun::config::Source { path: "config.toml".into(), text };
-    let config = etcd_lun::config::Config::load(&[source], MACHINE, "master-0").unwrap();
+    let source = config::Source { path: "config.toml".into(), text };
+    let config = config::Config::load(&[source], MACHINE, "master-0").unwrap();
     let said = |facts: &HealthFacts| {
         let report = health::assess(&config, &migrated(), facts);
         report.rows.into_iter().find(|row| row.check == "units").unwrap().outcome

@@ -2,37 +2,26 @@
 //! determine an unknown fact.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-#[allow(dead_code, reason = "each test uses only some of these functions")]
-mod support;
-
-#[path = "health/figures.rs"]
 mod figures;
-#[path = "health/pool.rs"]
 mod pool;
-#[path = "support/schema.rs"]
-mod schema;
-#[path = "health/storage.rs"]
 mod storage;
-#[path = "health/written.rs"]
 mod written;
 
-use etcd_lun::{
-    health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, Outcome, Report, Run},
-    node::{
-        ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
-        Multipath, Node, OtherUse, Retired, Sample, Selinux,
-    },
-    terms::{Bytes, Span},
-    unit::SELINUX_CONTEXT,
+use health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, Outcome, Report, Run};
+use node::{
+    ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
+    Multipath, Node, OtherUse, Retired, Sample, Selinux,
 };
 use std::time::Duration;
 use support::*;
+use terms::{Bytes, Span};
+use unit::SELINUX_CONTEXT;
 
 /// Two samples of the metrics of a member with two peers, as etcd 3.4 wrote them. Its disk was slow, so times
 /// over 4 ms are counted as 4 ms.
-const METRICS: [&str; 2] = [include_str!("health/etcd-1.prom"), include_str!("health/etcd-2.prom")];
+const METRICS: [&str; 2] = [include_str!("etcd-1.prom"), include_str!("etcd-2.prom")];
 
-fn assess(config: &etcd_lun::config::Config, node: &Node) -> Report {
+fn assess(config: &config::Config, node: &Node) -> Report {
     health::assess(config, node, &health_facts(Some(METRICS)))
 }
 
@@ -117,7 +106,7 @@ fn a_node_that_was_rolled_back_says_so_and_is_healthy() {
     assert!(matches!(outcome(&blind, "fence"), Outcome::CannotTell(_)));
 }
 
-fn seen(node: &mut Node) -> &mut etcd_lun::node::Lun {
+fn seen(node: &mut Node) -> &mut node::Lun {
     match known(&mut node.lun) {
         LunView::Seen(lun) => lun,
         other => panic!("{other:?}"),
@@ -342,10 +331,10 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         mount: unknown(),
         mounted_stamp: unknown(),
         mount_unit: unknown(),
-        etcd: unknown::<etcd_lun::node::Etcd>(),
+        etcd: unknown::<node::Etcd>(),
         cluster: Some(unknown()),
         selinux: unknown(),
-        initiator: etcd_lun::node::Initiator { name: unknown(), multipathd_active: unknown() },
+        initiator: node::Initiator { name: unknown(), multipathd_active: unknown() },
         ..migrated()
     };
     let _: &Fact<LocalDir> = &blind.local;

@@ -1,7 +1,7 @@
 //! The health of a pool, from what the nodes print.
 
-use crate::support::printed_health;
-use etcd_lun::health::{CHECKS, SaidNode, differing};
+use health::{CHECKS, SaidNode, differing};
+use support::printed_health;
 
 #[test]
 fn its_own_report_is_read() {

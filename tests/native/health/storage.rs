@@ -1,13 +1,11 @@
-//! Checks of the map, of a disk of the machine's own, of and of the target's other users.
+//! Checks of the map, of a disk of the machine's own, and of the target's other users.
 
 use super::{config, unknown};
-use crate::support::*;
-use etcd_lun::{
-    config::{Backing, Config},
-    health::{self, ISCSI_ONLY, Outcome, Run},
-    node::{Fact, HealthFacts, LunView, Multipath, Node, OtherUse},
-};
+use config::{Backing, Config};
+use health::{self, ISCSI_ONLY, Outcome, Run};
+use node::{Fact, HealthFacts, LunView, Multipath, Node, OtherUse};
 use std::time::Duration;
+use support::*;
 
 /// What `target.multipath = true` asks of a node in use, and of a map in use in any case.
 #[test]

@@ -1,9 +1,9 @@
 //! The output of health, as metrics and JSON, and the page that documents it.
 
 use super::*;
-use etcd_lun::cli::documents::HEALTH;
+use cli::documents::HEALTH;
 
-/// Every check has a sample. `tests/metrics` checks that promtool and node-exporter accept the text.
+/// Every check has a sample. `tests/root/metrics` checks that promtool and node-exporter accept the text.
 #[test]
 fn metrics_have_a_sample_for_every_check() {
     let health_facts = health_facts(Some(METRICS));
@@ -71,7 +71,7 @@ fn json_is_as_its_schema_says() {
 
 #[test]
 fn the_docs_list_the_checks_that_there_are() {
-    let docs = include_str!("../../docs/health.md");
+    let docs = include_str!("../../../docs/health.md");
     for check in CHECKS {
         let first = format!("{:<16}  {:<8}  {}\n", check.name, check.severity.word(), check.protects);
         assert!(
@@ -111,7 +111,7 @@ fn the_docs_list_the_metrics_that_there_are() {
         let keys = if keys.is_empty() { String::new() } else { format!("{{{}}}", keys.join(", ")) };
         table += &format!("| `{name}{keys}` | {kind} | {help} |\n");
     }
-    let source = include_str!("../../agent/health/src/prometheus.rs").split("mod tests").next().unwrap();
+    let source = include_str!("../../../agent/health/src/prometheus.rs").split("mod tests").next().unwrap();
     for maker in ["text.gauge(", "text.family("] {
         for (at, _) in source.match_indices(maker) {
             let name =

@@ -39,8 +39,11 @@ fn units_have_nothing_of_the_network() {
             for word in ["network", "iscsi", "_netdev", "ovs-configuration", "br-ex", "etcd-lun-shutdown"] {
                 assert!(settings.iter().all(|line| !line.contains(word)), "{word} in {path}: {text}");
             }
-            fs::write(path, text.replace("/var/lib/etcd-lun/bin/etcd-lun", env!("CARGO_BIN_EXE_etcd-lun")))
-                .unwrap();
+            fs::write(
+                path,
+                text.replace("/var/lib/etcd-lun/bin/etcd-lun", env!("CARGO_BIN_EXE_native-program")),
+            )
+            .unwrap();
         }
         let service = fs::read_to_string(dir.path("etcd-lun.service")).unwrap();
         for line in [

@@ -50,7 +50,9 @@ fn what_is_wrong_is_said_before_anything_is_printed() {
         }
     }
     // Another program than that of this build is static.
-    if !cfg!(target_feature = "crt-static") && tested_program() == Path::new(env!("CARGO_BIN_EXE_etcd-lun")) {
+    if !cfg!(target_feature = "crt-static")
+        && tested_program() == Path::new(env!("CARGO_BIN_EXE_native-program"))
+    {
         let config = dir.path("pool.toml");
         let (code, out, err) = dir.run(&["machineconfig", "--config", &config, "--image", IMAGE]);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");

@@ -22,12 +22,12 @@ fn every_file_arrives_byte_for_byte() {
         (
             "/usr/local/lib/etcd-lun/program.sh",
             0o644,
-            include_bytes!("../../units/etcd-lun-program.sh").to_vec(),
+            include_bytes!("../../../units/etcd-lun-program.sh").to_vec(),
         ),
         (
             "/usr/local/lib/systemd/catalog/etcd-lun.catalog",
             0o644,
-            include_bytes!("../../units/etcd-lun.catalog").to_vec(),
+            include_bytes!("../../../units/etcd-lun.catalog").to_vec(),
         ),
     ];
     let names = |files: &[(&str, u64, Vec<u8>)]| {

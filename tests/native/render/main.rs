@@ -12,7 +12,7 @@ mod safe_logout;
 mod script;
 mod target;
 mod targetd;
-#[path = "../support/tested.rs"]
+#[path = "../tested.rs"]
 mod tested;
 mod units;
 mod ways;

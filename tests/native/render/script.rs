@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-const SCRIPT: &str = include_str!("../../units/etcd-lun-program.sh");
+const SCRIPT: &str = include_str!("../../../units/etcd-lun-program.sh");
 const PROGRAM: &str = "var/lib/etcd-lun/bin/etcd-lun";
 const KEPT: &str = "var/lib/etcd-lun/program";
 const LINK: &str = "usr/local/bin/etcd-lun";

@@ -3,7 +3,7 @@
 use crate::{CONFIG, Dir, tool};
 
 /// The part of the script that is the same for every config.
-const FIXED: &str = include_str!("../../agent/delivery/src/target.sh");
+const FIXED: &str = include_str!("../../../agent/delivery/src/target.sh");
 
 fn script(dir: &Dir, config: &str, more: &[&str]) -> String {
     let config = dir.write("variant.toml", config);

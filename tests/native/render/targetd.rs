@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/render/targetd.py");
+const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/render/targetd.py");
 const SECRET: &str = "hunter2hunter2";
 const ACCOUNT: &str = "appliance-secret";
 

@@ -25,7 +25,7 @@ fn systemd_takes_them() {
                     let text = fs::read_to_string(path).unwrap();
                     fs::write(
                         path,
-                        text.replace("/var/lib/etcd-lun/bin/etcd-lun", env!("CARGO_BIN_EXE_etcd-lun")),
+                        text.replace("/var/lib/etcd-lun/bin/etcd-lun", env!("CARGO_BIN_EXE_native-program")),
                     )
                     .unwrap();
                 }
@@ -102,8 +102,7 @@ fn the_order_of_a_boot_has_no_cycle() {
         with_gate(&dir, gate);
         for name in ["kubelet.service", "crio.service", "kubelet-dependencies.target"] {
             let text =
-                fs::read_to_string(format!("{}/../../tests/bed/guest/{name}", env!("CARGO_MANIFEST_DIR")))
-                    .unwrap();
+                fs::read_to_string(format!("{}/../nodes/guest/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
             dir.write(name, text);
         }
         let wants: Vec<_> = OPENSHIFT.iter().map(|(name, _)| *name).collect();

@@ -7,8 +7,8 @@
 //! power cuts, each check of `health` by itself, `bench`, what blkid knows (`content/*`), a record that is lost, a disk of the node
 //! that goes back in time (`restored/*`), and what the service does later than at a boot under SELinux (`selinux/service`).
 //!
-//! `tests/model` has every moment of the protocol, `tests/rooted_units.rs` the mount unit under a real PID 1, and
-//! `tests/cluster.rs` the findings of a real cluster. The older node plays `rollback/cut-after-the-commit-then-a-boot`.
+//! `tests/model` has every moment of the protocol, `tests/root/units.rs` the mount unit under a real PID 1, and
+//! `tests/root/cluster.rs` the findings of a real cluster. The older node plays `rollback/cut-after-the-commit-then-a-boot`.
 
 /// Their names.
 pub const CORE: &[&str] = &[

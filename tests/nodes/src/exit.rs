@@ -1,4 +1,4 @@
-//! How a command line of the bed or of the lab ends.
+//! How a command line of the bed or of `measure` ends.
 
 use std::process::ExitCode;
 

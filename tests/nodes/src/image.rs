@@ -52,7 +52,6 @@ const PACKAGES: &[&str] = &[
     "podman",
     "xz-utils",
     "jq",
-    "fio",
     "strace",
     "less",
     "auditd",

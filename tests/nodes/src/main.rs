@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use bed::bed::Bed;
-use bed::core::CORE;
-use bed::image::Image;
-use bed::lanes::{self, Claims};
-use bed::node::Node;
-use bed::release::Release;
-use bed::shared::Shared;
-use bed::shell::{self, ShellOptions};
-use bed::stage::Stage;
-use bed::suite::Scenario;
-use bed::{demo, exit, ledger, packages, scenarios, suite, tour};
 use clap::{Parser, Subcommand};
+use nodes::bed::Bed;
+use nodes::core::CORE;
+use nodes::image::Image;
+use nodes::lanes::{self, Claims};
+use nodes::node::Node;
+use nodes::release::Release;
+use nodes::shared::Shared;
+use nodes::shell::{self, ShellOptions};
+use nodes::stage::Stage;
+use nodes::suite::Scenario;
+use nodes::{demo, exit, ledger, packages, scenarios, suite, tour};
 
 /// Sets up a real node in a virtual machine with a real iSCSI target and a real etcd, and tests etcd-lun
 /// there.

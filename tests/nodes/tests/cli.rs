@@ -39,7 +39,7 @@ fn some_are_chosen_by_parts_of_their_names() {
 #[test]
 fn without_a_choice_the_core_is_played() {
     let (all, core) = (names("/"), names(""));
-    assert_eq!(core.len(), bed::core::CORE.len());
+    assert_eq!(core.len(), nodes::core::CORE.len());
     let groups = |names: &[String]| -> BTreeSet<String> {
         names.iter().filter_map(|name| Some(name.split_once('/')?.0.to_owned())).collect()
     };

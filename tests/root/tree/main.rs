@@ -9,15 +9,12 @@ mod mounting;
 mod settling;
 mod updating;
 
-use etcd_lun::{
-    host::{
-        Host, Interrupt,
-        inode::{self, ExchangeError},
-        rsync::{self, Cause, Pass, RsyncError},
-        staging::{self, Access, Staging, StagingError},
-        tree::{self, TreeError},
-    },
-    terms::{AbsPath, Hasher},
+use host::{
+    Host, Interrupt,
+    inode::{self, ExchangeError},
+    rsync::{self, Cause, Pass, RsyncError},
+    staging::{self, Access, Staging, StagingError},
+    tree::{self, TreeError},
 };
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
@@ -33,6 +30,7 @@ use std::{
     process::Command,
     time::Duration,
 };
+use terms::{AbsPath, Hasher};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MIB: usize = 1 << 20;

@@ -201,7 +201,7 @@ fn a_mount_that_was_made_elsewhere() {
     assert!(chain(&inspect().unwrap_err()).contains("(os error 16)"));
     staging.unmount().unwrap();
     let root = inspect().unwrap();
-    assert_eq!(etcd_lun::host::dir::names(root).unwrap(), ["file"]);
+    assert_eq!(host::dir::names(root).unwrap(), ["file"]);
     // Options that XFS does not know are refused, and not left out.
     let error = staging::detached(&device, Access::ReadWrite, "lazytime2").unwrap_err();
     assert_eq!(error.raw_os_error(), Some(22), "{error}");

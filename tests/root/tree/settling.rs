@@ -1,7 +1,7 @@
 //! An attribute of the root directory, as the device has it.
 
 use super::*;
-use etcd_lun::host::block::trusted_attribute_of_root as on_device;
+use host::block::trusted_attribute_of_root as on_device;
 
 const STAMP: &std::ffi::CStr = c"trusted.etcd-lun.stamp";
 

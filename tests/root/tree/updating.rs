@@ -1,7 +1,7 @@
 //! The passes that bring a copy up to date, and what they find out about its device.
 
 use super::*;
-use etcd_lun::host::tree::{Audit, Ledger, Moved, Progress, Source};
+use host::tree::{Audit, Ledger, Moved, Progress, Source};
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,

@@ -1,6 +1,6 @@
 //! Certificates for a real etcd, made with openssl.
 
-use etcd_lun::host::http::Certificates;
+use host::http::Certificates;
 use std::{fs, path::Path, process::Command};
 
 /// Makes a certificate authority in a directory, and one certificate for servers and clients on loopback, as OpenShift gives

@@ -1,17 +1,23 @@
-//! Facts of a node, for tests.
+//! Facts of a node, and what else tests of several crates share.
+#![allow(clippy::disallowed_methods, reason = "nothing here is a part of the program")]
 
-use etcd_lun::{
-    config::{Config, Source},
-    health::{CHECKS, Outcome, Report, Row, Severity},
-    node::{
-        Cluster, Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun,
-        LunView, Member, MemberHealth, Metrics, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging,
-        Route, Sample, SeenSession, Selinux, StagedCopy, Starter, UnitState, WriteCache,
-        authority::{LunUse, Record, Stamp},
-    },
-    terms::{Bytes, Endpoint, Fingerprint, FsLabel, FsUuid, Nonce, Portal, Session, Wwid},
+pub mod certificates;
+pub mod printed;
+pub mod say;
+pub mod schema;
+pub mod size;
+pub mod wrap;
+
+use config::{Config, Source};
+use health::{CHECKS, Outcome, Report, Row, Severity};
+use node::{
+    Cluster, Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun,
+    LunView, Member, MemberHealth, Metrics, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging,
+    Route, Sample, SeenSession, Selinux, StagedCopy, Starter, UnitState, WriteCache,
+    authority::{LunUse, Record, Stamp},
 };
 use std::sync::LazyLock;
+use terms::{Bytes, Endpoint, Fingerprint, FsLabel, FsUuid, Nonce, Portal, Session, Wwid};
 
 pub const MACHINE: &str = "0123456789abcdef0123456789abcdef";
 pub const OTHER_MACHINE: &str = "ffffffffffffffffffffffffffffffff";

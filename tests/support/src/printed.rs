@@ -5,17 +5,15 @@
 //! with the same steps, and of the refusals of the same kind, only the first [`OF_EACH`]. That takes a few seconds.
 
 use crate::{
-    say::say,
+    say,
     schema::{self, schema_of},
 };
-use etcd_lun::{
-    cli::{
-        Exit,
-        documents::{PLAN, STATUS, failure},
-    },
-    node::Node,
-    plan::{Plan, Refusal, Step},
+use cli::{
+    Exit,
+    documents::{PLAN, STATUS, failure},
 };
+use node::Node;
+use plan::{Plan, Refusal, Step};
 use serde_json::Value;
 use std::{
     collections::HashMap,

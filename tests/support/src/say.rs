@@ -1,6 +1,7 @@
 //! Prints how much a passing test has checked. The test harness captures `println!`, so this macro writes to
 //! stderr.
 
+#[macro_export]
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -8,5 +9,3 @@ macro_rules! say {
         let _ = std::io::stderr().write_all(format!("{}\n", format_args!($($text)*)).as_bytes());
     }};
 }
-
-pub(crate) use say;

@@ -1,6 +1,6 @@
 //! Checks JSON against the schema of a document.
 
-use etcd_lun::cli::documents;
+use cli::documents;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::OnceLock};
 

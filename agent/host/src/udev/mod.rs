@@ -2,7 +2,7 @@
 //!
 //! udev's library can't be linked into a static program, so this module reads what the library reads: the record that
 //! udevd keeps of each device (here) and the messages that it sends ([`Monitor`]). Both formats are internal to udevd,
-//! but they have been the same for over ten years. A test compares this module with the library (`tests/udev-oracle`).
+//! but they have been the same for over ten years. A test compares this module with the library (`tests/root/udev-oracle`).
 //!
 //! A record, `/run/udev/data/b8:16` (systemd `src/libsystemd/sd-device/device-private.c`):
 //!

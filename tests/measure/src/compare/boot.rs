@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use bed::node::{Node, since_start};
+use nodes::node::{Node, since_start};
 
 /// The units of a boot that etcd waits for.
 const UNITS: [&str; 3] = ["etcd-lun-program.service", "etcd-lun-selinux.service", "etcd-lun.service"];

@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use fastrand::Rng;
 use serde_json::json;
 
-use bed::again::Again;
-use bed::etcd::base64;
-use bed::gateway::{post, within};
-use bed::scenarios::cuts::writer::{address, missing};
+use nodes::again::Again;
+use nodes::etcd::base64;
+use nodes::gateway::{post, within};
+use nodes::scenarios::cuts::writer::{address, missing};
 
 /// The pause between two questions. It is the precision of a measured time without an answer.
 const PAUSE: Duration = Duration::from_millis(40);

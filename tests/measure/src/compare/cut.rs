@@ -8,7 +8,7 @@ use super::rig::Rig;
 use super::seen::Seen;
 use super::table::Table;
 use super::way::Way;
-use bed::host;
+use nodes::host;
 
 /// The write limit of the second disk, in bytes per second. With it, the copy of this small database takes as
 /// long as a copy of some GB. XFS writes its log every 30 s, so a shorter copy leaves nothing after a cut.

@@ -11,9 +11,9 @@ use super::rig::Rig;
 use super::seen::Place;
 use super::table::Table;
 use super::way::Way;
-use bed::host;
-use bed::scene::LUN_SIZE;
-use bed::target::{blank, fingerprint};
+use nodes::host;
+use nodes::scene::LUN_SIZE;
+use nodes::target::{blank, fingerprint};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

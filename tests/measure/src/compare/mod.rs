@@ -4,7 +4,7 @@
 //! The table only shows what was observed. The comparison ends with an error when etcd-lun loses something,
 //! or when any way ends in a state that the code does not expect.
 //!
-//! - `way`: the ways; their scripts and units are in `tests/lab/guest`
+//! - `way`: the ways; their scripts and units are in `tests/measure/guest`
 //! - `rig`, `client`: the node, its disks, and the client of its etcd
 //! - `boot`: what etcd-lun did in a boot, and how long each part took
 //! - `moved`, `stale`, `cut`, `foreign`: the situations
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use bed::bed::Bed;
+use nodes::bed::Bed;
 
 mod boot;
 pub(crate) mod client;
@@ -90,7 +90,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, only: &str, times: usize) -> Result<()>
 
 /// Collects evidence to read after a failure.
 fn evidence(rig: &Rig) {
-    let dir = bed::suite::failure_dir().join("compare");
+    let dir = nodes::suite::failure_dir().join("compare");
     match rig.stage.node.collect(&dir) {
         Ok(()) => println!("        evidence: {}", dir.display()),
         Err(error) => println!("        evidence could not be collected: {error:#}"),

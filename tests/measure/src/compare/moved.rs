@@ -12,7 +12,7 @@ use super::seen::{Place, Seen};
 use super::table::Table;
 use super::times::Times;
 use super::way::Way;
-use bed::scene;
+use nodes::scene;
 
 /// How long etcd does not answer during plain reboots of the node.
 pub fn baseline(rig: &mut Rig, times: usize) -> Result<Times> {

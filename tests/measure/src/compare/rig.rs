@@ -10,17 +10,17 @@ use anyhow::{Context, Result, bail};
 use super::client::{Client, Held};
 use super::seen::{Place, Seen, Serving};
 use super::way::Way;
-use bed::bed::Bed;
-use bed::cluster;
-use bed::host::{self, Output};
-use bed::image::ETCD_POD;
-use bed::net;
-use bed::scenarios::cuts::writer;
-use bed::scene::{self, LUN_SIZE};
-use bed::shared::Shared;
-use bed::stage::Stage;
-use bed::target::{self, Lun, Offer};
-use bed::vm::Disk;
+use nodes::bed::Bed;
+use nodes::cluster;
+use nodes::host::{self, Output};
+use nodes::image::ETCD_POD;
+use nodes::net;
+use nodes::scenarios::cuts::writer;
+use nodes::scene::{self, LUN_SIZE};
+use nodes::shared::Shared;
+use nodes::stage::Stage;
+use nodes::target::{self, Lun, Offer};
+use nodes::vm::Disk;
 
 /// The snapshot of a node before any move. Its etcd is a static pod and has keys.
 const PLAIN: &str = "compare";
@@ -59,7 +59,7 @@ impl Rig {
         stage.node.put(
             "/var/usrlocal/bin/machine-config-daemon",
             0o755,
-            include_bytes!("../../../bed/guest/machine-config-daemon"),
+            include_bytes!("../../../nodes/guest/machine-config-daemon"),
         )?;
         for (name, script) in BY_HAND {
             stage.node.put(&format!("/root/{name}"), 0o755, script)?;
@@ -237,7 +237,7 @@ impl Rig {
 
 /// The scripts of the runbook.
 const BY_HAND: [(&str, &[u8]); 3] = [
-    ("attach", include_bytes!("../../../bed/guest/attach")),
+    ("attach", include_bytes!("../../../nodes/guest/attach")),
     ("format", include_bytes!("../../guest/by-hand/format")),
     ("move", include_bytes!("../../guest/by-hand/move")),
 ];

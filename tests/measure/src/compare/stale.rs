@@ -7,7 +7,7 @@ use super::rig::Rig;
 use super::seen::Place;
 use super::table::Table;
 use super::way::Way;
-use bed::target::fingerprint;
+use nodes::target::fingerprint;
 
 /// Writes keys, moves etcd to the old copy's disk, and counts what is lost.
 pub fn play(rig: &mut Rig, way: Way, table: &mut Table) -> Result<()> {

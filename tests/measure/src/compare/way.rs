@@ -5,11 +5,11 @@ use std::fmt;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use bed::delivery;
-use bed::etcd::base64;
-use bed::scenarios::boot;
-use bed::scene::Wanted;
-use bed::stage::Stage;
+use nodes::delivery;
+use nodes::etcd::base64;
+use nodes::scenarios::boot;
+use nodes::scene::Wanted;
+use nodes::stage::Stage;
 
 /// A way to move an etcd to another disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ fn wanted() -> Wanted {
     Wanted { chap: None, etcd: "runtime = \"static-pod\"\n".into(), ..Wanted::default() }
 }
 
-/// The documented object, made from the files in `tests/lab/guest`.
+/// The documented object, made from the files in `tests/measure/guest`.
 fn second_disk() -> Value {
     let unit = |name: &str, text: &str| json!({ "name": name, "enabled": true, "contents": text });
     let script = include_bytes!("../../guest/second-disk/find-secondary-device");

@@ -14,18 +14,18 @@ use super::phase::{Clock, Phase, phases, with_times, without_time};
 use super::start::Start;
 use super::way::{Runtime, Way};
 use crate::compare::client::Client;
-use bed::bed::Bed;
-use bed::cluster;
-use bed::etcd::base64;
-use bed::gateway;
-use bed::host;
-use bed::image::ETCD_POD;
-use bed::net;
-use bed::node::Node;
-use bed::scenarios::cuts::writer::{self, Acknowledged, address, missing};
-use bed::scene::{self, Wanted};
-use bed::target::{self, Lun, Offer, Target};
-use bed::vm::Options;
+use nodes::bed::Bed;
+use nodes::cluster;
+use nodes::etcd::base64;
+use nodes::gateway;
+use nodes::host;
+use nodes::image::ETCD_POD;
+use nodes::net;
+use nodes::node::Node;
+use nodes::scenarios::cuts::writer::{self, Acknowledged, address, missing};
+use nodes::scene::{self, Wanted};
+use nodes::target::{self, Lun, Offer, Target};
+use nodes::vm::Options;
 
 /// The snapshot on which every measurement begins.
 const FILLED: &str = "filled";
@@ -156,7 +156,7 @@ impl Lab {
             unit.join("\\n"),
             pod.join("\\n")
         ))?;
-        node.put("/root/attach", 0o755, include_bytes!("../../../bed/guest/attach"))?;
+        node.put("/root/attach", 0o755, include_bytes!("../../../nodes/guest/attach"))?;
         let namespace = cluster::namespace(bed);
         let client = Client::new(namespace.clone());
         Ok(Self { node, target, client, namespace, lun, lun_size, runtime: Runtime::Systemd, filled: 0 })

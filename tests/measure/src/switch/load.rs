@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use bed::again::Again;
+use nodes::again::Again;
 
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(250);

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use bed::bed::Bed;
+use nodes::bed::Bed;
 
 mod figures;
 mod lab;

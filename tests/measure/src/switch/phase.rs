@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use bed::node::Node;
+use nodes::node::Node;
 
 /// A part of the time in which the data is copied while etcd runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

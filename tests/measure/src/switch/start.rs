@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use bed::host;
-use bed::ledger;
-use bed::node::{Node, since_start};
+use nodes::host;
+use nodes::ledger;
+use nodes::node::{Node, since_start};
 
 /// What etcd says as soon as it serves.
 const SERVES: &str = "ready to serve";

@@ -78,7 +78,7 @@ pub(super) fn cases() -> Vec<Case> {
             Step::Claim(Claim {
                 from: newer.clone(),
                 stamp: newer.clone().used(nth(8)),
-                record: etcd_lun::node::authority::Record::claim(OURS, wwid(), data_dir(), &newer),
+                record: node::authority::Record::claim(OURS, wwid(), data_dir(), &newer),
             }),
             Facts { stamp: Some(newer), ..facts() },
             vec![

@@ -6,20 +6,16 @@ mod migration;
 mod mounting;
 mod way_back;
 
-use crate::{
-    odd::{Change, Facts, Look},
-    support::*,
+use crate::odd::{Change, Facts, Look};
+use apply::machine::Confirmed;
+use config::Runtime;
+use node::authority::{Authority, Record};
+use plan::{
+    Step, Way,
+    step::{CatchUp, Claim, Copy, Format, Mark, MountData, Retire, StartEtcd, StopEtcd, WatchLun},
 };
-use etcd_lun::{
-    apply::machine::Confirmed,
-    config::Runtime,
-    node::authority::{Authority, Record},
-    plan::{
-        Step, Way,
-        step::{CatchUp, Claim, Copy, Format, Mark, MountData, Retire, StartEtcd, StopEtcd, WatchLun},
-    },
-    terms::AbsPath,
-};
+use support::*;
+use terms::AbsPath;
 
 /// A step, and a machine on which it succeeds.
 pub struct Case {

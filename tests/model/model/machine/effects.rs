@@ -7,7 +7,7 @@ use crate::{
     world::{Barred, Disk, Etcd, Local, Shelf, Tree, World},
 };
 use anyhow::{bail, ensure};
-use etcd_lun::apply::machine::{Aside, Effect, Place};
+use apply::machine::{Aside, Effect, Place};
 
 impl Sim<'_, '_> {
     pub(super) fn carry_out(&mut self, effect: &Effect) -> anyhow::Result<()> {

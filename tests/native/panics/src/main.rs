@@ -1,4 +1,4 @@
-//! Panics, so that `tests/backtrace` sees what a program of `packaging/build` prints then.
+//! Panics, so that `tests/native/backtrace` sees what a program of `packaging/build` prints then.
 
 use std::hint::black_box;
 

@@ -152,7 +152,7 @@ pub(super) fn has(text: &str, value: &str) -> bool {
 /// The ids of all steps, from the schema of `plan --json`.
 #[cfg(test)]
 pub(super) fn step_ids() -> std::collections::BTreeSet<String> {
-    let schemas = etcd_lun::cli::documents::schemas();
+    let schemas = cli::documents::schemas();
     let plan = schemas.iter().find(|(name, _)| *name == "plan").map(|(_, schema)| schema);
     let steps = plan.and_then(|plan| plan["$defs"]["Step"]["oneOf"].as_array()).into_iter().flatten();
     steps.filter_map(|step| step["properties"]["step"]["const"].as_str()).map(String::from).collect()
@@ -161,8 +161,8 @@ pub(super) fn step_ids() -> std::collections::BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etcd_lun::cli::entries;
-    use etcd_lun::health::CHECKS;
+    use cli::entries;
+    use health::CHECKS;
     use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;

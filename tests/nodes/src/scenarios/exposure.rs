@@ -38,7 +38,7 @@ fn drop_in(stage: &Stage, lines: &str) -> Result<()> {
 }
 
 fn requires_the_mount(stage: &mut Stage) -> Result<()> {
-    // A node that was never migrated: etcd starts on the local disk, at once. `tests/rooted_units.rs` tries each line alone.
+    // A node that was never migrated: etcd starts on the local disk, at once. `tests/root/units.rs` tries each line alone.
     drop_in(stage, &REQUIRES.join("\n"))?;
     stage.node.ok("systemctl enable --quiet etcd.service && timeout 45 systemctl restart etcd.service")?;
     stage.is_untouched()?;

@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn each_check_that_must_find_something_exists() {
         for check in BREAKS.iter().flat_map(|(_, _, _, checks)| *checks) {
-            assert!(etcd_lun::health::CHECKS.iter().any(|known| known.name == *check), "{check}");
+            assert!(health::CHECKS.iter().any(|known| known.name == *check), "{check}");
         }
     }
 }

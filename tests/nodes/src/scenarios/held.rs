@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use etcd_lun::node::authority::Record;
-use etcd_lun::plan::{Step, Way, step};
-use etcd_lun::terms::{AbsPath, Bytes, FsUuid, LunNumber, Nonce, Span, WantedLun, Wwid};
+use node::authority::Record;
+use plan::{Step, Way, step};
+use terms::{AbsPath, Bytes, FsUuid, LunNumber, Nonce, Span, WantedLun, Wwid};
 
 use crate::host::Output;
 use crate::node::Node;

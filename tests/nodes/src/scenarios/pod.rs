@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use etcd_lun::plan::Step;
+use plan::Step;
 
 use super::{Declined, boot, check_one_of, failed, has, held, unnamed, warns};
 use crate::etcd;

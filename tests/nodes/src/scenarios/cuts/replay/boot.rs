@@ -7,15 +7,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ::host::exec::SEARCH;
+use ::host::staging::{Access, Staging};
+use ::host::{ExecError, Host, Invocation, Output, Root, Runner, Tool, block, identity};
 use anyhow::{Context, Result, anyhow, bail};
-use etcd_lun::config::{Config, MAIN_FILE, Source};
-use etcd_lun::host::exec::SEARCH;
-use etcd_lun::host::staging::{Access, Staging};
-use etcd_lun::host::{ExecError, Host, Invocation, Output, Root, Runner, Tool, block, identity};
-use etcd_lun::node::layout::STAGING;
-use etcd_lun::node::{Etcd, EtcdState, Fact, Identity, LocalDir, LunView, MountUnit, Node};
-use etcd_lun::observe::{self, Asked, Viewpoint};
-use etcd_lun::plan::{Occasion, Step, plan};
+use config::{Config, MAIN_FILE, Source};
+use node::layout::STAGING;
+use node::{Etcd, EtcdState, Fact, Identity, LocalDir, LunView, MountUnit, Node};
+use observe::{self, Asked, Viewpoint};
+use plan::{Occasion, Step, plan};
 
 use super::machine::Machine;
 use crate::host;

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use etcd_lun::terms::INTERFACE;
+use terms::INTERFACE;
 
 use super::boot::DATA_DIR;
 use crate::host;

@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use etcd_lun::node::layout::RETURNING;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use node::layout::RETURNING;
 
 use super::writer;
 use crate::etcd::KeyHash;
@@ -86,7 +86,7 @@ impl Cut<'_> {
 
     fn tree(copy: BootCopy) -> String {
         match copy {
-            BootCopy::Lun { .. } => etcd_lun::node::layout::STAGING.into(),
+            BootCopy::Lun { .. } => node::layout::STAGING.into(),
             BootCopy::Local | BootCopy::RolledBack => boot::DATA_DIR.into(),
             BootCopy::Returning { generation } => format!("{RETURNING}/{generation}"),
         }

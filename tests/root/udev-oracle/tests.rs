@@ -1,4 +1,4 @@
-use etcd_lun::host::{
+use host::{
     Host,
     block::{self, Content},
     udev::{self, Monitor},

@@ -1,10 +1,10 @@
 //! Copies a directory and proves the copy as `etcd-lun` does with etcd stopped: `copy SOURCE COPY`.
 //!
-//! Prints one line of `key=value` words, for `tests/lab/bench-copy`: the first pass, onto what is there, and a second one,
+//! Prints one line of `key=value` words, for `tests/measure/bench-copy`: the first pass, onto what is there, and a second one,
 //! which is the switch of an etcd that has written nothing since.
 
 use anyhow::{Context, bail};
-use etcd_lun::host::{
+use host::{
     Interrupt, Root,
     tree::{self, Ledger, Source},
 };
