@@ -67,8 +67,9 @@ fn connected_disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     }
 }
 
-/// The same, and without those that do not answer: a LUN in use may have fallen silent, and the first reads of a new one may get
-/// no answer, though the log-in did. Until udev has finished with a new disk, the kernel may still hold it.
+/// Returns the disks without those that do not answer: a LUN in use may have fallen silent, and the first reads of a
+/// new one may get no answer, though the log-in did. Until udev has finished with a new disk, the kernel may still hold
+/// it.
 pub fn answering_disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     let disks = connected_disks(host, config)?;
     if config.backing.iscsi().is_none() {

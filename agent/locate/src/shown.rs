@@ -36,7 +36,7 @@ impl Shown {
         Ok(at.and_then(|at| self.luns.get(at)))
     }
 
-    /// The same, or all of the list that may be meant.
+    /// Returns that LUN, or all of the list that may be meant.
     pub fn all(&self, wanted: &WantedLun) -> io::Result<Vec<&ShownLun>> {
         let all = wanted.choose_all(&self.names()).map_err(|several| self.ambiguous(wanted, &several))?;
         Ok(all.into_iter().filter_map(|at| self.luns.get(at)).collect())

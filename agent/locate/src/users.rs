@@ -13,7 +13,7 @@ pub fn session_users(host: &Host, session: &Session) -> io::Result<Vec<String>> 
     users_of(host, session, &Everywhere::new(host))
 }
 
-/// The same with mounts that were read before.
+/// Uses mounts that were read before.
 pub fn users_of(host: &Host, session: &Session, mounts: &Everywhere<'_>) -> io::Result<Vec<String>> {
     let mut used = Vec::new();
     for name in block::disks_of_host(host, session.host_no)? {

@@ -51,14 +51,14 @@ pub fn cluster_now(host: &Host, config: &Config) -> Fact<Cluster> {
     }
 }
 
-/// Whether all members that answer name the same leader.
+/// The agreement of all members that answer on one leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Agreement {
     Same,
     Differ,
 }
 
-/// What this node's member can do, once it serves.
+/// The state of this node's member, once it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serving {
     /// It has a leader and has applied all that the leader had committed.
@@ -116,7 +116,7 @@ impl From<String> for NotServing {
     }
 }
 
-/// Whether this node's member serves. The error says what it waits for.
+/// Succeeds if this node's member serves. The error says what it waits for.
 pub fn own_member(host: &Host, config: &Config) -> Result<Serving, NotServing> {
     let own = own(host, config)?;
     if own.status.leader == 0 {

@@ -18,8 +18,8 @@ use terms::ClientUrl;
 /// (openshift/cluster-etcd-operator `pkg/etcdenvvar/etcd_env.go`).
 const ENDPOINTS: &str = "ALL_ETCD_ENDPOINTS";
 
-/// Whether this node's member answers on another computer. It is not asked for here, where its etcd is stopped. `hostname` is
-/// this node's: OpenShift names each member after its node.
+/// Finds out if this node's member answers on another computer. It is not asked for here, where its etcd is stopped.
+/// `hostname` is this node's: OpenShift names each member after its node.
 pub fn elsewhere(host: &Host, config: &Config, hostname: &str) -> Fact<Elsewhere> {
     ask(host, config, hostname).map_or_else(Fact::Unknown, Fact::Known)
 }
@@ -74,7 +74,7 @@ fn alive(
     None
 }
 
-/// Whether an address is none of this computer's. One that cannot be resolved is asked, and does not answer.
+/// Returns true if an address is none of this computer's. One that cannot be resolved is asked, and does not answer.
 fn is_other(url: &ClientUrl) -> bool {
     !matches!(route::is_own(url.host()), Ok(true))
 }

@@ -16,7 +16,7 @@ pub fn etcd(host: &Host, config: &Config) -> Fact<Etcd> {
     etcd_among(host, config, &|name| hands::unit(host, name))
 }
 
-/// The same with answers of systemd's that are there already.
+/// Uses answers of systemd's that are there already.
 pub(super) fn etcd_among(host: &Host, config: &Config, state: State<'_>) -> Fact<Etcd> {
     of_holders(host, config, state, filelock::holders(host, node::database(&config.etcd.data_dir).as_path()))
 }
@@ -29,7 +29,7 @@ pub(super) fn units(config: &Config) -> Vec<&str> {
     }
 }
 
-/// The same, without those who have the database open but not locked, which takes a look at every process.
+/// Observes it without those who have the database open but not locked, which takes a look at every process.
 pub fn etcd_by_lock(host: &Host, config: &Config) -> Fact<Etcd> {
     let holders = filelock::lock_holders(host, node::database(&config.etcd.data_dir).as_path());
     of_holders(host, config, &|name| hands::unit(host, name), holders)

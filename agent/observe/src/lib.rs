@@ -37,7 +37,7 @@ use host::{
 };
 use node::{Fact, Identity, Node};
 
-/// Which node this is. Only the caller knows whether this process has joined PID 1's mount namespace.
+/// The identity of this node. Only the caller knows whether this process has joined PID 1's mount namespace.
 pub fn identity(host: &Host, joined_host_namespace: bool) -> anyhow::Result<Identity> {
     Ok(Identity {
         machine_id: host_identity::machine_id(host).context("reading the machine id")?,
@@ -68,7 +68,8 @@ pub enum Viewpoint<'a> {
     },
 }
 
-/// What is asked over the network, beside the target. Each takes time, and a confined run may not ask all of it.
+/// The questions over the network, beside those to the target. Each takes time, and a confined run may not ask all of
+/// it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
     /// Which portals without a session accept a connection.
@@ -82,11 +83,11 @@ pub struct Asked {
 impl Asked {
     /// Nothing.
     pub const NOTHING: Self = Self { portals: false, cluster: false, elsewhere: false };
-    /// What a plan by hand depends on.
+    /// The questions of a plan by hand.
     pub const BY_HAND: Self = Self { portals: true, cluster: true, elsewhere: false };
 }
 
-/// What systemd says of the units that plans depend on, all asked for at once.
+/// The states of the units that plans depend on, from one request.
 fn units(host: &Host, config: &Config) -> Units {
     let mount = unit::mount_unit_name(&config.etcd.data_dir);
     let mut names = etcd::units(config);

@@ -88,7 +88,8 @@ fn state_dir(host: &Host) -> io::Result<AbsPath> {
     Ok(state)
 }
 
-/// What a rollback has staged, for the record's next generation or the record's own, and the space for it.
+/// Observes the data that a rollback has staged, for the record's next generation or the record's own, and the space
+/// for it.
 pub(super) fn rollback_staging(host: &Host, record: Option<&Record>) -> Fact<RollbackStaging> {
     let read = || -> io::Result<RollbackStaging> {
         let state = tree::open(&host.root.locate(state_dir(host)?.as_path()))?;

@@ -23,7 +23,7 @@ pub fn lun(host: &Host, config: &Config, staged: Option<&Staging>) -> Fact<LunVi
     Look { host, config, staged, mounts: &mounts, record: &record(host) }.lun()
 }
 
-/// What every look at the LUN needs.
+/// The facts that every look at the LUN needs.
 #[derive(Clone, Copy)]
 pub(super) struct Look<'a> {
     pub(super) host: &'a Host,
@@ -212,7 +212,7 @@ impl Look<'_> {
     }
 }
 
-/// What the root directory of a filesystem says: the same facts as in [`Content::Xfs`].
+/// The facts of a filesystem's root directory: the same facts as in [`Content::Xfs`].
 struct Stamped {
     stamp: Fact<Option<Stamp>>,
     settled: bool,

@@ -53,7 +53,7 @@ pub fn unit(host: &Host, config: &Config) -> Fact<MountUnit> {
     unit_among(host, config, &|name| hands::unit(host, name))
 }
 
-/// The same with an answer of systemd's that is there already.
+/// Uses an answer of systemd's that is there already.
 pub(super) fn unit_among(host: &Host, config: &Config, state: State<'_>) -> Fact<MountUnit> {
     let rendered = match unit::data_mount_for(config) {
         Ok(rendered) => rendered,
