@@ -22,8 +22,7 @@ fn the_proof_reads_the_device() {
     staging.unmount().unwrap();
     let staging = bench.stage(&device, Access::ReadOnly);
     assert!(File::create(bench.path("staging/x")).is_err());
-    let error = bench.proof(&staging).unwrap_err();
-    assert_eq!(error.to_string(), "member/snap/db: content differs from byte 3145728 on");
+    assert!(matches!(bench.proof(&staging), Err(TreeError::Different { .. })));
     staging.unmount().unwrap();
 
     image.write_all_at(&MARKER[..1], at).unwrap();
@@ -33,29 +32,6 @@ fn the_proof_reads_the_device() {
     staging.unmount().unwrap();
     let root = staging::inspect(&bench.host, &device, &[]).unwrap();
     assert_eq!(tree::fingerprint(root, 0, &Interrupt::never(), &mut |_| {}).unwrap(), fresh);
-}
-
-/// On a filesystem that stays mounted, like the local disk.
-#[test]
-fn what_is_forgotten_is_read_from_the_device() {
-    let Some(mut bench) = Bench::new("forget") else { return };
-    fill(&bench.path("source"));
-    let device = bench.xfs();
-    let staging = bench.stage(&device, Access::ReadWrite);
-    bench.copy(Pass::Fill).unwrap();
-    let fresh = bench.proof(&staging).unwrap();
-    // The pages are still dirty, because `forget` itself syncs them.
-    tree::forget(staging.root().unwrap(), &Interrupt::never()).unwrap();
-    assert_eq!(bench.proof(&staging).unwrap(), fresh);
-    let at = find(&bench.image(), MARKER);
-    let image = OpenOptions::new().write(true).open(bench.image()).unwrap();
-    image.write_all_at(&[MARKER[0] ^ 1], at).unwrap();
-    image.sync_all().unwrap();
-    assert_eq!(bench.proof(&staging).unwrap(), fresh);
-    tree::forget(staging.root().unwrap(), &Interrupt::never()).unwrap();
-    let error = bench.proof(&staging).unwrap_err();
-    assert_eq!(error.to_string(), "member/snap/db: content differs from byte 3145728 on");
-    staging.unmount().unwrap();
 }
 
 #[test]
@@ -247,5 +223,5 @@ fn a_file_that_cannot_be_read_is_named() {
     let staging = bench.stage(&device, Access::ReadOnly);
     OpenOptions::new().write(true).open(bench.image()).unwrap().set_len(at / 4096 * 4096).unwrap();
     let error = chain(&bench.proof(&staging).unwrap_err());
-    assert_eq!(error, "reading member/snap/db on the copy: Input/output error (os error 5)");
+    assert_eq!(error, "reading member/snap/db: Input/output error (os error 5)");
 }

@@ -86,7 +86,7 @@ fn content(
 }
 
 /// Reads until the buffer is full or the file ends.
-pub(super) fn fill(mut file: &File, buffer: &mut [u8]) -> io::Result<usize> {
+fn fill(mut file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while let Some(rest) = buffer.get_mut(count..).filter(|rest| !rest.is_empty()) {
         match file.read(rest) {
@@ -100,7 +100,7 @@ pub(super) fn fill(mut file: &File, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Asks the kernel to read ahead while we hash. This is only a hint, so an error is ignored.
-pub(super) fn read_ahead(file: BorrowedFd<'_>) {
+fn read_ahead(file: BorrowedFd<'_>) {
     if let Err(error) = fadvise(file, 0, None, Advice::Sequential) {
         tracing::debug!("advising to read ahead: {error}");
     }

@@ -2,21 +2,18 @@
 //!
 //! Everything is read: contents and metadata, by directory handles, in one pass. The memory that this needs doesn't
 //! grow with the files. A handle may lead to a mounted filesystem, to one that is mounted nowhere, or to a directory
-//! beneath a mount. The caller must make sure that [`compare`] and [`fingerprint`] get the contents from the device and not from memory; see
-//! [`super::staging`] and [`forget`]. [`update`] makes sure of that itself.
+//! beneath a mount. The caller must make sure that [`fingerprint`] gets the contents from the device and not from memory: see
+//! [`super::staging`]. [`update`] makes sure of that itself.
 
 mod compare;
 mod fingerprint;
-mod forget;
 mod state;
 mod types;
 mod unsupported;
 mod update;
 mod walk;
 
-pub use compare::compare;
 pub use fingerprint::fingerprint;
-pub use forget::forget;
 pub use state::{State, state};
 pub use types::{Summary, TreeError};
 pub use unsupported::unsupported;

@@ -112,7 +112,7 @@ impl Pair<'_> {
     fn write_copy(&self, bytes: &[u8], at: u64, kept: bool) -> Result<(), TreeError> {
         let direct = if kept { Ok(0) } else { self.device.write(bytes, at) };
         let written = direct.and_then(|done| {
-            let rest = bytes.get(done..).unwrap_or_default();
+            let rest = &bytes[done..];
             if rest.is_empty() { Ok(()) } else { self.copy.write_all_at(rest, at + done as u64) }
         });
         written.map_err(|error| self.unwritable(error))
@@ -315,8 +315,7 @@ impl Batch<'_> {
         let piece = ours.get(count).map_err(|error| self.pair.unwritable(error))?;
         self.pair.read_source(piece, at)?;
         let (piece, first) = (&*piece, nth * (CHUNK / BLOCK));
-        let known = self.known.get(first..).unwrap_or_default();
-        let known = known.get(..count.div_ceil(BLOCK)).unwrap_or(known);
+        let known = &self.known[first..first + count.div_ceil(BLOCK)];
         let kept = !known.contains(&UNKNOWN);
         let known = if at < self.old && known.contains(&UNKNOWN) {
             let found = self.pair.read_device(at, count, theirs)?;
@@ -337,19 +336,17 @@ impl Batch<'_> {
             made.differing.push(block);
             let (start, end) = (nth * BLOCK, nth * BLOCK + block.len);
             // Behind its old end the copy has a hole, which holds zeros.
-            let bytes = piece.get(start..end).unwrap_or_default();
-            if block.at() >= self.old && bytes.iter().all(|byte| *byte == 0) {
+            if block.at() >= self.old && piece[start..end].iter().all(|byte| *byte == 0) {
                 continue;
             }
             made.written += block.len as u64;
             if run.end != start {
-                let bytes = piece.get(run.clone()).unwrap_or_default();
-                self.pair.write_copy(bytes, at + run.start as u64, kept)?;
+                self.pair.write_copy(&piece[run.clone()], at + run.start as u64, kept)?;
                 run.start = start;
             }
             run.end = end;
         }
-        self.pair.write_copy(piece.get(run.clone()).unwrap_or_default(), at + run.start as u64, kept)?;
+        self.pair.write_copy(&piece[run.clone()], at + run.start as u64, kept)?;
         Ok(made)
     }
 
@@ -389,4 +386,41 @@ impl Batch<'_> {
 
 pub(super) fn not_kept(path: &[u8], at: u64) -> TreeError {
     TreeError::NotKept { file: Side::Copy.name(path), at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::OFlags;
+
+    /// A piece of which the ledger has no entry for each block is a fault of this program: it ends here, and writes nothing.
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn a_ledger_that_is_too_short_ends_the_program() {
+        let dir = std::env::temp_dir().join(format!("etcd-lun-content-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for name in ["source", "copy"] {
+            std::fs::write(dir.join(name), vec![1; 2 * BLOCK]).unwrap();
+        }
+        let [source, copy] = ["source", "copy"]
+            .map(|name| File::options().read(true).write(true).open(dir.join(name)).unwrap());
+        let device = Device::open(File::open(&dir).unwrap(), c"copy", OFlags::RDWR).unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+        let meta = look(source.as_fd(), c"").unwrap();
+        let interrupt = Interrupt::never();
+        let pair = Pair {
+            path: b"db",
+            meta: &meta,
+            interrupt: &interrupt,
+            source: &source,
+            copy: &copy,
+            device: &device,
+            how: Source::AtRest,
+        };
+        let ledger = Ledger::new().unwrap();
+        let (old, known) = (meta.size, [UNKNOWN]);
+        let batch = Batch { pair: &pair, ledger: &ledger, known: &known, old, synced: &[], pieces: 0..1 };
+        let (mut ours, mut theirs) = (Buffer::new(CHUNK), Buffer::new(CHUNK));
+        batch.write(0, &mut ours, &mut theirs).unwrap();
+    }
 }

@@ -5,8 +5,9 @@
 //! direct-io.c`). It leaves the page cache as it is, so that etcd finds its database there later. Zeros of a hole and of
 //! an extent that was never written come from the filesystem: there is nothing on the device to read.
 //!
-//! Other filesystems may answer such a read from the page cache. On them the file's pages are dropped before the read,
-//! as [`forget`](super::super::forget) does.
+//! Other filesystems may answer such a read from the page cache. On them the file's pages are dropped before the read:
+//! `POSIX_FADV_DONTNEED`, posix_fadvise(2). The kernel keeps only pages that are dirty, mapped or in use at that moment
+//! (kernel `mm/fadvise.c`).
 
 use crate::tree::walk::OPEN_FLAGS;
 use rustix::{
@@ -52,7 +53,7 @@ impl Device {
     /// much that was: nothing where pages may answer, and whole units otherwise.
     pub(super) fn write(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
         let count = if self.pages_may_answer { 0 } else { bytes.len() / ALIGN * ALIGN };
-        self.file.write_all_at(bytes.get(..count).unwrap_or_default(), at)?;
+        self.file.write_all_at(&bytes[..count], at)?;
         Ok(count)
     }
 
@@ -61,8 +62,7 @@ impl Device {
         let whole = into.whole(count)?;
         let mut done = 0;
         while done < count {
-            let rest = whole.get_mut(done..).unwrap_or_default();
-            match self.file.read_at(rest, at + done as u64) {
+            match self.file.read_at(&mut whole[done..], at + done as u64) {
                 // A read that ends within a block has met the file's end.
                 Ok(more) if more > 0 && (done + more >= count || more % ALIGN == 0) => done += more,
                 Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -70,7 +70,7 @@ impl Device {
                 Err(error) => return Err(error),
             }
         }
-        Ok(whole.get(..count).unwrap_or_default())
+        Ok(&whole[..count])
     }
 }
 

@@ -136,7 +136,7 @@ pub fn settle(
     ledger: &Ledger,
     interrupt: &Interrupt,
 ) -> Result<Summary, TreeError> {
-    entries(source, copy, ledger.seed(), interrupt, &mut |(_, ours, _), (_, theirs, _)| {
+    entries(source, copy, ledger.seed(), interrupt, |ours, theirs| {
         let path = &ours.path;
         let proven = ledger.get(path).and_then(|seen| {
             let whole = !seen.blocks.contains(&UNKNOWN)
