@@ -214,35 +214,6 @@ impl Verb {
             _ => false,
         }
     }
-
-    /// Whether its output is JSON.
-    pub fn json(&self) -> bool {
-        match self {
-            Self::Apply(options) => options.by_hand.output.json,
-            Self::Rollback(options) => options.output.json,
-            Self::Claim(options) => options.by_hand.output.json,
-            Self::Plan(output) | Self::Status(output) | Self::Luns(output) => output.json,
-            Self::Health(options) => options.output.json,
-            Self::Retired(Retired::List(output)) => output.json,
-            Self::Retired(Retired::Delete(options)) => options.output.json,
-            Self::Bench(options) => options.output.json,
-            Self::Selinux(Selinux::Status(output)) => output.json,
-            Self::Config(Config::Check(options)) => options.output.json,
-            Self::Pool(pool::Verb::Health(options)) => options.output.json,
-            Self::Selinux(Selinux::Install | Selinux::Remove)
-            | Self::Config(Config::Init(_) | Config::Example | Config::Schema)
-            | Self::Render(_)
-            | Self::Report(_)
-            | Self::Pool(pool::Verb::Apply(_))
-            | Self::Explain(_)
-            | Self::Completion(_)
-            | Self::Man(_)
-            | Self::Version
-            | Self::Mark
-            | Self::LetGo
-            | Self::Hands(_) => false,
-        }
-    }
 }
 
 /// The grammar as a value, for completions, man pages and `docs/commands.md`.
@@ -254,7 +225,12 @@ pub fn command() -> clap::Command {
 #[derive(Debug)]
 pub(super) enum Parsed {
     /// Do what it says.
-    CommandLine(Box<CommandLine>),
+    CommandLine {
+        /// The line.
+        line: Box<CommandLine>,
+        /// Whether JSON was asked for.
+        json: bool,
+    },
     /// Print this text.
     Text(String),
 }
@@ -285,23 +261,26 @@ pub(super) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Parsed, 
             let said = "the argument '--config <FILE>' cannot be used multiple times";
             command().error(ErrorKind::ArgumentConflict, said)
         }
-        Ok(parsed) => return Ok(Parsed::CommandLine(Box::new(parsed))),
+        Ok(line) => return Ok(Parsed::CommandLine { line: Box::new(line), json }),
         Err(error) => error,
     };
-    let text = tips::with_tip(error.render().to_string(), &error, &command());
+    let mut text = error.render().to_string();
     match error.kind() {
-        ErrorKind::DisplayHelp => Ok(Parsed::Text(text)),
-        ErrorKind::DisplayVersion => Ok(Parsed::Text(version())),
-        _ => {
-            let said = text.split("\n\nUsage: ").next().unwrap_or(&text).trim_start_matches("error: ");
-            let parts: Vec<_> = said.split("\n\n").map(one_line).collect();
-            Err(Mistake { line: parts.join("; "), text, json })
+        ErrorKind::DisplayHelp => return Ok(Parsed::Text(text)),
+        ErrorKind::DisplayVersion => return Ok(Parsed::Text(version())),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            text = format!("error: a command is missing\n\n{text}");
         }
+        _ => {}
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    // The other paragraphs are clap's tips and the usage.
+    let said = text.split("\n\n").next().unwrap_or(&text).trim_start_matches("error: ");
+    let mut line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some(tip) = tips::tip(&error, &command()) {
+        line = format!("{line}; {tip}");
+        text = format!("{}\n\n  tip: {tip}\n", text.trim_end());
+    }
+    Err(Mistake { text, line, json })
 }
 
 /// The version. A build of `packaging/build` adds a line each for its commit and its tools.

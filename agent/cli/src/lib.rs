@@ -61,8 +61,8 @@ pub fn main() -> Exit {
             return exit;
         }
     }
-    let CommandLine { config, verb } = match grammar::parse(env::arguments()) {
-        Ok(Parsed::CommandLine(line)) => *line,
+    let (CommandLine { config, verb }, json) = match grammar::parse(env::arguments()) {
+        Ok(Parsed::CommandLine { line, json }) => (*line, json),
         Ok(Parsed::Text(text)) => {
             print_out(&text);
             return whole(Exit::Success);
@@ -76,7 +76,6 @@ pub fn main() -> Exit {
             return exit;
         }
     };
-    let json = verb.json();
     if let Err(wrong) = logging::install(verb.is_run()) {
         let exit = Exit::Usage(wrong);
         logging::report_failure(&exit, json);

@@ -1,14 +1,12 @@
 //! Writes the config for a person.
 
 use super::page::Page;
-use config::{
-    Backing, Certificates, ClusterConfig, Config, Digests, Discovery, Gate, NodeRow, Runtime, SecretSource,
-    Target,
-};
+use config::{Config, Iscsi, NodeRow};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
-use terms::{AbsPath, ChapAlg, Wwid};
+use terms::Wwid;
 
 /// A file in the directory of fragments that is not read.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -28,72 +26,50 @@ pub(super) struct Files {
     pub not_read: Vec<Skipped>,
 }
 
-/// `config check`
+/// `config check`: each key with its value, by its tables, and what follows from several keys.
 pub(super) fn config(config: &Config, whose: &str, found: &Files) -> String {
     let mut page = Page::default();
     files(&mut page, found);
     page.line("host", whose);
-    page.line("node entry", &config.node.chosen_by);
-    if !config.node.migrate {
-        page.line(
-            "NOT YET",
-            "`migrate = false`: etcd stays on the local disk if it is there; without that line it moves",
-        );
+    let iscsi = config.backing.iscsi();
+    page.line("mount options", config.lun.unit_options(iscsi.is_some()).join(","));
+    if let Some(Iscsi { target, .. }) = iscsi {
+        let [without, with] = [false, true].map(|multipathd| {
+            let [interval, timeout] = target.timeouts.pings(target.has_paths(multipathd));
+            format!("every {interval}, answered within {timeout}")
+        });
+        page.line("pings", if with == without { with } else { format!("{without}; with multipathd {with}") });
     }
-    let wwid = match (&config.node.wwid, config.node.wwids.as_slice()) {
-        (Some(wwid), _) => wwid.to_string(),
-        (None, []) => "any WWID".into(),
-        (None, listed) => format!("one of {}", wwids(listed)),
-    };
-    let least = format!("{wwid}, at least {}", config.lun.min_size);
-    match &config.backing {
-        Backing::Iscsi(iscsi) => {
-            page.line("initiator", iscsi.initiator.as_str());
-            let number = iscsi.lun.number.map_or("any number".into(), |number| format!("number {number}"));
-            page.line("LUN", format!("{number}, {least}"));
-            target(&mut page, &iscsi.target);
-        }
-        Backing::Device(device) => {
-            page.line("device", device.path.to_string());
-            page.line("LUN", format!("this disk, {least}"));
-        }
-    }
-    let runtime = match &config.etcd.runtime {
-        Runtime::Systemd { unit } => unit.clone(),
-        Runtime::StaticPod { manifest } => format!("static pod of {manifest}"),
-    };
-    page.line("etcd", format!("{runtime}, data in {}", config.etcd.data_dir));
-    page.line("XFS label", config.lun.label.to_string());
-    page.line("mount options", config.lun.unit_options(config.backing.iscsi().is_some()).join(","));
-    page.line(
-        "gate",
-        match config.boot.gate {
-            Gate::Etcd => "etcd: without the LUN etcd stays down, the kubelet starts",
-            Gate::Kubelet => "kubelet: without the LUN CRI-O and the kubelet stay down",
-        },
-    );
-    page.line("attach timeout", config.boot.attach_timeout.to_string());
-    page.line(
-        "limit",
-        format!("etcd is not stopped while its last blocks take more than {}", config.lun.max_switch),
-    );
-    page.line("old local data", format!("kept for {} at least", config.lun.keep_retired));
-    if let Some(limit) = config.lun.require_fsync_p99 {
-        page.line("required speed", format!("99 of 100 fdatasync calls within {limit}"));
-    }
-    page.line(
-        "etcd's metrics",
-        config.etcd.metrics.as_ref().map_or("not configured".into(), ToString::to_string),
-    );
-    cluster(&mut page, &config.cluster);
-    page.line(
-        "health",
-        format!(
-            "every {}, metrics written to {} if its directory exists",
-            config.health.interval, config.health.textfile
-        ),
-    );
+    page.0.push('\n');
+    keys(&mut page.0, "", &json!(config));
     page.0
+}
+
+/// Adds a line for each key that has a value.
+fn keys(text: &mut String, table: &str, value: &Value) {
+    // Where etcd's data goes has no table in the file.
+    const IN_NO_TABLE: [&str; 2] = ["backing", "iscsi"];
+    let shown = match value {
+        Value::Null => return,
+        Value::Object(below) => {
+            for (name, value) in below {
+                match table {
+                    _ if IN_NO_TABLE.contains(&name.as_str()) => keys(text, table, value),
+                    "" => keys(text, name, value),
+                    table => keys(text, &format!("{table}.{name}"), value),
+                }
+            }
+            return;
+        }
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        one => plain(one),
+    };
+    let _ = writeln!(text, "{table} = {shown}");
+}
+
+/// A value without quotes.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn files(page: &mut Page, found: &Files) {
@@ -134,82 +110,4 @@ pub(super) fn nodes(rows: &[NodeRow], whose: &str, found: &Files) -> String {
 
 fn wwids(listed: &[Wwid]) -> String {
     listed.iter().map(Wwid::as_str).collect::<Vec<_>>().join(", ")
-}
-
-fn cluster(page: &mut Page, cluster: &ClusterConfig) {
-    let port = cluster.http_port.map(|port| format!(", HTTP at port {port}")).unwrap_or_default();
-    page.line("cluster", format!("asked at {}{port}", cluster.client_url));
-    if cluster.client_url.is_tls() {
-        let Certificates { authority, certificate, key } = &cluster.certificates;
-        let own = |path: &Option<AbsPath>| path.as_ref().map_or("by default".into(), ToString::to_string);
-        page.line("", format!("CA {}, certificate {}, key {}", own(authority), own(certificate), own(key)));
-    }
-    let quorum = if cluster.without_quorum {
-        "WITHOUT A QUORUM: by hand etcd is stopped whatever the other members do (`cluster.without_quorum`)"
-            .into()
-    } else {
-        format!(
-            "by hand etcd is stopped only while the others are a quorum, and must serve again within {}",
-            cluster.serve_timeout
-        )
-    };
-    page.line("", quorum);
-}
-
-fn target(page: &mut Page, target: &Target) {
-    page.line("target", target.iqn.as_str());
-    page.line("portals", target.portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
-    let discovery = match target.discovery {
-        Discovery::SendTargets => "sendtargets",
-        Discovery::Static => "static",
-    };
-    page.line("discovery", discovery);
-    let timeouts = &target.timeouts;
-    page.line("writes wait for", timeouts.replacement.to_string());
-    let pings = |multipathd| {
-        let [interval, timeout] = timeouts.pings(target.has_paths(multipathd));
-        format!("every {interval}, answered within {timeout}")
-    };
-    let [without, with] = [false, true].map(pings);
-    page.line("pings", if with == without { with } else { format!("{without}; with multipathd {with}") });
-    let digests = target.digests.map_or("as iscsid.conf says", |digests| match digests {
-        Digests::None => "none: only TCP's checksum",
-        Digests::Crc32c => "CRC32C, of headers and data",
-    });
-    page.line("digests", digests);
-    if target.multipath {
-        page.line("multipath", "required: a LUN without a map is not used");
-    }
-    for (label, chap) in [("CHAP", &target.chap), ("discovery CHAP", &target.discovery_chap)] {
-        page.line(
-            label,
-            match chap {
-                None => "none".into(),
-                Some(chap) => {
-                    let mutual = chap
-                        .mutual
-                        .as_ref()
-                        .map(|(name, secret)| format!(", mutual: {name}, secret {}", source(secret)));
-                    let algs = match ChapAlg::list(&chap.algs) {
-                        algs if algs.is_empty() => algs,
-                        algs => format!(", by {algs}"),
-                    };
-                    format!(
-                        "{}, secret {}{}{algs}",
-                        chap.username,
-                        source(&chap.password),
-                        mutual.unwrap_or_default()
-                    )
-                }
-            },
-        );
-    }
-}
-
-fn source(secret: &SecretSource) -> String {
-    match secret {
-        SecretSource::Inline(_) => "in the config".into(),
-        SecretSource::File(path) => format!("in {path}"),
-        SecretSource::Credential(name) => format!("in the credential {name}"),
-    }
 }

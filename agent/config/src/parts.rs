@@ -20,6 +20,7 @@ pub struct Target {
     /// How portals are discovered.
     pub discovery: Discovery,
     /// How long the target may be silent.
+    #[serde(flatten)]
     pub timeouts: Timeouts,
     /// The checksums of a session; none if iscsid.conf decides.
     pub digests: Option<Digests>,

@@ -29,6 +29,7 @@ pub struct Timeouts {
     /// How long etcd's writes wait for the target, in a session or, under a multipath map, in the map.
     #[serde(serialize_with = "form::as_written")]
     #[schemars(with = "String")]
+    #[serde(rename = "replacement_timeout")]
     pub replacement: Span,
     /// How often the initiator checks the connection (NOP-Out). None is the default, which depends on multipathd.
     #[serde(serialize_with = "form::optional_as_written")]

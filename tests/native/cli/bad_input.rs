@@ -139,8 +139,8 @@ const CONFIGS: &[(Changes, &[&str], Changes)] = &[
 
 /// Mistakes in a line: what is typed, what the message has of ours, and what is typed then.
 const LINES: &[(&str, &[&str], &str)] = &[
-    ("", &["try '--help'"], "--help"),
-    ("render", &["error: a command is missing after `etcd-lun render`"], "render udev --config config.toml"),
+    ("", &["error: "], "--help"),
+    ("render", &["error: a command is missing"], "render udev --config config.toml"),
     ("config check —config config.toml", &["type two hyphens, as in --config"], CHECK),
     ("check --config config.toml", &["the command is `etcd-lun config check`"], CHECK),
     ("config check config.toml", &["name the config with an option: --config config.toml"], CHECK),

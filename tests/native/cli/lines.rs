@@ -117,9 +117,9 @@ const LINES: &[Line] = &[
         ],
         code: 0,
         said: &[
-            "writes wait for 1h",
+            "target.replacement_timeout = 1h\n",
             "pings           every 1s, answered within 3s\n",
-            "multipath       required: a LUN without a map is not used",
+            "target.multipath = true\n",
         ],
     },
     Line {

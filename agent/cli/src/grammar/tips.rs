@@ -2,35 +2,11 @@
 
 use clap::{
     Command,
-    error::{ContextKind, ContextValue, Error, ErrorKind},
+    error::{ContextKind, ContextValue, Error},
 };
 
-/// Where clap puts its own tips.
-const USAGE: &str = "\n\nUsage: ";
-
-/// The text of clap's error with a tip before the usage. The tip by which clap passes an unknown option as a value is left out: no
-/// value here begins with two hyphens.
-pub(super) fn with_tip(text: String, error: &Error, grammar: &Command) -> String {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-        && let Some((_, usage)) = text.split_once(USAGE)
-    {
-        let group = usage.split(" [").next().unwrap_or_default();
-        return format!("error: a command is missing after `{group}`{USAGE}{usage}");
-    }
-    let text = match text.split_once("\n\n  tip: to pass '-") {
-        Some((before, rest)) => match rest.split_once("\n\n") {
-            Some((_, after)) => format!("{before}\n\n{after}"),
-            None => before.to_owned(),
-        },
-        None => text,
-    };
-    match (tip(error, grammar), text.split_once(USAGE)) {
-        (Some(tip), Some((said, usage))) => format!("{said}\n\n  tip: {tip}{USAGE}{usage}"),
-        _ => text,
-    }
-}
-
-fn tip(error: &Error, grammar: &Command) -> Option<String> {
+/// What was probably meant; None if nobody knows.
+pub(super) fn tip(error: &Error, grammar: &Command) -> Option<String> {
     let typed = |kind| match error.get(kind) {
         Some(ContextValue::String(word)) => Some(word.as_str()),
         _ => None,

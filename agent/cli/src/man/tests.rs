@@ -70,7 +70,7 @@ fn every_command_has_an_example_and_each_example_parses() {
             "{line}"
         );
         match grammar::parse(typed.into_iter().map(Into::into)) {
-            Ok(Parsed::CommandLine(_)) => {}
+            Ok(Parsed::CommandLine { .. }) => {}
             other => panic!("{line}: {other:?}"),
         }
     }
