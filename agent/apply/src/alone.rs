@@ -2,26 +2,40 @@
 
 use super::{
     run_file::{self, RunFile, RunState},
-    selinux,
     watcher::Watcher,
 };
 use anyhow::{Context as _, bail};
+use hands::{Door, Requester};
 use host::{
     Host, Tool,
     filelock::{Lock, LockError},
-    mountinfo, process,
+    mountinfo, process, selinux,
 };
-use node::layout::{LOCK, RETURNING, RUN_FILE, STAGING, STAGING_BY_HAND};
+use node::layout::{LOCK, RETURNING, RUN_FILE, RUNTIME_DIR, STAGING, STAGING_BY_HAND};
+use policy::{HANDS_LABEL, RUNTIME_LABEL};
 use std::time::{Duration, Instant};
 use terms::AbsPath;
+use unit::HANDS_DIR;
 
 pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
     Ok(LOCK.parse()?)
 }
 
-/// Before the first lock of a run: its file gets its label from its directory.
-pub(super) fn make_directories(host: &Host) -> anyhow::Result<()> {
-    selinux::make_directories(host).context("making the directories of this run")
+/// Makes the directories in /run with the labels that the service needs, before the first lock of a run: its file gets its label
+/// from its directory. Nobody else gives them these labels if a run by hand is the first to make them: in a shell's domain a new
+/// directory has the label of /run.
+pub(super) fn make_directories(door: &Door<'_>) -> anyhow::Result<()> {
+    let host = door.host;
+    if door.requester == Requester::Service || selinux::enforces(host)?.is_none() {
+        return Ok(());
+    }
+    for (dir, label) in [(RUNTIME_DIR, RUNTIME_LABEL), (HANDS_DIR, HANDS_LABEL)] {
+        host.root.make_dir(dir, 0o700).context("making the directories of this run")?;
+        if selinux::knows(host, label)? && selinux::label_of(host, dir)?.as_deref() != Some(label) {
+            selinux::set_label_of(host, dir, label).with_context(|| format!("labelling {dir}"))?;
+        }
+    }
+    Ok(())
 }
 
 /// The right to run, or the run that has it.
@@ -35,9 +49,9 @@ pub enum Turn<'a> {
 
 /// Takes the lock for a run of this verb, and says so in the file of the run. If another run holds the lock, returns what
 /// that one says. A holder that says nothing (`mark`, `retired delete`) is waited for as in [`take_lock`].
-pub fn turn<'a>(host: &'a Host, verb: &str) -> anyhow::Result<Turn<'a>> {
-    let deadline = Instant::now() + BRIEF;
-    make_directories(host)?;
+pub fn turn<'a>(door: &Door<'a>, verb: &str) -> anyhow::Result<Turn<'a>> {
+    let (host, deadline) = (door.host, Instant::now() + BRIEF);
+    make_directories(door)?;
     let path = lock_path()?;
     loop {
         let (by, held) = match Lock::take(host, &path) {
@@ -74,9 +88,9 @@ pub fn is_taken(host: &Host) -> anyhow::Result<bool> {
 const BRIEF: Duration = Duration::from_secs(5);
 
 /// Takes the lock. It waits a few seconds, because the timer's `mark` holds the lock only for a moment.
-pub(super) fn take_lock(host: &Host) -> anyhow::Result<Lock> {
-    let deadline = Instant::now() + BRIEF;
-    make_directories(host)?;
+pub(super) fn take_lock(door: &Door<'_>) -> anyhow::Result<Lock> {
+    let (host, deadline) = (door.host, Instant::now() + BRIEF);
+    make_directories(door)?;
     let path = lock_path()?;
     loop {
         match Lock::take(host, &path) {

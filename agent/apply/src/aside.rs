@@ -2,6 +2,7 @@
 
 use super::machine::Aside;
 use anyhow::{Context as _, bail};
+use hands::looks::is_barred;
 use host::{Host, dir, inode, tree};
 use node::layout::{BAR, BARRED, BARRED_DATA, BARRED_MARK, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK};
 use std::os::fd::OwnedFd;
@@ -23,7 +24,7 @@ pub fn put(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
     let names = dir::names(&place)?;
     if names.is_empty() {
         dir::make_file(&place, BAR)?;
-    } else if !observe::is_barred(&place, &names)? {
+    } else if !is_barred(&place, &names)? {
         bail!("{} exists already and holds something: move it away", aside.path());
     } // else left by an interrupted run
     Ok(inode::exchange(&shelf, &name, &parent, at.name())?)
@@ -48,7 +49,7 @@ pub fn mark(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
 pub fn is_unfinished(host: &Host, aside: Aside) -> anyhow::Result<bool> {
     let Some(data) = inode::beneath(host, &aside.path().parse()?)? else { return Ok(false) };
     let names = dir::names(&data)?;
-    let holds_data = !names.is_empty() && !observe::is_barred(&data, &names)?;
+    let holds_data = !names.is_empty() && !is_barred(&data, &names)?;
     Ok(holds_data && inode::attribute(&data, aside.mark().0)?.is_none())
 }
 

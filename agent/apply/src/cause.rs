@@ -1,6 +1,6 @@
 //! Why a step failed: an I/O error by itself names neither the target nor what to do.
 
-use super::{context::Run, sysfs};
+use super::context::Run;
 use anyhow::anyhow;
 use config::Backing;
 use host::{block, exec::one_line, kmsg};
@@ -34,7 +34,7 @@ fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
         }
     }
     // The kernel caches what it read at login.
-    sysfs::rescan_lun(run.host, run.config).ok()?;
+    run.rescan_lun().ok()?;
     let disks = locate::disks(run.host, run.config).ok()?;
     let is_read_only =
         |name: &String| matches!(block::disk(run.host, name), Ok(Some(disk)) if disk.read_only);

@@ -3,6 +3,7 @@
 use super::{evidence::Evidence, watcher::Watcher};
 use anyhow::anyhow;
 use config::Config;
+use hands::{Door, Request};
 use host::{
     Host,
     process::Asked,
@@ -17,6 +18,8 @@ use std::{cell::OnceCell, os::fd::OwnedFd, time::Instant};
 #[derive(Debug)]
 pub struct Run<'a> {
     pub host: &'a Host,
+    /// For what needs more rights than the service has.
+    pub door: &'a Door<'a>,
     pub config: &'a Config,
     /// Where the config is kept with the LUN that this run takes of a list; none for a run that takes none.
     pub narrowed: Option<&'a OnceCell<Config>>,
@@ -46,14 +49,15 @@ pub struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub fn new(
-        host: &'a Host,
+        door: &'a Door<'a>,
         config: &'a Config,
         secrets: &'a Secrets,
         identity: &'a Identity,
         watcher: &'a mut dyn Watcher,
     ) -> Self {
         Self {
-            host,
+            host: door.host,
+            door,
             config,
             narrowed: None,
             secrets,
@@ -69,6 +73,13 @@ impl<'a> Run<'a> {
             ending: Vec::new(),
             retired: false,
         }
+    }
+
+    /// Tells the kernel to read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared.
+    /// Paths that do not answer are left out: the read would block, and nobody can end this process then.
+    pub fn rescan_lun(&self) -> anyhow::Result<()> {
+        let disks = locate::answering_disks(self.host, self.config)?;
+        disks.into_iter().try_for_each(|disk| self.door.perform(&Request::Rescan { disk }))
     }
 
     /// The staged LUN, for a step that needs it.

@@ -5,9 +5,7 @@ use anyhow::anyhow;
 use host::{
     ExecError,
     iscsi::{IscsiError, IscsiExit},
-    manifest,
 };
-use std::io;
 
 /// An error of open-iscsi's, with its causes and its cure.
 pub fn iscsi(error: IscsiError) -> String {
@@ -62,18 +60,9 @@ fn of_exit(exit: IscsiExit) -> Option<&'static str> {
     }
 }
 
-/// An error in moving the manifest of etcd's pod. If the manifest is absent, the config may name another file.
-pub fn manifest(error: io::Error) -> anyhow::Error {
-    match error.get_ref().is_some_and(|cause| cause.is::<manifest::Absent>()) {
-        true => anyhow!("{error}: correct `etcd.manifest` in the config"),
-        false => error.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::{Host, Root, files::Files, transcript::NoTools};
 
     #[test]
     fn a_cure_names_the_key_of_the_config() {
@@ -111,16 +100,5 @@ mod tests {
         ] {
             assert_eq!(iscsi(error), says);
         }
-    }
-
-    #[test]
-    fn only_an_absent_manifest_is_a_wrong_key() {
-        let machine = Files::new("no-manifest");
-        let host = Host::fixture(Root::new(&machine.0), Box::new(NoTools)).unwrap();
-        let path = "/etc/kubernetes/manifests/etcd-pod.yaml".parse().unwrap();
-        let said = crate::parking::park_here(&host, &path).unwrap_err().to_string();
-        assert_eq!(said, format!("there is no {path}: correct `etcd.manifest` in the config"));
-        let other = io::Error::new(io::ErrorKind::NotFound, "opening x");
-        assert_eq!(manifest(other).to_string(), "opening x");
     }
 }

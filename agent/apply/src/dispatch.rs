@@ -43,7 +43,7 @@ pub fn step(run: &mut Run<'_>, step: &Step) -> anyhow::Result<String> {
         | Step::UnmountShutDown { .. } => protocol::step(run, step),
         Step::SetInitiatorName { name } => login::set_initiator_name(run.host, name),
         Step::LogOut { sid } => login::log_out(run, *sid),
-        Step::SetTimeout { sid, replacement } => login::set_timeout(run.host, *sid, *replacement),
+        Step::SetTimeout { sid, replacement } => login::set_timeout(run.door, *sid, *replacement),
         Step::DeleteRecord { target, portal } => portals::delete_record(run.host, target, portal),
         Step::RemovePath(step) => portals::remove_path(run, step),
         Step::AddPath(step) => portals::add_path(run, step),

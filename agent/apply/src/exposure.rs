@@ -5,92 +5,29 @@
 //! verified filesystem mounted for itself, and asks PID 1 to mount the same device. XFS refuses a second filesystem of the same
 //! UUID meanwhile. If anything fails, the mount goes before the run goes on.
 
-use super::place;
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use config::not_in_effect;
-use hands::{Request, ask, is_confined};
+use hands::{Door, Request, looks::mounted_on};
 use host::{Host, mountinfo, staging, systemd};
 use plan::step::MountData;
 use std::time::Duration;
 use terms::AbsPath;
-use unit::{HANDS_DIR, VERIFIED};
+use unit::VERIFIED;
 
-/// mount(8) may have to replay a large log; the unit's own limit of 90 s is reached before this one.
-const MOUNT_LIMIT: Duration = Duration::from_secs(300);
 /// The unit's own limit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
-
-/// What PID 1 does with the mount unit. Tests have a PID 1 of their own.
-pub trait MountUnit {
-    /// Makes the link to this device (kernel name, such as `sdb`). If this fails, nothing was begun.
-    fn name(&self, device: &str) -> anyhow::Result<()>;
-    /// Starts it, which mounts this device, and waits for the end of that.
-    fn start(&self, device: &str) -> anyhow::Result<()>;
-    /// Stops and starts it, and waits for the end of that.
-    fn restart(&self) -> anyhow::Result<()>;
-}
-
-/// The mount unit of this name, by systemd, or for the confined service by its hands. They make the link themselves, when they have
-/// looked at the device, and remove it.
-#[derive(Debug)]
-pub struct ByName<'a>(pub &'a Host, pub &'a str);
-
-impl MountUnit for ByName<'_> {
-    fn name(&self, device: &str) -> anyhow::Result<()> {
-        match is_confined(self.0)? {
-            true => Ok(()),
-            false => make_link(self.0, device),
-        }
-    }
-
-    fn start(&self, device: &str) -> anyhow::Result<()> {
-        match is_confined(self.0)? {
-            true => ask(self.0, &Request::Mount { disk: device.into() }),
-            false => start_here(self.0, self.1),
-        }
-    }
-
-    fn restart(&self) -> anyhow::Result<()> {
-        match is_confined(self.0)? {
-            true => ask(self.0, &Request::Unmount),
-            false => restart_here(self.0, self.1),
-        }
-    }
-}
-
-/// Makes the link to a device (kernel name). An error if there is one.
-pub fn make_link(host: &Host, device: &str) -> anyhow::Result<()> {
-    let make = || {
-        host.root.make_dir(HANDS_DIR, 0o700)?;
-        host.root.make_link(VERIFIED, &format!("/dev/{device}"))
-    };
-    make().context("naming the verified device to systemd")
-}
-
-/// [`MountUnit::start`] by this process.
-pub fn start_here(host: &Host, unit: &str) -> anyhow::Result<()> {
-    Ok(systemd::start(host, unit, MOUNT_LIMIT)?)
-}
-
-/// [`MountUnit::restart`] by this process.
-pub fn restart_here(host: &Host, unit: &str) -> anyhow::Result<()> {
-    Ok(systemd::restart(host, unit, UNMOUNT_LIMIT)?)
-}
 
 /// Asks PID 1 to mount the device on the data directory, then lets the caller verify the mount. `device` is its kernel name, such
 /// as `sdb`. Nothing may be mounted there before. After an error nothing is mounted there, or the error says that something is.
 pub fn expose(
-    host: &Host,
-    unit: &dyn MountUnit,
+    door: &Door<'_>,
     step: &MountData,
     device: &str,
     verify: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    unit.name(device)?;
-    let started = unit.start(device);
-    let withdrawn = withdraw(host);
-    let Err(error) = started.and(withdrawn).and_then(|()| verify()) else { return Ok(()) };
-    Err(rejected(error, take_back(host, unit, step), &step.at))
+    let started = door.perform(&Request::Expose { disk: device.into() });
+    let Err(error) = started.and_then(|()| verify()) else { return Ok(()) };
+    Err(rejected(error, take_back(door, step), &step.at))
 }
 
 /// Why a mount was not accepted, and whether it was taken back.
@@ -102,31 +39,26 @@ pub fn rejected(error: anyhow::Error, taken_back: anyhow::Result<()>, at: &AbsPa
 }
 
 /// Removes the link, so that PID 1 mounts nothing by itself. Succeeds if there is none.
-pub fn withdraw(host: &Host) -> anyhow::Result<()> {
-    match is_confined(host)? {
-        true if host.root.read_link(VERIFIED)?.is_none() => Ok(()),
-        true => ask(host, &Request::Withdraw),
-        false => withdraw_here(host),
+pub fn withdraw(door: &Door<'_>) -> anyhow::Result<()> {
+    match door.host.root.read_link(VERIFIED)? {
+        Some(_) => door.perform(&Request::Withdraw),
+        None => Ok(()),
     }
 }
 
-/// The same by this process.
-pub fn withdraw_here(host: &Host) -> anyhow::Result<()> {
-    host.root.remove(VERIFIED).context("removing the link to the verified device")
-}
-
 /// Asks PID 1 to unmount the data directory. No start of the mount unit can come after it.
-pub fn unmount(host: &Host, unit: &str) -> anyhow::Result<()> {
-    withdraw(host)?;
-    Ok(systemd::stop(host, unit, UNMOUNT_LIMIT)?)
+pub fn unmount(door: &Door<'_>, unit: &str) -> anyhow::Result<()> {
+    withdraw(door)?;
+    Ok(systemd::stop(door.host, unit, UNMOUNT_LIMIT)?)
 }
 
 /// A restart of the unit unmounts, and without the link mounts nothing. An etcd that requires the mount is stopped with it.
-pub fn take_back(host: &Host, unit: &dyn MountUnit, step: &MountData) -> anyhow::Result<()> {
+pub fn take_back(door: &Door<'_>, step: &MountData) -> anyhow::Result<()> {
+    let host = door.host;
     // An interruption may be the reason to be here, and must not keep the mount.
     host.interrupt.ignore();
-    let restarted = withdraw(host).and_then(|()| unit.restart());
-    let gone = restarted.and_then(|()| match place::mounted_on(host, &step.at)? {
+    let restarted = door.perform(&Request::TakeBack);
+    let gone = restarted.and_then(|()| match mounted_on(host, &step.at)? {
         Some(mount) => bail!("{} is mounted on {}", mount.source, step.at),
         None => Ok(()),
     });

@@ -3,14 +3,15 @@
 use super::{
     context::Run,
     machine::{self, Machine},
-    sysfs,
 };
 use anyhow::{Context as _, anyhow, bail, ensure};
 use config::NOT_IN_USE;
-use host::{Host, block, iscsi, mountinfo, multipath, staging::Staging};
+use hands::Request;
+pub use hands::looks::{fenced, lacks, names, nobody_has, says_local, says_lun};
+use host::{Host, block, inode, iscsi, mountinfo, multipath, staging::Staging};
 use node::{
     Content, Fact, Lun, LunView, Order, User,
-    authority::{Authority, Record, Stamp},
+    authority::{Record, Stamp},
     order,
 };
 use plan::step::{AddPath, RemovePath};
@@ -22,7 +23,7 @@ use terms::{AbsPath, FsUuid, Session, Wwid};
 pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     wait_for_connection(run)?;
     // The kernel caches what it read at login, so a LUN that was remapped since then shows only after a rescan.
-    sysfs::rescan_lun(run.host, run.config)?;
+    run.rescan_lun()?;
     let lun = attached_lun(run)?;
     let found = lun.wwid.require().map_err(|why| anyhow!("the LUN's WWID cannot be determined: {why}"))?;
     ensure!(
@@ -82,12 +83,6 @@ pub fn lun_of_ours(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<
     lun_holds(run, wwid, uuid)
 }
 
-/// The record names this filesystem.
-pub fn names(record: &Record, uuid: &FsUuid) -> anyhow::Result<()> {
-    ensure!(record.uuid == *uuid, "the record names filesystem {} now, not {uuid}", record.uuid);
-    Ok(())
-}
-
 /// Like [`lun`], and the LUN holds this filesystem.
 pub fn lun_holds(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lun> {
     let lun = lun(run, wwid)?;
@@ -98,28 +93,9 @@ pub fn lun_holds(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lu
             return Err(lacks(wwid, uuid));
         }
     }
-    let begun = Instant::now();
-    while !block::nobody_holds(run.host, &lun.device)? {
-        nobody_has(begun.elapsed() < CLAIMED, wwid, &lun.device)?;
-        run.host.pause(Duration::from_millis(50)).context("waiting for the LUN to be free")?;
-    }
+    nobody_has(run.host, wwid, &lun.device)?;
     Ok(lun)
 }
-
-/// The error about a LUN that has lost its filesystem.
-pub fn lacks(wwid: &Wwid, uuid: &FsUuid) -> anyhow::Error {
-    anyhow!("LUN {wwid} does not hold filesystem {uuid} any more")
-}
-
-/// No other program has the LUN, which is this disk.
-pub fn nobody_has(is_free: bool, wwid: &Wwid, disk: &str) -> anyhow::Result<()> {
-    ensure!(is_free, "LUN {wwid} ({disk}) is in use by another program: see `lsblk` and `lsns -t mnt`");
-    Ok(())
-}
-
-/// How long somebody may claim the disk: when a program closes a disk that it has written to, as mkfs.xfs does, udev has the kernel
-/// read its partition table again, which claims the disk for a moment (udevd, `synthesize_change`: BLKRRPART).
-const CLAIMED: Duration = Duration::from_secs(2);
 
 /// Like [`lun`] for one whose filesystem this run has mounted. The kernel has that filesystem in memory, and a mount of the
 /// same device is a mount of it.
@@ -189,21 +165,6 @@ pub fn lun_is_not_authoritative(machine: &dyn Machine, so: &str) -> anyhow::Resu
     says_local(machine.record()?.as_ref(), so)
 }
 
-/// [`lun_is_not_authoritative`] for a record that was read.
-pub fn says_local(record: Option<&Record>, so: &str) -> anyhow::Result<()> {
-    ensure!(
-        record.is_none_or(|record| record.authority == Authority::Local),
-        "the record says that the LUN's copy is authoritative: {so}"
-    );
-    Ok(())
-}
-
-/// The record says that the LUN's copy is authoritative.
-pub fn says_lun(record: &Record) -> anyhow::Result<()> {
-    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
-    Ok(())
-}
-
 /// The record is the one that was planned with. `so` is what is not done otherwise.
 pub fn record_is(planned: bool, so: &str) -> anyhow::Result<()> {
     ensure!(planned, "the record has changed since it was read: {so}");
@@ -213,12 +174,6 @@ pub fn record_is(planned: bool, so: &str) -> anyhow::Result<()> {
 /// The LUN's stamp is the one that was planned with. `so` is what is not done otherwise.
 pub fn stamp_is(planned: bool, so: &str) -> anyhow::Result<()> {
     ensure!(planned, "the LUN's stamp has changed since it was read: {so}");
-    Ok(())
-}
-
-/// The directory is fenced, and nothing is mounted on it. `so` is what is not done otherwise.
-pub fn fenced(is_fenced: bool, at: &AbsPath, so: &str) -> anyhow::Result<()> {
-    ensure!(is_fenced, "{at} is not fenced: {so}");
     Ok(())
 }
 
@@ -295,7 +250,7 @@ pub fn another_path_works(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<St
             found.push(format!("{name} does not work"));
             continue;
         }
-        sysfs::rescan(host, &name)?;
+        run.door.perform(&Request::Rescan { disk: name.clone() })?;
         let is_up = sessions()?.iter().any(|now| now.sid == session.sid && stays(now));
         if is_up && works()? {
             return Ok(name);
@@ -339,7 +294,7 @@ pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> 
 }
 
 fn attached_lun(run: &Run<'_>) -> anyhow::Result<Lun> {
-    let view = observe::lun(run.host, run.config, None).require().cloned().map_err(|why| anyhow!("{why}"))?;
+    let view = observe::lun(run.door, run.config, None).require().cloned().map_err(|why| anyhow!("{why}"))?;
     match view {
         LunView::Seen(lun) => Ok(*lun),
         LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => {
@@ -350,7 +305,7 @@ fn attached_lun(run: &Run<'_>) -> anyhow::Result<Lun> {
 
 /// The other members of the cluster can do without this node's. Asked only by hand.
 pub fn others_are_a_quorum(run: &Run<'_>) -> anyhow::Result<()> {
-    let etcd = observe::etcd(run.host, run.config);
+    let etcd = observe::etcd(run.door, run.config);
     let etcd = etcd.require().map_err(|why| anyhow!("whether etcd runs cannot be determined: {why}"))?;
     let cluster = etcd.running.then(|| observe::cluster_now(run.host, run.config));
     Ok(plan::may_stop(run.config, etcd, cluster.as_ref())?)
@@ -377,6 +332,12 @@ pub fn data_is_local(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Resul
     nothing_is_mounted(machine, data_dir)?;
     ensure!(!machine.is_fenced(data_dir)?, "{data_dir} is fenced: the local data is not in its place");
     Ok(())
+}
+
+/// Whether the directory beneath the mount point is immutable.
+pub fn is_fenced(host: &Host, data_dir: &AbsPath) -> anyhow::Result<bool> {
+    let Some(place) = inode::beneath(host, data_dir)? else { return Ok(false) };
+    Ok(inode::is_immutable(&place)? == Some(true))
 }
 
 /// No process uses the local data directory. Not checked while the LUN is mounted over it: that path then leads to the

@@ -14,13 +14,9 @@
 //! * [`machine`]: what steps see of the machine and do to it, so that a model can drive them
 //! * [`aside`]: putting the data directory's content aside, and back
 //! * [`unmount`]: asking PID 1 to unmount, and waiting for everyone else
-//! * [`views`]: where else the LUN is mounted, as in a debug pod
 //! * [`quiet`]: the state of the source with which a provisional proof begins
-//! * [`sysfs`], [`parking`]: requests to the kernel; moving a static pod's manifest
 //! * [`cures`]: what a person can do when the machine did not do something
-//! * [`starting`]: starting etcd's unit and iscsid
-//! * [`place`], [`record`], [`users`]: what is where, which copy is authoritative, who uses the data
-//! * [`selinux`]: the label of the LUN's root directory
+//! * [`users`]: who uses the data
 //! * [`scope`]: a systemd scope for a run by hand
 //! * [`alone`]: one run at a time, and ending the processes of a killed run
 //! * [`run_file`]: what a run says of itself to those who follow it
@@ -39,31 +35,22 @@ mod evidence;
 mod exposure;
 mod guard;
 pub mod machine;
-mod making;
 mod outcome;
-mod parking;
 mod performer;
-mod place;
 pub mod pod;
 pub mod protocol;
 mod quiet;
-mod record;
 mod rounds;
 pub mod run_file;
 pub mod scope;
-mod selinux;
-mod stamping;
-mod starting;
 mod steps;
-mod sysfs;
 mod unmount;
 mod users;
 mod verbs;
-mod views;
 mod watcher;
 
 pub use away::Away;
 pub use outcome::{Done, Failure};
 pub use rounds::{MAX_ROUNDS, apply, asked};
-pub use verbs::{confine, hands, let_go, luns, mark, retired};
+pub use verbs::{confine, let_go, luns, mark, retired};
 pub use watcher::{StepNumber, Watcher};

@@ -6,18 +6,18 @@ use super::{
     evidence::Evidence,
     exposure, guard,
     machine::{Aside, Confirmed, Effect, Free, Machine, Place, Source},
-    place,
     pod::EtcdPod,
-    record, stamping,
-    steps::{catch_up, confirm, copy, etcd, fence, format, prove, returning, stage},
+    steps::{catch_up, confirm, copy, etcd, fence, format, prove, returning, stage, stamp},
     unmount, users,
 };
 use anyhow::{Context as _, anyhow, bail};
 use config::Runtime;
+use hands::looks;
 use host::{block, inode, tree, xfs};
 use node::{
     Etcd,
     authority::{Record, Stamp},
+    layout::{RECORD, STATE},
 };
 use plan::step::{Copy, MountData};
 use std::os::fd::OwnedFd;
@@ -29,23 +29,21 @@ impl Machine for Run<'_> {
     }
 
     fn record(&self) -> anyhow::Result<Option<Record>> {
-        record::read(self.host)
+        looks::record(self.host).context("the record can't be read")
     }
 
     fn stamp(&self, on: Place) -> anyhow::Result<Option<Stamp>> {
-        place::stamp_if_any(&root(self, on)?)
+        stamp::read(&root(self, on)?)
     }
 
     fn stamp_at_rest(&self, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Option<Stamp>> {
         let lun = guard::lun_holds(self, wwid, uuid)?;
-        let like = self.config.lun.staging_options();
-        let root = hands::inspect(self.host, &lun.device, &like)
-            .context("looking at the LUN without writing to it")?;
-        place::stamp_if_any(&root)
+        let root = self.door.inspect(&lun.device).context("looking at the LUN without writing to it")?;
+        stamp::read(&root)
     }
 
     fn etcd(&self) -> anyhow::Result<Etcd> {
-        let etcd = observe::etcd_by_lock(self.host, self.config);
+        let etcd = observe::etcd_by_lock(self.door, self.config);
         etcd.require().cloned().map_err(|why| anyhow!("whether etcd runs cannot be determined: {why}"))
     }
 
@@ -54,11 +52,11 @@ impl Machine for Run<'_> {
     }
 
     fn mounted_on(&self, data_dir: &AbsPath) -> anyhow::Result<Option<String>> {
-        Ok(place::mounted_on(self.host, data_dir)?.map(|mount| mount.source))
+        Ok(looks::mounted_on(self.host, data_dir)?.map(|mount| mount.source))
     }
 
     fn is_fenced(&self, data_dir: &AbsPath) -> anyhow::Result<bool> {
-        place::is_fenced(self.host, data_dir)
+        guard::is_fenced(self.host, data_dir)
     }
 
     fn data_is_on_lun(&self, data_dir: &AbsPath) -> anyhow::Result<()> {
@@ -129,7 +127,7 @@ impl Machine for Run<'_> {
     }
 
     fn etcd_pod(&self, runtime: &Runtime) -> anyhow::Result<Option<EtcdPod>> {
-        etcd::pod(self.host, self.config, runtime)
+        etcd::pod(self.door, self.config, runtime)
     }
 
     fn pause(&mut self, span: Span) -> anyhow::Result<()> {
@@ -143,14 +141,14 @@ impl Machine for Run<'_> {
     fn perform(&mut self, effect: &Effect) -> anyhow::Result<String> {
         match effect {
             Effect::StartEtcd { runtime, data_dir, wait } => {
-                return etcd::start(self.host, runtime, data_dir, *wait);
+                return etcd::start(self.door, runtime, data_dir, *wait);
             }
             Effect::StopEtcd { runtime, whole_pod } => {
-                return etcd::stop(self.host, self.config, runtime, *whole_pod, self.watcher);
+                return etcd::stop(self.door, self.config, runtime, *whole_pod, self.watcher);
             }
             Effect::EndOthers { pod } => etcd::end_others(self, pod)?,
             Effect::AwaitPodEnd { manifest } => {
-                return etcd::await_pod_end(self.host, self.config, manifest, self.watcher);
+                return etcd::await_pod_end(self.door, self.config, manifest, self.watcher);
             }
             Effect::PreCopy { copy } => return copy::rsync(self, copy),
             Effect::CatchUp { catch_up } => return catch_up::rounds(self, catch_up),
@@ -162,14 +160,18 @@ impl Machine for Run<'_> {
             Effect::ForgetProof => self.evidence = Evidence::Nothing,
             Effect::ClearUnfinished { wwid, uuid } => return format::clear(self, wwid, uuid),
             Effect::Format { format } => return format::make(self, format),
-            Effect::WriteRecord { record } => record::write(self.host, record)?,
+            Effect::WriteRecord { record } => {
+                self.host.root.make_dir_durably(STATE, 0o700).context("making the state directory")?;
+                let text = record.to_text()?;
+                self.host.root.write_durably(&RECORD.parse()?, &text, 0o600).context("writing the record")?;
+            }
             Effect::SetStamp { on, stamp } => {
-                stamping::set(&root(self, *on)?, stamp)?;
+                stamp::set(&root(self, *on)?, stamp)?;
                 if *on == Place::Staging {
-                    stamping::read_back(self.staging()?, stamp)?;
+                    stamp::read_back(self.staging()?, stamp)?;
                 }
             }
-            Effect::RemoveStamp => stamping::remove(&root(self, Place::Staging)?)?,
+            Effect::RemoveStamp => stamp::remove(&root(self, Place::Staging)?)?,
             Effect::Stage { wwid, uuid } => stage::stage(self, wwid, uuid)?,
             Effect::StageAgain => stage::again(self)?,
             Effect::Unstage => self.take_staging()?.unmount().context("unmounting the LUN")?,
@@ -180,13 +182,13 @@ impl Machine for Run<'_> {
             }
             Effect::Expose { mount } => return expose(self, mount),
             Effect::TakeBack { mount } => {
-                exposure::take_back(self.host, &exposure::ByName(self.host, &mount.unit), mount)?;
+                exposure::take_back(self.door, mount)?;
             }
             Effect::Unmount { unit, data_dir, until: Free::Device } => {
-                unmount::until_device_is_free(self.host, unit, data_dir)?;
+                unmount::until_device_is_free(self.door, unit, data_dir)?;
             }
             Effect::Unmount { unit, data_dir, until: Free::Filesystem } => {
-                unmount::until_filesystem_is_gone(self.host, unit, data_dir)?;
+                unmount::until_filesystem_is_gone(self.door, unit, data_dir)?;
             }
             Effect::PutAside { data, aside } => aside::put(self.host, data, *aside)?,
             Effect::PutBack { data, aside } => aside::put_back(self.host, data, *aside)?,
@@ -216,10 +218,8 @@ fn expose(run: &mut Run<'_>, mount: &MountData) -> anyhow::Result<String> {
         run.take_staging()?.unmount().context("unmounting the LUN")?;
         lun = guard::lun_of_ours(run, &mount.wwid, &mount.uuid)?;
     }
-    let unit = exposure::ByName(run.host, &mount.unit);
-    exposure::expose(run.host, &unit, mount, &lun.device, || {
-        exposure::is_as_asked(run.host, mount, &lun.devno)
-    })?;
+    let verify = || exposure::is_as_asked(run.host, mount, &lun.devno);
+    exposure::expose(run.door, mount, &lun.device, verify)?;
     Ok(format!("{} is mounted on {}", lun.device, mount.at))
 }
 

@@ -8,12 +8,12 @@ use super::{
     dispatch, exposure,
     outcome::{Done, Failure},
     steps::{attach, preflight},
-    sysfs,
     watcher::{StepNumber, Watcher},
 };
 use anyhow::{Context as _, anyhow};
 use config::Config;
-use host::{Host, filelock::Lock, kmsg, namespace};
+use hands::Door;
+use host::{filelock::Lock, kmsg, namespace};
 use node::{Identity, Node};
 use observe::{Asked, Viewpoint, secrets::Secrets};
 use plan::{Goal, Occasion, Plan, Refusal, Step, Undo};
@@ -32,7 +32,7 @@ pub const MAX_ROUNDS: usize = 12;
 /// If an attempt fails before the commit point, this puts etcd back before it returns. If that fails too, the error
 /// says so.
 pub fn apply(
-    host: &Host,
+    door: &Door<'_>,
     config: &Config,
     secrets: &Secrets,
     identity: &Identity,
@@ -40,6 +40,7 @@ pub fn apply(
     _lock: &Lock,
     watcher: &mut dyn Watcher,
 ) -> Result<Done, Failure> {
+    let host = door.host;
     if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
         // Nobody else may see the staging mount, and it must end with this process.
         namespace::private_mounts().context("making mounts private")?;
@@ -47,13 +48,13 @@ pub fn apply(
         return Err(Refusal::OtherNamespace.into());
     }
     alone::wait_for_leftovers(host, watcher)?;
-    exposure::withdraw(host)?; // left by a run that was killed while PID 1 mounted
+    exposure::withdraw(door)?; // left by a run that was killed while PID 1 mounted
     // At boot nothing is tried before a stop, and the service's SELinux domain has no right to touch what it left.
     if goal != Goal::Lun(Occasion::Boot) {
         preflight::clear(host, config)?;
     }
     let narrowed = OnceCell::new();
-    let mut run = Run { narrowed: Some(&narrowed), ..Run::new(host, config, secrets, identity, watcher) };
+    let mut run = Run { narrowed: Some(&narrowed), ..Run::new(door, config, secrets, identity, watcher) };
     let mut begun = Vec::new();
     let result = rounds(&mut run, goal, &mut begun);
     let Err(failure) = result else { return result };
@@ -68,7 +69,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
     let mut looked_again = false;
     // The kernel keeps the size that a LUN had at login. Only by hand can a filesystem grow.
     if goal == Goal::Lun(Occasion::ByHand) {
-        sysfs::rescan_lun(run.host, run.config).context("reading the LUN's size again")?;
+        run.rescan_lun().context("reading the LUN's size again")?;
     }
     if let Some(step) = plan::look_again(run.config)
         && let Err(error) = attach::attach(run, &step)
@@ -82,7 +83,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
             // The kernel caches what it read at login, and someone may have corrected the target since then.
             Err(refusal) if refusal.depends_on_login() && !looked_again => {
                 looked_again = true;
-                sysfs::rescan_lun(run.host, run.config).context("reading the LUN again")?;
+                run.rescan_lun().context("reading the LUN again")?;
                 continue;
             }
             planned => planned?,
@@ -116,7 +117,7 @@ pub fn asked(goal: Goal) -> Asked {
 /// The node, for a plan to this goal.
 fn observed(run: &Run<'_>, goal: Goal) -> Node {
     let node = observe::node(
-        run.host,
+        run.door,
         run.config,
         run.identity.clone(),
         Viewpoint::Apply { staged: run.staging.as_ref() },
@@ -175,7 +176,7 @@ fn undo(run: &mut Run<'_>, goal: Goal, begun: &[Step]) -> Result<(), Failure> {
         let node = match goal {
             Goal::Local => observed(run, goal),
             Goal::Lun(_) | Goal::Claim | Goal::ClaimLocal => {
-                observe::local_side(run.host, run.config, run.identity.clone())
+                observe::local_side(run.door, run.config, run.identity.clone())
             }
         };
         match plan::undo(run.config, &node, goal, begun)? {

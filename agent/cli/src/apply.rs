@@ -20,6 +20,7 @@ use apply::{
     scope,
 };
 use clap::Args;
+use hands::Door;
 use host::{Host, filelock::Lock};
 use node::{Fact, Identity, Selinux};
 use observe::secrets::{self, Secrets};
@@ -75,8 +76,9 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
     // Secrets are read before signals are held back, because a read can hang.
     let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
     config::hold(&host)?;
+    let door = Door::of(&host, &config)?;
     let (lock, file) = loop {
-        match alone::turn(&host, verb(goal)).context("making sure that this is the only apply")? {
+        match alone::turn(&door, verb(goal)).context("making sure that this is the only apply")? {
             Turn::Ours(lock, file) => break (lock, file),
             Turn::Taken(other) if by_hand => follow::run(&host, verb(goal), *other, !options.no_follow)?,
             Turn::Taken(other) => {
@@ -90,7 +92,7 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
     };
     let mut progress = Progress::new().followed_in(file);
     let outcome = prepare(&host, goal)
-        .and_then(|()| carry_out(&host, &config, &secrets, &identity, goal, &lock, &mut progress));
+        .and_then(|()| carry_out(&door, &config, &secrets, &identity, goal, &lock, &mut progress));
     let result = result_of(goal, outcome.as_ref());
     if outcome.is_ok() {
         logging::note_end(&result.text);
@@ -107,13 +109,14 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
 pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
     let goal = Goal::Lun(Occasion::Boot);
     let (host, identity, config) = config::TO_CHANGE.load(file)?;
-    if !is_lost(&host, &config, &identity)? {
+    let door = Door::of(&host, &config)?;
+    if !is_lost(&door, &config, &identity)? {
         return Ok(());
     }
     let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
     config::hold(&host)?;
     let Turn::Ours(lock, file) =
-        alone::turn(&host, verb(goal)).context("making sure that this is the only apply")?
+        alone::turn(&door, verb(goal)).context("making sure that this is the only apply")?
     else {
         tracing::info!("etcd's LUN is gone, and another run is under way: nothing to do");
         return Ok(());
@@ -123,7 +126,7 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
         config.etcd.data_dir
     );
     let mut progress = Progress::new().followed_in(file);
-    let outcome = carry_out(&host, &config, &secrets, &identity, goal, &lock, &mut progress);
+    let outcome = carry_out(&door, &config, &secrets, &identity, goal, &lock, &mut progress);
     if let Some(file) = progress.into_file() {
         file.end(result_of(goal, outcome.as_ref()));
     }
@@ -146,14 +149,14 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
 }
 
 /// Whether the LUN is gone. Looks twice, because systemd starts no second run for the loss of another path during this one.
-fn is_lost(host: &Host, config: &Config, identity: &Identity) -> Result<bool, Exit> {
+fn is_lost(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<bool, Exit> {
     const PAUSE: Duration = Duration::from_secs(2);
-    if hands::is_stopping(host).context("asking systemd whether the system shuts down")? {
+    if door.is_stopping()? {
         return Ok(false);
     }
     let now = || {
         let node = observe::node(
-            host,
+            door,
             config,
             identity.clone(),
             observe::Viewpoint::Reader,
@@ -164,7 +167,7 @@ fn is_lost(host: &Host, config: &Config, identity: &Identity) -> Result<bool, Ex
     if now() {
         return Ok(true);
     }
-    host.pause(PAUSE).context("waiting for another look")?;
+    door.host.pause(PAUSE).context("waiting for another look")?;
     Ok(now())
 }
 
@@ -189,7 +192,7 @@ fn prepare(host: &Host, goal: Goal) -> Result<(), Exit> {
 }
 
 fn carry_out(
-    host: &Host,
+    door: &Door<'_>,
     config: &Config,
     secrets: &Secrets,
     identity: &Identity,
@@ -197,8 +200,8 @@ fn carry_out(
     lock: &Lock,
     progress: &mut Progress<'_>,
 ) -> Result<Done, Exit> {
-    log_domain(host, config);
-    Ok(apply::apply(host, config, secrets, identity, goal, lock, progress)?)
+    log_domain(door.host, config);
+    Ok(apply::apply(door, config, secrets, identity, goal, lock, progress)?)
 }
 
 /// What `apply` prints.

@@ -133,11 +133,16 @@ fn shown(line: &str) -> String {
 mod tests {
     use super::*;
     use apply::{alone::Turn, run_file::RunResult};
+    use hands::{Door, Requester, Socket};
     use host::{Root, transcript::NoTools};
     use std::path::PathBuf;
 
     /// A machine on which one run begins, and its end. `/proc` is the real one: it has the holder of the lock.
     struct Machine(PathBuf, Host);
+
+    fn door(host: &Host) -> Door<'_> {
+        Door::to(host, Requester::Person, Box::new(Socket))
+    }
 
     impl Machine {
         fn new(test: &str) -> Self {
@@ -149,7 +154,7 @@ mod tests {
         }
 
         fn turn(&self) -> Turn<'_> {
-            alone::turn(&self.1, "apply").unwrap()
+            alone::turn(&door(&self.1), "apply").unwrap()
         }
 
         fn put(&self, text: &str) {
@@ -237,7 +242,7 @@ mod tests {
             assert!(said.contains("cannot be followed any more") && said.contains(why), "{text}: {said}");
         }
         // Who comes now waits a moment for a file that can be read, and then says why it is none.
-        let said = alone::turn(&machine.1, "apply").unwrap_err().to_string();
+        let said = alone::turn(&door(&machine.1), "apply").unwrap_err().to_string();
         assert!(said.contains("cannot be read from /run/etcd-lun/run (unknown field"), "{said}");
         std::fs::remove_file(machine.0.join("run/etcd-lun/run")).unwrap();
         assert!(machine.follow(*first).contains("it is gone"));

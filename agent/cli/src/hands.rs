@@ -2,9 +2,9 @@
 
 use super::exit::Exit;
 use anyhow::Context as _;
-use apply::hands::{self, Errand};
 use clap::Args;
 use config::Runtime;
+use hands::{Direct, Requester, serve};
 use host::Host;
 use std::io::Read as _;
 use terms::{AbsPath, Iqn};
@@ -39,7 +39,8 @@ pub(super) fn run(options: &Options) -> Result<(), Exit> {
         (Some(manifest), _) => Runtime::StaticPod { manifest: manifest.clone() },
         (None, unit) => Runtime::Systemd { unit: unit.clone().unwrap_or_default() },
     };
-    let errand = Errand {
+    let direct = Direct {
+        requester: Requester::Service,
         target: target.clone(),
         data_dir: data_dir.clone(),
         mount_options: mount_option.clone(),
@@ -49,7 +50,7 @@ pub(super) fn run(options: &Options) -> Result<(), Exit> {
     let mut request = String::new();
     std::io::stdin().take(REQUEST_MAX).read_to_string(&mut request).context("reading the request")?;
     host.hold_signals().context("setting up signals")?;
-    hands::serve(&host, &errand, &request, std::io::stdout())
+    serve(&host, &direct, &request, std::io::stdout())
         .context("answering over standard output: only etcd-lun-hands.socket runs this")?;
     Ok(())
 }

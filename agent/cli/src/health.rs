@@ -11,6 +11,7 @@ use super::{
 use ::config::Config;
 use anyhow::Context as _;
 use clap::{Args, ValueHint, builder::TypedValueParser as _};
+use hands::{Door, Requester};
 use health::{CHECKS, Change, Outcome, Report, Severity, Verdicts};
 use host::{Host, selinux, terminal::Stream};
 use node::{HealthFacts, Node, layout::VERDICTS};
@@ -81,15 +82,16 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     let (host, identity, config) = config::TO_LOOK.load(file)?;
     // The timer's run may not connect to etcd (SELinux).
     let asked = Asked { cluster: !options.record, ..Asked::BY_HAND };
-    let node = observe::node(&host, &config, identity, Viewpoint::Reader, asked);
-    let facts = observe::health_facts(&host, &config, &node);
+    let door = Door::of(&host, &config)?;
+    let node = observe::node(&door, &config, identity, Viewpoint::Reader, asked);
+    let facts = observe::health_facts(&door, &config, &node);
     let report = health::assess(&config, &node, &facts);
     let text = || metrics(&config, &node, &facts, &report, begun.elapsed());
     if options.record {
         // The journal first, so that metrics which cannot be written do not keep the outcomes out of it.
         record(&host, &report)?;
         call_if_lost(&host, plan::has_lost_its_lun(&config, &node))?;
-        write_textfile(&host, &config, &text())?;
+        write_textfile(&door, &config, &text())?;
     }
     if let Some(path) = &options.prometheus {
         host.root.write_durably(path, &text(), 0o644).context("writing the metrics")?;
@@ -169,13 +171,13 @@ fn log_change(change: &Change<'_>) {
 ///
 /// If someone has made the directory since the unit labelled it, this domain may not write there yet. Then only the next
 /// run writes, because the unit labels the directory before each run.
-fn write_textfile(host: &Host, config: &Config, text: &str) -> anyhow::Result<()> {
-    let path = &config.health.textfile;
+fn write_textfile(door: &Door<'_>, config: &Config, text: &str) -> anyhow::Result<()> {
+    let (host, path) = (door.host, &config.health.textfile);
     let dir = path.parent();
     if host.root.mode(dir.as_path()).context("looking for the directory of metrics")?.is_none() {
         return Ok(());
     }
-    if hands::is_confined(host).context("reading this process's SELinux domain")? {
+    if door.requester == Requester::Service {
         let label =
             selinux::label_of(host, dir.as_str()).context("reading the label of the directory of metrics")?;
         if label.as_deref().and_then(policy::type_of) != Some(policy::METRICS_TYPE) {

@@ -9,6 +9,7 @@ use super::{
 };
 use anyhow::anyhow;
 use apply::luns::{self, PortalLuns, VisibleLun};
+use hands::Door;
 use observe::secrets;
 use std::path::Path;
 use terms::Bytes;
@@ -21,7 +22,7 @@ pub(super) fn run(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit>
     let (host, identity, config) = config::TO_CHANGE.load(file)?;
     let secrets = secrets::load(&host, &config, credentials().as_deref())?;
     config::hold(&host)?;
-    let portals = luns::luns(&host, &config, &secrets, &identity)?;
+    let portals = luns::luns(&Door::of(&host, &config)?, &config, &secrets, &identity)?;
     if output.json {
         print_json(&LUNS, &portals)?;
     } else {

@@ -16,6 +16,7 @@ use super::{
 use ::config::{Config, Runtime};
 use anyhow::Context as _;
 use clap::{Args, ValueHint};
+use hands::Door;
 use host::{Host, Invocation, Tool};
 use node::{
     Identity, KUBELET,
@@ -56,7 +57,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options, version: &str) -> Resu
     let mut parts = Parts { secrets, files: Vec::new() };
     let name = match &loaded {
         Ok((identity, config)) => {
-            of_node(&host, config, identity, &mut parts);
+            of_node(&Door::of(&host, config)?, config, identity, &mut parts);
             identity.hostname.clone()
         }
         Err(exit) => {
@@ -112,9 +113,10 @@ impl Parts {
 }
 
 /// What the program itself says of this node.
-fn of_node(host: &Host, config: &Config, identity: &Identity, parts: &mut Parts) {
+fn of_node(door: &Door<'_>, config: &Config, identity: &Identity, parts: &mut Parts) {
+    let host = door.host;
     let node =
-        observe::node(host, config, identity.clone(), observe::Viewpoint::Reader, observe::Asked::BY_HAND);
+        observe::node(door, config, identity.clone(), observe::Viewpoint::Reader, observe::Asked::BY_HAND);
     parts.add("status.txt", &show::status(config, &node, &last_run(host)));
     parts.add_json("status.json", &STATUS.of(&node));
     match Goal::Lun(Occasion::ByHand).plan(config, &node) {
@@ -125,7 +127,7 @@ fn of_node(host: &Host, config: &Config, identity: &Identity, parts: &mut Parts)
             parts.add_json("plan.json", &failure(&exit).unwrap_or_default());
         }
     }
-    let facts = observe::health_facts(host, config, &node);
+    let facts = observe::health_facts(door, config, &node);
     parts.add_json("health.json", &HEALTH.of(&health::assess(config, &node, &facts)));
     parts.add_json("config.json", &json!({ "version": 1, "config": config }));
     let etcd = match &config.etcd.runtime {

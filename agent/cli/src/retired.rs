@@ -9,6 +9,7 @@ use super::{
 };
 use apply::retired;
 use clap::Args;
+use hands::Door;
 use node::{Fact, Retired, layout::RETIRED};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -64,7 +65,7 @@ pub(super) fn delete(file: Option<&Path>, options: &DeleteOptions) -> Result<(),
     let DeleteOptions { generation, dry_run, output } = *options;
     let (host, identity, config) = config::TO_CHANGE.load(file)?;
     config::hold(&host)?;
-    let gone = retired::delete(&host, &config, &identity, generation, dry_run)?;
+    let gone = retired::delete(&Door::of(&host, &config)?, &config, &identity, generation, dry_run)?;
     if output.json {
         return print_json(&RETIRED_DELETE, &Deleted { deleted: !dry_run, retired: gone });
     }

@@ -11,6 +11,7 @@ use super::{
 use ::config::Config;
 use anyhow::Context as _;
 use apply::run_file;
+use hands::Door;
 use host::{Host, filelock::lock_holders};
 use node::{Node, layout::LOCK};
 use observe::{Asked, Viewpoint};
@@ -30,7 +31,7 @@ pub const PLAN: Document<Plan> = Document::under(
 /// Loads the config and observes the node, and the cluster if that is asked for. This takes no lock and changes nothing.
 pub(super) fn look(file: Option<&Path>, asked: Asked) -> Result<(Host, Config, Node), Exit> {
     let (host, identity, config) = config::TO_LOOK.load(file)?;
-    let node = observe::node(&host, &config, identity, Viewpoint::Reader, asked);
+    let node = observe::node(&Door::of(&host, &config)?, &config, identity, Viewpoint::Reader, asked);
     Ok((host, config, node))
 }
 
@@ -81,7 +82,8 @@ pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Ex
     }
     let (identity, config) = loaded?;
     host.watch_signals().context("setting up signals")?;
-    let node = observe::node(&host, &config, identity, Viewpoint::Reader, Asked::BY_HAND);
+    let node =
+        observe::node(&Door::of(&host, &config)?, &config, identity, Viewpoint::Reader, Asked::BY_HAND);
     if output.json {
         return print_json(&STATUS, &node);
     }

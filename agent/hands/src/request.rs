@@ -1,8 +1,25 @@
 //! The requests, and their form on the socket: one line of JSON, and one line back.
 
-use host::systemd::Unit;
+use host::{Host, systemd::Unit};
 use serde::{Deserialize, Serialize};
+use std::{fmt, os::fd::OwnedFd};
 use terms::{FsLabel, FsUuid};
+
+/// Who performs requests.
+pub trait Privileged: fmt::Debug {
+    /// Does what is asked for, after a look at what it is about. A mount comes as a handle, attached nowhere. If the kernel refuses
+    /// it, the error is an [`io::Error`](std::io::Error) with the kernel's code.
+    fn perform(&self, host: &Host, request: &Request) -> anyhow::Result<(Said, Option<OwnedFd>)>;
+}
+
+/// For whom something is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requester {
+    /// The confined service, whose domain executes storage programs only, and signals nobody.
+    Service,
+    /// A person, or a service on a node without SELinux.
+    Person,
+}
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +85,7 @@ pub enum Request {
         /// Kernel name.
         disk: String,
     },
-    /// The same without writing anything to the disk.
+    /// Mounts it so that nothing is written to the disk.
     Inspect {
         /// Kernel name.
         disk: String,
@@ -78,12 +95,12 @@ pub enum Request {
     /// Moves it back.
     PutBack,
     /// Asks PID 1 to mount the disk on the data directory, if it is the LUN of the record.
-    Mount {
+    Expose {
         /// Kernel name.
         disk: String,
     },
-    /// Asks PID 1 to unmount the data directory, and mount nothing there.
-    Unmount,
+    /// Asks PID 1 to unmount the data directory, and mount nothing there. An etcd that requires the mount is stopped with it.
+    TakeBack,
     /// Removes the link by which PID 1 would mount a disk.
     Withdraw,
     /// Starts etcd's unit, whose start limit may be reached.
@@ -167,21 +184,30 @@ impl From<KnownUnit> for String {
     }
 }
 
-/// What became of a request.
+/// What a request was answered with that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Answer {
+pub enum Said {
     /// It was done.
     Done,
-    /// The kernel has refused the mount with this code of `errno(3)`.
-    Refused(i32),
-    /// It was not done, for this reason.
-    Failed(String),
     /// What PID 1 says of the units, in the order of the request.
     Units(Vec<SaidOfUnit>),
     /// Whether the system shuts down.
     Stopping(bool),
 }
+
+/// Why a request was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum NotDone {
+    /// The kernel has refused it with this code of `errno(3)`. Who has asked finds out why.
+    Refused(i32),
+    /// It was refused or has failed, for this reason.
+    Failed(String),
+}
+
+/// The answer on the socket.
+pub type Answer = Result<Said, NotDone>;
 
 /// What PID 1 says of a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

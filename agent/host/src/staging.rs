@@ -31,8 +31,9 @@ use rustix::{
     },
     io::Errno,
     mount::{
-        FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MoveMountFlags, fsconfig_create,
-        fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, fspick, move_mount,
+        FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MoveMountFlags, UnmountFlags,
+        fsconfig_create, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
+        fspick, move_mount, unmount,
     },
 };
 use std::{
@@ -41,7 +42,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use sys_mount::{Mount, MountFlags, UnmountFlags, unmount};
 use terms::{AbsPath, Bytes};
 
 /// What a mount may write to the device.
@@ -96,34 +96,11 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Mounts the XFS on `device` at `place`, which is made if it is absent. Device nodes, set-id bits and programs on
-    /// it have no effect.
+    /// Attaches a mount of the XFS on `device` at `place`, which is made if it is absent. `make` makes the mount, as [`detached`]
+    /// does.
     ///
     /// `like` are the options of the mount that etcd gets later. Both mounts can be of one filesystem in memory, which has the
     /// options of the first one ([`superblock_options`]). Then the second mount finds what is in the page cache.
-    pub fn mount(
-        host: &Host,
-        device: &Path,
-        place: &AbsPath,
-        access: Access,
-        like: &[String],
-    ) -> Result<Self, StagingError> {
-        let place = Place::free(host, place)?;
-        let (source, name) = block_device(host, device).map_err(StagingError::Io)?;
-        let mut flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC;
-        flags.set(MountFlags::RDONLY, access == Access::ReadOnly);
-        let log = Mark::now(host);
-        let options = superblock_options(host, like).map_err(StagingError::Io)?;
-        let (can_be_shared, options) = (options.is_some(), options.unwrap_or_default());
-        let mut builder = Mount::builder().fstype("xfs").flags(flags);
-        if !options.is_empty() {
-            builder = builder.data(&options);
-        }
-        builder.mount(&source, &place.target).map_err(|error| refused(log, device, &name, error))?;
-        place.mounted(source, &name, can_be_shared)
-    }
-
-    /// The same with a mount that somebody else makes, as [`detached`] does.
     pub fn attach(
         host: &Host,
         device: &Path,
@@ -133,12 +110,12 @@ impl Staging {
     ) -> Result<Self, StagingError> {
         let place = Place::free(host, place)?;
         let (source, name) = block_device(host, device).map_err(StagingError::Io)?;
+        let can_be_shared = superblock_options(host, like).map_err(StagingError::Io)?.is_some();
         let log = Mark::now(host);
         let mount = make().map_err(|error| refused(log, device, &name, error))?;
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&mount, "", CWD, &place.target, flags).map_err(|error| StagingError::Io(error.into()))?;
-        let shared = superblock_options(host, like).map_err(StagingError::Io)?;
-        place.mounted(source, &name, shared.is_some())
+        place.mounted(source, &name, can_be_shared)
     }
 
     /// The place at which it is mounted.
@@ -175,10 +152,9 @@ impl Staging {
         self.root = None;
         let Some(target) = self.target.take() else { return Ok(()) };
         let deadline = Instant::now() + Duration::from_secs(5);
-        // Not `NOFOLLOW`: sys-mount 3.1.1 has the value of `O_NOFOLLOW` there, which the kernel refuses.
-        while let Err(error) = unmount(&target, UnmountFlags::empty()) {
-            if error.raw_os_error() != Some(Errno::BUSY.raw_os_error()) || Instant::now() > deadline {
-                let error = at_path(&target, &error);
+        while let Err(error) = unmount(&target, UnmountFlags::NOFOLLOW) {
+            if error != Errno::BUSY || Instant::now() > deadline {
+                let error = at_path(&target, &error.into());
                 self.target = Some(target);
                 return Err(error);
             }
@@ -214,7 +190,7 @@ impl Staging {
     pub fn leave(mut self) -> io::Result<()> {
         self.root = None;
         let Some(target) = self.target.take() else { return Ok(()) };
-        unmount(&target, UnmountFlags::empty()).map_err(|error| at_path(&target, &error))
+        unmount(&target, UnmountFlags::NOFOLLOW).map_err(|error| at_path(&target, &error.into()))
     }
 
     fn kept(&self) -> io::Result<&OwnedFd> {
@@ -239,15 +215,8 @@ impl Drop for Staging {
 /// The options are `ro,norecovery`: the log is not replayed. After an unclean stop this shows an earlier state of the
 /// filesystem: synced data may be missing, and what is read may be inconsistent. What is found was really there; what
 /// is not found may still be in the log. The kernel refuses with `EBUSY` while the filesystem is mounted for writing.
-/// `like` are the options of the mount that etcd gets: the label among them counts here too.
-pub fn inspect(host: &Host, device: &Path, like: &[String]) -> Result<OwnedFd, StagingError> {
-    inspect_by(host, device, || {
-        detached(&block_device(host, device)?.0, Access::ReadOnly, &inspecting_options(host, like)?)
-    })
-}
-
-/// The same with a mount that somebody else makes.
-pub fn inspect_by(
+/// `make` makes the mount, as [`detached`] does with [`inspecting_options`].
+pub fn inspect(
     host: &Host,
     device: &Path,
     make: impl FnOnce() -> io::Result<OwnedFd>,

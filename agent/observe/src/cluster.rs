@@ -8,7 +8,7 @@ use host::{
     http::Certificates,
     route,
 };
-use node::{Cluster, Fact, Member, MemberHealth, Node, Selinux};
+use node::{Cluster, Fact, Member, MemberHealth, Node};
 use std::time::Duration;
 use terms::ClientUrl;
 
@@ -21,15 +21,10 @@ const MOST_BEHIND: u64 = 5000;
 /// `bindata/etcd/pod.yaml` since April 2026).
 const OPENSHIFT_HTTP_PORT: u16 = 2381;
 
-/// The cluster. None without a question: while this node's etcd does not run, and in the service's SELinux domain, which may not
-/// connect to etcd.
+/// The cluster. None without a question while this node's etcd does not run.
 pub fn cluster(host: &Host, config: &Config, node: &Node) -> Option<Fact<Cluster>> {
     let runs = node.etcd.known().is_none_or(|etcd| etcd.running);
-    let is_confined = matches!(
-        &node.selinux,
-        Fact::Known(Selinux::On { context, .. }) if policy::type_of(context) == Some(policy::DOMAIN)
-    );
-    (runs && !is_confined).then(|| cluster_now(host, config))
+    runs.then(|| cluster_now(host, config))
 }
 
 /// How often the members are asked while they do not agree on their leader. An election ends within a few of its time-outs:

@@ -1,7 +1,7 @@
 //! Observes etcd: its unit, or its static pod, and who has its database open.
 
 use config::{Config, Runtime, parked};
-use hands::State;
+use hands::{Door, Units};
 use host::{
     Host,
     filelock::{self, Holder},
@@ -12,13 +12,13 @@ use std::io;
 use terms::AbsPath;
 
 /// etcd, as what runs it reports it, and who has its database open.
-pub fn etcd(host: &Host, config: &Config) -> Fact<Etcd> {
-    etcd_among(host, config, &|name| hands::unit(host, name))
+pub fn etcd(door: &Door<'_>, config: &Config) -> Fact<Etcd> {
+    etcd_among(door.host, config, &door.units(&[]))
 }
 
 /// Uses answers of systemd's that are there already.
-pub(super) fn etcd_among(host: &Host, config: &Config, state: State<'_>) -> Fact<Etcd> {
-    of_holders(host, config, state, filelock::holders(host, node::database(&config.etcd.data_dir).as_path()))
+pub(super) fn etcd_among(host: &Host, config: &Config, units: &Units<'_>) -> Fact<Etcd> {
+    of_holders(host, config, units, filelock::holders(host, node::database(&config.etcd.data_dir).as_path()))
 }
 
 /// The units that systemd is asked for.
@@ -30,15 +30,15 @@ pub(super) fn units(config: &Config) -> Vec<&str> {
 }
 
 /// Observes it without those who have the database open but not locked, which takes a look at every process.
-pub fn etcd_by_lock(host: &Host, config: &Config) -> Fact<Etcd> {
-    let holders = filelock::lock_holders(host, node::database(&config.etcd.data_dir).as_path());
-    of_holders(host, config, &|name| hands::unit(host, name), holders)
+pub fn etcd_by_lock(door: &Door<'_>, config: &Config) -> Fact<Etcd> {
+    let holders = filelock::lock_holders(door.host, node::database(&config.etcd.data_dir).as_path());
+    of_holders(door.host, config, &door.units(&[]), holders)
 }
 
 fn of_holders(
     host: &Host,
     config: &Config,
-    state: State<'_>,
+    units: &Units<'_>,
     holders: io::Result<Vec<Holder>>,
 ) -> Fact<Etcd> {
     let lock_holders = match holders {
@@ -46,13 +46,13 @@ fn of_holders(
         Err(error) => return Fact::Unknown(error.to_string()),
     };
     match &config.etcd.runtime {
-        Runtime::Systemd { unit } => of_unit(host, unit, state, lock_holders),
-        Runtime::StaticPod { manifest } => of_static_pod(host, manifest, state, lock_holders),
+        Runtime::Systemd { unit } => of_unit(host, unit, units, lock_holders),
+        Runtime::StaticPod { manifest } => of_static_pod(host, manifest, units, lock_holders),
     }
 }
 
-fn of_unit(host: &Host, name: &str, state: State<'_>, lock_holders: Vec<String>) -> Fact<Etcd> {
-    let unit = match state(name) {
+fn of_unit(host: &Host, name: &str, units: &Units<'_>, lock_holders: Vec<String>) -> Fact<Etcd> {
+    let unit = match units.of(name) {
         Ok(unit) => unit,
         Err(error) => return Fact::from(Err(error)),
     };
@@ -77,18 +77,18 @@ fn of_unit(host: &Host, name: &str, state: State<'_>, lock_holders: Vec<String>)
 
 /// A static pod runs, or is about to, if its manifest is in place and the kubelet is not stopped. If the kubelet is stopped,
 /// the pod's containers may run on. Then one of them holds the database's lock.
-fn of_static_pod(host: &Host, path: &AbsPath, state: State<'_>, lock_holders: Vec<String>) -> Fact<Etcd> {
+fn of_static_pod(host: &Host, path: &AbsPath, units: &Units<'_>, lock_holders: Vec<String>) -> Fact<Etcd> {
     let places = match manifest::look(host, path, &parked(path)) {
         Ok(places) => places,
         Err(error) => return Fact::Unknown(error.to_string()),
     };
     // Not asked without a manifest in place: the answer would change nothing, and a member that is away waits for it.
     let kubelet_up = places.present
-        && match state(KUBELET) {
+        && match units.of(KUBELET) {
             Ok(unit) => !ActiveState::from(unit.active_state.as_str()).is_stopped(),
             Err(error) => return Fact::from(Err(error)),
         };
-    let by_pacemaker = match by_pacemaker(host, state) {
+    let by_pacemaker = match by_pacemaker(host, units) {
         Ok(found) => found,
         Err(error) => return Fact::Unknown(error.to_string()),
     };
@@ -116,13 +116,13 @@ fn of_static_pod(host: &Host, path: &AbsPath, state: State<'_>, lock_holders: Ve
 /// In a cluster of two nodes with fencing the kubelet's pod has no container of etcd: pacemaker starts one with podman, from the
 /// manifest in the ConfigMap `external-etcd-pod` (openshift/cluster-etcd-operator). At a boot its files are there before the unit
 /// runs.
-fn by_pacemaker(host: &Host, state: State<'_>) -> io::Result<Option<&'static str>> {
+fn by_pacemaker(host: &Host, units: &Units<'_>) -> io::Result<Option<&'static str>> {
     // Elsewhere pacemaker may look after something else, such as the address of a kubeadm cluster.
     let Some(names) = host.root.list_opt(CONFIG_MAPS)? else { return Ok(None) };
     if names.iter().any(|name| name == EXTERNAL) {
         return Ok(Some("the ConfigMap external-etcd-pod is on this node"));
     }
-    let unit = state(PACEMAKER).map_err(io::Error::other)?;
+    let unit = units.of(PACEMAKER).map_err(io::Error::other)?;
     Ok((!ActiveState::from(unit.active_state.as_str()).is_stopped()).then_some("pacemaker.service runs"))
 }
 

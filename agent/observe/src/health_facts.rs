@@ -6,7 +6,7 @@ use super::{
     records::others_at_target,
 };
 use config::{Backing, Config};
-use hands::Units;
+use hands::{Door, UnitUnknown, Units};
 use host::{
     Host, block,
     http::{self, HttpError},
@@ -25,7 +25,8 @@ use terms::{Iqn, Session};
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Observes the figures of a node whose other facts are observed already.
-pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
+pub fn health_facts(door: &Door<'_>, config: &Config, node: &Node) -> HealthFacts {
+    let host = door.host;
     let first = pressure::processors(host);
     let before =
         config.etcd.metrics.as_ref().map(|_| ask(host, config, node, "/metrics").map(|answer| answer.body));
@@ -43,7 +44,7 @@ pub fn health_facts(host: &Host, config: &Config, node: &Node) -> HealthFacts {
     let size_announced =
         log.as_ref().map_err(copied).map(|(messages, disks)| kmsg::announces_size(messages, disks));
     let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
-    let (units, starters) = units_and_starters(host, config);
+    let (units, starters) = units_and_starters(door, config);
     let paused = host.pause(SAMPLE_INTERVAL);
     let pressure = paused.as_ref().map_err(copied).and_then(|()| pressure_since(host, first));
     HealthFacts {
@@ -129,12 +130,12 @@ fn devices(node: &Node) -> io::Result<Vec<String>> {
 }
 
 /// Our units and those that start them, of which systemd is asked at once.
-fn units_and_starters(host: &Host, config: &Config) -> (Fact<Vec<UnitState>>, Fact<Vec<Starter>>) {
-    let rendered = rendered(host, config);
+fn units_and_starters(door: &Door<'_>, config: &Config) -> (Fact<Vec<UnitState>>, Fact<Vec<Starter>>) {
+    let rendered = rendered(door.host, config);
     let starters = starters(config);
     let own = rendered.known().into_iter().flatten().map(|name| unit::state_of(name)).collect::<Vec<_>>();
     let all: Vec<_> = own.iter().map(String::as_str).chain(starters.iter().copied()).collect();
-    let said = hands::units(host, &all);
+    let said = door.units(&all);
     let units = match rendered {
         Fact::Known(names) => units(names, &said),
         Fact::Unknown(why) => Fact::Unknown(why),
@@ -153,10 +154,10 @@ fn rendered(host: &Host, config: &Config) -> Fact<Vec<String>> {
     rendered.map(|units| units.into_iter().map(|unit| unit.name).collect()).into()
 }
 
-fn units(names: Vec<String>, said: &Units) -> Fact<Vec<UnitState>> {
+fn units(names: Vec<String>, said: &Units<'_>) -> Fact<Vec<UnitState>> {
     let state = |name: String| {
         let unit = said.of(&unit::state_of(&name))?;
-        Ok::<_, hands::UnitUnknown>(UnitState {
+        Ok::<_, UnitUnknown>(UnitState {
             name,
             load: unit.load_state,
             file: unit.unit_file_state,
@@ -176,16 +177,15 @@ fn starters(config: &Config) -> Vec<&'static str> {
     names
 }
 
-fn starter(name: &str, said: &Units) -> Result<Starter, hands::UnitUnknown> {
-    let own = |all: Vec<String>| all.into_iter().filter(|unit| unit.starts_with("etcd-lun")).collect();
+fn starter(name: &str, said: &Units<'_>) -> Result<Starter, UnitUnknown> {
     let end = format!("/{name}.d/{}", unit::DROP_IN);
     let found = said.of(name)?;
     Ok(Starter {
         drop_in: found.drop_in_paths.iter().any(|path| path.ends_with(&end)),
         name: name.to_owned(),
         load: found.load_state,
-        wants: own(found.wants),
-        requires: own(found.requires),
+        wants: found.wants,
+        requires: found.requires,
     })
 }
 

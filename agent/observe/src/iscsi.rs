@@ -58,6 +58,7 @@ mod tests {
     use super::*;
     use crate::lun::Look;
     use config::Source;
+    use hands::Door;
     use host::{Root, files::Files, transcript::Transcript};
     use nix::time::{ClockId, clock_gettime};
     use node::LunView;
@@ -105,10 +106,10 @@ mod tests {
 
         let spent = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
         let before = spent();
-        let mounts = Everywhere::new(&host);
+        let (door, mounts) = (Door::of(&host, &config).unwrap(), Everywhere::new(&host));
         let sessions = all_sessions(&host, &config, &mounts);
         let look =
-            Look { host: &host, config: &config, staged: None, mounts: &mounts, record: &Fact::Known(None) };
+            Look { door: &door, config: &config, staged: None, mounts: &mounts, record: &Fact::Known(None) };
         let lun = look.lun();
         let took = spent() - before;
 

@@ -23,7 +23,7 @@ pub use elsewhere::elsewhere;
 pub use etcd::{etcd, etcd_by_lock};
 pub use health_facts::health_facts;
 pub use iscsi::answering;
-pub use local::{is_barred, record};
+pub use local::record;
 pub use lun::lun;
 pub use mount::unit as mount_unit;
 pub use records::others_at_target;
@@ -31,7 +31,7 @@ pub use selinux::{in_force, selinux};
 
 use anyhow::Context as _;
 use config::Config;
-use hands::Units;
+use hands::{Door, Requester, Units};
 use host::{
     Host, Tool, identity as host_identity, mountinfo::Everywhere, namespace, random, staging::Staging,
 };
@@ -88,18 +88,19 @@ impl Asked {
 }
 
 /// The states of the units that plans depend on, from one request.
-fn units(host: &Host, config: &Config) -> Units {
+fn units<'a>(door: &'a Door<'_>, config: &Config) -> Units<'a> {
     let mount = unit::mount_unit_name(&config.etcd.data_dir);
     let mut names = etcd::units(config);
     names.push(&mount);
     if config.backing.iscsi().is_some() {
         names.push(iscsi::MULTIPATHD);
     }
-    hands::units(host, &names)
+    door.units(&names)
 }
 
 /// Observes everything that plans depend on.
-pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_>, asked: Asked) -> Node {
+pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoint<'_>, asked: Asked) -> Node {
+    let host = door.host;
     let (in_host_namespace, staged) = match from {
         Viewpoint::Reader => (namespace::sees_mounts_of_pid1(host).into(), None),
         Viewpoint::Apply { staged } => (Fact::Known(true), staged),
@@ -108,10 +109,9 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
     let mount = mount::data(host, &config.etcd.data_dir);
     let mounts = Everywhere::new(host);
     let sessions = iscsi::all_sessions(host, config, &mounts);
-    let lun = lun::Look { host, config, staged, mounts: &mounts, record: &record }.lun();
+    let lun = lun::Look { door, config, staged, mounts: &mounts, record: &record }.lun();
     // Behind what may take long, so that what it says of etcd is of now.
-    let units = units(host, config);
-    let state = |name: &str| units.of(name);
+    let units = units(door, config);
     let elsewhere = asked.elsewhere.then(|| elsewhere(host, config, &identity.hostname));
     let mut node = Node {
         identity,
@@ -128,8 +128,8 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         barred_data: local::barred_data(host),
         mounted_stamp: mount::stamp(host, &config.etcd.data_dir, &mount),
         mount,
-        mount_unit: mount::unit_among(host, config, &state),
-        etcd: etcd::etcd_among(host, config, &state),
+        mount_unit: mount::unit_among(host, config, &units),
+        etcd: etcd::etcd_among(host, config, &units),
         cluster: None,
         elsewhere,
         selinux: selinux::selinux(host, config),
@@ -137,7 +137,8 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
         fresh_uuid: fresh_uuid(host),
         fresh_nonce: random::nonce().into(),
     };
-    if asked.cluster {
+    // The service's SELinux domain may not connect to etcd.
+    if asked.cluster && door.requester == Requester::Person {
         // Whom it asks depends on what was seen of etcd.
         node.cluster = cluster(host, config, &node);
     }
@@ -145,10 +146,11 @@ pub fn node(host: &Host, config: &Config, identity: Identity, from: Viewpoint<'_
 }
 
 /// Observes only what decides which copy etcd may run on: the record, etcd itself, and the mount. It asks no target.
-pub fn local_side(host: &Host, config: &Config, identity: Identity) -> Node {
+pub fn local_side(door: &Door<'_>, config: &Config, identity: Identity) -> Node {
+    let host = door.host;
     Node {
         record: local::record(host),
-        etcd: etcd::etcd(host, config),
+        etcd: etcd::etcd(door, config),
         mount: mount::data(host, &config.etcd.data_dir),
         ..Node::unseen(identity)
     }

@@ -1,26 +1,20 @@
 //! Observes the local disk: the record, the data directory, retired data, what a rollback has staged.
 
+use hands::looks;
 use host::{Host, dir, inode, staging, tree};
 use node::{
     BarredData, Fact, LocalDir, Retired, RollbackStaging, StagedCopy,
     authority::{Authority, Record},
-    layout::{
-        BAR, BARRED, BARRED_DATA, BARRED_MARK, RECORD, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK,
-        STATE,
-    },
+    layout::{BARRED, BARRED_DATA, BARRED_MARK, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK, STATE},
 };
 use std::{io, os::fd::OwnedFd};
 use terms::{AbsPath, Bytes, Fingerprint, RecordedFingerprint, Span};
 
 /// The record. A text of unknown form makes the fact unknown, never absent.
 pub fn record(host: &Host) -> Fact<Option<Record>> {
-    match host.root.read_opt(RECORD) {
-        Ok(None) => Fact::Known(None),
-        Ok(Some(text)) => match Record::parse(&text) {
-            Ok(record) => Fact::Known(Some(record)),
-            Err(error) => Fact::Unknown(format!("{RECORD} is {error}")),
-        },
-        Err(error) => Fact::Unknown(error.to_string()),
+    match looks::record(host) {
+        Ok(record) => Fact::Known(record),
+        Err(error) => Fact::Unknown(format!("{error:#}")),
     }
 }
 
@@ -32,7 +26,7 @@ pub(super) fn local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>
 fn read_local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> io::Result<LocalDir> {
     let Some(beneath) = inode::beneath(host, data_dir)? else { return Ok(LocalDir::Absent) };
     let names = dir::names(&beneath)?;
-    let barred = is_barred(&beneath, &names)?;
+    let barred = looks::is_barred(&beneath, &names)?;
     let entries = if barred { Vec::new() } else { names };
     let immutable = inode::is_immutable(&beneath)?;
     let lun_is_authoritative = record.is_some_and(|record| record.authority == Authority::Lun);
@@ -62,11 +56,6 @@ fn fingerprint(host: &Host, root: &OwnedFd, record: &Record) -> io::Result<Finge
     };
     let summary = tree::fingerprint(root, seed, &host.interrupt, &mut |_| {}).map_err(io::Error::other)?;
     Ok(summary.fingerprint)
-}
-
-/// True if a directory with these names holds only the file that keeps etcd out.
-pub fn is_barred(dir: &OwnedFd, names: &[String]) -> io::Result<bool> {
-    Ok(names == [BAR] && dir::is_empty_file(dir, BAR)?)
 }
 
 /// True if a rename can move the data directory into our state directory: both parents are on one mount. If the state
@@ -115,7 +104,7 @@ fn staged_copy(
     let copy = dir::open(tree::open(&host.root.locate(RETURNING))?, &name)?;
     // The fence that the copy was exchanged for, left by a run that was cut short there. It holds no data of etcd.
     let names = dir::names(&copy)?;
-    if names.is_empty() || is_barred(&copy, &names)? {
+    if names.is_empty() || looks::is_barred(&copy, &names)? {
         return Ok(None);
     }
     Ok(Some(StagedCopy {
@@ -134,7 +123,7 @@ pub(super) fn barred_data(host: &Host) -> Fact<Option<BarredData>> {
         }
         let data = dir::open(tree::open(&host.root.locate(BARRED))?, BARRED_DATA)?;
         let names = dir::names(&data)?;
-        if names.is_empty() || is_barred(&data, &names)? {
+        if names.is_empty() || looks::is_barred(&data, &names)? {
             return Ok(None);
         }
         let mark = inode::attribute(&data, BARRED_MARK)?;

@@ -2,6 +2,7 @@
 
 use super::local::record;
 use config::{Backing, Config, Device, Iscsi};
+use hands::Door;
 use host::{
     Host,
     block::{self, Disk},
@@ -18,15 +19,15 @@ use std::io;
 use terms::{Session, WantedLun, Wwid};
 
 /// Finds the LUN on the sessions to the target, or behind the device's link, and looks at what it holds.
-pub fn lun(host: &Host, config: &Config, staged: Option<&Staging>) -> Fact<LunView> {
-    let mounts = Everywhere::new(host);
-    Look { host, config, staged, mounts: &mounts, record: &record(host) }.lun()
+pub fn lun(door: &Door<'_>, config: &Config, staged: Option<&Staging>) -> Fact<LunView> {
+    let mounts = Everywhere::new(door.host);
+    Look { door, config, staged, mounts: &mounts, record: &record(door.host) }.lun()
 }
 
 /// The facts that every look at the LUN needs.
 #[derive(Clone, Copy)]
 pub(super) struct Look<'a> {
-    pub(super) host: &'a Host,
+    pub(super) door: &'a Door<'a>,
     pub(super) config: &'a Config,
     /// The staging mount of the LUN, if there is one.
     pub(super) staged: Option<&'a Staging>,
@@ -44,7 +45,7 @@ impl Look<'_> {
     }
 
     fn at_target(self, iscsi: &Iscsi) -> io::Result<LunView> {
-        let sessions = iscsi::sessions_of(self.host, &iscsi.target.iqn)?;
+        let sessions = iscsi::sessions_of(self.door.host, &iscsi.target.iqn)?;
         let looked_at = |wanted: &WantedLun| self.on(&sessions, wanted);
         let nothing = match sessions.iter().any(Session::is_logged_in) {
             true => LunView::NotAttached,
@@ -66,8 +67,8 @@ impl Look<'_> {
         let mut paths = Vec::new();
         let mut reachable = false;
         for session in sessions {
-            if let Some(name) = disk_of(self.host, session, wanted)?
-                && let Some(disk) = block::disk(self.host, &name)?
+            if let Some(name) = disk_of(self.door.host, session, wanted)?
+                && let Some(disk) = block::disk(self.door.host, &name)?
                 && disk.udev.is_some()
             {
                 paths.push(disk);
@@ -82,7 +83,9 @@ impl Look<'_> {
     fn at_link(self, device: &Device) -> io::Result<LunView> {
         // udev is not asked whether it has finished: it starts again after every write to the disk. It makes the links last, so a
         // link is enough.
-        let disks = disks_of_device(self.host, device)?.into_iter().map(|name| block::disk(self.host, &name));
+        let disks = disks_of_device(self.door.host, device)?
+            .into_iter()
+            .map(|name| block::disk(self.door.host, &name));
         let paths: Vec<_> = disks.filter_map(Result::transpose).collect::<io::Result<_>>()?;
         match paths.first().cloned() {
             Some(first) => Ok(LunView::Seen(Box::new(self.attached(&paths, first, true)?))),
@@ -99,7 +102,7 @@ impl Look<'_> {
             None => Multipath::Unclaimed,
         };
         let device = match &map {
-            Some(name) => block::disk(self.host, name)?.unwrap_or(first),
+            Some(name) => block::disk(self.door.host, name)?.unwrap_or(first),
             None => first,
         };
         let names: Vec<_> = paths.iter().map(|path| path.name.clone()).collect();
@@ -110,7 +113,7 @@ impl Look<'_> {
             .chain(map.iter().flat_map(|_| &device.holders))
             .map(|holder| holder.dm_name.clone().unwrap_or_else(|| holder.name.clone()));
         let users: Fact<Vec<User>> = self.users(&device).into();
-        let silent = is_silent(self.host, paths)?;
+        let silent = is_silent(self.door.host, paths)?;
         let content = if !reachable {
             // A read would block for the whole replacement timeout.
             Fact::Unknown("no session to it is logged in".into())
@@ -148,7 +151,7 @@ impl Look<'_> {
             .filter(|holder| !(holder.pid == std::process::id() && own(&holder.mount_point)))
             .map(|holder| User { at: holder.mount_point, pid: holder.pid, command: holder.comm })
             .collect();
-        if is_swap(self.host, &device.name)? {
+        if is_swap(self.door.host, &device.name)? {
             users.push(User { at: "swap".into(), pid: 1, command: "the kernel".into() });
         }
         Ok(users)
@@ -162,7 +165,7 @@ impl Look<'_> {
             .and_then(Option::as_ref)
             .filter(|record| record.authority == Authority::Local)
             .map(|record| record.uuid);
-        let probed = match block::probe(self.host, &device.name, announced.as_ref()) {
+        let probed = match block::probe(self.door.host, &device.name, announced.as_ref()) {
             Ok(content) => content,
             Err(error) => return Fact::Unknown(error.to_string()),
         };
@@ -198,15 +201,14 @@ impl Look<'_> {
                 Err(error) => Stamped { stamp: Fact::Unknown(error.to_string()), settled: true, empty: None },
             };
         }
-        let own = mountinfo::of_pid1(self.host)
+        let own = mountinfo::of_pid1(self.door.host)
             .map(|mounts| mounts.iter().any(|mount| mount.device == (device.major, device.minor)));
         if own.unwrap_or(true) {
             let elsewhere = Fact::Unknown("it is mounted; its stamp is read there".into());
             return Stamped { stamp: elsewhere, settled: false, empty: None };
         }
         let read = || -> io::Result<Option<Stamp>> {
-            let like = self.config.lun.staging_options();
-            read_stamp(hands::inspect(self.host, &device.name, &like).map_err(io::Error::other)?)
+            read_stamp(self.door.inspect(&device.name).map_err(io::Error::other)?)
         };
         Stamped { stamp: read().into(), settled: false, empty: None }
     }
@@ -276,7 +278,7 @@ mod tests {
         let source = Source { path: "config.toml".into(), text };
         let config = Config::load(&[source], "0123456789abcdef0123456789abcdef", "a").unwrap();
         let host = Host::fixture(Root::new(&machine.0), Box::new(Transcript::default())).unwrap();
-        lun(&host, &config, None).require().unwrap().clone()
+        lun(&Door::of(&host, &config).unwrap(), &config, None).require().unwrap().clone()
     }
 
     /// Another run may have asked the target for its LUNs a moment ago.

@@ -2,7 +2,7 @@
 
 use super::lun::read_stamp;
 use config::Config;
-use hands::State;
+use hands::{Door, Units};
 use host::{Host, mountinfo, staging, tree, xfs};
 use node::{DataMount, Fact, MountUnit, authority::Stamp};
 use std::io;
@@ -49,17 +49,17 @@ pub(super) fn stamp(host: &Host, data_dir: &AbsPath, mount: &Fact<Option<DataMou
 }
 
 /// The mount unit that systemd knows, compared with the one that the config asks for.
-pub fn unit(host: &Host, config: &Config) -> Fact<MountUnit> {
-    unit_among(host, config, &|name| hands::unit(host, name))
+pub fn unit(door: &Door<'_>, config: &Config) -> Fact<MountUnit> {
+    unit_among(door.host, config, &door.units(&[]))
 }
 
 /// Uses an answer of systemd's that is there already.
-pub(super) fn unit_among(host: &Host, config: &Config, state: State<'_>) -> Fact<MountUnit> {
+pub(super) fn unit_among(host: &Host, config: &Config, units: &Units<'_>) -> Fact<MountUnit> {
     let rendered = match unit::data_mount_for(config) {
         Ok(rendered) => rendered,
         Err(error) => return Fact::from(Err(error)),
     };
-    let known = match state(&rendered.name) {
+    let known = match units.of(&rendered.name) {
         Ok(known) => known,
         Err(error) => return Fact::from(Err(error)),
     };

@@ -30,7 +30,7 @@ fn the_proof_reads_the_device() {
     let staging = bench.stage(&device, Access::ReadOnly);
     assert_eq!(bench.proof(&staging).unwrap(), fresh);
     staging.unmount().unwrap();
-    let root = staging::inspect(&bench.host, &device, &[]).unwrap();
+    let root = bench.inspect(&device).unwrap();
     assert_eq!(tree::fingerprint(root, 0, &Interrupt::never(), &mut |_| {}).unwrap(), fresh);
 }
 

@@ -25,6 +25,7 @@ use std::{
     error::Error,
     fs::{self, File, OpenOptions},
     io::{Read, Seek, SeekFrom},
+    os::fd::OwnedFd,
     os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     process::Command,
@@ -95,7 +96,17 @@ impl Bench {
     }
 
     fn stage(&self, device: &Path, access: Access) -> Staging {
-        Staging::mount(&self.host, device, &self.abs("staging"), access, &[]).unwrap()
+        self.try_to_stage(device, "staging", access).unwrap()
+    }
+
+    fn try_to_stage(&self, device: &Path, name: &str, access: Access) -> Result<Staging, StagingError> {
+        let make = || staging::detached(device, access, "");
+        Staging::attach(&self.host, device, &self.abs(name), &[], make)
+    }
+
+    fn inspect(&self, device: &Path) -> Result<OwnedFd, StagingError> {
+        let make = || staging::detached(device, Access::ReadOnly, "norecovery");
+        staging::inspect(&self.host, device, make)
     }
 
     fn copy(&self, pass: Pass) -> Result<(), RsyncError> {

@@ -10,10 +10,8 @@ fn a_refused_mount_says_why() {
     fs::copy(bench.image(), &copy).unwrap();
     let twin = bench.attach(&copy);
     let staging = bench.stage(&device, Access::ReadWrite);
-    let at = |name: &str| bench.abs(name);
-    let mount_error = |device: &Path, name: &str| {
-        Staging::mount(&bench.host, device, &at(name), Access::ReadWrite, &[]).unwrap_err()
-    };
+    let mount_error =
+        |device: &Path, name: &str| bench.try_to_stage(device, name, Access::ReadWrite).unwrap_err();
     let error = mount_error(&device, "staging");
     assert!(matches!(error, StagingError::Occupied(_)), "{error:?}");
     symlink(bench.path("staging"), bench.path("link")).unwrap();
@@ -23,10 +21,10 @@ fn a_refused_mount_says_why() {
     let error = chain(&mount_error(&twin, "twin"));
     assert!(error.contains("duplicate UUID") && error.starts_with("mounting /dev/loop"), "{error}");
     assert!(error.ends_with("Invalid argument (os error 22)"), "{error}");
-    let error = chain(&staging::inspect(&bench.host, &twin, &[]).unwrap_err());
+    let error = chain(&bench.inspect(&twin).unwrap_err());
     assert!(error.contains("duplicate UUID"), "{error}");
     // The same filesystem is mounted read-write.
-    assert!(chain(&staging::inspect(&bench.host, &device, &[]).unwrap_err()).contains("(os error 16)"));
+    assert!(chain(&bench.inspect(&device).unwrap_err()).contains("(os error 16)"));
 
     OpenOptions::new().write(true).open(&copy).unwrap().write_all_at(b"damaged!", 96).unwrap();
     let error = chain(&mount_error(&twin, "twin"));
@@ -55,7 +53,7 @@ fn inspecting_writes_nothing() {
 
     let device = bench.attach(&unclean);
     let before = hash(&unclean);
-    let root = staging::inspect(&bench.host, &device, &[]).unwrap();
+    let root = bench.inspect(&device).unwrap();
     let seen = inode::attribute(&root, c"trusted.stamp").unwrap();
     let space = staging::space(&root).unwrap();
     assert!(space.size.0 > 200 << 20 && space.free < space.size && space.free_inodes > 0, "{space:?}");
@@ -71,7 +69,7 @@ fn inspecting_writes_nothing() {
     staging.unmount().unwrap();
     let replayed = hash(&unclean);
     assert_ne!(replayed, before, "a read-only mount replays the log");
-    drop(staging::inspect(&bench.host, &device, &[]).unwrap());
+    drop(bench.inspect(&device).unwrap());
     assert_eq!(hash(&unclean), replayed, "inspecting wrote to the device");
 }
 
@@ -85,7 +83,7 @@ fn unmounting_is_not_done_while_held() {
     assert!(error.to_string().contains("busy"), "{error}");
     drop(held);
     // The unmount failed, but dropping the mount detached it.
-    assert!(Staging::mount(&bench.host, &device, &bench.abs("staging"), Access::ReadWrite, &[]).is_ok());
+    assert!(bench.try_to_stage(&device, "staging", Access::ReadWrite).is_ok());
 
     // A copy of the mount namespace has a mount of its own, which `umount` does not see.
     let staging = bench.stage(&device, Access::ReadWrite);
@@ -177,10 +175,9 @@ fn beneath_a_mount() {
     staging.unmount().unwrap();
 }
 
-/// As the confined service gets it from its hands.
 #[test]
-fn a_mount_that_was_made_elsewhere() {
-    let Some(mut bench) = Bench::new("made-elsewhere") else { return };
+fn a_mount_has_the_options_of_etcds() {
+    let Some(mut bench) = Bench::new("mount-options") else { return };
     let device = bench.xfs();
     let like = ["logbsize=64k".to_owned(), "noexec".into()];
     let options = staging::superblock_options(&bench.host, &like).unwrap().unwrap();
@@ -193,14 +190,9 @@ fn a_mount_that_was_made_elsewhere() {
     assert!(line.contains(" rw,nosuid,nodev,noexec") && line.contains(",logbsize=64k"), "{line}");
     fs::write(bench.path("staging/file"), "written").unwrap();
     // Whoever makes a mount without writing anything is refused meanwhile, and the reason comes along.
-    let inspect = || {
-        staging::inspect_by(&bench.host, &device, || {
-            staging::detached(&device, Access::ReadOnly, "norecovery")
-        })
-    };
-    assert!(chain(&inspect().unwrap_err()).contains("(os error 16)"));
+    assert!(chain(&bench.inspect(&device).unwrap_err()).contains("(os error 16)"));
     staging.unmount().unwrap();
-    let root = inspect().unwrap();
+    let root = bench.inspect(&device).unwrap();
     assert_eq!(host::dir::names(root).unwrap(), ["file"]);
     // Options that XFS does not know are refused, and not left out.
     let error = staging::detached(&device, Access::ReadWrite, "lazytime2").unwrap_err();

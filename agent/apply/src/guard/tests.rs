@@ -170,7 +170,8 @@ impl Node {
             joined_host_namespace: false,
         };
         let (secrets, mut silent) = (Secrets::default(), Silent);
-        let run = Run::new(&self.host, &self.config, &secrets, &identity, &mut silent);
+        let door = hands::Door::of(&self.host, &self.config).unwrap();
+        let run = Run::new(&door, &self.config, &secrets, &identity, &mut silent);
         guard(&run).map_err(|error| format!("{error:#}"))
     }
 }

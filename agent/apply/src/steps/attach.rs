@@ -103,7 +103,7 @@ fn round(run: &Run<'_>, step: &AttachLun, monitor: &Monitor) -> anyhow::Result<R
     let mut findings: Vec<Finding> = Vec::new();
     let mut tried: Vec<Portal> = Vec::new();
     loop {
-        let looks = look(run.host, step)?;
+        let looks = look(run.door, step)?;
         let known: Vec<_> = looks.iter().filter(|look| look.found == Found::Known).collect();
         let lacks = looks.iter().any(|look| matches!(look.found, Found::Absent(_)));
         let is_enough = !(known.is_empty() || step.everywhere && lacks);

@@ -4,20 +4,14 @@ use crate::{
     context::Run,
     guard,
     machine::{Effect, Machine},
-    parking,
     pod::EtcdPod,
-    starting,
     users::{self, User},
     watcher::Watcher,
 };
 use anyhow::{Context as _, anyhow, bail};
 use config::{Config, Runtime, parked};
-use hands::is_confined;
-use host::{
-    Host, cri, filelock,
-    manifest::{self, PutBack},
-    process, systemd,
-};
+use hands::{Door, Request, Requester};
+use host::{Host, cri, filelock, manifest, process, systemd};
 use node::{KUBELET, authority::Authority, layout::ETCD_STOPPED};
 use plan::step::StartEtcd;
 use std::time::{Duration, Instant};
@@ -45,13 +39,13 @@ const OTHERS: [&str; 4] = ["etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"]
 
 /// Stops etcd and waits until nobody holds the database. Of a static pod it waits for all containers, or for etcd itself.
 pub fn stop(
-    host: &Host,
+    door: &Door<'_>,
     config: &Config,
     runtime: &Runtime,
     whole_pod: bool,
     watcher: &mut dyn Watcher,
 ) -> anyhow::Result<String> {
-    let data_dir = &config.etcd.data_dir;
+    let (host, data_dir) = (door.host, &config.etcd.data_dir);
     match runtime {
         Runtime::Systemd { unit } => {
             host.root
@@ -63,12 +57,12 @@ pub fn stop(
             Ok(format!("{unit} is stopped, nobody uses {data_dir}"))
         }
         Runtime::StaticPod { manifest: path } => {
-            parking::park(host, path)?;
+            door.perform(&Request::Park).context("moving the manifest of etcd's pod aside")?;
             if whole_pod {
-                return await_pod_end(host, config, path, watcher);
+                return await_pod_end(door, config, path, watcher);
             }
             let end = PodEnd { manifest: path, containers: &[ETCD], users: &users::with_files };
-            end.wait(host, data_dir, watcher)?;
+            end.wait(door, data_dir, watcher)?;
             Ok(format!(
                 "{path} lies in {}, etcd has ended, nobody has files open in {data_dir}",
                 parked(path)
@@ -79,13 +73,13 @@ pub fn stop(
 
 /// The pod of the etcd that runs, for [`end_others`]. The service leaves the pod to the kubelet: its SELinux domain may signal no
 /// container.
-pub fn pod(host: &Host, config: &Config, runtime: &Runtime) -> anyhow::Result<Option<EtcdPod>> {
-    if matches!(runtime, Runtime::Systemd { .. })
-        || is_confined(host).context("reading this process's SELinux domain")?
-    {
-        return Ok(None);
+pub fn pod(door: &Door<'_>, config: &Config, runtime: &Runtime) -> anyhow::Result<Option<EtcdPod>> {
+    match (door.requester, runtime) {
+        (Requester::Service, _) | (_, Runtime::Systemd { .. }) => Ok(None),
+        (Requester::Person, Runtime::StaticPod { .. }) => {
+            EtcdPod::of_running(door.host, &config.etcd.data_dir)
+        }
     }
-    EtcdPod::of_running(host, &config.etcd.data_dir)
 }
 
 /// Asks the other containers of etcd's pod to end. A pod that the kubelet has started again has the name of the one before, so
@@ -109,13 +103,13 @@ pub fn end_others(run: &mut Run<'_>, pod: &EtcdPod) -> anyhow::Result<()> {
 
 /// Waits until all containers of etcd's pod have ended, whose manifest is moved aside, and nobody uses the data directory.
 pub fn await_pod_end(
-    host: &Host,
+    door: &Door<'_>,
     config: &Config,
     manifest: &AbsPath,
     watcher: &mut dyn Watcher,
 ) -> anyhow::Result<String> {
     let data_dir = &config.etcd.data_dir;
-    PodEnd { manifest, containers: &CONTAINERS, users: &users::list }.wait(host, data_dir, watcher)?;
+    PodEnd { manifest, containers: &CONTAINERS, users: &users::list }.wait(door, data_dir, watcher)?;
     Ok(format!("{manifest} lies in {}, nobody uses {data_dir}", parked(manifest)))
 }
 
@@ -136,8 +130,8 @@ struct PodEnd<'a> {
 }
 
 impl PodEnd<'_> {
-    fn wait(&self, host: &Host, data_dir: &AbsPath, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
-        let path = self.manifest;
+    fn wait(&self, door: &Door<'_>, data_dir: &AbsPath, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
+        let (host, path) = (door.host, self.manifest);
         let is_away = || -> anyhow::Result<()> {
             if manifest::look(host, path, &parked(path))?.present {
                 return Err(written_again(path));
@@ -145,7 +139,7 @@ impl PodEnd<'_> {
             Ok(())
         };
         let deadline = Instant::now() + POD_STOP_LIMIT;
-        if self.containers_have_ended(host, data_dir, deadline, &is_away, watcher)? {
+        if self.containers_have_ended(door, data_dir, deadline, &is_away, watcher)? {
             return Ok(());
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -161,13 +155,14 @@ impl PodEnd<'_> {
     /// keep the member away: whatever the caller does to the data begins with a look of its own.
     fn containers_have_ended(
         &self,
-        host: &Host,
+        door: &Door<'_>,
         data_dir: &AbsPath,
         deadline: Instant,
         is_away: &dyn Fn() -> anyhow::Result<()>,
         watcher: &mut dyn Watcher,
     ) -> anyhow::Result<bool> {
-        if is_confined(host).context("reading this process's SELinux domain")? {
+        let host = door.host;
+        if door.requester == Requester::Service {
             return Ok(false);
         }
         // One that has ended is not asked for again: the kubelet restarts no container of a pod that it ends. If it had not
@@ -235,22 +230,26 @@ fn wait_until_free(
 }
 
 /// Starts etcd without a check of where its data directory leads. The caller must have checked that.
-pub fn start(host: &Host, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> anyhow::Result<String> {
+pub fn start(door: &Door<'_>, runtime: &Runtime, data_dir: &AbsPath, wait: bool) -> anyhow::Result<String> {
+    let host = door.host;
     match runtime {
         Runtime::Systemd { unit } => {
-            starting::etcd(host, unit, wait)?;
+            door.perform(&Request::StartEtcd { wait })?;
             host.root.remove(ETCD_STOPPED).context("removing the note that etcd-lun has stopped etcd")?;
             Ok(if wait { format!("{unit} runs") } else { format!("{unit} is about to start") })
         }
         Runtime::StaticPod { manifest: path } => {
-            let back = parking::put_back(host, path)?;
-            if wait && hands::unit(host, KUBELET)?.is_active() {
+            let before = manifest::look(host, path, &parked(path))?;
+            if before.parked {
+                door.perform(&Request::PutBack).context("putting the manifest of etcd's pod back")?;
+            }
+            if wait && door.unit(KUBELET)?.is_active() {
                 wait_until_served(host, data_dir).with_context(|| format!("{path} is back in its place"))?;
             }
-            Ok(match back {
-                PutBack::Back => format!("{path} is back in its place"),
-                PutBack::Newer => format!("{path} is newer than the one that was moved aside, and stays"),
-                PutBack::NotParked => format!("{path} is in its place"),
+            Ok(match (before.parked, before.present) {
+                (true, false) => format!("{path} is back in its place"),
+                (true, true) => format!("{path} is newer than the one that was moved aside, and stays"),
+                (false, _) => format!("{path} is in its place"),
             })
         }
     }

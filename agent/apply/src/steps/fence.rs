@@ -2,6 +2,7 @@
 
 use crate::machine::{Aside, Effect, Machine, Source};
 use anyhow::{Context as _, bail, ensure};
+use hands::looks;
 use host::{Host, dir, inode};
 use node::{authority::Authority, layout::BAR};
 use plan::Refusal;
@@ -70,7 +71,7 @@ pub fn make_immutable(host: &Host, at: &AbsPath) -> anyhow::Result<()> {
 /// Whether a directory holds [`BAR`]; an error if it holds anything else.
 pub fn is_barred(place: &OwnedFd, at: &AbsPath) -> anyhow::Result<bool> {
     let names = dir::names(place)?;
-    let barred = observe::is_barred(place, &names)?;
+    let barred = looks::is_barred(place, &names)?;
     if !barred && !names.is_empty() {
         bail!("{at} holds {}: only an empty directory is fenced", names.join(", "));
     }

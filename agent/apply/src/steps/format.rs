@@ -4,9 +4,9 @@ use crate::{
     context::Run,
     guard,
     machine::{Effect, Machine},
-    making, sysfs,
 };
 use anyhow::{Context as _, bail};
+use hands::Request;
 use host::udev::Monitor;
 use plan::step::Format;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub fn format(machine: &mut dyn Machine, step: &Format) -> anyhow::Result<String
 /// [`Effect::ClearUnfinished`] on the node.
 pub fn clear(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
     let lun = guard::lun(run, wwid)?;
-    making::clear_unfinished(run.host, &lun.device, uuid)?;
+    run.door.perform(&Request::ClearUnfinished { disk: lun.device.clone(), uuid: *uuid })?;
     Ok(format!("{} no longer holds the unfinished filesystem {uuid}", lun.device))
 }
 
@@ -40,11 +40,13 @@ pub fn make(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
     let Format { wwid, uuid, label } = step;
     let lun = guard::blank_lun(run, wwid)?;
     let monitor = Monitor::open(run.host).context("listening to udev")?;
-    making::filesystem(run.host, &lun.device, uuid, label)?;
+    let disk = lun.device.clone();
+    run.door.perform(&Request::Format { disk: disk.clone(), uuid: *uuid, label: label.clone() })?;
     // udev makes the label's link when it processes the device again. Usually the end of mkfs triggers that, because
     // udev watches for a close after writing. It doesn't watch while it processes an event, such as that of a path that
     // multipath has just added: then the close is missed.
-    sysfs::announce_change(run.host, &lun.device)
+    run.door
+        .perform(&Request::Announce { disk })
         .with_context(|| format!("announcing the new filesystem on {}", lun.device))?;
     let label_seen = || locate::carries_label(run.host, &lun.device, label).map(|seen| seen.then_some(()));
     if monitor.wait_until(run.host, Instant::now() + LABEL_LIMIT, label_seen)?.is_none() {

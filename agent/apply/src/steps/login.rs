@@ -1,8 +1,9 @@
 //! Discovery, node records, login and logout.
 
-use crate::{context::Run, cures, guard, starting, sysfs, watcher::Waiting};
+use crate::{context::Run, cures, guard, watcher::Waiting};
 use anyhow::{Context as _, anyhow, bail};
 use config::{Discovery, record_settings};
+use hands::{Door, Request, Requester};
 use host::{
     Host,
     iscsi::{self, IscsiError},
@@ -53,28 +54,32 @@ pub fn log_out(run: &Run<'_>, sid: u32) -> anyhow::Result<String> {
 
 /// Sets a session's replacement timeout. The value stays when iscsid logs in again after a lost connection, because the
 /// kernel prefers what was written to sysfs over what iscsid asks for (`recovery_tmo_sysfs_override`).
-pub fn set_timeout(host: &Host, sid: u32, replacement: Span) -> anyhow::Result<String> {
-    sysfs::set_recovery_timeout(host, sid, replacement.0)?;
+pub fn set_timeout(door: &Door<'_>, sid: u32, replacement: Span) -> anyhow::Result<String> {
+    let seconds = u32::try_from(replacement.0.as_secs()).context("a time-out in seconds")?;
+    door.perform(&Request::SetTimeout { session: sid, seconds })?;
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
 }
 
 /// Where interface and node records of this run are. Those of a run that is not confined are where the service can change nothing:
 /// it could make links there, and iscsiadm follows them.
-fn own_directory(host: &Host) -> anyhow::Result<&'static str> {
-    Ok(if hands::is_confined(host)? { RUNTIME_DIR } else { HANDS_DIR })
+fn own_directory(run: &Run<'_>) -> &'static str {
+    match run.door.requester {
+        Requester::Service => RUNTIME_DIR,
+        Requester::Person => HANDS_DIR,
+    }
 }
 
 fn use_interface(run: &Run<'_>, initiator: &Iqn) -> anyhow::Result<()> {
-    iscsi::use_interface(run.host, own_directory(run.host)?, initiator)
+    iscsi::use_interface(run.host, own_directory(run), initiator)
         .context("making open-iscsi's interface for this run")
 }
 
 fn make_ready(run: &Run<'_>, step: &LogIn) -> anyhow::Result<()> {
-    ready_iscsid(run.host)?;
+    ready_iscsid(run.door)?;
     iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
     use_interface(run, &step.initiator)?;
     let discovery = (step.portals.as_slice(), run.secrets.discovery.as_ref());
-    iscsi::use_own_records(run.host, own_directory(run.host)?, &step.target, SETTINGS, discovery)
+    iscsi::use_own_records(run.host, own_directory(run), &step.target, SETTINGS, discovery)
         .context("keeping open-iscsi's records to this run")
 }
 
@@ -189,7 +194,7 @@ pub(super) fn attempt(
         .collect();
     let logins = iscsi::log_in(run.host, &step.target, &ready, LOGIN_LIMIT);
     // No session needs its record any more, and the records hold the secrets.
-    iscsi::drop_own_records(run.host, own_directory(run.host)?)
+    iscsi::drop_own_records(run.host, own_directory(run))
         .context("removing the node records of this log-in")?;
     let mut logins = logins.into_iter();
     let results = prepared.into_iter().filter_map(|result| match result {
@@ -236,8 +241,8 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
 
 /// Makes sure that iscsid's socket listens. The socket stays failed if someone ran iscsiadm before there was an
 /// initiator name.
-fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
-    let units = hands::units(host, &[ISCSID_SOCKET, ISCSID]);
+fn ready_iscsid(door: &Door<'_>) -> anyhow::Result<()> {
+    let units = door.units(&[ISCSID_SOCKET, ISCSID]);
     let (socket, daemon) = (units.of(ISCSID_SOCKET)?, units.of(ISCSID)?);
     if socket.is_active() || daemon.is_active() {
         return Ok(());
@@ -247,7 +252,7 @@ fn ready_iscsid(host: &Host) -> anyhow::Result<()> {
             "neither {ISCSID_SOCKET} nor {ISCSID} is known to systemd: install iscsi-initiator-utils (Debian: open-iscsi)"
         );
     }
-    starting::iscsid(host)
+    door.perform(&Request::StartIscsid)
 }
 
 /// Waits until a session is logged in. A session can exist without being so: iscsid logs in again after a lost

@@ -1,8 +1,8 @@
 //! What a session shows: the LUN, or which others.
 
-use crate::sysfs;
 use anyhow::Context as _;
-use host::{Host, iscsi};
+use hands::{Door, Request};
+use host::iscsi;
 use locate::Shown;
 use plan::{Refusal, step::AttachLun};
 use terms::{LunAddress, Session};
@@ -28,17 +28,18 @@ pub enum Found {
 /// Asks the target over each session for its LUNs. The kernel forgets the others that it has made known, unless somebody uses
 /// one: udev, LVM and multipathd would begin to use disks that this node has nothing to do with, and the LUN of another node has
 /// the label of ours.
-pub fn look(host: &Host, step: &AttachLun) -> anyhow::Result<Vec<Look>> {
+pub fn look(door: &Door<'_>, step: &AttachLun) -> anyhow::Result<Vec<Look>> {
     let mut looks = Vec::new();
-    for session in iscsi::sessions_of(host, &step.target)? {
-        let found = if session.is_logged_in() { look_at(host, step, &session)? } else { Found::NotAsked };
+    for session in iscsi::sessions_of(door.host, &step.target)? {
+        let found = if session.is_logged_in() { look_at(door, step, &session)? } else { Found::NotAsked };
         looks.push(Look { session, found });
     }
     Ok(looks)
 }
 
-fn look_at(host: &Host, step: &AttachLun, session: &Session) -> anyhow::Result<Found> {
-    sysfs::scan(host, session)
+fn look_at(door: &Door<'_>, step: &AttachLun, session: &Session) -> anyhow::Result<Found> {
+    let host = door.host;
+    door.perform(&Request::Scan { session: session.sid })
         .with_context(|| format!("asking for the LUNs of {} over session {}", session.target, session.sid))?;
     let shown = Shown::on(host, session)?;
     let wanted: Vec<_> = shown
@@ -47,7 +48,7 @@ fn look_at(host: &Host, step: &AttachLun, session: &Session) -> anyhow::Result<F
         .iter()
         .map(|lun| lun.address)
         .collect();
-    forget_others(host, session, &shown, &wanted)?;
+    forget_others(door, session, &shown, &wanted)?;
     if !wanted.is_empty() {
         return Ok(Found::Known);
     }
@@ -59,7 +60,7 @@ fn look_at(host: &Host, step: &AttachLun, session: &Session) -> anyhow::Result<F
 
 /// Tells the kernel to forget all LUNs of a session but these, unless somebody uses one.
 pub fn forget_others(
-    host: &Host,
+    door: &Door<'_>,
     session: &Session,
     shown: &Shown,
     ours: &[LunAddress],
@@ -68,14 +69,15 @@ pub fn forget_others(
     if others.is_empty() || session.target_id.is_none() {
         return Ok(());
     }
-    let used = locate::session_users(host, session).context("looking for users of the session's disks")?;
+    let used =
+        locate::session_users(door.host, session).context("looking for users of the session's disks")?;
     for lun in others {
         if lun.disk.as_ref().is_some_and(|disk| used.contains(disk)) {
             tracing::warn!("{lun} of {} is in use on this node, so it stays attached", session.target);
             continue;
         }
         tracing::debug!("forgetting {lun} of {}, which is not ours", session.target);
-        sysfs::drop_lun(host, session, lun.address)
+        door.perform(&Request::Forget { session: session.sid, lun: lun.address.0 })
             .with_context(|| format!("telling the kernel to forget {lun} of {}", session.target))?;
     }
     Ok(())

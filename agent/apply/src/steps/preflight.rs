@@ -6,12 +6,13 @@
 use super::copy;
 use crate::{
     context::Run,
-    cures, guard, place,
+    guard,
+    unmount::unmount_at,
     users::{self, Beside, User},
-    views,
 };
 use anyhow::{Context as _, anyhow, ensure};
 use config::{Config, Runtime, parked};
+use hands::{Door, looks::mounted_on, manifest_error};
 use host::{
     Host, Tool, cgroup, cri, dir, inode, manifest, staging,
     tree::{self, TreeError},
@@ -38,7 +39,7 @@ pub fn preflight(run: &Run<'_>, step: &Preflight) -> anyhow::Result<String> {
     let Preflight { from, way, runtime, mount_unit } = step;
     let host = run.host;
     clear(host, run.config)?;
-    runtime_is_ready(host, runtime)?;
+    runtime_is_ready(run.door, runtime)?;
     if !host.runner.has(Tool::Rsync) {
         let tools = format!("{} (package {})", Tool::Rsync.program(), Tool::Rsync.package());
         return Err(Refusal::ToolMissing { tools }.into());
@@ -51,7 +52,7 @@ pub fn preflight(run: &Run<'_>, step: &Preflight) -> anyhow::Result<String> {
     state_can_change(host, from, *way)?;
     if let Runtime::StaticPod { manifest } = runtime {
         manifest::try_both_ways(host, manifest, &parked(manifest))
-            .map_err(cures::manifest)
+            .map_err(manifest_error)
             .with_context(|| format!("trying whether {manifest} can be moved aside and back"))?;
     }
     let unmounted = nobody_else_uses(run, from, *way, runtime)?;
@@ -94,16 +95,16 @@ fn clear_scratch(host: &Host) -> io::Result<()> {
 /// The scratch directories in [`PREFLIGHT`]: what plays the fence, and what plays the data.
 const DIRECTORIES: [&str; 2] = ["fence", "data"];
 
-fn runtime_is_ready(host: &Host, runtime: &Runtime) -> anyhow::Result<()> {
+fn runtime_is_ready(door: &Door<'_>, runtime: &Runtime) -> anyhow::Result<()> {
     match runtime {
         Runtime::Systemd { unit } => {
-            let found = hands::unit(host, unit)?.load_state;
+            let found = door.unit(unit)?.load_state;
             if found != "loaded" {
                 return Err(Refusal::UnitNotLoaded { unit: unit.clone(), found }.into());
             }
         }
         Runtime::StaticPod { .. } => {
-            let found = hands::unit(host, KUBELET)?;
+            let found = door.unit(KUBELET)?;
             if !found.is_active() {
                 let found = ActiveState::from(found.active_state.as_str()).to_string();
                 return Err(Refusal::KubeletStopped { kubelet: KUBELET, found }.into());
@@ -114,7 +115,7 @@ fn runtime_is_ready(host: &Host, runtime: &Runtime) -> anyhow::Result<()> {
 }
 
 fn mount_unit_is_right(run: &Run<'_>, unit: &str) -> anyhow::Result<()> {
-    let found = observe::mount_unit(run.host, run.config);
+    let found = observe::mount_unit(run.door, run.config);
     let found = found.require().map_err(|why| anyhow!("the mount unit cannot be determined: {why}"))?;
     match found.problem() {
         None => Ok(()),
@@ -178,7 +179,7 @@ fn state_can_change(host: &Host, from: &AbsPath, way: Way) -> anyhow::Result<()>
     tried?;
     if way != Way::ToLun {
         let cure = "run `etcd-lun apply`, then `etcd-lun rollback` again";
-        guard::fenced_beneath(place::is_fenced(host, from)?, from, cure)?;
+        guard::fenced_beneath(guard::is_fenced(host, from)?, from, cure)?;
     }
     Ok(())
 }
@@ -251,7 +252,7 @@ fn nobody_else_uses(
 ) -> anyhow::Result<Vec<String>> {
     let lun = match way {
         Way::ToLun => None,
-        Way::ToLocal { .. } => place::mounted_on(run.host, from)?.map(|mount| mount.device),
+        Way::ToLocal { .. } => mounted_on(run.host, from)?.map(|mount| mount.device),
     };
     let deadline = Instant::now() + LINGER;
     let mut unmounted = Vec::new();
@@ -259,7 +260,7 @@ fn nobody_else_uses(
         let Beside { users: mut found, views } = users::beside_etcd(run.host, runtime, from, lun)?;
         if let Some(device) = lun.filter(|_| found.is_empty()) {
             for view in views {
-                match views::unmount_at(run.host, &view, device) {
+                match unmount_at(run.host, &view, device) {
                     Ok(said) => unmounted.extend(said),
                     Err(why) => {
                         let user = User::of_mount(view);

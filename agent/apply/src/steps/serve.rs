@@ -71,7 +71,7 @@ pub fn await_member(run: &mut Run<'_>, step: &AwaitMember) -> anyhow::Result<Str
         };
         // Without the kubelet nobody starts the pod. Waiting would not end.
         if let Runtime::StaticPod { manifest } = &run.config.etcd.runtime
-            && ActiveState::from(hands::unit(run.host, KUBELET)?.active_state.as_str()).is_stopped()
+            && ActiveState::from(run.door.unit(KUBELET)?.active_state.as_str()).is_stopped()
         {
             bail!(
                 "{KUBELET} does not run, so nobody starts etcd from {manifest}: run `systemctl start {KUBELET}`, then this again"

@@ -2,8 +2,9 @@
 
 use crate::{context::Run, guard, machine};
 use anyhow::Context as _;
+use hands::Requester;
 use node::layout::{STAGING, STAGING_BY_HAND};
-use terms::{AbsPath, FsUuid, Wwid};
+use terms::{FsUuid, Wwid};
 
 /// Mounts the LUN for this process only. The filesystem is the one that the plan names: `claim` stages one that no record names.
 pub fn stage(run: &mut Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<()> {
@@ -30,7 +31,10 @@ pub fn again(run: &mut Run<'_>) -> anyhow::Result<()> {
 }
 
 fn mount(run: &mut Run<'_>, device: &str) -> anyhow::Result<()> {
-    let at: AbsPath = if hands::is_confined(run.host)? { STAGING } else { STAGING_BY_HAND }.parse()?;
-    run.staging = Some(hands::stage(run.host, device, &at, &run.config.lun.staging_options())?);
+    let at = match run.door.requester {
+        Requester::Service => STAGING,
+        Requester::Person => STAGING_BY_HAND,
+    };
+    run.staging = Some(run.door.stage(device, &at.parse()?, &run.config.lun.staging_options())?);
     Ok(())
 }

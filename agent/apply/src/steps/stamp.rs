@@ -5,12 +5,14 @@ use crate::{
     guard,
     machine::{self, Effect, Machine, Place},
 };
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
+use host::{block, dir, inode, staging::Staging};
 use node::{
     authority::{LunUse, Record, Stamp},
     layout::RECORD,
 };
 use plan::step::Mark;
+use std::os::fd::OwnedFd;
 
 /// Removes the stamp of the staged LUN: it holds no copy any more.
 pub fn unstamp(machine: &mut dyn Machine) -> anyhow::Result<String> {
@@ -103,4 +105,43 @@ pub fn mark_record(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<Str
     guard::record_is(machine::record(machine)? == *record, &so)?;
     commit::write(machine, record.clone().used(next))?;
     Ok(format!("use {} is counted on the LUN and in {RECORD}", stamp.activations))
+}
+
+/// The stamp of a filesystem, read from its root directory; none if it has no stamp.
+pub fn read(root: &OwnedFd) -> anyhow::Result<Option<Stamp>> {
+    let Some(text) = inode::attribute(root, Stamp::ATTRIBUTE)? else { return Ok(None) };
+    let stamp = Stamp::parse(&String::from_utf8_lossy(&text));
+    stamp.map(Some).context("reading the stamp of the filesystem")
+}
+
+/// Replaces the stamp of the filesystem with this root directory, and syncs it.
+pub fn set(root: &OwnedFd, stamp: &Stamp) -> anyhow::Result<()> {
+    inode::set_attribute(root, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
+    dir::sync_filesystem(root).context("syncing the LUN")
+}
+
+/// Removes the stamp, and syncs that.
+pub fn remove(root: &OwnedFd) -> anyhow::Result<()> {
+    inode::remove_attribute(root, Stamp::ATTRIBUTE)?;
+    dir::sync_filesystem(root).context("syncing the LUN")
+}
+
+/// The stamp is on the LUN itself, and not only in this node's memory. The record is written next, and says what this says: a LUN
+/// that has reported a write and lost it would be taken for an old one at the next boot, when nothing can be done any more.
+pub fn read_back(staging: &Staging, stamp: &Stamp) -> anyhow::Result<()> {
+    staging.settle().context("writing the LUN's filesystem in place, to read the stamp back")?;
+    let name = Stamp::ATTRIBUTE.to_str()?.trim_start_matches("trusted.");
+    let found = block::trusted_attribute_of_root(staging.node(), name)
+        .with_context(|| format!("reading the stamp back from {}", staging.node().display()))?;
+    if found.as_deref() == Some(stamp.to_text()?.as_bytes()) {
+        return Ok(());
+    }
+    let holds = match found {
+        None => "no stamp",
+        Some(_) => "another stamp",
+    };
+    bail!(
+        "{} holds {holds}, though it has reported that the new one is written: the disk, or its target, loses writes. etcd must not run on it: have the storage checked, its write caches first, or take another LUN",
+        staging.node().display()
+    )
 }

@@ -19,7 +19,7 @@ pub fn take(run: &mut Run<'_>, step: &TakeLun) -> anyhow::Result<String> {
         let shown = Shown::on(run.host, &session)?;
         let ours: Vec<_> =
             shown.all(&WantedLun::named(wwid.clone()))?.iter().map(|lun| lun.address).collect();
-        look::forget_others(run.host, &session, &shown, &ours)?;
+        look::forget_others(run.door, &session, &shown, &ours)?;
     }
     Ok(format!("this node uses {wwid}"))
 }

@@ -1,8 +1,9 @@
 //! SELinux: the policy module in the policy store, and labels on disk.
 
-use crate::{place, record};
+use crate::guard;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use config::{Backing, Config, Device};
+use hands::looks;
 use host::{
     Host, block, dir, inode,
     selinux::{self, store},
@@ -75,7 +76,7 @@ fn label_disk(host: &Host, device: &Device) -> io::Result<Vec<String>> {
 /// Removes the module from the store, if it is in force, and gives all files their ordinary labels again. An error while etcd's data
 /// is on the LUN: it is mounted with the module's label, which nobody could use or mount then.
 pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
-    let record = record::read(host)?;
+    let record = looks::record(host)?;
     let on_lun = record.is_some_and(|record| record.authority == Authority::Lun);
     if on_lun && config.lun.data_label() == policy::DATA_LABEL {
         bail!(
@@ -136,8 +137,8 @@ fn why_not(error: impl Into<anyhow::Error>) -> anyhow::Error {
 /// immutable one.
 fn relabel(host: &Host, config: PolicyInput<'_>) -> anyhow::Result<Vec<String>> {
     let data_dir = config.data_dir();
-    let fenced = place::is_fenced(host, data_dir)?;
-    let mounted = place::mounted_on(host, data_dir).context("reading the mounts")?.is_some();
+    let fenced = guard::is_fenced(host, data_dir)?;
+    let mounted = looks::mounted_on(host, data_dir).context("reading the mounts")?.is_some();
     let mut paths = policy::labelled(config);
     if mounted || !fenced {
         paths.push(data_dir.to_string());

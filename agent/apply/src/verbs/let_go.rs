@@ -1,14 +1,12 @@
 //! Giving up an unreachable target at shutdown. Otherwise the reboot would wait for it as long as etcd does: an hour.
 
-use crate::sysfs;
 use anyhow::Context as _;
 use config::{Config, Iscsi};
-use host::{Host, block};
-use std::time::Duration;
-use terms::Span;
+use hands::{Door, Request};
+use host::block;
 
-/// For a target that becomes unreachable during the shutdown. Writing back at an unmount takes less than this.
-const AT_SHUTDOWN: Span = Span(Duration::from_secs(15));
+/// Seconds, for a target that becomes unreachable during the shutdown. Writing back at an unmount takes less than this.
+const AT_SHUTDOWN: u32 = 15;
 
 /// Limits how long the kernel waits for the LUN while the system shuts down. Returns a line for each session to the
 /// target; none if the system isn't shutting down, and then nothing is done.
@@ -23,8 +21,9 @@ const AT_SHUTDOWN: Span = Span(Duration::from_secs(15));
 /// disks are not removed: multipathd would give the map a new table, which queues again.
 ///
 /// Takes no lock, because the run that holds it may be waiting for the target.
-pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>>> {
-    if !hands::is_stopping(host)? {
+pub fn let_go(door: &Door<'_>, config: &Config) -> anyhow::Result<Option<Vec<String>>> {
+    let host = door.host;
+    if !door.is_stopping()? {
         return Ok(None);
     }
     let mut done = Vec::new();
@@ -33,17 +32,21 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
     let mut map = None;
     for session in &locate::sessions_to_target(host, config).context("looking for sessions")? {
         let sid = session.sid;
+        let shorter = Request::SetTimeout { session: sid, seconds: AT_SHUTDOWN };
         // If the session loses its connection now, the kernel refuses the new timeout, and the disk is removed instead.
-        let set = session.is_logged_in() && sysfs::set_recovery_timeout(host, sid, AT_SHUTDOWN.0).is_ok();
+        let set = session.is_logged_in() && door.perform(&shorter).is_ok();
         if set {
-            done.push(format!("session {sid} waits for its target no longer than {AT_SHUTDOWN} from now on"));
+            done.push(format!(
+                "session {sid} waits for its target no longer than {AT_SHUTDOWN}s from now on"
+            ));
         }
         let Some(disk) = locate::disk_of(host, session, lun)? else { continue };
         let over = block::disk(host, &disk)?.and_then(|disk| block::multipath_of(&disk).cloned());
         if over.is_some() {
             map = over;
         } else if !set {
-            sysfs::remove(host, &disk).with_context(|| format!("removing {disk} from the kernel"))?;
+            door.perform(&Request::Remove { disk: disk.clone() })
+                .with_context(|| format!("removing {disk} from the kernel"))?;
             done.push(format!(
                 "session {sid} is {}: {disk} is removed, and its pending I/O fails",
                 session.state
@@ -51,7 +54,7 @@ pub fn let_go(host: &Host, config: &Config) -> anyhow::Result<Option<Vec<String>
         }
     }
     if let Some(map) = map {
-        sysfs::stop_queueing(host, &map)?;
+        door.perform(&Request::StopQueueing { map: map.name.clone() })?;
         done.push(format!("{} fails I/O while no path works", map.name));
     }
     Ok(Some(done))

@@ -5,11 +5,11 @@ use crate::{
     context::Run,
     cures,
     steps::{login, look},
-    sysfs,
     watcher::Silent,
 };
 use anyhow::{Context as _, bail};
 use config::{Config, Iscsi};
+use hands::{Door, Request};
 use host::{
     Host,
     block::{self, ShownLun},
@@ -63,15 +63,16 @@ const DISKS: Duration = Duration::from_secs(20);
 /// While somebody uses a LUN of ours, nothing is asked: the portals with a session say what the kernel knows, and there is no
 /// log-in at others, because it would show the LUN as a second disk.
 pub fn luns(
-    host: &Host,
+    door: &Door<'_>,
     config: &Config,
     secrets: &Secrets,
     identity: &Identity,
 ) -> anyhow::Result<Vec<PortalLuns>> {
+    let host = door.host;
     let Some(iscsi) = config.backing.iscsi() else {
         bail!("the config has a [device] and no [target]: `ls -l /dev/disk/by-id` shows this node's disks");
     };
-    let _lock = take_lock(host).context("making sure that no apply runs")?;
+    let _lock = take_lock(door).context("making sure that no apply runs")?;
     // As `apply` does: without a name of the node's own iscsid ends at once, until systemd stops starting it for its socket.
     if iscsi::initiator_name(host).context("reading the initiator name")?.is_none() {
         let name = plan::initiator_name(observe::fresh_uuid(host))?;
@@ -82,7 +83,7 @@ pub fn luns(
         namespace::private_mounts().context("making mounts private")?;
     }
     let mut silent = Silent;
-    let run = Run::new(host, config, secrets, identity, &mut silent);
+    let run = Run::new(door, config, secrets, identity, &mut silent);
     let mut in_use = false;
     for session in locate::sessions_to_target(host, config)? {
         in_use |= !locate::session_users(host, &session)?.is_empty();
@@ -112,7 +113,7 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
             "the session has ended at once: see the target's log and `journalctl -u iscsid`".into(),
         ));
     };
-    let shown = if in_use { Shown::on(run.host, &session)? } else { asked(run.host, &session)? };
+    let shown = if in_use { Shown::on(run.host, &session)? } else { asked(run.door, &session)? };
     let wanted: Vec<_> = shown.all(&iscsi.lun).unwrap_or_default().iter().map(|lun| lun.address).collect();
     let used = locate::session_users(run.host, &session)?;
     let luns = shown.luns.iter().filter(|lun| lun.is_disk);
@@ -135,14 +136,15 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
             problem = Some(format!("{error:#}: the session stays, and `etcd-lun apply` uses or ends it"));
         }
     } else if !in_use {
-        look::forget_others(run.host, &session, &shown, &wanted)?;
+        look::forget_others(run.door, &session, &shown, &wanted)?;
     }
     Ok(PortalLuns { portal: portal.clone(), luns, problem })
 }
 
 /// All LUNs, as soon as the kernel has made the disks.
-fn asked(host: &Host, session: &Session) -> anyhow::Result<Shown> {
-    sysfs::scan(host, session).context("asking the target for its LUNs")?;
+fn asked(door: &Door<'_>, session: &Session) -> anyhow::Result<Shown> {
+    let host = door.host;
+    door.perform(&Request::Scan { session: session.sid }).context("asking the target for its LUNs")?;
     let deadline = Instant::now() + DISKS;
     loop {
         let shown = Shown::on(host, session)?;

@@ -3,6 +3,7 @@
 use crate::{alone, context::Run, outcome::Failure, steps::stamp, watcher::Silent};
 use anyhow::{Context as _, anyhow};
 use config::Config;
+use hands::Door;
 use host::{
     Host,
     filelock::{Lock, LockError},
@@ -31,8 +32,9 @@ pub enum Marked {
 /// No run of `apply` can write to the stamp meanwhile: it does so only while the LUN is not mounted on the data
 /// directory, and the open directory keeps it mounted. The record is written only if it is still the one that was
 /// planned with; otherwise the LUN has the use that the record announces, as after an interruption.
-pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked, Failure> {
-    alone::make_directories(host)?;
+pub fn mark(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Marked, Failure> {
+    let host = door.host;
+    alone::make_directories(door)?;
     // Two at a time could write a lower count over a higher one.
     let mark_lock: AbsPath = MARK_LOCK.parse().map_err(anyhow::Error::from)?;
     let _only = match take(host, &mark_lock)? {
@@ -43,14 +45,14 @@ pub fn mark(host: &Host, config: &Config, identity: &Identity) -> Result<Marked,
         Ok(lock) => lock,
         Err(busy) => return Ok(Marked::Busy(busy)),
     };
-    let node = observe::node(host, config, identity.clone(), Viewpoint::Reader, Asked::NOTHING);
+    let node = observe::node(door, config, identity.clone(), Viewpoint::Reader, Asked::NOTHING);
     let step = match plan::mark(config, &node)? {
         MarkPlan::Advance(step) => *step,
         MarkPlan::Skip(why) => return Ok(Marked::Idle(why)),
     };
     let no_secrets = Secrets::default();
     let mut silent = Silent;
-    let mut run = Run::new(host, config, &no_secrets, identity, &mut silent);
+    let mut run = Run::new(door, config, &no_secrets, identity, &mut silent);
     let Step::Mark(step) = step else { return Err(anyhow!("the plan of `mark` has a step `{step}`").into()) };
     stamp::announce(&mut run, &step).context("in step mark")?;
     drop(alone);

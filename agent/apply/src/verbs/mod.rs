@@ -5,10 +5,8 @@
 //! * [`confine`]: installing and removing the SELinux policy module, and labels
 //! * [`let_go`]: giving up an unreachable target at shutdown
 //! * [`luns`]: what each portal shows
-//! * [`hands`]: what the confined service asks for
 
 pub mod confine;
-pub mod hands;
 pub mod let_go;
 pub mod luns;
 pub mod mark;

@@ -3,6 +3,7 @@
 use crate::{alone::take_lock, outcome::Failure, users};
 use anyhow::{Context as _, ensure};
 use config::Config;
+use hands::Door;
 use host::{Host, dir, inode, tree};
 use node::{
     Identity, Retired,
@@ -13,17 +14,17 @@ use terms::AbsPath;
 
 /// Deletes the retired data of a generation, and returns what it was. A dry run only checks whether it may be deleted.
 pub fn delete(
-    host: &Host,
+    door: &Door<'_>,
     config: &Config,
     identity: &Identity,
     generation: u64,
     dry_run: bool,
 ) -> Result<Retired, Failure> {
-    let _lock = take_lock(host).context("making sure that no apply runs")?;
-    let node = observe::node(host, config, identity.clone(), Viewpoint::Reader, Asked::NOTHING);
+    let _lock = take_lock(door).context("making sure that no apply runs")?;
+    let node = observe::node(door, config, identity.clone(), Viewpoint::Reader, Asked::NOTHING);
     let retired = plan::may_delete(config, &node, generation)?.clone();
     if !dry_run {
-        remove(host, &retired.name).context("deleting retired data")?;
+        remove(door.host, &retired.name).context("deleting retired data")?;
     }
     Ok(retired)
 }

@@ -115,7 +115,7 @@ const REFUSED: &[(&str, &str)] = &[
     (r#"{"stage":{"disk":"vda"}}"#, "Permission denied"),
     (r#"{"inspect":{"disk":"../vda"}}"#, "../vda"),
     (r#"{"announce":{"disk":".."}}"#, ".."),
-    (r#"{"mount":{"disk":"vda"}}"#, "vda is not the LUN"),
+    (r#"{"expose":{"disk":"vda"}}"#, "vda is not the LUN"),
     (
         r#"{"format":{"disk":"DISK","uuid":"0c0ffee0-0000-4000-8000-000000000000","label":"etcd-lun"}}"#,
         "the record says that the LUN's copy is authoritative",
@@ -225,7 +225,7 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
         }
     }
     for (number, (request, why)) in REFUSED.iter().enumerate() {
-        let begins = format!("hands {number}: {{\"failed\":");
+        let begins = format!("hands {number}: {{\"Err\":{{\"failed\":");
         if !run.stdout.lines().any(|line| line.starts_with(&begins) && line.contains(why)) {
             bail!("the hands have not refused {request} because `{why}`: {run}");
         }

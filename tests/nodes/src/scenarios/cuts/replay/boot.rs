@@ -8,10 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ::host::exec::SEARCH;
-use ::host::staging::{Access, Staging};
+use ::host::staging::{self, Access, Staging};
 use ::host::{ExecError, Host, Invocation, Output, Root, Runner, Tool, block, identity};
 use anyhow::{Context, Result, anyhow, bail};
 use config::{Config, MAIN_FILE, Source};
+use hands::Door;
 use node::layout::STAGING;
 use node::{Etcd, EtcdState, Fact, Identity, LocalDir, LunView, MountUnit, Node};
 use observe::{self, Asked, Viewpoint};
@@ -63,11 +64,12 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
     let source = Source { path: MAIN_FILE.into(), text: host.root.read(MAIN_FILE)? };
     let config = Config::load(&[source], &machine_id, HOSTNAME)
         .context("cannot load the config on the node's disk")?;
+    let door = Door::of(&host, &config)?;
     let identity = Identity { machine_id, hostname: HOSTNAME.into(), joined_host_namespace: false };
     let (mut staged, mut retires, mut fences) = (None, false, false);
     for _ in 0..ROUNDS {
         let from = Viewpoint::Apply { staged: staged.as_ref() };
-        let mut node = observe::node(&host, &config, identity.clone(), from, Asked::NOTHING);
+        let mut node = observe::node(&door, &config, identity.clone(), from, Asked::NOTHING);
         as_at_boot(&mut node);
         if fences {
             // The steps that lead to this state are planned before anything about the LUN is needed.
@@ -134,7 +136,8 @@ fn stage(host: &Host, node: &Node) -> Result<Staging> {
     let Some(LunView::Seen(lun)) = node.lun.known() else { bail!("there is no LUN to mount") };
     let device = block::node(&lun.device)?;
     let place = STAGING.parse()?;
-    Staging::mount(host, device.as_path(), &place, Access::ReadWrite, &[]).context("cannot mount the LUN")
+    let make = || staging::detached(&host.root.locate(device.as_path()), Access::ReadWrite, "");
+    Staging::attach(host, device.as_path(), &place, &[], make).context("cannot mount the LUN")
 }
 
 /// Runs the host's tools. `has` looks for the node's tools.

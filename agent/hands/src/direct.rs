@@ -1,31 +1,42 @@
-//! Doing what the confined service asks for, in a process and a domain of its own. Each request is looked at again before
-//! anything is done.
+//! Performing requests in this process: for a person, or in the hands' own process for the confined service. Each request is looked
+//! at again before anything is done.
 
-use crate::{exposure, guard, making, parking, place, record, starting};
-use anyhow::{Context as _, bail, ensure};
-use config::Runtime;
-use hands::{Answer, AskedUnit, Request, SaidOfUnit};
+use super::{
+    looks,
+    request::{AskedUnit, Privileged, Request, Requester, Said, SaidOfUnit},
+};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use config::{Config, Runtime, parked};
 use host::{
     Host,
     block::{self, Content},
-    dir, iscsi, line_socket, multipath,
+    dir, iscsi, manifest, multipath,
     staging::{self, Access},
     systemd::{self, Unit},
     tree,
-    xfs::Superblock,
+    xfs::{self, Superblock},
 };
-use node::authority::Record;
-use std::{
-    io,
-    os::fd::{AsFd, OwnedFd},
-    time::Duration,
-};
+use node::{ISCSID, ISCSID_SOCKET, authority::Record};
+use std::{io, os::fd::OwnedFd, time::Duration};
 use terms::{AbsPath, FsUuid, Iqn, LunAddress, Session};
-use unit::mount_unit_name;
+use unit::{HANDS_DIR, VERIFIED, mount_unit_name};
 
-/// What the hands' unit says of this node.
+/// mkfs.xfs zeroes the log, which takes minutes on a slow thin LUN.
+const FORMAT_LIMIT: Duration = Duration::from_secs(900);
+/// mount(8) may have to replay a large log; the unit's own limit of 90 s is reached before this one.
+const MOUNT_LIMIT: Duration = Duration::from_secs(300);
+/// The unit's own limit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).
+const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
+/// A large database takes long to open, and a member waits for its peers.
+const ETCD_LIMIT: Duration = Duration::from_secs(300);
+/// systemd's default limit for the start of a unit is 90 s. iscsid starts almost at once.
+const ISCSID_LIMIT: Duration = Duration::from_secs(60);
+
+/// Performs requests itself, on what this says of the node.
 #[derive(Debug, Clone)]
-pub struct Errand {
+pub struct Direct {
+    /// For whom.
+    pub requester: Requester,
     /// The target; none with a device.
     pub target: Option<Iqn>,
     /// The data directory.
@@ -36,47 +47,19 @@ pub struct Errand {
     pub runtime: Runtime,
 }
 
-/// Does what the text asks for, and answers over the connection.
-pub fn serve(host: &Host, errand: &Errand, text: &str, to: impl AsFd) -> io::Result<()> {
-    let (answer, mount) = answer(host, errand, text);
-    let text = serde_json::to_string(&answer).map_err(io::Error::other)?;
-    line_socket::answer(to, &text, mount.as_ref())
-}
-
-fn answer(host: &Host, errand: &Errand, text: &str) -> (Answer, Option<OwnedFd>) {
-    let done = serde_json::from_str(text).context("the request has another form: it is of another version");
-    let done = done.and_then(|request: Request| {
-        tracing::info!("asked for {request:?}");
-        errand.carry_out(host, &request)
-    });
-    match done {
-        Ok(done) => done,
-        Err(error) => {
-            tracing::warn!("refused or failed: {error:#}");
-            match error.downcast_ref::<NotDone>() {
-                Some(NotDone(code)) => (Answer::Refused(*code), None),
-                None => (Answer::Failed(format!("{error:#}")), None),
-            }
-        }
-    }
-}
-
-/// The kernel has refused a mount with this code. Who has asked finds out why.
-#[derive(Debug, thiserror::Error)]
-#[error("the kernel has refused the mount with code {0}")]
-struct NotDone(i32);
-
-impl Errand {
-    fn carry_out(&self, host: &Host, request: &Request) -> anyhow::Result<(Answer, Option<OwnedFd>)> {
+impl Privileged for Direct {
+    fn perform(&self, host: &Host, request: &Request) -> anyhow::Result<(Said, Option<OwnedFd>)> {
         match request {
             Request::Stage { disk } => {
                 let options = staging::superblock_options(host, &self.mount_options)?.unwrap_or_default();
-                return Ok((Answer::Done, Some(mounted(host, disk, Access::ReadWrite, &options)?)));
+                return Ok((Said::Done, Some(mounted(host, disk, Access::ReadWrite, &options)?)));
             }
             Request::Inspect { disk } => {
                 let options = staging::inspecting_options(host, &self.mount_options)?;
-                return Ok((Answer::Done, Some(mounted(host, disk, Access::ReadOnly, &options)?)));
+                return Ok((Said::Done, Some(mounted(host, disk, Access::ReadOnly, &options)?)));
             }
+            Request::Units(units) => return Ok((Said::Units(self.states(host, units)), None)),
+            Request::IsStopping => return Ok((Said::Stopping(systemd::is_stopping(host)?), None)),
             Request::Format { disk, uuid, label } => {
                 let wwid = is_announced(host, disk, uuid)?.wwid;
                 match block::probe(host, disk, None)? {
@@ -86,7 +69,7 @@ impl Errand {
                     }
                     Content::Foreign { found } => bail!("LUN {wwid} holds {found} now"),
                 }
-                making::filesystem_here(host, disk, uuid, label)?;
+                xfs::make_filesystem(host, &block::node(disk)?, uuid, label, FORMAT_LIMIT)?;
             }
             // This looks itself at what the disk holds.
             Request::ClearUnfinished { disk, uuid } => {
@@ -113,59 +96,71 @@ impl Errand {
             }
             Request::StopQueueing { map } => {
                 is_stopping(host, map)?;
-                let disks = block::paths_of_map(host, map)?.unwrap_or_default();
-                let at_target = disks.iter().map(|disk| self.is_at_target(host, disk));
-                let all = at_target.collect::<anyhow::Result<Vec<_>>>()?;
-                ensure!(
-                    all.contains(&true) && !all.contains(&false),
-                    "{map} is no map of the target's disks"
-                );
-                let name = block::map_name(host, map)?.with_context(|| format!("{map} has no name"))?;
-                multipath::stop_queueing(host, &name)?;
+                self.stop_queueing(host, map)?;
             }
             Request::Park => {
                 let path = self.manifest()?;
-                // So that nobody can have a member stopped that serves.
-                guard::fenced(self.keeps_etcd_out(host)?, &self.data_dir, &format!("{path} stays"))?;
-                parking::park_here(host, path)?;
+                // So that the service can have no member stopped that serves. A person has asked the cluster.
+                let keeps_out = self.requester == Requester::Person || self.keeps_etcd_out(host)?;
+                looks::fenced(keeps_out, &self.data_dir, &format!("{path} stays"))?;
+                manifest::park(host, path, &parked(path)).map_err(manifest_error)?;
             }
             Request::PutBack => {
                 let path = self.manifest()?;
                 self.leads_to_the_truth(host)?;
-                parking::put_back_here(host, path)?;
+                manifest::put_back(host, path, &parked(path)).map_err(manifest_error)?;
             }
-            Request::Mount { disk } => {
+            Request::Expose { disk } => {
                 is_the_lun(host, disk)?;
                 // A process that was killed may have left one.
-                exposure::withdraw_here(host)?;
-                exposure::make_link(host, disk)?;
-                let started = exposure::start_here(host, &self.mount_unit());
-                started.and(exposure::withdraw_here(host))?;
+                withdraw(host)?;
+                make_link(host, disk)?;
+                let started = systemd::start(host, &self.mount_unit(), MOUNT_LIMIT);
+                withdraw(host)?;
+                started?;
             }
-            Request::Unmount => {
-                exposure::withdraw_here(host)?;
-                exposure::restart_here(host, &self.mount_unit())?;
+            Request::TakeBack => {
+                withdraw(host)?;
+                systemd::restart(host, &self.mount_unit(), UNMOUNT_LIMIT)?;
             }
-            Request::Withdraw => exposure::withdraw_here(host)?,
+            Request::Withdraw => withdraw(host)?,
             Request::StartEtcd { wait } => {
                 let unit = self.etcd_unit()?;
                 self.leads_to_the_truth(host)?;
-                starting::etcd_here(host, unit, *wait)?;
+                // It may have failed at the fence so often that its start limit is reached.
+                systemd::reset_failed(host, unit)?;
+                match wait {
+                    true => systemd::start(host, unit, ETCD_LIMIT)?,
+                    false => systemd::queue_start(host, unit)?,
+                }
             }
             Request::StartIscsid => {
-                ensure!(self.target.is_some(), "etcd-lun-hands@.service names no target");
-                starting::iscsid_here(host)?;
+                self.target()?;
+                start_iscsid(host)?;
             }
-            Request::Units(units) => {
-                return Ok((Answer::Units(self.states(host, units)), None));
-            }
-            Request::IsStopping => return Ok((Answer::Stopping(systemd::is_stopping(host)?), None)),
         }
-        Ok((Answer::Done, None))
+        Ok((Said::Done, None))
+    }
+}
+
+impl Direct {
+    /// For a person, on what the config says of the node.
+    pub fn by_hand(config: &Config) -> Self {
+        Self {
+            requester: Requester::Person,
+            target: config.backing.iscsi().map(|iscsi| iscsi.target.iqn.clone()),
+            data_dir: config.etcd.data_dir.clone(),
+            mount_options: config.lun.staging_options(),
+            runtime: config.etcd.runtime.clone(),
+        }
+    }
+
+    fn target(&self) -> anyhow::Result<&Iqn> {
+        self.target.as_ref().context("etcd-lun-hands@.service names no target")
     }
 
     fn session(&self, host: &Host, sid: u32) -> anyhow::Result<Session> {
-        let target = self.target.as_ref().context("etcd-lun-hands@.service names no target")?;
+        let target = self.target()?;
         let found = iscsi::sessions_of(host, target)?.into_iter().find(|session| session.sid == sid);
         let Some(session) = found else {
             bail!(
@@ -183,6 +178,15 @@ impl Errand {
             }
         }
         Ok(false)
+    }
+
+    fn stop_queueing(&self, host: &Host, map: &str) -> anyhow::Result<()> {
+        let disks = block::paths_of_map(host, map)?.unwrap_or_default();
+        let at_target = disks.iter().map(|disk| self.is_at_target(host, disk));
+        let all = at_target.collect::<anyhow::Result<Vec<_>>>()?;
+        ensure!(all.contains(&true) && !all.contains(&false), "{map} is no map of the target's disks");
+        let name = block::map_name(host, map)?.with_context(|| format!("{map} has no name"))?;
+        Ok(multipath::stop_queueing(host, &name)?)
     }
 
     fn manifest(&self) -> anyhow::Result<&AbsPath> {
@@ -208,8 +212,7 @@ impl Errand {
             }
             unit
         };
-        let said = hands::units_here(host, &names).into_iter();
-        let said = said.map(|said| said.map(own).map_err(|why| why.to_string()));
+        let said = states(host, &names).into_iter().map(|said| said.map(own));
         names.iter().zip(said).map(|(name, said)| SaidOfUnit { name: (*name).to_owned(), said }).collect()
     }
 
@@ -226,19 +229,19 @@ impl Errand {
 
     /// The data directory is one in which etcd cannot start: nothing is mounted there, and it holds only the file `member`.
     fn keeps_etcd_out(&self, host: &Host) -> anyhow::Result<bool> {
-        if place::mounted_on(host, &self.data_dir)?.is_some() {
+        if looks::mounted_on(host, &self.data_dir)?.is_some() {
             return Ok(false);
         }
         let dir = tree::open(&host.root.locate(self.data_dir.as_path()))?;
-        Ok(observe::is_barred(&dir, &dir::names(&dir)?)?)
+        Ok(looks::is_barred(&dir, &dir::names(&dir)?)?)
     }
 
     /// Whatever starts etcd now finds the authoritative copy, or a directory in which it cannot start: what is mounted is the LUN of
     /// the record.
     fn leads_to_the_truth(&self, host: &Host) -> anyhow::Result<()> {
-        let Some(mount) = place::mounted_on(host, &self.data_dir)? else { return Ok(()) };
-        let record = record::read(host)?.context("the record is gone")?;
-        guard::says_lun(&record)?;
+        let Some(mount) = looks::mounted_on(host, &self.data_dir)? else { return Ok(()) };
+        let record = looks::record(host)?.context("the record is gone")?;
+        looks::says_lun(&record)?;
         let name = block::of_number(host, mount.device)?
             .with_context(|| format!("what is mounted on {} is no disk", self.data_dir))?;
         let wwid = block::disk(host, &name)?.and_then(|disk| disk.wwid);
@@ -251,17 +254,17 @@ impl Errand {
 /// rule labels, whatever the record says.
 fn is_the_lun(host: &Host, name: &str) -> anyhow::Result<()> {
     let record = record_of(host, name)?;
-    guard::says_lun(&record)?;
+    looks::says_lun(&record)?;
     match block::xfs_on(host, name)? {
         Some(found) if found == record.uuid => Ok(()),
-        _ => Err(guard::lacks(&record.wwid, &record.uuid)),
+        _ => Err(looks::lacks(&record.wwid, &record.uuid)),
     }
 }
 
 /// The record, which must be about this disk.
 fn record_of(host: &Host, name: &str) -> anyhow::Result<Record> {
     let disk = block::disk(host, name)?.with_context(|| format!("{name} has gone"))?;
-    let record = record::read(host)?.context("the record is gone")?;
+    let record = looks::record(host)?.context("the record is gone")?;
     ensure!(disk.wwid.as_ref() == Some(&record.wwid), "{name} is not the LUN {}", record.wwid);
     Ok(record)
 }
@@ -270,9 +273,9 @@ fn record_of(host: &Host, name: &str) -> anyhow::Result<Record> {
 /// the LUN.
 fn is_announced(host: &Host, name: &str, uuid: &FsUuid) -> anyhow::Result<Record> {
     let record = record_of(host, name)?;
-    guard::says_local(Some(&record), &format!("nothing is written to {name}"))?;
-    guard::names(&record, uuid)?;
-    guard::nobody_has(block::nobody_holds(host, name)?, &record.wwid, name)?;
+    looks::says_local(Some(&record), &format!("nothing is written to {name}"))?;
+    looks::names(&record, uuid)?;
+    looks::nobody_has(host, &record.wwid, name)?;
     Ok(record)
 }
 
@@ -281,15 +284,57 @@ fn is_stopping(host: &Host, disk: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A mount of the XFS on a disk. The policy lets this process open no other disk than the one that the udev rule labels, and the
+/// A mount of the XFS on a disk. The policy lets the hands open no other disk than the one that the udev rule labels, and the
 /// kernel would not ask it again before it mounts.
 fn mounted(host: &Host, disk: &str, access: Access, options: &str) -> anyhow::Result<OwnedFd> {
     ensure!(block::xfs_on(host, disk)?.is_some(), "{disk} holds no XFS");
     let node = host.root.locate(block::node(disk)?.as_path());
-    staging::detached(&node, access, options).map_err(|error| match error.raw_os_error() {
-        Some(code) => NotDone(code).into(),
-        None => error.into(),
-    })
+    Ok(staging::detached(&node, access, options)?)
+}
+
+/// Makes the link that PID 1 follows to a device (kernel name). An error if there is one.
+fn make_link(host: &Host, device: &str) -> anyhow::Result<()> {
+    let make = || {
+        host.root.make_dir(HANDS_DIR, 0o700)?;
+        host.root.make_link(VERIFIED, &format!("/dev/{device}"))
+    };
+    make().context("naming the verified device to systemd")
+}
+
+/// Removes the link, so that PID 1 mounts nothing by itself. Succeeds if there is none.
+fn withdraw(host: &Host) -> anyhow::Result<()> {
+    host.root.remove(VERIFIED).context("removing the link to the verified device")
+}
+
+/// Starts iscsid's socket, or iscsid itself where it has none. Either may have failed before the node had an initiator name.
+fn start_iscsid(host: &Host) -> anyhow::Result<()> {
+    let unit = if systemd::unit(host, ISCSID_SOCKET)?.exists() { ISCSID_SOCKET } else { ISCSID };
+    for name in [ISCSID, ISCSID_SOCKET] {
+        systemd::reset_failed(host, name)?;
+    }
+    Ok(systemd::start(host, unit, ISCSID_LIMIT)?)
+}
+
+/// What PID 1 says of units, in this order. If the bus or systemd does not answer, it is not asked for the rest: each question
+/// could take as long.
+fn states(host: &Host, names: &[&str]) -> Vec<Result<Unit, String>> {
+    let text = |error| format!("{:#}", anyhow::Error::from(error));
+    let mut found: Vec<_> = match systemd::units(host, names) {
+        Ok(said) => said.into_iter().map(|said| said.map_err(text)).collect(),
+        Err(error) => vec![Err(text(error))],
+    };
+    // The last answer says why there are no more.
+    let rest = found.last().cloned();
+    found.resize_with(names.len(), || rest.clone().unwrap_or_else(|| Err(String::new())));
+    found
+}
+
+/// An error in moving the manifest of etcd's pod. If the manifest is absent, the config may name another file.
+pub fn manifest_error(error: io::Error) -> anyhow::Error {
+    match error.get_ref().is_some_and(|cause| cause.is::<manifest::Absent>()) {
+        true => anyhow!("{error}: correct `etcd.manifest` in the config"),
+        false => error.into(),
+    }
 }
 
 #[cfg(test)]

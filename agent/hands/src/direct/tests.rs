@@ -1,12 +1,12 @@
-//! What the hands do and what they refuse, on a machine of files. There is no bus, so a request that reaches systemd ends there.
+//! What is done and what is refused, on a machine of files. There is no bus, so a request that reaches systemd ends there.
 #![allow(clippy::disallowed_methods)] // the fixture of a test
 
 use super::*;
-use config::Runtime;
-use host::{Host, Root, files::Files, transcript::NoTools};
-use node::{authority::Record, layout::RECORD};
+use crate::socket::answer;
+use host::{Root, files::Files, transcript::NoTools};
+use node::layout::RECORD;
 use std::fs;
-use terms::{FsUuid, Nonce};
+use terms::Nonce;
 
 const TARGET: &str = "iqn.2024-02.com.example:etcd";
 const WWID: &str = "naa.60014050123456789abcdef012345678";
@@ -19,7 +19,7 @@ const NO_BUS: &str = "connecting to the system bus";
 struct Node {
     files: Files,
     host: Host,
-    errand: Errand,
+    direct: Direct,
 }
 
 impl Node {
@@ -46,13 +46,14 @@ impl Node {
             image.set_len(20 << 20).unwrap();
         }
         let host = Host::fixture(Root::new(&files.0), Box::new(NoTools)).unwrap();
-        let errand = Errand {
+        let direct = Direct {
+            requester: Requester::Service,
             target: Some(TARGET.parse().unwrap()),
             data_dir: "/var/lib/etcd".parse().unwrap(),
             mount_options: vec!["prjquota".into()],
             runtime,
         };
-        Self { files, host, errand }
+        Self { files, host, direct }
     }
 
     fn pod(name: &str) -> Self {
@@ -67,11 +68,7 @@ impl Node {
 
     /// The error; none if the request was done.
     fn asked(&self, request: &str) -> Option<String> {
-        match answer(&self.host, &self.errand, request).0 {
-            Answer::Done | Answer::Units(_) | Answer::Stopping(_) => None,
-            Answer::Refused(code) => Some(format!("code {code}")),
-            Answer::Failed(why) => Some(why),
-        }
+        answer(&self.host, &self.direct, request).err().map(|error| format!("{error:#}"))
     }
 
     fn text(&self, path: &str) -> Option<String> {
@@ -90,7 +87,7 @@ impl Node {
 
     fn record(&self, wwid: &str, is_lun: bool) {
         let begun =
-            Record::begin(1, UUID, wwid.parse().unwrap(), self.errand.data_dir.clone(), Nonce([1; 16]));
+            Record::begin(1, UUID, wwid.parse().unwrap(), self.direct.data_dir.clone(), Nonce([1; 16]));
         let record = if is_lun { begun.commit(None) } else { begun };
         self.files.put(RECORD.trim_start_matches('/'), &record.to_text().unwrap());
     }
@@ -132,6 +129,33 @@ fn names_of_disks_are_no_paths() {
     }
     assert_eq!(node.text("sys/class/block/sdc/device/rescan").unwrap(), "");
     assert_eq!(node.text("sys/class/block/sdc/uevent").unwrap(), "");
+}
+
+/// A person has a member stopped that serves, and etcd is started by hand as it is by the service: never over another mount.
+#[test]
+fn a_person_parks_the_manifest_of_a_member_that_serves() {
+    let mut node = Node::pod("hands-person-parks");
+    node.direct.requester = Requester::Person;
+    node.files.put("var/lib/etcd/member/snap/db", "");
+    assert_eq!(node.asked("\"park\""), None);
+    assert_eq!((node.text(MANIFEST), node.text(PARKED).unwrap().as_str()), (None, "kind: Pod\n"));
+    node.mounted("8:32");
+    node.record(WWID, true);
+    assert!(node.asked("\"put-back\"").unwrap().starts_with("sdc is mounted, and is not the LUN"));
+    node.files.put("proc/1/mountinfo", "");
+    assert_eq!(node.asked("\"put-back\""), None);
+    assert_eq!((node.text(MANIFEST).unwrap().as_str(), node.text(PARKED)), ("kind: Pod\n", None));
+}
+
+#[test]
+fn only_an_absent_manifest_is_a_wrong_key() {
+    let node = Node::pod("no-manifest");
+    fs::remove_file(node.files.0.join(MANIFEST)).unwrap();
+    node.fenced();
+    let said = node.asked("\"park\"").unwrap();
+    assert_eq!(said, format!("there is no /{MANIFEST}: correct `etcd.manifest` in the config"));
+    let other = io::Error::new(io::ErrorKind::NotFound, "opening x");
+    assert_eq!(manifest_error(other).to_string(), "opening x");
 }
 
 /// Whether the system shuts down is asked first.
@@ -193,7 +217,7 @@ fn etcd_is_started_on_nothing_that_is_mounted_and_not_the_lun() {
 fn only_the_lun_of_the_record_is_mounted() {
     let node = Node::unit("hands-mount");
     let refused = |disk: &str, why: &str| {
-        let found = node.asked(&format!(r#"{{"mount":{{"disk":"{disk}"}}}}"#)).unwrap();
+        let found = node.asked(&format!(r#"{{"expose":{{"disk":"{disk}"}}}}"#)).unwrap();
         assert!(found.starts_with(why), "{found}");
     };
     refused("sdz", "sdz has gone");
@@ -264,7 +288,7 @@ fn nothing_is_written_to_a_disk_but_what_the_record_announces() {
 fn the_state_of_few_units() {
     let node = Node::unit("hands-units");
     let request = r#"{"units":["mount","etcd",{"known":"kubelet.service"}]}"#;
-    let Answer::Units(said) = answer(&node.host, &node.errand, request).0 else { panic!() };
+    let Said::Units(said) = answer(&node.host, &node.direct, request).unwrap().0 else { panic!() };
     let names: Vec<_> = said.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["var-lib-etcd.mount", "etcd.service", "kubelet.service"]);
     assert!(said.iter().all(|one| one.said.as_ref().is_err_and(|why| why.starts_with(NO_BUS))), "{said:?}");
@@ -272,8 +296,34 @@ fn the_state_of_few_units() {
     let found = node.asked(r#"{"units":[{"known":"sshd.service"}]}"#).unwrap();
     assert!(found.starts_with("the request has another form"), "{found}");
     let pod = Node::pod("hands-units-pod");
-    let Answer::Units(said) = answer(&pod.host, &pod.errand, r#"{"units":["etcd"]}"#).0 else { panic!() };
+    let Said::Units(said) = answer(&pod.host, &pod.direct, r#"{"units":["etcd"]}"#).unwrap().0 else {
+        panic!()
+    };
     assert_eq!(said[0].name, "a static pod");
+}
+
+/// A link that somebody else left leads to nothing that was looked at here. After an error there is none.
+#[test]
+fn no_link_outlives_a_request() {
+    let node = Node::unit("hands-verified");
+    node.record(WWID, true);
+    let image = fs::OpenOptions::new().write(true).open(node.files.0.join("dev/sdb")).unwrap();
+    // The superblock of an XFS: kernel `fs/xfs/libxfs/xfs_format.h`, `struct xfs_dsb`.
+    let mut sector = [0_u8; 512];
+    sector[..4].copy_from_slice(b"XFSB");
+    sector[4..8].copy_from_slice(&4096_u32.to_be_bytes());
+    sector[8..16].copy_from_slice(&(5_u64 << 10).to_be_bytes());
+    sector[32..48].copy_from_slice(&UUID.0);
+    sector[84..88].copy_from_slice(&1280_u32.to_be_bytes());
+    sector[88..92].copy_from_slice(&4_u32.to_be_bytes());
+    sector[100..102].copy_from_slice(&5_u16.to_be_bytes());
+    sector[102..104].copy_from_slice(&512_u16.to_be_bytes());
+    std::os::unix::fs::FileExt::write_all_at(&image, &sector, 0).unwrap();
+    let link = node.files.0.join("run/etcd-lun-hands/verified");
+    node.files.dir("run/etcd-lun-hands");
+    std::os::unix::fs::symlink("/dev/sdc", &link).unwrap();
+    let found = node.asked(r#"{"expose":{"disk":"sdb"}}"#).unwrap();
+    assert!(found.starts_with(NO_BUS) && !link.is_symlink(), "{found}");
 }
 
 /// Without the link PID 1 mounts nothing again.
@@ -281,7 +331,7 @@ fn the_state_of_few_units() {
 fn the_link_goes_before_the_mount() {
     let node = Node::unit("hands-link");
     let link = node.files.0.join("run/etcd-lun-hands/verified");
-    for request in ["\"withdraw\"", "\"unmount\""] {
+    for request in ["\"withdraw\"", "\"take-back\""] {
         node.files.dir("run/etcd-lun-hands");
         std::os::unix::fs::symlink("/dev/sdb", &link).unwrap();
         let why = node.asked(request);

@@ -1,0 +1,84 @@
+//! Looks at what decides whether something may be done: the record, the data directory, the disk. Whoever performs a request makes
+//! them right before, and so do the steps of a run.
+
+use anyhow::{Context as _, anyhow, ensure};
+use host::{
+    Host, block, dir,
+    mountinfo::{self, Mount},
+};
+use node::{
+    authority::{Authority, Record},
+    layout::{BAR, RECORD},
+};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+use terms::{AbsPath, FsUuid, Wwid};
+
+/// The record as it is now; none if there is none. A text of unknown form is an error.
+pub fn record(host: &Host) -> anyhow::Result<Option<Record>> {
+    let Some(text) = host.root.read_opt(RECORD)? else { return Ok(None) };
+    Record::parse(&text).map(Some).map_err(|error| anyhow!("{RECORD} is {error}"))
+}
+
+/// True if a directory with these names holds only the file that keeps etcd out.
+pub fn is_barred(dir: &OwnedFd, names: &[String]) -> io::Result<bool> {
+    Ok(names == [BAR] && dir::is_empty_file(dir, BAR)?)
+}
+
+/// What PID 1 has mounted on the data directory, if anything.
+pub fn mounted_on(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Option<Mount>> {
+    let mounts = mountinfo::of_pid1(host)?;
+    Ok(mounts.into_iter().find(|mount| mount.mount_point == data_dir.as_str()))
+}
+
+/// The record does not say that the LUN's copy is authoritative, or there is none. `so` is what is not done otherwise.
+pub fn says_local(record: Option<&Record>, so: &str) -> anyhow::Result<()> {
+    ensure!(
+        record.is_none_or(|record| record.authority == Authority::Local),
+        "the record says that the LUN's copy is authoritative: {so}"
+    );
+    Ok(())
+}
+
+/// The record says that the LUN's copy is authoritative.
+pub fn says_lun(record: &Record) -> anyhow::Result<()> {
+    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    Ok(())
+}
+
+/// The record names this filesystem.
+pub fn names(record: &Record, uuid: &FsUuid) -> anyhow::Result<()> {
+    ensure!(record.uuid == *uuid, "the record names filesystem {} now, not {uuid}", record.uuid);
+    Ok(())
+}
+
+/// The directory is fenced, and nothing is mounted on it. `so` is what is not done otherwise.
+pub fn fenced(is_fenced: bool, at: &AbsPath, so: &str) -> anyhow::Result<()> {
+    ensure!(is_fenced, "{at} is not fenced: {so}");
+    Ok(())
+}
+
+/// The error about a LUN that has lost its filesystem.
+pub fn lacks(wwid: &Wwid, uuid: &FsUuid) -> anyhow::Error {
+    anyhow!("LUN {wwid} does not hold filesystem {uuid} any more")
+}
+
+/// How long somebody may claim the disk: when a program closes a disk that it has written to, as mkfs.xfs does, udev has the kernel
+/// read its partition table again, which claims the disk for a moment (udevd, `synthesize_change`: BLKRRPART).
+const CLAIMED: Duration = Duration::from_secs(2);
+
+/// No other program has the LUN, which is this disk.
+pub fn nobody_has(host: &Host, wwid: &Wwid, disk: &str) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    while !block::nobody_holds(host, disk)? {
+        ensure!(
+            begun.elapsed() < CLAIMED,
+            "LUN {wwid} ({disk}) is in use by another program: see `lsblk` and `lsns -t mnt`"
+        );
+        host.pause(Duration::from_millis(50)).context("waiting for the LUN to be free")?;
+    }
+    Ok(())
+}
